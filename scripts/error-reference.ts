@@ -1,5 +1,5 @@
 import { statusOf } from '../src/api/http/answer/error-status.ts';
-import { exitCodeFor } from '../src/cli/exit-codes.ts';
+import { exitCodes } from '../src/cli/exit-codes.ts';
 import { type ErrorCode, errorTable } from '../src/core/lib/error-codes.ts';
 import { errorCures } from './error-cures.ts';
 
@@ -7,7 +7,7 @@ import { errorCures } from './error-cures.ts';
 export function errorReference(): string {
   const rows = (Object.entries(errorTable) as [ErrorCode, { retryable: boolean; about: string }][]).map(
     ([code, { retryable, about }]) =>
-      `| \`${code}\` | ${about} | ${errorCures[code] ?? 'Follow the hint of the message.'} | ${retryable ? 'yes' : 'no'} | ${exitCodeFor(code)} | ${statusOf[code]} |`,
+      `| \`${code}\` | ${about} | ${errorCures[code] ?? 'Follow the hint of the message.'} | ${retryable ? 'yes' : 'no'} | ${exitCodes[code]} | ${statusOf[code]} |`,
   );
   return `# Errors
 

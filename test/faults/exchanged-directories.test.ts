@@ -121,7 +121,7 @@ actions.push({
   work: async ({ destination }) => {
     const files = new Map(['old/a', 'old/deep/b'].map((name) => [listedKey(name), secret.length]));
     const directories = ['old', 'old/deep'].map(listedKey);
-    await destination.facts.fixModes?.({ files, directories }, { dryRun: false });
+    await destination.fixModes?.({ files, directories }, { dryRun: false });
   },
 });
 actions.push({

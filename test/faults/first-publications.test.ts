@@ -69,7 +69,7 @@ function unsteady(storage: Storage, random: () => number): Storage {
       yield* storage.read(key);
     },
     write: (key, body, how) => soon(() => storage.write(key, body, how)),
-    rename: (moves) => soon(() => storage.rename(moves)),
+    rename: (moves) => soon(() => storage.rename!(moves)),
     remove: (key) => soon(() => storage.remove(key)),
     removeTree: (directory) => soon(() => storage.removeTree(directory)),
   });

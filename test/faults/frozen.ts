@@ -6,6 +6,7 @@ import { type ErrorRecord, errorRecord } from '../../src/core/lib/errors.ts';
 import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
 import { unpublish } from '../../src/core/publish/unpublish/unpublish.ts';
 import type { Body, Storage } from '../../src/core/storage/storage.ts';
+import { delegate } from '../../src/core/storage/wrappers/delegate.ts';
 import type { Case } from '../support/sampling.ts';
 import { stepsOf, withoutIds } from './steps.ts';
 import { type FaultLog, withFaults } from './with-faults.ts';
@@ -321,9 +322,7 @@ function stopping(
   step: <T>(name: string, work: () => Promise<T>) => Promise<T>,
   after: (name: string) => Promise<void>,
 ): Storage {
-  return {
-    label: inner.label,
-    facts: inner.facts,
+  return delegate(inner, {
     stat: (key) => step(`stat ${key}`, () => inner.stat(key)),
     async *list(directory, how) {
       const entries = [];
@@ -339,19 +338,19 @@ function stopping(
     },
     write: (key, body, how) => step(`write ${key}`, () => inner.write(key, body, how)),
     async rename(moves) {
-      for (const move of moves) await step(`rename ${move.to}`, () => inner.rename([move]));
+      for (const move of moves) await step(`rename ${move.to}`, () => inner.rename!([move]));
     },
     obstacleTo: (change) => step('obstacleTo', () => inner.obstacleTo(change)),
-    keep: (key, aside) => step(`keep ${key}`, () => inner.keep(key, aside)),
-    duplicate: (from, to) => step(`duplicate ${to}`, () => inner.duplicate(from, to)),
-    readLink: (key) => step(`readLink ${key}`, () => inner.readLink(key)),
-    replaceLink: (key, target) => step(`replaceLink ${key}`, () => inner.replaceLink(key, target)),
-    putBack: (kept) => step(`putBack ${kept.key}`, () => inner.putBack(kept)),
-    sync: () => step('sync', () => inner.sync()),
+    keep: (key, aside) => step(`keep ${key}`, () => inner.keep!(key, aside)),
+    duplicate: (from, to) => step(`duplicate ${to}`, () => inner.duplicate!(from, to)),
+    readLink: (key) => step(`readLink ${key}`, () => inner.readLink!(key)),
+    replaceLink: (key, target) => step(`replaceLink ${key}`, () => inner.replaceLink!(key, target)),
+    putBack: (kept) => step(`putBack ${kept.key}`, () => inner.putBack!(kept)),
+    sync: () => step('sync', () => inner.sync!()),
     remove: (key, options) => step(`remove ${key}`, () => inner.remove(key, options)),
     removeTree: (directory) => step(`removeTree ${directory}`, () => inner.removeTree(directory)),
     close: () => inner.close(),
-  };
+  });
 }
 
 async function publish(

@@ -32,16 +32,16 @@ export function aroundOperations(
     },
     write: (key, body, how) => step(`write ${key}`, () => storage.write(key, body, how)),
     async rename(moves) {
-      for (const move of moves) await step(`rename ${move.from}`, () => storage.rename([move]));
+      for (const move of moves) await step(`rename ${move.from}`, () => storage.rename!([move]));
     },
     obstacleTo: (change) => step('obstacleTo', () => storage.obstacleTo(change)),
-    keep: (key, aside) => step(`keep ${key}`, () => storage.keep(key, aside)),
-    duplicate: (from, to) => step(`duplicate ${to}`, () => storage.duplicate(from, to)),
-    readLink: (key) => step(`readLink ${key}`, () => storage.readLink(key)),
-    replaceLink: (key, target) => step(`replaceLink ${key}`, () => storage.replaceLink(key, target)),
-    putBack: (kept) => step(`putBack ${kept.key}`, () => storage.putBack(kept)),
+    keep: (key, aside) => step(`keep ${key}`, () => storage.keep!(key, aside)),
+    duplicate: (from, to) => step(`duplicate ${to}`, () => storage.duplicate!(from, to)),
+    readLink: (key) => step(`readLink ${key}`, () => storage.readLink!(key)),
+    replaceLink: (key, target) => step(`replaceLink ${key}`, () => storage.replaceLink!(key, target)),
+    putBack: (kept) => step(`putBack ${kept.key}`, () => storage.putBack!(kept)),
     remove: (key, options) => step(`remove ${key}`, () => storage.remove(key, options)),
-    sync: () => step('sync', () => storage.sync()),
+    sync: () => step('sync', () => storage.sync!()),
     removeTree: (directory) => step(`removeTree ${directory}`, () => storage.removeTree(directory)),
     close: () => storage.close(),
   });

@@ -140,8 +140,8 @@ async function shortfalls(
 
 /** A pointer that the ledger does not name would stay for good. */
 async function lostPointers(root: Storage, { ledger }: ReleasesLook): Promise<string[]> {
-  if (root.facts.rename === 'none' || ledger.channels.length > 0) return [];
-  return (await siteOf(root).readLink(listedKey('preview'))) === null
+  if (root.rename === undefined || ledger.channels.length > 0) return [];
+  return (await siteOf(root).readLink!(listedKey('preview'))) === null
     ? []
     : ['the pointer of a channel is left'];
 }

@@ -1,5 +1,6 @@
 import { WaybillError } from '../../src/core/lib/errors.ts';
 import type { Body, Storage, WriteOptions, Written } from '../../src/core/storage/storage.ts';
+import { delegate } from '../../src/core/storage/wrappers/delegate.ts';
 
 /**
  * before: the call fails and was not applied. after: it was applied, and its answer was lost. partial: half
@@ -73,9 +74,7 @@ export function withFaults(storage: Storage, fault: Fault | null, log: FaultLog)
     }
   }
 
-  return {
-    label: storage.label,
-    facts: storage.facts,
+  return delegate(storage, {
     stat: (key) => step(`stat ${key}`, false, () => storage.stat(key)),
     async *list(directory, how) {
       await step(`list ${directory}`, false, async () => undefined);
@@ -92,20 +91,20 @@ export function withFaults(storage: Storage, fault: Fault | null, log: FaultLog)
     },
     async rename(moves) {
       for (const move of moves)
-        await step(`rename ${move.from} ${move.to}`, true, () => storage.rename([move]));
+        await step(`rename ${move.from} ${move.to}`, true, () => storage.rename!([move]));
     },
     obstacleTo: (change) => step('obstacleTo', false, () => storage.obstacleTo(change)),
-    keep: (key, aside) => step(`keep ${key}`, true, () => storage.keep(key, aside)),
-    putBack: (kept) => step(`putBack ${kept.key}`, true, () => storage.putBack(kept)),
-    duplicate: (from, to) => step(`duplicate ${from} ${to}`, true, () => storage.duplicate(from, to)),
-    readLink: (key) => step(`readLink ${key}`, false, () => storage.readLink(key)),
+    keep: (key, aside) => step(`keep ${key}`, true, () => storage.keep!(key, aside)),
+    putBack: (kept) => step(`putBack ${kept.key}`, true, () => storage.putBack!(kept)),
+    duplicate: (from, to) => step(`duplicate ${from} ${to}`, true, () => storage.duplicate!(from, to)),
+    readLink: (key) => step(`readLink ${key}`, false, () => storage.readLink!(key)),
     replaceLink: (key, target) =>
-      step(`replaceLink ${key} ${target}`, true, () => storage.replaceLink(key, target)),
-    sync: () => step('sync', false, () => storage.sync()),
+      step(`replaceLink ${key} ${target}`, true, () => storage.replaceLink!(key, target)),
+    sync: () => step('sync', false, () => storage.sync!()),
     remove: (key, options) => step(`remove ${key}`, true, () => storage.remove(key, options)),
     removeTree: (directory) => step(`removeTree ${directory}`, true, () => storage.removeTree(directory)),
     close: () => storage.close(),
-  };
+  });
 }
 
 /** Ends early, with a failure: as a connection that breaks. */

@@ -271,7 +271,7 @@ export async function put(storage: Storage, name: string, text: string): Promise
 export async function snapshot(storage: Storage): Promise<Map<string, string>> {
   const files = new Map<string, string>();
   for await (const { key, type } of storage.list('', { recursive: true })) {
-    const target = type === 'link' ? await storage.readLink(key) : null;
+    const target = type === 'link' ? await storage.readLink!(key) : null;
     files.set(key, target === null ? (await readAll(storage, key, 1 << 20)).toString() : `→ ${target}`);
   }
   return files;

@@ -2,9 +2,9 @@ import { type Digest, digestOf } from '../../src/core/lib/digest.ts';
 import { WaybillError } from '../../src/core/lib/errors.ts';
 import { ancestorsOf } from '../../src/core/lib/paths.ts';
 import { collect } from '../../src/core/storage/body.ts';
+import type { Capabilities, Kept, KeptBy, Move } from '../../src/core/storage/capabilities.ts';
 import {
   alreadyExists,
-  noLinks,
   notADirectory,
   notFound,
   notKept,
@@ -16,13 +16,11 @@ import type {
   ConditionalWrites,
   Entry,
   FileStat,
-  Kept,
-  KeptBy,
-  Move,
   Storage,
   WriteOptions,
   Written,
 } from '../../src/core/storage/storage.ts';
+import { delegate } from '../../src/core/storage/wrappers/delegate.ts';
 
 /**
  * The bytes of a memory storage; several storages may be opened on one, as several processes open one disk.
@@ -65,18 +63,16 @@ export function memoryStorage(options: MemoryOptions): Storage {
   const { disk = new Map<string, MemoryFile>(), flavour } = options;
   const honoured = flavour === 'files' ? 'create' : (options.conditionalWrites ?? 'full');
   const keepBy = options.keepBy ?? (flavour === 'files' ? 'link' : 'copy');
-  const storage: Storage = {
+  const storage: Storage & Omit<Capabilities, 'fixModes' | 'localFiles' | 'placeOf'> = {
+    renameKind: 'atomic',
+    movesDirectories: true,
     label: `memory (${flavour})`,
     facts: {
-      rename: flavour === 'files' ? 'atomic' : 'none',
       conditionalWrites: async () => honoured,
       keepsHeaders: flavour === 'objects',
-      movesDirectories: flavour === 'files',
-      replacesLinks: flavour === 'files',
-      largestKeptBytes: options.largestKeptBytes ?? null,
-      localFiles: null,
       clockOffsetMs: 0,
     },
+    largestKeptBytes: options.largestKeptBytes ?? null,
 
     async stat(key): Promise<FileStat | undefined> {
       const file = disk.get(key);
@@ -131,8 +127,6 @@ export function memoryStorage(options: MemoryOptions): Storage {
     },
 
     async rename(moves: readonly Move[]): Promise<void> {
-      if (flavour === 'objects')
-        throw new WaybillError('storage_permanent', `${storage.label}: has no rename`);
       for (const { from, to, aside, isDirectory } of moves) {
         refuseReadOnly(to);
         if (isDirectory === true) {
@@ -194,7 +188,6 @@ export function memoryStorage(options: MemoryOptions): Storage {
 
     async replaceLink(key, target): Promise<void> {
       refuseReadOnly(key);
-      if (flavour === 'objects') throw noLinks(storage);
       const present = disk.get(key);
       const isDirectory = [...disk.keys()].some((name) => name.startsWith(`${key}/`));
       if (isDirectory || (present !== undefined && present.target === undefined))
@@ -224,7 +217,15 @@ export function memoryStorage(options: MemoryOptions): Storage {
       // Nothing is held: the disk outlives the storage, as disks do.
     },
   };
-  return storage;
+  if (flavour === 'files') return storage;
+  return delegate(storage, {
+    renameKind: undefined,
+    movesDirectories: undefined,
+    rename: undefined,
+    sync: undefined,
+    readLink: undefined,
+    replaceLink: undefined,
+  });
 
   function refuseCondition(key: Key, { mode, ifVersion }: WriteOptions): void {
     if ((mode === 'create' && honoured === 'none') || (ifVersion !== undefined && honoured !== 'full'))

@@ -36,7 +36,7 @@ export async function settleInterrupted(
  * staging, which is swept when the lease is taken. Requires the lease.
  */
 export async function sweepUnfinished(storage: Storage, vanished: readonly Key[]): Promise<void> {
-  if (storage.facts.rename === 'none') for (const key of vanished) await storage.remove(key);
+  if (storage.rename === undefined) for (const key of vanished) await storage.remove(key);
 }
 
 interface ObserveBytesOptions {

@@ -3,8 +3,9 @@ import type { Clock } from '../lib/clock.ts';
 import { type ErrorRecord, errorRecord, hasCode } from '../lib/errors.ts';
 import { reservedPrefix } from '../lib/paths.ts';
 import { bytesBody, readAll } from '../storage/body.ts';
+import type { Renames } from '../storage/capabilities.ts';
 import { joinKey, type Key, listedKey, nameOf } from '../storage/key.ts';
-import type { ConditionalWrites, Storage, StorageFacts } from '../storage/storage.ts';
+import { canRename, type ConditionalWrites, type RenamingStorage, type Storage } from '../storage/storage.ts';
 
 /*
  * Probes the abilities of a storage, for `waybill config probe` and server tests.
@@ -15,7 +16,7 @@ export interface Probe {
   latencyMs: { median: number; slowest: number } | null;
   /** The server's clock minus ours, in milliseconds; null if the server reports no time. */
   clockOffsetMs: number | null;
-  rename: StorageFacts['rename'];
+  rename: Renames['renameKind'] | 'none';
   /** The storage's own claim, or `none` if the trial disproved it. null if nothing may be written. */
   conditionalWrites: ConditionalWrites | null;
   rights: Record<Right, Verdict>;
@@ -59,7 +60,7 @@ export async function probeStorage(
   const probe: Probe = {
     latencyMs: await latency(storage, clock),
     clockOffsetMs: storage.facts.clockOffsetMs,
-    rename: storage.facts.rename,
+    rename: storage.renameKind ?? 'none',
     conditionalWrites: null,
     rights,
   };
@@ -80,25 +81,24 @@ async function probeWrites(storage: Storage, clock: Clock, probe: Probe, attempt
   const directory = listedKey(`${probePrefix}${randomUUID()}`);
   const key = joinKey(directory, 'a');
   const staging = joinKey(directory, 'staged');
-  const canRename = probe.rename !== 'none';
   try {
     if (!(await attempt('create', () => create(storage, key)))) return;
     probe.clockOffsetMs ??= await clockOffset(storage, key, clock);
     await attempt('read', () => readAll(storage, key, 16));
     probe.conditionalWrites = await conditionalWrites(storage, key);
     await attempt('replace', () => storage.write(key, bytesBody('2'), { mode: 'replace' }));
-    if (canRename) await attempt('rename', () => replaceStaged(storage, joinKey(staging, 'b'), key));
+    if (canRename(storage)) await attempt('rename', () => replaceStaged(storage, joinKey(staging, 'b'), key));
   } finally {
     await attempt('remove', async () => {
       // A publication ends with this call, even if nothing is staged.
-      if (canRename) await storage.removeTree(staging);
+      if (canRename(storage)) await storage.removeTree(staging);
       await storage.remove(key);
       await removeAbandoned(storage, clock, probe);
     });
   }
 }
 
-async function replaceStaged(storage: Storage, staged: Key, key: Key): Promise<void> {
+async function replaceStaged(storage: RenamingStorage, staged: Key, key: Key): Promise<void> {
   await storage.write(staged, bytesBody('3'), { mode: 'scratch' });
   await storage.rename([{ from: staged, to: key }]);
   await storage.sync();

@@ -59,7 +59,7 @@ async function refusalOf(
 
 /** On object stores the channels are fields of the pointer object, so the name is always free. */
 async function isFree(storage: Storage, name: string): Promise<boolean> {
-  if (storage.facts.rename === 'none') return true;
+  if (storage.readLink === undefined) return true;
   const key = channelLinkKey(name);
   const target = await storage.readLink(key);
   if (target !== null) return releaseAt(target) !== null;

@@ -4,8 +4,9 @@ import { settleWrite } from '../catalog/store.ts';
 import { hasCode, WaybillError } from '../lib/errors.ts';
 import { reservedPrefix } from '../lib/paths.ts';
 import { bytesBody, readAll } from '../storage/body.ts';
+import { noLinks } from '../storage/errors.ts';
 import { joinKey, type Key } from '../storage/key.ts';
-import type { Storage } from '../storage/storage.ts';
+import { canReplaceLinks, type Storage } from '../storage/storage.ts';
 import { type Ledger, noReleases, type Releases } from './ledger.ts';
 import { maxLedgerBytes, parseReleases, serialiseReleases } from './ledger-json.ts';
 import {
@@ -52,7 +53,7 @@ const maxTries = 20;
  */
 export async function requireReleases(storage: Storage): Promise<void> {
   const hint = 'use `layout: in_place` for this destination, or another server';
-  if (storage.facts.rename === 'none') {
+  if (storage.rename === undefined) {
     if ((await storage.facts.conditionalWrites()) === 'full') return;
     throw new WaybillError(
       'storage_permanent',
@@ -60,7 +61,7 @@ export async function requireReleases(storage: Storage): Promise<void> {
       { hint },
     );
   }
-  if (storage.facts.replacesLinks) return;
+  if (canReplaceLinks(storage)) return;
   throw new WaybillError(
     'storage_permanent',
     `${storage.label}: releases need a server that replaces links in one step (posix-rename@openssh.com), which this one does not support`,
@@ -73,7 +74,7 @@ export async function requireReleases(storage: Storage): Promise<void> {
  * if the ledger is malformed, or the storage's error.
  */
 export async function readReleases(storage: Storage): Promise<Releases> {
-  if (storage.facts.rename === 'none') return (await readObject(storage)).releases;
+  if (storage.readLink === undefined) return (await readObject(storage)).releases;
   const target = await storage.readLink(currentLinkKey);
   const bytes = await readIfThere(storage, ledgerKey);
   const { ledger } = bytes === null ? noReleases : parseReleases(bytes, placeOf(storage, ledgerKey));
@@ -99,7 +100,7 @@ export async function changeReleases<T>(
   decide: (releases: Releases) => Promise<ReleasesChange<T>>,
 ): Promise<T> {
   const updatedAt = (): string => context.clock.now().toISOString();
-  if (storage.facts.rename === 'none') return changeObject(storage, decide, updatedAt);
+  if (storage.rename === undefined) return changeObject(storage, decide, updatedAt);
   const underLease = async (lease: Lease): Promise<T> => {
     const releases = await readReleases(storage);
     const { result, next } = await decide(releases);
@@ -115,7 +116,7 @@ export async function changeReleases<T>(
  * like `changeReleases`.
  */
 export async function forgetReleases(context: LeaseContext, storage: Storage): Promise<void> {
-  if (storage.facts.rename === 'none') return;
+  if (storage.rename === undefined) return;
   const underLease = async (lease: Lease): Promise<void> => {
     const { current } = await readReleases(storage);
     if (current !== null || (await releaseIds(storage)).length > 0) return;
@@ -153,8 +154,12 @@ async function setLink(held: Storage, lease: Lease, key: Key, id: ReleaseId | nu
   await lease.fence();
   await settleWrite(
     held,
-    async () => (target === null ? held.remove(key) : held.replaceLink(key, target)),
-    async () => (await held.readLink(key)) === target,
+    async () => {
+      if (target === null) return held.remove(key);
+      if (!canReplaceLinks(held)) throw noLinks(held);
+      return held.replaceLink(key, target);
+    },
+    async () => ((await held.readLink?.(key)) ?? null) === target,
   );
 }
 

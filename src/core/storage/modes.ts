@@ -1,16 +1,16 @@
 import type { Kinds, Settings } from '../lib/settings/declare.ts';
 
 /** The modes of new files and directories, as numbers such as `0o644`. */
-export interface Modes {
+export interface FileModes {
   file: number;
   directory: number;
 }
 
 /** The modes of published files, which readers need. */
-export const publishedModes: Modes = { file: 0o644, directory: 0o755 };
+export const publishedModes: FileModes = { file: 0o644, directory: 0o755 };
 
 /** The modes of shared staging, which no other user needs. Sources are never written to. */
-export const privateModes: Modes = { file: 0o600, directory: 0o700 };
+export const privateModes: FileModes = { file: 0o600, directory: 0o700 };
 
 export interface ModesDocument {
   file_mode: string | number;
@@ -35,6 +35,6 @@ export function modeSettings({ mode }: Kinds): Settings {
   };
 }
 
-export function resolveModes({ file_mode, directory_mode }: ModesDocument): Modes {
+export function resolveModes({ file_mode, directory_mode }: ModesDocument): FileModes {
   return { file: parseInt(String(file_mode), 8), directory: parseInt(String(directory_mode), 8) };
 }

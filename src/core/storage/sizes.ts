@@ -1,10 +1,11 @@
 import { setImmediate as breathe } from 'node:timers/promises';
 import type { RelativePath } from '../lib/paths.ts';
+import type { LocalFiles } from './capabilities.ts';
 import { keyOf } from './key.ts';
-import type { LocalFiles, Storage } from './storage.ts';
+import type { Storage } from './storage.ts';
 
 /** The part of a storage that reports sizes. */
-type Look = Pick<Storage, 'facts' | 'list' | 'stat'>;
+type Look = Pick<Storage, 'localFiles' | 'list' | 'stat'>;
 
 /** After this many files, the loop lets timers run, including the lease's. */
 const filesPerBreath = 2048;
@@ -18,8 +19,8 @@ export async function sizesOf(
   storage: Look,
   paths: readonly RelativePath[],
 ): Promise<ReadonlyMap<string, number>> {
-  const { localFiles } = storage.facts;
-  return localFiles === null ? listed(storage) : askedFor(storage, localFiles, paths);
+  const { localFiles } = storage;
+  return localFiles === undefined ? listed(storage) : askedFor(storage, localFiles, paths);
 }
 
 async function listed(storage: Look): Promise<ReadonlyMap<string, number>> {

@@ -1,5 +1,6 @@
 import type { Digest } from '../lib/digest.ts';
 import type { WaybillError } from '../lib/errors.ts';
+import type { Backups, Capabilities, ObjectPlace, Renames, ReplaceableLinks } from './capabilities.ts';
 import type { Key } from './key.ts';
 
 /**
@@ -13,8 +14,11 @@ import type { Key } from './key.ts';
  * Failures are `WaybillError`s with a `storage_*` code or `body_mismatch`. `storage_transient` promises that
  * repeating the call is safe and may help. A failure is never turned into a success, and a timeout is a
  * failure.
+ *
+ * These members are the core. `capabilities.ts` has the optional ones. They are absent if the storage, as
+ * probed while opening, does not have the capability.
  */
-export interface Storage {
+export interface Storage extends Partial<Capabilities> {
   /**
    * The name used in messages. It holds no secrets and no paths of this machine, because messages travel
    * further than the machine.
@@ -54,67 +58,12 @@ export interface Storage {
   write(key: Key, body: Body, options: WriteOptions): Promise<Written>;
 
   /**
-   * Moves files in the given order. Each replaces the file at its new key (in one step if `facts.rename` is
-   * `atomic`), or an empty directory. With `isDirectory`, a directory moves with all its entries, in one
-   * step if its new key is free; otherwise its entries move one by one.
-   *
-   * The content of every `from` is durable before the first name changes. The changed names are durable
-   * before a later rename or removal changes anything, and once `sync` returns. They are not flushed more
-   * often, because flushing is slow.
-   *
-   * Throws `storage_not_found` at the first `from` that does not exist: the moves before it have been made,
-   * the others have not. Throws `storage_permanent` if `facts.rename` is `none`.
-   */
-  rename(moves: readonly Move[]): Promise<void>;
-
-  /**
    * Looks for obstacles to writing or removing files: a file or a link where a directory is needed, another
    * file system, missing rights, a name that is too long, too little space. Returns the error that the
    * change would end with, which names the first component at fault and the next step. null if no obstacle
    * was found, which is not a guarantee. Never writes. Throws the storage's error if it cannot look.
    */
   obstacleTo(change: Change): Promise<WaybillError | null>;
-
-  /**
-   * Makes sure that the file at `key` can be put back after it was replaced or removed, and returns how.
-   * Does not change the file. null if the key is free or a directory. `aside` is a free key
-   * in the staging directory of the attempt, and the sweep of that directory removes it.
-   *
-   * Nothing of this is made durable: it serves an attempt that fails, not one that is killed.
-   */
-  keep(key: Key, aside: Key): Promise<Kept | null>;
-
-  /**
-   * Puts a kept file back at its key, with its headers, and replaces the current file. Succeeds if the file
-   * was never changed, or was put back already. Throws `storage_not_found` if neither the file nor its kept
-   * copy exists, and `storage_permanent` if it was not kept at all.
-   */
-  putBack(kept: Kept): Promise<void>;
-
-  /**
-   * Duplicates the file at `from` to `to`, with its bytes and headers, without a transfer through this
-   * machine. Replaces an existing file. The result may be a second name of the same file, because files are
-   * replaced and never changed. Returns the method. null if `from` does not exist, users other than its
-   * owner may change it, or the storage does not support it; `to` is then free.
-   */
-  duplicate(from: Key, to: Key): Promise<'link' | 'copy' | null>;
-
-  /** The target of the symbolic link at `key`, exactly as stored; null if there is no link. */
-  readLink(key: Key): Promise<string | null>;
-
-  /**
-   * Makes `key` a symbolic link to `target`, a path relative to the directory of the link, which need not
-   * exist. Replaces an existing link in one step: readers see the old target or the new one. Durable once
-   * it returns. Throws `storage_exists` if `key` is not a link, and `storage_permanent` unless
-   * `facts.replacesLinks`. `remove` removes a link and keeps its target.
-   */
-  replaceLink(key: Key, target: Key): Promise<void>;
-
-  /**
-   * Makes the names that `rename` and `putBack` changed durable. Does nothing for remote storages, whose
-   * servers are responsible for that themselves.
-   */
-  sync(): Promise<void>;
 
   /**
    * Removes the file and the remains of an unfinished write of it. Succeeds if there is no such file.
@@ -124,7 +73,7 @@ export interface Storage {
   remove(key: Key, options?: RemoveOptions): Promise<void>;
 
   /**
-   * Removes `directory` and everything below it. Unless `facts.rename` is `none`, the whole tree first
+   * Removes `directory` and everything below it. If the storage can rename, the whole tree first
    * vanishes from its old keys in one step, so that another process still writing there fails instead of
    * leaving files behind. Succeeds if there is no such directory.
    */
@@ -137,14 +86,6 @@ export interface Storage {
 /** The differences between storages, determined by probing the storage and not from its backend. */
 export interface StorageFacts {
   /**
-   * `atomic`: a rename replaces its target in one step. `replace_in_steps`: the old file is moved aside, the
-   * new one moved in and the old one removed, so a reader may briefly find nothing. `none`: objects cannot be
-   * renamed and are written in place as a whole.
-   */
-  rename: 'atomic' | 'replace_in_steps' | 'none';
-  /** Whether `rename` moves directories. */
-  movesDirectories: boolean;
-  /**
    * The conditions that `write` supports. This is a function because an object store can only find out by
    * writing a probe object, which it does on the first call. Throws `storage_denied` if that is necessary
    * and the storage was opened read-only.
@@ -153,45 +94,29 @@ export interface StorageFacts {
   /** Whether the headers of `WriteOptions` are kept with the bytes, so that a change in them is a write. */
   keepsHeaders: boolean;
   /**
-   * Whether the storage has symbolic links and can replace one in one step. Object stores have none: a
-   * pointer is an object there, written on the condition of its version.
-   */
-  replacesLinks: boolean;
-  /** Larger files, in bytes, are not kept by `keep`; null if there is no such limit. */
-  largestKeptBytes: number | null;
-  /**
-   * Gives those of these files and directories that exist the modes of the storage; a dry run only counts
-   * them. Absent if the storage has no modes.
-   */
-  fixModes?: (managed: ManagedEntries, options: { dryRun: boolean }) => Promise<FixedModes>;
-  /** The files, if they are on this machine; null if the bytes are stored elsewhere. */
-  localFiles: LocalFiles | null;
-  /** Locates the object of a key on its server. Absent if the storage cannot copy from another one. */
-  placeOf?: (key: Key) => ObjectPlace;
-  /**
    * The server's clock minus ours, in milliseconds, as observed while opening: 0 for this machine, null if
    * unknown. S3 refuses signatures if the clocks differ by more than 15 minutes.
    */
   clockOffsetMs: number | null;
 }
 
-/** Published files with their sizes in bytes, and directories. A file of another size is left alone. */
-export interface ManagedEntries {
-  files: ReadonlyMap<Key, number>;
-  directories: readonly Key[];
+/** A storage whose files can be renamed. */
+export type RenamingStorage = Storage & Renames;
+/** A storage that can put replaced files back. */
+export type KeepingStorage = Storage & Backups;
+/** A storage whose symbolic links can be replaced in one step. */
+export type LinkingStorage = Storage & ReplaceableLinks;
+
+export function canRename(storage: Storage): storage is RenamingStorage {
+  return storage.rename !== undefined;
 }
 
-/** The number of entries that had another mode. */
-export interface FixedModes {
-  fixed: number;
-  /** Not changed, because of their owner, the file system or the server. */
-  refused: number;
+export function canKeep(storage: Storage): storage is KeepingStorage {
+  return storage.keep !== undefined;
 }
 
-/** Files of this machine. Calls are synchronous. */
-export interface LocalFiles {
-  /** In bytes; undefined if there is no such file. Throws system errors. */
-  sizeOf(key: Key): number | undefined;
+export function canReplaceLinks(storage: Storage): storage is LinkingStorage {
+  return storage.replaceLink !== undefined;
 }
 
 /** Which file of this machine a name stood for when it was listed. */
@@ -262,18 +187,6 @@ export interface UnreadableName {
   type: EntryType;
 }
 
-export interface Move {
-  from: Key;
-  to: Key;
-  /** `from` is a directory of files that were written as `scratch`. Needs `facts.movesDirectories`. */
-  isDirectory?: true;
-  /**
-   * The new key of the replaced file, if it was kept by `move`. Readers may briefly find nothing at `to`.
-   * An existing file at `aside` is kept.
-   */
-  aside?: Key;
-}
-
 /** A change that is about to be made. */
 export interface Change {
   /** Keys of the files to write. */
@@ -286,25 +199,6 @@ export interface Change {
   bytes: number | null;
 }
 
-/** A file that can be put back. */
-export interface Kept {
-  key: Key;
-  aside: Key;
-  by: KeptBy;
-  /** The storage's version of this content; null unless it was kept by `version`. */
-  version: string | null;
-}
-
-/**
- * - `link`: `aside` is a second name of the file. Putting it back restores the same file, with its times.
- * - `copy`: `aside` is a copy of the file, with its headers or its time of modification.
- * - `version`: the storage itself keeps replaced and removed content.
- * - `move`: nothing was done yet. A caller that replaces the file passes `aside` to `rename`; a caller that
- *   removes the file renames it to `aside`.
- * - `nothing`: the file cannot be put back, because it is too large to be copied or the server cannot copy.
- */
-export type KeptBy = 'link' | 'copy' | 'version' | 'move' | 'nothing';
-
 /** Bytes that can be read again from the start, so that a retry is just another `open()`. */
 export interface Body {
   /** In bytes. */
@@ -316,15 +210,6 @@ export interface Body {
    * is sent, and may then throw to prevent it.
    */
   readonly origin?: (() => ObjectPlace) | undefined;
-}
-
-/** An object of a server. */
-export interface ObjectPlace {
-  /** Equal for all buckets of one server. */
-  server: string;
-  bucket: string;
-  /** Without the prefix of any storage. */
-  key: string;
 }
 
 /**

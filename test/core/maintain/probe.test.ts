@@ -119,9 +119,9 @@ function telling(inner: Storage): { storage: Storage; calls: string[] } {
     },
     rename: async (moves) => {
       for (const { from, to } of moves) tell(`rename ${from} ${to}`);
-      await inner.rename(moves);
+      await inner.rename!(moves);
     },
-    sync: async () => (tell('sync'), inner.sync()),
+    sync: async () => (tell('sync'), inner.sync!()),
     remove: async (key, options) => (tell(`remove ${key}`), inner.remove(key, options)),
     removeTree: async (directory) => (tell(`removeTree ${directory}`), inner.removeTree(directory)),
   });

@@ -9,6 +9,7 @@ import { prune, type PruneReport } from '../../../src/core/maintain/prune.ts';
 import { refuseClockAhead } from '../../../src/core/maintain/select-prunable.ts';
 import { type Key, listedKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
+import { delegate } from '../../../src/core/storage/wrappers/delegate.ts';
 import {
   bundlePath,
   contextWith,
@@ -53,15 +54,14 @@ function telling(root: Storage, removing: (key: Key) => Promise<void> = async ()
     const text = (await snapshot(root)).get(`${bundlePath}/${state}`);
     if (text !== undefined) steps.push(parseState(Buffer.from(text), ['local']));
   };
-  const storage: Storage = {
-    ...root,
+  const storage = delegate(root, {
     async write(key, body, options) {
       const written = await root.write(key, body, options);
       if (key.endsWith(`/${state}`)) await remember();
       return written;
     },
     async rename(moves) {
-      await root.rename(moves);
+      await root.rename!(moves);
       if (moves.some(({ to }) => to.endsWith(`/${state}`))) await remember();
     },
     async remove(key, options) {
@@ -71,7 +71,7 @@ function telling(root: Storage, removing: (key: Key) => Promise<void> = async ()
       }
       await root.remove(key, options);
     },
-  };
+  });
   return { storage, steps };
 }
 

@@ -168,7 +168,7 @@ t.test('outputs of others, and bundle paths with an unfinished attempt, are left
     write: (key, body, options) => orDead(() => web.write(key, body, options)),
     rename: (moves) =>
       orDead(async () => {
-        await web.rename(moves);
+        await web.rename!(moves);
         // The intent is the last that is written.
         if (moves.some(({ to }) => to.endsWith('.publisher.json'))) isDead = true;
       }),

@@ -3,10 +3,11 @@ import path from 'node:path';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
+import type { FixedModes } from '../../../src/core/storage/capabilities.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import { localStorage } from '../../../src/core/storage/local/local-storage.ts';
 import { sftpStorage } from '../../../src/core/storage/sftp/driver.ts';
-import type { FixedModes, Storage } from '../../../src/core/storage/storage.ts';
+import type { Storage } from '../../../src/core/storage/storage.ts';
 import { noSecrets, sftpLocationOf, startSshd } from '../../services/sshd.ts';
 import { Stand } from './stand.ts';
 
@@ -153,7 +154,7 @@ t.test('a file of another size is not the published one', async (t) => {
   t.teardown(() => storage.close());
   chmodSync(path.join(root, 'one/map.json'), 0o600);
   const fix = async (size: number): Promise<FixedModes | undefined> =>
-    storage.facts.fixModes?.(
+    storage.fixModes(
       { files: new Map([[listedKey('one/map.json'), size]]), directories: [listedKey('gone')] },
       { dryRun: false },
     );

@@ -100,7 +100,7 @@ for (const flavour of flavours) {
 
 t.test('removes a pointer to a missing release', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
-  await root.replaceLink(joinKey(site, currentLinkKey), releaseKey(await releaseIdFor(0)));
+  await root.replaceLink!(joinKey(site, currentLinkKey), releaseKey(await releaseIdFor(0)));
   t.same(await down(root), { ...nothingShown, releases: [] });
   t.same(await left(root), []);
 });

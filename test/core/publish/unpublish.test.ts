@@ -266,7 +266,7 @@ t.test('stopped before anything went, it leaves everything as it was', async (t)
     ...root,
     async keep(key, aside) {
       stop.abort(new Error('SIGTERM'));
-      return root.keep(key, aside);
+      return root.keep!(key, aside);
     },
   };
   const request = { owner, destinationPath: bundlePath, maxRemoved: null, dryRun: false, concurrency: 1 };

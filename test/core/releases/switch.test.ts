@@ -156,7 +156,7 @@ t.test('refuses releases on storages that cannot switch safely', async (t) => {
       hint: /in_place/,
     });
   const files = memoryStorage({ flavour: 'files' });
-  const withoutLinks = delegate(files, { facts: { ...files.facts, replacesLinks: false } });
+  const withoutLinks = delegate(files, { replaceLink: undefined });
   await t.rejects(requireReleases(withoutLinks), { message: /posix-rename@openssh\.com/ });
 });
 

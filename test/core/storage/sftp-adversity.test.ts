@@ -169,7 +169,7 @@ for (const direction of ['to the server', 'from the server'] as const) {
             ]),
           );
           return async (at) => {
-            await storage.rename(moves);
+            await storage.rename!(moves);
             const found = moves.map(({ to }) => readFileSync(path.join(place, to), 'utf8'));
             t.same(new Set(found), new Set(['new']), at);
           };

@@ -2,7 +2,7 @@ import { hasCode } from '../../lib/errors.ts';
 import { lockName } from '../../lib/paths.ts';
 import { bytesBody, readAll } from '../../storage/body.ts';
 import { joinKey, type Key } from '../../storage/key.ts';
-import type { Storage } from '../../storage/storage.ts';
+import type { RenamingStorage, Storage } from '../../storage/storage.ts';
 import type { Holder } from '../catalog.ts';
 import { parseHolder } from '../parse.ts';
 import { holderToJson } from '../serialise.ts';
@@ -45,7 +45,7 @@ export async function ownsLock(storage: Storage, holder: Holder): Promise<boolea
  * It renames a file from the attempt's staging: if another attempt took over in the meantime, it has swept
  * that staging, and the rename fails.
  */
-export function renewLock(storage: Storage, holder: Holder, attemptId: string): () => Promise<void> {
+export function renewLock(storage: RenamingStorage, holder: Holder, attemptId: string): () => Promise<void> {
   const next = joinKey(stagingOf(attemptId), 'renewed.lock');
   let renewals = 0;
   return async () => {

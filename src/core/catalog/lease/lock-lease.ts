@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { hasCode, WaybillError } from '../../lib/errors.ts';
 import { bytesBody } from '../../storage/body.ts';
 import { joinKey, type Key } from '../../storage/key.ts';
-import type { Body, Storage, WriteOptions } from '../../storage/storage.ts';
+import type { Body, RenamingStorage, Storage, WriteOptions } from '../../storage/storage.ts';
 import type { Catalog, Holder } from '../catalog.ts';
 import { catalogBody } from '../serialise.ts';
 import { isStateOf, measureState, readState, settleWrite, stateKey, type StoredState } from '../store.ts';
@@ -34,7 +34,7 @@ const maxSweeps = 20;
  * listed before the lock is read, and only holders create them. A contender whose lock was stolen thus never
  * removes the staging of the thief.
  */
-export async function acquireLockLease(storage: Storage, options: LeaseOptions): Promise<Lease> {
+export async function acquireLockLease(storage: RenamingStorage, options: LeaseOptions): Promise<Lease> {
   const heartbeat = new Heartbeat(storage, options);
   const holder = newHolder();
   const lock = { isCreated: false };
@@ -54,7 +54,7 @@ export async function acquireLockLease(storage: Storage, options: LeaseOptions):
  * is a lock to remove on failure.
  */
 async function takeLock(
-  storage: Storage,
+  storage: RenamingStorage,
   { clock, attemptId, times, signal }: LeaseOptions,
   holder: Holder,
   heartbeat: Heartbeat,
@@ -95,7 +95,7 @@ async function takeLock(
 
 /** Sweeps staging. Returns false if `holder` no longer owns the lock. */
 async function swept(
-  storage: Storage,
+  storage: RenamingStorage,
   attemptId: string,
   holder: Holder,
   heartbeat: Heartbeat,
@@ -115,7 +115,7 @@ async function swept(
  * contender has created a new lock. In that case the owner of the renamed lock fails at its next fence.
  */
 async function stealLock(
-  storage: Storage,
+  storage: RenamingStorage,
   attemptId: string,
   stale: string,
   heartbeat: Heartbeat,
@@ -150,7 +150,7 @@ async function refuseOtherThanFile(storage: Storage): Promise<void> {
  * removes the lock and throws the storage's error.
  */
 async function holdLock(
-  storage: Storage,
+  storage: RenamingStorage,
   options: LeaseOptions,
   holder: Holder,
   heartbeat: Heartbeat,
@@ -168,14 +168,14 @@ class HeldLock implements Lease {
   readonly holder: Holder;
   readonly found: StoredState;
   readonly signal: AbortSignal;
-  readonly #storage: Storage;
+  readonly #storage: RenamingStorage;
   readonly #options: LeaseOptions;
   readonly #heartbeat: Heartbeat;
   readonly #staging: Key;
   #states = 0;
 
   constructor(
-    storage: Storage,
+    storage: RenamingStorage,
     options: LeaseOptions,
     holder: Holder,
     heartbeat: Heartbeat,
@@ -263,7 +263,7 @@ class HeldLock implements Lease {
  * left for takeover. Never throws.
  */
 async function giveBack(
-  storage: Storage,
+  storage: RenamingStorage,
   { attemptId, log }: LeaseOptions,
   holder: Holder,
   heartbeat: Heartbeat,

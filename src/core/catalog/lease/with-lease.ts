@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import type { CoreContext } from '../../context.ts';
 import { withReleasers } from '../../lib/lifecycle.ts';
-import type { Body, ObjectPlace, Storage } from '../../storage/storage.ts';
-import { delegate } from '../../storage/wrappers/delegate.ts';
+import type { ObjectPlace } from '../../storage/capabilities.ts';
+import { type Body, canRename, type Storage } from '../../storage/storage.ts';
+import { intercept } from '../../storage/wrappers/delegate.ts';
 import type { CatalogState } from '../catalog.ts';
 import { defaultLeaseTimes, destinationBusy, isContention, type Lease, type LeaseOptions } from './lease.ts';
 import { isAbandoned, lockKey } from './lock-file.ts';
@@ -71,7 +72,7 @@ export async function sweepAbandoned(
   storage: Storage,
   state: CatalogState,
 ): Promise<void> {
-  if (storage.facts.rename !== 'none') {
+  if (storage.rename !== undefined) {
     if (await isLeftBehind(storage)) await withLease(context, storage, async () => undefined);
     return;
   }
@@ -92,9 +93,7 @@ async function isLeftBehind(storage: Storage): Promise<boolean> {
  * or the storage's error.
  */
 export async function acquireLease(storage: Storage, options: LeaseOptions): Promise<Lease> {
-  return storage.facts.rename === 'none'
-    ? acquireStateLease(storage, options)
-    : acquireLockLease(storage, options);
+  return canRename(storage) ? acquireLockLease(storage, options) : acquireStateLease(storage, options);
 }
 
 /**
@@ -106,22 +105,25 @@ export async function acquireLease(storage: Storage, options: LeaseOptions): Pro
  * the next holder sweeps.
  */
 export function whileHeld(storage: Storage, lease: Pick<Lease, 'check'>): Storage {
-  const changes = async <T>(change: () => Promise<T>): Promise<T> => {
-    lease.check();
-    return change();
-  };
-  const bodyOf = (body: Body): Body => (storage.facts.rename === 'none' ? checked(body, lease) : body);
-  return delegate(storage, {
-    write: (key, body, options) => changes(() => storage.write(key, bodyOf(body), options)),
-    rename: (moves) => changes(() => storage.rename(moves)),
-    keep: (key, aside) => changes(() => storage.keep(key, aside)),
-    putBack: (kept) => changes(() => storage.putBack(kept)),
-    duplicate: (from, to) => changes(() => storage.duplicate(from, to)),
-    replaceLink: (key, target) => changes(() => storage.replaceLink(key, target)),
-    remove: (key, options) => changes(() => storage.remove(key, options)),
-    removeTree: (directory) => changes(() => storage.removeTree(directory)),
-  });
+  const bodyOf = (body: Body): Body => (canRename(storage) ? body : checked(body, lease));
+  return intercept(
+    storage,
+    {
+      async call(name, _args, run) {
+        if (changes.has(name)) lease.check();
+        return run();
+      },
+    },
+    {
+      async write(key, body, options) {
+        lease.check();
+        return storage.write(key, bodyOf(body), options);
+      },
+    },
+  );
 }
+
+const changes = new Set(['rename', 'keep', 'putBack', 'duplicate', 'replaceLink', 'remove', 'removeTree']);
 
 function checked(body: Body, lease: Pick<Lease, 'check'>): Body {
   const { origin } = body;

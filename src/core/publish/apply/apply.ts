@@ -64,7 +64,7 @@ export async function apply(plan: Work, options: ApplyOptions): Promise<Applied>
     const { removes } = plan;
     await lease.writeState(announcedCatalog(plan, lease, base, clock.now()));
     await sweepUnfinished(storage, vanished);
-    const inPlace = storage.facts.rename === 'none';
+    const inPlace = storage.rename === undefined;
     if (inPlace && lease.found.raw !== null)
       await sweepCopies(storage, { attemptId: lease.attemptId, check: () => lease.check() });
     const layout = await attempt.stage();
@@ -222,7 +222,7 @@ function recordOf(output: PlannedOutput, updatedAt: string): OutputRecord {
  * Throws the storage's error.
  */
 export async function removeEmptyDirectories(storage: Storage): Promise<void> {
-  if (storage.facts.rename !== 'none') await removeIfEmpty(storage, '');
+  if (storage.rename !== undefined) await removeIfEmpty(storage, '');
 }
 
 /** Returns whether the directory had no files. */
@@ -263,7 +263,7 @@ function changeOf({ writes, removes }: Pick<Work, 'writes' | 'removes'>): Omit<C
 }
 
 async function holdsAnything(storage: Storage): Promise<boolean> {
-  if (storage.facts.rename === 'none') return false;
+  if (storage.rename === undefined) return false;
   for await (const _ of storage.list(stagingRoot, { recursive: false })) return true;
   return false;
 }

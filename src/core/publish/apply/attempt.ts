@@ -3,8 +3,9 @@ import { stagingOf } from '../../catalog/lease/staging.ts';
 import { hasCode, WaybillError } from '../../lib/errors.ts';
 import { inParallel } from '../../lib/parallel.ts';
 import { namingBody } from '../../storage/body.ts';
+import type { Move } from '../../storage/capabilities.ts';
 import { joinKey, type Key, keyOf } from '../../storage/key.ts';
-import type { Move, ObjectHeaders } from '../../storage/storage.ts';
+import { canRename, type ObjectHeaders, type RenamingStorage } from '../../storage/storage.ts';
 import { type PathSet, recordedIn } from '../decision/records.ts';
 import type { PlannedOutput, Work } from '../plan.ts';
 import { type AttemptOptions, SavedFiles } from './saved-files.ts';
@@ -46,9 +47,8 @@ export class Attempt {
   async stage(): Promise<StagedLayout<PlannedOutput> | null> {
     const { storage, concurrency } = this.#options;
     const { writes } = this.#plan;
-    const { rename, movesDirectories } = storage.facts;
-    if (rename === 'none') return null;
-    const missing = movesDirectories ? await missingDirectories(storage, writes) : new Set<string>();
+    if (!canRename(storage)) return null;
+    const missing = storage.movesDirectories ? await missingDirectories(storage, writes) : new Set<string>();
     const layout = layOutStaging(writes, missing);
     await inParallel(writes.entries(), concurrency, async ([index, output]) => {
       this.#throwIfOver();
@@ -69,22 +69,30 @@ export class Attempt {
    * visible before the pages that need them.
    */
   async putInPlace(layout: StagedLayout<PlannedOutput> | null): Promise<void> {
-    const { storage, lease, concurrency } = this.#options;
+    const { storage, concurrency } = this.#options;
     for (const group of layout?.groups ?? inVisibleOrder(this.#plan.writes)) {
-      if (layout === null)
+      if (layout !== null && canRename(storage)) await this.#moveInPlace(storage, layout, group);
+      else
         await inParallel(group, concurrency, async (output) => {
           this.#throwIfOver();
           const key = keyOf(output.path);
           this.#written.add(key);
           await this.#changing(async () => this.#write(key, output, 'replace'), key);
         });
-      else
-        for (const some of batchesOf(group)) {
-          const moves = Array.from(layout.movesOf(some), (move) => this.#move(move));
-          lease.check();
-          for (const { path } of some) this.#written.add(keyOf(path));
-          await this.#changing(async () => storage.rename(moves));
-        }
+    }
+  }
+
+  async #moveInPlace(
+    storage: RenamingStorage,
+    layout: StagedLayout<PlannedOutput>,
+    group: readonly PlannedOutput[],
+  ): Promise<void> {
+    const { lease } = this.#options;
+    for (const some of batchesOf(group)) {
+      const moves = Array.from(layout.movesOf(some), (move) => this.#move(move));
+      lease.check();
+      for (const { path } of some) this.#written.add(keyOf(path));
+      await this.#changing(async () => storage.rename(moves));
     }
   }
 
@@ -94,7 +102,8 @@ export class Attempt {
       lease.check();
       this.#removed.add(key);
       const aside = this.#saved.movesTo(key);
-      if (aside !== undefined) await this.#changing(async () => storage.rename([{ from: key, to: aside }]));
+      if (aside !== undefined && canRename(storage))
+        await this.#changing(async () => storage.rename([{ from: key, to: aside }]));
       await this.#changing(async () => storage.remove(key), aside === undefined ? key : undefined);
     });
   }
@@ -127,7 +136,7 @@ export class Attempt {
       await lease.fence();
       await this.#undoChanges();
       // Frees the space of the staged outputs first: on a full disk, the old state would not fit.
-      if (storage.facts.rename !== 'none') await storage.removeTree(stagingOf(lease.attemptId));
+      if (storage.rename !== undefined) await storage.removeTree(stagingOf(lease.attemptId));
       if (this.#isUncertain)
         log.warn(
           { storage: storage.label },
@@ -162,7 +171,7 @@ export class Attempt {
     await each(created, async (key) => storage.remove(key));
     await each(new Set([...this.#written, ...this.#removed]), async (key) => {
       const kept = this.#saved.of(key);
-      if (kept !== undefined) await storage.putBack(kept);
+      if (kept !== undefined) await storage.putBack?.(kept);
     });
     if (failures.length > 0) throw failures[0];
   }
@@ -176,7 +185,7 @@ export class Attempt {
       await work();
     } catch (error) {
       const isRefusal = error instanceof WaybillError && !error.retryable;
-      const isLocal = this.#options.storage.facts.localFiles !== null;
+      const isLocal = this.#options.storage.localFiles !== undefined;
       if (!isRefusal && !isLocal) this.#isUncertain = true;
       if (isRefusal && key !== undefined) this.#refused.add(key);
       throw error;

@@ -20,7 +20,7 @@ export async function healModes(
   { planned, stateBytes }: { planned: readonly PlannedOutput[]; stateBytes?: number | undefined },
   { dryRun }: { dryRun: boolean },
 ): Promise<Finding | null> {
-  const { fixModes } = storage.facts;
+  const { fixModes } = storage;
   if (fixModes === undefined) return null;
   const files = new Map<Key, number>(planned.map(({ path, size }) => [keyOf(path), size]));
   if (stateBytes !== undefined) files.set(stateKey, stateBytes);

@@ -2,8 +2,9 @@ import type { Lease } from '../../catalog/lease/lease.ts';
 import { stagingOf } from '../../catalog/lease/staging.ts';
 import type { Log } from '../../lib/log.ts';
 import { inParallel } from '../../lib/parallel.ts';
+import type { Kept } from '../../storage/capabilities.ts';
 import { joinKey, type Key } from '../../storage/key.ts';
-import type { Kept, Storage } from '../../storage/storage.ts';
+import { canKeep, type Storage } from '../../storage/storage.ts';
 import type { PlannedOutput } from '../plan.ts';
 
 export interface AttemptOptions {
@@ -38,6 +39,7 @@ export class SavedFiles {
   /** Saves the files at these keys. Skips keys without a file. */
   async save(keys: readonly Key[]): Promise<void> {
     const { storage, lease, signal, concurrency } = this.#options;
+    if (!canKeep(storage)) return;
     await inParallel(keys.entries(), concurrency, async ([index, key]) => {
       lease.check();
       // Stopping is still safe here, and on a remote storage this may take minutes.
@@ -83,7 +85,7 @@ export class SavedFiles {
   /** Like `discard`, but throws the storage's error. */
   async discardSurely(): Promise<void> {
     const { storage, lease } = this.#options;
-    if (storage.facts.rename !== 'none' || !this.#hasCopies) return;
+    if (storage.rename !== undefined || !this.#hasCopies) return;
     await storage.removeTree(stagingOf(lease.attemptId));
     this.#hasCopies = false;
   }

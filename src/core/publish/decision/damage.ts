@@ -11,7 +11,7 @@ const directoriesAtOnce = 16;
 /** Listing a directory costs about as much as this many `stat` calls. */
 const filesPerListing = 8;
 
-type Look = Pick<Storage, 'stat' | 'list' | 'facts'>;
+type Look = Pick<Storage, 'stat' | 'list' | 'localFiles'>;
 
 /**
  * The damage of these outputs in storage, by path. Omits files that exist with the right size. `isRemote`
@@ -33,7 +33,7 @@ async function damagedOneByOne(
   outputs: readonly PlannedOutput[],
 ): Promise<Map<string, Damage>> {
   const damaged = new Map<string, Damage>();
-  const suspects = storage.facts.localFiles === null ? outputs : await ofOtherSize(storage, outputs);
+  const suspects = storage.localFiles === undefined ? outputs : await ofOtherSize(storage, outputs);
   await inParallel(suspects, filesAtOnce, async ({ path, size }) => {
     const damage = damageOf(await storage.stat(keyOf(path)), size);
     if (damage !== null) damaged.set(path, damage);

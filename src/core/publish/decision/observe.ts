@@ -12,7 +12,7 @@ import {
   stateName,
 } from '../../lib/paths.ts';
 import { joinKey, type Key, keyOf, listedKey, nameOf, parentOf } from '../../storage/key.ts';
-import type { EntryType, Storage, StorageFacts } from '../../storage/storage.ts';
+import type { EntryType, Storage } from '../../storage/storage.ts';
 import type { Damage, DecisionInput, Observation, PlannedOutput } from '../plan.ts';
 import { damagedAmong } from './damage.ts';
 import { isSettledByState, type PathSet, recordedIn, vouchedOutputs } from './records.ts';
@@ -38,7 +38,7 @@ export async function observe(
   damaged?: Observation['damaged'],
 ): Promise<Observation> {
   const { state } = stored ?? (await readState(storage));
-  const nothing = nothingSeen(state, storage.facts);
+  const nothing = nothingSeen(state, storage);
   if (isSettledByState(input, state)) return { ...nothing, isSettled: true };
   const everything = input.force ? await everythingBelow(storage) : null;
   if (state.kind !== 'valid' && state.kind !== 'legacy') {
@@ -54,7 +54,7 @@ export async function observe(
     ? await listedView(storage, input.planned)
     : storage;
   const unrecorded = state.kind === 'legacy' ? [] : await presentAmong(look, candidates, recorded);
-  const isRemote = look === storage && storage.facts.localFiles === null;
+  const isRemote = look === storage && storage.localFiles === undefined;
   damaged ??= await damagedAmong(look, unseen, isRemote);
   const obstacles = await obstaclesTo(storage, pathsToWrite(input.planned, vouched, damaged), recorded);
   const { nested, contents } = everything ?? { nested: await nestedAbove(look, candidates), contents: [] };
@@ -62,11 +62,14 @@ export async function observe(
 }
 
 /** An observation without findings. */
-export function nothingSeen(state: CatalogState, facts: StorageFacts): Observation {
-  const { keepsHeaders, largestKeptBytes } = facts;
+export function nothingSeen(
+  state: CatalogState,
+  storage: Pick<Storage, 'facts' | 'largestKeptBytes'>,
+): Observation {
+  const { facts, largestKeptBytes = 0 } = storage;
   return {
     state,
-    keepsHeaders,
+    keepsHeaders: facts.keepsHeaders,
     largestKeptBytes,
     isSettled: false,
     contentPresent: false,
@@ -78,11 +81,11 @@ export function nothingSeen(state: CatalogState, facts: StorageFacts): Observati
   };
 }
 
-type Look = Pick<Storage, 'stat' | 'list' | 'facts'>;
+type Look = Pick<Storage, 'stat' | 'list' | 'localFiles'>;
 
 /** An object store takes one request per `stat`, but lists a thousand names per request. */
 function isListingCheaper(storage: Storage, stats: number, records: number): boolean {
-  return storage.facts.rename === 'none' && stats > 16 && records < stats * 500;
+  return storage.rename === undefined && stats > 16 && records < stats * 500;
 }
 
 /**
@@ -95,7 +98,6 @@ async function listedView(storage: Storage, planned: readonly PlannedOutput[]): 
   for await (const { key, size } of storage.list('', { recursive: true }))
     if (wanted.has(key) || nameOf(key) === stateName) sizes.set(key, size);
   return {
-    facts: storage.facts,
     list: (directory, options) => storage.list(directory, options),
     async stat(key) {
       const size = sizes.get(key);
@@ -195,12 +197,12 @@ function isStateOrLock(key: Key): boolean {
  * no obstacles. Throws the storage's error.
  */
 export async function obstaclesTo(
-  storage: Pick<Storage, 'facts' | 'stat' | 'list'>,
+  storage: Pick<Storage, 'rename' | 'stat' | 'list'>,
   paths: readonly RelativePath[],
   recorded: PathSet,
 ): Promise<Map<string, EntryType>> {
   const obstacles = new Map<string, EntryType>();
-  if (storage.facts.rename === 'none') return obstacles;
+  if (storage.rename === undefined) return obstacles;
   const directories = new Set<string>();
   for (const path of paths)
     for (const ancestor of ancestorsOf(path)) if (!recorded.has(ancestor)) directories.add(ancestor);

@@ -166,7 +166,7 @@ export class AsReleases implements PublicationLayout<ReleaseSight, ReleaseDecisi
 
   async #refuseUnmakeable(release: PlannedRelease): Promise<void> {
     const { storage } = this.#assignment;
-    if (storage.facts.rename !== 'none') await requireReleases(storage);
+    if (storage.rename !== undefined) await requireReleases(storage);
     const work = unlikeCurrent(release, { writes: [...release.content], removes: [] });
     await refuseObstructed(releaseIn(storage, release.id), work, { stateBytes: 0, isUnderLease: false });
   }

@@ -85,7 +85,7 @@ async function duplicated(
 ): Promise<boolean> {
   const target = releaseKey(release.id);
   if (base === null || base === target || !release.same.has(path)) return false;
-  return (await storage.duplicate(joinKey(base, path), joinKey(target, to))) !== null;
+  return (await storage.duplicate?.(joinKey(base, path), joinKey(target, to))) != null;
 }
 
 /** The remaining work in the directory of a release; null if it is complete. */
@@ -105,7 +105,7 @@ async function workIn(
   const vouched = content.filter(
     (output) => !announced.has(output.path) && isRecordedAs(records.get(output.path), output),
   );
-  const damaged = await damagedAmong(target, vouched, target.facts.localFiles === null);
+  const damaged = await damagedAmong(target, vouched, target.localFiles === undefined);
   const kept = vouched.filter(({ path }) => !damaged.has(path));
   const stays = new Set(kept);
   const writes = content.filter((output) => !stays.has(output));

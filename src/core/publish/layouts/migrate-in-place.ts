@@ -130,7 +130,7 @@ async function carryOut(
       concurrency: destination.fileConcurrency,
       duplicate: async ({ path }, to) => {
         const from = joinKey(releaseKey(current), path);
-        return (await whileHeld(storage, lease).duplicate(from, to)) !== null;
+        return (await whileHeld(storage, lease).duplicate?.(from, to)) != null;
       },
     });
     return true;

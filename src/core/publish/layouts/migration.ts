@@ -36,7 +36,7 @@ export async function formerContent(
   const other = records.find((record) => !sameOwner(record.owner, owner))?.owner;
   if (other !== undefined) throw ofOther(destinationPath, other);
   const outputs = asPlanned(storage, records);
-  const damaged = await damagedAmong(storage, outputs, storage.facts.localFiles === null);
+  const damaged = await damagedAmong(storage, outputs, storage.localFiles === undefined);
   const content = outputs
     .filter(({ path }) => !damaged.has(path))
     .sort((a, b) => compareCodeUnits(a.path, b.path));

@@ -73,7 +73,7 @@ export async function readSnapshot(
     return { ...found, shown, stored: await readState(base), base };
   }
   const stored = await readState(storage);
-  const inTheWay = storage.facts.rename === 'none' ? undefined : await storage.stat(currentLinkKey);
+  const inTheWay = storage.rename === undefined ? undefined : await storage.stat(currentLinkKey);
   if (inTheWay !== undefined) throw blocked(where, stored);
   if (stored.state.kind === 'absent') return { ...found, shown, stored, base: null };
   if (stored.state.kind !== 'valid') throw unreadableInPlace(where);
@@ -164,7 +164,7 @@ async function decideAgainst(
   { stored: { state }, base }: Snapshot,
   input: Omit<DecisionInput, 'observed'>,
 ): Promise<Plan> {
-  const seen: Observation = { ...nothingSeen(state, storage.facts), largestKeptBytes: null };
+  const seen: Observation = { ...nothingSeen(state, storage), largestKeptBytes: null };
   const other = state.kind === 'valid' ? otherOwner(state.catalog.outputs, input) : null;
   if (other !== null) return takeOver(input, seen, other);
   if (isSettledByState(input, state)) return decide({ ...input, observed: { ...seen, isSettled: true } });
@@ -231,7 +231,7 @@ async function damagedIn(
   release: Storage,
   outputs: readonly PlannedOutput[],
 ): Promise<ReadonlyMap<string, Damage>> {
-  return damagedAmong(release, outputs, release.facts.localFiles === null);
+  return damagedAmong(release, outputs, release.localFiles === undefined);
 }
 
 function notCarried(destinationPath: string, shown: ReleaseId, path: string): WaybillError {

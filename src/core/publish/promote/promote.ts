@@ -132,7 +132,7 @@ function verifiedBody(
   { path, digest, size }: OutputRecord,
 ): Body {
   const stored = storedBody(storage, { key: keyOf(path), size });
-  const { placeOf } = storage.facts;
+  const { placeOf } = storage;
   const refuse = (code: string, message: string): WaybillError =>
     unlikeCatalog(from, [finding('error', code, message, { file: pathWithin(destinationPath, path) })]);
   return {

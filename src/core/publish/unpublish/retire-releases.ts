@@ -96,7 +96,7 @@ async function withoutExpired(
  * the lease removes these. A live holder keeps its lease.
  */
 async function sweepUnbegun(context: CoreContext, release: Storage): Promise<void> {
-  if (release.facts.rename === 'none') return;
+  if (release.rename === undefined) return;
   for await (const _entry of release.list('', { recursive: false }))
     return sweepAbandoned(context, release, { kind: 'absent' });
   await withLease(context, release, async () => undefined);

@@ -1,6 +1,6 @@
 import { type PathBase, resolvePath } from '../../lib/settings/values.ts';
 import type { StorageBackend } from '../backend.ts';
-import { type Modes, type ModesDocument, modeSettings, privateModes, resolveModes } from '../modes.ts';
+import { type FileModes, type ModesDocument, modeSettings, privateModes, resolveModes } from '../modes.ts';
 
 export interface LocalDocument {
   backend: 'local';
@@ -13,7 +13,7 @@ export interface LocalLocation {
   /** Absolute. */
   path: string;
   /** Modes of new files and directories. Only destinations have them; others are private to this user. */
-  modes?: Modes;
+  modes?: FileModes;
 }
 
 export const localBackend: StorageBackend<

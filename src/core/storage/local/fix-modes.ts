@@ -1,21 +1,21 @@
 import { closeSync, constants, fstatSync, lstatSync, openSync, type Stats, statSync } from 'node:fs';
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { isAbsent, unlessAbsent } from '../../lib/system-errors.ts';
+import type { FixedModes, ManagedEntries } from '../capabilities.ts';
 import type { Key } from '../key.ts';
-import type { Modes } from '../modes.ts';
-import type { FixedModes, ManagedEntries } from '../storage.ts';
+import type { FileModes } from '../modes.ts';
 import { type DirectoryHandles, openPath, pathOnly } from './directories.ts';
 import { entriesPerTurn } from './entries.ts';
 import { applyMode } from './root.ts';
 
 /**
- * As `StorageFacts.fixModes`. A user who may write in the destination could put another file in place, and
+ * As `Modes.fixModes`. A user who may write in the destination could put another file in place, and
  * its mode must not become more open. Only files of this user are changed, and a file with a second name only
  * loses rights. Each is opened without following links, and changed through the descriptor.
  */
 export async function fixModes(
   handles: DirectoryHandles,
-  modes: Modes,
+  modes: FileModes,
   { files, directories }: ManagedEntries,
   { dryRun }: { dryRun: boolean },
 ): Promise<FixedModes> {

@@ -3,18 +3,17 @@ import { linkSync, lstatSync, readlinkSync, renameSync, rmdirSync, symlinkSync, 
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import type { WaybillError } from '../../lib/errors.ts';
 import { errnoOf, isAbsent, unlessAbsent } from '../../lib/system-errors.ts';
+import type { Capabilities, Kept, LocalFiles, Modes, Move } from '../capabilities.ts';
 import { alreadyExists, localFailure, notFound, readOnly as refuseReadOnly } from '../errors.ts';
 import { type Key, listedKey, parentOf, scratchBeside, stagingBeside } from '../key.ts';
-import { type Modes, publishedModes } from '../modes.ts';
+import { type FileModes, publishedModes } from '../modes.ts';
 import type {
   Body,
   Change,
   Entry,
   FileIdentity,
   FileStat,
-  Kept,
   ListOptions,
-  Move,
   Storage,
   StorageFacts,
   WriteOptions,
@@ -39,7 +38,7 @@ export interface LocalOptions {
   mustExist?: boolean;
   dryRun?: boolean;
   /** The modes of new files and directories, regardless of the umask. */
-  modes?: Modes;
+  modes?: FileModes;
 }
 
 /**
@@ -64,9 +63,18 @@ export async function localStorage(root: string, options: LocalOptions = {}): Pr
  * Metadata calls are synchronous: a system call of three microseconds takes fifty in the thread pool, which
  * all threads of a process share.
  */
-export class LocalStorage implements Storage {
+export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
   readonly label = label;
-  readonly facts: StorageFacts;
+  readonly facts: StorageFacts = {
+    conditionalWrites: async () => 'create',
+    keepsHeaders: false,
+    clockOffsetMs: 0,
+  };
+  readonly renameKind = 'atomic';
+  readonly movesDirectories = true;
+  readonly largestKeptBytes = null;
+  readonly localFiles: LocalFiles;
+  readonly fixModes: Modes['fixModes'];
   readonly #isReadOnly: boolean;
   readonly #fileMode: number;
   readonly #handles: DirectoryHandles;
@@ -82,19 +90,8 @@ export class LocalStorage implements Storage {
     this.#handles = new DirectoryHandles(root);
     this.#directories = new ImpliedDirectories(this, this.#handles, modes.directory);
     this.#names = new LocalNames(this, this.#handles, this.#directories);
-    this.facts = {
-      rename: 'atomic',
-      conditionalWrites: async () => 'create',
-      keepsHeaders: false,
-      movesDirectories: true,
-      replacesLinks: true,
-      largestKeptBytes: null,
-      localFiles: {
-        sizeOf: (key) => this.#handles.near(key, sizeOf),
-      },
-      fixModes: (managed, how) => fixModes(this.#handles, modes, managed, how),
-      clockOffsetMs: 0,
-    };
+    this.localFiles = { sizeOf: (key) => this.#handles.near(key, sizeOf) };
+    this.fixModes = (managed, how) => fixModes(this.#handles, modes, managed, how);
   }
 
   async stat(key: Key): Promise<FileStat | undefined> {

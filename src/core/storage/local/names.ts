@@ -16,9 +16,10 @@ import {
 import { copyFile } from 'node:fs/promises';
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { errnoOf, isAbsent, unlessAbsent } from '../../lib/system-errors.ts';
+import type { Kept, KeptBy, Move } from '../capabilities.ts';
 import { localFailure, notFound } from '../errors.ts';
 import { joinKey, type Key, parentOf } from '../key.ts';
-import type { Kept, KeptBy, Move, Storage } from '../storage.ts';
+import type { Storage } from '../storage.ts';
 import { type DirectoryHandles, type ImpliedDirectories, openPath } from './directories.ts';
 import { entriesPerTurn, removedIfEmpty } from './entries.ts';
 import { createFile, openToRead } from './files.ts';

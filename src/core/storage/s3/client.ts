@@ -16,7 +16,8 @@ import {
 } from '@aws-sdk/client-s3';
 import type { Clock } from '../../lib/clock.ts';
 import { hasCode } from '../../lib/errors.ts';
-import type { ObjectHeaders, ObjectPlace } from '../storage.ts';
+import type { ObjectPlace } from '../capabilities.ts';
+import type { ObjectHeaders } from '../storage.ts';
 import { answerName, otherServer } from './errors.ts';
 import { describeS3 } from './location.ts';
 import type { CopyFrom, ListPage, ObjectHead, Upload } from './objects.ts';

@@ -4,6 +4,7 @@ import type { Log } from '../../lib/log.ts';
 import { inParallel } from '../../lib/parallel.ts';
 import { briefRetryPolicy, type RetryPolicy } from '../../lib/retry.ts';
 import type { Secrets } from '../../lib/secrets.ts';
+import type { Backups, CopySource, Duplicates, Kept, ObjectPlace } from '../capabilities.ts';
 import * as failures from '../errors.ts';
 import type { Key } from '../key.ts';
 import type {
@@ -11,7 +12,6 @@ import type {
   Change,
   Entry,
   FileStat,
-  Kept,
   ListOptions,
   RemoveOptions,
   Storage,
@@ -60,7 +60,7 @@ const maxKeyBytes = 1024;
  * reached, and `storage_permanent` for any other fault of the configuration. Calls also throw
  * `storage_exists`, `storage_conflict`, `storage_full` and `body_mismatch`, according to the contract.
  */
-export async function s3Storage(location: S3Location, options: S3StorageOptions): Promise<Storage> {
+export async function s3Storage(location: S3Location, options: S3StorageOptions): Promise<S3Storage> {
   const { clock, secrets } = options;
   const label = describeS3(location);
   const credentials = location.credentials && {
@@ -79,9 +79,10 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
   return new S3Storage(client, location.prefix, label, options);
 }
 
-class S3Storage implements Storage {
+export class S3Storage implements Storage, Backups, Duplicates, CopySource {
   readonly label: string;
   readonly facts: StorageFacts;
+  readonly largestKeptBytes = maxCopyBytes;
   readonly #client: BucketClient;
   readonly #prefix: string;
   readonly #log: Log;
@@ -109,14 +110,8 @@ class S3Storage implements Storage {
     this.#writer = new ObjectWriter({ client, prefix, label, log, partBytes, retry });
     this.#copier = new ServerCopier({ client, label, log });
     this.facts = {
-      rename: 'none',
       conditionalWrites: async () => (await this.#conditions.conditions()).honoured,
       keepsHeaders: true,
-      movesDirectories: false,
-      replacesLinks: false,
-      largestKeptBytes: maxCopyBytes,
-      localFiles: null,
-      placeOf: (key) => client.placeOf(this.#at(key)),
       clockOffsetMs: client.clockOffsetMs,
     };
   }
@@ -158,10 +153,6 @@ class S3Storage implements Storage {
       if (write.mode !== 'create' || !hasCode(error, 'storage_conflict')) throw error;
       throw failures.alreadyExists(this, key, error);
     }
-  }
-
-  async rename(): Promise<void> {
-    throw new WaybillError('storage_permanent', `${this.label}: objects cannot be renamed`);
   }
 
   async obstacleTo({ writes }: Change): Promise<WaybillError | null> {
@@ -269,16 +260,8 @@ class S3Storage implements Storage {
     }
   }
 
-  async readLink(): Promise<null> {
-    return null;
-  }
-
-  async replaceLink(): Promise<void> {
-    throw failures.noLinks(this);
-  }
-
-  async sync(): Promise<void> {
-    // Object stores answer when the object is durable.
+  placeOf(key: Key): ObjectPlace {
+    return this.#client.placeOf(this.#at(key));
   }
 
   async close(): Promise<void> {

@@ -3,6 +3,18 @@ import type { Clock } from '../../lib/clock.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Secrets } from '../../lib/secrets.ts';
+import type {
+  Backups,
+  Duplicates,
+  FixedModes,
+  Kept,
+  Links,
+  ManagedEntries,
+  Modes,
+  Move,
+  Renames,
+  ReplaceableLinks,
+} from '../capabilities.ts';
 import { alreadyExists, notFound, readOnly as refuseReadOnly } from '../errors.ts';
 import { type Key, parentOf, scratchBeside } from '../key.ts';
 import { privateModes } from '../modes.ts';
@@ -11,9 +23,7 @@ import type {
   Change,
   Entry,
   FileStat,
-  Kept,
   ListOptions,
-  Move,
   Storage,
   StorageFacts,
   WriteOptions,
@@ -61,7 +71,7 @@ const maxConcurrentDirectories = 8;
  * Files are synced if the server supports `fsync@openssh.com`; directory entries cannot be synced over
  * SFTP. Symbolic links below the root are not followed.
  */
-export async function sftpStorage(location: SftpLocation, options: SftpStorageOptions): Promise<Storage> {
+export async function sftpStorage(location: SftpLocation, options: SftpStorageOptions): Promise<SftpStorage> {
   const {
     clock,
     log,
@@ -95,9 +105,17 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
   return new SftpStorage(root, further, readOnly);
 }
 
-class SftpStorage implements Storage {
+export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates, Modes {
   readonly label: string;
-  readonly facts: StorageFacts;
+  readonly facts: StorageFacts = {
+    conditionalWrites: async () => 'create',
+    keepsHeaders: false,
+    clockOffsetMs: null,
+  };
+  readonly renameKind: Renames['renameKind'];
+  readonly movesDirectories = false;
+  readonly largestKeptBytes = null;
+  readonly replaceLink?: ReplaceableLinks['replaceLink'];
   readonly #root: SftpRoot;
   readonly #further: FurtherSessions;
   readonly #readOnly: boolean;
@@ -115,17 +133,10 @@ class SftpStorage implements Storage {
     this.#directories = new SftpDirectories(root);
     this.#names = new SftpNames(root, this.#directories, readOnly);
     this.#links = new SftpLinks(root, this.#directories, this.#names);
-    this.facts = {
-      rename: root.replaces ? 'atomic' : 'replace_in_steps',
-      conditionalWrites: async () => 'create',
-      keepsHeaders: false,
-      movesDirectories: false,
-      replacesLinks: root.replaces,
-      largestKeptBytes: null,
-      localFiles: null,
-      fixModes: (managed, how) => this.#asking('', () => fixModes(this.#root, managed, how)),
-      clockOffsetMs: null,
-    };
+    this.renameKind = root.replaces ? 'atomic' : 'replace_in_steps';
+    if (root.replaces)
+      this.replaceLink = async (key, target) =>
+        this.#changing(key, async () => this.#links.replace(key, target));
   }
 
   async stat(key: Key): Promise<FileStat | undefined> {
@@ -293,8 +304,8 @@ class SftpStorage implements Storage {
     return this.#asking(key, async () => this.#links.read(key));
   }
 
-  async replaceLink(key: Key, target: Key): Promise<void> {
-    await this.#changing(key, async () => this.#links.replace(key, target));
+  async fixModes(managed: ManagedEntries, how: { dryRun: boolean }): Promise<FixedModes> {
+    return this.#asking('', () => fixModes(this.#root, managed, how));
   }
 
   async sync(): Promise<void> {

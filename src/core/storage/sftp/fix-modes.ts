@@ -1,14 +1,14 @@
 import type { FileEntryWithStats } from 'ssh2';
 import { inParallel } from '../../lib/parallel.ts';
+import type { FixedModes, ManagedEntries } from '../capabilities.ts';
 import { joinKey, type Key, parentOf } from '../key.ts';
-import type { FixedModes, ManagedEntries } from '../storage.ts';
 import { ConnectionLost } from './errors.ts';
 import { readDirectory, type SftpRoot, typeOf, unlessMissing } from './root.ts';
 
 const directoriesAtOnce = 16;
 
 /**
- * As `StorageFacts.fixModes`. Lists the directories, whose entries have modes, and asks for each change with
+ * As `Modes.fixModes`. Lists the directories, whose entries have modes, and asks for each change with
  * a request that follows no link (lsetstat@openssh.com). Servers without that request refuse. Rejects with
  * `ConnectionLost`, and if a directory cannot be listed.
  */

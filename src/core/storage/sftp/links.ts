@@ -116,7 +116,6 @@ export class SftpLinks {
   /** As `Storage.replaceLink`. */
   async replace(key: Key, target: Key): Promise<void> {
     const root = this.#root;
-    if (!root.replaces) throw noLinks(root);
     const found = await root.lstat(key);
     if (found !== undefined && !found.isSymbolicLink()) throw alreadyExists(root, key);
     const scratch = scratchBeside(key);

@@ -1,5 +1,5 @@
 import { stat } from 'node:fs/promises';
-import type { Modes } from '../modes.ts';
+import type { FileModes } from '../modes.ts';
 
 /** A directory of an SFTP server, as the configuration file has it. */
 export interface SftpDocument {
@@ -28,7 +28,7 @@ export interface SftpLocation {
   path: string;
   sshKeyFile: string | null;
   /** Modes of new files and directories. Only destinations have them; others are private to the user. */
-  modes?: Modes;
+  modes?: FileModes;
   /** Variable that holds the passphrase of the key; null if it has none. */
   sshKeyPassphraseEnv: string | null;
   /** Path of the agent's socket; null: `SSH_AUTH_SOCK`, if it is set. */

@@ -2,7 +2,7 @@ import path from 'node:path';
 import type { FileEntryWithStats, SFTPWrapper, Stats } from 'ssh2';
 import { hasCode, WaybillError } from '../../lib/errors.ts';
 import { joinKey, type Key } from '../key.ts';
-import type { Modes } from '../modes.ts';
+import type { FileModes } from '../modes.ts';
 import type { Entry, EntryType, Storage } from '../storage.ts';
 import { distrusted, isName, maxEmptyPages, maxNames } from '../untrusted.ts';
 import { answerOf, isAbsent } from './errors.ts';
@@ -16,7 +16,7 @@ export async function openRoot(
   label: string,
   directory: string,
   connect: () => Promise<SftpSession>,
-  modes: Modes,
+  modes: FileModes,
 ): Promise<SftpRoot> {
   return new SftpRoot(label, directory, modes, connect, await connect());
 }
@@ -29,7 +29,7 @@ export class SftpRoot {
   readonly label: string;
   /** Absolute, on the server. */
   readonly path: string;
-  readonly modes: Modes;
+  readonly modes: FileModes;
   /** Whether a rename replaces its target in one step. */
   readonly replaces: boolean;
   readonly #connect: () => Promise<SftpSession>;
@@ -40,7 +40,7 @@ export class SftpRoot {
   constructor(
     label: string,
     directory: string,
-    modes: Modes,
+    modes: FileModes,
     connect: () => Promise<SftpSession>,
     first: SftpSession,
   ) {

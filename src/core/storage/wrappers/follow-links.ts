@@ -31,7 +31,7 @@ export interface LinkOptions {
 export function followLinks(storage: Storage, options: LinkOptions): Storage {
   const view = new FollowedLinks(storage, options);
   return delegate(storage, {
-    facts: { ...storage.facts, localFiles: null },
+    localFiles: undefined,
     stat: (key) => view.stat(key),
     list: (directory, how) => view.list(directory, how),
     read: (key, expected) => view.read(key, expected),
@@ -106,11 +106,11 @@ class FollowedLinks {
 
   async *#listLevel(directory: Key | '', { onUnreadable, stamps }: ListOptions): AsyncIterable<Entry> {
     const spot = this.#spotOf(directory);
-    const how = stamps === undefined ? {} : { stamps };
+    const how = { stamps };
     const isFollowed = spot.place !== this.#main || spot.key !== directory;
     const seen = new Map<string, Map<string, Entry>>();
     const unreadable = (found: UnreadableName): void => onUnreadable?.({ ...found, directory });
-    const named = onUnreadable === undefined ? {} : { onUnreadable: isFollowed ? unreadable : onUnreadable };
+    const named = onUnreadable && { onUnreadable: isFollowed ? unreadable : onUnreadable };
     for await (const entry of spot.place.storage.list(spot.key, { recursive: false, ...how, ...named })) {
       const key = isFollowed ? joinKey(directory, nameOf(entry.key)) : entry.key;
       if (isFollowed) this.#entries += 1;
@@ -155,7 +155,7 @@ class FollowedLinks {
     seen: Map<string, Map<string, Entry>>,
   ): Promise<Entry> {
     this.#spots.delete(key);
-    const text = (await link.place.storage.readLink(listedKey(link.key))) ?? '';
+    const text = (await link.place.storage.readLink?.(listedKey(link.key))) ?? '';
     const refused = (reason: Unfollowed): Entry => ({
       ...{ key, type: 'link', size: 0 },
       unfollowed: `is a symbolic link to "${text}", ${reason}`,
@@ -219,7 +219,7 @@ class FollowedLinks {
       const next: Key = joinKey(at, name);
       const found = await place.storage.stat(next);
       if (found === undefined) return nowhere;
-      const further = found.type === 'link' ? ((await place.storage.readLink(next)) ?? '') : null;
+      const further = found.type === 'link' ? ((await place.storage.readLink?.(next)) ?? '') : null;
       if (further === null) at = next;
       else if (further.startsWith('/')) return outside;
       else if ((hops += 1) > maxHops) return circular;

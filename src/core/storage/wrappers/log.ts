@@ -1,6 +1,33 @@
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Storage } from '../storage.ts';
+import { intercept } from './delegate.ts';
+
+type Calls = Required<Storage>;
+type Described = {
+  readonly [Name in keyof Calls]?: Calls[Name] extends (...args: infer Args) => unknown
+    ? (...args: Args) => object
+    : never;
+};
+
+/** The fields of calls whose arguments are not just keys. */
+const described: Described = {
+  list: (directory, how) => ({ directory, ...how }),
+  write: (key, { size }, { mode }) => ({ key, size, mode }),
+  rename: (moves) => ({ moves: moves.length, first: moves[0] }),
+  obstacleTo: ({ writes, removes, from, bytes }) => ({
+    writes: writes.length,
+    removes: removes.length,
+    from,
+    bytes,
+  }),
+  putBack: (kept) => kept,
+  fixModes: ({ files, directories }, { dryRun }) => ({
+    files: files.size,
+    directories: directories.length,
+    dryRun,
+  }),
+};
 
 /**
  * Wraps a storage so that each call is logged at level debug, with its operation, keys, duration in
@@ -8,52 +35,31 @@ import type { Storage } from '../storage.ts';
  * Throws the errors of the storage.
  */
 export function withLog(storage: Storage, log: Log, clock: Clock): Storage {
-  const logged = async <T>(operation: string, fields: object, work: () => Promise<T>): Promise<T> => {
-    if (log.isLevelEnabled?.('debug') === false) return work();
-    const started = clock.monotonic();
-    const milliseconds = (): number => Math.round(clock.monotonic() - started);
-    try {
-      const result = await work();
-      log.debug({ storage: storage.label, operation, ...fields, ms: milliseconds() }, 'storage');
-      return result;
-    } catch (error) {
-      log.debug(
-        { storage: storage.label, operation, ...fields, ms: milliseconds(), err: error },
-        'storage failed',
-      );
-      throw error;
-    }
+  const fieldsOf = (operation: string, args: readonly unknown[]): object => {
+    const describe = described[operation as keyof Storage] as ((...args: unknown[]) => object) | undefined;
+    const [key, other] = args;
+    return { storage: storage.label, operation, ...(describe?.(...args) ?? { key, other }) };
   };
-  return {
-    label: storage.label,
-    facts: storage.facts,
-    stat: (key) => logged('stat', { key }, () => storage.stat(key)),
-    list: (directory, how) => {
-      log.debug({ storage: storage.label, operation: 'list', directory, ...how }, 'storage');
-      return storage.list(directory, how);
+  return intercept(storage, {
+    async call(operation, args, run) {
+      if (log.isLevelEnabled?.('debug') === false) return run();
+      const started = clock.monotonic();
+      const fields = (): object => ({
+        ...fieldsOf(operation, args),
+        ms: Math.round(clock.monotonic() - started),
+      });
+      try {
+        const result = await run();
+        log.debug(fields(), 'storage');
+        return result;
+      } catch (error) {
+        log.debug({ ...fields(), err: error }, 'storage failed');
+        throw error;
+      }
     },
-    read: (key, expected) => {
-      log.debug({ storage: storage.label, operation: 'read', key }, 'storage');
-      return storage.read(key, expected);
+    stream(operation, args, open) {
+      log.debug(fieldsOf(operation, args), 'storage');
+      return open();
     },
-    write: (key, body, how) =>
-      logged('write', { key, size: body.size, mode: how.mode }, () => storage.write(key, body, how)),
-    rename: (moves) =>
-      logged('rename', { moves: moves.length, first: moves[0] }, () => storage.rename(moves)),
-    obstacleTo: (change) => {
-      const { writes, removes, from, bytes } = change;
-      const counts = { writes: writes.length, removes: removes.length };
-      return logged('obstacleTo', { ...counts, from, bytes }, () => storage.obstacleTo(change));
-    },
-    keep: (key, aside) => logged('keep', { key, aside }, () => storage.keep(key, aside)),
-    putBack: (kept) => logged('putBack', kept, () => storage.putBack(kept)),
-    duplicate: (from, to) => logged('duplicate', { from, to }, () => storage.duplicate(from, to)),
-    readLink: (key) => logged('readLink', { key }, () => storage.readLink(key)),
-    replaceLink: (key, target) =>
-      logged('replaceLink', { key, target }, () => storage.replaceLink(key, target)),
-    sync: () => logged('sync', {}, () => storage.sync()),
-    remove: (key, options) => logged('remove', { key }, () => storage.remove(key, options)),
-    removeTree: (directory) => logged('removeTree', { directory }, () => storage.removeTree(directory)),
-    close: () => logged('close', {}, () => storage.close()),
-  };
+  });
 }

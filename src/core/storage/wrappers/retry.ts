@@ -1,7 +1,17 @@
 import pMap from 'p-map';
 import { hasCode } from '../../lib/errors.ts';
 import { retry, type RetryOptions } from '../../lib/retry.ts';
-import type { Move, Storage } from '../storage.ts';
+import type { Move } from '../capabilities.ts';
+import type { Key } from '../key.ts';
+import {
+  type Body,
+  canRename,
+  type RenamingStorage,
+  type Storage,
+  type WriteOptions,
+  type Written,
+} from '../storage.ts';
+import { intercept } from './delegate.ts';
 
 const looksAtOnce = 16;
 
@@ -16,60 +26,66 @@ const looksAtOnce = 16;
  */
 export function withRetry(storage: Storage, policy: Omit<RetryOptions, 'outage'>): Storage {
   const options: RetryOptions = { ...policy, outage: {} };
-  const again = <T>(work: (attempt: number) => Promise<T>): Promise<T> => retry(options, work);
-  return {
-    label: storage.label,
-    facts: {
-      ...storage.facts,
-      conditionalWrites: () => again(() => storage.facts.conditionalWrites()),
+  return intercept(
+    storage,
+    {
+      call: (_name, _args, run) => retry(options, run),
+      stream: (_name, _args, open) => againUntilFirst(options, open),
     },
-    stat: (key) => again(() => storage.stat(key)),
-    list: (directory, how) => againUntilFirst(options, () => storage.list(directory, how)),
-    read: (key, expected) => againUntilFirst(options, () => storage.read(key, expected)),
-    async write(key, body, how) {
-      let lost: unknown;
-      return again(async (attempt) => {
-        try {
-          return await storage.write(key, body, how);
-        } catch (failure) {
-          // The lost response may have been "created". Only reading back can show that, which the caller
-          // does.
-          if (attempt > 1 && (hasCode(failure, 'storage_exists') || hasCode(failure, 'storage_conflict')))
-            throw lost;
-          lost = failure;
-          throw failure;
-        }
-      });
+    {
+      facts: {
+        ...storage.facts,
+        conditionalWrites: () => retry(options, () => storage.facts.conditionalWrites()),
+      },
+      write: (key, body, how) => writeAgain(storage, options, key, body, how),
+      rename: canRename(storage) ? (moves) => renameAgain(storage, options, moves) : undefined,
+      close: () => storage.close(),
     },
-    async rename(moves) {
-      let remaining = moves;
-      await again(async (attempt) => {
-        if (attempt > 1) remaining = await movesNotDone(storage, remaining);
-        while (remaining.length > 0) {
-          try {
-            await storage.rename(remaining);
-            return;
-          } catch (failure) {
-            // A server may carry out a request of the lost connection as late as now, and take a source away.
-            if (attempt === 1 || !hasCode(failure, 'storage_not_found')) throw failure;
-            const left = await movesNotDone(storage, remaining);
-            if (left.length === remaining.length) throw failure;
-            remaining = left;
-          }
-        }
-      });
-    },
-    obstacleTo: (change) => again(() => storage.obstacleTo(change)),
-    keep: (key, aside) => again(() => storage.keep(key, aside)),
-    putBack: (kept) => again(() => storage.putBack(kept)),
-    duplicate: (from, to) => again(() => storage.duplicate(from, to)),
-    readLink: (key) => again(() => storage.readLink(key)),
-    replaceLink: (key, target) => again(() => storage.replaceLink(key, target)),
-    sync: () => again(() => storage.sync()),
-    remove: (key, options) => again(() => storage.remove(key, options)),
-    removeTree: (directory) => again(() => storage.removeTree(directory)),
-    close: () => storage.close(),
-  };
+  );
+}
+
+async function writeAgain(
+  storage: Storage,
+  options: RetryOptions,
+  key: Key,
+  body: Body,
+  how: WriteOptions,
+): Promise<Written> {
+  let lost: unknown;
+  return retry(options, async (attempt) => {
+    try {
+      return await storage.write(key, body, how);
+    } catch (failure) {
+      // The lost response may have been "created". Only reading back can show that, which the caller does.
+      if (attempt > 1 && (hasCode(failure, 'storage_exists') || hasCode(failure, 'storage_conflict')))
+        throw lost;
+      lost = failure;
+      throw failure;
+    }
+  });
+}
+
+async function renameAgain(
+  storage: RenamingStorage,
+  options: RetryOptions,
+  moves: readonly Move[],
+): Promise<void> {
+  let remaining = moves;
+  await retry(options, async (attempt) => {
+    if (attempt > 1) remaining = await movesNotDone(storage, remaining);
+    while (remaining.length > 0) {
+      try {
+        await storage.rename(remaining);
+        return;
+      } catch (failure) {
+        // A server may carry out a request of the lost connection as late as now, and take a source away.
+        if (attempt === 1 || !hasCode(failure, 'storage_not_found')) throw failure;
+        const left = await movesNotDone(storage, remaining);
+        if (left.length === remaining.length) throw failure;
+        remaining = left;
+      }
+    }
+  });
 }
 
 /** A move was made if its source is gone and its target present. */

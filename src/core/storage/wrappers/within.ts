@@ -1,5 +1,6 @@
+import type { Move } from '../capabilities.ts';
 import { joinKey, type Key, listedKey } from '../key.ts';
-import type { Entry, LocalFiles, Move, Storage, StorageFacts, UnreadableName } from '../storage.ts';
+import type { Entry, Storage, UnreadableName } from '../storage.ts';
 import { delegate } from './delegate.ts';
 
 /**
@@ -18,28 +19,25 @@ export function within(whole: Storage, directory: Key | ''): Storage {
     ...move,
     from: outer(move.from),
     to: outer(move.to),
-    ...(move.aside === undefined ? {} : { aside: outer(move.aside) }),
+    aside: move.aside && outer(move.aside),
   });
-  const { localFiles, fixModes, placeOf } = whole.facts;
-  return {
+  const { rename, keep, putBack, duplicate, readLink, replaceLink, fixModes, localFiles, placeOf } = delegate(
+    whole,
+    {},
+  );
+  return delegate(whole, {
     label: `${whole.label}, ${directory}`,
-    facts: {
-      ...whole.facts,
-      localFiles: localFiles === null ? null : filesWithin(localFiles, outer),
-      ...(fixModes === undefined ? {} : { fixModes: modesWithin(fixModes, outer) }),
-      ...(placeOf === undefined ? {} : { placeOf: (key: Key) => placeOf(outer(key)) }),
-    },
     stat: (key) => whole.stat(outer(key)),
-    async *list(below, options) {
-      const { onUnreadable: tell, ...others } = options;
-      const onUnreadable = (found: UnreadableName): void =>
-        tell?.({ ...found, directory: listedKey(found.directory.slice(directory.length + 1)) });
-      const how = { ...others, ...(tell === undefined ? {} : { onUnreadable }) };
+    async *list(below, { onUnreadable: report, ...others }) {
+      const onUnreadable =
+        report &&
+        ((found: UnreadableName): void =>
+          report({ ...found, directory: listedKey(found.directory.slice(directory.length + 1)) }));
+      const how = { ...others, onUnreadable };
       for await (const entry of whole.list(below === '' ? directory : outer(below), how)) yield inner(entry);
     },
     read: (key, expected) => whole.read(outer(key), expected),
     write: (key, body, options) => whole.write(outer(key), body, options),
-    rename: (moves) => whole.rename(moves.map(outerMove)),
     obstacleTo: ({ writes, removes, from, bytes }) =>
       whole.obstacleTo({
         writes: writes.map(outer),
@@ -47,34 +45,32 @@ export function within(whole: Storage, directory: Key | ''): Storage {
         from: from === '' ? directory : outer(from),
         bytes,
       }),
-    async keep(key, aside) {
-      const kept = await whole.keep(outer(key), outer(aside));
-      return kept === null ? null : { ...kept, key, aside };
-    },
-    putBack: (kept) => whole.putBack({ ...kept, key: outer(kept.key), aside: outer(kept.aside) }),
-    duplicate: (from, to) => whole.duplicate(outer(from), outer(to)),
-    readLink: (key) => whole.readLink(outer(key)),
-    // A link is relative to its own directory, wherever that is.
-    replaceLink: (key, target) => whole.replaceLink(outer(key), target),
-    sync: () => whole.sync(),
     remove: (key, options) => whole.remove(outer(key), options),
     removeTree: (below) => whole.removeTree(outer(below)),
     close: async () => undefined,
-  };
-}
-
-function modesWithin(
-  fixModes: NonNullable<StorageFacts['fixModes']>,
-  outer: (key: Key) => Key,
-): NonNullable<StorageFacts['fixModes']> {
-  return ({ files, directories }, options) => {
-    const outerFiles = new Map([...files].map(([key, size]) => [outer(key), size]));
-    return fixModes({ files: outerFiles, directories: directories.map(outer) }, options);
-  };
-}
-
-function filesWithin(files: LocalFiles, outer: (key: Key) => Key): LocalFiles {
-  return {
-    sizeOf: (key) => files.sizeOf(outer(key)),
-  };
+    rename: rename && ((moves) => rename(moves.map(outerMove))),
+    keep:
+      keep &&
+      (async (key, aside) => {
+        const kept = await keep(outer(key), outer(aside));
+        return kept === null ? null : { ...kept, key, aside };
+      }),
+    putBack: putBack && ((kept) => putBack({ ...kept, key: outer(kept.key), aside: outer(kept.aside) })),
+    duplicate: duplicate && ((from, to) => duplicate(outer(from), outer(to))),
+    readLink: readLink && ((key) => readLink(outer(key))),
+    // A link is relative to its own directory, wherever that is.
+    replaceLink: replaceLink && ((key, target) => replaceLink(outer(key), target)),
+    fixModes:
+      fixModes &&
+      (({ files, directories }, options) =>
+        fixModes(
+          {
+            files: new Map([...files].map(([key, size]) => [outer(key), size])),
+            directories: directories.map(outer),
+          },
+          options,
+        )),
+    localFiles: localFiles && { sizeOf: (key) => localFiles.sizeOf(outer(key)) },
+    placeOf: placeOf && ((key) => placeOf(outer(key))),
+  });
 }

@@ -11,7 +11,7 @@ import {
 } from '../../../../src/core/catalog/lease/lock-file.ts';
 import { newHolder, retire } from '../../../../src/core/catalog/lease/this-holder.ts';
 import { WaybillError } from '../../../../src/core/lib/errors.ts';
-import type { Storage, WriteOptions } from '../../../../src/core/storage/storage.ts';
+import type { RenamingStorage, Storage, WriteOptions } from '../../../../src/core/storage/storage.ts';
 import { put, snapshot } from '../../../faults/world.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';
 
@@ -89,7 +89,7 @@ t.test("a renewal is staged in its attempt's directory, which the next holder sw
       return inner.write(key, body, how);
     },
   };
-  const renew = renewLock(storage, holder, 'mine');
+  const renew = renewLock(storage as RenamingStorage, holder, 'mine');
   await renew();
   t.same(writes, [['.publisher.tmp/mine/renewed.lock', { mode: 'scratch' }]]);
   t.equal(await readLock(inner), lockText(holder, 1));

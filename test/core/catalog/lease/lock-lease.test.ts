@@ -8,7 +8,7 @@ import { readState, stateKey } from '../../../../src/core/catalog/store.ts';
 import { digestOf } from '../../../../src/core/lib/digest.ts';
 import { WaybillError } from '../../../../src/core/lib/errors.ts';
 import { type Log, silentLog } from '../../../../src/core/lib/log.ts';
-import type { Storage } from '../../../../src/core/storage/storage.ts';
+import type { RenamingStorage, Storage } from '../../../../src/core/storage/storage.ts';
 import { type FaultLog, withFaults } from '../../../faults/with-faults.ts';
 import { put, snapshot, testClock } from '../../../faults/world.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';
@@ -30,7 +30,7 @@ function acquire(
   clock = testClock(),
   log: Log = silentLog,
 ): Promise<Lease> {
-  return acquireLockLease(storage, { clock, log, attemptId, times: defaultLeaseTimes });
+  return acquireLockLease(storage as RenamingStorage, { clock, log, attemptId, times: defaultLeaseTimes });
 }
 
 function watched(storage: Storage): { storage: Storage; calls: string[] } {
@@ -227,7 +227,7 @@ t.test('syncs a committed state even if the response to its rename was lost', as
   const { storage, calls } = watched({
     ...inner,
     async rename(moves) {
-      await inner.rename(moves);
+      await inner.rename!(moves);
       throw new WaybillError('storage_transient', 'no answer');
     },
   });
@@ -244,7 +244,7 @@ t.test('reads back a state with a lost response before reporting it as unknown',
   const storage: Storage = {
     ...inner,
     async rename(moves) {
-      if (isLost || moves[0]?.to !== stateKey) await inner.rename(moves);
+      if (isLost || moves[0]?.to !== stateKey) await inner.rename!(moves);
       if (moves[0]?.to === stateKey) throw lost;
     },
   };
@@ -333,7 +333,10 @@ t.test('takes no lock after the signal aborted', async (t) => {
   const storage = files();
   const reason = new Error('stop');
   const options = { clock: testClock(), log: silentLog, attemptId: 'mine', times: defaultLeaseTimes };
-  await t.rejects(acquireLockLease(storage, { ...options, signal: AbortSignal.abort(reason) }), reason);
+  await t.rejects(
+    acquireLockLease(storage as RenamingStorage, { ...options, signal: AbortSignal.abort(reason) }),
+    reason,
+  );
   t.equal((await snapshot(storage)).size, 0);
 });
 

@@ -9,14 +9,14 @@ import { memoryStorage } from '../../../support/memory-storage.ts';
 /** Every call that changes something, with its result. */
 const changes = {
   write: ['write', (storage: Storage) => storage.write(key('a'), bytesBody('x'), { mode: 'replace' })],
-  rename: ['rename', (storage: Storage) => storage.rename([{ from: key('a'), to: key('b') }])],
-  keep: ['keep', (storage: Storage) => storage.keep(key('a'), key('b'))],
+  rename: ['rename', (storage: Storage) => storage.rename!([{ from: key('a'), to: key('b') }])],
+  keep: ['keep', (storage: Storage) => storage.keep!(key('a'), key('b'))],
   'put back': [
     'putBack',
-    (storage: Storage) => storage.putBack({ key: key('a'), by: 'copy', aside: key('b'), version: null }),
+    (storage: Storage) => storage.putBack!({ key: key('a'), by: 'copy', aside: key('b'), version: null }),
   ],
-  duplicate: ['duplicate', (storage: Storage) => storage.duplicate(key('a'), key('b'))],
-  'replace a link': ['replaceLink', (storage: Storage) => storage.replaceLink(key('a'), key('b'))],
+  duplicate: ['duplicate', (storage: Storage) => storage.duplicate!(key('a'), key('b'))],
+  'replace a link': ['replaceLink', (storage: Storage) => storage.replaceLink!(key('a'), key('b'))],
   remove: ['remove', (storage: Storage) => storage.remove(key('a'), { ifVersion: '7' })],
   'remove a tree': ['removeTree', (storage: Storage) => storage.removeTree(key('a'))],
 } as const;

@@ -8,8 +8,10 @@ import type { RelativePath } from '../../../../src/core/lib/paths.ts';
 import { apply } from '../../../../src/core/publish/apply/apply.ts';
 import type { Plan, PlannedOutput, Work } from '../../../../src/core/publish/plan.ts';
 import { bytesBody } from '../../../../src/core/storage/body.ts';
+import type { LocalFiles } from '../../../../src/core/storage/capabilities.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
-import type { LocalFiles, Storage } from '../../../../src/core/storage/storage.ts';
+import type { Storage } from '../../../../src/core/storage/storage.ts';
+import { delegate } from '../../../../src/core/storage/wrappers/delegate.ts';
 import { type FaultLog, withFaults } from '../../../faults/with-faults.ts';
 import { owner, put, snapshot, testClock } from '../../../faults/world.ts';
 import { instant } from '../../../support/instant.ts';
@@ -323,8 +325,7 @@ function failing(storage: Storage, call: 'rename' | 'remove' | 'write', at: stri
   const refuse = async (key: string): Promise<void> => {
     if (key === at) throw error;
   };
-  return {
-    ...storage,
+  return delegate(storage, {
     write: async (key, body, how) =>
       call === 'write'
         ? refuse(key).then(() => storage.write(key, body, how))
@@ -332,12 +333,12 @@ function failing(storage: Storage, call: 'rename' | 'remove' | 'write', at: stri
     async rename(moves) {
       for (const move of moves) {
         if (call === 'rename') await refuse(move.to);
-        await storage.rename([move]);
+        await storage.rename!([move]);
       }
     },
     remove: async (key) =>
       call === 'remove' ? refuse(key).then(() => storage.remove(key)) : storage.remove(key),
-  };
+  });
 }
 
 for (const options_ of keepings) {
@@ -390,7 +391,7 @@ t.test('an object that the server refuses to change need not be put back', async
     ...storage,
     write: async (key, body, how) => deny(key).then(() => storage.write(key, body, how)),
     remove: async (key) => deny(key).then(() => storage.remove(key)),
-    putBack: async (kept) => deny(kept.key).then(() => storage.putBack(kept)),
+    putBack: async (kept) => deny(kept.key).then(() => storage.putBack!(kept)),
   };
   for (const writes of [[output('a', 'new')], [output('a', 'new'), output('new', 'n')]]) {
     await t.rejects(apply(planOf({ writes }), { ...options, storage: guarded, lease }), refused);
@@ -601,7 +602,7 @@ t.test('on an object store staging is emptied only of copies that may have been 
   const late: Storage = {
     ...lost.storage,
     keep: async (key, aside) => {
-      await lost.storage.keep(key, aside);
+      await lost.storage.keep!(key, aside);
       throw refused;
     },
   };
@@ -630,13 +631,12 @@ t.test(
   'a failure that says nothing of what was done leaves the intent, but not on a local disk',
   async (t) => {
     for (const [error, files, isRestored] of [
-      [new Error('socket hang up'), null, false],
+      [new Error('socket hang up'), undefined, false],
       [new WaybillError('storage_transient', 'no answer'), localFiles, true],
-      [new WaybillError('storage_denied', 'no'), null, true],
+      [new WaybillError('storage_denied', 'no'), undefined, true],
     ] as const) {
       const { storage, bare, lease, calls } = await layOut('files');
-      const facts = { ...storage.facts, localFiles: files };
-      const broken = failing({ ...storage, facts }, 'rename', 'b', error);
+      const broken = failing({ ...storage, localFiles: files }, 'rename', 'b', error);
       await t.rejects(apply(planOf({}), { ...options, storage: broken, lease }), error);
       t.equal(calls.includes('restore'), isRestored, error.message);
       t.same(Object.fromEntries(await snapshot(bare)), before);
@@ -649,7 +649,7 @@ t.test('a removal that failed halfway and cannot be put back leaves the intent',
   const halfway = new WaybillError('storage_transient', 'busy');
   const broken: Storage = {
     ...failing(storage, 'remove', 'gone', halfway),
-    facts: { ...storage.facts, localFiles },
+    localFiles,
     putBack: async ({ key }) => {
       if (key === 'gone') throw new WaybillError('storage_denied', 'no');
     },
@@ -667,7 +667,7 @@ t.test(
       ...failing(storage, 'remove', 'gone', refused),
       putBack: async (kept) => {
         if (kept.key === 'gone') throw refused;
-        await storage.putBack(kept);
+        await storage.putBack!(kept);
       },
     };
     await t.rejects(apply(planOf({}), { ...options, storage: broken, lease }), refused);

@@ -282,7 +282,7 @@ t.test('keeps and names a foreign file with the name of a pointer', async (t) =>
   for (const make of [
     async (root: Storage) => put(root, 'site/preview', 'mine'),
     async (root: Storage) => put(root, 'site/preview/index.html', 'mine'),
-    async (root: Storage) => root.replaceLink(listedKey('site/preview'), listedKey('elsewhere')),
+    async (root: Storage) => root.replaceLink!(listedKey('site/preview'), listedKey('elsewhere')),
   ]) {
     const root = await published('files', 0);
     await make(root);
@@ -306,7 +306,7 @@ t.test('does not remove a foreign pointer with its channel', async (t) => {
   const root = await published('files', 0);
   const clock = testClock();
   await toPreview(root, 1, { clock });
-  await root.replaceLink(listedKey('site/preview'), listedKey('elsewhere'));
+  await root.replaceLink!(listedKey('site/preview'), listedKey('elsewhere'));
   await clock.sleep(hour);
   await publishAsRelease(root, 0, { clock });
   t.equal((await snapshot(root)).get('site/preview'), '→ elsewhere');

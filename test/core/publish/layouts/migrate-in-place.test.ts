@@ -13,6 +13,7 @@ import { rollBack } from '../../../../src/core/releases/switch.ts';
 import type { Owner } from '../../../../src/core/storage/identity.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
+import { delegate } from '../../../../src/core/storage/wrappers/delegate.ts';
 import { within } from '../../../../src/core/storage/wrappers/within.ts';
 import {
   bundleFor,
@@ -159,7 +160,7 @@ for (const flavour of flavours) {
       ...inner,
       async duplicate(from, to) {
         duplicates.push(from);
-        return inner.duplicate(from, to);
+        return inner.duplicate!(from, to);
       },
     };
     await inPlace(root, 0);
@@ -319,18 +320,17 @@ function once(
     await work();
     return result;
   };
-  return {
-    ...inner,
+  return delegate(inner, {
     write: async (key, body, options) => afterwards(key, await inner.write(key, body, options)),
     rename: async (moves) => {
-      await inner.rename(moves);
+      await inner.rename!(moves);
       await afterwards('', null);
     },
     remove: async (key, options) => {
       await inner.remove(key, options);
       await afterwards(key, null);
     },
-  };
+  });
 }
 
 /** The lease or, on an object store, the intent of the move. */
@@ -462,11 +462,10 @@ for (const flavour of flavours) {
     const away = async (): Promise<never> => {
       throw new WaybillError('storage_permanent', 'no answer');
     };
-    const root: Storage = {
-      ...inner,
+    const root = delegate(inner, {
       readLink: away,
       stat: async (key) => (key.endsWith('current.json') ? away() : inner.stat(key)),
-    };
+    });
     t.equal((await inPlace(root, 1)).error?.message, 'no answer');
     t.same(await inPlaceNow(inner), {});
   });
@@ -494,7 +493,7 @@ for (const flavour of flavours) {
       ...inner,
       async duplicate(from, to) {
         stop.abort(new Error('stopped'));
-        return inner.duplicate(from, to);
+        return inner.duplicate!(from, to);
       },
     };
     const { error, warnings } = await inPlace(root, 1, { signal: stop.signal });

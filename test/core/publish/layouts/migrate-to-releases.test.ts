@@ -19,6 +19,7 @@ import { rollBack } from '../../../../src/core/releases/switch.ts';
 import type { Owner } from '../../../../src/core/storage/identity.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
+import { delegate } from '../../../../src/core/storage/wrappers/delegate.ts';
 import {
   bundleFor,
   filesOf,
@@ -306,7 +307,7 @@ t.test('where no release can be made, nothing is adopted', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   await inPlace(root, 0);
   const before = await snapshot(root);
-  const blocked = { ...root, facts: { ...root.facts, replacesLinks: false } };
+  const blocked = { ...root, replaceLink: undefined };
   for (const dryRun of [true, false])
     t.equal((await release(blocked, 1, { request: { dryRun } })).error?.code, 'storage_permanent');
   t.same(await snapshot(root), before);
@@ -334,7 +335,7 @@ t.test('creates a release from the files in place by links', async (t) => {
     ...root,
     async duplicate(from, to) {
       duplicates.push(from);
-      return root.duplicate(from, to);
+      return root.duplicate!(from, to);
     },
   };
   await release(watched, 0);
@@ -356,22 +357,21 @@ function once(inner: Storage, isDue: () => Promise<boolean>, work: () => Promise
     await work();
     return result;
   };
-  return {
-    ...inner,
+  return delegate(inner, {
     write: async (key, body, options) => afterwards(await inner.write(key, body, options)),
     rename: async (moves) => {
-      await inner.rename(moves);
+      await inner.rename!(moves);
       await afterwards(null);
     },
     replaceLink: async (key, target) => {
-      await inner.replaceLink(key, target);
+      await inner.replaceLink!(key, target);
       await afterwards(null);
     },
     remove: async (key, options) => {
       await inner.remove(key, options);
       await afterwards(null);
     },
-  };
+  });
 }
 
 /** Before anybody is led to it. */

@@ -297,7 +297,7 @@ t.test('two concurrent publications: the second decides again on the release of 
   let isFirst = true;
   const slow: Storage = delegate(root, {
     async rename(moves) {
-      await root.rename(moves);
+      await root.rename!(moves);
       if (!isFirst || !moves.some(({ to }) => to.endsWith('index.html'))) return;
       isFirst = false;
       await publishAsRelease(root, 2, { workflow: 'additive' });
@@ -389,7 +389,7 @@ t.test('reports and keeps foreign pointers, directories and files', async (t) =>
   t.notOk(existsSync(at(site, 'releases')));
 
   const other = memoryStorage({ flavour: 'files' });
-  await other.replaceLink(joinKey(site, currentLinkKey), listedKey('elsewhere'));
+  await other.replaceLink!(joinKey(site, currentLinkKey), listedKey('elsewhere'));
   t.match(await publishAsRelease(other, 0), {
     error: { code: 'unmanaged_content', message: /leads to "elsewhere"/ },
   });

@@ -252,7 +252,7 @@ for (const flavour of flavours) {
       ...root,
       async duplicate(from, to) {
         duplicated.push(from);
-        return root.duplicate(from, to);
+        return root.duplicate!(from, to);
       },
     };
     const { outputsLinked, error } = await publish(watched, 1, additive);
@@ -326,7 +326,7 @@ t.test('reports the plan once if another publication was first', async (t) => {
   const slow: Storage = {
     ...root,
     async rename(moves) {
-      await root.rename(moves);
+      await root.rename!(moves);
       if (!isFirst || !moves.some(({ to }) => to.endsWith('index.html'))) return;
       isFirst = false;
       await publishAsRelease(root, 2);
@@ -366,7 +366,7 @@ t.test('where others are always quicker, the publication ends as busy', async (t
 
 t.test('a dry run refuses what the run could not make', async (t) => {
   const plain = memoryStorage({ flavour: 'files' });
-  const noLinks = { ...plain, facts: { ...plain.facts, replacesLinks: false } };
+  const noLinks = { ...plain, replaceLink: undefined };
   for (const dryRun of [true, false]) {
     const { action, error } = await publish(noLinks, 0, { request: { dryRun } });
     t.same([action, error?.code], ['error', 'storage_permanent']);
@@ -485,7 +485,7 @@ t.test('a pointer that waybill did not make is named, wherever the releases are'
     ['.', 'the destination root', ''],
   ] as const) {
     const led = memoryStorage({ flavour: 'files' });
-    await led.replaceLink(listedKey(`${place}${currentLinkKey}`), listedKey('elsewhere'));
+    await led.replaceLink!(listedKey(`${place}${currentLinkKey}`), listedKey('elsewhere'));
     const file = memoryStorage({ flavour: 'files' });
     await put(file, `${place}${currentLinkKey}`, 'mine');
     for (const [root, what] of [

@@ -19,17 +19,13 @@ function counting(storage: Storage): { storage: Storage; looks: Map<string, numb
     if (directory === 'bundle') count(directory);
     return storage.list(directory, options);
   };
-  const { localFiles } = storage.facts;
-  const facts = { ...storage.facts };
-  if (localFiles !== null)
-    facts.localFiles = {
-      ...localFiles,
-      sizeOf: (key) => {
-        if (names.some((name) => key === `bundle/${name}`)) count(key);
-        return localFiles.sizeOf(key);
-      },
-    };
-  return { storage: delegate(storage, { facts, stat, list }), looks };
+  const localFiles: Storage['localFiles'] = {
+    sizeOf: (key) => {
+      if (names.some((name) => key === `bundle/${name}`)) count(key);
+      return storage.localFiles?.sizeOf(key);
+    },
+  };
+  return { storage: delegate(storage, { localFiles, stat, list }), looks };
 }
 
 for (const kind of ['memory files', 'memory objects', 'local'] as const)

@@ -6,9 +6,10 @@ import type { RelativePath } from '../../../../src/core/lib/paths.ts';
 import { ownersOf, readPublished } from '../../../../src/core/publish/promote/read-published.ts';
 import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
 import { bytesBody } from '../../../../src/core/storage/body.ts';
+import type { ObjectPlace } from '../../../../src/core/storage/capabilities.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
 import { localStorage } from '../../../../src/core/storage/local/local-storage.ts';
-import type { ObjectPlace, Storage } from '../../../../src/core/storage/storage.ts';
+import type { Storage } from '../../../../src/core/storage/storage.ts';
 import { delegate } from '../../../../src/core/storage/wrappers/delegate.ts';
 import {
   bundleOf,
@@ -211,7 +212,7 @@ t.test('a file names its object, which its server may copy', async (t) => {
       return live.write(key, body, options);
     },
   });
-  await promoted(delegate(staging, { facts: { ...staging.facts, placeOf } }), writing);
+  await promoted({ ...staging, placeOf }, writing);
   t.same(
     origins.filter((origin) => origin !== undefined),
     [{ server: 's3', bucket: 'staging', key: 'prefix/bundle/a.txt' }],

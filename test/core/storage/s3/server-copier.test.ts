@@ -5,9 +5,10 @@ import { digestOf } from '../../../../src/core/lib/digest.ts';
 import { WaybillError } from '../../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../../src/core/lib/log.ts';
 import { bytesBody } from '../../../../src/core/storage/body.ts';
+import type { ObjectPlace } from '../../../../src/core/storage/capabilities.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { s3Storage } from '../../../../src/core/storage/s3/driver.ts';
-import type { Body, ObjectPlace, Storage } from '../../../../src/core/storage/storage.ts';
+import type { Body, Storage } from '../../../../src/core/storage/storage.ts';
 import { within } from '../../../../src/core/storage/wrappers/within.ts';
 import { locationOf, secretsOf, startRadosgw } from '../../../services/radosgw.ts';
 
@@ -43,7 +44,7 @@ function bodyAt(storage: Storage): { body: Body; reads: () => number } {
     return storage.read(name);
   };
   const size = Buffer.byteLength(text);
-  const origin = (): ObjectPlace => storage.facts.placeOf?.(name) as ObjectPlace;
+  const origin = (): ObjectPlace => storage.placeOf?.(name) as ObjectPlace;
   return { body: { size, open, origin }, reads: () => reads };
 }
 

@@ -72,7 +72,7 @@ t.test('facts: what the server can do is found out', async (t) => {
     [servers['a server without extensions'], 'replace_in_steps'],
   ] as const) {
     const storage = await sftpStorage(sftpLocationOf(server, newPlace(server)), options);
-    t.equal(storage.facts.rename, rename);
+    t.equal(storage.renameKind, rename);
     t.equal(await storage.facts.conditionalWrites(), 'create');
     await storage.close();
   }

@@ -85,8 +85,8 @@ t.test('locks and catalogs do not wait for content', async (t) => {
   });
   await storage.write(key('lock'), bytesBody('held'), { mode: 'create' });
   await storage.write(key('catalog'), bytesBody(Buffer.alloc(1 << 16)), { mode: 'replace' });
-  t.equal(await storage.duplicate(key('catalog'), key('copy')), 'link');
-  await storage.rename([{ from: key('copy'), to: key('copied') }]);
+  t.equal(await storage.duplicate!(key('catalog'), key('copy')), 'link');
+  await storage.rename!([{ from: key('copy'), to: key('copied') }]);
   const reason = new Error('stopped');
   abort.abort(reason);
   await t.rejects(stuck, reason, 'and an abort ends the wait');

@@ -13,7 +13,7 @@ const transient = new WaybillError('storage_transient', 'lost');
 /** A storage whose first call of a method fails with `storage_transient`, before or after it was applied. */
 function flaky(method: 'write' | 'rename' | 'remove' | 'stat', when: 'before' | 'after'): Storage {
   const storage = memoryStorage({ flavour: 'files' });
-  const original = storage[method].bind(storage) as (...args: unknown[]) => Promise<unknown>;
+  const original = storage[method]!.bind(storage) as (...args: unknown[]) => Promise<unknown>;
   let calls = 0;
   const once = async (...args: unknown[]): Promise<unknown> => {
     calls += 1;
@@ -44,7 +44,7 @@ t.test('a failure that is not transient is thrown at once', async (t) => {
 t.test('moves that were made by the lost attempt are not repeated', async (t) => {
   const storage = withRetry(flaky('rename', 'after'), options);
   await storage.write(key('a'), bytesBody('a'), { mode: 'scratch' });
-  await storage.rename([{ from: key('a'), to: key('b') }]);
+  await storage.rename!([{ from: key('a'), to: key('b') }]);
   t.match(await storage.stat(key('b')), { type: 'file', size: 1 });
 });
 
@@ -57,15 +57,15 @@ t.test('a move that the server makes while the next attempt is under way has bee
     if (calls === 1) throw transient;
     // The request of the lost connection, which the server carries out only now.
     const late = moves[calls - 2];
-    if (late !== undefined) await memory.rename([late]);
-    await memory.rename(given);
+    if (late !== undefined) await memory.rename!([late]);
+    await memory.rename!(given);
   };
   const storage = withRetry({ ...memory, rename }, options);
   for (const { from } of moves) await storage.write(from, bytesBody(from), { mode: 'scratch' });
-  await storage.rename(moves);
+  await storage.rename!(moves);
   for (const { from, to } of moves) t.equal((await readAll(storage, to, 1)).toString(), from);
   t.equal(calls, 4);
-  await t.rejects(storage.rename(moves), { code: 'storage_not_found' }, 'but what is gone is not made up');
+  await t.rejects(storage.rename!(moves), { code: 'storage_not_found' }, 'but what is gone is not made up');
 });
 
 t.test('a creation that the lost attempt may have made fails with the earlier failure', async (t) => {

@@ -17,7 +17,7 @@ t.test('a view maps keys in both directions and sees nothing outside its directo
   for await (const entry of view.list('', { recursive: true })) entries.push(entry);
   t.match(entries, [{ key: 'x', type: 'file', size: 6 }]);
   t.same(await readAll(view, key('x'), 10), Buffer.from('inside'));
-  await view.rename([{ from: key('x'), to: key('y/z') }]);
+  await view.rename!([{ from: key('x'), to: key('y/z') }]);
   t.match(await whole.stat(key('a/y/z')), { type: 'file' });
   t.equal(await view.stat(key('ab')), undefined);
   t.equal(view.label, `${whole.label}, a`);
@@ -25,9 +25,9 @@ t.test('a view maps keys in both directions and sees nothing outside its directo
 
 t.test('the local files of a view are those of its directory', async (t) => {
   const local = await localStorage(t.testdir({ a: { b: { c: 'four' } } }));
-  const files = within(local, key('a/b')).facts.localFiles;
+  const files = within(local, key('a/b')).localFiles;
   t.equal(files?.sizeOf(key('c')), 4);
-  t.equal(within(memoryStorage({ flavour: 'files' }), key('a/b')).facts.localFiles, null);
+  t.equal(within(memoryStorage({ flavour: 'files' }), key('a/b')).localFiles, undefined);
 });
 
 t.test('names that no key stands for are told with their directory in the view', async (t) => {
