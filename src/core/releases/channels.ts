@@ -3,8 +3,7 @@ import type { Storage } from '../storage/storage.ts';
 import { expiredChannels, type Releases, withChannel, withoutChannels } from './ledger.ts';
 import { channelLinkKey, releaseAt, type ReleaseId } from './release.ts';
 import { changeReleases } from './store.ts';
-import { unusable } from './stored-releases.ts';
-import type { SwitchRefusal } from './switch.ts';
+import { type SwitchRefusal, unusable } from './stored-releases.ts';
 
 /*
  * Channels: named pointers that expire, in addition to the current one. A channel keeps its release from

@@ -74,6 +74,17 @@ export type Unusable =
   | { why: 'unreadable' }
   | { why: 'damaged'; path: string; others: number };
 
+/** Why a switch was refused. `id` is the requested or chosen release. */
+export type SwitchRefusal =
+  | { why: 'foreign_pointer'; target: string }
+  | { why: 'nothing_to_go_back_to' }
+  | { why: 'rolled_back'; id: ReleaseId }
+  | { why: 'being_removed'; id: ReleaseId }
+  | { why: 'overtaken'; id: ReleaseId }
+  /** A foreign file has the name of the channel's pointer. */
+  | { why: 'name_taken'; name: string }
+  | (Unusable & { id: ReleaseId });
+
 /**
  * Why a release is not complete; null if it is. Checks only names and sizes, so that a rollback reads no file
  * content. Throws the storage's error.

@@ -18,7 +18,7 @@ import {
 import { type Place, releaseNamed, unknownName } from './place.ts';
 import type { ReleaseId } from './release.ts';
 import { changeReleases, readReleases, type ReleasesChange } from './store.ts';
-import { type Unusable, unusable } from './stored-releases.ts';
+import { type SwitchRefusal, unusable } from './stored-releases.ts';
 
 /*
  * Makes a release current: after a publication, by a rollback or by a promotion. Every function throws like
@@ -41,17 +41,6 @@ export type SwitchResult =
   | { outcome: 'switched'; from: ReleaseId | null; to: ReleaseId }
   | { outcome: 'unchanged'; current: ReleaseId | null }
   | { outcome: 'refused'; refusal: SwitchRefusal };
-
-/** Why a switch was refused. `id` is the requested or chosen release. */
-export type SwitchRefusal =
-  | { why: 'foreign_pointer'; target: string }
-  | { why: 'nothing_to_go_back_to' }
-  | { why: 'rolled_back'; id: ReleaseId }
-  | { why: 'being_removed'; id: ReleaseId }
-  | { why: 'overtaken'; id: ReleaseId }
-  /** A foreign file has the name of the channel's pointer. */
-  | { why: 'name_taken'; name: string }
-  | (Unusable & { id: ReleaseId });
 
 /**
  * Makes a release current that was just published. Refuses a release that was rolled back, because only a
