@@ -1,6 +1,6 @@
 /**
- * What waybill costs, what hardware a load takes, and a simulation beside the real thing. It needs a machine
- * that does nothing else: what is told apart by differences drowns in noise, and so does the comparison.
+ * Measures the costs of waybill, computes the hardware for a load, and compares a simulation with real
+ * processes. It needs an otherwise idle machine: several results are differences, which noise would hide.
  * Environment: BENCH_UPLOADS (2000) of each measurement.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -14,7 +14,7 @@ import { requireWrk } from './weather-load.ts';
 
 const maxOff = 0.15;
 
-/** Whether the simulation is within 15 % of what happened. */
+/** Returns whether the simulation is within 15 % of the measurement. */
 export async function simulation(): Promise<boolean> {
   requireWrk();
   const root = mkdtempSync(path.join(process.env['WAYBILL_BENCH_DIRECTORY'] ?? tmpdir(), 'waybill-bench-'));
@@ -25,7 +25,7 @@ export async function simulation(): Promise<boolean> {
     );
     console.log(`\nwhat a load takes\n\n${needsTable(costs)}`);
     const compared = await compareAll(root, costs);
-    console.log(`\nsimulated beside real\n\n${comparisonTable(compared)}\n`);
+    console.log(`\nsimulated and measured\n\n${comparisonTable(compared)}\n`);
     return compared
       .map(({ processes, shards, perSecond: { real, simulated } }) => {
         const off = simulated / real - 1;

@@ -1,11 +1,11 @@
-/** The simulation beside real processes and real Redis. */
+/** Compares the simulation with real processes and real Redis. */
 import { availableParallelism } from 'node:os';
 import path from 'node:path';
 import { startCluster, timesOf, untilDepth, uploadAll } from './cluster.ts';
 import type { Costs } from './costs.ts';
 import { simulate } from './model.ts';
 
-/** One shape, really and simulated. */
+/** One cluster size, measured and simulated. */
 export interface Compared {
   processes: number;
   shards: number;
@@ -17,7 +17,7 @@ export interface Compared {
 const uploads = Number(process.env['BENCH_UPLOADS'] ?? 2000);
 const common = { pipelines: 20, concurrency: 2, clients: 32 };
 
-/** With 1, 2 and 4 processes that take uploads and publish, and 1 and 3 Redis. */
+/** 1, 2 and 4 processes that accept uploads and publish, with 1 and 3 Redis servers. */
 export async function compareAll(root: string, costs: Costs): Promise<Compared[]> {
   const compared: Compared[] = [];
   for (const shards of [1, 3])
@@ -49,7 +49,7 @@ async function observe(
     ...{ workers: 'the APIs do', concurrency },
   });
   try {
-    // Code is compiled in each process before it counts, as where the costs are measured.
+    // Warms up the compiled code in each process, as the cost measurements do.
     await uploadAll(cluster, (uploads / 2) * processes, clients);
     await untilDepth(cluster, 0);
     const begun = Date.now();

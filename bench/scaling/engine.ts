@@ -1,18 +1,18 @@
 /**
- * Discrete events, as SimPy has them: processes are generators that yield what they wait for, time stands
- * still while they decide, and jumps to the next event. Milliseconds all through.
+ * Discrete-event simulation in the style of SimPy: processes are generators that yield what they wait for.
+ * Simulated time stops while they run and then jumps to the next event. All times are in milliseconds.
  */
 import TinyQueue from 'tinyqueue';
 
-/** Something to wait for: `resume` is called when it has happened, at once or later. */
+/** An awaited event: calls `resume` when it happens, immediately or later. */
 export type Wait = (resume: () => void) => void;
 
-/** What happens one after another to one thing. */
+/** A sequence of events of one process. */
 export type Process = Generator<Wait, void, void>;
 
 interface Event {
   at: number;
-  /** Of two at one time the earlier given is first. */
+  /** Events at the same time run in the order in which they were scheduled. */
   order: number;
   act: () => void;
 }
@@ -38,7 +38,7 @@ export class Simulation {
     step();
   }
 
-  /** Until nothing happens any more, or `isOver`. */
+  /** Runs until no events remain or `isOver` returns true. */
   run(isOver: () => boolean = () => false): void {
     while (!isOver()) {
       const event = this.#events.pop();
@@ -50,11 +50,11 @@ export class Simulation {
 }
 
 /**
- * The processors of one machine. All that run on it share them alike, each on one at most, as the scheduler
- * of an operating system has it: processor sharing.
+ * The processors of one machine. All running work shares them equally, with at most one processor each, like
+ * an operating system's scheduler (processor sharing).
  */
 export class Processors {
-  /** Time that all of them together were at work. */
+  /** Total busy time of all processors. */
   busyMs = 0;
   readonly #simulation: Simulation;
   readonly #cores: number;
@@ -67,7 +67,7 @@ export class Processors {
     this.#cores = cores;
   }
 
-  /** Runs for so long, longer where others do, too. */
+  /** Runs work of this duration. Takes longer when other work runs too. */
   work(ms: number): Wait {
     return (resume) => {
       this.#advance();
@@ -89,7 +89,7 @@ export class Processors {
     for (const each of this.#running) each.leftMs -= done;
   }
 
-  /** The next end, as far as is known now; what was expected before no longer counts. */
+  /** Schedules the next completion and cancels the previous one. */
   #expect(): void {
     const plan = (this.#plan += 1);
     if (this.#running.size === 0) return;
@@ -101,7 +101,7 @@ export class Processors {
 
   #end(): void {
     this.#advance();
-    // Thousandths of a microsecond are what floating point leaves of nothing.
+    // Remainders below a thousandth of a microsecond are floating-point errors.
     const ended = [...this.#running].filter(({ leftMs }) => leftMs < 1e-6);
     for (const each of ended) this.#running.delete(each);
     this.#expect();
@@ -109,7 +109,7 @@ export class Processors {
   }
 }
 
-/** So many may be taken at once; who comes first is first. */
+/** A semaphore: this many holders at a time, first come, first served. */
 export class Places {
   readonly #waiting: (() => void)[] = [];
   #free: number;
@@ -136,7 +136,7 @@ export class Places {
   }
 }
 
-/** A thread of a machine: one thing after another. */
+/** A thread of a machine: runs one task at a time. */
 export class Thread {
   readonly #place = new Places(1);
   readonly #processors: Processors;

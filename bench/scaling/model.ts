@@ -1,43 +1,42 @@
-/** waybill as the simulation has it: what happens to an upload and its run, and where. */
+/** The simulation's model of waybill: where an upload and its run spend their time. */
 import { generator } from '../../test/support/sampling.ts';
 import type { Costs } from './costs.ts';
 import { Places, type Process, Processors, Simulation, Thread } from './engine.ts';
 import type { Usage } from './usage.ts';
 
-/** Processes that take uploads and publish, on one machine with all Redis and the clients. */
+/** Processes that accept uploads and publish, on one machine with all Redis servers and clients. */
 export interface Shape {
   cores: number;
   processes: number;
   shards: number;
   pipelines: number;
-  /** Runs at once in each process. */
+  /** Concurrent runs in each process. */
   concurrency: number;
-  /** Each uploads again as soon as it has its 202. */
+  /** Clients that upload again as soon as they have their 202. */
   clients: number;
   uploads: number;
 }
 
 export interface Predicted {
-  /** Published, from the first upload's beginning to the last run's end. */
+  /** From the start of the first upload to the end of the last run. */
   perSecond: number;
   acceptedMs: number[];
-  /** From the beginning of an upload to that of its run. */
+  /** From the start of an upload to the start of its run. */
   waitedMs: number[];
 }
 
 interface Host {
   main: Thread;
-  /** Its runs at once. */
+  /** Concurrent runs of the host. */
   free: number;
 }
 
 /**
- * An upload takes its client's thread, the main thread of one process and further threads for what it
- * costs there, then Redis, and then the time that is left of an unhurried one: disk and network. Its run
- * waits for its pipeline, which has one at a time, and for a place in any process, and takes the same of
- * that one, and what the kernel does for both, before the next one has its place. Every other process with
- * a place left hears of it and looks. How much the costs of one vary is how its time varied when nothing
- * else was to do.
+ * An upload uses its client's thread, the main thread and other threads of one process, then Redis, and then
+ * the remaining time of an unloaded upload: disk and network. Its run waits for its pipeline, which runs one
+ * at a time, and for a slot in any process. It then uses the same resources of that process and the kernel
+ * before it frees the slot. Every other process with a free slot is notified and checks for a job. The
+ * variance of the costs is taken from the unloaded measurements.
  */
 export function simulate(shape: Shape, costs: Costs, seed = 'simulation'): Predicted {
   const random = generator(seed);
@@ -117,7 +116,7 @@ export function simulate(shape: Shape, costs: Costs, seed = 'simulation'): Predi
     else use(host);
   };
 
-  /** What it does once a second, whatever comes. */
+  /** The cost of one second, independent of load. */
   function* housekeeping(host: Host, shard: Thread): Process {
     for (;;) {
       yield simulation.sleep(1000);
@@ -133,7 +132,7 @@ export function simulate(shape: Shape, costs: Costs, seed = 'simulation'): Predi
   return found;
 }
 
-/** How what one costs varies, and the time of an unhurried one that is no processor's. */
+/** The variance of one cost, and the part of an unloaded operation that is not processor time. */
 function variation(random: () => number) {
   return (unhurried: readonly number[], { mainMs, otherMs, redisMs }: Usage, moreMs: number) => {
     const mean = unhurried.reduce((sum, ms) => sum + ms, 0) / unhurried.length;
