@@ -159,7 +159,7 @@ t.test('a key of the name of the prototype is for the schema to judge', async (t
   t.equal(accept(configSchema, document), null);
 });
 
-t.test('a default that is given out is nobody else’s', async (t) => {
+t.test('returns a separate copy of a default each time', async (t) => {
   const first = accept(configSchema, {})?.value;
   first?.pipelines.push({} as never);
   t.same(accept(configSchema, {})?.value.pipelines, []);

@@ -155,7 +155,7 @@ t.test('on a file system: intent, stage, keep, fence, rename, remove, commit, in
 
 for (const flavour of ['files', 'objects'] as const)
   t.test(
-    `${flavour}: what is kept is neither announced nor written, and gets the time of the commit`,
+    `${flavour}: neither announces nor writes kept files, and sets them to the time of the commit`,
     async (t) => {
       const found = catalogOf([record('a', 'old'), record('gone', 'gone'), record('same', 'same')]);
       const { storage, bare, lease, calls, written } = await layOut(flavour, found);
@@ -294,7 +294,7 @@ t.test('a failed write leaves the state as it was found and nothing of the attem
   t.same(Object.fromEntries(await snapshot(bare)), { a: 'old', gone: 'gone' });
 });
 
-t.test('a wrong body is told by the name of its file, not by the one that it is staged under', async (t) => {
+t.test('reports a wrong body by its file name, not by its staged name', async (t) => {
   for (const flavour of ['files', 'objects'] as const) {
     const { storage, lease } = await layOut(flavour);
     const wrong = { ...output('maps/b "2": x', 'b'), digest: digestOf('something else') };
@@ -412,7 +412,7 @@ t.test('an object that the server refuses to change need not be put back', async
   }
 });
 
-t.test('what cannot be kept is published all the same, and after a failure the intent stays', async (t) => {
+t.test('publishes even if old files cannot be kept, and leaves the intent after a failure', async (t) => {
   const { storage, bare, lease, calls } = await layOut('objects', undefined, {}, { keepBy: 'nothing' });
   const refused = new WaybillError('storage_denied', 'no');
   const plan = planOf({ writes: [output('a', 'new'), output('b', 'b')], removes: [] });
@@ -488,7 +488,7 @@ t.test('a forced replacement removes what its plan says, and announces it', asyn
   t.same(await published(bare), { a: 'new', b: 'b' });
 });
 
-t.test('what is in the way of a directory goes before the renames', async (t) => {
+t.test('removes obstacles of a directory before the renames', async (t) => {
   const { storage, lease, calls } = await layOut('files');
   const plan = planOf({ writes: [output('gone/inner', 'i')] });
   await apply(plan, { ...options, storage, lease });
@@ -579,7 +579,7 @@ t.test('who is suspended while it asks whose the lease is undoes nothing', async
   t.equal((await snapshot(bare)).get('a'), 'new', 'the next holder finishes it');
 });
 
-t.test('an attempt that was told once that its lease is lost does not ask again', async (t) => {
+t.test('does not check the lease again after it was reported lost', async (t) => {
   let fences = 0;
   const fence = async (): Promise<void> => {
     fences += 1;
@@ -638,23 +638,20 @@ t.test('a recorded file that is missing is created, and goes again if the attemp
   }
 });
 
-t.test(
-  'a failure that says nothing of what was done leaves the intent, but not on a local disk',
-  async (t) => {
-    for (const [error, files, isRestored] of [
-      [new Error('socket hang up'), null, false],
-      [new WaybillError('storage_transient', 'no answer'), localFiles, true],
-      [new WaybillError('storage_denied', 'no'), null, true],
-    ] as const) {
-      const { storage, bare, lease, calls } = await layOut('files');
-      const facts = { ...storage.facts, localFiles: files };
-      const broken = failing({ ...storage, facts }, 'rename', 'b', error);
-      await t.rejects(apply(planOf({}), { ...options, storage: broken, lease }), error);
-      t.equal(calls.includes('restore'), isRestored, error.message);
-      t.same(Object.fromEntries(await snapshot(bare)), before);
-    }
-  },
-);
+t.test('leaves the intent after an inconclusive failure, except on a local disk', async (t) => {
+  for (const [error, files, isRestored] of [
+    [new Error('socket hang up'), null, false],
+    [new WaybillError('storage_transient', 'no answer'), localFiles, true],
+    [new WaybillError('storage_denied', 'no'), null, true],
+  ] as const) {
+    const { storage, bare, lease, calls } = await layOut('files');
+    const facts = { ...storage.facts, localFiles: files };
+    const broken = failing({ ...storage, facts }, 'rename', 'b', error);
+    await t.rejects(apply(planOf({}), { ...options, storage: broken, lease }), error);
+    t.equal(calls.includes('restore'), isRestored, error.message);
+    t.same(Object.fromEntries(await snapshot(bare)), before);
+  }
+});
 
 t.test('a removal that failed halfway and cannot be put back leaves the intent', async (t) => {
   const { storage, lease, calls } = await layOut('files');
@@ -670,22 +667,19 @@ t.test('a removal that failed halfway and cannot be put back leaves the intent',
   t.notOk(calls.includes('restore'));
 });
 
-t.test(
-  'what was moved aside and cannot be put back leaves the intent, though its removal was refused',
-  async (t) => {
-    const { storage, lease, calls } = await layOut('files', undefined, {}, { keepBy: 'move' });
-    const refused = new WaybillError('storage_denied', 'no');
-    const broken: Storage = {
-      ...failing(storage, 'remove', 'gone', refused),
-      putBack: async (kept) => {
-        if (kept.key === 'gone') throw refused;
-        await storage.putBack(kept);
-      },
-    };
-    await t.rejects(apply(planOf({}), { ...options, storage: broken, lease }), refused);
-    t.notOk(calls.includes('restore'));
-  },
-);
+t.test('leaves the intent if a moved file cannot be restored after a refused removal', async (t) => {
+  const { storage, lease, calls } = await layOut('files', undefined, {}, { keepBy: 'move' });
+  const refused = new WaybillError('storage_denied', 'no');
+  const broken: Storage = {
+    ...failing(storage, 'remove', 'gone', refused),
+    putBack: async (kept) => {
+      if (kept.key === 'gone') throw refused;
+      await storage.putBack(kept);
+    },
+  };
+  await t.rejects(apply(planOf({}), { ...options, storage: broken, lease }), refused);
+  t.notOk(calls.includes('restore'));
+});
 
 for (const flavour of ['files', 'objects'] as const)
   t.test(`${flavour}: who is to stop writes no further output, and leaves all as before`, async (t) => {
@@ -863,7 +857,7 @@ t.test(
   },
 );
 
-t.test('what is in the way of a file goes before the renames', async (t) => {
+t.test('removes obstacles of a file before the renames', async (t) => {
   const { storage, bare, lease, calls } = await layOut('files');
   await put(bare, 'd/e/f', 'f');
   const plan = planOf({ writes: [output('d', 'd')], removes: [listedKey('d/e/f'), listedKey('gone')] });
@@ -926,7 +920,7 @@ t.test('a superseded state says not which files are there: all that is written o
   t.same(await published(bare), before);
 });
 
-t.test('what is written is counted as it goes, and what cannot be undone is told', async (t) => {
+t.test('counts writes as they happen and reports what cannot be undone', async (t) => {
   for (const flavour of ['files', 'objects'] as const) {
     const { storage, lease } = await layOut(flavour);
     let bytes = 0;

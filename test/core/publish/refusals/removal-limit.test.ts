@@ -25,7 +25,7 @@ const tenFiles = Object.fromEntries(Array.from({ length: 10 }, (_, index) => [`$
 const of = (count: number): Record<string, string> =>
   Object.fromEntries(Object.entries(tenFiles).slice(0, count));
 
-t.test('a limit is a number or a share of what is published, rounded down', async (t) => {
+t.test('accepts a number or a share of the published files, rounded down, as a limit', async (t) => {
   const cases: [limit: string | number, goes: number, total: number, refused: boolean][] = [
     [2, 2, 10, false],
     ['2', 3, 10, true],
@@ -70,7 +70,7 @@ t.test('what counts is what the owner has published there and no attempt has dec
   t.same(plannedRemovals(plan, catalog(outputs)), { goes: 2, total: 3, where: '"bundle"' });
   const removes = [listedKey('b')];
   t.equal(goes(outputs, intent({ removes })), 1);
-  t.equal(goes(outputs, intent({ removes, action: 'prune' })), 2, 'a prune is decided anew');
+  t.equal(goes(outputs, intent({ removes, action: 'prune' })), 2, 'a prune is decided again');
   t.equal(goes(outputs, intent({ removes, owner: otherOwner })), 2);
   const { goes: cleared, total } = plannedRemovals({ ...plan, clears: true }, catalog(outputs));
   t.same({ cleared, total }, { cleared: 0, total: 3 });
