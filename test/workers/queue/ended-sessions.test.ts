@@ -65,7 +65,7 @@ t.test('the embedded queue keeps ended sessions over a restart', async (t) => {
   t.equal(await after.endedSessions.addOnce('id-token-1', later()), false, 'used before the restart');
 });
 
-t.test('Redis keeps ended sessions for all hosts, also while one of several is away', async (t) => {
+t.test('keeps ended sessions in Redis for all hosts, also while one of several is unreachable', async (t) => {
   const redis = await startRedis();
   t.teardown(() => redis.close());
   const servers = [

@@ -12,7 +12,7 @@ import { generator } from '../../../support/sampling.ts';
 const run = (id: string, at: number): RunRecord =>
   ({ run_id: id, accepted_at: new Date(Date.UTC(2026, 10, 20) + at).toISOString() }) as RunRecord;
 
-/** What a list tells after a place, at most so many runs. */
+/** Runs of a list after a cursor, up to a maximum. */
 function pageOf(all: readonly RunRecord[], place: Place[number], most: number): RunPage {
   if (place === 'end') return { runs: [], next: null };
   const from = place === null ? 0 : all.findIndex(({ run_id }) => run_id === place.before) + 1;
@@ -67,7 +67,7 @@ t.test('pages of several lists have every run once, each list in its order, the 
   );
 });
 
-t.test('a list that tells less than it has ends the page', async (t) => {
+t.test('ends the page at a list that returns less than it has', async (t) => {
   const pages: RunPage[] = [
     { runs: [run('a.9', 9)], next: 'a.5' },
     { runs: [run('b.7', 7), run('b.6', 6)], next: null },
@@ -81,7 +81,7 @@ t.test('a list that tells less than it has ends the page', async (t) => {
   t.equal(placeText(place), 'a.5,');
 });
 
-t.test('the id of a run is no place in several lists', async (t) => {
+t.test('does not use a run ID as a position in several lists', async (t) => {
   t.equal(placeOf('maps.20261120T020434Z.k3f9q2ab7x', 3), null);
   t.equal(placeOf('a,b', 3), null);
   t.same(placeOf(',!,c.1', 3), [null, 'end', { before: 'c.1' }]);

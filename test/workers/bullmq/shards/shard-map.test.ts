@@ -24,7 +24,7 @@ t.test('one more name takes over its share, and moves nothing else', async (t) =
   t.ok(moved.length > 600 && moved.length < 900, `${moved.length} of ${ids.length}`);
 });
 
-t.test('what was placed stays where it is: the hash is not to change', async (t) => {
+t.test('never moves a placed pipeline: the hash must not change', async (t) => {
   const { ownerOf } = shardMap(['WAYBILL_REDIS_URL_A', 'WAYBILL_REDIS_URL_B', 'WAYBILL_REDIS_URL_C']);
   t.same(
     ['maps', 'docs', 'nightly', 'a', 'b', 'c'].map((id) => ownerOf(id)),

@@ -102,7 +102,7 @@ t.test('a list goes through all Redis by one link, and from any run on', async (
   t.match(await queue.depth(), { queued: accepted.length });
 });
 
-t.test('a follower hears of every Redis, and goes on from its cursor at another host', async (t) => {
+t.test('follows every Redis, and resumes from a cursor on another host', async (t) => {
   opened += 1;
   const [queue, other] = [await open(t), await open(t)];
   const [watch, elsewhere] = [queue.watch(() => undefined), other.watch(() => undefined)];
@@ -123,7 +123,7 @@ t.test('a follower hears of every Redis, and goes on from its cursor at another 
   t.equal(await watch.after('nonsense', { most: 1, wants: () => true }), null);
 });
 
-t.test('a Redis that is away stops its own pipelines, also from the start on', async (t) => {
+t.test('stops only the pipelines of an unreachable Redis, also at startup', async (t) => {
   opened += 1;
   const map = shardMap(names);
   const at = (shard: number): string => contractIds.find((id) => map.ownerOf(id) === shard) as string;
@@ -194,7 +194,7 @@ t.test(
       return new Map([...words.matchAll(/(.+)\n(.+)/g)].map(([, name = '', ms]) => [name, Number(ms)]));
     };
     const [[live, expires] = ['none', 0]] = [...(await entries())].filter(([name]) => name !== killed);
-    // The process that lives has renewed its entry, and that of the other one has expired.
+    // The living process has renewed its entry, and the entry of the other one has expired.
     await until(async () => {
       const now = await entries();
       return !now.has(killed) && (now.get(live) ?? Infinity) > expires;
