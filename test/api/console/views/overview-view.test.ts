@@ -9,7 +9,7 @@ const state: PipelineState = {
   ...{ last_run: null, last_success: null },
 };
 
-t.test('a pipeline whose Redis is away, or that is paused, is not told to be well', (t) => {
+t.test('shows a paused pipeline or one with an unreachable Redis as unhealthy', (t) => {
   const standing = (more: Partial<PipelineState>): unknown => {
     const [card] = overviewView([{ state: { ...state, ...more }, runs: [] }], new Date());
     return [card?.state.label, card?.standstill];
@@ -23,7 +23,7 @@ t.test('a pipeline whose Redis is away, or that is paused, is not told to be wel
   t.end();
 });
 
-t.test('what is most to be known of a pipeline leads to the run that it is about', (t) => {
+t.test('links the most important status of a pipeline to its run', (t) => {
   const now = new Date('2026-11-20T01:04:03Z');
   const accepted = {
     run_id: 'maps.1',
