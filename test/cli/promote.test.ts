@@ -89,7 +89,7 @@ t.test('two places, in their own layouts', async (t) => {
   t.match(several, { status: 2, stderr: /pipeline "none" published\nnext {3}known: atlas\// });
 });
 
-t.test('what is refused before anything is written', async (t) => {
+t.test('rejects invalid promotions before any write', async (t) => {
   const { cwd, run } = layOut(t);
   run('publish', 'site', 'staging');
   for (const to of ['staging', './staging/', 'staging/sub', '.'])
