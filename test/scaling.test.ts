@@ -113,14 +113,14 @@ const shape = {
   uploads: 2000,
 };
 
-t.test('what is the limit of an installation is that of the simulation', async (t) => {
+t.test('finds the same limit of an installation as the simulation', async (t) => {
   const rate = (given: Partial<typeof shape>, changed: Partial<Costs> = {}): number =>
     Math.round(simulate({ ...shape, ...given }, { ...costs, ...changed }).perSecond / 10) * 10;
   t.equal(rate({}), 330, 'the main thread: 3 ms each');
   t.equal(rate({ processes: 2 }), 660, 'two of them');
   t.equal(rate({ cores: 1 }), 90, 'one core: 11 ms each');
   t.equal(rate({ pipelines: 1, processes: 4 }), 110, 'one pipeline: 9 ms each, one after another');
-  t.ok([90, 100, 110].includes(rate({ concurrency: 1 })), 'one run at once, beside uploads');
+  t.ok([90, 100, 110].includes(rate({ concurrency: 1 })), 'one run at a time, during uploads');
   const waits = { ...costs, turnaroundMs: 11 };
   t.equal(rate({ pipelines: 1, processes: 4 }, waits), 50, 'and 11 ms until the next begins');
   t.equal(rate({ cores: 1 }, { kernelMs: 9 }), 50, 'one core, with 9 ms of the kernel');
