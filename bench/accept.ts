@@ -1,7 +1,7 @@
 /**
- * One large upload until its 202, beside what a shell would do with the same archive: `gzip -dc | tar -x`,
- * and one `sha256sum` over what came out. Environment: BENCH_MIB (1024), BENCH_PROFILE a directory for a CPU
- * profile of the daemon.
+ * Time from the start of one large upload until its 202, compared with a shell doing the same work on the
+ * archive: `gzip -dc | tar -x`, then one `sha256sum` over the extracted files. Environment: BENCH_MIB (1024),
+ * BENCH_PROFILE a directory for a CPU profile of the daemon.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { randomBytes, randomFillSync } from 'node:crypto';
@@ -15,7 +15,7 @@ import { compare, goal, print } from './measure.ts';
 
 const mib = Number(process.env['BENCH_MIB'] ?? 1024);
 
-/** True where every aim was reached. */
+/** Returns true if every goal was reached. */
 export async function accept(): Promise<boolean> {
   const root = path.join(process.env['WAYBILL_BENCH_DIRECTORY'] ?? tmpdir(), 'waybill-bench-accept');
   rmSync(root, { recursive: true, force: true });
@@ -61,7 +61,7 @@ async function large(root: string): Promise<boolean> {
       3,
     );
     const peak = daemon.memory().peakMiB;
-    print(`one tar.gz that holds ${mib} MiB (memory is that of the clients)`, [ours!, theirs!]);
+    print(`one tar.gz of ${mib} MiB (the memory column shows the clients)`, [ours!, theirs!]);
     const ratio = ours!.seconds / theirs!.seconds;
     const isQuick = goal(`${ratio.toFixed(2)} × the shell (goal 1.05 × or less)`, ratio <= 1.05);
     const isSmall = goal(
@@ -92,7 +92,7 @@ async function large(root: string): Promise<boolean> {
   }
 }
 
-/** Half random and half text, as bundles of images and documents are. */
+/** Half random and half text, like bundles of images and documents. */
 function makeArchive(root: string, archive: string): void {
   const bundle = path.join(root, 'bundle');
   writeBundle(bundle, 64, (mib / 64) * 2 ** 20, (chunk, index) =>
@@ -112,7 +112,9 @@ function curlOf(daemon: Daemon, pipeline: string, archive: string): string[] {
   ];
 }
 
-/** Waits until nothing is published any more and all is on the disk, so that every turn begins alike. */
+/**
+ * Waits until no run is in progress and all data is on disk, so that every round starts from the same state.
+ */
 function settle(daemon: Daemon): void {
   const metrics = `until curl -s ${daemon.url}metrics | grep -q '^waybill_queue_depth{state="running"} 0'; do sleep 0.2; done`;
   run('sh', ['-c', metrics]);

@@ -1,6 +1,6 @@
 /**
- * How long a client waits for its 202 with 200 connections at once, with each driver of the queue. What
- * survives a power failure has to be on the disk by then, and should cost next to nothing beside receiving.
+ * How long a client waits for its 202 with 200 concurrent connections, with each queue driver. A durable
+ * queue writes each upload to disk before the 202. That should cost little more than receiving the bytes.
  */
 import { spawnSync } from 'node:child_process';
 import path from 'node:path';
@@ -21,7 +21,7 @@ interface Times {
   perSecond: number;
 }
 
-/** True where the embedded queue answers as soon as that in memory, or nearly so. */
+/** Returns true if the embedded queue answers about as fast as the memory queue. */
 export async function acceptance(root: string): Promise<boolean> {
   const redis = await startRedis();
   try {
@@ -31,7 +31,7 @@ export async function acceptance(root: string): Promise<boolean> {
       bullmq: { shared: { redisUrl: redis.url, workers: 1 } },
     };
     const rounds: Record<string, Times[]> = { memory: [], embedded: [], bullmq: [] };
-    // In turns, so that whatever slows the machine slows all.
+    // Rounds alternate between drivers, so that other load slows all of them equally.
     for (let round = 0; round < 3; round += 1)
       for (const [driver, options] of Object.entries(drivers))
         rounds[driver]!.push(await measured(path.join(root, `${driver}-${round}`), options));

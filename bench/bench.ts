@@ -1,7 +1,7 @@
 /**
- * `npm run bench [-- NAME…]`: measures waybill beside what a user would pick instead, both in one run, turn
- * by turn; prints medians and ratios. A machine's noise moves the seconds, so quote the ratios. Without a
- * name it measures what is promised of speed, and prints all goals once more at the end.
+ * `npm run bench [-- NAME…]`: compares waybill with common alternatives. Both run alternately in one session.
+ * Prints medians and ratios. Absolute times vary between machines, so quote the ratios. Without a name, it
+ * measures the documented performance goals and prints all goals again at the end.
  */
 import { MissingService } from '../test/services/debian.ts';
 import { local } from './local.ts';
@@ -32,7 +32,7 @@ const benches: Record<string, () => Promise<boolean>> = {
   },
 };
 
-/** Local copies, start, a large file to SFTP, and uploads. */
+/** Local copies, startup, one large file to SFTP, and uploads. */
 const promised = ['local', 'sftp-large', 'accept', 'upload'];
 
 const asked = process.argv.slice(2);
@@ -47,7 +47,7 @@ try {
   for (const name of names) reached = (await benches[name]!()) && reached;
 } catch (error) {
   if (!(error instanceof MissingService)) throw error;
-  // Its message is one line that says what to install, and how.
+  // The message is one line: the missing package and how to install it.
   console.error(`bench: ${error.message}`);
   process.exit(1);
 }

@@ -13,7 +13,7 @@ import path from 'node:path';
 
 /**
  * Writes a bundle of `count` files of `size` bytes, spread over fifty directories, with a manifest that
- * declares their digests. `fill` fills each chunk of the file with that index: by default it is random.
+ * declares their digests. `fill` fills each chunk of the file with the given index. Default: random bytes.
  */
 export function writeBundle(
   directory: string,

@@ -1,5 +1,5 @@
 /**
- * One step of `npm run bench -- catalog`, in a process of its own: `catalog-step.ts STEP DIRECTORY OUTPUTS`.
+ * One step of `npm run bench -- catalog`, in a separate process: `catalog-step.ts STEP DIRECTORY OUTPUTS`.
  */
 import type { SourceBundle } from '../src/core/bundle/source-bundle.ts';
 import { systemClock } from '../src/core/lib/clock.ts';
@@ -16,7 +16,7 @@ const half = Math.floor(Number(count) / 2);
 const content = bytesBody('12345678');
 const same = digestOf('12345678');
 
-/** As many outputs as half of all, of one bundle; `changed` is the number of one that differs. */
+/** Half of all outputs, in one bundle. `changed` is the index of one output that differs. */
 function bundleFor(pipeline: string, changed: number | null): SourceBundle {
   const files = Array.from({ length: half }, (_, index) => {
     const isChanged = index === changed;

@@ -4,10 +4,10 @@ import path from 'node:path';
 import { goal, measure, type Sample } from './measure.ts';
 
 /**
- * How a publication grows with its catalog: time and memory of publish, plan, skip, publish of one change
- * and verify, from 5,000 outputs to 500,000. Half of them are planned, which at the end is as many as one
- * bundle may have; the others belong to another pipeline. Files have eight bytes, in memory where the machine
- * has such a place: what is measured is the catalog.
+ * How publication cost grows with the catalog: time and memory of publish, plan, skip, publish of one change
+ * and verify, from 5,000 to 500,000 outputs. Half of them are planned, which reaches the bundle limit in the
+ * last step. The others belong to another pipeline. Files have eight bytes and are kept in memory if
+ * possible, so that the catalog dominates the cost.
  */
 export async function catalog(): Promise<boolean> {
   const counts = (process.env['WAYBILL_BENCH_OUTPUTS'] ?? '5000,50000,200000,500000').split(',').map(Number);
@@ -30,7 +30,7 @@ export async function catalog(): Promise<boolean> {
 const steps = ['start', 'publish', 'plan', 'skip', 'change', 'verify'] as const;
 type Step = (typeof steps)[number];
 
-/** The processor time may grow as the outputs do from one size to the next, and by what noise adds. */
+/** Processor time may grow in proportion to the outputs, plus a margin for noise. */
 const maxGrowth = 1.5;
 const maxMiB = 600;
 

@@ -3,7 +3,7 @@ import { token } from './daemon.ts';
 
 const agent = new Agent({ keepAlive: true, maxSockets: 256 });
 
-/** Uploads an archive and returns the path of its run. Throws where it is refused. */
+/** Uploads an archive and returns the URL path of its run. Throws if the upload is rejected. */
 export async function send(url: string, pipeline: string, archive: Buffer): Promise<string> {
   const response = await call(`${url}v1/pipelines/${pipeline}/upload`, archive);
   if (response.status !== 202) throw new Error(`${response.status}: ${response.text}`);
@@ -18,8 +18,8 @@ export interface Run {
 }
 
 /**
- * A run once it is over. The daemon holds the answer until then: who asks again and again would measure those
- * answers. Throws where it failed.
+ * Returns a finished run. The daemon holds the response until then, because polling would add load to the
+ * measurement. Throws if the run failed.
  */
 export async function finished(url: string, location: string): Promise<Run> {
   for (;;) {
@@ -29,7 +29,7 @@ export async function finished(url: string, location: string): Promise<Run> {
   }
 }
 
-/** Calls `work` for 0 to `count` - 1, so many side by side. */
+/** Calls `work` with 0 to `count` - 1, at most `width` at a time. */
 export async function inParallel(
   count: number,
   width: number,

@@ -1,5 +1,5 @@
 /**
- * How long the daemon takes over pages of the console with many retained runs. Environment: BENCH_RUNS
+ * How long the daemon takes to render console pages with many retained runs. Environment: BENCH_RUNS
  * (10,000).
  */
 import type { Test } from 'tap';
@@ -19,7 +19,7 @@ const pages: Record<string, string> = {
   trends: 'console/pipelines/maps/trends',
 };
 
-/** Medians of what the daemon's own log says, and the size of each page. */
+/** Medians of the durations in the daemon's log, and the size of each page. */
 export async function consolePages(): Promise<boolean> {
   const teardowns: (() => unknown)[] = [];
   const api = await startApi(

@@ -13,11 +13,11 @@ import { goal, measureBeside, type Sample } from './measure.ts';
 
 const mib = Number(process.env['BENCH_CUT_MIB'] ?? 500);
 const cuts = Number(process.env['BENCH_CUTS'] ?? 50);
-/** What `push` sends in one request. */
+/** The chunk size of `push`. */
 const chunkBytes = 8 << 20;
 const aimMiB = 200;
 
-/** As docs/operations.md has it. */
+/** The configuration that docs/operations.md shows. */
 const proxied = (port: number): string => `
   location / {
     proxy_pass http://127.0.0.1:${port};
@@ -33,15 +33,15 @@ interface World {
   bundle: string;
   archive: string;
   line: CuttingProxy;
-  /** The daemon that listens now. */
+  /** The current daemon process. */
   daemon: () => Daemon;
-  /** Kills it and starts it anew. */
+  /** Kills the daemon and starts a new one. */
   restart: () => Promise<void>;
 }
 
 /**
- * An archive that is uploaded through nginx over a line that is cut at random places, the daemon killed and
- * started again in the middle; then the same with curl, and no kill.
+ * Uploads an archive through nginx over a connection that is cut at random places. The daemon is killed and
+ * restarted halfway. Then repeats the upload with curl, without the kill.
  */
 export async function cutLine(root: string): Promise<boolean> {
   const releases: (() => unknown)[] = [];
@@ -112,7 +112,7 @@ async function ours(world: World, published: string): Promise<boolean> {
   return reached.every(Boolean);
 }
 
-/** What tries again begins anew; the cuts are as far from each other as before. */
+/** Every retry starts from the first byte. The distance between cuts stays the same. */
 async function theirs({ archive, line }: World): Promise<void> {
   const curl = [
     ...['curl', '-sS', '--fail-with-body', '-o', '/dev/null', '-X', 'POST', '-T', archive],
@@ -128,7 +128,9 @@ interface Cut extends Sample {
   cuts: number;
 }
 
-/** Runs the command while the line is cut after random distances, and `halfway` after half of the cuts. */
+/**
+ * Runs the command while the connection is cut at random distances. Calls `halfway` after half of the cuts.
+ */
 async function overCuts(
   line: CuttingProxy,
   command: readonly string[],

@@ -11,40 +11,40 @@ const profile = process.env['BENCH_PROFILE'];
 export const profiling: readonly string[] =
   profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${path.resolve(profile)}`];
 
-/** One process that answers. */
+/** One API process. */
 export interface ApiProcess {
   url: string;
   pid: number;
   /** Resident memory in MiB: now, and the peak since the last `resetPeak`. */
   memory(): { residentMiB: number; peakMiB: number };
   resetPeak(): void;
-  /** Open file descriptors. */
+  /** The number of open file descriptors. */
   handles(): number;
 }
 
 export interface Daemon extends ApiProcess {
-  /** Further APIs of the same queue. */
+  /** More APIs on the same queue. */
   others: readonly ApiProcess[];
-  /** Starts further processes that only publish, and resolves with their IDs once they do. */
+  /** Starts more worker processes and resolves with their process IDs once they are ready. */
   addWorkers(count: number): Promise<number[]>;
-  /** Ends it by SIGTERM and waits. */
+  /** Sends SIGTERM and waits for the process to exit. */
   stop(): Promise<void>;
-  /** The same by SIGKILL, whatever it was doing. */
+  /** Sends SIGKILL and waits for the process to exit. */
   kill(): Promise<void>;
 }
 
 export interface DaemonOptions {
   root: string;
   pipelines: number;
-  /** Left out: any that is free. */
+  /** Default: any free port. */
   port?: number;
-  /** Inside `server.http`. */
+  /** Settings inside `server.http`. */
   http?: string;
-  /** Left out: the queue is that of the daemon. */
+  /** Default: the memory queue of the daemon. */
   shared?: SharedQueue;
-  /** The queue is on the disk, below `root`. */
+  /** The queue is on disk, below `root`. */
   embedded?: boolean;
-  /** Arguments for node, before the program. */
+  /** Arguments for Node.js, before the program. */
   nodeArguments?: readonly string[];
 }
 
@@ -52,13 +52,13 @@ export interface SharedQueue {
   redisUrl: string;
   /** How many `waybill worker` processes publish. */
   workers: number | 'the APIs do';
-  /** How many APIs there are (1). */
+  /** The number of APIs (1). */
   apis?: number;
 }
 
 /**
- * The built program with pipelines `p0`, `p1`, …, each with a local destination `public/p0`, … . Throws where
- * it was not built.
+ * Starts the built program with pipelines `p0`, `p1`, …, each with a local destination `public/p0`, … .
+ * Throws if the program is not built.
  */
 export async function startDaemon({
   root,
@@ -125,7 +125,7 @@ ${ids
   return { ...first!, others, addWorkers, stop: () => end('SIGTERM'), kill: () => end('SIGKILL') };
 }
 
-/** When it listens. */
+/** Resolves when the daemon listens. */
 async function answering(child: ChildProcess): Promise<ApiProcess> {
   const url = (await told(child, /"url":"([^"]+)"/))[1]!;
   const pid = child.pid!;
@@ -138,7 +138,7 @@ async function answering(child: ChildProcess): Promise<ApiProcess> {
   };
 }
 
-/** The first line of its log that matches. Rejects where the process ends before. */
+/** Resolves with the first log line that matches. Rejects if the process exits first. */
 function told(child: ChildProcess, form: RegExp): Promise<RegExpExecArray> {
   return new Promise((resolve, reject) => {
     let last = '';

@@ -10,8 +10,8 @@ const mib = Number(process.env['BENCH_DELAYED_MIB'] ?? 256);
 const rounds = 3;
 
 /**
- * One large file on a long line, beside rclone with its check of the hash and without. `env` leads rclone
- * over the same line. The line is in this process, so that nothing may block it.
+ * One large file over a slow connection, compared with rclone with and without its hash check. `env` sends
+ * rclone through the same connection. The connection is emulated in this process, so nothing here may block.
  */
 export async function delayedLine(
   place: RemotePlace,

@@ -1,8 +1,8 @@
 /**
- * The subscribers of `npm run bench -- subscribers`, in a process of their own: URL of the API, how many, how
- * many runs each of them waits for, and after how many events each goes away and comes back, to go on where
- * it was. Writes `ready` once all have their snapshot, and in the end, as JSON, how long each change of a
- * status took to get here.
+ * The subscribers of `npm run bench -- subscribers`, in a separate process. Arguments: the API URL, the
+ * number of subscribers, the number of runs that each waits for, and the number of events after which each
+ * reconnects and resumes. Prints `ready` once all have their snapshot. At the end, prints as JSON how long
+ * each status change took to arrive.
  */
 import http from 'node:http';
 import { token } from './daemon.ts';
@@ -21,10 +21,10 @@ interface Record {
 }
 
 interface Follower {
-  /** The status of each run that it has seen. */
+  /** The status of each run that this subscriber has seen. */
   seen: Map<string, string>;
   succeeded: number;
-  /** Of the last event. */
+  /** ID of the last event. */
   id: string | null;
 }
 
@@ -39,10 +39,10 @@ console.log(
   }),
 );
 
-/** Resolves when every run has succeeded, or the API has ended the stream. */
+/** Resolves when every run has succeeded or the API has ended the stream. */
 async function followAll(index: number): Promise<Follower> {
   const follower: Follower = { seen: new Map(), succeeded: 0, id: null };
-  // Not all at once.
+  // Spread out, so that the subscribers do not reconnect at the same moment.
   let events = Math.ceil((Number(eventsBetween) * (index + 1)) / Number(count));
   for (;;) {
     const left = await follow(follower, events);
@@ -52,7 +52,10 @@ async function followAll(index: number): Promise<Follower> {
   }
 }
 
-/** Resolves with true after so many events. What came while it was away counts from when it is back. */
+/**
+ * Resolves with true after this many events. Events sent while the subscriber was disconnected count from the
+ * reconnect.
+ */
 function follow(follower: Follower, events: number): Promise<boolean> {
   return new Promise((resolve) => {
     const { id } = follower;
@@ -76,7 +79,7 @@ function follow(follower: Follower, events: number): Promise<boolean> {
   });
 }
 
-/** Whether it was about a run. */
+/** Returns whether the event was about a run. */
 function takeEvent(follower: Follower, block: string, { now, back }: { now: number; back: number }): boolean {
   follower.id = /^id: (.+)$/m.exec(block)?.[1] ?? follower.id;
   const event = /^event: (\w+)$/m.exec(block)?.[1];

@@ -1,5 +1,5 @@
 /**
- * How long a new connection waits for /healthz beside uploaders. Environment: BENCH_SECONDS of each kind of
+ * How long a new connection waits for /healthz while uploads run. Environment: BENCH_SECONDS of each kind of
  * load (15), BENCH_UPLOADERS (200), BENCH_PROFILE a directory for a CPU profile of the daemon.
  */
 import { spawn } from 'node:child_process';
@@ -17,7 +17,7 @@ const nodeArguments = profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-di
 
 interface Load {
   name: string;
-  /** Files of each bundle. */
+  /** Files in each bundle. */
   files: number;
   connections: 'fresh' | 'kept';
 }
@@ -28,7 +28,7 @@ const loads: readonly Load[] = [
   { name: '300 small files, a new connection for each upload', files: 300, connections: 'fresh' },
 ];
 
-/** Always true: what it prints depends on the machine and on what else it does. */
+/** Always true: the result depends on the machine and its other load. */
 export async function health(): Promise<boolean> {
   const root = path.join(process.env['WAYBILL_BENCH_DIRECTORY'] ?? tmpdir(), 'waybill-bench-health');
   for (const [index, load] of loads.entries()) {
@@ -64,14 +64,16 @@ async function beside(daemon: Daemon, { name, files, connections }: Load): Promi
   const perSecond = (result.statuses['202'] ?? 0) / seconds;
   console.log(`\n${uploaders} uploaders: ${name}`);
   console.log(`  /healthz alone             ${describe(alone)}`);
-  console.log(`  /healthz beside them       ${describe(busy)}`);
+  console.log(`  /healthz during uploads    ${describe(busy)}`);
   console.log(
     `  ${perSecond.toFixed(0)} uploads accepted a second (p50 ${result.p50.toFixed(0)} ms, p99 ${result.p99.toFixed(0)} ms); answers ${JSON.stringify(result.statuses)}`,
   );
   goal(`p99 ${at(busy, 0.99).toFixed(0)} ms (goal under 100)`, at(busy, 0.99) < 100);
 }
 
-/** Milliseconds from the connect to the end of the answer, one probe after the other until `work` is done. */
+/**
+ * Milliseconds from connect to the end of the response. Probes run one after another until `work` is done.
+ */
 async function probes({ url }: Daemon, work: () => Promise<unknown>): Promise<number[]> {
   let isDone = false;
   const done = work().finally(() => (isDone = true));

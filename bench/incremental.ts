@@ -14,8 +14,8 @@ const files = 5_000;
 const bytes = 8 << 10;
 
 /**
- * One changed file of 5,000, on a local directory, SFTP and S3: beside `rclone sync` of the same, which
- * compares sizes and times as it does by default, and beside a run with nothing to do.
+ * One changed file of 5,000, on a local directory, SFTP and S3. Compares with `rclone sync` of the same
+ * files, which by default compares sizes and times, and with a run that has no changes.
  */
 export async function incremental(): Promise<boolean> {
   requireRclone();
@@ -28,13 +28,13 @@ export async function incremental(): Promise<boolean> {
 }
 
 interface Goals {
-  /** How many times as fast as the fastest `rclone sync`. */
+  /** Required speed relative to the fastest `rclone sync`. */
   rclone: number;
-  /** How many times the processor time of a run with nothing to do, at most. */
+  /** Maximum processor time relative to a run that has no changes. */
   nothing?: number;
 }
 
-/** `hasFloor`: what any program on Node has to do at least is measured beside. */
+/** `hasFloor`: also measures the minimum that any Node.js program needs. */
 type Place = RemotePlace & { hasFloor?: boolean };
 
 function oneChanged(place: Place, goals: Goals): boolean {
@@ -107,7 +107,7 @@ function judge(name: string, summaries: ReturnType<typeof compare>, goals: Goals
   return limit === undefined ? isFaster : goal(`${said} (goal ${limit} ×)`, dearer <= limit) && isFaster;
 }
 
-/** Other bytes of the same size in one file, and its digest in the manifest. */
+/** Replaces the bytes of one file with others of the same size, and updates its digest in the manifest. */
 function changeOne(bundle: string): void {
   const manifest = path.join(bundle, 'manifest.json');
   const document = JSON.parse(readFileSync(manifest, 'utf8')) as {

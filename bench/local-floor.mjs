@@ -1,8 +1,7 @@
 /*
- * The least that a Node program has to do to publish a bundle of small files as the protocol says, to
- * publish what has changed of it, and to find that there is nothing to do: no configuration, no validation,
- * no plan, no lease, no error handling. What `bench/local.ts` and `bench/incremental.ts` show beside
- * waybill, as the limit.
+ * The minimum that a Node.js program must do to publish a bundle of small files by the protocol, to publish a
+ * change to it, and to detect that nothing has changed. It has no configuration, validation, plan, lease or
+ * error handling. `bench/local.ts` and `bench/incremental.ts` show it next to waybill as the lower bound.
  *
  * node bench/local-floor.mjs publish|change|nothing <bundle> <destination>
  */
@@ -20,7 +19,7 @@ else if (work === 'change') publish(changed());
 else if (work === 'nothing') findNothingToDo();
 else throw new Error('publish, change or nothing');
 
-/** Puts these files in place of what is there, between two states that name all. */
+/** Replaces the existing files with these, between two states that list all files. */
 function publish(writes) {
   const staging = `${destination}/.publisher.tmp`;
   fs.mkdirSync(staging, { recursive: true });
@@ -47,7 +46,9 @@ function publish(writes) {
   fs.rmdirSync(staging);
 }
 
-/** The files that the state has otherwise; the others have to be there, at the source and the destination. */
+/**
+ * Files with a different digest in the state. The other files must exist at the source and the destination.
+ */
 function changed() {
   const recorded = recordedFiles();
   return files.filter(({ path: name, digest, size }) => {
@@ -78,7 +79,7 @@ function writeState(file, content) {
   fs.renameSync(file, state);
 }
 
-/** Of many, the whole file system. */
+/** Syncs the whole file system if there are many files. */
 function sync(names) {
   if (names.length > 64) {
     if (spawnSync('sync', ['--file-system', destination]).status !== 0) throw new Error('sync failed');

@@ -6,13 +6,13 @@ import { readAll, writeBundle } from './bundle-files.ts';
 import { compare, type Contender, goal, print } from './measure.ts';
 
 /**
- * Local to local, beside `rclone copy` on the same files. waybill hashes every byte, publishes through a
- * catalog and has everything on the disk when it ends; rclone copies and leaves the rest to the page cache.
- * With `sync --file-system` and `rclone check` after it, it has done about the same.
+ * Local to local, compared with `rclone copy` of the same files. waybill hashes every byte, publishes through
+ * a catalog and has everything on disk when it exits. rclone copies and leaves the data in the page cache.
+ * Followed by `sync --file-system` and `rclone check`, rclone gives about the same guarantees.
  */
 export async function local(): Promise<boolean> {
   requireRclone();
-  // Beside the system's temporary directory where that is memory: a disk is what is measured.
+  // Next to the system's temporary directory if that is in memory: the benchmark measures a disk.
   const root = path.join(process.env['WAYBILL_BENCH_DIRECTORY'] ?? tmpdir(), 'waybill-bench-local');
   rmSync(root, { recursive: true, force: true });
   try {
@@ -28,14 +28,17 @@ export async function local(): Promise<boolean> {
   }
 }
 
-/** The file that is installed as `waybill`. */
+/** The file installed as `waybill`. */
 export const waybill = [process.execPath, 'dist/bundle/waybill.cjs'];
 const helpCommand = [...waybill, '--help'];
 
 interface Ratios {
-  /** How many times as fast as `rclone copy` alone. */
+  /** Required speed relative to `rclone copy` alone. */
   copy: number;
-  /** As what gives the same guarantees: the copy is on the disk, and each byte of it was compared. */
+  /**
+   * Required speed relative to an rclone run with the same guarantees: the copy is on disk, and every byte
+   * was compared.
+   */
   safe: number;
 }
 
@@ -58,7 +61,7 @@ function copies(root: string, title: string, count: number, size: number, ratios
     command: ['sh', '-c', safely, bundle, copied],
     before: () => fresh(place, copied),
   };
-  // The limit of work that consists of calls and not of bytes.
+  // The goal for work that is dominated by calls, not by bytes.
   const floor = (work: 'publish' | 'nothing'): Contender[] => (count > 1 ? [bareCalls(place, work)] : []);
   const [ours, theirs, equal, ...limit] = compare([publish, rclone, safe, ...floor('publish')]);
   print(`${title}: publish`, [ours!, theirs!, equal!, ...limit]);
@@ -93,7 +96,7 @@ function copies(root: string, title: string, count: number, size: number, ratios
   return isFaster && isSmall && isQuick && isStillSmall;
 }
 
-/** What any program on Node has to do at least; `nothing` follows a `publish`. */
+/** The minimum that any Node.js program needs. `nothing` follows a `publish`. */
 function bareCalls(place: Place, work: 'publish' | 'nothing'): Contender {
   const destination = path.join(place.root, 'floor');
   return {
@@ -103,7 +106,7 @@ function bareCalls(place: Place, work: 'publish' | 'nothing'): Contender {
   };
 }
 
-/** Times as many files may take `times` as long, and no more than `peakMiB`. */
+/** `times` as many files may take `times` as long, and at most `peakMiB`. */
 function growth(
   root: string,
   size: number,
@@ -150,13 +153,13 @@ interface Place {
   config: string;
   ours: string;
   theirs: string;
-  /** Whether it is small enough that what each round made can stay until the end. */
+  /** Whether the files are small enough to keep every round's output until the end. */
   isSmall: boolean;
 }
 
 /**
- * A bundle of random files with a manifest that declares their digests, and a configuration that publishes
- * it.
+ * Creates a bundle of random files with a manifest that declares their digests, and a configuration that
+ * publishes it.
  */
 function layOut(root: string, count: number, size: number): Place {
   const bundle = path.join(root, 'source', 'bundle');
@@ -175,9 +178,9 @@ function runOf(config: string): string[] {
 }
 
 /**
- * Nothing at the destination, nothing left to be written back, and the source in the page cache: the same
- * start for whoever comes first. What was there is put aside and removed in the end: for half a minute ext4
- * passes over the inodes of removed files one by one, and no user begins with that.
+ * Starts every contender from the same state: an empty destination, no pending writes, and the source in the
+ * page cache. Earlier output is moved away and removed at the end. For half a minute after a removal, ext4
+ * skips the freed inodes one by one, which would slow the measurement.
  */
 function fresh({ root, bundle, isSmall }: Place, destination: string): void {
   const aside = path.join(root, 'aside');

@@ -5,9 +5,11 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 
 export interface Sample {
-  /** Seconds of the whole process, start to end. */
+  /** Seconds from the start of the process to its exit. */
   seconds: number;
-  /** Of the processor, in it and for it: steadier than `seconds` on a machine that does other things. */
+  /**
+   * Processor time of the process and of the kernel on its behalf. Steadier than `seconds` on a busy machine.
+   */
   cpuSeconds: number;
   /** Peak resident memory in MiB. */
   peakMiB: number;
@@ -24,15 +26,12 @@ json.dump({'seconds': seconds, 'cpuSeconds': used.ru_utime + used.ru_stime, 'pea
 `;
 
 /**
- * More certificates, where the machine has some for all, are read at each start of Node.js: 80 ms that say
- * nothing of the program, and make starts look alike.
+ * If the machine has extra CA certificates, Node.js reads them at each start. That adds 80 ms unrelated to
+ * the program.
  */
 const environment = (): NodeJS.ProcessEnv => ({ ...process.env, NODE_EXTRA_CA_CERTS: undefined });
 
-/**
- * Runs a command to its end and measures it as a whole, as the operating system accounts for it. Throws where
- * it fails.
- */
+/** Runs a command and returns the operating system's accounting for it. Throws if it fails. */
 export function measure(command: readonly string[]): Sample {
   const directory = mkdtempSync(path.join(tmpdir(), 'waybill-bench-'));
   try {
@@ -49,7 +48,7 @@ export function measure(command: readonly string[]): Sample {
   }
 }
 
-/** The same while this process goes on: for commands whose connections lead through it. */
+/** Like `measure`, but asynchronous: for commands whose connections pass through this process. */
 export async function measureBeside(
   command: readonly string[],
   env: Record<string, string> = {},
@@ -79,9 +78,9 @@ function sampleIn(report: string, command: readonly string[], said: string): Sam
 export interface Contender {
   name: string;
   command: readonly string[];
-  /** Runs before each measurement, unmeasured. */
+  /** Runs before each measurement and is not measured. */
   before?: () => void;
-  /** It takes minutes: measured once, in the first round, without a warm-up. */
+  /** Takes minutes: measured once, in the first round, without a warm-up. */
   isSlow?: boolean;
 }
 
@@ -94,10 +93,10 @@ export interface Summary {
   peakMiB: number;
 }
 
-/** WAYBILL_BENCH_ROUNDS makes a quick look of it. */
+/** WAYBILL_BENCH_ROUNDS shortens the benchmark. */
 const usualRounds = Number(process.env['WAYBILL_BENCH_ROUNDS'] ?? 5);
 
-/** One warm-up each, then `rounds` in turns, so that whatever slows the machine slows both. */
+/** One warm-up for each, then `rounds` that alternate, so that other load slows both equally. */
 export function compare(contenders: readonly Contender[], rounds = usualRounds): Summary[] {
   const samples = contenders.map((): Sample[] => []);
   for (let round = 0; round <= rounds; round += 1)
@@ -110,7 +109,7 @@ export function compare(contenders: readonly Contender[], rounds = usualRounds):
   return contenders.map(({ name }, index) => summaryOf(name, samples[index]!));
 }
 
-/** Medians, and the greatest memory. */
+/** Median times and the maximum memory. */
 export function summaryOf(name: string, samples: readonly Sample[]): Summary {
   const seconds = samples.map((sample) => sample.seconds).sort((a, b) => a - b);
   return {
@@ -144,7 +143,7 @@ export function goal(text: string, reached: boolean): boolean {
   return reached;
 }
 
-/** All goals of this run once more. */
+/** Prints all goals of this session again. */
 export function printGoals(): void {
   const { length } = goals.filter(({ reached }) => reached);
   console.log(`\n${length} of ${goals.length} goals reached`);

@@ -1,8 +1,8 @@
 /**
- * `waybill push` beside what a producer does today. Over a line that is cut: `curl --retry` of the same
- * archive, behind nginx. Of a site in which one file of a hundred changed: `rsync -z` over ssh, the whole
- * upload, and `tar | curl`. Environment: BENCH_CUT_MIB of the archive (500), BENCH_CUTS (50), BENCH_SITE_MIB
- * (1024), WAYBILL_BENCH_ROUNDS of changes (5).
+ * `waybill push` compared with common ways to upload. Over a connection that is cut: `curl --retry` of the
+ * same archive, behind nginx. For a site in which one of a hundred files changed: `rsync -z` over ssh, the
+ * whole upload, and `tar | curl`. Environment: BENCH_CUT_MIB of the archive (500), BENCH_CUTS (50),
+ * BENCH_SITE_MIB (1024), WAYBILL_BENCH_ROUNDS of changes (5).
  */
 import { spawnSync } from 'node:child_process';
 import { randomFillSync } from 'node:crypto';
@@ -22,7 +22,7 @@ const fileBytes = 256 << 10;
 const changedShare = 0.01;
 const rounds = Number(process.env['WAYBILL_BENCH_ROUNDS'] ?? 5);
 
-/** True where every aim was reached. */
+/** Returns true if every goal was reached. */
 export async function push(): Promise<boolean> {
   if (spawnSync('rsync', ['--version'], { stdio: 'ignore' }).error !== undefined)
     throw new Error('rsync is what this bench compares with: install it (Debian: apt-get install rsync)');
@@ -35,7 +35,7 @@ export async function push(): Promise<boolean> {
   }
 }
 
-/** One way to bring the site to where it is published, and what it took each time. */
+/** One way to transfer the site to the server, with the results of each round. */
 interface Way {
   name: string;
   line: CuttingProxy;
@@ -49,7 +49,7 @@ async function oneOfAHundred(root: string): Promise<boolean> {
   const site = path.join(root, 'site');
   const files = (siteMiB << 20) / fileBytes;
   writeBundle(site, files, fileBytes);
-  // The producer's directory has none: it is made with each push.
+  // The producer's directory has no manifest: each push generates one.
   rmSync(path.join(site, 'manifest.json'));
   try {
     const daemon = await startDaemon({ root: path.join(root, 'daemon'), pipelines: 3 });
@@ -72,7 +72,7 @@ async function oneOfAHundred(root: string): Promise<boolean> {
       way('waybill push --whole', line, [...pushTo('p1'), '--whole']),
       way('tar | curl, to acceptance', line, ['sh', '-c', curl]),
     ];
-    // The first of each makes what the others change.
+    // The first round of each creates the files that later rounds change.
     for (const each of changing) await go(each);
     for (const each of changing) each.samples = [];
     for (let round = 0; round < rounds; round += 1) {
@@ -100,7 +100,7 @@ async function go({ line, command, samples }: Way): Promise<void> {
   samples.push({ ...sample, sent });
 }
 
-/** Other bytes for so many files, spread over the site. */
+/** Overwrites this many files with new bytes, spread over the site. */
 function change(site: string, count: number): void {
   const names = readdirSync(site, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
@@ -111,7 +111,9 @@ function change(site: string, count: number): void {
     writeFileSync(names[first + index * step]!, randomFillSync(Buffer.allocUnsafe(fileBytes)));
 }
 
-/** What a producer without waybill packs: the site, as links, and the manifest that its upload needs. */
+/**
+ * The archive of a producer without waybill: the site as links, and the manifest that the upload requires.
+ */
 function withManifest(site: string, listed: string): void {
   mkdirSync(listed);
   spawnSync('cp', ['-al', `${site}/.`, listed]);
@@ -136,7 +138,7 @@ function tellSite(ways: readonly Way[], bytes: number): boolean {
   });
   const [ours, rsync, whole] = medians;
   console.log(
-    `  ${(ours!.seconds / rsync!.seconds).toFixed(2)} × the time of rsync, ${(ours!.seconds / whole!.seconds).toFixed(2)} × that of the whole upload`,
+    `  ${(ours!.seconds / rsync!.seconds).toFixed(2)} × the time of rsync, ${(ours!.seconds / whole!.seconds).toFixed(2)} × the time of the whole upload`,
   );
   const share = (100 * ours!.sent) / bytes;
   return goal(`${share.toFixed(2)} % of the site on the wire (goal at most 2 %)`, share <= 2);

@@ -1,8 +1,8 @@
 /**
- * This commit beside the last release, both built and measured in one run, turn by turn: what grew slower is
- * seen where it happened. It has no goals; a machine's noise moves all of it by some percent. Environment:
- * BENCH_BASE, the commit or tag to compare with (the last tag `v*`; as long as there is none, the newest
- * commit that is a day old); WAYBILL_BENCH_ROUNDS (5).
+ * Compares this commit with the last release. Both are built and measured alternately in one session, to find
+ * regressions. There are no goals: noise alone changes results by a few percent. Environment: BENCH_BASE, the
+ * commit or tag to compare with (default: the last tag `v*`, or the newest commit that is at least a day
+ * old); WAYBILL_BENCH_ROUNDS (5).
  */
 import { spawnSync } from 'node:child_process';
 import {
@@ -21,12 +21,12 @@ import { compare, type Contender, type Summary } from './measure.ts';
 
 interface Work {
   name: string;
-  /** After the name of the program. */
+  /** Arguments after the program name. */
   args: readonly string[];
   before?: () => void;
 }
 
-/** True always: it says what is, and fails nothing. */
+/** Always true: this benchmark reports and never fails. */
 export async function relative(): Promise<boolean> {
   const base = baseOf();
   if (base === undefined) {
@@ -41,7 +41,7 @@ export async function relative(): Promise<boolean> {
     run('.', 'node', ['scripts/build-if-stale.mjs']);
     const works = [start(), ...publications(root)];
     const rows = works.map((work) => rowOf(work, earlier));
-    console.log(`\nthis commit (${describe('HEAD')}) beside ${describe(base)}: under 1 is better\n`);
+    console.log(`\nthis commit (${describe('HEAD')}) compared with ${describe(base)}: below 1 is faster\n`);
     const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
     console.log(line(['', 'time', 'of processors', 'memory', 'now']));
     console.log(line(['---', '---:', '---:', '---:', '---:']));
@@ -74,7 +74,7 @@ function start(): Work {
   return { name: 'start: `waybill --help`', args: ['--help'] };
 }
 
-/** A bundle of many small files and one of few large ones: new, and with nothing to do. */
+/** A bundle of many small files and one of a few large files: new, and unchanged. */
 function publications(root: string): Work[] {
   const sizes = [
     { count: 2_000, size: 8 << 10, title: '2,000 files of 8 KiB' },
@@ -101,7 +101,7 @@ function publications(root: string): Work[] {
   });
 }
 
-/** Undefined where the clone does not reach back so far. */
+/** undefined if the clone's history does not reach that far. */
 function baseOf(): string | undefined {
   const asked = process.env['BENCH_BASE'];
   if (asked !== undefined) return git('rev-parse', '--verify', `${asked}^{commit}`);
@@ -118,7 +118,7 @@ function describe(commit: string): string {
 
 function build(directory: string): void {
   const lock = (of: string): string => readFileSync(path.join(of, 'package-lock.json'), 'utf8');
-  // The same packages need not be fetched again.
+  // Reuses the installed packages of this clone.
   if (lock('.') === lock(directory))
     symlinkSync(path.resolve('node_modules'), path.join(directory, 'node_modules'));
   else run(directory, 'npm', ['ci', '--no-fund', '--no-audit', '--prefer-offline']);

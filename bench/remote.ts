@@ -6,33 +6,30 @@ import { readAll, writeBundle } from './bundle-files.ts';
 import { requireRclone, waybill } from './local.ts';
 import { compare, type Contender, goal, print, type Summary } from './measure.ts';
 
-/** A server that both contenders publish to, and how each is told of it. */
+/** A server that both contenders publish to, with their settings for it. */
 export interface RemotePlace {
   name: string;
-  /**
-   * The destination's settings in waybill's configuration, all but its id, as YAML's flow style writes them.
-   */
+  /** The destination's settings in waybill's configuration as a YAML flow map, without the id. */
   destination: (directory: string) => string;
-  /** The same place for rclone. */
+  /** The same destination for rclone. */
   rclone: (directory: string) => string;
   /**
-   * The ways to call rclone, each a contender of its own. `isSlowPerFile` where it has the server run a
-   * command for each file.
+   * The rclone variants, each a separate contender. `isSlowPerFile`: the server runs a command for each file.
    */
   rclones: readonly { flags: readonly string[]; isSlowPerFile?: boolean }[];
-  /** Empties the place. */
+  /** Empties the destination. */
   clear: (directory: string) => void;
 }
 
-/** How many times as fast as rclone, however it is fastest. */
+/** Required speed relative to the fastest rclone variant. */
 export interface RemoteGoals {
-  /** `against`: left out, rclone with its defaults. */
+  /** `against`: default is rclone with its default options. */
   large: { least: number; against?: 'fastest' };
   small: number;
   nothing: number;
 }
 
-/** Local → server, beside `rclone copy`; and once more with nothing to do, beside `rclone sync`. */
+/** Local → server, compared with `rclone copy`; then unchanged, compared with `rclone sync`. */
 export function remote(place: RemotePlace, goals: RemoteGoals): boolean {
   return inPlace((root) => {
     const large = largeFile(place, root, goals.large);
@@ -45,7 +42,7 @@ export function remote(place: RemotePlace, goals: RemoteGoals): boolean {
   });
 }
 
-/** The large file alone. */
+/** The large file only. */
 export function remoteLarge(place: RemotePlace, large: RemoteGoals['large']): boolean {
   return inPlace((root) => largeFile(place, root, large));
 }
@@ -93,7 +90,7 @@ function publication(
   return judge(`${title} → ${place.name}: publish`, compare(contenders), least, 'rclone copy', against);
 }
 
-/** Both sides hold all of it already; follows the publication of the same bundle. */
+/** Both sides already have every file. Follows the publication of the same bundle. */
 function nothingToDo(place: RemotePlace, root: string, count: number, ratio: number): boolean {
   const bundle = path.join(root, `${count}`, 'source', 'bundle');
   const config = path.join(root, `${count}`, 'config.yml');

@@ -2,12 +2,12 @@ import { spawnSync } from 'node:child_process';
 import { startRadosgw } from '../test/services/radosgw.ts';
 import { remote, type RemotePlace } from './remote.ts';
 
-/** Local → S3, beside rclone on the same server. */
+/** Local → S3, compared with rclone on the same server. */
 export async function s3(): Promise<boolean> {
   return onS3((place) => remote(place, { large: { least: 1.3 }, small: 1.3, nothing: 5 }));
 }
 
-/** Runs `work` on a bucket of its own: Ceph's gateway on this machine. */
+/** Runs `work` on a new bucket of Ceph's gateway on this machine. */
 export async function onS3(work: (place: RemotePlace) => boolean): Promise<boolean> {
   const releases: (() => unknown)[] = [];
   try {
@@ -16,7 +16,7 @@ export async function onS3(work: (place: RemotePlace) => boolean): Promise<boole
     });
     const { endpoint, user } = server;
     const bucket = await server.newBucket();
-    // What it names is for other servers, and rclone refuses it over plain HTTP.
+    // These settings are for other servers, and rclone rejects them over plain HTTP.
     delete process.env['AWS_CA_BUNDLE'];
     Object.assign(process.env, {
       BENCH_KEY: user.accessKeyId,

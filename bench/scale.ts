@@ -14,11 +14,11 @@ const local = countsIn('BENCH_FILES', [1_000, 5_000, 20_000, 50_000, 200_000]);
 const onServer = countsIn('BENCH_S3_FILES', [1_000, 5_000, 20_000]);
 
 /**
- * What one more file costs, in time and memory, with few files and with many: a new bundle of files of 1 KiB,
- * to a local directory and to S3. What a run with one file takes is taken off: it is once for all of them.
+ * The cost of each additional file in time and memory, with few files and with many. Publishes a new bundle
+ * of 1 KiB files to a local directory and to S3. Subtracts the cost of a run with one file, which is
+ * constant.
  *
- * Environment: BENCH_FILES and BENCH_S3_FILES, the numbers of files, with commas between;
- * WAYBILL_BENCH_ROUNDS (3).
+ * Environment: BENCH_FILES and BENCH_S3_FILES, comma-separated numbers of files; WAYBILL_BENCH_ROUNDS (3).
  */
 export async function scale(): Promise<boolean> {
   const root = mkdtempSync(path.join(process.env['WAYBILL_BENCH_DIRECTORY'] ?? tmpdir(), 'waybill-bench-'));
@@ -27,7 +27,7 @@ export async function scale(): Promise<boolean> {
     const toDirectory = growth('local', local, (count) => {
       const place = path.join(root, `local-${count}`);
       const config = layOut(place, count, `backend: local, path: ./out`);
-      // Put aside: for a while ext4 passes over the inodes of removed files one by one.
+      // Moved away instead of removed: ext4 skips freed inodes one by one for a while.
       const aside = (): void => {
         mkdirSync(path.join(place, 'out'), { recursive: true });
         renameSync(path.join(place, 'out'), path.join(place, `aside-${(published += 1)}`));
@@ -67,7 +67,7 @@ function growth(
   const times = costs.map(({ microseconds }) => microseconds);
   const flat = Math.max(...times) / Math.min(...times);
   const [first, last] = [found[0]!, found.at(-1)!];
-  // What the program takes for itself is in all of them: memory may grow by no more than files do.
+  // Every run includes the program's own memory. Growth must not exceed the growth in files.
   const memory = last.peakMiB / first.peakMiB / (counts.at(-1)! / counts[0]!);
   return [
     goal(`${name}, time for each file: at most ${flat.toFixed(2)} × the least (goal ${most})`, flat <= most),
@@ -83,7 +83,7 @@ function costOf(one: Summary, start: Summary, count: number) {
   };
 }
 
-/** The path of a configuration that publishes a new bundle of so many files. */
+/** Returns the path of a configuration that publishes a new bundle of this many files. */
 function layOut(root: string, count: number, destination: string): string {
   writeBundle(path.join(root, 'source', 'bundle'), count, size);
   const config = path.join(root, 'config.yml');

@@ -5,12 +5,12 @@ import { startSshd } from '../test/services/sshd.ts';
 import { delayedLine } from './delayed-line.ts';
 import { remote, remoteLarge, type RemotePlace } from './remote.ts';
 
-/** Local → SFTP, beside rclone on the same server. */
+/** Local → SFTP, compared with rclone on the same server. */
 export async function sftp(): Promise<boolean> {
   return onBoth((place) => remote(place, { large, small: 1.2, nothing: 2 }));
 }
 
-/** One large file alone, there and at the end of a long line. */
+/** One large file, to a local server and over a slow connection. */
 export async function sftpLarge(): Promise<boolean> {
   return onBoth((place) => remoteLarge(place, large));
 }
@@ -28,13 +28,13 @@ async function onBoth(near: (place: RemotePlace) => boolean): Promise<boolean> {
 
 const roundTripMs = 50;
 
-/** The same server at the end of a long line, and what leads rclone there. */
+/** The same server behind a slow connection, and the settings that send rclone through it. */
 interface FarPlace {
   place: RemotePlace;
   env: Record<string, string>;
 }
 
-/** Runs `work` on a server of its own: OpenSSH on this machine. */
+/** Runs `work` on an OpenSSH server of this machine. */
 export async function onSftp(
   work: (place: RemotePlace, far: () => Promise<FarPlace>) => boolean | Promise<boolean>,
 ): Promise<boolean> {

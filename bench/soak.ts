@@ -1,6 +1,6 @@
 /**
- * Thousands of uploads, one in ten of them given up by its client, through one daemon that forgets its runs
- * soon: memory, handles and disk stay flat. BENCH_UPLOADS: how many (5000).
+ * Thousands of uploads through one daemon with a short run retention. Clients abort one in ten. Memory,
+ * handles and disk usage must stay flat. BENCH_UPLOADS: the number of uploads (5000).
  */
 import { mkdirSync, rmSync } from 'node:fs';
 import { request } from 'node:http';
@@ -14,7 +14,7 @@ import { goal } from './measure.ts';
 
 const uploads = Number(process.env['BENCH_UPLOADS'] ?? 5000);
 const samples = 40;
-// Threads come to their size within some three thousand uploads, whatever follows.
+// Threads reach their final size within about three thousand uploads.
 const warmUps = 32;
 const pipelines = 20;
 
@@ -24,7 +24,7 @@ interface Sample {
   staged: number;
 }
 
-/** True where every aim was reached. */
+/** Returns true if every goal was reached. */
 export async function soak(): Promise<boolean> {
   const root = path.join(process.env['WAYBILL_BENCH_DIRECTORY'] ?? tmpdir(), 'waybill-bench-soak');
   rmSync(root, { recursive: true, force: true });
@@ -40,7 +40,7 @@ export async function soak(): Promise<boolean> {
     for (let round = -warmUps; round < samples; round += 1) {
       await inParallel(uploads / samples, 16, async (index) => {
         const number = (warmUps + round) * (uploads / samples) + index;
-        // The same few bundles, so that what is published stays as large as it is.
+        // The same few bundles, so that the published size stays constant.
         const body = bundleTar({ 'data.txt': `${number} `.repeat(2000) }, { name: `session-${index}` });
         if (index % 10 === 9) await giveUp(daemon.url, body);
         else await sendPatiently(daemon.url, `p${index % pipelines}`, body);
@@ -52,7 +52,7 @@ export async function soak(): Promise<boolean> {
           staged: stagedIn(staging).length,
         });
     }
-    // All runs are over and forgotten.
+    // Waits until all runs are finished and removed.
     for (let left = 100; stagedIn(staging).length > 0 && left > 0; left -= 1)
       await new Promise((resolve) => setTimeout(resolve, 100));
     const quarter = samples / 4;
@@ -84,7 +84,7 @@ export async function soak(): Promise<boolean> {
   }
 }
 
-/** Again where the queue is full: it is what a good client does. */
+/** Retries when the queue is full, as a well-behaved client does. */
 async function sendPatiently(url: string, pipeline: string, body: Buffer): Promise<void> {
   for (;;)
     try {
@@ -96,7 +96,7 @@ async function sendPatiently(url: string, pipeline: string, body: Buffer): Promi
     }
 }
 
-/** Sends half a bundle and goes away. */
+/** Sends half of a bundle and disconnects. */
 function giveUp(url: string, body: Buffer): Promise<void> {
   return new Promise((resolve) => {
     const headers = {

@@ -1,7 +1,8 @@
 /**
- * How long a change of a run takes to those who follow it live and now and then come back, with each driver
- * of the queue; with bullmq another API takes the uploads and another process publishes them. Environment:
- * BENCH_SUBSCRIBERS (500), BENCH_RUNS (100), BENCH_EVENTS a subscriber takes before it comes back (60).
+ * How long a run update takes to reach live subscribers that reconnect now and then, with each queue driver.
+ * With bullmq, one API accepts the uploads, another serves the subscribers, and a separate process publishes.
+ * Environment: BENCH_SUBSCRIBERS (500), BENCH_RUNS (100), BENCH_EVENTS that a subscriber receives before it
+ * reconnects (60).
  */
 import { spawn } from 'node:child_process';
 import { rmSync } from 'node:fs';
@@ -21,9 +22,9 @@ const maxMs = 200;
 
 interface Seen {
   changes: number;
-  /** How many subscribers did not see every run succeed. */
+  /** The number of subscribers that did not see every run succeed. */
   incomplete: number;
-  /** How often one of them came back, and how often that began anew with a snapshot. */
+  /** The number of reconnects per subscriber, and how many of them started with a new snapshot. */
   returns: number;
   gaps: number;
   p50: number;
@@ -31,7 +32,7 @@ interface Seen {
   most: number;
 }
 
-/** Whether every subscriber saw every run, and 95 of 100 changes within 200 ms. */
+/** Whether every subscriber saw every run, and 95 % of the updates within 200 ms. */
 export async function followed(): Promise<boolean> {
   const redis = await startRedis();
   try {
@@ -68,7 +69,7 @@ async function followedOn(name: string, options: Partial<DaemonOptions>): Promis
   }
 }
 
-/** Uploads to `daemon`, and follows at `api`. */
+/** Uploads to `daemon` and follows runs at `api`. */
 async function beside(daemon: Daemon, api: ApiProcess, name: string): Promise<boolean> {
   const before = api.memory().residentMiB;
   const args = [api.url, subscribers, runs, events].map(String);

@@ -1,7 +1,7 @@
 /**
- * Small uploads: how many each driver of the queue accepts and publishes in a second, and how soon it
- * accepts. Environment: BENCH_UPLOADS (6000), BENCH_ACCEPTED of those for each driver (4000), BENCH_PROFILE
- * a directory for a CPU profile of the daemon.
+ * Small uploads: how many each queue driver accepts and publishes per second, and how fast it accepts them.
+ * Environment: BENCH_UPLOADS (6000), BENCH_ACCEPTED of those for each driver (4000), BENCH_PROFILE a
+ * directory for a CPU profile of the daemon.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -24,7 +24,7 @@ import { type ThreadTimes, threadTimes } from './scaling/usage.ts';
 
 const uploads = Number(process.env['BENCH_UPLOADS'] ?? 6000);
 
-/** True where every aim was reached. */
+/** Returns true if every goal was reached. */
 export async function upload(): Promise<boolean> {
   const root = path.join(process.env['WAYBILL_BENCH_DIRECTORY'] ?? tmpdir(), 'waybill-bench-upload');
   rmSync(root, { recursive: true, force: true });
@@ -41,7 +41,7 @@ export async function upload(): Promise<boolean> {
   }
 }
 
-/** The same with the queue in Redis and two processes that publish. */
+/** The same with the queue in Redis and two worker processes. */
 async function shared(root: string): Promise<boolean> {
   const redis = await startRedis();
   try {
@@ -56,14 +56,14 @@ async function shared(root: string): Promise<boolean> {
 interface Queue {
   embedded?: boolean;
   shared?: SharedQueue;
-  /** Publications at once in each process that publishes (4). */
+  /** Concurrent publications in each worker process (4). */
   concurrency?: number;
 }
 
 async function tiny(root: string, name: string, aim: number, queue: Queue = {}): Promise<boolean> {
   const pipelines = 20;
-  // ext4 without a journal passes over inodes that were freed in the last minute, one by one, whenever it
-  // makes a new one: what the bench itself removed before would be measured.
+  // ext4 without a journal skips inodes that were freed in the last minute, one by one, when it allocates a
+  // new one. Waiting keeps earlier cleanups out of the measurement.
   spawnSync('sync');
   await new Promise((resolve) => setTimeout(resolve, 65_000));
   const { concurrency = 4, ...driver } = queue;
@@ -76,7 +76,7 @@ async function tiny(root: string, name: string, aim: number, queue: Queue = {}):
         { name: `session-${index}` },
       ),
     );
-    // Threads and code are warm before it counts.
+    // Warms up threads and compiled code.
     await inParallel(uploads / 4, 16, async (index) => {
       await finished(
         daemon.url,
@@ -90,12 +90,12 @@ async function tiny(root: string, name: string, aim: number, queue: Queue = {}):
       locations[index] = await send(daemon.url, `p${index % pipelines}`, archives[index]!);
     });
     const accepted = (Date.now() - begun) / 1000;
-    // Runs of a pipeline come one after another.
+    // Runs of a pipeline are serial.
     await Promise.all(locations.slice(-pipelines).map((location) => finished(daemon.url, location)));
     const after = threadTimes(daemon.pid);
     const runs: Run[] = [];
     for (const location of locations.toReversed()) runs.push(await finished(daemon.url, location));
-    // The records tell when each was published; asking for them all is no part of it.
+    // The run records have the publication times. Fetching them is not measured.
     const published = (Math.max(...runs.map((run) => Date.parse(run.finished_at))) - begun) / 1000;
     for (let index = 0; index < uploads; index += 97) {
       const file = path.join(root, `public/p${index % pipelines}/session-${index}/data.json`);
@@ -125,8 +125,8 @@ async function tiny(root: string, name: string, aim: number, queue: Queue = {}):
 }
 
 /**
- * Milliseconds of one such publication without a queue, a thread or HTTP: the median of 200, after as many to
- * warm up.
+ * Milliseconds of one such publication without a queue, thread or HTTP: the median of 200, after 200 to warm
+ * up.
  */
 async function coreMs(root: string): Promise<number> {
   mkdirSync(root, { recursive: true });

@@ -10,7 +10,7 @@ export async function fillStations(target: Target): Promise<void> {
   );
 }
 
-/** Observations of all stations in turn, five minutes apart, the first now and each before the one before. */
+/** Observations of all stations, interleaved and five minutes apart, newest first. */
 export async function fillObservations(target: Target, rows: number, from = 0): Promise<void> {
   const key = `'K' || lpad((1 + n % ${stations})::text, 4, '0'), date_trunc('minute', now()) - make_interval(mins => 5 * (n / ${stations}))`;
   await target.run(
@@ -21,7 +21,7 @@ export async function fillObservations(target: Target, rows: number, from = 0): 
      analyze observations;`,
   );
   if (from > 0) return;
-  // The newest ones, which are what is read.
+  // The newest observations, which the queries read.
   await target.run(
     `insert into observation_clouds (station_id, observed_at, position, amount, base_m)
      select station_id, max(observed_at), 1, 'BKN', 914.4 from observations group by station_id;
@@ -32,8 +32,8 @@ export async function fillObservations(target: Target, rows: number, from = 0): 
 }
 
 /**
- * One poll of so many alerts, in place of what is there, each with a polygon of 24 corners somewhere over the
- * country.
+ * One poll of this many alerts, which replaces the existing ones. Each alert has a polygon of 24 corners over
+ * the contiguous US.
  */
 export async function fillAlerts(target: Target, alerts: number): Promise<void> {
   await target.run(

@@ -6,35 +6,35 @@ export interface Measured {
   perSecond: number;
   p50Ms: number;
   p99Ms: number;
-  /** Processor time of the server, in all its threads, for one request. */
+  /** Processor time of the server per request, over all its threads. */
   cpuMicroseconds: number;
-  /** That of the database's processes that were named. */
+  /** Processor time of the given database processes. */
   databaseMicroseconds: number;
 }
 
 export interface Load {
   url: string;
-  /** Of the server. */
+  /** Process ID of the server. */
   pid: number;
   clients: number;
   seconds: number;
-  /** The processes of the database whose time is told, too. */
+  /** Database processes whose time is also reported. */
   databasePids?: readonly number[];
-  /** A Lua script that chooses the requests; null: `url` alone. */
+  /** A Lua script that chooses the requests. null: only `url`. */
   script?: string | null;
 }
 
-/** Throws `MissingService`. No test uses wrk, so that it is none of their needs. */
+/** Throws `MissingService`. No test uses wrk, so the tests do not install it. */
 export function requireWrk(): void {
   if (pathOf('wrk') === undefined)
     throw new MissingService(
-      'missing wrk, which asks the servers; run `apt-get install --no-install-recommends wrk` as root',
+      'missing wrk, which sends the requests; run `apt-get install --no-install-recommends wrk` as root',
     );
 }
 
-/** Asks a server as fast as it answers, by wrk. Throws where any answer is an error. */
+/** Sends requests with wrk as fast as the server answers. Throws if any response is an error. */
 export function load({ url, pid, clients, seconds, databasePids = [], script = null }: Load): Measured {
-  // A read among a hundred thousand alerts may take longer than the two seconds that wrk waits by itself.
+  // A read among a hundred thousand alerts may exceed wrk's default timeout of two seconds.
   const options = ['-t1', `-c${clients}`, `-d${seconds}s`, '--timeout', '30s', '--latency'];
   const inDatabase = (): number => databasePids.reduce((sum, each) => sum + cpuSeconds(each), 0);
   const before = cpuSeconds(pid);
@@ -59,7 +59,7 @@ export function load({ url, pid, clients, seconds, databasePids = [], script = n
   };
 }
 
-/** Of a process so far: user and system time of `/proc/PID/stat`, in hundredths of a second. */
+/** User and system time of a process so far, in seconds. */
 function cpuSeconds(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
     .replace(/^.*\) /s, '')

@@ -8,24 +8,24 @@ import { type Load, load, type Measured, medianOf, tell } from './weather-load.t
 import type { Served } from './weather-servers.ts';
 
 const crowd = 64;
-/** Each answer is of a query of its own. */
+/** Every response needs a query. */
 const anyLimit = `request = function() return wrk.format('GET', string.format('/alerts?limit=%d', math.random(1, 500))) end`;
 
 export interface BesideLock {
   reader: Served;
-  /** Of a role that may lock tables. */
+  /** Connection string of a role that may lock tables. */
   ownerUrl: string;
   directory: string;
   rounds: number;
-  /** Of each turn. */
+  /** Seconds per round. */
   seconds: number;
-  /** A Lua script: what is asked for of the family that is not locked. */
+  /** A Lua script with requests for the family that is not locked. */
   script: string;
 }
 
 /**
- * What a family whose table is locked costs the others, while 64 clients ask for it again as soon as they
- * were answered. True where the slowest hundredth of the other answers takes less than three times as long.
+ * How much one locked table slows the other families, while 64 clients request the locked family in a loop.
+ * Returns true if the slowest percentile of the other responses takes less than three times as long.
  */
 export async function besideALock(options: BesideLock): Promise<boolean> {
   const { reader, ownerUrl, directory, rounds, seconds, script } = options;
@@ -52,7 +52,7 @@ export async function besideALock(options: BesideLock): Promise<boolean> {
   await sql.end();
   console.log(`\n8 clients, any station, cache: 0s`);
   tell('nothing else', quiet);
-  tell(`beside ${crowd} clients of a locked table`, locked);
+  tell(`with ${crowd} clients of a locked table`, locked);
   const factor = locked.p99Ms / quiet.p99Ms;
   return goal(`p99 next to a locked table / alone: ${factor.toFixed(2)}, aim < 3`, factor < 3);
 }

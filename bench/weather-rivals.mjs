@@ -1,11 +1,11 @@
 /*
- * What one would write without waybill: the newest observation of a station as the very JSON of its
- * /observations, from postgres.js. Plain JavaScript, as it would be deployed. Arguments: which of them, its
+ * A weather reader written by hand, for comparison: the newest observation of a station, with the same JSON
+ * as /observations, from postgres.js. Plain JavaScript, as it would be deployed. Arguments: the variant, its
  * port, its database.
  *
- * - express: Express 5, with the ETag that it makes by itself
+ * - express: Express 5 with its default ETag
  * - http: node:http alone
- * - map: node:http and a Map in front, which keeps what was made for one second
+ * - map: node:http with a Map that caches responses for one second
  */
 import { createServer } from 'node:http';
 import express from 'express';
@@ -26,7 +26,7 @@ const units = {
   elevation: 'm',
 };
 
-/** Name in the answer, column, decimals. */
+/** Name in the response, column, decimals. */
 const measured = [
   ['temperature', 'temperature_c', 1],
   ['dewpoint', 'dewpoint_c', 1],

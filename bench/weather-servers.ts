@@ -4,22 +4,22 @@ import { writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import path from 'node:path';
 
-/** A server in a process of its own. */
+/** A server in a separate process. */
 export interface Served {
-  /** Without a slash at the end. */
+  /** Base URL without a trailing slash. */
   url: string;
   pid: number;
 }
 
 export interface Servers {
-  /** The built reader; `cache` is how long it keeps what it rendered. */
+  /** The built reader. `cache` is its cache duration. */
   reader(cache: string): Promise<Served>;
   /** One of `weather-rivals.mjs`. */
   rival(kind: 'express' | 'http' | 'map'): Promise<Served>;
   close(): void;
 }
 
-/** Starts servers over one database, as they would be deployed: built, with their log going nowhere. */
+/** Starts servers over one database as they would be deployed: built, with their logs discarded. */
 export function openServers(directory: string, databaseUrl: string): Servers {
   const children: ChildProcess[] = [];
   const serve = async (command: string[], port: number): Promise<Served> => {
@@ -51,7 +51,7 @@ export function openServers(directory: string, databaseUrl: string): Servers {
 
 function configuration(directory: string, port: number, cache: string): string {
   const file = path.join(directory, `${port}.yml`);
-  // Nothing grows stale while it is measured: the rivals do not look.
+  // Disables staleness checks, which the alternatives do not have.
   writeFileSync(
     file,
     `server: { http: { listen: "127.0.0.1:${port}" } }

@@ -1,13 +1,13 @@
 /**
- * The built weather reader beside what one would write instead (`weather-rivals.mjs`), over one database,
- * turn by turn: distinct stations against distinct stations and one against one, with answers that are the
- * same byte for byte, by requests and by the processor time of a request, which noise leaves alone. pgbench
- * says what the database gives at most. Needs wrk (Debian's package of that name), PostgreSQL with
- * pgbench, which it installs where it may, and `npm run build` before.
+ * Compares the built weather reader with hand-written ones (`weather-rivals.mjs`) over one database,
+ * alternately: distinct stations and a single station, with byte-identical responses. Reports requests per
+ * second and the processor time per request, which is less affected by noise. pgbench shows the maximum that
+ * the database allows. Needs wrk (the Debian package), PostgreSQL with pgbench (installed if permitted), and
+ * `npm run build`.
  *
- * Environment: BENCH_SECONDS of each turn (5), BENCH_ROUNDS (3), BENCH_ROWS for the cost of a read among so
- * many observations (10000000; else it is left out), BENCH_POLYGONS for that of alerts with so many polygons
- * (100000; else left out).
+ * Environment: BENCH_SECONDS of each round (5), BENCH_ROUNDS (3), BENCH_ROWS, the number of observations for
+ * the cost of a read (10000000; unset: skipped), BENCH_POLYGONS, the number of polygons for the cost of
+ * reading alerts (100000; unset: skipped).
  */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -33,7 +33,7 @@ const clients = 64;
 const one = '/observations?station=K0007';
 const anyStation = `request = function() return wrk.format('GET', string.format('/observations?station=K%04d', math.random(1, ${stations}))) end`;
 
-/** True where every aim was reached. */
+/** Returns true if every goal was reached. */
 export async function weather(): Promise<boolean> {
   requireWrk();
   const server = await startPostgres();
@@ -44,7 +44,7 @@ export async function weather(): Promise<boolean> {
   try {
     await createTables(owner);
     await owner.run("alter role weather_reader set log_statement = 'none'");
-    // Ten million rows take longer than a statement of the feeder may.
+    // Inserting ten million rows exceeds the feeder's statement timeout.
     await owner.run('set statement_timeout = 0');
     await fillStations(owner);
     await fillObservations(owner, fewRows);
@@ -64,7 +64,7 @@ export async function weather(): Promise<boolean> {
   }
 }
 
-/** Each pair is measured in turn, so that what slows the machine slows both. */
+/** Each pair is measured alternately, so that other load slows both equally. */
 async function besideRivals(servers: Servers, directory: string): Promise<boolean[]> {
   const uncached = await servers.reader('0s');
   const hot = await servers.reader('1s');
@@ -131,7 +131,7 @@ function ratios(what: string, ours: Measured, theirs: Measured, aim: number): bo
   ];
 }
 
-/** Else one of them would be measured at less work. */
+/** Otherwise one of them would be measured under less load. */
 async function mustAnswerAlike(served: readonly Served[]): Promise<void> {
   for (const station of ['K0001', 'K0007', 'K1234', 'K2000']) {
     const bodies = await Promise.all(
@@ -143,7 +143,7 @@ async function mustAnswerAlike(served: readonly Served[]): Promise<void> {
   }
 }
 
-/** The reads that are found by place or time. `atStart`: a range of time that both tables hold. */
+/** Reads by place or time. `atStart`: a time range that both tables contain. */
 function stationReads(atStart: Date): string[] {
   const [start, end] = [atStart, new Date(atStart.getTime() + 15 * 60_000)].map((at) => at.toISOString());
   return [
@@ -159,7 +159,7 @@ function stationReads(atStart: Date): string[] {
   ];
 }
 
-/** A reader, and the processes of the database that answer it. */
+/** A reader, and the database processes that serve it. */
 interface Watched extends Served {
   databasePids: readonly number[];
 }
@@ -203,7 +203,7 @@ async function amongManyRows(servers: Servers, owner: Target): Promise<boolean> 
     console.log(`  ${target}`);
     tell(`among ${fewRows}`, before);
     tell(`among ${manyRows}`, after);
-    // By processor time: the two are measured minutes apart, and what else the machine did has changed.
+    // Compares processor time: the measurements are minutes apart, and the other load has changed.
     const factor = costOf(after) / costOf(before);
     return goal(
       `processor time among ${manyRows} / among ${fewRows}: ${factor.toFixed(2)}, aim ≤ 1.5`,
@@ -218,7 +218,7 @@ function costOf({ cpuMicroseconds, databaseMicroseconds }: Measured): number {
   return cpuMicroseconds + databaseMicroseconds;
 }
 
-/** No aim: it is for comparing one version with another, and many polygons with few. */
+/** No goal: for comparing versions, and many polygons with few. */
 async function amongPolygons(servers: Servers, owner: Target): Promise<void> {
   await amongAlerts(servers, owner, 100);
   await amongAlerts(servers, owner, polygons);

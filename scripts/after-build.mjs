@@ -12,7 +12,7 @@ for (const file of ['scene-map.schema.json', 'generated/quick-validator.js', 'ge
 cpSync('src/workers/bullmq/scripts', 'dist/workers/bullmq/scripts', { recursive: true });
 copyFileSync('src/weather/feed/tables/weather-contract.sql', 'dist/weather/feed/tables/weather-contract.sql');
 
-// An earlier build may have left files of sources that have moved since. They would be packed.
+// An earlier build may have left outputs of sources that have moved. They would be packed.
 for (const entry of readdirSync('dist', { recursive: true, withFileTypes: true })) {
   const built = path.join(entry.parentPath, entry.name);
   const source = path.join('src', path.relative('dist', built));

@@ -35,7 +35,7 @@ export async function apiTypes(document: ReturnType<typeof openApiDocument>): Pr
   return prettier.format(text, { ...(await prettier.resolveConfig(file)), filepath: file });
 }
 
-/** Without titles, which would name a type each, and without bounds of lists, which would make tuples. */
+/** Drops titles, which would each name a type, and array bounds, which would produce tuples. */
 function tidied(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(tidied);
   if (typeof schema !== 'object' || schema === null) return schema;

@@ -16,13 +16,13 @@ import { type BrokenStep, brokenSteps } from './broken-steps/steps.ts';
 import { sourcePlaces } from './support/source-places.ts';
 
 const requiredShare = 0.95;
-/** A walk that does not end has noticed, too. */
+/** A walk that does not end has also noticed the change. */
 const hangsAfterMs = 300_000;
 const quietDomains = path.resolve('scripts/test/quiet-domains.mjs');
 
 interface Run {
   hasFailed: boolean;
-  /** Whether a case failed, or the action itself, and not only the list of the steps that were seen. */
+  /** Returns whether a case or the action itself failed. A failure of the step list alone does not count. */
   byCase: boolean;
 }
 
@@ -34,7 +34,7 @@ const seeds = Array.from({ length: Number(values.seeds) }, (_, index) => index +
 const chosen = brokenSteps.filter(({ step }) => positionals.length === 0 || positionals.includes(step));
 if (chosen.length === 0 || seeds.length === 0) throw new Error('no step or no seed was chosen');
 mkdirSync('.tap', { recursive: true });
-// Below the project, where the bundles find their packages.
+// Below the project, so that the bundles find their packages.
 const directory = mkdtempSync('.tap/broken-steps-');
 try {
   process.exitCode = (await main()) ? 0 : 1;
@@ -65,7 +65,7 @@ async function main(): Promise<boolean> {
   return isGood;
 }
 
-/** Bundles a test file with the source, in which the step is missing. */
+/** Bundles a test file with the source without the step. */
 async function bundled(suite: string, name: string, broken?: BrokenStep): Promise<string> {
   const outfile = path.join(directory, `${name} ${suite}`.replaceAll(/[^\w-]+/g, '-') + '.mjs');
   const text = broken && withoutStep(broken);

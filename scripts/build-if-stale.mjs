@@ -1,6 +1,6 @@
 /*
- * `npm test` builds what has changed since the last build, and nothing where that is nothing: after `npm ci`,
- * which builds too, it need not do so again. `--built` keeps what the build was made of.
+ * Builds before `npm test` if a source has changed since the last build. `--built` records the sources of a
+ * build. `npm ci` also builds, so the first test run does not build again.
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';

@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import { makeProgram } from '../src/cli/program.ts';
 import { bundlePrograms } from './support/bundle-programs.ts';
 
-/** Each command that does something by itself, as words. Groups such as `runs` only have others below. */
+/** Each command with an action, as words. Groups such as `runs` only have subcommands. */
 function commandsOf(command: Command): string[][] {
   const isProgram = command.parent === null;
   const below = command
@@ -19,10 +19,10 @@ function wordsOf(command: Command): string[] {
   return command.parent === null ? [] : [...wordsOf(command.parent), command.name()];
 }
 
-/** The reference part of `docs/cli.md`: what each command's own --help says. */
+/** Generates the reference part of `docs/cli.md` from each command's --help. */
 export async function cliReference(): Promise<string> {
   mkdirSync('.tap', { recursive: true });
-  // Below the project: the bundle finds its packages there.
+  // Below the project, so that the bundle finds its packages.
   const directory = mkdtempSync('.tap/cli-');
   try {
     const main = 'src/cli/main.ts';

@@ -5,7 +5,7 @@ import type { JsonSchema } from '../src/core/config/json-schema.ts';
 const begin = '<!-- reference: made by "npm run generate", do not edit -->';
 const end = '<!-- end of reference -->';
 
-/** Puts the reference between the two marks of the page, formatted as the rest of the project is. */
+/** Inserts the reference between the two marks of the page, formatted with Prettier. */
 export async function withReference(page: string, reference: string): Promise<string> {
   const [head, rest] = page.split(begin);
   const tail = rest?.split(end)[1];
@@ -26,17 +26,20 @@ export function configReference(schema: JsonSchema): string {
   return sections.join('\n\n');
 }
 
-/** The sections so far, which refer to what several kinds of several maps have in common. */
+/** The sections so far. Variants refer to them for shared settings. */
 type Sections = string[] & { readonly repeated: ReadonlyMap<string, Repeated> };
 
-/** Settings that a kind has wherever it can stand, such as a directory of an SFTP server: told once. */
+/**
+ * Settings of a kind that can occur in several places, such as a directory of an SFTP server. They are
+ * described once.
+ */
 interface Repeated {
   heading: string;
   about: string;
   settings: JsonSchema;
 }
 
-/** For example `backend: sftp`. A kind with a single shared setting refers to the place of that setting. */
+/** For example `backend: sftp`. A kind with a single shared setting refers to the section of that setting. */
 function repeatedKinds(schema: JsonSchema): Map<string, Repeated> {
   const variants = new Map<string, JsonSchema[]>();
   for (const variant of variantsIn(schema)) {
@@ -60,7 +63,7 @@ function repeatedKinds(schema: JsonSchema): Map<string, Repeated> {
   return repeated;
 }
 
-/** All variants of maps that one setting distinguishes. */
+/** All variants of the maps that one setting distinguishes. */
 function variantsIn(schema: JsonSchema): JsonSchema[] {
   return propertiesOf(schema).flatMap(({ inner }) => {
     const variants = (inner?.['anyOf'] ?? []) as JsonSchema[];
@@ -82,7 +85,7 @@ function isSameIn(name: string, a: JsonSchema, b: JsonSchema): boolean {
   return sameSetting(name, a, b) && needs(a) === needs(b);
 }
 
-/** A map with some of its settings alone. */
+/** A map restricted to some of its settings. */
 function pick(source: JsonSchema, wanted: (name: string) => boolean): JsonSchema {
   return {
     ...source,
@@ -92,7 +95,7 @@ function pick(source: JsonSchema, wanted: (name: string) => boolean): JsonSchema
   };
 }
 
-/** As the pages are shown on the web: the place of a heading. */
+/** The anchor of a heading on the website. */
 function anchorOf(heading: string): string {
   return heading
     .toLowerCase()
@@ -100,7 +103,7 @@ function anchorOf(heading: string): string {
     .replaceAll(' ', '-');
 }
 
-/** A table of the map's own values, then a section for each map, list of maps or choice of maps within. */
+/** A table of the map's scalar values, then a section for each nested map, list of maps or choice of maps. */
 function describeMap(path: string, schema: JsonSchema, sections: Sections): void {
   const settings = propertiesOf(schema);
   const leaves = settings.filter(({ inner }) => inner === undefined);
@@ -180,7 +183,7 @@ function describeMapBody(path: string, schema: JsonSchema, sections: Sections): 
 interface Setting {
   name: string;
   schema: JsonSchema;
-  /** The map that the setting is, or is a list of. */
+  /** The map of the setting, or of its list items. */
   inner: JsonSchema | undefined;
   listed: boolean;
 }

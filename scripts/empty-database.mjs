@@ -1,6 +1,6 @@
 /*
- * Makes an embedded database with nothing in it, which the feeder unpacks where it is to create one: to have
- * PostgreSQL make it takes three times as long. It depends on PGlite alone: another version makes it again.
+ * Creates an empty embedded database, which the feeder unpacks as a new one. Creating one with PostgreSQL
+ * takes three times as long. The file depends only on the PGlite version.
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';

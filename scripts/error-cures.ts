@@ -1,6 +1,9 @@
 import type { ErrorCode } from '../src/core/lib/error-codes.ts';
 
-/** How to fix each error, for `docs/errors.md`. The hint of a message is more exact: it has the names. */
+/**
+ * How to fix each error, for `docs/errors.md`. The hint of an error message is more specific: it includes
+ * names.
+ */
 export const errorCures: Partial<Record<ErrorCode, string>> = {
   usage: 'Run the command with `--help`.',
   config_unreadable: 'Check the path after `--config` and its permissions.',

@@ -3,7 +3,10 @@ import { exitCodes } from '../src/cli/exit-codes.ts';
 import { type ErrorCode, errorTable } from '../src/core/lib/error-codes.ts';
 import { errorCures } from './error-cures.ts';
 
-/** `docs/errors.md`, from the table of error codes, their cures, and the two tables that map the codes. */
+/**
+ * Generates `docs/errors.md` from the table of error codes, their fixes, and the two tables that map the
+ * codes.
+ */
 export function errorReference(): string {
   const rows = (Object.entries(errorTable) as [ErrorCode, { retryable: boolean; about: string }][]).map(
     ([code, { retryable, about }]) =>

@@ -1,6 +1,6 @@
 /**
- * Makes, from `scene-map.schema.json`, the TypeScript types and the two validators compiled ahead. A test
- * holds the files against this script; run it with `npm run generate:scene-map` after a change of the schema.
+ * Generates the TypeScript types and the two precompiled validators from `scene-map.schema.json`. A test
+ * compares the files with this script. Run `npm run generate:scene-map` after a schema change.
  */
 import { readFile, writeFile } from 'node:fs/promises';
 import { pathToFileURL } from 'node:url';
@@ -18,7 +18,7 @@ export interface GeneratedFile {
   text: string;
 }
 
-/** Every generated file with the text that it must have. */
+/** Returns every generated file with its expected text. */
 export async function sceneMapArtifacts(): Promise<GeneratedFile[]> {
   const schema = JSON.parse(await readFile(`${directory}/scene-map.schema.json`, 'utf8')) as AnySchemaObject;
   const declarations =
@@ -42,7 +42,7 @@ export async function sceneMapArtifacts(): Promise<GeneratedFile[]> {
 }
 
 async function types(schema: AnySchemaObject): Promise<string> {
-  // Titles would name an alias for every property; only the two that people speak of get a name.
+  // Each title would name an alias. Only the two that the documentation uses keep theirs.
   const named = structuredClone(schema) as JSONSchema;
   const withoutTitles = dropTitles(named, new Set(['Session scene map', 'Scene', 'Session scope']));
   const text = await compile(withoutTitles, 'SceneMap', {
@@ -56,7 +56,7 @@ async function types(schema: AnySchemaObject): Promise<string> {
 function dropTitles(node: JSONSchema, kept: ReadonlySet<string>): JSONSchema {
   const copy = { ...node };
   if (copy.title !== undefined && !kept.has(copy.title)) delete copy.title;
-  // `minItems` becomes a tuple type, which says less to a reader than it costs; the validator enforces it.
+  // `minItems` becomes a tuple type, which is hard to read. The validator enforces it instead.
   delete copy.minItems;
   if (copy.properties) {
     copy.properties = Object.fromEntries(

@@ -1,6 +1,6 @@
 /**
- * `npm run generate`: writes every file that is made from code. `--check` writes nothing and fails where one
- * is out of date.
+ * `npm run generate`: writes every generated file. `--check` writes nothing and fails if a file is out of
+ * date.
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -20,7 +20,7 @@ import { keepFoundRows, matrixPages, withMatrices } from './matrices/matrices.ts
 import { stateOutlines } from './state-outlines.ts';
 
 interface Generated {
-  /** Relative to the root of the project. */
+  /** Relative to the project root. */
   file: string;
   make: () => string | Promise<string>;
 }
@@ -57,7 +57,7 @@ const generated: Generated[] = [
 ];
 
 const check = process.argv.includes('--check');
-// Found by tests, which may be running now: what they find makes nothing out of date that is kept.
+// Test results are excluded, because tests may be running now.
 if (!check) for (const { file, text } of keepFoundRows()) write(file, text);
 for (const { file, make } of [...generated, ...matrixPages().map(matrixPage)]) {
   const text = await make();
@@ -79,7 +79,7 @@ function matrixPage(file: string): Generated {
   return { file, make: () => withMatrices(file, read(file) ?? '') };
 }
 
-/** With no credential, since which there are the configuration says. */
+/** Without credentials: the configuration determines which ones a unit needs. */
 function unit(name: string, program: UnitSettings['program']): Generated {
   return { file: `deploy/systemd/${name}.service`, make: () => serviceUnit({ program, credentials: [] }) };
 }

@@ -1,4 +1,4 @@
-/** `docs/limits.md`: every bound on what waybill takes, from the constants and the schema that set it. */
+/** Generates `docs/limits.md`: every limit on input, from the constants and the schema that set it. */
 import { maxHeaderSize } from 'node:http';
 import { statusOf } from '../src/api/http/answer/error-status.ts';
 import { usualHeadersMs } from '../src/api/http/listen.ts';
@@ -25,49 +25,53 @@ type Row = readonly [limit: string, value: string, beyond: string];
 
 const fixed: Readonly<Record<string, readonly Row[]>> = {
   'Bundles and archives': [
-    ['files of a bundle', number(maxListedFiles), '`invalid_bundle`, `too_many_files`'],
+    ['files in a bundle', number(maxListedFiles), '`invalid_bundle`, `too_many_files`'],
     ['`manifest.json`', bytes(maxManifestBytes), '`invalid_bundle`'],
-    ['a path, in UTF-8', bytes(maxPathBytes), '`invalid_bundle`, `unsafe_archive_entry`'],
-    ['one segment of a path', bytes(maxSegmentBytes), 'the same'],
-    ['segments of a path', number(maxPathSegments), 'the same'],
+    ['path, in UTF-8', bytes(maxPathBytes), '`invalid_bundle`, `unsafe_archive_entry`'],
+    ['path segment', bytes(maxSegmentBytes), 'as for a path'],
+    ['segments per path', number(maxPathSegments), 'as for a path'],
     [
-      'what an archive expands to',
+      'extracted size of an archive',
       `${maxExpansion} times its size, after the first ${bytes(ratioMattersAfter)}`,
       '`archive_bomb`',
     ],
-    ['a scene map in a bundle', bytes(maxSceneMapBytes), '`invalid_bundle`'],
+    ['scene map in a bundle', bytes(maxSceneMapBytes), '`invalid_bundle`'],
   ],
   Requests: [
-    ['the head of a request', bytes(maxHeaderSize), answered('headers_too_large')],
-    ['time for the head', `${usualHeadersMs / 1000} s`, answered('request_timeout')],
+    ['request headers', bytes(maxHeaderSize), answered('headers_too_large')],
+    ['time to receive the headers', `${usualHeadersMs / 1000} s`, answered('request_timeout')],
     ['`Idempotency-Key`', '255 characters', answered('invalid_idempotency_key')],
-    ['a body of JSON', bytes(smallBodyBytes), answered('invalid_request')],
-    ['a manifest that is compared (`/missing`)', bytes(maxMissingBytes), answered('upload_too_large')],
+    ['JSON body', bytes(smallBodyBytes), answered('invalid_request')],
+    ['manifest sent to `/missing`', bytes(maxMissingBytes), answered('upload_too_large')],
     [
-      'a scene map to `/v1/scene-maps/validate`',
+      'scene map sent to `/v1/scene-maps/validate`',
       bytes(maxSceneMapRequestBytes),
       answered('upload_too_large'),
     ],
     ['`GET /runs/{run_id}?wait=`', `${maxSeconds} s`, answered('invalid_parameter')],
   ],
   'Configuration and secrets': [
-    ['the configuration', bytes(maxConfigBytes), '`config_invalid`'],
-    ['a file of `secrets.directory`', bytes(maxSecretBytes), '`secrets_invalid`'],
-    ['an upload token', `at least ${minCharacters} characters`, '`weak_token`'],
+    ['configuration file', bytes(maxConfigBytes), '`config_invalid`'],
+    ['file in `secrets.directory`', bytes(maxSecretBytes), '`secrets_invalid`'],
+    ['upload token', `at least ${minCharacters} characters`, '`weak_token`'],
   ],
-  'What is kept': [
-    ['a catalog', bytes(maxCatalogBytes), '`catalog_too_large`'],
-    ['the list of outputs in an event', bytes(maxListBytes), 'cut; `outputs_omitted` says how many'],
-    ['events of a notifier that were given up', number(maxUndelivered), 'the oldest go'],
+  Retention: [
+    ['catalog', bytes(maxCatalogBytes), '`catalog_too_large`'],
+    [
+      'output list of an event',
+      bytes(maxListBytes),
+      'truncated; `outputs_omitted` has the number of missing outputs',
+    ],
+    ['undelivered events kept per notifier', number(maxUndelivered), 'the oldest are removed'],
   ],
   'Scene maps on the command line': [
-    ['a document', bytes(maxDocumentBytes), '`document_too_large`'],
-    ['objects and arrays in it', number(maxContainers), '`document_too_large`'],
-    ['their depth', number(maxDepth), '`nesting_too_deep`'],
+    ['document', bytes(maxDocumentBytes), '`document_too_large`'],
+    ['objects and arrays per document', number(maxContainers), '`document_too_large`'],
+    ['nesting depth', number(maxDepth), '`nesting_too_deep`'],
   ],
 };
 
-/** Settings that bound something, and what comes of more. */
+/** Settings that limit something, and the effect of exceeding the limit. */
 const settings: readonly (readonly [setting: string, beyond: string])[] = [
   [
     'pipelines[].source.max_upload_size',
@@ -77,25 +81,25 @@ const settings: readonly (readonly [setting: string, beyond: string])[] = [
   ['pipelines[].max_waiting', answered('pipeline_full')],
   ['pipelines[].destinations[].limits.max_removed', '`too_many_removals`'],
   ['server.http.queue_size', answered('queue_full')],
-  ['server.http.max_concurrency', 'waits'],
+  ['server.http.max_concurrency', 'waits for a free slot'],
   ['server.http.upload_timeout', answered('upload_timeout')],
   ['server.http.idle_timeout', answered('upload_timeout')],
-  ['server.http.max_connections', 'closed'],
+  ['server.http.max_connections', 'the connection is closed'],
   ['server.http.max_streams', answered('too_many_streams')],
   ['server.http.max_streams_per_client', answered('quota_exceeded')],
   ['server.http.max_uploads_per_token', answered('quota_exceeded')],
   ['server.http.max_body_memory', answered('server_busy')],
-  ['server.http.shutdown_timeout', 'aborted, and undone or finished by the next start'],
-  ['server.http.retention', 'forgotten'],
-  ['server.rerun.max_bundles', 'the oldest go'],
-  ['server.rerun.max_bytes', 'the oldest go'],
+  ['server.http.shutdown_timeout', 'the run is aborted; the next start rolls it back or finishes it'],
+  ['server.http.retention', 'the run record is removed'],
+  ['server.rerun.max_bundles', 'the oldest are removed'],
+  ['server.rerun.max_bytes', 'the oldest are removed'],
   ['server.resumable.max_uploads', answered('partial_uploads_full')],
   ['server.resumable.max_bytes', answered('partial_uploads_full')],
   ['server.resumable.max_uploads_per_token', answered('quota_exceeded')],
   ['server.resumable.max_bytes_per_token', answered('quota_exceeded')],
   ['server.resumable.retention', 'removed'],
-  ['notifiers[].timeout', 'tried again'],
-  ['databases[].pool_size', 'waits'],
+  ['notifiers[].timeout', 'the delivery is retried'],
+  ['databases[].pool_size', 'waits for a free slot'],
   ['databases[].statement_timeout', answered('database_unavailable')],
   ['weather.deadline', answered('database_unavailable')],
 ];
@@ -108,22 +112,22 @@ export function limitsReference(): string {
   });
   return `# Limits
 
-Made by \`npm run generate\` from the code that enforces them. A refusal names the limit, with the number and the
+Generated from the code that enforces the limits. An error message names the limit, the value and the
 [code](errors.md).
 
 ## Settings
 
-[The configuration](configuration.md#reference) says what each may be set to.
+[The configuration reference](configuration.md#reference) has the range of each setting.
 
-${table(['setting', 'unless set', 'beyond it'], own)}
+${table(['setting', 'default', 'effect of exceeding it'], own)}
 
 ${Object.entries(fixed)
-  .map(([heading, rows]) => `## ${heading}\n\n${table(['limit of', 'at most', 'beyond it'], rows)}`)
+  .map(([heading, rows]) => `## ${heading}\n\n${table(['limit', 'maximum', 'effect of exceeding it'], rows)}`)
   .join('\n\n')}
 `;
 }
 
-/** What a client of the daemon gets. */
+/** The status and code of the response to a client of the daemon. */
 function answered(code: ErrorCode): string {
   return `${statusOf[code]} \`${code}\``;
 }
@@ -146,7 +150,7 @@ function settingAt(schema: JsonSchema, path: string): JsonSchema {
 
 function initialOf(setting: JsonSchema): string {
   const value = setting['default'];
-  return typeof value === 'string' || typeof value === 'number' ? `\`${value}\`` : 'no number';
+  return typeof value === 'string' || typeof value === 'number' ? `\`${value}\`` : 'no fixed number';
 }
 
 function table(head: Row, rows: readonly Row[]): string {

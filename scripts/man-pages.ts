@@ -1,7 +1,7 @@
 import type { Argument, Command, Option } from 'commander';
 import { makeProgram, textAfterHelp } from '../src/cli/program.ts';
 
-/** The manual pages, made from the help of the commands: `waybill.1`, and one for each command below it. */
+/** Generates the manual pages from the help of the commands: `waybill.1`, and one for each subcommand. */
 export function manPages(): { name: string; text: string }[] {
   const program = makeProgram();
   const commands = below(program).filter((command) => command.name() !== 'help');
@@ -110,7 +110,7 @@ function titleOf(command: Command): string {
   return pathOf(command).replaceAll(' ', '-');
 }
 
-/** Text as roff has it: nothing in it is a request or an escape. */
+/** Escapes text for roff, so that it contains no requests or escapes. */
 function plain(text: string): string {
   return text
     .replaceAll('\\', '\\e')

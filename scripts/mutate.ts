@@ -21,7 +21,7 @@ import { Chances, tryOut, type Verdict, withReached } from './mutate/trial.ts';
 import { measureAll, type Measured } from './mutate/units.ts';
 import { closureOf } from './test/closure.ts';
 
-/** What the campaign covers: publication, its catalog and its guards, and what may come in. */
+/** The scope of the campaign: publication, its catalog and its guards, and input validation. */
 const scope = [
   'src/core/bundle/archive',
   'src/core/bundle/extract-archive.ts',
@@ -34,7 +34,7 @@ const scope = [
   'src/core/publish',
   'src/core/lib/paths.ts',
 ];
-/** Walks and properties of seconds each: run for what all the others let through. */
+/** Walks and property tests that take seconds: run only for mutants that survive all others. */
 const slow = [
   'test/core/publish/dry-run.test.ts',
   'test/core/publish/incremental/local.test.ts',
@@ -49,7 +49,7 @@ const slow = [
 const directory = '.tap/mutate';
 const least = 90;
 const saveEveryMs = 10_000;
-/** What the quick tests of one mutant may take together, in milliseconds. */
+/** Maximum total duration of the quick tests of one mutant, in milliseconds. */
 const quickMs = 1_500;
 
 const { values, positionals } = parseArgs({
@@ -85,7 +85,7 @@ const judged = running.map((mutant): Judged => [mutant, verdicts.get(mutant) ?? 
 for (const runner of runners) runner.close();
 process.exitCode = conclude();
 
-/** Tests with a server are too slow for each mutation, and a separate process has no mutations. */
+/** Tests with a server are too slow to run for each mutant, and child processes contain no mutants. */
 function isOfUse(file: string): boolean {
   const closure = closureOf(file);
   const text = closure.map((name) => readFileSync(name, 'utf8')).join('');
@@ -102,8 +102,8 @@ async function measuredTests(files: readonly string[]): Promise<Measured[]> {
 }
 
 /**
- * Most are noticed by a quick test: those come first, for all mutants. What they let through is run with the
- * others, and what those let through with walks, unless it is on the list.
+ * Quick tests notice most mutants, so they run first, for all mutants. Survivors run with the other tests,
+ * and then with walks, unless they are listed.
  */
 async function judge(mutants: readonly SourceMutant[]): Promise<void> {
   const tests = await measuredTests(all.filter((test) => !slow.includes(test)));
@@ -143,7 +143,7 @@ async function tryAll(
   results.save();
 }
 
-/** Prints what came out; returns the exit code. */
+/** Prints the results and returns the exit code. */
 function conclude(): number {
   const { table, unexplained, outdated, score } = summarise(judged, accepted);
   const unnamed = unexplained.map(([{ file, context, original, replacement }]) => ({

@@ -1,7 +1,7 @@
 /*
- * Makes the pictures of pages in `docs/images`, at the width of a phone and of a laptop, as WebP.
- * `node --import=tsx scripts/page-pictures.ts DIRECTORY [NAME…]` makes those of all pages, or of these, for
- * looking at: at more widths, light and dark, as PNG.
+ * Takes the pictures of pages in `docs/images`, at the width of a phone and of a laptop, as WebP. `node
+ * --import=tsx scripts/page-pictures.ts DIRECTORY [NAME…]` takes pictures of all or the named pages for
+ * review: more widths, light and dark, as PNG.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import type { Browser, Page } from 'playwright-core';
@@ -53,8 +53,8 @@ async function pictures(browser: Browser, set: PageSet, pages: readonly ShownPag
 }
 
 /**
- * Makes the window as tall as the page, within reason, for what is outside of it is not painted; then once
- * more, as what is painted has its true height.
+ * Makes the window as tall as the page, up to a maximum, because the browser paints only the visible part.
+ * Repeats once, because painting can change the height.
  */
 async function growToPage(page: Page, width: number): Promise<void> {
   for (let pass = 0; pass < 2; pass++) {
@@ -66,7 +66,7 @@ async function growToPage(page: Page, width: number): Promise<void> {
   }
 }
 
-/** The worlds of the tests are full of what tries to be markup, which is nothing to show to people. */
+/** Replaces the hostile markup of the test data. */
 async function calm(page: Page): Promise<void> {
   await page.evaluate(`((hostile) => {
     const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -88,7 +88,7 @@ async function keep(page: Page, name: string, width: number, scheme: string): Pr
   writeFileSync(`${directory}/${name}-${width}.webp`, await asWebp(page, png));
 }
 
-/** The browser has an encoder; a page without a policy lends it. */
+/** Encodes with the browser, on a page without a content security policy. */
 async function asWebp(page: Page, png: Buffer): Promise<Buffer> {
   const blank = await page.context().newPage();
   const made = await blank.evaluate(`(async () => {

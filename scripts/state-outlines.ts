@@ -5,11 +5,11 @@ import { feature } from 'topojson-client';
 import type { GeometryCollection, Topology } from 'topojson-specification';
 
 /*
- * Outlines of the states for the weather map, from the atlas of us-atlas: boundaries of the Census Bureau,
- * which are in the public domain, in the projection that `src/weather/pages/projection.ts` has, too.
+ * Outlines of the states for the weather map, from the us-atlas package: public-domain boundaries of the
+ * Census Bureau, in the projection of `src/weather/pages/projection.ts`.
  */
 
-/** By the number that the Census Bureau gives a state. */
+/** By the Census Bureau's number of the state. */
 const codes: Readonly<Record<string, string>> = {
   ...{ '01': 'AL', '02': 'AK', '04': 'AZ', '05': 'AR', '06': 'CA', '08': 'CO', '09': 'CT', '10': 'DE' },
   ...{ '11': 'DC', '12': 'FL', '13': 'GA', '15': 'HI', '16': 'ID', '17': 'IL', '18': 'IN', '19': 'IA' },
@@ -20,7 +20,7 @@ const codes: Readonly<Record<string, string>> = {
   ...{ '54': 'WV', '55': 'WI', '56': 'WY' },
 };
 
-/** In pixels of the map: steps of a coordinate, and what is too near to the point before to be another. */
+/** In pixels of the map: the coordinate step, and the minimum distance between points. */
 const coarse = { step: 1, least: 1.5 };
 const fine = { step: 0.1, least: 0.2 };
 

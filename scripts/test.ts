@@ -37,7 +37,7 @@ import { seedOf, sourceVersion } from './test/source-version.ts';
 
 const timesFile = '.tap/times.json';
 const isCi = process.env['CI'] !== undefined && process.env['CI'] !== 'false';
-/** If more files fail, a change is the likely cause, and no file runs again. */
+/** With more failed files, a change is the likely cause, and no file runs again. */
 const maxRetriedFiles = 3;
 const { mode, names, isVerbose, isResumed, isStrict, isWhole } = readArguments();
 const version = sourceVersion();
@@ -48,14 +48,14 @@ const results = exhaustiveResults('.tap/exhaustive.json', version);
 
 const files = select();
 const needsOfFile = new Map(files.map((file) => [file, needsOf(closureOf(file))]));
-/** Files whose packages are being installed. The other files do not wait for them. */
+/** Files that wait for packages to be installed. The other files start without them. */
 const waiting = new Set(files.filter((file) => missingPackages(needsOfFile.get(file) ?? []).length > 0));
 
 const workspace = mkdtempSync('/tmp/waybill-test-');
 const memory = existsSync('/dev/shm') ? mkdtempSync('/dev/shm/waybill-test-') : undefined;
-// PostgreSQL runs as a user of its own, who has to pass through.
+// PostgreSQL runs as its own user, which needs search permission.
 chmodSync(workspace, 0o755);
-// Below the project: a bundle finds its packages where the tests do.
+// Below the project, so that a bundle resolves the same packages as the tests.
 mkdirSync('.tap', { recursive: true });
 const bundles = mkdtempSync('.tap/bundles-');
 const done: FileResult[] = [];
@@ -66,10 +66,10 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(sign
 
 const env = {
   WAYBILL_TEST_SEED: String(seed),
-  // One case of each stratum runs in any case. CI spends time on more of them.
+  // One case of each stratum always runs. CI spends more time on more cases.
   WAYBILL_TEST_BUDGET: process.env['WAYBILL_TEST_BUDGET'] ?? (isWhole ? '20' : '2'),
   ...(mode === 'exhaustive' ? { WAYBILL_TEST_EXHAUSTIVE: '1' } : {}),
-  // The user chose this version of Node.js. The warning of the SDK does not belong in the output of a test.
+  // The user chose this version of Node.js. Hides the SDK's warning from test output.
   AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
 };
 Object.assign(process.env, env);
@@ -173,7 +173,7 @@ async function runOne(file: string, refusal?: string): Promise<FileResult> {
   return result;
 }
 
-/** Runs failed files once more, alone. The failures of a file that passes then become flaky ones. */
+/** Runs failed files again, one at a time. Failures of a file that then passes are reported as flaky. */
 async function retryFailed(): Promise<void> {
   const failed = done.filter(({ failures }) => failures.length > 0);
   if (failed.length > maxRetriedFiles) return;
@@ -185,7 +185,7 @@ async function retryFailed(): Promise<void> {
   }
 }
 
-/** Ends every process of this run at once, removes its directories, and reports what had ended. */
+/** Ends every process of this run immediately, removes its directories, and reports the finished tests. */
 function interrupt(): void {
   progress.close();
   console.log('\ninterrupted: ending all tests and the servers that they started');
@@ -266,8 +266,8 @@ function removeWorkspaces(): void {
 }
 
 /**
- * Orders files by their last duration. An unknown duration is estimated by the servers that the file starts:
- * a long file that starts last would run alone at the end.
+ * Orders files by their last duration. An unknown duration is estimated from the servers that the file
+ * starts. A long file that starts last would run alone at the end.
  */
 function longestFirst(names: readonly string[]): string[] {
   const times = readTimes();

@@ -130,7 +130,7 @@ const rules: Rule[] = [
     from: { path: '^src/cli/', pathNot: '^src/cli/(daemon|commands/daemon)/' },
     to: { path: '^src/workers/' },
   },
-  // What a producer installs the package for: nothing of the daemon, and nobody's way to it.
+  // What a producer installs the package for: nothing of the daemon, and no import path to it.
   {
     name: 'client-imports-only-core',
     severity: 'error',
@@ -343,7 +343,7 @@ t.test('a cycle of folders is found without a cycle of files', async (t) => {
       { from: 'src/core/storage/open.ts', to: 'src/core/context.ts' },
     ]),
     ['core/context.ts → core/storage/storage.ts, core/storage/open.ts → core/context.ts'],
-    'a file beside a folder',
+    'a file next to a folder',
   );
   t.same(
     folderCycles([

@@ -41,7 +41,7 @@ async function layOut(t: Test): Promise<Place> {
   const events: string[] = [];
   const receiver = await startReceiver(t, (response, attempt, { body, headers, path: at }) => {
     events.push(body, JSON.stringify(headers), at ?? '');
-    // Every kind of answer comes up, the ones that are told as warnings too.
+    // Responses of every kind, including the ones that are logged as warnings.
     response.writeHead([204, 400, 302][attempt % 3] ?? 204, { location: `/${attempt}` }).end();
   });
   const dead = await deadPort();
@@ -121,7 +121,7 @@ function written(directory: string): string {
     .join('\n');
 }
 
-t.test('no command tells a secret, whatever goes wrong', async (t) => {
+t.test('reveals no secret in any command, whatever fails', async (t) => {
   const place = await layOut(t);
   const on = ['-c', 'c.yml', '-p', 'maps'];
   for (const args of [
@@ -138,7 +138,7 @@ t.test('no command tells a secret, whatever goes wrong', async (t) => {
     ['audit', 'show', '-c', 'c.yml', '--format', 'json'],
   ])
     clean(t, await waybill(place, args), args.join(' '));
-  clean(t, written(place.directory), 'what is on disk');
+  clean(t, written(place.directory), 'files on disk');
   t.ok(place.events.length > 0);
   clean(t, place.events.join('\n'), 'the events');
 });
@@ -161,7 +161,7 @@ t.test('secrets of the wrong form are refused without being shown', async (t) =>
   }
 });
 
-t.test('the daemon tells no secret: log, run records, problems, states, events', async (t) => {
+t.test("reveals no secret in the daemon's log, run records, problems, states and events", async (t) => {
   const place = await layOut(t);
   const answers: string[] = [];
   const log = await waybill(place, ['serve', '-c', 'c.yml', '--verbose'], async (stderr) => {
@@ -201,7 +201,7 @@ t.test('the daemon tells no secret: log, run records, problems, states, events',
   t.match(log, /runs\/\[secret\]/, 'a token that a client put into a path is cleaned away');
   clean(t, log, 'the log');
   clean(t, answers.join('\n'), 'the answers');
-  clean(t, written(place.directory), 'what is on disk');
+  clean(t, written(place.directory), 'files on disk');
   const trail = await waybill(place, ['audit', 'show', '-c', 'c.yml']);
   for (const act of [/upload +done/, /upload +refused/, /login +done/, /login +refused/, /token\.use +done/])
     t.match(trail, act, 'the audit trail has the acts');
@@ -293,7 +293,7 @@ function commandLines(): string[] {
   });
 }
 
-t.test('a signed JWT is cleaned from the log, whoever signed it', (t) => {
+t.test('redacts a signed JWT in the log, whatever its issuer', (t) => {
   const redaction = newRedaction();
   const token = 'eyJhbGciOiJSUzI1NiJ9.eyJjYW5hcnkiOjF9.c2lnbmF0dXJl';
   t.equal(

@@ -51,10 +51,7 @@ function demoDirectories(temporary: string): string[] {
   return readdirSync(temporary).filter((name) => name.startsWith('waybill-demo-'));
 }
 
-/**
- * What is at a published bundle path is exactly what its SHA256SUMS says, the catalog records, and the bundle
- * holds.
- */
+/** The content of a published bundle path matches its SHA256SUMS, the catalog and the bundle. */
 function assertPublished(t: Test, directory: string): void {
   const lines = readFileSync(path.join(directory, 'SHA256SUMS'), 'utf8').trimEnd().split('\n');
   for (const line of lines) {
@@ -87,7 +84,7 @@ t.test('npm run demo -- --once publishes everything, says where, and exits 0', a
 
   for (const told of [directory, '202 Accepted', 'skip_same=3', 'preserve_relative', 'fixed', 'daemon.log'])
     t.match(output(), told);
-  t.notOk(output().includes('\u001B'), 'no colours where nobody looks');
+  t.notOk(output().includes('\u001B'), 'no colors without a terminal');
 });
 
 t.test('every command that the demo shows works, and Ctrl-C ends it', async (t) => {

@@ -40,7 +40,7 @@ const panelQueries = dashboard.panels.flatMap(({ title, targets = [] }) =>
   targets.map(({ expr }) => ({ title, expr: asAsked(expr) })),
 );
 
-t.test('the alert rules are as Prometheus wants them, and fire for what they say', async (t) => {
+t.test("passes Prometheus's validation of the alert rules, and fires each for its condition", async (t) => {
   await ensureInstalled('prometheus');
   t.match(await promtool('check', 'rules', rulesFile), `${rules.length} rules found`);
   await t.resolves(promtool('test', 'rules', 'deploy/prometheus/waybill.rules.test.yml'));
@@ -119,12 +119,12 @@ pipelines:
   const served = await serve({
     configFile,
     log: silentLog,
-    env: { TOKEN: 'secret-of-ci-and-of-nobody', HOME: root },
+    env: { TOKEN: 'secret-of-an-unknown-client', HOME: root },
   });
   t.teardown(() => served.close());
   const response = await fetch(`${served.url}v1/pipelines/maps/upload`, {
     method: 'POST',
-    headers: { authorization: 'Bearer secret-of-ci-and-of-nobody', 'content-type': 'application/x-tar' },
+    headers: { authorization: 'Bearer secret-of-an-unknown-client', 'content-type': 'application/x-tar' },
     body: bundleTar({ 'index.html': 'x' }, { name: 'session-1' }),
   });
   const run = new URL(response.headers.get('location') ?? '', served.url);

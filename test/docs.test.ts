@@ -95,7 +95,7 @@ t.test('every command of the five-minute tour works, pasted in order', async (t)
   t.ok(blocks.length >= 8, 'the tour was found');
   const port = await freePort();
   const clone = makeClone(t);
-  // Each block tells that it was begun, so that a failure says where.
+  // Each block reports when it starts, so that a failure shows its location.
   const script = blocks.map((block, index) => `echo "block ${index}"\n${block}`).join('\n');
   // A comment for each keeps a slow machine from being taken for one that hangs.
   const told = (text: string): void =>

@@ -28,7 +28,7 @@ t.test('an error that nothing awaits fails the test that it comes from', async (
       [
         'not ok 1 - unhandled',
         'tapCaught: unhandledRejection',
-        'not ok 1 - a rejection that nobody handles',
+        'not ok 1 - an unhandled rejection',
         'not ok 1 - uncaught',
         'tapCaught: uncaughtException',
         'not ok 1 - of a test within',

@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 import t from 'tap';
 import { ensureInstalled, pathOf } from './services/debian.ts';
 
-/** The manual pages, as a formatter reads them; that they are those of the help, `generated.test.ts` sees. */
+/** Checks the manual pages with a formatter. `generated.test.ts` compares them with the help. */
 
 const pages = readdirSync('man').map((name) => path.join('man', name));
 const run = promisify(execFile);

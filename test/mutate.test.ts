@@ -128,7 +128,7 @@ const measuredFile = (
   reached: units.map(({ reached = [] }) => new Set(reached)),
 });
 
-t.test('a mutant is run with the tests that reach it, those of the mirror of its file first', async (t) => {
+t.test('runs a mutant with the tests that reach it, and those that mirror its file first', async (t) => {
   const measured = [
     measuredFile('test/slow.test.ts', [{ ms: 500, hits: { m: 2 } }]),
     measuredFile('test/core/a/x.test.ts', [
@@ -158,7 +158,7 @@ t.test('a mutant is run with the tests that reach it, those of the mirror of its
   t.equal(
     stepsFor(mutant('src/core/a/x.ts', 'm'), measured, chances)[0]?.test,
     'test/slow.test.ts',
-    'what has noticed its neighbours is tried before what has not',
+    'tests that noticed adjacent mutants run first',
   );
 });
 
@@ -180,7 +180,7 @@ t.test('what acts while modules are loaded is run with whatever reaches its file
   t.same(told(near.slice(0, 1)), [['test/far.test.ts', undefined, true]], 'and with all where none does');
 });
 
-t.test('what is known of a mutant holds for each test file until that changes', async (t) => {
+t.test('keeps the result of a mutant for each test file until the file changes', async (t) => {
   const directory = t.testdir({ 'x.ts': 'one', 'a.test.ts': 'a', 'b.test.ts': 'b' });
   const [file, a, b] = ['x.ts', 'a.test.ts', 'b.test.ts'].map((name) => path.join(directory, name)) as [
     string,
@@ -223,7 +223,7 @@ const spoiling = `
   });
 `;
 
-/** Like the instrumented files, it asks for what is switched on when its first place is reached. */
+/** Like the instrumented files, it reads the active mutant when its first place is reached. */
 const asking = `
   const t = globalThis.testOfMutants;
   let namespace;

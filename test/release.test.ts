@@ -14,7 +14,7 @@ const ready = {
   changes: [],
 };
 
-t.test('what keeps a version from being published is told, all at once', (t) => {
+t.test('reports everything that prevents a release at once', (t) => {
   t.same(releaseProblems(ready), []);
   t.match(releaseProblems({ ...ready, changelog: '## [Unreleased] 1.2.3\n' }), [/CHANGELOG.*\[Unreleased\]/]);
   t.match(releaseProblems({ ...ready, changelog: '## [1.2.30] - 2026-11-25\n' }), [/CHANGELOG/]);
@@ -74,7 +74,7 @@ t.test('the option comes before the manifest, and that before the remote', (t) =
   t.match(chosenRepository({ manifest: {} }), { problem: /no remote "origin".*--repository https:/ });
   const { problem = '' } = chosenRepository({ manifest: {}, origin: 'https://ci:s3/cr@et@localhost/a/b' });
   t.match(problem, /the remote "origin" is no public address: "https:\/\/localhost\/a\/b".*--repository/);
-  t.notMatch(problem, /s3|cr@et/, 'and no password is told');
+  t.notMatch(problem, /s3|cr@et/, 'and the password is not printed');
   t.end();
 });
 
@@ -113,7 +113,7 @@ t.test('a clone at its tag is packed with its repository, and one that names non
   t.end();
 });
 
-t.test('wrong arguments are told in a line', (t) => {
+t.test('reports wrong arguments in one line', (t) => {
   for (const [args, said] of [
     [['--relase'], /--relase/],
     [['--repository'], /--repository/],

@@ -78,7 +78,7 @@ t.test('their exposure is at most 2.5 of 10', async (t) => {
   }
 });
 
-t.test('they start again for as long as a database is away, and not for a wrong configuration', async (t) => {
+t.test('restarts while a database is unreachable, but not for an invalid configuration', async (t) => {
   for (const unit of allUnits(t)) {
     const text = readFileSync(unit, 'utf8');
     for (const line of ['StartLimitIntervalSec=0', 'Restart=on-failure'])

@@ -27,7 +27,7 @@ t.test('a table has a column for all that any of its rows found', async (t) => {
   );
 });
 
-t.test('a page shows what is kept, and nothing else that somebody wrote there', async (t) => {
+t.test('shows only stored results in a page, and no manual edits', async (t) => {
   for (const name of names.filter((each) => keptRows(each).length > 0)) {
     const { page } = matrices[name];
     const text = readFileSync(page, 'utf8');

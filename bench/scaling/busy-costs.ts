@@ -1,29 +1,29 @@
-/** What an upload and its run cost while all processors are busy with others of their kind. */
+/** The cost of an upload and its run while all processors are busy with other uploads and runs. */
 import { readFileSync } from 'node:fs';
 import { startCluster, untilDepth, uploadAll } from './cluster.ts';
 import { residueOf, type ThreadTimes, threadTimes, type Usage, usageOf } from './usage.ts';
 
-/** Times in milliseconds, for each upload. */
+/** Times in milliseconds per upload. */
 export interface BusyCosts {
   upload: ThreadTimes;
   run: ThreadTimes;
-  /** Of the kernel, for which no process is charged: network and disk. */
+  /** Kernel time that is not charged to any process: network and disk. */
   kernelMs: number;
 }
 
-/** What is not of an upload or a run, and goes on beside it. */
+/** Background work that belongs to no upload or run. */
 export interface Beside {
-  /** What a worker does in a second without work. */
+  /** The cost of an idle worker per second. */
   idle: Usage;
-  /** What it does for a run of another. */
+  /** The cost of a run on a different worker. */
   otherWorker: Usage;
 }
 
 const processes = 2;
 
 /**
- * Two APIs and two workers, which share the processors with Redis and the clients. What something costs then
- * is up to half more than what it costs alone: caches are shared, and threads are moved between processors.
+ * Two APIs and two workers share the processors with Redis and the clients. Under this load an operation
+ * costs up to half more than alone, because processes share caches and threads move between processors.
  */
 export async function busyCosts(
   root: string,
@@ -36,7 +36,7 @@ export async function busyCosts(
   });
   try {
     const workers = await cluster.addWorkers(processes);
-    // Code is compiled before it counts, as long as where things are measured alone.
+    // Warms up the compiled code as long as the idle measurements do.
     await uploadAll(cluster, (uploads / 2) * processes, clients);
     await untilDepth(cluster, 0);
     const look = async () => ({
@@ -88,10 +88,10 @@ function ownMs(): number {
   return (user + system) / 1000;
 }
 
-/** Of all processors of this machine so far, but for when they waited. */
+/** Busy time of all processors of this machine since boot, without idle and wait times. */
 function machineMs(): number {
   const [line = ''] = readFileSync('/proc/stat', 'utf8').split('\n', 1);
-  // user, nice, system, idle, waiting for a disk, interrupts, and what they have put off; in 10 ms.
+  // user, nice, system, idle, iowait, hardirq and softirq, in units of 10 ms.
   const [user = 0, nice = 0, system = 0, , , hard = 0, soft = 0] = line.split(/\s+/).slice(1).map(Number);
   return (user + nice + system + hard + soft) * 10;
 }

@@ -18,7 +18,7 @@ export interface ClusterOptions {
   pipelines: number;
   apis: number;
   workers: SharedQueue['workers'];
-  /** Runs at once in each process that publishes. */
+  /** Concurrent runs per worker process. */
   concurrency: number;
 }
 
@@ -50,7 +50,7 @@ export async function startCluster(options: ClusterOptions): Promise<Cluster> {
   }
 }
 
-/** An upload as a client sees it; its run in milliseconds since the epoch. */
+/** An upload as the client measures it. The run's times are in milliseconds since the epoch. */
 export interface Upload {
   acceptedMs: number;
   location: string;
@@ -59,7 +59,9 @@ export interface Upload {
 
 let bundles = 0;
 
-/** Uploads so many small bundles, over all APIs and pipelines in turn, each client one at a time. */
+/**
+ * Uploads this many small bundles, round-robin over all APIs and pipelines. Each client sends one at a time.
+ */
 export async function uploadAll(cluster: Cluster, count: number, clients: number): Promise<Upload[]> {
   const uploads: Upload[] = [];
   await inParallel(count, clients, async (index) => {
@@ -79,7 +81,7 @@ export function smallBundle(): Buffer {
   return bundleTar(content, { name: `session-${index}` });
 }
 
-/** How many runs wait or are published, by the metrics of one API. */
+/** The number of queued and running runs, from the metrics of one API. */
 export async function depthOf(cluster: Cluster): Promise<number> {
   const text = await (await fetch(`${cluster.urls[0]}metrics`)).text();
   return [...text.matchAll(/^waybill_queue_depth\{state="(?:queued|running)"\} (\d+)/gm)].reduce(
@@ -88,20 +90,20 @@ export async function depthOf(cluster: Cluster): Promise<number> {
   );
 }
 
-/** Asks seldom: the answers cost the API, too. */
+/** Polls rarely, because the responses load the API too. */
 export async function untilDepth(cluster: Cluster, most: number): Promise<void> {
   while ((await depthOf(cluster)) > most) await new Promise((resolve) => setTimeout(resolve, 250));
 }
 
 export interface Times {
-  /** From the upload's first byte to the beginning of the run. */
+  /** From the upload's first byte to the start of the run. */
   waitedMs: number;
   ranMs: number;
-  /** Since the epoch. */
+  /** Milliseconds since the epoch. */
   finished: number;
 }
 
-/** When the runs of uploads began and ended, by their records. Throws where one did not succeed. */
+/** The start and end of each upload's run, from the run records. Throws if a run did not succeed. */
 export async function timesOf(cluster: Cluster, uploads: readonly Upload[]): Promise<Times[]> {
   const times: Times[] = [];
   await inParallel(uploads.length, 16, async (index) => {

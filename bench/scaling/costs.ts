@@ -19,43 +19,46 @@ import { requestsToS3, type WeatherRead, weatherReads } from './other-costs.ts';
 import { residentKiB, residueOf, type Usage, usageOf, usedFor, without } from './usage.ts';
 
 /**
- * All times in milliseconds. Those of processors for an upload and a run are what they cost while all
- * processors are busy (`busy-costs.ts`); all else is measured with one thing going on at a time.
+ * All times in milliseconds. Processor times of an upload and a run are measured while all processors are
+ * busy (`busy-costs.ts`). All other costs are measured one operation at a time.
  */
 export interface Costs {
-  /** One of two small files, until its 202, in the API. */
+  /** An upload of two small files until its 202, in the API. */
   upload: Usage;
-  /** Its publication to a local directory, in the worker. */
+  /** The publication to a local directory, in the worker. */
   run: Usage;
-  /** Of the kernel for both, for which no process is charged. */
+  /** Kernel time of both that is not charged to any process. */
   kernelMs: number;
-  /** From the end of a run until the next one begins in its place. */
+  /** From the end of a run to the start of the next one in the same slot. */
   turnaroundMs: number;
-  /** What each further worker does for a run of another. */
+  /** The cost of a run on each other worker. */
   otherWorker: Usage;
   /** `GET /v1/runs/{run_id}`. */
   poll: Usage;
-  /** A change of a run, for each who follows it. */
+  /** A run update, per subscriber. */
   event: Usage;
-  /** A stream that is open, in the API. */
+  /** An open stream, in the API. */
   subscriberKiB: number;
-  /** What a worker does in a second without work: for itself, and for each pipeline. */
+  /** The cost of an idle worker per second: for the process, and for each pipeline. */
   idle: { process: Usage; pipeline: Usage };
-  /** Of the weather reader: an answer that it kept, and one that it reads. `databaseMs`: in PostgreSQL. */
+  /**
+   * Costs of the weather reader: a cached answer, and one read from the database. `databaseMs`: in
+   * PostgreSQL.
+   */
   weather: { kept: WeatherRead; read: WeatherRead };
-  /** Of a publication to S3 with two small files: new, and with nothing to do. */
+  /** S3 requests for a bundle of two small files: new, and unchanged. */
   s3Requests: { created: number; unchanged: number };
-  /** Bytes on the network, but for those of Redis. */
+  /** Bytes on the network, without traffic to Redis. */
   bytes: { upload: number; poll: number; event: number; weather: number };
-  /** Of a client of the bench, for an upload. */
+  /** Cost of one benchmark client per upload. */
   clientMs: number;
   /** One upload at a time, sorted: until its 202, and its run. */
   unhurried: { acceptedMs: number[]; ranMs: number[] };
 }
 
-/** What the first part of the measurements finds, with one thing going on at a time. */
+/** Results of the first measurements, one operation at a time. */
 type Alone = Omit<Costs, 'kernelMs' | 'weather' | 's3Requests' | 'bytes' | 'idle'> & {
-  /** Of a worker with few pipelines, in a second. */
+  /** Cost per second of a worker with few pipelines. */
   idle: Usage;
   bytes: Omit<Costs['bytes'], 'weather'>;
 };
@@ -65,7 +68,7 @@ const polls = 4000;
 const few = 20;
 const many = 220;
 const clients = 32;
-/** Runs at once in a worker. */
+/** Concurrent runs in a worker. */
 const concurrency = 2;
 
 export async function measureCosts(root: string): Promise<Costs> {
@@ -102,7 +105,7 @@ async function ofQueue(root: string): Promise<Alone> {
       await work();
       return usedFor(before, await usageOf(pids, redis), count);
     };
-    // Code is compiled before it counts.
+    // Warms up the compiled code.
     await uploadAll(cluster, uploads / 2, clients);
     const before = process.cpuUsage();
     let taken: Upload[] = [];
@@ -160,8 +163,8 @@ async function ofQueue(root: string): Promise<Alone> {
 }
 
 /**
- * How long a place stood empty between two runs, on the average, by runs that all waited when the first of
- * them began.
+ * The average time that a slot stays empty between two runs. All runs were queued before the first one
+ * started.
  */
 function turnaround(runs: readonly Times[]): number {
   const begun = Math.min(...runs.map(({ finished, ranMs }) => finished - ranMs));
@@ -171,10 +174,10 @@ function turnaround(runs: readonly Times[]): number {
 }
 
 /**
- * What a worker with a free place does for the run of another: it hears of a pipeline, and asks whether there
- * is a job. That is once, when the run is accepted (and again when the one before it in its pipeline has
- * ended, if it had to wait). The same message comes here with no run, so that nothing else is measured;
- * Redis counts the sending, too.
+ * The cost for a worker with a free slot when another worker takes a run. The worker receives a notification
+ * about the pipeline and checks for a job. That happens once when the run is accepted, and again when the
+ * previous run of its pipeline ends if the run had to wait. This benchmark sends the same notification
+ * without a run, so that nothing else is measured. Redis also counts the publishing of the message.
  */
 async function hearingOfRuns(cluster: Cluster, workers: readonly number[], idle: Usage): Promise<Usage> {
   const redis = new Redis(cluster.redis.url);
@@ -182,7 +185,7 @@ async function hearingOfRuns(cluster: Cluster, workers: readonly number[], idle:
     const tell = async (runs: number): Promise<void> => {
       for (let index = 0; index < runs; index += 1) {
         await redis.publish('waybill:wake', `p${index % cluster.pipelines}`);
-        // What comes while it looks already is one look with that before.
+        // Notifications that arrive during a check are handled together in the next one.
         await pause(0.002);
       }
     };
@@ -198,7 +201,7 @@ async function hearingOfRuns(cluster: Cluster, workers: readonly number[], idle:
 }
 
 const idleSeconds = 10;
-/** Of a request and its answer, about. */
+/** Approximate cost of a request and its response. */
 const headBytes = 900;
 
 async function idleWith(root: string, pipelines: number): Promise<Usage> {
@@ -215,7 +218,7 @@ async function idleWith(root: string, pipelines: number): Promise<Usage> {
   }
 }
 
-/** Asks so many times; the bytes of all answers without their heads. */
+/** Sends this many requests. Returns the bytes of all response bodies. */
 async function ask(url: string, count: number): Promise<number> {
   let bytes = 0;
   await inParallel(count, clients, async () => {
@@ -225,7 +228,7 @@ async function ask(url: string, count: number): Promise<number> {
   return bytes;
 }
 
-/** Streams that are open, and what a change costs for each: the same uploads with them and without. */
+/** Open streams, and the cost of a run update for each: the same uploads with and without streams. */
 async function ofFollowers(
   cluster: Cluster,
 ): Promise<{ event: Usage; subscriberKiB: number; bytes: number }> {
@@ -257,7 +260,7 @@ async function ofFollowers(
   return { event: usedFor(alone, followed, events), subscriberKiB, bytes: bytes / events };
 }
 
-/** Resolves with the request once its stream has begun. */
+/** Resolves with the request once its stream has started. */
 function follow(url: string, onChunk: (chunk: string) => void): Promise<http.ClientRequest> {
   return new Promise((resolve, reject) => {
     const headers = { authorization: `Bearer ${token}` };

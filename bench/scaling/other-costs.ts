@@ -13,18 +13,18 @@ import { fillObservations, fillStations } from '../weather-data.ts';
 import { load } from '../weather-load.ts';
 import { openServers } from '../weather-servers.ts';
 
-/** Milliseconds of processor time for one answer. */
+/** Milliseconds of processor time for one response. */
 export interface WeatherRead {
   ms: number;
   databaseMs: number;
 }
 
 export interface WeatherCosts {
-  /** An answer that the reader has kept. */
+  /** A cached answer. */
   kept: WeatherRead;
-  /** One that it reads and renders. */
+  /** An answer that is read from the database and rendered. */
   read: WeatherRead;
-  /** Of request and answer. */
+  /** Bytes of the request and the response. */
   bytes: number;
 }
 
@@ -44,7 +44,7 @@ export async function weatherReads(directory: string): Promise<WeatherCosts> {
       const target = `${url}/observations?station=K0007`;
       const answer = await fetch(target);
       const bytes = (await answer.arrayBuffer()).byteLength + 500;
-      // By then all its connections are open.
+      // All connections of the server are open now.
       load({ url: target, pid, clients: 16, seconds: 2 });
       const connections = await lookUp(
         owner,
@@ -64,7 +64,7 @@ export async function weatherReads(directory: string): Promise<WeatherCosts> {
   }
 }
 
-/** How many requests two small files take to S3: a new bundle, and one that is there already. */
+/** The number of S3 requests for two small files: a new bundle, and an unchanged one. */
 export async function requestsToS3(directory: string): Promise<{ created: number; unchanged: number }> {
   const releases: (() => unknown)[] = [];
   const t = { teardown: (release: () => unknown) => void releases.push(release) };

@@ -1,10 +1,13 @@
-/** From what each thing costs to how much hardware a load takes. */
+/** Computes the required hardware for a load from the measured costs. */
 import type { Costs } from './costs.ts';
 
 export interface Load {
   name: string;
   runsPerSecond: number;
-  /** Each follows its pipelines live, sees a change every ten seconds, and reads weather once a minute. */
+  /**
+   * Each dashboard follows its pipelines live, receives an update every ten seconds, and reads weather once a
+   * minute.
+   */
   dashboards: number;
 }
 
@@ -20,19 +23,19 @@ export interface Needs {
   weatherReaders: number;
   megabitsPerSecond: number;
   s3RequestsPerSecond: number;
-  /** Processor time of Redis that goes to workers that look for work, as a share of it all. */
+  /** The share of Redis's processor time that is spent on workers checking for work. */
   lookingShare: number;
   firstLimit: string;
 }
 
 export const coresPerHost = 8;
-/** A thread, or a core, that is busier keeps what comes next waiting for too long. */
+/** A thread or core above this utilization makes new work wait too long. */
 const busy = 0.6;
 const changesPerSecond = 0.1;
 const readsPerSecond = 1 / 60;
-/** What one process holds open without trouble. */
+/** The number of connections that one process can hold. */
 const streamsPerApi = 10_000;
-/** Of a host. */
+/** Per host. */
 const hostMegabits = 10_000;
 
 export const loads: readonly Load[] = [
@@ -78,7 +81,10 @@ export function needsOf(load: Load, costs: Costs): Needs {
   };
 }
 
-/** How many of so many cores are no busier than they may be, by the milliseconds of each second. */
+/**
+ * The number of cores or threads that keeps the utilization within the limit, for this many milliseconds of
+ * work per second.
+ */
 function processesFor(ms: number, cores: number): number {
   return Math.ceil(ms / 1000 / busy / cores);
 }
@@ -95,13 +101,13 @@ function apisFor(
   };
 }
 
-/** Each has one run at a time. */
+/** Each pipeline has one run at a time. */
 function pipelinesFor(runsPerSecond: number, { unhurried: { ranMs } }: Costs): number {
   const mean = ranMs.reduce((sum, ms) => sum + ms, 0) / ranMs.length;
   return Math.max(1, processesFor(runsPerSecond * mean, 1));
 }
 
-/** `lookingMs`: what one worker does for the runs of others and for pipelines without work. */
+/** `lookingMs`: one worker's cost for the runs of other workers and for idle pipelines. */
 interface QueueNeeds {
   workers: number;
   redis: number;
@@ -114,7 +120,7 @@ function queueFor(runsPerSecond: number, costs: Costs): QueueNeeds {
   const { upload, run, otherWorker, idle } = costs;
   const pipelines = pipelinesFor(runsPerSecond, costs);
   const runsMs = runsPerSecond * (run.mainMs + run.otherMs);
-  // A worker is a process whose threads fill four cores; the rest comes on top, in its main thread.
+  // A worker is a process whose threads fill four cores, plus the cost of its main thread.
   const workers = Math.max(1, processesFor(runsMs, 4));
   const pipelinesMs = workers * pipelines * idle.pipeline.redisMs;
   const hearingMs = runsPerSecond * (workers - 1) * otherWorker.redisMs;
@@ -135,8 +141,8 @@ function queueFor(runsPerSecond: number, costs: Costs): QueueNeeds {
 }
 
 /**
- * What more processes do not help against, where it is more than there can be; else what there have to be
- * most of.
+ * Returns the bottleneck that more processes cannot remove, if there is one. Otherwise returns the resource
+ * with the highest count.
  */
 function limitOf(hard: Readonly<Record<string, number>>, soft: Readonly<Record<string, number>>): string {
   const most = (limits: Readonly<Record<string, number>>): [string, number] =>

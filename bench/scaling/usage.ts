@@ -1,15 +1,15 @@
 import { readFileSync } from 'node:fs';
 import type { RedisService } from '../../test/services/redis.ts';
 
-/** Processor time in milliseconds: of a process's main thread, and of its others. */
+/** Processor time in milliseconds: of a process's main thread, and of its other threads. */
 export interface ThreadTimes {
   mainMs: number;
   otherMs: number;
 }
 
-/** Of a process so far, threads that have ended included (those to 10 ms). */
+/** Processor time of a process so far, including ended threads (those with a resolution of 10 ms). */
 export function threadTimes(pid: number): ThreadTimes {
-  // `/proc/PID/task/TID/schedstat` begins with nanoseconds on a processor.
+  // `/proc/PID/task/TID/schedstat` starts with the nanoseconds spent on a processor.
   const mainMs = Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'utf8').split(' ')[0]) / 1e6;
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
     .replace(/^.*\) /s, '')
@@ -18,11 +18,11 @@ export function threadTimes(pid: number): ThreadTimes {
   return { mainMs, otherMs: Math.max(0, allMs - mainMs) };
 }
 
-/** What was used so far by processes that do the same, and by all Redis together. */
+/** The usage so far of one group of processes, and of all Redis servers. */
 export interface Usage extends ThreadTimes {
   redisMs: number;
   redisCommands: number;
-  /** In and out, and between them and everybody. */
+  /** Bytes received and sent by Redis, for all of its clients. */
   redisBytes: number;
 }
 
@@ -39,17 +39,17 @@ export async function usageOf(pids: readonly number[], redis: RedisService): Pro
   };
 }
 
-/** What was used between two looks, for each of `count` things. */
+/** The usage between two measurements, per item. */
 export function usedFor(before: Usage, after: Usage, count: number): Usage {
   return usageBy((key) => Math.max(0, after[key] - before[key]) / count);
 }
 
-/** Without what so many of one thing use. */
+/** Subtracts the usage of `count` items. */
 export function without(all: Usage, one: Usage, count: number): Usage {
   return usageBy((key) => residueOf(all[key], one[key] * count));
 }
 
-/** What is left; noise may make a part greater than the whole. */
+/** The remainder, at least 0: noise can make a part exceed the total. */
 export function residueOf(all: number, part: number): number {
   return Math.max(0, all - part);
 }
@@ -79,7 +79,7 @@ function sum(values: readonly number[]): number {
   return values.reduce((all, one) => all + one, 0);
 }
 
-/** Resident memory of a process. */
+/** Resident memory of a process, in KiB. */
 export function residentKiB(pid: number): number {
   return Number(/^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
 }

@@ -1,4 +1,4 @@
-/** A step of the protocol, as a text of the source to be replaced, which has to be there exactly once. */
+/** A step of the protocol: the source text to replace, which must occur exactly once. */
 export interface BrokenStep {
   step: string;
   file: string;
@@ -95,7 +95,7 @@ export const brokenSteps: readonly BrokenStep[] = [
     file: 'src/core/catalog/lease/state-lease.ts',
     from: "{ mode: 'replace', ifVersion: this.#version, ...how }",
     to: "{ mode: 'replace', ...how }",
-    // No interleaving of the walks writes a state on a version that is gone.
+    // In no interleaving do the walks write a state for a removed version.
     suite: 'test/core/catalog/lease/state-lease.test.ts',
   },
   {

@@ -1,6 +1,6 @@
 /*
- * Makes everything in `dist` that is bundled, and the notices of the packages in it, one after the other. The
- * modules that are not bundled any more, or never were, are removed.
+ * Creates all bundles in `dist` and the notices of their packages, one after another. Removes modules that
+ * are not bundled any more.
  */
 import { readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';

@@ -32,7 +32,7 @@ const commands = {
         ? { path: `../${file}`, external: true }
         : undefined;
     });
-    // Commander would load it for each command, to start programs of other names, of which there are none.
+    // Commander would load it for each command to start external programs, which are not used here.
     onResolve({ filter: /^node:child_process$/ }, ({ path: specifier, importer }) =>
       importer.includes('/node_modules/commander/') ? { path: specifier, namespace: 'later' } : undefined,
     );
@@ -68,7 +68,7 @@ for (const name of large) groups[path.basename(name, '.js')] = [name];
 await write({ start: starting, ...groups }, loaded.publish.builtins);
 keepMachineCode(program);
 
-/** All code in parts, each of what the same commands need, and which parts one needs at once. */
+/** The code as parts, each shared by the same commands, and the parts that each command loads at startup. */
 async function split() {
   const { outputFiles, metafile } = await build({
     ...settings,
@@ -95,12 +95,15 @@ async function split() {
   return { text, needs, metafile };
 }
 
-/** An expression for the place of a module, from `dist/bundle`. */
+/** Returns an expression for the location of a module, relative to `dist/bundle`. */
 function urlOf(emitted) {
   return `(require('node:url').pathToFileURL(require('node:path').join(__dirname, '../${emitted}')).href)`;
 }
 
-/** Each file is an object with its parts as functions; the first has what the program has to know, too. */
+/**
+ * Each file is an object with its parts as functions. The first file also has the data that the program
+ * needs.
+ */
 async function write(files, builtins) {
   const places = Object.entries(files).flatMap(([file, names]) =>
     [...names].map((name) => [`./${name}`, file]),
@@ -118,14 +121,14 @@ async function write(files, builtins) {
   }
 }
 
-/** Whether this V8 knows the flag that `start.cjs` sets: later ones have no such budget. */
+/** Whether this V8 knows the flag that `start.cjs` sets. Later versions have no such budget. */
 function canPostpone() {
   return spawnSync(process.execPath, ['--interrupt-budget=4000000', '--version']).status === 0;
 }
 
 async function asFunction(name) {
   const module = text.get(name).replace(/^#!.*/, '');
-  // With this name, default imports mean what they mean in an ES module.
+  // With this name, default imports behave as in an ES module.
   const { code } = await transform(module, { ...settings, format: 'cjs', sourcefile: `${name}.mjs` });
   const body = code.replaceAll(/\bimport\(/g, 'importPart(');
   return `${JSON.stringify(`./${name}`)}(exports,require,module,__dirname,importPart){${body}}`;

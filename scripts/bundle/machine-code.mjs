@@ -19,13 +19,13 @@ const first = { 'a/readme.txt': 'hello', 'a/page.html': '<p>', 'b/picture.png': 
 const second = { ...first, 'a/readme.txt': 'hello again' };
 
 /**
- * Lets the new program do what it is to be quick at: print its help, publish, publish once more with one file
- * changed, and once more with nothing to do; the same as releases, and back from one; and tell what is wrong
- * with a configuration. It keeps what V8 has compiled for all of them beside what it was compiled from.
+ * Runs the new program in the modes that must start fast: help, publish, publish with one changed file,
+ * publish without changes, the same with releases, a rollback, and the report of a configuration error.
+ * Stores V8's compiled code for all of them next to the source.
  *
  * @param {string} program
- * @returns {Record<'publish' | 'releases' | 'judge', { parts: string[], builtins: string[] }>} what was
- *   loaded for them, and of Node.js's own
+ * @returns {Record<'publish' | 'releases' | 'judge', { parts: string[], builtins: string[] }>} the parts
+ *   and the Node.js built-ins that they loaded
  */
 export function keepMachineCode(program) {
   const directory = mkdtempSync(path.join(tmpdir(), 'waybill-build-'));

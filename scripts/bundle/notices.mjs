@@ -26,7 +26,7 @@ export function writeNotices(metafiles) {
   writeFileSync('dist/THIRD-PARTY-NOTICES.txt', [head, ...notices].join(`\n${rule}\n\n`));
 }
 
-/** The directories of the packages that the bundles have code of, sorted. */
+/** The directories of the packages whose code is in the bundles, sorted. */
 function bundledPackages(metafiles) {
   const found = new Set();
   for (const { outputs } of metafiles)
@@ -49,7 +49,7 @@ function heading(directory) {
   return `${nameAndVersion(directory)} (${license})`;
 }
 
-/** What the package says itself, or who holds the copyright if it has no such file. */
+/** The package's license file, or the copyright holder if it has none. */
 function licenseText(directory) {
   const files = readdirSync(directory)
     .filter((name) => /^(?:licen[cs]e|copying|notice)(?:[.-].*)?$/i.test(name))

@@ -1,7 +1,7 @@
 /*
  * Bundles the programs and threads that are ES modules: daemon, worker, feeder, weather reader and the client
- * library. Finding and compiling hundreds of small files is most of the start of each. A module keeps its
- * name in `dist`: one line there names its bundle.
+ * library. Most of their startup time is spent on finding and compiling hundreds of small files. A module
+ * keeps its name in `dist`: one line there imports its bundle.
  */
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -10,7 +10,7 @@ import { ownCode } from './sources.mjs';
 
 const directory = 'dist/bundle/modules';
 
-/** Modules that are loaded by their name in `dist`, without an extension, and the names of their bundles. */
+/** Modules that are loaded by their name in `dist` without an extension, and the names of their bundles. */
 const entries = {
   serve: 'cli/daemon/serve',
   feed: 'cli/commands/weather/feed',
@@ -24,7 +24,7 @@ const entries = {
 };
 const isProgram = (name) => name === 'waybill-weather';
 
-/** Piscina starts its threads with a file of its own. */
+/** Piscina starts its threads with its own file. */
 const piscinaThread = {
   name: 'piscina-thread',
   setup({ onLoad }) {
@@ -37,7 +37,7 @@ const piscinaThread = {
   },
 };
 
-/** From `dist/bundle/modules`. */
+/** Relative to `dist/bundle/modules`. */
 const urlOf = (emitted) => `new URL(${JSON.stringify(`../../${emitted}`)}, import.meta.url).href`;
 
 rmSync(directory, { recursive: true, force: true });

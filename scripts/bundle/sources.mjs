@@ -1,4 +1,4 @@
-/* What the bundles have in common: which package an import names, and where a module of ours will lie. */
+/* Shared by the bundles: the package that an import names, and the output location of a project module. */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 
@@ -23,16 +23,16 @@ export function emittedName(file) {
   return path.relative(source, file).split(path.sep).join('/').replace(/\.ts$/, '.js');
 }
 
-/** Packages that the bundles import from node_modules. Users install them when a setting needs them. */
+/** Packages that the bundles import from node_modules. Users install them if a setting needs them. */
 const { peerDependencies } = JSON.parse(readFileSync('package.json', 'utf8'));
 
-/** Optional parts of packages, which do without: machine code, and clients of servers that we do not use. */
+/** Optional parts of packages that work without them: native code, and clients of unused servers. */
 const absent =
   /\.node$|^(?:cpu-features|msgpackr-extract|@napi-rs\/nice|@redis\/client|@valkey\/valkey-glide|pg)$/;
 
 /**
- * A plugin for esbuild. Packages become part of the bundle, except the peer dependencies. A module finds the
- * files that belong to it from its place in `dist`: `urlOf` makes the expression for its `import.meta.url`.
+ * An esbuild plugin. Packages become part of the bundle, except the peer dependencies. A module finds its
+ * data files relative to its location in `dist`: `urlOf` returns the expression for its `import.meta.url`.
  *
  * @param {(emitted: string) => string} urlOf
  * @returns {import('esbuild').Plugin}

@@ -1,27 +1,27 @@
 #!/usr/bin/env node
 /*
- * The installed `waybill`: runs the bundled command line with the machine code that the build kept of it. It
- * is no ES module, since Node.js starts those later. Another Node.js or processor than the build's compiles
- * anew, which costs some 40 ms and changes nothing else. V8 itself would refuse only what another release of
- * V8 has compiled, and Node.js changes it within one: code of 20.20 does other things on 20.19.
+ * The installed `waybill`: runs the bundled command line with the machine code that the build stored. It is a
+ * CommonJS module because Node.js starts ES modules later. On another Node.js version or processor, V8
+ * compiles the source again, which costs about 40 ms. V8 rejects only code from another V8 release, but
+ * Node.js patches V8 within a release: code from 20.20 behaves differently on 20.19.
  */
 const { readFileSync } = require('node:fs');
 const vm = require('node:vm');
 
-/** Files of `scripts/bundle/commands.mjs`, each loaded when the first of its parts is asked for. */
+/** Files of `scripts/bundle/commands.mjs`, each loaded when its first part is requested. */
 const parts = new Map();
 const modules = new Map();
-/** Each with whether the optimizing compiler was postponed before it was loaded. */
+/** The loaded files, each with whether the optimizing compiler was postponed at that time. */
 const scripts = new Map();
 let isPostponed = false;
 const { placeOf, builtins, v8OfBuild } = load('start');
 
-// The build's own way in: the functions that have run by the end are the ones worth keeping.
+// The build's entry point: stores the code of functions that have run.
 if (process.env.WAYBILL_BUILD_KEEP !== undefined) process.on('exit', keepMachineCode);
 
 requirePart('./main.js');
 
-/** What `require` is to a part: others by `./` and their names, and what Node.js finds. */
+/** `require` for a part: resolves other parts by `./NAME`, and everything else with Node.js. */
 function requirePart(name) {
   if (!name.startsWith('./')) return require(name);
   const known = modules.get(name);
@@ -33,7 +33,7 @@ function requirePart(name) {
   return module.exports;
 }
 
-/** What `import()` is to a part. Kept machine code forgets who loads modules for it. */
+/** `import()` for a part. Stored machine code loses its module loader. */
 async function importPart(name) {
   return name.startsWith('./') ? requirePart(name) : import(name);
 }
@@ -52,9 +52,9 @@ function load(name) {
 }
 
 /**
- * A short command is over before the optimizing compiler pays, which V8 then calls after a sixtieth of this.
- * The build has tried the flag with its V8; another one might not know it. Machine code is taken only with
- * the flags that it was kept with: what Node.js has of its own modules has to be loaded before.
+ * A short command exits before the optimizing compiler pays off. V8 starts it after a sixtieth of this
+ * budget. The build has tested the flag with its V8, and another V8 may not know it. V8 accepts machine code
+ * only with the flags that it was compiled with, so the Node.js built-ins must be loaded first.
  */
 function postponeOptimizing() {
   if (isPostponed || process.versions.v8 !== v8OfBuild) return;
@@ -63,7 +63,7 @@ function postponeOptimizing() {
   require('node:v8').setFlagsFromString('--interrupt-budget=4000000');
 }
 
-/** Modules that were loaded before the flag was set are kept by a command that does not set it. */
+/** Modules that were loaded before the flag was set are stored by a command that does not set it. */
 function keepMachineCode() {
   const { writeFileSync } = require('node:fs');
   const { builtinModules } = require('node:module');

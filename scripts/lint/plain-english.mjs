@@ -1,6 +1,6 @@
 /*
- * ESLint rule: comments and texts of src avoid words that reviewers often marked as hard to read.
- * Rewrite the whole sentence of a hit.
+ * ESLint rule: comments and strings avoid words that reviewers often marked as hard to read. Rewrite the
+ * whole sentence of a match.
  */
 
 /** Each pattern with the remedy. */

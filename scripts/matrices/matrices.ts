@@ -1,20 +1,20 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 
-/** What the tests tried on something that we did not make, e.g. one release of Node.js. */
+/** Test results for external software, e.g. one release of Node.js. */
 export interface MatrixRow {
   /** Name of the tested subject, which identifies the row, e.g. `20` or `OpenSSH`. */
   readonly subject: string;
-  /** The version that was tried, e.g. `20.19.0`. It may differ from machine to machine. */
+  /** The tested version, e.g. `20.19.0`. It may differ between machines. */
   readonly version: string;
   /** Results by column heading, e.g. `{upload: 'yes', 'scene map': 'yes'}`. */
   readonly found: Readonly<Record<string, string>>;
 }
 
 interface Matrix {
-  /** The heading of the column of subjects. */
+  /** The heading of the subject column. */
   readonly subjects: string;
-  /** The page that shows it, between two lines `<!-- matrix NAME -->` and `<!-- end of matrix -->`. */
+  /** The page that shows the table, between the lines `<!-- matrix NAME -->` and `<!-- end of matrix -->`. */
   readonly page: string;
 }
 
@@ -26,7 +26,7 @@ export const matrices = {
 
 export type MatrixName = keyof typeof matrices;
 
-/** What the tests of this clone found last, a file a row: test files run side by side. */
+/** The latest test results of this clone, one file per row: test files run in parallel. */
 const foundIn = '.tap/matrices';
 /** Content of the pages. `npm run generate` writes it from the results; do not edit it. */
 const keptIn = 'test/matrices';
@@ -53,15 +53,15 @@ export function writeFoundRow(name: MatrixName, row: MatrixRow): void {
   writeFileSync(path.join(directory, `${encodeURIComponent(row.subject)}.json`), JSON.stringify(row));
 }
 
-/** Before tests run, so that what they find is theirs. */
+/** Removes old results before tests run. */
 export function forgetFoundRows(): void {
   rmSync(foundIn, { recursive: true, force: true });
 }
 
-/** The kept rows with those found since in their place, as the text of the file that keeps them. */
+/** Merges new results into the stored rows and returns the text of the stored file. */
 export function keepFoundRows(): { file: string; text: string }[] {
   return names.flatMap((name) => {
-    // Of what could not be tried nothing was found out.
+    // Skipped subjects have no result.
     const found = foundRows(name).filter((row) => Object.keys(row.found).length > 0);
     const subjects = new Set(found.map(({ subject }) => subject));
     const rows = [...keptRows(name).filter(({ subject }) => !subjects.has(subject)), ...found];
@@ -70,7 +70,7 @@ export function keepFoundRows(): { file: string; text: string }[] {
   });
 }
 
-/** A table in Markdown, aligned as prettier does, which is also how it is printed. */
+/** A Markdown table, aligned like Prettier's output. It is also printed to the terminal. */
 export function matrixTable(name: MatrixName, rows: readonly MatrixRow[]): string {
   const columns = [...new Set(rows.flatMap(({ found }) => Object.keys(found)))];
   const cells = [
@@ -109,7 +109,7 @@ export function matrixPages(): string[] {
   return [...new Set(names.filter((name) => keptRows(name).length > 0).map((name) => matrices[name].page))];
 }
 
-/** The tables of what the tests found, to be printed at their end; empty if they tried nothing. */
+/** The result tables for the end of the test output. Empty if the tests recorded none. */
 export function foundTables(): string[] {
   return names.flatMap((name) => {
     const rows = foundRows(name);

@@ -4,9 +4,9 @@ import { sourcePlaces } from '../support/source-places.ts';
 
 export interface TestBundle {
   readonly test: string;
-  /** The file that runs the test: its own code, and ours, with the mutants. */
+  /** The entry point of the test process: its own code, and the project with the mutants. */
   readonly bundle: string;
-  /** Our own files in it. */
+  /** Project files in the bundle. */
   readonly inputs: readonly string[];
 }
 
@@ -45,7 +45,7 @@ export async function bundleWorker(directory: string): Promise<string> {
   return outfile;
 }
 
-/** `t` is the one that the worker gives to each run. */
+/** `t` comes from the worker, a new one for each run. */
 const worker: Plugin = {
   name: 'worker',
   setup(build) {

@@ -3,29 +3,30 @@ import type { Mutant } from '@stryker-mutator/api/core';
 import type { Ignorer } from '@stryker-mutator/api/ignore';
 import type { Logger } from '@stryker-mutator/api/logging';
 import { Instrumenter } from '@stryker-mutator/instrumenter';
-// Stryker empties blocks, but takes no single statement out of one, and accepts no mutator from outside. The
-// list is reached past the package's exports: its version is pinned, and the campaign's test sees it break.
+// Stryker empties blocks, but does not remove single statements and accepts no external mutators. This
+// reaches past the package's exports into its mutator list. The version is pinned, and the campaign's test
+// detects a break.
 import { allMutators } from '../../node_modules/@stryker-mutator/instrumenter/dist/src/mutators/index.js';
 
-/** One change of one place of the source. */
+/** One change at one place of the source. */
 export interface SourceMutant {
   readonly id: string;
   readonly file: string;
-  /** From 1. */
+  /** Starts at 1. */
   readonly line: number;
   /** Exact position in the file, which distinguishes similar mutants. */
   readonly place: string;
-  /** The line that it begins in. */
+  /** The line of the first change. */
   readonly context: string;
   readonly mutator: string;
   readonly original: string;
   readonly replacement: string;
-  /** Why it is not run, if so. */
+  /** The reason it is not run, if any. */
   readonly ignored?: string;
 }
 
 export interface Instrumented {
-  /** The source of each file, with all its mutants in it; which one is active is a global. */
+  /** The source of each file with all its mutants. A global selects the active one. */
   readonly sources: ReadonlyMap<string, string>;
   readonly mutants: readonly SourceMutant[];
 }
@@ -45,7 +46,7 @@ interface Node {
   readonly properties?: readonly { readonly key?: { readonly name?: string } }[];
 }
 
-/** Words for a person are not a rule that a test should repeat. Names, codes and keys contain no space. */
+/** Tests should not repeat prose. Names, codes and keys contain no space. */
 const prose: Ignorer = {
   shouldIgnore(path) {
     const { node } = path as { node: Node };
@@ -81,7 +82,7 @@ const statementRemoval = {
   },
 };
 
-/** Finds every mutant of the files and puts them all in, switched off. */
+/** Finds every mutant of the files and inserts them, switched off. */
 export async function instrument(files: readonly string[]): Promise<Instrumented> {
   if (!allMutators.includes(statementRemoval)) allMutators.push(statementRemoval);
   const given = files.map((name) => ({ name, mutate: true, content: readFileSync(name, 'utf8') }));

@@ -18,12 +18,12 @@ export type Judged = readonly [SourceMutant, Verdict];
 
 export interface Summary {
   readonly table: readonly string[];
-  /** Nothing noticed them, and no reason is given. */
+  /** Survivors without a listed reason. */
   readonly unexplained: readonly Judged[];
   readonly explained: readonly Judged[];
-  /** Listed as survivors, but gone or noticed. */
+  /** Listed survivors that are gone or noticed. */
   readonly outdated: readonly Accepted[];
-  /** Noticed of all that were run, 0 to 100. */
+  /** Percentage of noticed mutants among those that ran, 0 to 100. */
   readonly score: number;
 }
 

@@ -6,16 +6,19 @@ import type { Verdict } from './trial.ts';
 import { digestOf } from './units.ts';
 
 interface Kept {
-  /** What noticed the mutant, with the digest of that test file. */
+  /** The test that noticed the mutant, with the digest of its file. */
   readonly noticed?: Verdict & { readonly digest: string };
-  /** The test files that did not notice it: the digest of each, and the numbers of its units, if not all. */
+  /**
+   * The test files that did not notice it: the digest of each, and its unit numbers unless the whole file
+   * ran.
+   */
   readonly passed?: Readonly<Record<string, string>>;
 }
 
 /**
- * What earlier campaigns found out, by mutant and test file. It holds as long as the source file is the same
- * and so is the text of the test file: a test that is added to one file is all that is run for the survivors
- * that it may notice. What tests import is not looked at: `--fresh` forgets everything.
+ * Results of earlier campaigns, by mutant and test file. A result is valid as long as the source file and the
+ * test file are unchanged. After a test is added to one file, only that file runs for the survivors it can
+ * reach. Imports of tests are not considered: `--fresh` discards all results.
  */
 export class Results {
   readonly #file: string;
@@ -28,13 +31,13 @@ export class Results {
       isFresh || !existsSync(file) ? {} : (JSON.parse(readFileSync(file, 'utf8')) as Record<string, Kept>);
   }
 
-  /** What noticed the mutant, if that is known. */
+  /** The test that noticed the mutant, if known. */
   noticed(mutant: SourceMutant): Verdict | undefined {
     const { noticed } = this.#kept[this.#key(mutant)] ?? {};
     return noticed !== undefined && this.#holds(noticed.test, noticed.digest) ? noticed : undefined;
   }
 
-  /** Whether these units of the test file, or all, are known not to notice the mutant. */
+  /** Whether these units of the test file, or the whole file, are known not to notice the mutant. */
   hasPassed(mutant: SourceMutant, test: string, only?: readonly number[]): boolean {
     const passed = this.#passed(mutant, test);
     return passed !== undefined && (passed === 'all' || only?.every((unit) => passed.has(unit)) === true);
@@ -60,7 +63,7 @@ export class Results {
 
   save(): void {
     mkdirSync(path.dirname(this.#file), { recursive: true });
-    // Renamed, so that a kill leaves what was known before.
+    // Written to a temporary file and renamed, so that a kill keeps the earlier results.
     writeFileSync(`${this.#file}.new`, JSON.stringify(this.#kept));
     renameSync(`${this.#file}.new`, this.#file);
   }

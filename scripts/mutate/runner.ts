@@ -2,13 +2,13 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import type { Answer, Run } from './worker.ts';
 
-/** Memory that modules loaded again and again have taken is given back by a new process. */
+/** A new process frees the memory of modules that were loaded repeatedly. */
 const runsOfProcess = 200;
 const lookEveryMs = 250;
-/** On a machine that gives it nothing, a run ends after so many times what it was allowed. */
+/** Limits a run that gets no processor time to this multiple of its timeout. */
 const maxStarved = 20;
 
-/** One process that runs tests, replaced by a new one whenever a run was stopped or left something behind. */
+/** One process that runs tests. A new one replaces it after a run was stopped or left something behind. */
 export class Runner {
   readonly #script: string;
   #process: ChildProcess | undefined;
@@ -18,14 +18,14 @@ export class Runner {
     this.#script = script;
   }
 
-  /** Whether the next run has the process for itself from the start. */
+  /** Whether the next run starts in a new process. */
   get isNew(): boolean {
     return this.#process === undefined || this.#runs === 0;
   }
 
   /**
-   * Returns `undefined` if the run took longer than `timeoutMs`, or took its process down. What the process
-   * waited for a processor is not counted: on a busy machine it did not have the time.
+   * Returns `undefined` if the run exceeded `timeoutMs` or crashed its process. Time spent waiting for a
+   * processor is not counted.
    */
   async run(run: Run, timeoutMs: number): Promise<Answer | undefined> {
     if (this.#process?.connected !== true) this.close();
@@ -41,7 +41,7 @@ export class Runner {
         if (isOver || ms > maxStarved * timeoutMs) resolve(undefined);
       }, lookEveryMs);
       running.on('message', (message) => {
-        // tap speaks on this channel too.
+        // tap also uses this channel.
         if (isAnswer(message)) resolve(message);
       });
       running.once('exit', () => resolve(undefined));
@@ -69,7 +69,9 @@ export class Runner {
   }
 }
 
-/** How long a process was ready to run and did not, so far; 0 where the system does not say. */
+/**
+ * How long a process was ready but not scheduled, in milliseconds so far. 0 if the system does not report it.
+ */
 function starvedMs({ pid }: ChildProcess): number {
   try {
     const [, waitedNs = '0'] = readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ');

@@ -22,7 +22,7 @@ interface Step {
   readonly reload?: true;
 }
 
-/** How likely it is that a test file notices a change of a source file, as far as tries have shown. */
+/** How likely a test file is to notice a change of a source file, from previous runs. */
 export class Chances {
   readonly #tried = new Map<string, { noticed: number; of: number }>();
 
@@ -38,7 +38,7 @@ export class Chances {
   }
 }
 
-/** A test file, and the source files that each of its units reaches while it runs. */
+/** A test file, and the source files that each of its units reaches. */
 export interface Reaching extends Measured {
   readonly reached: readonly ReadonlySet<string>[];
 }
@@ -50,13 +50,13 @@ export function withReached(measured: readonly Measured[], mutants: readonly Sou
   return measured.map((one) => ({ ...one, reached: one.units.map(({ hits }) => filesOf(hits)) }));
 }
 
-/** What it takes to start a run at all, about. */
+/** Approximate cost of starting a run. */
 const overheadMs = 30;
 
 /**
- * The runs that may notice a mutant: of each file the tests that reach it, the quick ones together. For one
- * that is reached when modules are loaded, it is those that reach anything in its file, and all if none does.
- * Tests that are likely to detect the mutant fastest come first.
+ * The runs that may notice a mutant: the tests of each file that reach it, with the quick ones combined. For
+ * a mutant that is reached during module loading, these are the tests that reach its file, or all tests if
+ * none does. The tests most likely to detect it come first.
  */
 export function stepsFor(
   mutant: SourceMutant,
@@ -76,10 +76,10 @@ export function stepsFor(
   return steps.sort((a, b) => cost(a) - cost(b));
 }
 
-/** Units that take less are run together. */
+/** Units that take less time run together. */
 const longMs = 100;
 
-/** The quick ones together, and each other one by itself. */
+/** Combines the quick units. Each other unit is separate. */
 function inGroups(units: readonly Unit[]): Unit[][] {
   const isLong = ({ ms }: Unit): boolean => ms >= longMs;
   const quick = units.filter((unit) => !isLong(unit));
@@ -103,7 +103,7 @@ function stepOf(
   };
 }
 
-/** Tests mirror the source: in the same place are those that are about it. */
+/** Tests mirror the source tree, so a test in the same place is about that source. */
 function nearness(file: string, test: string): number {
   const mirror = file.replace(/^src\//, 'test/').replace(/\.ts$/, '.test.ts');
   if (test === mirror) return 1;
@@ -117,14 +117,17 @@ export interface Trial {
   readonly runner: Runner;
   readonly results: Results;
   readonly chances: Chances;
-  /** The tests of one mutant may take so long, measured without it. The first one always runs. */
+  /**
+   * The time limit for the tests of one mutant, relative to their duration without it. The first test always
+   * runs.
+   */
   readonly budgetMs: number;
 }
 
 /**
- * Runs the tests that reach the mutant until one fails, but for those that are known to pass. One that did
- * not end is run again in a new process, and one that failed in modules that another mutant has used in new
- * ones, so that nothing earlier has a part in it.
+ * Runs the tests that reach the mutant until one fails. Skips tests that are known to pass. A test that did
+ * not end runs again in a new process. A failure in modules that another mutant has used is repeated in new
+ * modules.
  */
 export async function tryOut(mutant: SourceMutant, trial: Trial): Promise<Verdict> {
   const { measured, runner, results, chances, budgetMs } = trial;

@@ -6,28 +6,31 @@ import type { Answer } from './worker.ts';
 
 /** The tests of a file that are run together, and what they reach. */
 export interface Unit {
-  /** Its number in the file; the whole file without it. */
+  /** Its number in the file. Absent: the whole file. */
   readonly only?: number;
   readonly ms: number;
-  /** Reached while it ran, and how often. */
+  /** How often each mutant was reached while the unit ran. */
   readonly hits: Readonly<Record<string, number>>;
 }
 
-/** What a test file does without a mutant. */
+/** The behavior of a test file without a mutant. */
 export interface Measured extends TestBundle {
   readonly digest: string;
   readonly ms: number;
-  /** Reached when its modules are loaded: any of its tests may depend on it. */
+  /** Reached during module loading: any of its tests may depend on it. */
   readonly loading: readonly string[];
   readonly units: readonly Unit[];
 }
 
-/** Below this, running a file whole is cheaper than knowing which of its tests matter. */
+/** Below this duration, running a whole file is cheaper than selecting its tests. */
 const worthDividing = 150;
 const timeoutMs = 180_000;
 const saveEveryMs = 30_000;
 
-/** Runs a file once, then each of its tests alone. Returns why it cannot serve, if it fails unchanged. */
+/**
+ * Runs a file once, then each of its tests alone. Returns the reason if the unchanged file fails and cannot
+ * be used.
+ */
 export async function measure(bundle: TestBundle, runner: Runner): Promise<Measured | string> {
   const whole = await runner.run({ bundle: bundle.bundle }, timeoutMs);
   if (whole?.passed !== true) return whole?.failure ?? 'takes too long';
@@ -51,7 +54,7 @@ function unitOf({ ms, hits }: Answer): Unit {
   return { ms, hits };
 }
 
-/** Measures what has changed since it was measured last, which `file` remembers. */
+/** Measures changed test files. `file` caches earlier measurements. */
 export async function measureAll(
   bundles: readonly TestBundle[],
   runners: readonly Runner[],

@@ -1,6 +1,6 @@
 /**
- * Runs bundled test files one after the other in one process, each in modules of its own, with one mutant or
- * none. Whoever started it gives it one `Run` at a time and receives one `Answer`.
+ * Runs bundled test files one after another in one process. Each runs in new modules, with at most one
+ * mutant. The parent process sends one `Run` at a time and receives one `Answer`.
  */
 import { mkdtempSync, readdirSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -12,36 +12,36 @@ import { Test } from 'tap';
 
 export interface Run {
   readonly bundle: string;
-  /** Which tests of the file, counted from 0; all without it. */
+  /** Selected tests of the file, from 0. Absent: all. */
   readonly only?: readonly number[];
   readonly mutant?: string;
   /** A mutant that is reached more often than this loops. */
   readonly hitLimit?: number;
-  /** Whether the mutant may act while modules are loaded, so that they have to be loaded with it. */
+  /** Whether the mutant is active during module loading, so that the modules must be loaded again. */
   readonly reload?: boolean;
 }
 
 export interface Answer {
   readonly passed: boolean;
-  /** What failed first. */
+  /** The first failure. */
   readonly failure?: string;
   readonly ms: number;
-  /** How many tests the file has. */
+  /** The number of tests in the file. */
   readonly tests: number;
-  /** How often each mutant was reached while the tests ran, and which while the modules were loaded. */
+  /** How often each mutant was reached while the tests ran, and which were reached during module loading. */
   readonly hits: Readonly<Record<string, number>>;
   readonly loading: readonly string[];
-  /** Whether the modules were loaded for this run, so that no earlier one has a part in what came out. */
+  /** Whether the modules were loaded for this run, so that earlier runs cannot have affected the result. */
   readonly isFresh: boolean;
-  /** Whether nothing of this run goes on. */
+  /** Whether this run has left nothing running. */
   readonly isQuiet: boolean;
 }
 
-/** What a run that ended has reached. */
+/** What a finished run has reached. */
 type Reached = Pick<Answer, 'tests' | 'hits' | 'loading' | 'isFresh'>;
 
 type Hits = Record<string, number>;
-/** What the instrumented code reads and writes. */
+/** Globals that the instrumented code reads and writes. */
 interface Namespace {
   activeMutant?: string | undefined;
   hitCount?: number | undefined;
@@ -50,11 +50,11 @@ interface Namespace {
   mutantCoverage?: { static: Hits; perTest: Record<string, Hits> };
 }
 
-/** A test file that was loaded: what it asked tap for, to be asked again for each mutant. */
+/** A loaded test file: its tap calls are replayed for each mutant. */
 interface Loaded {
   readonly namespace: Namespace;
   readonly calls: readonly Call[];
-  /** Whether a mutant has run in it, which may have spoilt data that the file keeps for all its tests. */
+  /** Whether a mutant has run in it, which may have damaged data that its tests share. */
   isUsed: boolean;
 }
 type RootMethod = (typeof rootMethods)[number];
@@ -71,10 +71,10 @@ let started = 0;
 const tick = 50;
 const stillStuck = 8;
 
-// That a property fails is enough to know; to look for its smallest counterexample takes most of the time.
+// A failing property is enough. Shrinking the counterexample takes most of the time.
 fc.configureGlobal({ endOnFailure: true });
 
-// What an earlier run left behind says nothing about this one; tap catches what belongs to a test.
+// Ignores leftovers of an earlier run. tap catches errors of the current test.
 process.on('unhandledRejection', () => undefined);
 process.on('uncaughtException', () => undefined);
 process.on('disconnect', () => process.exit());
@@ -125,7 +125,7 @@ async function runTests(root: ReturnType<typeof newTest>, run: Run): Promise<Rea
   const isFresh = !used.isUsed;
   used.isUsed ||= mutant !== undefined;
   const id = `${(started += 1)}`;
-  // Each file asks for it when the first of its places is reached, which may be now.
+  // Each file reads it when its first mutant is reached, which may be now.
   globals.__stryker__ = namespace;
   Object.assign(namespace, switched, { currentTestId: id });
   const ended = new Promise<void>((resolve) => {
@@ -157,7 +157,7 @@ async function load(bundle: string, namespace: Namespace): Promise<Loaded> {
   globals.__stryker__ = namespace;
   const recorders = Object.fromEntries(rootMethods.map((method) => [method, record(method)]));
   const testdir = (): string => mkdtempSync(path.join(tmpdir(), 'waybill-mutate-'));
-  // A helper of a file may use the file's `t` within a test.
+  // A helper may use the file's `t` within a test.
   globals.testOfMutants = new Proxy(
     { ...recorders, testdir },
     {
@@ -174,8 +174,9 @@ async function load(bundle: string, namespace: Namespace): Promise<Loaded> {
 }
 
 /**
- * Resolves when for a while nothing could make the test go on: alone in its process, it would have ended. Not
- * all work in other threads is told by the system, so while one of them waits for a processor it may be that.
+ * Resolves after a while in which nothing could continue the test: alone in its process, it would have ended.
+ * The system does not report all work of other threads, so a thread that waits for a processor may be doing
+ * some.
  */
 function watchForStanding(before: number): { stuck: Promise<string>; stop: () => void } {
   let idle = 0;
@@ -207,7 +208,7 @@ function busyWith(): string[] {
   return process.getActiveResourcesInfo();
 }
 
-/** How long all threads but this one were ready to run and did not; 0 where the system does not say. */
+/** How long all other threads were ready but not scheduled. 0 if the system does not report it. */
 function waitOfOtherThreads(): number {
   let sum = 0;
   try {

@@ -1,10 +1,10 @@
 /*
  * `npm run package:deb [-- DIRECTORY] [--version VERSION]`: packs the built program as
- * `waybill_VERSION_all.deb` in DIRECTORY (default: the current one) and prints the file's name. Needs
- * dpkg-deb, and no network.
+ * `waybill_VERSION_all.deb` in DIRECTORY (default: the current one) and prints the file name. Needs dpkg-deb,
+ * and no network.
  *
- * The same build makes the same bytes: all times are SOURCE_DATE_EPOCH, or else the time of the last commit.
- * DEBFULLNAME and DEBEMAIL name the maintainer.
+ * Builds are reproducible: all times are SOURCE_DATE_EPOCH, or the time of the last commit. DEBFULLNAME and
+ * DEBEMAIL name the maintainer.
  */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -30,7 +30,7 @@ import { gzipSync } from 'node:zlib';
 const templates = path.join(import.meta.dirname, 'debian');
 const home = 'usr/lib/waybill';
 const documents = 'usr/share/doc/waybill';
-// Machine code and times of this machine, types, source maps, and another name of the program.
+// Machine code and timestamps of this machine, types, source maps, and a second name of the program.
 const notOfProgram = /\/\.|\.(?:cache|made-by|map|d\.ts)$|NOTICES|^dist\/cli\/main\.js$/;
 const manifest = JSON.parse(readFileSync('package.json', 'utf8'));
 const { target, version } = readArguments();
@@ -48,7 +48,7 @@ try {
   const name = path.join(target, `waybill_${version}_all.deb`);
   mkdirSync(target, { recursive: true });
   execFileSync('dpkg-deb', ['--root-owner-group', '-Zxz', '--build', root, name], {
-    // xz writes other bytes with another number of threads.
+    // xz output depends on the number of threads.
     env: { ...process.env, SOURCE_DATE_EPOCH: String(time), DPKG_DEB_THREADS_MAX: '1' },
     stdio: ['ignore', 'ignore', 'inherit'],
   });
@@ -57,7 +57,7 @@ try {
   rmSync(root, { recursive: true, force: true });
 }
 
-/** The built program and what it reads, below /usr/lib/waybill. */
+/** The built program and its data files, below /usr/lib/waybill. */
 function copyProgram() {
   for (const directory of ['dist', 'schemas', 'templates'])
     for (const file of everythingIn(directory))
@@ -201,7 +201,7 @@ function link(to, from) {
   symlinkSync(to, prepared(from));
 }
 
-/** Makes the directories of a file, which everyone may read whatever the umask. */
+/** Makes the directories of a file readable for everyone, whatever the umask. */
 function prepared(name) {
   const file = path.join(root, name);
   const directory = path.dirname(name);
@@ -210,7 +210,7 @@ function prepared(name) {
   return file;
 }
 
-/** Without the time, which gzip would keep. */
+/** Without the timestamp, which gzip would store. */
 function compressed(content) {
   return gzipSync(content, { level: 9 });
 }

@@ -8,7 +8,10 @@ import path from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 
-/** Makes the directory, with a manifest of these dependencies and a lock file. Throws if that is outdated. */
+/**
+ * Creates the directory with a manifest of these dependencies and a lock file. Throws if the lock file is
+ * outdated.
+ */
 export function writeLocked(directory, dependencies) {
   const { name, version, license } = readJson('package.json');
   const lock = readJson('package-lock.json');

@@ -35,7 +35,7 @@ try {
 }
 console.log(tarball);
 
-/** The build has run: its scripts would only run it again. */
+/** The build has already run. npm scripts would run it again. */
 function pack(directory, destination) {
   const args = ['pack', '--ignore-scripts', '--json', '--pack-destination', path.resolve(destination)];
   const output = execFileSync('npm', args, { cwd: directory, encoding: 'utf8', maxBuffer: 64 << 20 });

@@ -1,12 +1,8 @@
-/*
- * What has to hold before a version is published, beside that its tests pass: `npm run package -- --release`
- * asks, and makes nothing where something is amiss.
- */
+/* Release checks: `npm run package -- --release` runs them and packs nothing if one fails. */
 
 /**
- * What is amiss, each in a sentence; none if the version may be published. `tags` are those of the commit
- * that is packed, `changes` the files that git has not got as they are, `repository` what
- * `chosenRepository` says. Pure.
+ * Returns the problems, one sentence each. Empty if the version can be published. `tags` are the tags of the
+ * packed commit, `changes` the uncommitted files, `repository` the result of `chosenRepository`. Pure.
  */
 export function releaseProblems({ manifest, repository, changelog, tags, changes }) {
   const { version, publishConfig } = manifest;

@@ -1,6 +1,6 @@
 /*
- * Where the source of a release is: npm takes a provenance only of a package whose `repository` is the one
- * that its build ran for. No address is written down here; that of the clone is the one it was built from.
+ * The source repository of a release. npm accepts provenance only if the package's `repository` is the one
+ * that its build ran for. No address is hard-coded: it comes from the clone that was built.
  */
 
 /** Path of the issue tracker of a repository on known hosts. */
@@ -11,10 +11,10 @@ const issues = {
 };
 
 /**
- * The address `https://HOST/PATH` of a repository that anybody can look for, from what git or npm call it:
- * an https, ssh or git URL, or `user@host:path`. `undefined` for a directory, an address of this machine or
- * of its network, and plain http. User, password and `.git` are dropped: a job's token is part of the URL
- * that some CI clones from. Pure.
+ * Returns the public address `https://HOST/PATH` of a repository for the form that git or npm use: an https,
+ * ssh or git URL, or `user@host:path`. `undefined` for a directory, an address of this machine or a private
+ * network, and plain http. Drops user, password and `.git`: some CI systems clone from URLs with a job token.
+ * Pure.
  */
 export function publicRepository(address) {
   const url = urlOf(address.trim());
@@ -26,8 +26,8 @@ export function publicRepository(address) {
 }
 
 /**
- * The address that a package is to name, as `{ address }`: that of the option, else the manifest's own, else
- * that of the clone's remote `origin`; or as `{ problem }` why there is none, in one sentence. Pure.
+ * Returns the repository address for the package as `{ address }`: the option, else the manifest's value,
+ * else the clone's remote `origin`. Otherwise returns `{ problem }` with the reason in one sentence. Pure.
  */
 export function chosenRepository({ option, manifest, origin }) {
   const own = typeof manifest.repository === 'string' ? manifest.repository : manifest.repository?.url;
@@ -40,14 +40,14 @@ export function chosenRepository({ option, manifest, origin }) {
     return { problem: `no repository is known: this clone has no remote "origin"; ${remedy}` };
   const address = publicRepository(given);
   if (address !== undefined) return { address };
-  // What stands before the host may be a password.
+  // The part before the host may contain a password.
   const shown = given.replace(/\/\/\S*@/, '//');
   return { problem: `${where} is no public address: "${shown}"; ${remedy}` };
 }
 
 const remedy = 'name it: npm run package -- --release --repository https://HOST/OWNER/NAME';
 
-/** What a packed manifest says of a repository at this `https://` address. Pure. */
+/** The `repository`, `bugs` and `homepage` fields of a packed manifest for this `https://` address. Pure. */
 export function repositoryKeys(address) {
   const path = issues[new URL(address).hostname];
   return {
@@ -61,7 +61,7 @@ function urlOf(text) {
   const [, host, name] = /^(?:[^@/\s]+@)?([^@/:\s]+):(?!\/\/)\/?(\S+)$/.exec(text) ?? [];
   const written = host === undefined ? text.replace(/^git\+/, '') : `ssh://${host}/${name}`;
   if (!/^(?:https|ssh|git):\/\/\S+$/.test(written) || !URL.canParse(written)) return undefined;
-  // Only of https does the parser check the host, and write it in small letters.
+  // The parser validates and lowercases the host only for https.
   const { protocol } = new URL(written);
   const checked = written.replace(/^\w+:/, 'https:');
   if (!URL.canParse(checked)) return undefined;
@@ -69,7 +69,7 @@ function urlOf(text) {
   return { protocol, hostname, host: withPort, pathname, search, hash };
 }
 
-/** A name of the public DNS by its form; whether it is there is for npm to find out. */
+/** A syntactically valid public DNS name. npm checks whether it exists. */
 function isPublicName(host) {
   return (
     /^(?:[a-z\d](?:[a-z\d-]*[a-z\d])?\.)+[a-z][a-z\d-]*[a-z\d]$/.test(host) &&

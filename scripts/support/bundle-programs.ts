@@ -3,11 +3,11 @@ import { build } from 'esbuild';
 import { sourcePlaces } from './source-places.ts';
 
 /**
- * Bundles programs or modules from source with all that they import of this project, so that each start of
- * one need not compile it. What they share is in files of its own, and is there once if a process loads two.
+ * Bundles programs or modules from source with all project code that they import, so that they start without
+ * compiling. Shared code is in separate files, which a process loads once.
  *
- * @param directory where to: where the packages are found
- * @param base what the names of the files, and of the bundles in the directory, are relative to
+ * @param directory the output directory, from which the packages can be resolved
+ * @param base the directory that the names of files and bundles are relative to
  */
 export async function bundlePrograms(
   files: readonly string[],

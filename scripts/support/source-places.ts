@@ -4,20 +4,18 @@ import { pathToFileURL } from 'node:url';
 import type { Plugin } from 'esbuild';
 
 interface Places {
-  /** The text of a file to be bundled in place of its own. */
+  /** The text of a source file to bundle instead of its content. */
   sourceOf?: (file: string) => string | undefined;
-  /** By the absolute path of a file that is started by its name: the URL of what to start in its place. */
+  /** The URL to start instead of a file, by the absolute path of the file. */
   programs?: ReadonlyMap<string, string>;
 }
 
-/**
- * For bundles: a module finds what belongs to it from where its source is, and not from where the bundle is.
- */
+/** For bundles: a module finds its data files relative to its source, not to the bundle. */
 export function sourcePlaces({ sourceOf = () => undefined, programs = new Map() }: Places = {}): Plugin {
   return {
     name: 'source-places',
     setup(build) {
-      // A file of a package that is reached by its path is the package's own, and not a second one.
+      // A package file that is imported by its path is the package's own file, not a second copy.
       build.onResolve({ filter: /^\..*\/node_modules\// }, ({ path: name, resolveDir }) => ({
         path: pathToFileURL(path.resolve(resolveDir, name)).href,
         external: true,
@@ -33,7 +31,7 @@ export function sourcePlaces({ sourceOf = () => undefined, programs = new Map() 
   };
 }
 
-/** Relative names in strings, those of imports apart. */
+/** Relative file names in strings, except imports. */
 function withPrograms(text: string, directory: string, programs: ReadonlyMap<string, string>): string {
   if (programs.size === 0) return text;
   return text.replaceAll(/(?<!from |import\()'(\.{1,2}\/[^'\n]+)'/g, (all, name: string) => {
@@ -42,7 +40,7 @@ function withPrograms(text: string, directory: string, programs: ReadonlyMap<str
   });
 }
 
-/** The names are put together here: this very file may be bundled, too. */
+/** The names are concatenated here, because this file may be bundled too. */
 function withPlaces(text: string, places: Readonly<Record<string, string>>): string {
   return Object.entries(places).reduce(
     (done, [name, place]) => done.replaceAll(`import.meta.${name}`, JSON.stringify(place)),

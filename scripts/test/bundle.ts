@@ -6,9 +6,8 @@ import { packageOf } from '../bundle/sources.mjs';
 import { sourcePlaces } from '../support/source-places.ts';
 
 /**
- * Packages that go into the bundles with all that they import: a process would find and read hundreds of
- * files of them. The others have native parts, files of their own or hardly anything to load, or are loaded
- * by import(), too, and would be there twice.
+ * Packages that are bundled with everything they import, to avoid reading hundreds of files. The others have
+ * native parts or data files, load quickly, or are also loaded by import(), which would duplicate them.
  */
 const inlined = new Set([
   '@aws-sdk/client-s3',
@@ -35,15 +34,15 @@ const inlined = new Set([
 ]);
 
 /**
- * Packages that are no ES modules ask for Node.js's own ones with this. The name is put together, since this
- * very file may be bundled, too.
+ * CommonJS packages use this for Node.js built-ins. The name is concatenated, because this file may be
+ * bundled too.
  */
 const urlOfBundle = ['import', 'meta', 'url'].join('.');
 const ownRequire = `import { createRequire as requireOfBundle } from 'node:module';const require = requireOfBundle(${urlOfBundle});`;
 
 /**
- * Programs of this project that tests and sources start by the name of a file, which they have in a string:
- * the file named, and what is bundled in its place.
+ * Programs of this project that tests and sources start by a file name in a string: the file, and the entry
+ * point to bundle instead.
  */
 const programs: Readonly<Record<string, string>> = {
   'examples/demo/demo.ts': 'examples/demo/demo.ts',
@@ -55,12 +54,11 @@ const programs: Readonly<Record<string, string>> = {
 };
 
 /**
- * Bundles test files with all of this project that they import, and with the packages that load most; what
- * they share is in files of its own. A process that loads a bundle starts in a fraction of the processor time
- * that it takes to find and compile hundreds of modules. So does a process or thread that it starts from
- * source: its program is a bundle, too.
+ * Bundles test files with all project code that they import, and with the packages that take longest to load.
+ * Shared code is in separate files. A process that loads a bundle starts in a fraction of the processor time
+ * that hundreds of modules take. The same applies to the processes and threads that it starts from source.
  *
- * @param directory where to: below the project, where the other packages are found
+ * @param directory the output directory, below the project, so that the other packages are found
  * @returns the bundle of each test file
  */
 export async function bundle(

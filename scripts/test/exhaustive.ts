@@ -18,13 +18,13 @@ export interface ExhaustiveResults {
   record(result: FileResult): void;
   /** Whether the suite passed on the sources of this run. */
   hasPassed(file: string): boolean;
-  /** The last result of every suite that ever ran here, as a table. */
+  /** The last result of every suite that has run here, as a table. */
   table(): string;
 }
 
 /**
- * Keeps the last result of each suite in a JSON file, so that an interrupted campaign can resume. A file that
- * cannot be read counts as empty.
+ * Stores the last result of each suite in a JSON file, so that an interrupted campaign can resume. An
+ * unreadable file counts as empty.
  */
 export function exhaustiveResults(file: string, { label }: SourceVersion): ExhaustiveResults {
   const read = (): Record<string, SuiteResult> => {

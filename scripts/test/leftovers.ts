@@ -9,8 +9,9 @@ export const fileMark = 'WAYBILL_TEST_FILE';
 const runMark = 'WAYBILL_TEST_RUN';
 
 /**
- * Kills the processes that a test file left behind, and returns their command lines: those of its session,
- * and those that carry its directory in their environment. Finds none on a machine without `/proc`.
+ * Kills the processes that a test file left behind, and returns their command lines: the processes in its
+ * session, and the processes with its directory in their environment. Finds none on a machine without
+ * `/proc`.
  */
 export async function endLeftovers(session: number, directory: string | undefined): Promise<string[]> {
   const isLeft = (pid: number, ownSession: number): boolean =>
@@ -24,7 +25,7 @@ export async function endLeftovers(session: number, directory: string | undefine
   return left.map(({ pid, command }) => `${pid} ${command}`);
 }
 
-/** From now on every process that this one starts carries the mark of the run. */
+/** Marks every process that this one starts from now on with the run. */
 export function markRun(directory: string): void {
   process.env[runMark] = directory;
 }
@@ -35,8 +36,8 @@ export function withoutRunMark(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
 }
 
 /**
- * Kills every process of a run: those that carry its mark, and those in a session of one of them, since a
- * test may start a program with an environment of its own. Returns the command lines of those that remain.
+ * Kills every process of a run: those that carry its mark, and all in a session of one of them, since a test
+ * may replace the environment. Returns the command lines of those that remain.
  */
 export function endRun(directory: string): string[] {
   const sessions = new Set<number>();
@@ -74,7 +75,7 @@ function isMarked(pid: number, mark: string): boolean {
   return readFileSync(`/proc/${pid}/environ`, 'latin1').split('\0').includes(mark);
 }
 
-/** Living processes of this machine, other than this one, that the predicate accepts. */
+/** Living processes of this machine, except this one, that match the predicate. */
 function processes(accepts: (pid: number, session: number) => boolean): { pid: number; command: string }[] {
   if (!existsSync('/proc/self/stat')) return [];
   return readdirSync('/proc')
@@ -87,13 +88,13 @@ function processes(accepts: (pid: number, session: number) => boolean): { pid: n
         const command = readFileSync(`/proc/${pid}/cmdline`, 'latin1').replaceAll('\0', ' ').trim();
         return [{ pid, command }];
       } catch {
-        // Not readable by this user, or gone.
+        // Not readable by this user, or already gone.
         return [];
       }
     });
 }
 
-/** What the kernel says of a process, after its name: state, parent, group, session, and more. */
+/** The kernel's fields of a process after its name: state, parent, group, session, and more. */
 function statFields(pid: number): string[] {
   return (readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1) ?? '').split(' ');
 }

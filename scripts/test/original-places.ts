@@ -14,11 +14,11 @@ const placeInBundle = /(?:file:\/\/)?((?:[^\s()'":]*\/)?\.tap\/bundles-[^\s()'":
 const maps = new Map<string, SourceMap | undefined>();
 
 /**
- * Where in the sources a place in a bundle of tests comes from. Node.js could say so itself, and would read
- * the map of each bundle that a process loads, which costs small test files as much as all they do. Here a
- * map is read once something has failed.
+ * Maps a place in a test bundle to its source. Node.js could do this, but it would read the source map of
+ * each loaded bundle, which takes as long as running a small test file. This reads a map only after a
+ * failure.
  *
- * @returns nothing for a place in the code of a package, and where there is no map
+ * @returns undefined for code of a package, or without a map
  */
 export function originalPlace({ file, line, column }: Place): Place | undefined {
   const entry = mapOf(file)?.findEntry(line - 1, column - 1);
@@ -32,7 +32,7 @@ export function originalPlace({ file, line, column }: Place): Place | undefined 
   };
 }
 
-/** A text with the places in the sources in place of those in bundles. */
+/** Replaces places in bundles with places in the sources. */
 export function withOriginalPlaces(text: string): string {
   return text.replaceAll(placeInBundle, (all, file: string, line: string, column: string) => {
     const place = originalPlace({ file, line: Number(line), column: Number(column) });
@@ -40,7 +40,7 @@ export function withOriginalPlaces(text: string): string {
   });
 }
 
-/** A stack, a frame a line, with places in the sources, and without what the packages and the runner do. */
+/** A stack with one frame per line, mapped to the sources, without frames of packages and of the runner. */
 export function originalStack(stack: string): string {
   const frames = stack.split('\n').map(withOriginalPlaces);
   return frames
@@ -48,7 +48,7 @@ export function originalStack(stack: string): string {
     .join('\n');
 }
 
-/** The first place of a stack that is in a source. */
+/** The first place of a stack that is in a source file. */
 export function firstPlace(stack: string): Place | undefined {
   const found = /([^\s()]+\.[cm]?[jt]s):(\d+):(\d+)\)?$/m.exec(stack);
   return found === null
@@ -56,7 +56,7 @@ export function firstPlace(stack: string): Place | undefined {
     : { file: found[1] as string, line: Number(found[2]), column: Number(found[3]) };
 }
 
-/** Some lines around a place, with a mark below the one that is meant; nothing if the file is gone. */
+/** The lines around a place, with a mark below it. Empty if the file is gone. */
 export function excerpt({ file, line, column }: Place): string | undefined {
   if (!existsSync(file)) return undefined;
   const lines = readFileSync(file, 'utf8').split('\n');

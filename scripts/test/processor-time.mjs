@@ -1,7 +1,7 @@
 /**
- * Loaded before a test file. Prints the processor time of the file and of its child processes when it ends,
- * in milliseconds: unlike the duration, it does not depend on what else the machine does. Prints nothing on
- * a machine without `/proc`.
+ * Loaded before a test file. At exit, prints the processor time of the file and its child processes in
+ * milliseconds. Unlike the duration, it does not depend on other load. Prints nothing on a machine without
+ * `/proc`.
  */
 import { readFileSync, writeSync } from 'node:fs';
 import process from 'node:process';

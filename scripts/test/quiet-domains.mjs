@@ -1,17 +1,17 @@
 /**
- * Loaded before a test file. tap finds the test that an uncaught error belongs to by an asynchronous hook,
- * which makes every promise of the process several times as dear: more than half of the processor time of a
- * walk. Here such an error belongs to the test that began last of those that run, which is the same as long
- * as tests follow one another.
+ * Loaded before a test file. tap attributes an uncaught error to a test with an async hook, which makes every
+ * promise several times as expensive: more than half of the processor time of a walk. This module attributes
+ * such an error to the running test that started last. The result is the same as long as tests run one after
+ * another.
  *
- * `async-hook-domain` looks its domains up by asynchronous context. It gets no hook, and as the context that
- * of the test. Nothing else in the tests asks for either.
+ * `async-hook-domain` looks up its domains by asynchronous context. It gets no hook, and the test's context
+ * as the current one. Nothing else in the tests uses either.
  */
 import hooks, { AsyncResource } from 'node:async_hooks';
 import { syncBuiltinESMExports } from 'node:module';
 
 const outsideOfTests = 1;
-/** The contexts of the tests that have begun and not ended. */
+/** The contexts of the tests that have started and not ended. */
 const running = [];
 const made = new WeakSet();
 const noHook = { enable: () => noHook, disable: () => noHook };
@@ -24,7 +24,7 @@ AsyncResource.prototype.runInAsyncScope = function (work, ...rest) {
   if (!isOfTest(this)) return run();
   const isBeginning = made.has(this);
   begin(this.asyncId());
-  // At first a test is made, which may be long before it begins.
+  // tap creates a test before it starts it, possibly long before.
   made.add(this);
   try {
     return run();

@@ -10,9 +10,9 @@ export interface Progress {
 const heartbeatMs = 60_000;
 
 /**
- * Prints the failures of each file when it ends: a log may be cut, or read before its end. Verbose output has
- * one line for each file. Otherwise a terminal has a line below everything that names the running files, and
- * another output one line a minute.
+ * Prints the failures of each file when it ends, because a log may be cut or read early. Verbose output has
+ * one line per file. Otherwise a terminal shows the running files in its last line, and other outputs get one
+ * line a minute.
  */
 export function report(
   total: number,

@@ -22,12 +22,12 @@ export interface FileResult {
   /** Failures of a first run, if the file passed when it ran again alone. */
   flaky: Finding[];
   skipped: Finding[];
-  /** What the tests report about themselves, such as their coverage: comments that begin with `told:`. */
+  /** Statistics that tests report, such as their coverage: comments that begin with `told:`. */
   told: string[];
   stderr: string;
-  /** How it ended, e.g. `exit code 0` or `SIGKILL`. */
+  /** The exit status, e.g. `exit code 0` or `SIGKILL`. */
   exit: string;
-  /** Duration. */
+  /** Duration in milliseconds. */
   ms: number;
   /** Processor time of the file and its child processes; null if it is unknown. */
   processorMs: number | null;
@@ -41,26 +41,26 @@ export interface Finding {
 
 export interface FileSettings {
   env: Record<string, string>;
-  /** Directories of its own that are removed afterwards: on disk, and in memory if the machine has that. */
+  /** Temporary directories, removed afterwards: on disk, and in memory if available. */
   directories: readonly (string | undefined)[];
-  /** Whether a test is skipped, instead of failing, if it needs a service that is not here. */
+  /** Whether a test without its service is skipped instead of failed. */
   skipsMissing: boolean;
 }
 
-/** Modules that are loaded before each file. */
+/** Modules to load before each file. */
 export const quietDomains = new URL('quiet-domains.mjs', import.meta.url).href;
 const processorTime = new URL('processor-time.mjs', import.meta.url).href;
 
 /**
- * A file that prints nothing for this long hangs, in milliseconds. A single test of several processes takes
- * five minutes on two cores that other programs use, too.
+ * A file without output for this long hangs, in milliseconds. One test of several processes can take five
+ * minutes on two busy cores.
  */
 const silenceMs = 900_000;
 
 /**
- * Runs a test file in a session of its own. A process or directory that it leaves behind is a failure.
+ * Runs a test file in its own session. A process or directory that it leaves behind is a failure.
  *
- * @param program the bundle that Node.js runs in the file's place
+ * @param program the bundle that Node.js runs instead of the file
  */
 export async function runFile(
   file: string,
@@ -84,14 +84,14 @@ export async function runFile(
   const fail = (name: string, detail: string): void => void result.failures.push({ name, detail });
   const started = performance.now();
   const child = spawn(process.execPath, [`--import=${quietDomains}`, `--import=${processorTime}`, program], {
-    // Its own session: whatever it starts can be found and ended.
+    // Its own session, so that all of its processes can be found and ended.
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
     env: {
       ...process.env,
       ...env,
       TAP: '1',
-      // Silence ends a file, and not that all of it takes long: how long depends on the machine and its load.
+      // Only silence ends a file. The total duration depends on the machine and its load.
       TAP_TIMEOUT: '0',
       ...(disk === undefined ? {} : { TMPDIR: disk, [fileMark]: disk }),
       ...(memory === undefined ? {} : { WAYBILL_TEST_MEMORY: memory }),
@@ -149,7 +149,7 @@ function newParser(result: FileResult, skipsMissing: boolean): Parser {
   return parser;
 }
 
-/** The path of tests down to the assertion. */
+/** The test names down to the assertion. */
 function nameOf({ fullname, name }: Result): string {
   return fullname.endsWith(`> ${name}`) || fullname === name ? fullname : `${fullname} > ${name}`;
 }
@@ -163,7 +163,7 @@ function detailOf({ diag }: Result): string {
   const told = {
     ...others,
     ...(frames !== '' ? { stack: frames } : place && { at: `${place.file}:${place.line}:${place.column}` }),
-    // Where tap took lines of a bundle, these take their place.
+    // Replaces source lines that tap took from a bundle.
     source: place && excerpt(place),
   };
   return Object.entries(told)
@@ -175,14 +175,14 @@ function detailOf({ diag }: Result): string {
     .join('\n');
 }
 
-/** Where tap says that something stands. */
+/** The place that tap reports. */
 function placeOf(at: unknown): Place | undefined {
   if (at === null || typeof at !== 'object') return undefined;
   const { fileName, lineNumber, columnNumber } = at as Record<string, unknown>;
   return originalPlace({ file: String(fileName), line: Number(lineNumber), column: Number(columnNumber) });
 }
 
-/** What tsx has compiled is shared: its cache lies in the temporary directory. */
+/** Shares the cache of tsx, which is in the temporary directory. */
 function makeDirectory(directory: string): void {
   mkdirSync(directory, { recursive: true });
   const cache = `tsx-${process.getuid?.() ?? 0}`;

@@ -71,7 +71,7 @@ export function selectFiles({
 }
 
 function filesNamed(name: string): string[] {
-  // A file comes before the directory of its helpers.
+  // A file takes precedence over a directory of the same name.
   const candidates = [path.join('test', `${name}.test.ts`), name, path.join('test', name)];
   const found = candidates.map((file) => path.relative('.', path.resolve(file))).find(existsSync);
   if (found === undefined) throw new SelectionError(`no test file or directory is called ${name}`);

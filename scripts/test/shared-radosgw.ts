@@ -1,16 +1,16 @@
 export interface SharedServer {
-  /** What the environment of a file has to say about the server; starts it for the first that needs it. */
+  /** Returns the environment of a file that uses the server. Starts the server on first use. */
   variablesFor: (file: string) => Promise<Record<string, string>>;
   /** Ends the server if no other file needs it. */
   ended: (file: string) => Promise<void>;
 }
 
 /**
- * One S3 server for all files that need one: it takes longer to start than some of them take. If it cannot be
- * started, each file tries for itself, and says what is wrong.
+ * One S3 server for all files that need it: starting it takes longer than some of them run. If it cannot be
+ * started, each file tries itself and reports the reason.
  *
- * @param files that need it; one alone starts its own
- * @param directory for its data; undefined where the machine keeps nothing in memory
+ * @param files the files that need it; a single one starts its own
+ * @param directory for its data; undefined if nothing is kept in memory
  */
 export function shareRadosgw(files: readonly string[], directory: string | undefined): SharedServer {
   const left = new Set(files.length > 1 ? files : []);

@@ -1,7 +1,7 @@
-/** Calls back once nothing was heard for a while. */
+/** Calls back after a period without output. */
 export interface SilenceWatch {
   heard(): void;
-  /** From now on silence means nothing, and neither does what is heard: output may come after its process. */
+  /** Stops watching: output may still arrive after the process has ended. */
   end(): void;
 }
 

@@ -18,7 +18,7 @@ export function sourceVersion(): SourceVersion {
   return { commit, label: `${short}+${createHash('sha256').update(changes).digest('hex').slice(0, 6)}` };
 }
 
-/** The seed that draws the samples: each commit has its own, so that commits together cover all cases. */
+/** The seed for drawing samples: each commit has its own, so that a series of commits covers all cases. */
 export function seedOf(commit: string | null): number {
   return commit === null ? randomInt(1, 1_000_000) : Number.parseInt(commit.slice(0, 7), 16);
 }

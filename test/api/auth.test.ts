@@ -42,7 +42,7 @@ t.test('a token may be configured by the SHA-256 of its value, in any case', asy
   t.throws(() => resolveTokens([ci, cron], both), { code: 'secrets_invalid', message: /the same value/ });
 });
 
-t.test('a token that has expired has a code of its own, for whoever knows its value', async (t) => {
+t.test('gives an expired token its own error code, only for a client that presents its value', async (t) => {
   const limited = { ...ci, expiresAt: new Date('2026-11-20T00:00:00Z') };
   const tokens = resolveTokens([limited], await secretsOf({ CI: 'aaa' }));
   t.equal(authenticate('Bearer aaa', of(tokens), at('2026-11-19T23:59:59.999Z')).id, 'ci');

@@ -62,7 +62,7 @@ t.test('a body that comes byte by byte is 408 when its time is over, on every ro
   for (const { socket } of clients) socket.destroy();
 });
 
-t.test('bodies that stall are told that the daemon stops, on every route, and hold up nothing', async (t) => {
+t.test('ends stalled bodies with a shutdown error on every route, without delays', async (t) => {
   const api = await startApi(t);
   const clients = await stalledClients(t, api, '-');
   while (api.ports.bodyMemory.held() < 3) await new Promise((resolve) => setImmediate(resolve));

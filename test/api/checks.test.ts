@@ -24,13 +24,13 @@ t.test(
     for (const code of Object.keys(errorTable) as ErrorCode[]) {
       const status = statusOf[code];
       if (status === 500 && code !== 'internal_error')
-        t.notOk(documented.has(code), `${code} is told as internal_error`);
+        t.notOk(documented.has(code), `${code} is reported as internal_error`);
       else t.equal(documented.get(code), status, code);
     }
   },
 );
 
-t.test('a fault of ours tells nothing of itself', async (t) => {
+t.test('an internal fault reveals no details', async (t) => {
   const error = new WaybillError('storage_denied', 'cannot write /srv/secret-place', { hint: 'chmod it' });
   const told = problemOf(error, 'id');
   t.match(told, {
@@ -50,7 +50,11 @@ t.test('what to do about it is a member by itself, and names no place on the hos
   const hint = "stop that process; if none uses it, delete '<path>' or <path>";
   t.match(problemOf(busy, 'id'), { hint, detail: `the database is open already; ${hint}` });
   const refused = new WaybillError('reload_refused', 'no', { hint: 'look at /etc/waybill.yml' });
-  t.equal(problemOf(refused, 'id').hint, 'look at /etc/waybill.yml', 'whoever may reload may know');
+  t.equal(
+    problemOf(refused, 'id').hint,
+    'look at /etc/waybill.yml',
+    'tokens with the reload right can read it',
+  );
   t.notOk('hint' in problemOf(new WaybillError('queue_full', 'full'), 'id'));
 
   const { origin } = await startApi(t);
@@ -139,7 +143,7 @@ t.test('each refusal has its status, code and headers, and leaves nothing behind
   t.same(await staged(), []);
 });
 
-t.test('where several things are wrong, the first in the documented order is told', async (t) => {
+t.test('reports the first of several errors in the documented order', async (t) => {
   const { origin, ports } = await startApi(t, { http: { queueSize: 1 } });
   await ports.queue.reserve({ pipelineId: 'docs' });
   const wrong = { 'idempotency-key': 'ä', 'content-type': 'text/plain' };
@@ -160,22 +164,19 @@ t.test('where several things are wrong, the first in the documented order is tol
   }
 });
 
-t.test(
-  'a body that is too long is told before a key that is in use; the key then says when to come back',
-  async (t) => {
-    const { origin, ports } = await startApi(t);
-    await ports.queue.reserve({ pipelineId: 'maps', idempotency: { caller: 'ci', key: 'k' } });
-    const headers = { 'idempotency-key': 'k' };
-    t.equal(
-      (await problem(await upload(origin, { headers, body: 'x'.repeat(1001) }))).code,
-      'upload_too_large',
-    );
-    const response = await upload(origin, { headers });
-    t.equal(response.status, 409);
-    t.match(await problem(response), { code: 'idempotency_in_progress', retryable: true });
-    t.match(response.headers.get('retry-after'), /^\d+$/);
-  },
-);
+t.test('rejects an oversized body before a key in use; a key in use gets a Retry-After', async (t) => {
+  const { origin, ports } = await startApi(t);
+  await ports.queue.reserve({ pipelineId: 'maps', idempotency: { caller: 'ci', key: 'k' } });
+  const headers = { 'idempotency-key': 'k' };
+  t.equal(
+    (await problem(await upload(origin, { headers, body: 'x'.repeat(1001) }))).code,
+    'upload_too_large',
+  );
+  const response = await upload(origin, { headers });
+  t.equal(response.status, 409);
+  t.match(await problem(response), { code: 'idempotency_in_progress', retryable: true });
+  t.match(response.headers.get('retry-after'), /^\d+$/);
+});
 
 t.test('a key with the same bundle replays the first answer; with another it is a conflict', async (t) => {
   const { origin, staged } = await startApi(t);
@@ -237,7 +238,7 @@ t.test('what staging refuses is answered, and its directory goes', async (t) => 
   }
 });
 
-t.test('a full disk is 507, anything unforeseen 500; neither tells where', async (t) => {
+t.test('answers a full disk with 507 and other errors with 500, without a path', async (t) => {
   const noSpace = Object.assign(new Error('ENOSPC: no space left, write /srv/staging/upload-1'), {
     code: 'ENOSPC',
   });
@@ -322,7 +323,7 @@ t.test('the base path is before every route and in Location', async (t) => {
   t.equal((await fetch(`${origin}${location}`)).status, 200);
 });
 
-t.test('runs are open to whoever knows the id, unless protected', async (t) => {
+t.test('shows a run to any client with its ID unless runs are protected', async (t) => {
   for (const protectRuns of [false, true]) {
     const { origin } = await startApi(t, { http: { protectRuns } });
     const run = `${origin}${(await upload(origin)).headers.get('location') ?? ''}`;

@@ -72,7 +72,7 @@ function readEvents(
       resolve(text);
     });
   });
-  // Whoever closes it wants no more of it.
+  // Closing ends the subscription.
   response.on('error', () => undefined);
   request.on('error', () => undefined);
   return {

@@ -94,7 +94,7 @@ async function publish(t: Test, { url, directory }: Daemon): Promise<RunRecord> 
   }
 }
 
-t.test('an upload is told of with its run, once it is committed', async (t) => {
+t.test('sends an event for an upload with its run after the commit', async (t) => {
   const states: unknown[] = [];
   const receiver = await startReceiver(t, (response, _attempt, { event }) => {
     const { destination_id: id } = event.data as { destination_id: string };
@@ -106,7 +106,7 @@ t.test('an upload is told of with its run, once it is committed', async (t) => {
   const daemon = await startDaemon(t, receiver.url, '');
   const run = await publish(t, daemon);
   t.equal(run.status, 'succeeded');
-  t.equal(await daemon.stop(), 0, 'what is to be told is told before the daemon ends');
+  t.equal(await daemon.stop(), 0, 'sends all events before the daemon ends');
   t.match(
     receiver.received.map(({ event }) => event),
     [1, 2].map(() => ({ type: 'bundle.published', data: { run_id: run.run_id, pipeline_id: 'maps' } })),
@@ -133,7 +133,7 @@ t.test('an upload is told of with its run, once it is committed', async (t) => {
   t.ok(lines.some(({ msg, run_id: id }) => msg === 'storage' && id === run.run_id));
 });
 
-t.test('a receiver that hangs holds up no run, is told of in the log, and the daemon ends', async (t) => {
+t.test('logs a stalled receiver, delays no run, and stops the daemon anyway', async (t) => {
   const receiver = await startReceiver(t, () => undefined);
   const daemon = await startDaemon(t, receiver.url, ', pipelines: [maps]');
   const run = await publish(t, daemon);

@@ -80,7 +80,7 @@ export interface Api {
   stagingDirectory: string;
   /** Where files of uploads are kept. */
   contentDirectory: string;
-  /** What is in the staging directory. */
+  /** Entries of the staging directory. */
   staged: () => Promise<string[]>;
   lines: { level: keyof Log; fields: Record<string, unknown>; message: string }[];
 }
@@ -91,7 +91,7 @@ export interface ApiSettings {
   http?: Partial<ApiPorts['http']>;
   /** Null: there is no console. */
   console?: null;
-  /** Instead of those of this harness. */
+  /** Replaces the settings of this harness. */
   ports?: Partial<DaemonPorts>;
   stage?: StageUpload;
   draining?: boolean;
@@ -108,7 +108,7 @@ export interface ApiSettings {
   metricsToken?: string;
   /** Bounds of partial uploads. */
   resumable?: Partial<PartialSettings>;
-  /** Bounds of what is kept of uploads; with it bundles are staged as the daemon does. */
+  /** Limits of kept uploads. If set, bundles are staged as in the daemon. */
   keep?: Partial<Config['server']['staging']['keep']>;
   /** How long a request waits for another that has the partial upload. */
   holdWaitMs?: number;
@@ -138,13 +138,13 @@ export function publishersOf(trustedPublishers: readonly PublisherConfig[]): Pub
 }
 
 /**
- * The whole HTTP side over a real socket, queue and staging directory; nothing is published. Of the notifier
- * `hook` one event is undelivered.
+ * The whole HTTP side over a real socket, queue and staging directory, without publications. The notifier
+ * `hook` has one undelivered event.
  */
 export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api> {
   const { clock = systemClock } = settings;
   const directory = await mkdtemp(path.join(tmpdir(), 'waybill-api-'));
-  // Beside the staging of what is whole, which the tests look into.
+  // Next to the staging of complete uploads, which the tests inspect.
   const partial = await mkdtemp(path.join(tmpdir(), 'waybill-partial-'));
   const lines: Api['lines'] = [];
   const note =

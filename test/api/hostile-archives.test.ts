@@ -84,7 +84,7 @@ t.test('gives the same answers to resumable uploads', async (t) => {
     // An upload of nothing cannot be begun.
     if (archive.length === 0) continue;
     const bytes = new Uint8Array(archive);
-    // What is longer than the pipeline takes is refused as such, before there is anything to judge.
+    // Oversized archives are rejected by size, before their content is examined.
     const url = await begin(api.origin, bytes.length > hostileLimits.maxUploadSize ? null : bytes.length);
     const half = bytes.length >> 1;
     await (await send(url, 0, bytes.subarray(0, half))).text();
@@ -98,7 +98,7 @@ t.test('gives the same answers to archives that omit stored files', async (t) =>
   const api = await startApi(t, { keep: {}, maxUploadSize });
   for (const [name, [code, archive]] of Object.entries(hostileArchives)) {
     if (archive.length === 0) continue;
-    // Where it has none that could be read, whatever is named is refused for something else first.
+    // Without readable content, each is rejected for another reason first.
     const headers = { 'waybill-partial': digestOf(firstManifest(archive)) };
     const plainly = await upload(api.origin, { body: archive, headers });
     t.match(await plainly.json(), { code }, name);

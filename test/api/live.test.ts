@@ -125,7 +125,7 @@ t.test("all runs of a token's pipelines are followed, and no others", async (t) 
   }
 });
 
-t.test('a client goes on where it stopped; one that cannot is told so', async (t) => {
+t.test('resumes where a client stopped, and reports if that is impossible', async (t) => {
   const api = await startApi(t);
   const url = `${api.origin}/v1/events`;
   const first = await followEvents(url, { token: tokens.maps });
@@ -266,7 +266,7 @@ t.test('there are at most max_streams of them, and each that ended is counted', 
   );
 });
 
-t.test('while the queue is away a stream waits, and none begins', async (t) => {
+t.test('makes streams wait while the queue is unreachable, and starts none', async (t) => {
   const api = await startApi(t);
   const { queue } = api.ports;
   const watch = queue.watch.bind(queue);
@@ -325,7 +325,7 @@ t.test('a client that does not read takes bounded memory, and is dropped', async
   t.ok(most < 200_000, `${most} bytes at most`);
 });
 
-t.test('nobody loses the newest record of a run, however often they come and go', async (t) => {
+t.test('delivers the latest record of a run to each subscriber, however often it reconnects', async (t) => {
   const subscribers = howMany(500, 50);
   const runs = 40;
   const api = await startApi(t, { http: { queueSize: 1_000, maxConcurrency: 3 } });

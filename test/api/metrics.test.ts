@@ -100,7 +100,7 @@ async function publish(served: Served, archive: Buffer, headers = {}): Promise<R
   }
 }
 
-t.test('a real publication shows in what a scrape tells, and docs/metrics.md lists all of it', async (t) => {
+t.test('shows a real publication in a scrape, with every metric listed in docs/metrics.md', async (t) => {
   const { served, origin, archive } = await startDaemon(t);
   const start = await scrape(origin);
   t.equal(
@@ -299,7 +299,7 @@ t.test('the answer is what Prometheus asks for, HEAD and base path included', as
   t.equal((await fetch(`${origin}/metrics`)).status, 404);
 });
 
-t.test('a queue that is away leaves its depth out, and what it keeps, and nothing else', async (t) => {
+t.test('leaves out only depth and retention of an unreachable queue', async (t) => {
   const { origin, ports } = await startApi(t);
   ports.queue.depth = () => Promise.reject(new Error('no connection'));
   ports.queue.kept = () => Promise.reject(new Error('no connection'));

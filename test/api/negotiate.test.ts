@@ -77,7 +77,7 @@ t.test('format beats Accept', (t) => {
   t.end();
 });
 
-t.test('what is not offered is refused with what is', (t) => {
+t.test('rejects unsupported media types and lists the supported ones', (t) => {
   for (const [format, accept] of [
     ['pdf', undefined],
     ['JSON', undefined],

@@ -67,7 +67,7 @@ t.test('every route of the router but pages is in the document, and the other wa
   t.ok(served.includes('get /assets/:asset'));
   t.same(served.filter((route) => !isOfPages(route)).sort(), described.sort());
   const without = createDaemonApp({ ...ports, metrics: null });
-  t.notOk(routesOf(without.router).includes('get /metrics'), 'what is switched off is not there');
+  t.notOk(routesOf(without.router).includes('get /metrics'), 'disabled routes are not listed');
 });
 
 t.test('a path takes the methods of the document and no other', async (t) => {
@@ -1091,7 +1091,7 @@ async function holds(t: Test, { responses }: Operation, response: Response, name
   t.equal(codeOf(type, body) ?? String(response.status), name);
 }
 
-/** Of a problem; undefined if it is none. */
+/** The problem of the response, or undefined. */
 function codeOf(type: string, body: unknown): string | undefined {
   if (type === 'application/problem+json') return (body as { code: string }).code;
   return typeof body === 'string' ? /^[45]\d\d [^:]+: ([a-z_]+)\n/.exec(body)?.[1] : undefined;

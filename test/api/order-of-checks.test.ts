@@ -3,9 +3,9 @@ import { WaybillError } from '../../src/core/lib/errors.ts';
 import { connect, startApi, tokens } from './harness.ts';
 
 /*
- * What is checked before the body is read, row by row in the documented order. Each two defects that one
- * request can have together are sent together, to both routes, with and without `Expect: 100-continue`: the
- * first in the order is told.
+ * Checks before the body is read, row by row in the documented order. Each pair of errors that a request can
+ * have is sent together, to both routes, with and without `Expect: 100-continue`. The response must report
+ * the first one.
  */
 
 interface Request {

@@ -6,7 +6,7 @@ import { manifestOf, tar } from '../fixtures/tar.ts';
 import { type Api, startApi, tokens, upload, uploadForm, type UploadOptions } from './harness.ts';
 import { begin, send } from './resumable/tus.ts';
 
-/** Archives that leave out what the daemon has: what it tells, completes and refuses. */
+/** Archives without the files that the daemon has: what it reports, completes and rejects. */
 
 const files = { 'a.txt': 'A', 'sub/b.txt': 'B', 'sub/c.txt': 'C' };
 
@@ -88,7 +88,7 @@ for (const [name, way] of Object.entries(ways))
   });
 
 for (const [name, way] of Object.entries(ways))
-  t.test(`what is not kept, or not as it was, is named, and what came is kept (${name})`, async (t) => {
+  t.test(`names missing and changed files, and keeps the uploaded ones (${name})`, async (t) => {
     const api = await startApi(t, { keep: {}, maxUploadSize: 10_000 });
     t.ok((await way(api, whole(files))).ok);
     const next = { ...files, new1: '1', new2: '2' };
@@ -113,12 +113,12 @@ for (const [name, way] of Object.entries(ways))
     t.ok((await way(api, mended, { headers: named(text) })).ok);
   });
 
-/** Where a file of the pipeline `maps` is kept. */
+/** The path of a kept file of the pipeline `maps`. */
 function kept({ contentDirectory }: Api, digest: Digest): string {
   return path.join(contentDirectory, 'maps', hexOf(digest).slice(0, 2), hexOf(digest));
 }
 
-t.test('a pipeline is told and given nothing of another one', async (t) => {
+t.test("neither reveals nor uses another pipeline's files", async (t) => {
   const api = await startApi(t, { keep: {}, maxUploadSize: 10_000 });
   t.ok((await upload(api.origin, { body: whole(files) })).ok);
   const text = manifest(files);
@@ -134,7 +134,7 @@ t.test('a pipeline is told and given nothing of another one', async (t) => {
   t.match(await missing(api, text), { missing: { length: 0 } }, 'the one whose they are has them');
 });
 
-t.test('what is completed keeps every rule of archives and bundles', async (t) => {
+t.test('applies all archive and bundle rules to completed bundles', async (t) => {
   const api = await startApi(t, { keep: {}, maxUploadSize: 12_000 });
   const big = 'x'.repeat(4_500);
   t.ok((await upload(api.origin, { body: whole({ ...files, big }) })).ok);
@@ -149,7 +149,7 @@ t.test('what is completed keeps every rule of archives and bundles', async (t) =
 
   const below = manifest({ 'a.txt': 'A', 'dir/b': 'B' });
   const inTheWay = tar({ path: 'manifest.json', body: below }, { path: 'dir', body: 'no directory' });
-  t.match(await send(below, inTheWay), { code: 'unsafe_archive_entry' }, 'what the archive has beside it');
+  t.match(await send(below, inTheWay), { code: 'unsafe_archive_entry' }, 'the other files of the archive');
   const folded = manifest({ 'a.txt': 'A' });
   const otherCase = tar({ path: 'manifest.json', body: folded }, { path: 'A.TXT', body: 'other' });
   t.match(await send(folded, otherCase), { code: 'unsafe_archive_entry' });
@@ -181,7 +181,7 @@ t.test('a dry run uses what is kept and keeps nothing', async (t) => {
   t.equal((await upload(api.origin, partial)).status, 200);
 });
 
-t.test('where nothing is kept, nobody is told what is missing', async (t) => {
+t.test('reports no missing files if nothing is kept', async (t) => {
   const api = await startApi(t, { keep: { maxBytes: 0 }, maxUploadSize: 10_000 });
   t.ok((await upload(api.origin, { body: whole(files) })).ok);
   const text = manifest(files);

@@ -98,7 +98,7 @@ t.test('a source that is broken fails its run, and the daemon goes on', async (t
   const base = served.url.replace(/\/$/, '');
   const run = await follow(served, await startRun(base, 'files'));
   t.match(run, { status: 'failed', error: { code: 'invalid_bundle' }, summary: { publish_new: 1 } });
-  t.notMatch(JSON.stringify(run), root, 'no path of the host is told');
+  t.notMatch(JSON.stringify(run), root, 'no host path is reported');
   t.equal((await fetch(`${served.url}healthz`)).status, 200);
 });
 
@@ -128,7 +128,7 @@ t.test('force and whatever else cannot be asked for is refused, and nothing is q
     t.equal((await startRun(origin, 'files', init)).status, 202);
 });
 
-t.test('of several faults the first in the documented order is told', async (t) => {
+t.test('reports the first of several errors in the documented order', async (t) => {
   const { origin, ports } = await startApi(t, { http: { queueSize: 1 } });
   await ports.queue.reserve({ pipelineId: 'docs' });
   const bad = { 'idempotency-key': '', 'content-type': 'text/plain' };
@@ -438,7 +438,7 @@ t.test('a run is cancelled by a token of its pipeline, whether it waits or runs'
   t.equal(lines.filter(({ message }) => message === 'run cancelled').length, 3);
 });
 
-t.test('notifiers are told of a run that was cancelled while it waited', async (t) => {
+t.test('notifies of a run that is cancelled while it waits', async (t) => {
   const root = t.testdir({ incoming: {}, public: {} });
   addBundle(root, 'one');
   const configFile = path.join(root, 'waybill.yaml');
@@ -486,7 +486,7 @@ t.test(
     const archive: Buffer[] = [];
     for await (const chunk of tar.create({ cwd: path.join(root, 'incoming/one'), portable: true }, ['.']))
       archive.push(chunk);
-    // Where the bundle goes there is a file.
+    // A file at the bundle's destination.
     const blocked = path.join(root, 'docs');
     writeFileSync(blocked, 'in the way');
     const uploaded = await fetch(`${base}/v1/pipelines/docs/upload`, {
@@ -522,7 +522,7 @@ t.test(
   },
 );
 
-t.test('wrong parameters of a list are told by name', async (t) => {
+t.test('names wrong parameters of a list', async (t) => {
   const { origin } = await startApi(t);
   const headers = { authorization: `Bearer ${tokens.maps}` };
   for (const [query, detail] of [

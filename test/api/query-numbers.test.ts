@@ -21,7 +21,7 @@ const noDigits = [
   'all',
 ];
 
-/** Every number that a query can have, on every route: the list is that of the routes themselves. */
+/** Every numeric query parameter of every route. The routes themselves are the source of the list. */
 const numbers = routes.flatMap(({ method, path, parameters = [] }) =>
   parameters
     .filter(({ in: where, schema }) => where === 'query' && isNumber(schema))
@@ -45,11 +45,11 @@ t.test('a number in a query is digits only and within its bounds, on every route
   const wrong = async ({ method, path, name }: (typeof numbers)[number], text: string) => {
     const url = `${origin}${path}?${name}=${encodeURIComponent(text)}`;
     const response = await fetch(url, { method: method.toUpperCase(), headers });
-    // What is right begins a stream on some routes.
+    // A valid value starts a stream on some routes.
     const isProblem = response.headers.get('content-type')?.startsWith('application/problem+json');
     if (isProblem !== true) await response.body?.cancel();
     const { findings = [] }: Refusal = isProblem === true ? ((await response.json()) as Refusal) : {};
-    // Others that it needs beside it may be missing.
+    // Other required parameters may be missing.
     const isWrong = findings.some(({ pointer, code }) => pointer === name && code === 'invalid_value');
     return isWrong ? response.status : null;
   };

@@ -89,7 +89,7 @@ const tokens = {
 
 interface Place {
   at: (...names: string[]) => string;
-  /** What readers are given, or those of a channel. */
+  /** The current release for readers, or the one of a channel. */
   page: (pointer?: string) => Promise<string>;
   /** Puts the n-th bundle into the source, publishes it, and gives the id of its release. */
   publish: (n: number, to?: { bundle?: string; channel?: string }) => Promise<string>;
@@ -224,7 +224,7 @@ for (const [name, world] of Object.entries(worlds))
     t.match(looked.body, { paths: [{ current: second, channels: [{ name: 'preview', release: third }] }] });
     const given = await ask(`${releases}/${third}/activate`, post());
     t.match(given, { status: 200, body: { from: second, to: third } });
-    t.equal(await page(), 'version 3', 'what was looked at is given to all');
+    t.equal(await page(), 'version 3', 'results are shared with all');
 
     const events = (): { type: string; data: object }[] =>
       readFileSync(at('events.jsonl'), 'utf8')
@@ -244,7 +244,7 @@ for (const [name, world] of Object.entries(worlds))
     );
   });
 
-t.test('what cannot be done is told, with what was probably meant', async (t) => {
+t.test('reports impossible requests with a suggestion', async (t) => {
   const { at, page, publish, ask } = await start(t, worlds['local, queue in memory'] as World);
   const [first, second] = [await publish(1), await publish(2)];
   const refused = async (rest: string, status: number, code: string, hint?: RegExp): Promise<void> => {

@@ -139,7 +139,7 @@ t.test('probes are logged at debug, and what is logged may change while the daem
   t.strictSame(await linesOf(() => upload(origin)), [['error', '/v1/pipelines/maps/upload', 500]]);
 });
 
-t.test("the first request of a connection tells the time since the connection's accept, too", async (t) => {
+t.test('logs the time since accept for the first request of a connection', async (t) => {
   const clock = manualClock();
   const { origin, lines, ports } = await startApi(t, { clock });
   const { socket, until } = await connect(t, origin);

@@ -162,7 +162,7 @@ t.test('a dry run of an upload is the plan of `run --dry-run`, and leaves nothin
     action: 'fail_unmanaged',
     error: { code: 'unmanaged_content' },
   });
-  t.notMatch(JSON.stringify(refused), root, 'no path of the host is told');
+  t.notMatch(JSON.stringify(refused), root, 'no host path is reported');
 });
 
 t.test('a key stands for bytes that the manifest declares no digest of, too', async (t) => {
@@ -199,7 +199,7 @@ t.test('a failed upload is published again under its key where that is asked for
   t.match(rerun, { status: 'succeeded', destinations: [{ action: 'publish_new' }] });
   t.not(rerun.run_id, failed.run_id);
   const replayed = await upload(served, bundle, key, '?rerun_failed=true');
-  t.equal(replayed.headers.get('idempotency-replayed'), 'true', 'what has succeeded is not done again');
+  t.equal(replayed.headers.get('idempotency-replayed'), 'true', 'finished runs are not repeated');
 });
 
 interface Planned {
@@ -207,46 +207,43 @@ interface Planned {
   pipelines: { destinations: { location: string; actions: object[] }[] }[];
 }
 
-t.test(
-  'an uploaded bundle is published, its run tells so, and closing leaves nothing in staging',
-  async (t) => {
-    const bundle = await archive(t, { 'scenes.json': '{}', 'notes.txt': 'hello' });
-    const { served, root } = await start(t);
-    const response = await upload(served, new Uint8Array(gzipSync(bundle)), {
-      'content-type': 'application/gzip',
-    });
-    t.equal(response.status, 202);
-    t.match(await follow(served, response), {
-      status: 'succeeded',
-      error: null,
-      summary: { publish_new: 1, failed_destinations: 0 },
-      destinations: [
-        {
-          destination_id: 'web',
-          action: 'publish_new',
-          destination_path: 'session-42',
-          outputs_written: 2,
-          outputs_kept: 0,
-          bytes_written: 7,
-        },
-      ],
-    });
-    t.equal(readFileSync(path.join(root, 'public/session-42/notes.txt'), 'utf8'), 'hello');
-    t.ok(existsSync(path.join(root, 'public/session-42/.publisher.json')));
-    const again = await follow(served, await upload(served, bundle));
-    t.match(
-      again,
+t.test('publishes an upload, reports it in the run, and closes without leftovers in staging', async (t) => {
+  const bundle = await archive(t, { 'scenes.json': '{}', 'notes.txt': 'hello' });
+  const { served, root } = await start(t);
+  const response = await upload(served, new Uint8Array(gzipSync(bundle)), {
+    'content-type': 'application/gzip',
+  });
+  t.equal(response.status, 202);
+  t.match(await follow(served, response), {
+    status: 'succeeded',
+    error: null,
+    summary: { publish_new: 1, failed_destinations: 0 },
+    destinations: [
       {
-        status: 'succeeded',
-        destinations: [{ action: 'skip_same', outputs_written: 0, outputs_kept: 2, bytes_kept: 7 }],
+        destination_id: 'web',
+        action: 'publish_new',
+        destination_path: 'session-42',
+        outputs_written: 2,
+        outputs_kept: 0,
+        bytes_written: 7,
       },
-      'the same bundle as a plain tar is the same',
-    );
-    t.equal(stagedIn(path.join(root, 'staging')).length, 2);
-    t.same(await served.close(), { unfinished: [] });
-    t.same(stagedIn(path.join(root, 'staging')), []);
-  },
-);
+    ],
+  });
+  t.equal(readFileSync(path.join(root, 'public/session-42/notes.txt'), 'utf8'), 'hello');
+  t.ok(existsSync(path.join(root, 'public/session-42/.publisher.json')));
+  const again = await follow(served, await upload(served, bundle));
+  t.match(
+    again,
+    {
+      status: 'succeeded',
+      destinations: [{ action: 'skip_same', outputs_written: 0, outputs_kept: 2, bytes_kept: 7 }],
+    },
+    'the same bundle as a plain tar is the same',
+  );
+  t.equal(stagedIn(path.join(root, 'staging')).length, 2);
+  t.same(await served.close(), { unfinished: [] });
+  t.same(stagedIn(path.join(root, 'staging')), []);
+});
 
 t.test('a key is compared by the manifest, not by the bytes of the archive', async (t) => {
   const { served } = await start(t);
@@ -309,29 +306,26 @@ t.test('an archive that is not a complete bundle gets no run id and leaves nothi
   t.same(stagedIn(path.join(root, 'staging')), []);
 });
 
-t.test(
-  'a destination that refuses fails the run, and the record tells no path of this machine',
-  async (t) => {
-    const { served, root } = await start(t);
-    mkdirSync(path.join(root, 'public/session-42'));
-    writeFileSync(path.join(root, 'public/session-42/theirs.txt'), 'theirs');
-    const run = await follow(served, await upload(served, await archive(t, { 'a.txt': 'a' })));
-    t.match(run, {
-      status: 'failed',
-      summary: { fail_unmanaged: 1, failed_destinations: 1 },
-      destinations: [{ action: 'fail_unmanaged' }],
-    });
-    rmSync(path.join(root, 'public'), { recursive: true });
-    writeFileSync(path.join(root, 'public'), 'a file where a directory should be');
-    const broken = await follow(served, await upload(served, await archive(t, { 'a.txt': 'a' })));
-    t.match(broken, { status: 'failed', destinations: [{ destination_id: 'web', action: 'error' }] });
-    t.notMatch(JSON.stringify([run, broken]), root);
-    t.notMatch(JSON.stringify([run, broken]), token);
-    t.equal(stagedIn(path.join(root, 'staging')).length, 2, 'so are the bundles of runs that failed');
-    await served.close();
-    t.same(stagedIn(path.join(root, 'staging')), []);
-  },
-);
+t.test('fails the run if a destination rejects, and reveals no local path in the record', async (t) => {
+  const { served, root } = await start(t);
+  mkdirSync(path.join(root, 'public/session-42'));
+  writeFileSync(path.join(root, 'public/session-42/theirs.txt'), 'theirs');
+  const run = await follow(served, await upload(served, await archive(t, { 'a.txt': 'a' })));
+  t.match(run, {
+    status: 'failed',
+    summary: { fail_unmanaged: 1, failed_destinations: 1 },
+    destinations: [{ action: 'fail_unmanaged' }],
+  });
+  rmSync(path.join(root, 'public'), { recursive: true });
+  writeFileSync(path.join(root, 'public'), 'a file where a directory should be');
+  const broken = await follow(served, await upload(served, await archive(t, { 'a.txt': 'a' })));
+  t.match(broken, { status: 'failed', destinations: [{ destination_id: 'web', action: 'error' }] });
+  t.notMatch(JSON.stringify([run, broken]), root);
+  t.notMatch(JSON.stringify([run, broken]), token);
+  t.equal(stagedIn(path.join(root, 'staging')).length, 2, 'so are the bundles of runs that failed');
+  await served.close();
+  t.same(stagedIn(path.join(root, 'staging')), []);
+});
 
 t.test('after the retention the record is gone and its staged bundle with it', async (t) => {
   const { served, root } = await start(t, 'listen: "127.0.0.1:0", retention: 1s');
@@ -343,7 +337,7 @@ t.test('after the retention the record is gone and its staged bundle with it', a
   t.equal(status, 404);
   while (stagedIn(path.join(root, 'staging')).length > 0)
     await new Promise((resolve) => setImmediate(resolve));
-  t.equal(readFileSync(path.join(root, 'public/session-42/a.txt'), 'utf8'), 'a', 'what was published stays');
+  t.equal(readFileSync(path.join(root, 'public/session-42/a.txt'), 'utf8'), 'a', 'published files stay');
 });
 
 t.test('a start sweeps what an earlier process staged', async (t) => {
@@ -363,7 +357,7 @@ t.test('a start sweeps what an earlier process staged', async (t) => {
   t.equal((await fetch(`${served.url}healthz`)).status, 200);
 });
 
-t.test('what does not serve is told before anything begins, and nothing keeps listening', async (t) => {
+t.test('reports an unusable setup before it starts, and closes its listeners', async (t) => {
   const good = configure(t);
   const fails = (
     configFile: string,

@@ -11,7 +11,7 @@ import { generator } from '../support/sampling.ts';
 
 const uploads = 100;
 
-/** Made within one nanosecond of each other: a `Date` could not tell them apart. */
+/** Created one nanosecond apart: a `Date` could not distinguish them. */
 const createdOf = (version: number): string =>
   `2026-11-20T01:02:03.000000000${String(version).padStart(3, '0')}Z`;
 

@@ -156,7 +156,7 @@ t.test("time that staging takes is not the client's idleness", async (t) => {
   t.match(await received(/\}/), /^HTTP\/1.1 202 /);
 });
 
-t.test('an upload that is being received when the daemon stops is told so', async (t) => {
+t.test('reports a shutdown to an active upload', async (t) => {
   let begun: () => void = () => undefined;
   const isBegun = new Promise<void>((resolve) => (begun = resolve));
   const stage: StageUpload = (request) => {

@@ -33,7 +33,7 @@ t.test('staging that cannot be used makes uploads and readiness 503 until it can
     const text = await response.text();
     t.match(JSON.parse(text), { code: 'staging_unavailable', retryable: true });
     t.match(text, /uploads cannot be staged: E[A-Z]+/);
-    t.notMatch(text, stagingDirectory, 'where it is, only the log tells');
+    t.notMatch(text, stagingDirectory, 'only the log has the path');
   }
   const failures = lines.filter(({ message }) => message === 'request failed');
   t.equal(failures.length, 2);
@@ -157,7 +157,7 @@ t.test('a check that does not answer is reported after five seconds, and not beg
   t.equal(begun, 2);
 });
 
-t.test("what a check throws that is nobody's business is not told", async (t) => {
+t.test('hides unexpected errors of a check', async (t) => {
   for (const error of [new Error('/srv/secret'), new WaybillError('storage_permanent', '/srv/secret')]) {
     const prove = (): Promise<void> => Promise.reject(error);
     const checks = [{ name: 'queue' as const, silent: 'queue_unavailable' as const, remedy: 'look', prove }];

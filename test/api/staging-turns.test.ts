@@ -91,6 +91,6 @@ t.test('new connections come before what is being staged', async (t) => {
     most = Math.max(most, now - before);
     before = now;
   }
-  // What has arrived of an archive would do for sixty files of each uploader.
+  // The received part of an archive would suffice for sixty files of each uploader.
   t.ok(most < 10 * uploaders, `at most ${most} files in one turn`);
 });

@@ -4,7 +4,7 @@ import { daemonRoutes as routes } from '../../src/cli/daemon/daemon-app.ts';
 import { type Api, connect, type RawConnection, tokens, uploadHead } from './harness.ts';
 import { begin } from './resumable/tus.ts';
 
-/** Clients that stall in the middle of a body; the list of bodies is that of the routes themselves. */
+/** Clients that stall in the middle of a body. The routes themselves are the source of the list of bodies. */
 
 const pipelineOf: Record<string, string> = { startRun: 'files' };
 const forAdmin = new Set(['pausePipeline', 'resumePipeline', 'reload', 'redeliver']);
@@ -36,7 +36,7 @@ export const headOf = ({ method, path, type, token }: (typeof withBody)[number],
     path,
   ).replace('POST', method);
 
-/** Its path, where the route is about an upload: that of a new one. */
+/** The path of a new upload, if the route is about an upload. */
 export async function pathOf(origin: string, { path }: (typeof withBody)[number]): Promise<string> {
   if (!path.includes('{upload_id}')) return path;
   return new URL(await begin(origin, 1000, { pipeline: 'docs', token: tokens.docs })).pathname;

@@ -77,7 +77,7 @@ t.test('a form with a bundle is taken as the bundle itself would be', async (t) 
     });
 });
 
-t.test('the bytes are those of the file, wherever the line breaks them', async (t) => {
+t.test("keeps the file's bytes, wherever the transfer splits them", async (t) => {
   const sizes: number[] = [];
   const api = await start(t, {
     stage: async (request) => {

@@ -92,7 +92,7 @@ t.test('pushed, uploaded, started and repeated to a channel, which the daemon en
   t.equal((await start('channel=preview')).status, 404, 'that of another pipeline');
   const started = await start('channel=beta');
   t.equal(started.status, 202);
-  t.equal((await start('')).status, 409, 'the same key for what is current');
+  t.equal((await start('')).status, 409, 'the same key for the current release');
   t.equal((await upload('channel=CURRENT')).status, 400);
 
   const ledger = at('web', '.publisher.releases.json');

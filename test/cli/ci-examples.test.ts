@@ -24,7 +24,7 @@ const config = [
 
 interface World {
   place: string;
-  /** Where the job runs; it has `the site`. */
+  /** The job's directory, which contains `the site`. */
   work: string;
   tarball: string;
   daemon: Daemon;

@@ -159,7 +159,7 @@ t.test('a bundle whose scene map is invalid is refused with the pointer and the 
   t.match(waybill(['scene-map', 'validate'], { cwd: place }), { status: 2, stdout: '' });
 });
 
-t.test('inspect tells the source and how the destinations stand, and writes nothing', async (t) => {
+t.test('inspect shows the source and the state of the destinations, and writes nothing', async (t) => {
   const place = t.testdir({ source: { one: bundle }, 'c.yml': configuration([web, root]) });
   const before = fingerprint(place);
   const fresh = waybill(['inspect', '-c', 'c.yml', '-p', 'maps', '--format', 'json'], { cwd: place });
@@ -176,7 +176,7 @@ t.test('inspect tells the source and how the destinations stand, and writes noth
   );
 });
 
-t.test('inspect --probe tells what places can do, and leaves what it published as it was', async (t) => {
+t.test('inspect --probe shows storage capabilities and leaves published files unchanged', async (t) => {
   const place = t.testdir({ source: { one: bundle }, 'c.yml': configuration([web, root]) });
   waybill(['run', '-c', 'c.yml'], { cwd: place });
   const before = readdirSync(place, { recursive: true });
@@ -257,7 +257,7 @@ t.test('verify takes names of destinations and pipelines as run takes them', asy
   t.match(waybill(['verify', '-c', 'c.yml', '-p', 'more', '-d', 'root'], { cwd: place }), { status: 2 });
 });
 
-t.test('what verify says to do mends what was altered, where a run alone trusts its records', async (t) => {
+t.test("fixes altered files with verify's suggestion, where a normal run trusts its records", async (t) => {
   const place = t.testdir({ source: { one: bundle }, 'c.yml': configuration([web]) });
   const command = (name: string, ...more: string[]): ReturnType<typeof waybill> =>
     waybill([name, '-c', 'c.yml', '-p', 'maps', '-d', 'web', ...more], { cwd: place });
@@ -304,7 +304,7 @@ t.test('verify --repair writes again what differs, and --subset reads a part', a
   t.match(verify('--dry-run'), { status: 2, stderr: /needs --repair/ });
 });
 
-t.test('inspect says where a run could not tell the newest bundle', async (t) => {
+t.test('inspect shows that the newest bundle is ambiguous', async (t) => {
   const place = t.testdir({
     source: { one: bundle, bad: { 'manifest.json': '{}' } },
     'c.yml': configuration([web, root]),
@@ -370,7 +370,7 @@ t.test('reconcile-state repairs records of its own owner, or of all, and touches
   t.match(waybill(['run', '-c', 'c.yml'], { cwd: place }), { status: 0, stdout: /upsert_additive/ });
 });
 
-t.test('prune needs to be enabled, tells what it would do, and does it', async (t) => {
+t.test('prune must be enabled, previews its removals and performs them', async (t) => {
   const place = t.testdir({
     source: { one: bundle },
     'off.yml': configuration([web]),

@@ -20,7 +20,7 @@ const words = (cwd: string, ...line: string[]): string[] => {
   return stdout.split('\n').flatMap((each) => (each === '' ? [] : [each.split('\t')[0] ?? '']));
 };
 
-t.test('what may stand there', (t) => {
+t.test('possible completions', (t) => {
   const place = t.testdir({ 'c.yml': config });
   const all = words(place, '');
   for (const name of ['run', 'init', 'config', 'completion']) t.ok(all.includes(name), name);
@@ -48,7 +48,7 @@ t.test('ids come from the configuration on the line, which need not be valid', (
   t.end();
 });
 
-/** A directory for the PATH with the built program as `waybill`, and a configuration beside it. */
+/** A directory for PATH with the built program as `waybill`, and a configuration next to it. */
 function installed(t: Test): { cwd: string; env: NodeJS.ProcessEnv } {
   const cwd = t.testdir({ 'c.yml': config });
   mkdirSync(path.join(cwd, 'bin'));

@@ -53,7 +53,7 @@ const sftp = (more: string): string =>
 const inBucket = (more: string): string =>
   `backend: s3, access_key_id_env: KEY, secret_access_key_env: SECRET, ${more}`;
 
-t.test('what works is told as such, and nothing is left behind', async (t) => {
+t.test('reports working settings, and leaves nothing behind', async (t) => {
   const place = newPlace(t);
   mkdirSync(path.join(place, 'source/one'), { recursive: true });
   mkdirSync(path.join(place, 'web'));
@@ -135,7 +135,7 @@ pipelines:
   t.same(Versions, [], 'nor in the bucket');
 });
 
-t.test('what does not work is told one by one: where, what, and what to do', async (t) => {
+t.test('reports each failure with its location, cause and fix', async (t) => {
   const place = newPlace(t);
   writeFileSync(path.join(place, 'file'), '');
   mkdirSync(path.join(place, 'templates'));
@@ -160,7 +160,7 @@ pipelines:
       - {id: in-proc, backend: local, path: /proc/nope}
       - {id: no-sshd, ${sftp(`port: ${closed}, path: web`)}}
       - {id: no-login, ${sftp(`port: ${sshd.port}, path: web`).replace(sshd.user, 'nobody-at-all')}}
-      - {id: no-bucket, ${inBucket(`bucket: nobody-made-it, endpoint: "${s3.endpoint}"`)}}
+      - {id: no-bucket, ${inBucket(`bucket: missing-bucket, endpoint: "${s3.endpoint}"`)}}
       - {id: no-s3, ${inBucket(`bucket: maps, endpoint: "${nobodys}"`)}}
       - {id: no-key, ${inBucket(`bucket: ${bucket}, endpoint: "${s3.endpoint}"`).replace('env: KEY', 'env: NO_KEY')}}
   - id: uploads
@@ -200,18 +200,18 @@ pipelines:
     t.ok(
       shown.stdout.includes(`c.yml:${line}:${column}: ${error?.message}`) &&
         shown.stdout.includes(`next  ${error?.hint}`),
-      `${pointer} is told in text, too`,
+      `${pointer} is also reported in text`,
     );
   }
   t.same(
     warnings.filter(({ message }) => message.includes('NO_KEY')),
     [],
-    'what was tried is not guessed at, too',
+    'probed settings are not guessed as well',
   );
   t.notOk(readdirSync(place).includes('source'), 'nothing is made');
 });
 
-t.test('whose a directory is decides, and is told', async (t) => {
+t.test('decides by the owner of a directory, and reports it', async (t) => {
   const place = newPlace(t);
   for (const name of ['source', 'web']) mkdirSync(path.join(place, name));
   chmodSync(path.join(place, 'web'), 0o755);

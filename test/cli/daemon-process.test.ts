@@ -285,7 +285,7 @@ t.test('systemd hears that the start is over, that the process turns, and that i
   t.equal(heard().match(/READY=1/g)?.length, 1);
 });
 
-t.test('systemd hears of reloads, those that are refused included, and that they are over', async (t) => {
+t.test('notifies systemd of the start and end of each reload, including rejected ones', async (t) => {
   const { socket, heard, until } = await hearing(t);
   const place = layOut(t, { env: { NOTIFY_SOCKET: socket } });
   const daemon = await launchApi(t, place, ['serve']);
@@ -308,7 +308,7 @@ t.test('systemd hears of reloads, those that are refused included, and that they
   t.equal(await daemon.kill('SIGTERM'), 0);
 });
 
-t.test('a reload that ends while the process stops tells systemd nothing', async (t) => {
+t.test('does not notify systemd of a reload that ends during shutdown', async (t) => {
   const { socket, heard, until } = await hearing(t);
   const env = { NOTIFY_SOCKET: socket, PATH: process.env['PATH'] };
   const manager = serviceManager({ env, pid: process.pid, clock: manualClock(), log: silentLog });
@@ -328,7 +328,7 @@ t.test('a reload that ends while the process stops tells systemd nothing', async
   );
 });
 
-t.test('a systemd that cannot be told stops nothing, and is logged once', async (t) => {
+t.test('logs an unreachable systemd socket once and continues', async (t) => {
   const env = { NOTIFY_SOCKET: '/nowhere', WATCHDOG_USEC: '1000', PATH: t.testdir() };
   const { child, ended, until } = start(t, 'setInterval(() => {}, 10);', t.testdir(), env);
   await until(/cannot notify systemd/);
@@ -361,5 +361,5 @@ t.test('a watchdog that is meant for another process is none', async (t) => {
   manager.ready('working');
   await manager.close();
   t.equal(timers, 1);
-  t.equal(told.length, 3, 'once by each that has somebody to tell');
+  t.equal(told.length, 3, 'once by each process with a systemd socket');
 });

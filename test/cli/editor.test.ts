@@ -122,7 +122,7 @@ pipelines:
   t.same(
     told.filter((line) => !/^[4578]:/.test(line)),
     [],
-    'and nothing of what is right',
+    'and nothing else',
   );
   t.notMatch(told.join('\n'), /pattern|\^/, 'no regular expression');
 });

@@ -5,7 +5,7 @@ import { systemClock } from '../../src/core/lib/clock.ts';
 import { logControl, silentLog } from '../../src/core/lib/log.ts';
 import { connect } from '../api/harness.ts';
 
-/** What comes while a daemon starts, and what becomes of it. */
+/** Requests that arrive while a daemon starts, and their responses. */
 
 const badCoding = 'POST /bad HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n';
 const badChunk = 'POST /bad HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n';
@@ -38,7 +38,7 @@ async function knock(t: Test): Promise<{
   };
 }
 
-t.test('what comes while the daemon starts is answered once it has, unless it is no HTTP', async (t) => {
+t.test('answers HTTP requests from the startup phase once it is ready', async (t) => {
   const { send, open, handled } = await knock(t);
   const early = send('GET /early HTTP/1.1\r\nHost: x\r\n\r\n');
   t.match(await send(badChunk), /^HTTP\/1.1 400 [^]*"code":"malformed_request"/);

@@ -47,50 +47,47 @@ const hook = (url: string, more = 'timeout: 5s'): string =>
 const change = ({ directory }: Place, text: string): void =>
   writeFileSync(path.join(directory, 'source/one/a.txt'), text);
 
-t.test(
-  'each destination is told of once it is committed; nothing on skip_same, nothing in a dry run',
-  async (t) => {
-    const states: unknown[] = [];
-    const receiver = await startReceiver(t, (response, _attempt, { event }) => {
-      const { destination_id: id, destination_path: at } = event.data as {
-        destination_id: string;
-        destination_path: string;
-      };
-      states.push(JSON.parse(readFileSync(path.join(place.directory, id, at, '.publisher.json'), 'utf8')));
-      response.writeHead(204).end();
+t.test('sends an event per committed destination, none on skip_same, none in a dry run', async (t) => {
+  const states: unknown[] = [];
+  const receiver = await startReceiver(t, (response, _attempt, { event }) => {
+    const { destination_id: id, destination_path: at } = event.data as {
+      destination_id: string;
+      destination_path: string;
+    };
+    states.push(JSON.parse(readFileSync(path.join(place.directory, id, at, '.publisher.json'), 'utf8')));
+    response.writeHead(204).end();
+  });
+  const place = layOut(t, [hook(receiver.url)], [web, root]);
+  t.equal((await place.run('run', '--dry-run')).status, 0);
+  t.equal(receiver.received.length, 0, 'a dry run sends no event');
+
+  t.equal((await place.run('run')).status, 0);
+  t.same(
+    receiver.received.map(({ event }) => (event.data as { destination_id: string }).destination_id).sort(),
+    ['root', 'web'],
+  );
+  for (const state of states)
+    t.match(state, { pending: null, outputs: [{ path: 'a.txt' }] }, 'the commit came first');
+  for (const { body, headers, event } of receiver.received) {
+    t.same(new Webhook(secret).verify(body, headers as Record<string, string>), event);
+    t.match(event, {
+      type: 'bundle.published',
+      data: {
+        pipeline_id: 'maps',
+        run_id: null,
+        action: 'publish_new',
+        bundle: { path: 'one', name: 'one', created: '2026-11-20T01:02:03.000Z' },
+        counts: { outputs_written: 1 },
+        outputs: [{ path: 'a.txt', size: 1 }],
+      },
     });
-    const place = layOut(t, [hook(receiver.url)], [web, root]);
-    t.equal((await place.run('run', '--dry-run')).status, 0);
-    t.equal(receiver.received.length, 0, 'a dry run tells nobody');
+    t.notOk(body.includes(place.directory), 'no path of this machine');
+  }
+  t.match(await place.run('run'), { status: 0, stdout: /skip_same=2/ });
+  t.equal(receiver.received.length, 2, 'no event without a change');
+});
 
-    t.equal((await place.run('run')).status, 0);
-    t.same(
-      receiver.received.map(({ event }) => (event.data as { destination_id: string }).destination_id).sort(),
-      ['root', 'web'],
-    );
-    for (const state of states)
-      t.match(state, { pending: null, outputs: [{ path: 'a.txt' }] }, 'the commit came first');
-    for (const { body, headers, event } of receiver.received) {
-      t.same(new Webhook(secret).verify(body, headers as Record<string, string>), event);
-      t.match(event, {
-        type: 'bundle.published',
-        data: {
-          pipeline_id: 'maps',
-          run_id: null,
-          action: 'publish_new',
-          bundle: { path: 'one', name: 'one', created: '2026-11-20T01:02:03.000Z' },
-          counts: { outputs_written: 1 },
-          outputs: [{ path: 'a.txt', size: 1 }],
-        },
-      });
-      t.notOk(body.includes(place.directory), 'no path of this machine');
-    }
-    t.match(await place.run('run'), { status: 0, stdout: /skip_same=2/ });
-    t.equal(receiver.received.length, 2, 'nothing changed, nobody is told');
-  },
-);
-
-t.test('failures are told to who asked, and are no news to the others', async (t) => {
+t.test('sends failures to subscribers of failures only', async (t) => {
   const receiver = await startReceiver(t);
   const place = layOut(
     t,
@@ -151,7 +148,7 @@ t.test('a log notifier writes to stderr, and stdout stays as it is', async (t) =
   t.match(JSON.parse(/^event {2}(.*)$/m.exec(stderr)?.[1] ?? ''), { type: 'bundle.published' });
 });
 
-t.test('prune tells what it removed, and nothing in a dry run', async (t) => {
+t.test('prune sends its removals, and nothing in a dry run', async (t) => {
   const place = layOut(
     t,
     ['id: all, kind: file, path: ./events.jsonl, events: [outputs.pruned]'],
@@ -175,7 +172,7 @@ t.test('prune tells what it removed, and nothing in a dry run', async (t) => {
   ]);
 });
 
-t.test('unpublish tells what it removed, and nothing in a dry run', async (t) => {
+t.test('unpublish sends its removals, and nothing in a dry run', async (t) => {
   const place = layOut(t, ['id: all, kind: file, path: ./events.jsonl, events: [bundle.unpublished]']);
   t.equal((await place.run('run')).status, 0);
   const which = ['one', '-p', 'maps', '-d', 'web'];
@@ -200,7 +197,7 @@ t.test('unpublish tells what it removed, and nothing in a dry run', async (t) =>
 t.test('SIGTERM while a receiver fails: the try that runs is the last, and the program ends', async (t) => {
   const receiver = await startReceiver(t, (response) => {
     child.kill('SIGTERM');
-    // Only once the signal has been told of does the answer come.
+    // The response arrives only after the signal has been reported.
     child.stderr?.once('data', () => response.writeHead(503).end());
   });
   const place = layOut(t, [hook(receiver.url, 'timeout: 60s')]);
@@ -219,7 +216,7 @@ t.test('SIGKILL between commit and delivery: published, and the event is lost', 
   await once(child, 'close');
   t.equal(receiver.received.length, 1);
   t.match(await place.run('run'), { status: 0, stdout: /skip_same=1/ });
-  t.equal(receiver.received.length, 1, 'the next run has nothing to tell');
+  t.equal(receiver.received.length, 1, 'the next run has no event');
   t.equal((await place.run('verify')).status, 0);
 });
 
@@ -238,7 +235,7 @@ t.test(
   },
 );
 
-t.test('notify test tells of each notifier how it went', async (t) => {
+t.test('notify test reports the result for each notifier', async (t) => {
   const receiver = await startReceiver(t);
   const dead = `http://127.0.0.1:${await deadPort()}/`;
   const place = layOut(t, [

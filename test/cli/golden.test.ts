@@ -4,11 +4,11 @@ import t from 'tap';
 import { configuration, manifest, root, waybill, web } from './process.ts';
 
 /**
- * The text of the commands, as a new user meets it, held in one file: `UPDATE_GOLDEN=1` writes it anew, and
- * the difference is there to be read.
+ * The output of the commands for a new user, in one golden file. `UPDATE_GOLDEN=1` rewrites it; review the
+ * difference.
  */
 
-/** Of the bundles; every other time is that of the test. */
+/** The time of the bundles. Every other time is the test's clock. */
 const created = new Set(['2026-11-20T01:02:03.000Z', '2026-11-21T00:00:00.000Z', '2026-11-20T01:02:03Z']);
 
 const golden = new URL('golden/session.txt', import.meta.url);

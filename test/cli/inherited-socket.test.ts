@@ -19,7 +19,7 @@ await ensureInstalled('systemd');
 const socketActivate = pathOf('systemd-socket-activate') ?? '';
 const serve = [process.execPath, program, 'serve', '-c', 'c.yml'];
 
-/** A place whose configuration listens where nobody may: it starts with a socket only. */
+/** A configuration with a privileged port: it starts only with an inherited socket. */
 function layOut(t: Test): string {
   const place = t.testdir({});
   mkdirSync(path.join(place, 'in'));
@@ -99,7 +99,7 @@ t.test('a request that comes while the daemon starts again waits for it', async 
   t.match(await (await asked).json(), { status: 'ok' });
 });
 
-t.test('what cannot be listened on is refused with what to do', async (t) => {
+t.test('rejects an unusable listen address, with a fix', async (t) => {
   const place = layOut(t);
   const port = await freePort();
   // The path of a Unix socket must be short.

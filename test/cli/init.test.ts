@@ -27,7 +27,7 @@ const names = situations.map(({ name }) => name);
 
 const read = (...parts: string[]): string => readFileSync(path.join(...parts), 'utf8');
 
-/** The configuration of a situation as `c.yml` of a new directory, with a bundle's files beside it. */
+/** The configuration of a situation as `c.yml` in a new directory, next to a bundle. */
 function layOut(t: Test, name: string, edit: (text: string) => string = (text) => text): string {
   const place = t.testdir({ talk: { 'page.html': '<p>page</p>' } });
   t.equal(waybill(['init', name, '-o', 'c.yml'], { cwd: place }).status, 0);

@@ -45,7 +45,7 @@ const served = 'have it served from "current"';
 const left =
   'then remove the files that were published in place with `waybill unpublish --layout in_place .`';
 
-t.test('from in place to releases, and back to what was there', async (t) => {
+t.test('converts from in place to releases and back', async (t) => {
   const { at, run, say, write, page } = layOut(t);
   write(1);
   t.equal(run('run').status, 0);
@@ -63,14 +63,14 @@ t.test('from in place to releases, and back to what was there', async (t) => {
   t.equal(readdirSync(at('site', 'releases')).length, 2);
   const again = document(t, run('run', '--format', 'json'));
   t.match(again, { pipelines: [{ destinations: [{ actions: [{ action: 'skip_same' }] }] }] });
-  t.notMatch(JSON.stringify(again), /layout_changed/, 'it is told once');
+  t.notMatch(JSON.stringify(again), /layout_changed/, 'it is reported once');
   t.match(document(t, run('inspect', '-p', 'maps', '--format', 'json')), {
     destinations: [{ targets: [{ release: /^20261122T/, state: 'valid' }] }],
   });
   t.match(document(t, run('verify', '--format', 'json')), { clean: true });
 
   t.equal(run('releases', 'rollback', ...named).status, 0);
-  t.equal(page('current'), 'version 1', 'what was published in place can be gone back to');
+  t.equal(page('current'), 'version 1', 'in-place content can be restored by a rollback');
   t.equal(
     run('releases', 'promote', readdirSync(at('site', 'releases')).sort()[1] as string, ...named).status,
     0,

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { isoMicroseconds, microsecondClock } from '../../src/cli/output/logger.ts';
 
-t.test('the time of a line is ISO 8601 with microseconds, and that of the clock', async (t) => {
+t.test('writes log times in ISO 8601 with microseconds, from the clock', async (t) => {
   const before = Date.now();
   const times = Array.from({ length: 1000 }, isoMicroseconds);
   const after = Date.now();

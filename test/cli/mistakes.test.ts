@@ -15,9 +15,9 @@ import type { Mistake } from './mistakes/mistake.ts';
 import { document, type Ended, errorDocument, fingerprint, program, programForAll } from './process.ts';
 
 /**
- * The mistakes that people make, in the configuration and around it, each made for real and told as it is
- * told: message, place, remedy and exit code, in text and in JSON, held in one file. `UPDATE_GOLDEN=1` writes
- * it anew, and the difference is there to be read.
+ * Common mistakes in the configuration and its environment. Each is made for real and reported: message,
+ * location, fix and exit code, in text and in JSON, in one golden file. `UPDATE_GOLDEN=1` rewrites it; review
+ * the difference.
  */
 
 const golden = new URL('../fixtures/mistakes.txt', import.meta.url);
@@ -63,7 +63,7 @@ async function meet(mistake: Mistake): Promise<void> {
     t.match(all, where, 'the text names the place');
     t.match(all, remedy, 'the text says what to do');
     if (json === undefined) return;
-    t.equal(json.status, asText.status, 'the exit code is that of the text');
+    t.equal(json.status, asText.status, 'the exit code matches the text output');
     const printed = json.stdout === '' ? errorDocument(t, json) : document(t, json);
     // Line and column are separate values there.
     const values = valuesOf(printed);
@@ -72,7 +72,7 @@ async function meet(mistake: Mistake): Promise<void> {
   });
 }
 
-t.test('all of them are told as they were', async (t) => {
+t.test('all messages match the golden file', async (t) => {
   const whole = mistakes.map(({ name }) => told.get(name) ?? '').join('\n');
   if (process.env['UPDATE_GOLDEN']) writeFileSync(golden, whole);
   t.equal(whole, readFileSync(golden, 'utf8'));

@@ -14,7 +14,7 @@ const config = [
   '  - {id: mine, source: {backend: local, path: ./source}, destinations: [{id: web, backend: local, path: ./mine}]}',
 ].join('\n');
 
-/** What is said of such a name wherever it is met. */
+/** The message about such a name in every command. */
 const said = /caf\\xe9\.txt.*has a name that is not UTF-8.*rename it, for example with convmv/s;
 
 function latin1(directory: string, name: string): Buffer {
@@ -57,18 +57,14 @@ t.test('pack, push and uploads refuse names that are not UTF-8 in the same words
     'nothing of the uploads stays staged',
   );
 
-  t.match(
-    run(['push', 'site', '-p', 'site']),
-    { status: 0, stderr: said },
-    'what is not listed is a warning',
-  );
+  t.match(run(['push', 'site', '-p', 'site']), { status: 0, stderr: said }, 'an unlisted file is a warning');
   writeFileSync(path.join(site, 'manifest.json'), manifest(['index.html', 'café.txt']));
   const missing = run(['push', 'site', '-p', 'site']);
   t.match(missing, { status: 1, stdout: '', stderr: said });
   t.match(missing.stderr, /café\.txt.*is listed in the manifest and is not there/);
 });
 
-t.test('a local source tells of names that are not UTF-8, and publishes the rest', async (t) => {
+t.test('warns about local names that are not UTF-8, and publishes the rest', async (t) => {
   const place = t.testdir({
     'c.yml': config,
     source: {

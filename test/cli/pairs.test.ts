@@ -91,7 +91,7 @@ for (const from of kinds)
       t.same(
         readdirSync(directory).filter((name) => name.startsWith('.publisher')),
         ['.publisher.json'],
-        'nothing but the state is left beside them',
+        'only the state is left next to them',
       );
       t.comment(`told: ${from} → ${to}: ${files.length} files identical, SHA256SUMS agrees`);
     });
@@ -113,7 +113,7 @@ t.test('rclone check finds what was published to S3 and SFTP identical to the so
   }
 });
 
-t.test('verify reads it all back, inspect --probe tells what the servers can do', async (t) => {
+t.test("verify reads everything back, inspect --probe shows the servers' capabilities", async (t) => {
   t.equal(waybill(['verify', '-c', config], { env }).status, 0);
   const probed = waybill(['inspect', '-c', config, '-p', 'from-sftp', '--probe', '--format', 'json'], {
     env,

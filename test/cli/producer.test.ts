@@ -41,7 +41,7 @@ t.test('pack: an archive and what is in it, told in text and JSON', (t) => {
   });
   t.ok(readFileSync(path.join(place, 'other.tgz')).equals(archive));
   t.same(fingerprint(site), before, 'the directory stays as it is');
-  t.same(readdirSync(place).sort(), ['other.tgz', 'site', 'site.tar.gz'], 'nothing is left beside them');
+  t.same(readdirSync(place).sort(), ['other.tgz', 'site', 'site.tar.gz'], 'no other files are left');
 
   const given = ['--created', '2026-11-20T01:02:03Z', '--metadata', 'by=me', '--exclude', 'sub'];
   t.match(waybill(['pack', 'site', '--manifest-only', ...given], { cwd: place }), {
@@ -60,7 +60,7 @@ t.test('pack: an archive and what is in it, told in text and JSON', (t) => {
   t.end();
 });
 
-t.test('pack: what is wrong is named, and no archive is written', (t) => {
+t.test('pack: names each error, and writes no archive', (t) => {
   const place = t.testdir({ site: { a: 'A' }, 'old.tgz': 'old' });
   symlinkSync('a', path.join(place, 'site', 'link'));
   t.match(waybill(['pack', 'site', '-o', 'old.tgz'], { cwd: place }), {
@@ -208,7 +208,7 @@ t.test('push, runs and pipelines on a daemon', async (t) => {
   });
 });
 
-t.test('a certificate that nobody vouches for is refused, with the remedy', async (t) => {
+t.test('rejects an untrusted certificate, with the fix', async (t) => {
   await ensureInstalled('openssl');
   const place = t.testdir({ site: { a: 'A' } });
   const made = [
@@ -316,7 +316,7 @@ t.test('over a line that cuts, drops and stalls, each bundle is published once',
   const runs = new Set<string>();
   await inParallel(
     Array.from({ length: pushes }, (_, index) => index),
-    // Most of them wait for a connection that stands still.
+    // Most of them wait for a stalled connection.
     48,
     async (index) => {
       const { runId, run } = await client.push(pipelines[index % 4] as string, path.join(place, 'a'), {

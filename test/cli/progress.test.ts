@@ -1,7 +1,7 @@
 import t from 'tap';
 import { timeLeft } from '../../src/cli/output/progress.ts';
 
-t.test('what is left goes by the pace since the bar was shown', (t) => {
+t.test('estimates the remaining time from the rate since the bar was shown', (t) => {
   const begun = { done: 1000, atMs: 5000 };
   const left = (done: number, nowMs: number): string => timeLeft({ done, total: 11_000, nowMs }, begun);
   t.equal(left(1000, 60_000), '', 'nothing came');

@@ -163,7 +163,7 @@ t.test('a run says what was linked, and which release it made', async (t) => {
   });
 });
 
-t.test('back and forward, dry and in earnest, and notifiers are told', async (t) => {
+t.test('rolls back and forward, dry and real, and notifies', async (t) => {
   const { at, run, publish } = layOut(
     t,
     [site],

@@ -191,7 +191,7 @@ t.test('a reload takes over tokens, pipelines, notifiers, secrets and the log', 
   t.ok(existsSync(config));
 });
 
-t.test('a reload with errors changes nothing, and tells all of them', async (t) => {
+t.test('a reload with errors changes nothing, and reports all of them', async (t) => {
   const { served, root, config, write, lines } = await start(t, { pipelines: { maps: 'public' } });
   const began = await metric(served, succeededAt);
   appendFileSync(config, 'servr: {}\nlog: {level: loud, requests: some}\n');
@@ -233,7 +233,7 @@ t.test('a reload with errors changes nothing, and tells all of them', async (t) 
   t.equal(await metric(served, successful), 1);
 });
 
-t.test('reloads at once are one after another, and each is answered for what it asked', async (t) => {
+t.test('runs concurrent reloads one after another, each with its own response', async (t) => {
   const { served, write, lines } = await start(t, { pipelines: { maps: 'public' } });
   const first = served.reload();
   write({ pipelines: { maps: 'public', docs: 'docs' } });
@@ -329,7 +329,7 @@ pipelines: [{id: nightly, source: {backend: local, path: ./in}, ${schedule}
   }
 });
 
-/** Runs the command beside the daemon of the test, which needs this process to go on. */
+/** Runs the command asynchronously, because the daemon runs in this test process. */
 async function command(args: readonly string[], env: Record<string, string>): Promise<Ended> {
   const child = spawn(process.execPath, [program, 'reload', ...args], {
     env: { PATH: process.env['PATH'] ?? '', HOME: '/nonexistent', ...env },
@@ -483,7 +483,7 @@ t.test(
     const records = await Promise.all(runs.map((runId) => follow(daemon.url, runId)));
     t.same(new Set(records.map(({ status }) => status)), new Set(['succeeded']));
     t.equal(new Set(runs).size, reloads * uploadsBesideEach);
-    t.ok(seen.size <= connections, 'the connections are those of the start');
+    t.ok(seen.size <= connections, 'no new connections are opened');
     t.equal(dropped, 0);
     t.equal(await daemon.kill('SIGTERM'), 0);
   },

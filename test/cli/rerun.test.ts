@@ -16,7 +16,7 @@ const config = [
   '  - {id: other, source: {backend: http_upload}, destinations: [{id: web, backend: local, path: ./other}]}',
 ].join('\n');
 
-t.test('runs rerun: what failed is published from what the daemon has, once it was mended', async (t) => {
+t.test("runs rerun: publishes a failed run from the daemon's copy after a fix", async (t) => {
   const place = t.testdir({
     'c.yml': config,
     web: { n: { 'diary.txt': 'not yours' }, m: { 'diary.txt': 'not yours' } },
@@ -35,7 +35,7 @@ t.test('runs rerun: what failed is published from what the daemon has, once it w
     };
 
   const { run_id: failed } = push('n');
-  // The producer needs nothing of what it sent.
+  // The producer need not keep what it sent.
   rmSync(path.join(place, 'site', 'index.html'));
   const second = run(['runs', 'rerun', failed]);
   t.match(second, {

@@ -47,7 +47,7 @@ t.test('git names them elsewhere, also below its root, and never the remote', as
   t.same(await revisionMetadata(site, { git: false, message: 'Hi' }, environment), { message: 'Hi' });
   git('checkout', '--quiet', '--detach');
   t.same(await revisionMetadata(site, { git: true }, environment), { commit, author: 'Ada Lovelace' });
-  // A repository that a variable names is not that of the directory.
+  // A repository named by a variable is not the directory's repository.
   const other = { ...environment, GIT_DIR: path.join(repository, '.git'), GIT_CEILING_DIRECTORIES: place };
   writeFileSync(path.join(place, 'outside/a.txt'), 'a');
   t.not((await revisionMetadata(path.join(place, 'outside'), { git: true }, other))['commit'], commit);

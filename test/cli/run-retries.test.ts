@@ -8,7 +8,8 @@ import { manualClock } from '../workers/manual-clock.ts';
 /** @param failures By destination. */
 function resultOf(failures: Record<string, ErrorCode | null>): PipelineResult {
   const destinations = Object.entries(failures).map(([destinationId, code]): DestinationResult => {
-    const error = code === null ? null : errorRecord(new WaybillError(code, `${destinationId} is away`));
+    const error =
+      code === null ? null : errorRecord(new WaybillError(code, `${destinationId} is unreachable`));
     const status = code === null ? 'ok' : 'failed';
     return { destinationId, location: 'memory', status, actions: [], orphans: [], warnings: [], error };
   });
@@ -53,8 +54,8 @@ t.test('only destinations that failed for a passing cause are tried again', asyn
   });
   t.same(asked, [['web', 'mirror'], ['web'], ['web']]);
   t.same(notes, [
-    'web: storage_transient: web is away; try 2 in 5 s',
-    'web: destination_busy: web is away; try 3 in 10 s',
+    'web: storage_transient: web is unreachable; try 2 in 5 s',
+    'web: destination_busy: web is unreachable; try 3 in 10 s',
   ]);
 });
 

@@ -113,7 +113,7 @@ t.test('text: what a person sees', async (t) => {
     ].join('\n'),
   );
   t.match(stderr, /warning {2}.*target=\.: "two"/);
-  t.notMatch(stdout + stderr, '\u001b[', 'no colours where nobody looks');
+  t.notMatch(stdout + stderr, '\u001b[', 'no colors without a terminal');
 });
 
 t.test('--dry-run decides the same and changes nothing', async (t) => {
@@ -281,7 +281,7 @@ t.test('a source that cannot be read fails each destination that it was meant fo
   const one = waybill(['run', '-c', 'c.yml', '-d', 'web', '--format', 'json'], { cwd: place });
   t.match(runDocument(t, one).counters, { failed_destinations: 1 }, 'and no other');
   const { stdout } = waybill(['run', '-c', 'c.yml'], { cwd: place });
-  t.equal(stdout.match(/not a directory|is no directory/g)?.length, 1, 'the reason is told once');
+  t.equal(stdout.match(/not a directory|is no directory/g)?.length, 1, 'the reason is reported once');
   t.equal(stdout.match(/nothing was published/g)?.length, 2);
   t.match(stdout, /failed {2}published 0, unchanged 0, failed 2 .*failed_destinations=2/);
 });
@@ -297,7 +297,7 @@ t.test('an invalid bundle is named with its place, and keeps only itself from be
   t.match(
     counters,
     { publish_new: 2, failed_destinations: 1 },
-    'the newest bundle cannot be told, so the root is left alone',
+    'the newest bundle is ambiguous, so the root is left alone',
   );
   t.match(pipelines[0]?.invalid_bundles, [
     { bundle: 'bad', error: { findings: [{ file: 'bad/manifest.json', line: 2 }, { line: 3 }] } },

@@ -154,7 +154,7 @@ t.test(
   },
 );
 
-t.test('inspect --probe tells what the servers can do, and leaves nothing', async (t) => {
+t.test("inspect --probe shows the server's capabilities, and leaves nothing", async (t) => {
   const { config, target } = await layOut(t);
   const before = await listing(target);
   const inspect = ['inspect', '--config', config, '--pipeline', 'maps', '--probe', '--format', 'json'];

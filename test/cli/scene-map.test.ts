@@ -48,7 +48,7 @@ t.test('a sound map is valid, with its transcript too, as JSON Lines and as WebV
   }
 });
 
-t.test('every schema finding of an invalid map is told with line, column and pointer', async (t) => {
+t.test('reports every schema finding of an invalid map with line, column and pointer', async (t) => {
   const { code, stdout } = await run(['validate', invalid, sound]);
   t.equal(code, 1);
   t.match(

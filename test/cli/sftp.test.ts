@@ -90,7 +90,7 @@ t.test('validate, run, verify, reconcile-state and prune, from SFTP to SFTP', as
   t.equal(reconciled.status, 0, reconciled.stderr + reconciled.stdout);
   document(t, reconciled);
   const state = readFileSync(path.join(out, 'new/.publisher.json'), 'utf8');
-  t.notMatch(state, /"b\.txt"/, 'what is gone is no longer recorded');
+  t.notMatch(state, /"b\.txt"/, 'removed files are no longer recorded');
   t.equal((await waybill('run', '-c', config)).status, 0);
   t.equal(readFileSync(path.join(out, 'new/b.txt'), 'utf8'), 'b');
 
@@ -112,7 +112,7 @@ t.test('validate, run, verify, reconcile-state and prune, from SFTP to SFTP', as
   t.same(
     files(out).filter((name) => name.includes('.publisher') && !name.endsWith('.publisher.json')),
     [],
-    'and nothing is left beside the states',
+    'and only the states are left',
   );
 });
 
@@ -149,7 +149,7 @@ t.test('validate, inspect and a dry run read manifests, and no byte of a file un
   t.match(document(t, read), { files_read: true, bundles: [{ findings: [{ code: 'digest_mismatch' }] }] });
 });
 
-t.test('a bundle that is wrong is told with its place on the server', async (t) => {
+t.test('reports an invalid bundle with its path on the server', async (t) => {
   const config = layOut(t, 'wrong', { one: { 'manifest.json': manifest(['missing.txt']) } });
   const ended = await waybill('validate', '-c', config, '-p', 'maps');
   t.equal(ended.status, 1);

@@ -83,7 +83,9 @@ function contents(directory: string): Record<string, string> {
   return Object.fromEntries(files.sort().map((file) => [file, readFileSync(file, 'utf8')]));
 }
 
-/** Starts a command, waits until it has met the lock, lets `act` send its signals, and tells how it ended. */
+/**
+ * Starts a command, waits until it has met the lock, lets `act` send its signals, and returns how it ended.
+ */
 async function stopped(
   t: Test,
   cwd: string,

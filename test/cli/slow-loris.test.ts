@@ -57,6 +57,6 @@ t.test('bodies that stall cost the daemon no memory, on every route that has one
   await stall(10, 60);
   const grown = most - before;
   t.comment(`${before.toFixed(0)} MiB before, ${most.toFixed(0)} MiB at most`);
-  // Sixty documents are 228 MiB; what may be held is 16 MiB, and each connection has its buffers.
+  // Sixty documents are 228 MiB; the limit is 16 MiB, plus the buffers of each connection.
   t.ok(grown < 120, `${grown.toFixed(0)} MiB more`);
 });

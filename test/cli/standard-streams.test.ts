@@ -18,7 +18,7 @@ t.test('a help that a full pipe refuses arrives once there is room', async (t) =
   t.teardown(() => [reader, pipe].forEach((each) => closeSync(each)));
   const filling = Buffer.alloc(4096, '.');
   const filled = untilRefused(() => writeSync(pipe, filling));
-  // By a fourth descriptor: those of a child's first three are made to block.
+  // Through a fourth descriptor: a child's first three are set to blocking mode.
   const stdio = ['ignore', 'ignore', 'inherit', pipe] as const;
   const child = spawn('bash', ['-c', `exec ${command} --help >&3`], { stdio: [...stdio] });
   const ended = once(child, 'exit');
@@ -49,7 +49,7 @@ t.test('a reader that has closed the pipe is no failure of a help, a full disk i
   t.equal(statusOf(`${command} --help >&-`), 0, 'no output at all');
 });
 
-t.test('what is wrong with a command line stays so where nobody reads it', async (t) => {
+t.test('a usage error keeps its exit code without a reader', async (t) => {
   const line = `(sleep 0.3; exec ${command} no-such-command) 2>&1 | true`;
   t.equal(spawnSync('bash', ['-o', 'pipefail', '-c', line], { stdio: 'ignore' }).status, 2);
 });

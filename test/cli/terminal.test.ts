@@ -98,7 +98,7 @@ t.test('a bar while files are read that have no digest in the manifest', async (
 const token = 'a-token-of-all-producers';
 const size = 16 << 20;
 
-/** A daemon behind a line that takes about a second for the site beside it. */
+/** A daemon behind a connection that takes about a second for the site next to it. */
 async function overALine(t: Test): Promise<{ place: string; line: CuttingProxy; push: string }> {
   const place = t.testdir({
     'c.yml': [

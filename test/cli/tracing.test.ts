@@ -40,7 +40,7 @@ async function run(
 const notifying = (url: string): string =>
   `notifiers: [{id: hook, kind: webhook, url: "${url}", secret_env: HOOK}]`;
 
-t.test('a run of the command line is a trace, below that of whoever runs the command', async (t) => {
+t.test("a run of the command line is a trace, below the caller's trace", async (t) => {
   const collector = await startCollector(t);
   const hook = await startReceiver(t);
   const settings = `tracing: {endpoint: '${collector.url}'}\n${notifying(hook.url)}`;

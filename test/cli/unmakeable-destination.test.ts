@@ -9,8 +9,8 @@ import t, { type Test } from 'tap';
 import { configuration, document, type Ended, manifest, program } from './process.ts';
 
 /**
- * Destinations that cannot be made, with the built program. Where it was once deaf or hung, a test that
- * regresses ends by the limit of `spawnSync`, with no status.
+ * Destinations that cannot be created, with the built program. In cases that once hung, a regression ends
+ * through the timeout of `spawnSync`, with no status.
  */
 
 const hungAfterMs = 60_000;

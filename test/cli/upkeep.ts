@@ -114,7 +114,7 @@ async function repairs(t: Test, remote: Remote): Promise<void> {
   t.match(document(t, planned), expected);
   t.same(await web.fingerprint(), before, 'a dry run touches nothing');
   const done = await run(...repair, '--format', 'json');
-  t.equal(done.status, 1, 'what cannot be repaired is a failure');
+  t.equal(done.status, 1, 'unrepairable files are a failure');
   t.match(document(t, done), expected);
   const mended = await web.read();
   t.match(mended, { 'one/a.txt': 'a', 'one/b.txt': 'bb', 'one/sub/c.txt': 'c' });

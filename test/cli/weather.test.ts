@@ -105,7 +105,7 @@ const onServer = embedded.replace(
 );
 const form = /^\d{4}\/\d\d\/\d\d \d\d:\d\d:\d\d\.\d{6} weather: /;
 
-t.test('the reader serves until it is told to stop', async (t) => {
+t.test('serves until it is stopped', async (t) => {
   const place = t.testdir({ 'config.yml': onServer, 'other.yml': onServer });
   const ways: [string, string[], Record<string, string>, NodeJS.Signals][] = [
     ['-config', [program, '-config', 'other.yml'], { READER_CONFIG: 'none.yml' }, 'SIGTERM'],
@@ -151,29 +151,32 @@ t.test('the example answers all nine endpoints in three formats', async (t) => {
   t.equal(await started.ended, 0);
 });
 
-t.test('the daemon answers them too where a database is configured, beside its own', async (t) => {
-  const place = t.testdir({
-    'config.yml': `${embedded.replace('listen: "127.0.0.1:0"', 'listen: "127.0.0.1:0", base_path: /api')}
+t.test(
+  'answers weather requests in the daemon if a database is configured, next to its own routes',
+  async (t) => {
+    const place = t.testdir({
+      'config.yml': `${embedded.replace('listen: "127.0.0.1:0"', 'listen: "127.0.0.1:0", base_path: /api')}
 upload_tokens: [{ id: ci, value_env: UPLOAD_TOKEN, pipelines: [maps] }]
 pipelines:
   - id: maps
     source: { backend: http_upload }
     destinations: [{ id: web, backend: local, path: ./public }]
 `,
-  });
-  const started = start(t, place, [waybill, 'serve', '--config', 'config.yml'], {
-    UPLOAD_TOKEN: 'a-token-of-the-test-alone',
-  });
-  const url = await listening(started);
-  t.match(url, /\/api\/$/);
-  await answersAll(t, url);
-  t.equal((await fetch(`${url}healthz`)).status, 200);
-  t.equal((await fetch(`${url}v1/pipelines/maps/upload`, { method: 'POST' })).status, 401);
-  started.child.kill('SIGTERM');
-  t.equal(await started.ended, 0);
-});
+    });
+    const started = start(t, place, [waybill, 'serve', '--config', 'config.yml'], {
+      UPLOAD_TOKEN: 'a-token-of-the-test-alone',
+    });
+    const url = await listening(started);
+    t.match(url, /\/api\/$/);
+    await answersAll(t, url);
+    t.equal((await fetch(`${url}healthz`)).status, 200);
+    t.equal((await fetch(`${url}v1/pipelines/maps/upload`, { method: 'POST' })).status, 401);
+    started.child.kill('SIGTERM');
+    t.equal(await started.ended, 0);
+  },
+);
 
-t.test('the daemon starts, and says degraded, while the weather database is away', async (t) => {
+t.test('starts and reports degraded while the weather database is unreachable', async (t) => {
   const place = t.testdir({
     'config.yml': onServer.replace('}]', ', connect_timeout: 1s }]'),
   });

@@ -161,7 +161,7 @@ async function* failing(error: Error): AsyncGenerator<Uint8Array> {
   throw error;
 }
 
-t.test('what may pass is tried again, no sooner than the server asks for', async (t) => {
+t.test('retries temporary failures, no sooner than the server requests', async (t) => {
   const accepted = JSON.stringify({ run_id: 'r', status: 'accepted', position: 3 });
   const { url, heads } = await scripted(t, [
     (socket) => socket.destroy(),
@@ -230,7 +230,7 @@ t.test('an upload keeps its maximum rate, and an abort ends it', async (t) => {
   t.equal(await sent.catch((error: unknown) => error), reason);
 });
 
-t.test('the hint of the daemon is told apart from what is wrong', async (t) => {
+t.test("separates the daemon's hint from the error", async (t) => {
   const api = await startApi(t);
   const refusal = await failureOf(
     connect({ url: api.origin, token: tokens.maps, ...quick }).runs.cancel('maps.x'),
@@ -245,7 +245,7 @@ t.test('the hint of the daemon is told apart from what is wrong', async (t) => {
   });
 });
 
-t.test('a place that is no daemon is told from one that is away', async (t) => {
+t.test('distinguishes a wrong server from an unreachable one', async (t) => {
   const show = (url: string): Promise<WaybillError> => failureOf(connect({ url, ...quick }).runs.show('r'));
   const html = await scripted(t, [says('200 OK', '<html>')]);
   t.match(await show(html.url), { code: 'unexpected_answer' });
@@ -263,7 +263,7 @@ t.test('a place that is no daemon is told from one that is away', async (t) => {
   t.match(await show(`http://127.0.0.1:${port}`), { code: 'daemon_unreachable' });
 });
 
-t.test('a connection that stands still is given up, and a signal ends everything', async (t) => {
+t.test('cancels a stalled connection, and stops everything on an abort signal', async (t) => {
   const silent = await scripted(t, [() => undefined]);
   const options = { url: silent.url, patience: { forMs: 0, tries: 2, baseMs: 1, capMs: 1 } };
   t.match(await failureOf(connect({ ...options, answerMs: 20 }).runs.show('r')), {

@@ -96,7 +96,7 @@ for (const resumable of ['never', 'always'] as const)
     t.ok(whole.bytes > all - fileBytes);
   });
 
-t.test('what goes between the question and the archive is asked for again, then all is sent', async (t) => {
+t.test('requests the list again if files vanish before the upload, then sends everything', async (t) => {
   const place = await layOut(t);
   const { content } = place.api.ports;
   const clear = (): void => (content as unknown as { clear: () => void }).clear();
@@ -111,7 +111,7 @@ t.test('what goes between the question and the archive is asked for again, then 
   let parts: MissingPart[] = [];
   place.change('file-0');
   const once = await pushed(place, { created: next(), onPart });
-  // What came with the first part is kept; of the rest the daemon had nothing.
+  // The files of the first part are kept; the daemon had none of the rest.
   t.match(parts, [
     { files: 1, ofFiles: count },
     { files: count - 1, ofFiles: count },

@@ -81,7 +81,7 @@ const failureOf = (work: Promise<unknown>): Promise<WaybillError> =>
     (error: unknown) => asWaybillError(error),
   );
 
-/** Bytes of the archive that a whole push may take beside it: heads, and asking for the run. */
+/** Bytes in addition to the archive that a whole push may take: headers, and polling the run. */
 const besides = 30_000;
 
 t.test('a line that is cut again and again carries the archive once, and a chunk for each cut', async (t) => {
@@ -171,7 +171,7 @@ for (const kind of ['directory', 'archive'] as const)
 
     const third = await client.push('maps', bundle, options);
     t.match(third, { runId: outcome.runId, isReplayed: true, run: { status: 'succeeded' } });
-    t.ok(proxy.passed('to the server') - before - after < besides, 'what is there is not sent once more');
+    t.ok(proxy.passed('to the server') - before - after < besides, 'received bytes are not sent again');
     t.equal((await runsOf(client)).length, 1);
   });
 
@@ -237,7 +237,7 @@ t.test('two that send the same bundle at once make one run', async (t) => {
   t.ok(wasPublished(place));
 });
 
-t.test('an upload that the daemon has lost is begun anew, and not for ever', async (t) => {
+t.test('restarts an upload that the daemon has lost, a limited number of times', async (t) => {
   const place = await layOut(t);
   await started(t, place);
   const methods: string[] = [];
@@ -368,7 +368,7 @@ t.test('a queue that is full is waited for with the last byte alone, as long as 
     pauses.every((ms) => ms >= 1000),
     'the daemon asked for it',
   );
-  t.equal(opened, 1, 'nothing is read anew');
+  t.equal(opened, 1, 'no file is read again');
 });
 
 t.test('a proxy that takes only short bodies gets short ones', async (t) => {

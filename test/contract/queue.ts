@@ -129,7 +129,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
   });
 
   t.test(
-    'a record tells of so many deliveries, whatever their errors say, and counts the others',
+    'stores at most the maximum number of delivery records and counts the rest, whatever their errors',
     async (t) => {
       const { queue } = await start(t);
       await submit(queue, 'maps.1');
@@ -194,7 +194,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
   });
 
   t.test(
-    'the observer hears of each run once when it begins, and once when its end is recorded',
+    'notifies the observer of each run once when it starts and once when its end is recorded',
     async (t) => {
       const { queue } = await start(t);
       const [begun, ended]: [string[], unknown[]] = [[], []];
@@ -386,7 +386,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
   });
 
   t.test(
-    'the answer says the place in the line of the pipeline, a replay that of the first answer',
+    "returns the position in the pipeline's queue; a replay returns the first response's position",
     async (t) => {
       const { queue } = await start(t);
       const key = { caller: 'ci', key: 'k1' };
@@ -506,7 +506,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.same(workers.order, ['maps.1', 'docs.1', 'maps.2', 'maps.3']);
   });
 
-  t.test('close does not wait for what is paused', async (t) => {
+  t.test('closes without waiting for paused pipelines', async (t) => {
     const { queue, waitingSurvives } = await start(t);
     const workers = gatedWorkers();
     await queue.start(workers.process);
@@ -558,7 +558,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     await t.rejects(queue.cancel('maps.9'), { code: 'run_not_found' });
   });
 
-  t.test('a run that runs is stopped, is told as cancelled, and the next one begins', async (t) => {
+  t.test('cancels a running run, reports it as cancelled and starts the next one', async (t) => {
     const { queue, discarded } = await start(t);
     const workers = gatedWorkers();
     const ended: unknown[] = [];
@@ -576,7 +576,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     const record = await finished(queue, 'maps.1');
     t.match(signal.reason, { code: 'cancelled' });
     t.match(record, { status: 'failed', progress: null, error: { code: 'cancelled' } });
-    t.equal(record.destinations.length, 1, 'what was done by then is told');
+    t.equal(record.destinations.length, 1, 'the partial result is reported');
     t.same(await queue.cancel('maps.1'), { outcome: 'repeated', record });
     await workers.started('maps.2');
     workers.finish('maps.2', runResult('ok'));
@@ -623,7 +623,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     await t.rejects(queue.cancel('docs.1'), { code: 'run_finished' });
   });
 
-  t.test('a run is repeated with what is staged for it, once', async (t) => {
+  t.test('repeats a run with its staged files, once', async (t) => {
     const { queue, discarded } = await start(t);
     const workers = gatedWorkers();
     const jobs: PublishJob[] = [];
@@ -664,7 +664,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
       async () => discarded,
       (ids) => ids.length > 0,
     );
-    t.same(discarded, ['maps.6'], 'nobody wants what was cancelled');
+    t.same(discarded, ['maps.6'], 'the staged files of a cancelled run are discarded');
     t.match(await queue.find('maps.6'), { rerunnable: false });
     await t.rejects(queue.rerun('maps.6', 'maps.7'), { code: 'bundle_gone', retryable: false });
   });
@@ -812,7 +812,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
       t.match(
         await submit(queue, 'maps.7', { key: one, manifest: 'A' }),
         { replayed: true, record: { run_id: started, status: 'succeeded' } },
-        'from then on the key is that of the new run',
+        'from then on the key belongs to the new run',
       );
     t.match(await queue.find('maps.1'), { status: 'failed' }, 'and the failure stays to be seen');
   });
@@ -864,7 +864,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
   });
 
   t.test(
-    'of two requests with one key at once the second is told to come back; after a release it may',
+    'rejects the second of two concurrent requests with one key; accepts it after a release',
     async (t) => {
       const { queue } = await start(t);
       const idempotency = { caller: 'ci', key: 'k1' };
@@ -1055,7 +1055,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     for (const id of ['maps.2', 'a.1', 'docs.2', 'e.1']) await finished(queue, id);
   });
 
-  t.test('an overview tells what waits, runs, came last and succeeded last', async (t) => {
+  t.test('reports queued, running, latest and last successful runs in the overview', async (t) => {
     const { queue, elapse, expired } = await start(t, { queueSize: 20, retentionMs: 1_000 });
     const workers = gatedWorkers();
     for (const id of ['maps.1', 'maps.2', 'docs.1']) await submit(queue, id);
@@ -1087,7 +1087,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     await finished(queue, 'docs.1');
   });
 
-  t.test('since when a pipeline waits is told of the first run in its line', async (t) => {
+  t.test("reports the pipeline's wait from the first run in its queue", async (t) => {
     const { queue, elapse } = await start(t, { queueSize: 20, retentionMs: 60_000 });
     const workers = gatedWorkers();
     const queuedAt = async (id: string): Promise<string | null | undefined> =>
@@ -1159,7 +1159,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     watch.close();
     other.close();
     const third = queue.watch(() => undefined);
-    t.match(await changesAfter(third, now), [{ run_id: 'docs.1' }], 'and after nobody has watched');
+    t.match(await changesAfter(third, now), [{ run_id: 'docs.1' }], 'and later without a watcher');
     third.close();
     workers.finish('maps.2', runResult('ok'));
     await finished(queue, 'maps.2');
@@ -1415,7 +1415,7 @@ async function changesAfter(
   const records: Readonly<RunRecord>[] = [];
   for (let cursor = after; ;) {
     const page = await watch.after(cursor, { most: 4, wants });
-    if (page === null) throw new TypeError(`${cursor} is of no use`);
+    if (page === null) throw new TypeError(`${cursor} is not usable`);
     records.push(...page.changes.map(({ record }) => record));
     if (!page.more) return records;
     cursor = page.cursor;
@@ -1433,7 +1433,10 @@ async function until<T>(look: () => Promise<T>, right: (seen: T) => boolean): Pr
 
 type WorkerContext = Parameters<JobProcessor>[1];
 
-/** Workers that say when they begin and end when they are told; an abort ends them with its reason. */
+/**
+ * Workers that report when they start and end only when the test lets them. An abort ends them with its
+ * reason.
+ */
 function gatedWorkers() {
   const contexts = new Map<string, WorkerContext>();
   const results = new Map<string, JobResult>();

@@ -43,7 +43,7 @@ export async function storageContract(
   const names = async (storage: Storage, directory = '', recursive = true): Promise<string[]> =>
     (await entries(storage, directory, recursive)).map((entry) => entry.key as string).sort();
 
-  scenario('round trip: what is written is read, with its size and digest', async (t, storage) => {
+  scenario('reads back written content, with its size and digest', async (t, storage) => {
     const written = await storage.write(key('a/b/c.txt'), bytesBody('hello'), {
       mode: 'replace',
       digest: digestOf('hello'),
@@ -140,7 +140,7 @@ export async function storageContract(
     const before = await stamps();
     t.same([...before.keys()].sort(), ['d/changed', 'same'], 'each file has one');
     t.same(await stamps(), before, 'without a change it stays');
-    // An inexact stamp need not tell two changes within two seconds apart.
+    // With an inexact time, two changes within two seconds may look the same.
     const isExact = before.get('same')?.isExact === true;
     if (!isExact) await passing(2_100);
     await put(storage, 'd/changed', 'two');
@@ -178,7 +178,7 @@ export async function storageContract(
     t.same(await names(storage, 'odd'), odd.map((name) => `odd/${name}`).sort());
   });
 
-  scenario('what is not there: stat, read, remove', async (t, storage) => {
+  scenario('reports missing files from stat, read and remove', async (t, storage) => {
     t.equal(await storage.stat(key('no')), undefined);
     t.equal(await storage.stat(key('no/deeper')), undefined);
     await rejectsWith(t, get(storage, 'no'), 'storage_not_found');
@@ -187,7 +187,7 @@ export async function storageContract(
     await storage.removeTree(key('no'));
     await put(storage, 'directory/file', 'x');
     await storage.remove(key('directory'));
-    t.same(await names(storage), ['directory/file'], 'a directory is no file');
+    t.same(await names(storage), ['directory/file'], 'a directory is not a file');
   });
 
   scenario('remove takes one file and leaves its neighbours', async (t, storage) => {
@@ -221,7 +221,7 @@ export async function storageContract(
     },
   );
 
-  scenario('removeTree takes all below a directory and nothing beside it', async (t, storage) => {
+  scenario('removes everything below a directory and nothing next to it', async (t, storage) => {
     for (const name of ['a/b/c', 'a/b/d/e', 'a/bb', 'b']) await put(storage, name, name);
     await storage.removeTree(key('a/b'));
     t.same(await names(storage), ['a/bb', 'b']);
@@ -377,7 +377,7 @@ export async function storageContract(
     t.same(await names(storage), ['d/e/file', 'file']);
   });
 
-  scenario('what is kept can be put back once it was replaced or removed', async (t, storage) => {
+  scenario('restores kept files after they were replaced or removed', async (t, storage) => {
     const all = ['top', 'd/replaced', 'd/e/removed', 'd/e/f/removed', 'empty', 'untouched', 'späce #?%25'];
     for (const name of all) await put(storage, name, name === 'empty' ? '' : `old ${name}`);
     const before = await Promise.all(all.map((name) => storage.stat(key(name))));
@@ -504,7 +504,7 @@ export async function storageContract(
     t.same(
       (await entries(storage, 'd', true)).map(({ key: name, type }) => `${type} ${name}`).sort(),
       ['file d/releases/1/file', 'link d/current'],
-      'a link is listed and not followed, and nothing is left beside it',
+      'lists a link without following it, and leaves no other files',
     );
     await storage.remove(key('d/current'));
     t.equal(await storage.readLink!(key('d/current')), null);

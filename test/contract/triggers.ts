@@ -5,7 +5,7 @@ import type { Decision, TriggeredJob } from '../../src/workers/queue/trigger.ts'
 
 export interface TriggerTools {
   start: (settings?: { queueSize?: number }) => Promise<{ queue: JobQueue }>;
-  /** Workers that say when they begin and end when they are told. */
+  /** Workers that report when they start and end only when the test lets them. */
   workers: () => {
     process: JobProcessor;
     started: (runId: string) => Promise<unknown>;
@@ -13,7 +13,7 @@ export interface TriggerTools {
   };
 }
 
-/** The part of the contract of `JobQueue` that is about runs nobody asked for. */
+/** The part of the `JobQueue` contract for runs that a trigger starts. */
 export function triggerContract(t: Test, { start, workers }: TriggerTools): void {
   t.test('of many calls about one tick one starts a run, whose record names the tick', async (t) => {
     const { queue } = await start();
@@ -51,7 +51,7 @@ export function triggerContract(t: Test, { start, workers }: TriggerTools): void
     t.same(await queue.triggers.decide(tickJob('maps.4', 15), { latest: tickAt(30) }), { outcome: 'known' });
   });
 
-  t.test('a tick starts no run beside one that waits or runs, whoever asked for that', async (t) => {
+  t.test('starts no scheduled run while another run waits or runs', async (t) => {
     const { queue } = await start();
     const admission = await queue.reserve({ pipelineId: 'maps' });
     await admission.accept({ runId: 'maps.1', pipelineId: 'maps', staged: null }, digestOf('{}'));
@@ -87,54 +87,48 @@ export function triggerContract(t: Test, { start, workers }: TriggerTools): void
     },
   );
 
-  t.test(
-    'a change starts one more run after the one that is under way, and none beside one that waits',
-    async (t) => {
-      const { queue } = await start();
-      const { process, started, finish } = workers();
-      await queue.start(process);
-      t.match(await queue.triggers.decide(changeJob('maps.1', 'A')), {
-        outcome: 'started',
-        record: { triggered_by: { kind: 'watch', tick: null } },
-      });
-      await started('maps.1');
-      t.same(await queue.triggers.decide(changeJob('maps.2', 'A')), { outcome: 'known' });
-      t.match(await queue.triggers.decide(changeJob('maps.3', 'B')), { outcome: 'started' });
-      t.match(await queue.triggers.decide(changeJob('maps.4', 'C')), {
-        outcome: 'coalesced',
-        previous: { kind: 'watch', state: 'B' },
-      });
-      t.match(await queue.triggers.decide(changeJob('maps.5', 'A')), { outcome: 'coalesced' }, 'back again');
-      t.match(await queue.triggers.last('maps', 'watch'), { state: 'A' });
-      finish('maps.1');
-      await started('maps.3');
-      finish('maps.3');
-      await ended(queue, 'maps.3');
-      await queue.pause('maps', null);
-      t.match(
-        await queue.triggers.decide(changeJob('maps.6', 'D')),
-        { outcome: 'started' },
-        'it waits for the end of the pause',
-      );
-      t.match(await queue.find('maps.6'), { status: 'queued' });
-      await queue.resume('maps');
-      await started('maps.6');
-      finish('maps.6');
-      await ended(queue, 'maps.6');
-    },
-  );
+  t.test('starts one more run for a change during a run, and none while one waits', async (t) => {
+    const { queue } = await start();
+    const { process, started, finish } = workers();
+    await queue.start(process);
+    t.match(await queue.triggers.decide(changeJob('maps.1', 'A')), {
+      outcome: 'started',
+      record: { triggered_by: { kind: 'watch', tick: null } },
+    });
+    await started('maps.1');
+    t.same(await queue.triggers.decide(changeJob('maps.2', 'A')), { outcome: 'known' });
+    t.match(await queue.triggers.decide(changeJob('maps.3', 'B')), { outcome: 'started' });
+    t.match(await queue.triggers.decide(changeJob('maps.4', 'C')), {
+      outcome: 'coalesced',
+      previous: { kind: 'watch', state: 'B' },
+    });
+    t.match(await queue.triggers.decide(changeJob('maps.5', 'A')), { outcome: 'coalesced' }, 'back again');
+    t.match(await queue.triggers.last('maps', 'watch'), { state: 'A' });
+    finish('maps.1');
+    await started('maps.3');
+    finish('maps.3');
+    await ended(queue, 'maps.3');
+    await queue.pause('maps', null);
+    t.match(
+      await queue.triggers.decide(changeJob('maps.6', 'D')),
+      { outcome: 'started' },
+      'it waits for the end of the pause',
+    );
+    t.match(await queue.find('maps.6'), { status: 'queued' });
+    await queue.resume('maps');
+    await started('maps.6');
+    finish('maps.6');
+    await ended(queue, 'maps.6');
+  });
 
-  t.test(
-    'a run that nobody asked for takes no slot, and is not begun while the queue is closing',
-    async (t) => {
-      const { queue } = await start({ queueSize: 1 });
-      const admission = await queue.reserve({ pipelineId: 'docs' });
-      t.match(await queue.triggers.decide(tickJob('maps.1', 0)), { outcome: 'started' });
-      await admission.release();
-      queue.drain();
-      await t.rejects(queue.triggers.decide(tickJob('a.1', 0)), { code: 'shutting_down' });
-    },
-  );
+  t.test('gives triggered runs no slot, and does not start them while the queue closes', async (t) => {
+    const { queue } = await start({ queueSize: 1 });
+    const admission = await queue.reserve({ pipelineId: 'docs' });
+    t.match(await queue.triggers.decide(tickJob('maps.1', 0)), { outcome: 'started' });
+    await admission.release();
+    queue.drain();
+    await t.rejects(queue.triggers.decide(tickJob('a.1', 0)), { code: 'shutting_down' });
+  });
 }
 
 const tickAt = (minute: number): string => new Date(Date.UTC(2026, 10, 22, 15, minute)).toISOString();

@@ -13,7 +13,7 @@ for (const kind of worldKinds)
     if (kind.startsWith('memory objects') && scenario.needsDirectories === true) continue;
     t.test(`${kind}: ${scenario.action}, undisturbed`, async (test) => {
       const prepared = await prepare(test, newWorld(kind, t), kind, scenario);
-      // What is decided above the storage does not differ on a disk: one way to fail is enough there.
+      // Decisions above the storage do not differ on a disk: one kind of failure is enough there.
       const everyCode = kind !== 'local';
       // The other worlds differ from these two in single steps, whatever the action.
       const isMain = kind === 'memory files' || kind === 'memory objects';

@@ -5,8 +5,8 @@ import { generator, howMany } from '../support/sampling.ts';
 import { litter, newWorld, otherOwner, publishTo, snapshot, stateOf, testClock, untruths } from './world.ts';
 
 /**
- * Rounds of two owners that publish to one bundle path for the first time, at the same moment. Both want
- * different paths, so nothing is in the way of either: whoever is later waits, or decides again.
+ * Rounds of two owners that publish to one bundle path for the first time, concurrently. They write different
+ * paths, so there is no conflict: the second one waits, or decides again.
  */
 const rounds = howMany(200, 20);
 

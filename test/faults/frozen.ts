@@ -43,7 +43,7 @@ const quick: Files = { 'a.txt': 'quick', 'quick.txt': 'q' };
 /** What one of the two does. */
 interface Task {
   act(publisher: Stoppable): Promise<{ error: ErrorRecord | null }>;
-  /** What is published once it is done; null if nothing is. */
+  /** The published release afterwards; null if there is none. */
   leaves: Files | null;
 }
 
@@ -177,7 +177,7 @@ async function wrongAfter(
     return ['it was never stopped'];
   const hadCommitted = isLeftBy(await lookAt(world), scenario.frozen);
 
-  // Whoever had not begun would now wait for the other one, as any two publishers do.
+  // A publisher that had not started would now wait for the other one, as usual.
   const other = stoppable(await world.open(), frozen.hadBegun ? (wokenAt ?? 0) : 0);
   const otherResult = scenario.other.act(other);
   await Promise.race([other.stopped, otherResult]);

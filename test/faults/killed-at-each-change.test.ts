@@ -33,9 +33,9 @@ interface Killed {
   prepare: () => Promise<void>;
   /** Runs the command with the program that kills it. */
   run: (env: Record<string, string>) => Outcome;
-  /** What is wrong after the kill and the next run. */
+  /** Errors after the kill and the next run. */
   wrong: () => Promise<string[]>;
-  /** Where the list of the changes may be written. */
+  /** The path for the list of changes. */
   list: string;
 }
 
@@ -68,7 +68,7 @@ async function killedCommand({ layout, verb, isSeenByReaders = false }: Walk): P
     const { error } = await publishHere(place);
     if (error !== null) throw new Error(`${error.code}: ${error.message}`);
   };
-  // As many releases as are kept, so that each publication removes one.
+  // The maximum number of releases, so that each publication removes one.
   for (let published = 0; published < 3; published += 1) await publish();
   return {
     name: `${verb}, ${layout}`,

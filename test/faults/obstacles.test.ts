@@ -26,9 +26,9 @@ import { mountTmpfs } from '../services/tmpfs.ts';
 import { type Files, litter, publishTo, snapshot, untruths } from './world.ts';
 
 /**
- * What stands in the way of a publication. For each obstacle: a dry run predicts the failure, unless nobody
- * can see it; the run fails; the destination is byte for byte as before, with the state; and once the
- * obstacle is gone, the next run ends well without force.
+ * Obstacles of a publication. For each obstacle: a dry run predicts the failure, unless it is undetectable;
+ * the run fails; the destination stays byte for byte as before, with the state; and without the obstacle, the
+ * next run succeeds without force.
  */
 
 const published: Files = {
@@ -56,7 +56,7 @@ interface Obstacle {
   /** How the run fails. */
   code: 'unmanaged_content' | 'storage_denied' | 'storage_permanent' | 'storage_full';
   message: RegExp;
-  /** Nobody can see it without writing. */
+  /** Undetectable without a write. */
   isHidden?: boolean;
 }
 
@@ -70,7 +70,7 @@ const removeAt =
   (name: string) =>
   (bundle: string): void =>
     rmSync(within(bundle, name), { recursive: true, force: true });
-/** What was published there waits beside the destination for as long as the obstacle stands. */
+/** The published files are moved next to the destination until the obstacle is removed. */
 const aside = (bundle: string): string => `${bundle}-aside`;
 const replacing =
   (name: string, put: (place: string) => void) =>
@@ -147,7 +147,7 @@ for (const at of ['index.html', 'assets/style.css', 'assets/deep/x/a.js'])
   });
 for (const at of ['assets', 'assets/deep/x'])
   obstacles.push({
-    name: `a directory that nobody may write to: ${at}`,
+    name: `an unwritable directory: ${at}`,
     put: (t, bundle) => lock(t, within(bundle, at)),
     remove: (bundle) => void execFileSync('chattr', ['-i', within(bundle, at)]),
     code: 'storage_denied',
@@ -155,7 +155,7 @@ for (const at of ['assets', 'assets/deep/x'])
   });
 obstacles.push(
   {
-    name: 'a file that nobody may replace',
+    name: 'an irreplaceable file',
     put: (t, bundle) => lock(t, within(bundle, 'index.html')),
     remove: (bundle) => void execFileSync('chattr', ['-i', within(bundle, 'index.html')]),
     code: 'storage_denied',
@@ -163,7 +163,7 @@ obstacles.push(
     isHidden: true,
   },
   {
-    name: 'a file that nobody may remove',
+    name: 'an unremovable file',
     put: (t, bundle) => lock(t, within(bundle, 'gone.txt')),
     remove: (bundle) => void execFileSync('chattr', ['-i', within(bundle, 'gone.txt')]),
     code: 'storage_denied',
@@ -320,7 +320,7 @@ for (const obstacle of obstacles) {
   });
 }
 
-/** Where a first publication ends that may not write; and where one that changes what was published. */
+/** The outcome of a first publication without write permission, and of one that changes published files. */
 for (const [at, isFirst, message, hint] of [
   ['', true, '"bundle" cannot be made: the server denies it', 'write to "ROOT", or make "bundle" and'],
   ['bundle', false, '"bundle/.publisher.tmp" cannot be made: the server denies it', 'write to "bundle"'],
@@ -350,7 +350,7 @@ for (const [at, isFirst, message, hint] of [
       t.teardown(() => storage.close());
       if (!isFirst) t.equal((await publish(storage, published)).error, null);
       mkdirSync(closed, { recursive: true });
-      // A directory that stays empty goes with what was to be in it.
+      // A directory that stays empty is removed together with the planned files.
       if (at === 'bundle/new') writeFileSync(path.join(closed, 'theirs.txt'), 'theirs');
       chmodSync(closed, 0o500);
       const before = tree(root);

@@ -1,6 +1,6 @@
 /*
- * Readers that have a process to themselves, so that they read as often as they can while others publish.
- * Each reads until its stdin ends, and tells what it has seen as JSON.
+ * Readers in a separate process, to read as often as possible during publications. Each reads until its stdin
+ * ends, and prints what it has seen as JSON.
  */
 
 /** Reads what `current` leads to, or the directory itself, as often as it can, until its stdin ends. */
@@ -30,9 +30,9 @@ function read() {
 `;
 
 /**
- * Reads the page and then the files that belong to it through a web server, over `connections` that are kept:
- * of the release that the answer with the page names (`X-Release`) or, in place, of whatever is there by
- * then. The files are asked for without waiting for each other.
+ * Reads the page and then its files through a web server, over `connections` keep-alive connections: the
+ * files of the release in the page's `X-Release` header, or of the current content in place. The requests are
+ * concurrent.
  */
 export const webReader = `
 const net = require('node:net'), path = require('node:path');

@@ -92,7 +92,7 @@ async function secondsOf(work: () => Promise<void>): Promise<number> {
   return (performance.now() - started) / 1_000;
 }
 
-/** Reads by `read`, which gives the generation of each file, or null for what is not found. */
+/** Reads with `read`, which returns the generation of each file, or null if it is missing. */
 async function seenBy(
   read: () => Promise<(string | null)[]>,
   readers: number,
@@ -224,7 +224,7 @@ function blocksOf(language: string, directory: string): string[] {
   );
 }
 
-/** What is in the braces of the first line, without the port. */
+/** The object in the first line's braces, without the port. */
 function inner(block: string): string {
   return block
     .split('\n')

@@ -17,7 +17,7 @@ import {
 } from './release-world.ts';
 import { contextWith, newWorld, testClock } from './world.ts';
 
-/** Two publishers and a rollback at once: what comes of it is what comes of one after the other. */
+/** Two concurrent publishers and a rollback: the result is the same as one after the other. */
 
 const how = { dryRun: false };
 const kinds = ['memory files', 'memory objects'] as const;
@@ -56,10 +56,13 @@ async function outcome(root: Storage, ids: readonly ReleaseId[]): Promise<string
   return `${ids.indexOf(current as ReleaseId)} is current, held back: ${held.join()}`;
 }
 
-/** So often somebody may wait in vain: time passes only by waiting here, and the others may get no turn. */
+/**
+ * The number of waits that may fail: time passes only during a wait, and the other publishers may get no
+ * turn.
+ */
 const maxTries = 50;
 
-/** Whoever waited in vain or was overtaken comes again. */
+/** A publisher that timed out or was overtaken retries. */
 async function insisting(
   actor: Actor,
   open: () => Promise<Storage>,
@@ -76,7 +79,7 @@ async function insisting(
   }
 }
 
-/** Whole publications, each of which decides on what is current, and a rollback. */
+/** Whole publications, each of which decides on the current release, and a rollback. */
 const publishers: readonly Actor[] = [publishes(2), publishes(3), goesBack];
 
 for (const kind of kinds) {
@@ -115,7 +118,7 @@ for (const kind of kinds) {
       t.ok(seen.size > 1, `${seen.size} of them seen`);
     });
 
-  t.test(`${kind}: ${runs} rounds beside a retention, and readers always have a whole release`, async (t) => {
+  t.test(`${kind}: ${runs} rounds with retention always give readers a complete release`, async (t) => {
     let removed = 0;
     await fc.assert(
       fc.asyncProperty(fc.scheduler(), async (scheduler) => {

@@ -13,27 +13,27 @@ const isDone = ({ outcome }: SwitchResult): boolean => outcome !== 'refused';
 
 export interface ReleaseScenario {
   name: string;
-  /** So many releases are there before; the first ones became current one after the other. */
+  /** The number of existing releases. They became current one after another. */
   published: number;
   activated: number;
   prepare?: (root: Storage, ids: readonly ReleaseId[]) => Promise<unknown>;
   /** Also what the next run does. False if it was refused. */
   work: (root: Storage, ids: readonly ReleaseId[]) => Promise<boolean>;
-  /** By number: what may be current after a fault, and is in the end. */
+  /** By number: the releases that may be current after a fault, and the final one. */
   between: readonly (number | null)[];
   current: number | null;
-  /** What is held back after any fault, and in the end. */
+  /** The releases that are held back after any fault, and in the end. */
   heldBetween?: readonly number[];
   held: readonly number[];
   stored: readonly number[];
   changesNothing?: boolean;
   /** The bundle of this number stays in place at every moment, with its catalog. */
   inPlace?: number;
-  /** What is published in place in the end, beside the releases. */
+  /** The in-place content in the end, next to the releases. */
   endsInPlace?: Files;
   /** What the channel may lead to after a fault, and leads to in the end. */
   preview?: { between: readonly (number | null)[]; end: number | null };
-  /** What is done at the end may be left to the next run without a failure. */
+  /** The next run may finish the last steps without a failure. */
   retiresLater?: boolean;
 }
 
@@ -63,13 +63,13 @@ export const releaseScenarios: readonly ReleaseScenario[] = [
     ...{ between: [0, 1], current: 0, heldBetween: [2], held: [1, 2], stored: [0, 1, 2] },
   },
   {
-    ...{ name: 'what was rolled back is promoted', published: 2, activated: 2 },
+    ...{ name: 'a rolled-back release is promoted', published: 2, activated: 2 },
     prepare: async (root) => rollBack(context(), siteOf(root), null, how),
     work: async (root, ids) => isDone(await promote(context(), siteOf(root), id(ids, 1), how)),
     ...{ between: [0, 1], current: 1, held: [], stored: [0, 1] },
   },
   {
-    ...{ name: 'what was rolled back may come back', published: 2, activated: 2 },
+    ...{ name: 'a rolled-back release may return', published: 2, activated: 2 },
     prepare: async (root) => rollBack(context(), siteOf(root), null, how),
     work: async (root) => isDone(await resume(context(), siteOf(root), how)),
     ...{ between: [0], current: 0, held: [], stored: [0, 1] },
@@ -91,14 +91,14 @@ export const releaseScenarios: readonly ReleaseScenario[] = [
     ...{ between: [2, 3], current: 3, held: [], stored: [2, 3], retiresLater: true },
   },
   {
-    ...{ name: 'a publication of what was rolled back', published: 2, activated: 2 },
+    ...{ name: 'a publication of a rolled-back release', published: 2, activated: 2 },
     prepare: async (root) => rollBack(context(), siteOf(root), null, how),
     work: async (root) => (await publishAsRelease(root, 1)).error === null,
     ...{ between: [0], current: 0, heldBetween: [1], held: [1], stored: [0, 1] },
     changesNothing: true,
   },
   {
-    ...{ name: 'what is published in place becomes releases', published: 0, activated: 0 },
+    ...{ name: 'in-place content becomes releases', published: 0, activated: 0 },
     prepare: async (root) => publishInPlace(root, 0),
     work: async (root) => (await publishAsRelease(root, 1)).error === null,
     ...{ between: [null, 0, 1], current: 1, held: [], stored: [0, 1], inPlace: 0 },

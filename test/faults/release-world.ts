@@ -60,7 +60,7 @@ export interface ReleasePublicationOptions {
   selectAgain?: () => Promise<SourceBundle>;
 }
 
-/** Publishes the n-th bundle as a run does: as the current release, with what is beyond `keep` removed. */
+/** Publishes bundle n as a run does: as the current release, without releases beyond `keep`. */
 export async function publishAsRelease(
   root: Storage,
   n: number,
@@ -96,7 +96,7 @@ export async function takeDown(root: Storage): Promise<boolean> {
   );
 }
 
-/** Publishes the n-th release as a bundle path of its own, which nobody reads yet. */
+/** Publishes release n as a separate bundle path without readers. */
 export async function writeRelease(root: Storage, n: number, clock: Clock = testClock()): Promise<ReleaseId> {
   const bundle = bundleFor(n);
   const destination = destinationOf('replacement');
@@ -123,11 +123,11 @@ export interface ReleasesLook extends Releases {
   /** Complete or not, sorted. */
   stored: ReleaseId[];
   rolledBack: ReleaseId[];
-  /** What is not as it must be at any moment. */
+  /** Violations of the invariant. */
   wrong: string[];
 }
 
-/** What must hold at any moment: what readers are given is whole, and is not being removed. */
+/** The invariant at any moment: the readers' release is complete, and is not being removed. */
 export async function lookAtReleases(root: Storage): Promise<ReleasesLook> {
   const storage = siteOf(root);
   const releases = await readReleases(storage);

@@ -87,7 +87,7 @@ async function reconciled(root: Storage): Promise<boolean> {
   return reports.every(({ error }) => error === null);
 }
 
-/** Once there is nothing to unpublish, that is done. */
+/** Unpublishing an empty bundle path does nothing. */
 async function unpublished(root: Storage): Promise<boolean> {
   const request = { owner, destinationPath: bundlePath, maxRemoved: null, dryRun: false, concurrency: 1 };
   return unpublish(contextWith(testClock()), root, request).then(
@@ -205,8 +205,8 @@ export const scenarios: readonly Scenario[] = [
     action: 'force_replace of unmanaged content',
     prepare: (root) => putAll(root, { ...beside, ...guests, [`${bundlePath}/a.txt`]: 'in the way' }),
     work: (root) => succeeds(publishTo(root, { files: v2, force: true })),
-    // Where the fault struck before the intent was written, nothing was forced yet, and force is what the
-    // operator gives again.
+    // If the fault occurred before the intent was written, nothing was forced yet, and the operator repeats
+    // the force option.
     async rerun(root) {
       const begun = (await stateOf(root)).kind === 'valid';
       return succeeds(publishTo(root, { files: v2, force: !begun }));
@@ -229,7 +229,7 @@ export const scenarios: readonly Scenario[] = [
     untouched: beside,
   },
   {
-    action: 'publish of new directories beside those that are there',
+    action: 'publish of new directories next to existing ones',
     async prepare(root) {
       await putAll(root, beside);
       await publishTo(root, { files: v1 });
@@ -277,7 +277,7 @@ export const scenarios: readonly Scenario[] = [
     rerun: reconciled,
     outcome: { 'a.txt': 'a1' },
     untouched: { ...beside, ...guests },
-    // That is what it is for.
+    // The intended effect.
     startsUntrue: true,
   },
   {
@@ -309,7 +309,7 @@ export const scenarios: readonly Scenario[] = [
     endsWithoutState: true,
   },
   {
-    action: 'unpublish beside another owner',
+    action: 'unpublish next to another owner',
     async prepare(root) {
       await publishTo(root, { files: { 'theirs.txt': 'theirs' }, as: otherOwner });
       await publishTo(root, { files: v1 });

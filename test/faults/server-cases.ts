@@ -17,14 +17,14 @@ const onServers: ReadonlySet<string> = new Set([
   'upsert_additive, most of it kept and one file gone',
   'replace_catalog',
   'replace_catalog, files and directories trading places',
-  'publish of new directories beside those that are there',
+  'publish of new directories next to existing ones',
   'prune',
   'unpublish',
 ]);
 const releasesOnServers: ReadonlySet<string> = new Set([
   'a rollback',
   'a publication, most of it linked, with retention',
-  'what is published in place becomes releases',
+  'in-place content becomes releases',
   'a bundle path with a channel is taken down',
 ]);
 /** Freezes of a scenario in which the other publisher is still at work. */

@@ -67,7 +67,7 @@ export async function s3Worlds(
   const put = async (place: string, { headers, body }: Answer): Promise<void> => {
     const { 'content-type': contentType = '', 'cache-control': cacheControl } = headers;
     const isInParts = headers.etag?.includes('-') === true;
-    // What came in parts does so again.
+    // Multipart objects are uploaded in parts again.
     if (isInParts)
       await whole.write(key(place), bytesBody(body), {
         mode: 'replace',

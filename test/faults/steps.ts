@@ -90,5 +90,7 @@ export function hasSteps(
   t.same(missing, [], `${prefix}: ${everyStep}`);
 }
 
-/** Names the assertion of `hasSteps`, so that `scripts/broken-steps.ts` can tell it from a failed case. */
+/**
+ * Names the assertion of `hasSteps`, so that `scripts/broken-steps.ts` can distinguish it from a failed case.
+ */
 export const everyStep = 'the walk has every step of the protocol';

@@ -70,7 +70,7 @@ for (const kind of ['memory files', 'memory objects'] as const)
             if (error !== null && !isHonest(error.code, first, second))
               throw new Error(`${error.code}: ${error.message}`);
           expectNothing(await untruths(storage));
-          // Whoever lost comes again, and then all is as if they had come one after the other.
+          // The loser retries, and then the result is the same as one after the other.
           const wins = (await results).map(({ error }) => error === null);
           if (wins[0] !== true) await publishTo(await world.open(), first);
           if (wins[1] !== true) await publishTo(await world.open(), second);
@@ -110,17 +110,17 @@ for (const kind of worldKinds)
         sleeper.wake();
         const { action, error } = await slowResult;
         const storage = await world.open();
-        t.same(await untruths(storage), [], `asleep after operation ${at}: the state tells the truth`);
+        t.same(await untruths(storage), [], `stopped after operation ${at}: the state is accurate`);
         const wasLast = (await snapshot(storage)).get('bundle/a.txt');
         if (error?.code === 'lease_lost') overtaken += 1;
         if (error !== null && wasLast !== 'quick')
-          t.fail(`asleep after operation ${at}: ${action} failed and ${String(wasLast)} is published`);
-        t.equal(quickResult.error, null, `asleep after operation ${at}: the other one published`);
+          t.fail(`stopped after operation ${at}: ${action} failed and ${String(wasLast)} is published`);
+        t.equal(quickResult.error, null, `stopped after operation ${at}: the other one published`);
         t.equal((await publishTo(await world.open(), quick)).error, null);
         const files = await snapshot(storage);
         t.equal(files.get('bundle/a.txt'), 'quick');
         t.equal(files.get('sibling'), 'untouched');
-        t.same(litter(files), [], `asleep after operation ${at}: nothing is left`);
+        t.same(litter(files), [], `stopped after operation ${at}: nothing is left`);
         const state = await stateOf(storage);
         t.ok(state.kind === 'valid' && state.catalog.pending === null);
       }

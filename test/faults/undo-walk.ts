@@ -83,7 +83,7 @@ async function wrongAfter(
 
   const { files: after, state, untruths } = await lookAt(world);
   if (scenario.startsUntrue !== true) wrong.push(...untruths.map((what) => `after the kill ${what}`));
-  // Once the intent is gone, nobody knows what would have to be put back.
+  // Without the intent, the information for an undo is lost.
   if (state.kind !== 'valid' || state.catalog.pending === null)
     wrong.push(...differences(before, after, { withState: false }));
   for (const [name, text] of Object.entries(scenario.untouched))

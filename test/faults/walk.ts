@@ -163,7 +163,7 @@ export function differences(
 }
 
 /**
- * What must hold after a rerun: the outcome, nothing else touched or left, and one more run that changes
+ * The invariant after a rerun: the outcome, no other files changed or left, and one more run that changes
  * nothing.
  */
 export async function shortfalls(world: World, scenario: Scenario): Promise<string[]> {

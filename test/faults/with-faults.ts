@@ -12,8 +12,8 @@ export const faultKinds = ['before', 'after', 'partial', 'hang', 'crash'] as con
 export type FaultKind = (typeof faultKinds)[number];
 
 /**
- * The kinds that differ for an operation as a log names it, a hang apart: where nothing is changed, an answer
- * that was lost is as a call that failed; and only what has bytes can be done by half.
+ * The kinds that differ for a logged operation, except a hang. If an operation changes nothing, a lost
+ * response has the effect of a failed call. Only operations with a body can be applied partially.
  */
 export function distinctKinds(operation: string): readonly FaultKind[] {
   if (/^(stat|list|read|readLink|obstacleTo|sync)\b/.test(operation)) return ['before', 'crash'];
@@ -26,7 +26,7 @@ export interface Fault {
   kind: FaultKind;
   /** Which operation, counted from 1. */
   at: number;
-  /** How the failure is told; a permanent one is known not to have been applied and is not tried again. */
+  /** The kind of failure. A permanent one is known not to have been applied and is not retried. */
   code: 'storage_transient' | 'storage_permanent';
 }
 

@@ -5,8 +5,8 @@ import { type MemoryDisk, memoryStorage } from '../support/memory-storage.ts';
 import { litter, otherOwner, publishTo, snapshot, testClock, untruths } from './world.ts';
 
 /**
- * Where a server honours no conditions, two publishers that reach for the lease in the same moment are told
- * apart by reading back.
+ * If a server ignores conditions, a read after the write decides between two publishers that acquire the
+ * lease at the same moment.
  */
 
 t.test('of two that write the state at once, one goes on and the other comes after it', async (t) => {
@@ -17,7 +17,7 @@ t.test('of two that write the state at once, one goes on and the other comes aft
     let isFirst = true;
     return delegate(storage, {
       async write(key, body, how) {
-        // Both have looked and found nobody; now both write.
+        // Both have found no lease; now both write.
         if (isFirst) await both();
         isFirst = false;
         return storage.write(key, body, how);
@@ -31,7 +31,7 @@ t.test('of two that write the state at once, one goes on and the other comes aft
     return {
       ...clock,
       async sleep(ms, signal) {
-        // Nobody's pause ends before the other's write has landed.
+        // Neither pause ends before the other write is complete.
         if (ms === 2_000 && isFirst) await after();
         if (ms === 2_000) isFirst = false;
         await new Promise((resolve) => setImmediate(resolve));

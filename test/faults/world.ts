@@ -42,7 +42,7 @@ export interface World {
   open(): Promise<Storage>;
   /** The same, to be looked at and not changed, by the shortest way that there is. */
   look?(): Promise<Storage>;
-  /** Every file with its text, past the storage: what is seen of a world is not what is tested. */
+  /** Every file with its text, read without the storage under test. */
   files(): Promise<ReadonlyMap<string, string>>;
   /** Another destination with the same files, without publishing them again. */
   fork(): Promise<World>;
@@ -140,8 +140,8 @@ function copyTree(from: string, to: string): void {
 }
 
 /**
- * Time that passes only by waiting for others. A contender's wait for a dead holder takes no real time; the
- * beats of its lease come when they are due. Where nobody waits, a lease is never renewed: runs are instant.
+ * Time that passes only during waits. A contender's wait for a dead holder takes no real time, and lease
+ * renewals occur when due. Without a wait, a lease is never renewed: runs are instant.
  */
 export function testClock(): Clock {
   let elapsed = 0;
@@ -311,9 +311,7 @@ function holding(files: ReadonlyMap<string, string>): Storage {
   });
 }
 
-/**
- * What must hold at any moment at all: a state without an intent tells the truth about every file it records.
- */
+/** The invariant at any moment: a state without an intent is accurate for every file it records. */
 export async function untruths(root: Storage, path = bundlePath): Promise<string[]> {
   return untruthsIn(await stateOf(root, path), await snapshot(within(root, listedKey(path))));
 }

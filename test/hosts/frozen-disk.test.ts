@@ -43,7 +43,7 @@ t.test('a frozen disk refuses uploads, and holds up neither the others nor what 
   const health = await fetch(`${daemon.url}healthz`);
   t.match([health.status, await health.json()], [503, { code: 'queue_unavailable' }]);
   t.equal((await fetch(`${daemon.url}livez`)).status, 200, 'the process turns');
-  t.match(await follow(daemon.url, before), { status: 'succeeded' }, 'and tells what it knows');
+  t.match(await follow(daemon.url, before), { status: 'succeeded' }, 'and reports its last known state');
   await disk.thaw();
   const again = await untilAccepted(() => daemon.url, { name: 'frozen', pipeline: 'p1' });
   t.match(await follow(daemon.url, again), { status: 'succeeded' });
@@ -51,7 +51,7 @@ t.test('a frozen disk refuses uploads, and holds up neither the others nor what 
   t.equal(await daemon.kill('SIGTERM'), 0);
 });
 
-t.test('a frozen disk of staging stops nobody but those who need it, and loses nothing', async (t) => {
+t.test('affects only callers that need the frozen staging disk, and loses nothing', async (t) => {
   const staging = '{directory: ./disk/staging}';
   const place = layOut(t, { embedded: './disk/queue', staging, notifiers });
   const disk = await diskAt(t, place, 'disk');
@@ -85,7 +85,7 @@ t.test('a frozen disk of staging stops nobody but those who need it, and loses n
   // One after the other. A process that waits for the disk would never answer.
   for (let look = 0; look < 20; look += 1) {
     t.equal((await fetch(`${daemon.url}livez`)).status, 200, 'the process turns');
-    t.match(await follow(daemon.url, before), { status: 'succeeded' }, 'and tells what it knows');
+    t.match(await follow(daemon.url, before), { status: 'succeeded' }, 'and reports its last known state');
     await systemClock.sleep(50);
   }
   const refusals = await Promise.all([inFlight, ...others]);
@@ -97,7 +97,7 @@ t.test('a frozen disk of staging stops nobody but those who need it, and loses n
   await sent.catch(() => undefined);
   const health = await fetch(`${daemon.url}healthz`);
   t.match([health.status, await health.json()], [503, { retryable: true }]);
-  t.equal((await upload(daemon.url, 'p1', bundle('late'))).status, 503, 'nobody waits for it again');
+  t.equal((await upload(daemon.url, 'p1', bundle('late'))).status, 503, 'no caller waits for it again');
   t.equal((await fetch(`${daemon.url}livez`)).status, 200);
 
   await disk.thaw();
@@ -121,7 +121,7 @@ const uploadsEach = 8;
 const pipelines = 4;
 
 t.test(
-  'kills while the disk of queue and staging is frozen or full: what was accepted is published and told',
+  'publishes and reports accepted runs after kills with a frozen or full disk of queue and staging',
   async (t) => {
     const staging = '{directory: ./disk/staging}';
     const place = layOut(t, { embedded: './disk/queue', staging, pipelines, notifiers });

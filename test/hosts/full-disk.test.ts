@@ -49,7 +49,7 @@ t.test(
 );
 
 t.test(
-  'with less than 16 MiB left uploads are 507, what was accepted is published, and more once there is room',
+  'answers 507 below 16 MiB of space, publishes accepted uploads, and accepts more afterwards',
   async (t) => {
     const place = layOut(t, { embedded: './queue' });
     const staging = await smallDisk(t, place, 'staging', 32);
@@ -175,7 +175,7 @@ t.test('files that are kept for later uploads make room for what needs it', asyn
     writeFileSync(path.join(staging, name), Buffer.alloc(roomOn(staging) - bytes));
   leaveFree('theirs', 17 << 20);
   await publish('four', 2 << 20);
-  t.ok((await kept()) < 8, 'what was of no use for longest is gone');
+  t.ok((await kept()) < 8, 'the least recently used files are removed');
   t.ok(roomOn(staging) >= 16 << 20, `${roomOn(staging)} bytes are free`);
   t.ok((await kept()) > 0, 'and no more than that');
   leaveFree('theirs too', 12 << 20);

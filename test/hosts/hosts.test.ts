@@ -82,34 +82,31 @@ t.test(
   },
 );
 
-t.test(
-  'redis killed and started again: uploads and health tell, nothing accepted is lost, no restart is needed',
-  async (t) => {
-    const redis = await startRedis();
-    t.teardown(() => redis.close());
-    const place = layOut(t, { redisUrl: redis.url, pipelines: 2 });
-    const api = await launchApi(t, place);
-    const before = await Promise.all(
-      ['a', 'b', 'c', 'd'].map(async (name, index) =>
-        acceptedId(await upload(api.url, `p${(index % 2) + 1}`, bundle(name))),
-      ),
-    );
-    await redis.stop('SIGTERM');
-    const refused = await upload(api.url, 'p1', bundle('e'));
-    t.equal(refused.status, 503);
-    t.ok(Number(refused.headers.get('retry-after')) > 0);
-    t.match(await refused.json(), { code: 'queue_unavailable', retryable: true });
-    const health = await fetch(`${api.url}healthz`);
-    t.match([health.status, ((await health.json()) as { code: string }).code], [503, 'queue_unavailable']);
-    await redis.start();
-    for (let answer = await fetch(`${api.url}healthz`); !answer.ok; answer = await fetch(`${api.url}healthz`))
-      await answer.arrayBuffer();
-    const worker = await launchWorker(t, place);
-    const after = await acceptedId(await upload(api.url, 'p1', bundle('e')));
-    for (const id of [...before, after]) t.equal((await follow(api.url, id)).status, 'succeeded');
-    t.equal(await worker.kill('SIGTERM'), 0);
-  },
-);
+t.test('reports a killed Redis, loses no accepted run, and recovers without a restart', async (t) => {
+  const redis = await startRedis();
+  t.teardown(() => redis.close());
+  const place = layOut(t, { redisUrl: redis.url, pipelines: 2 });
+  const api = await launchApi(t, place);
+  const before = await Promise.all(
+    ['a', 'b', 'c', 'd'].map(async (name, index) =>
+      acceptedId(await upload(api.url, `p${(index % 2) + 1}`, bundle(name))),
+    ),
+  );
+  await redis.stop('SIGTERM');
+  const refused = await upload(api.url, 'p1', bundle('e'));
+  t.equal(refused.status, 503);
+  t.ok(Number(refused.headers.get('retry-after')) > 0);
+  t.match(await refused.json(), { code: 'queue_unavailable', retryable: true });
+  const health = await fetch(`${api.url}healthz`);
+  t.match([health.status, ((await health.json()) as { code: string }).code], [503, 'queue_unavailable']);
+  await redis.start();
+  for (let answer = await fetch(`${api.url}healthz`); !answer.ok; answer = await fetch(`${api.url}healthz`))
+    await answer.arrayBuffer();
+  const worker = await launchWorker(t, place);
+  const after = await acceptedId(await upload(api.url, 'p1', bundle('e')));
+  for (const id of [...before, after]) t.equal((await follow(api.url, id)).status, 'succeeded');
+  t.equal(await worker.kill('SIGTERM'), 0);
+});
 
 t.test(
   'an API killed while it receives: its key and slot are free again, and another API takes the upload',
@@ -178,7 +175,7 @@ t.test(
   },
 );
 
-t.test('a worker that is told to stop ends with 0; with the queue in memory there is none', async (t) => {
+t.test('a stopped worker ends with 0; the memory queue has no workers', async (t) => {
   const redis = await startRedis();
   t.teardown(() => redis.close());
   const place = layOut(t, { redisUrl: redis.url });
@@ -187,7 +184,7 @@ t.test('a worker that is told to stop ends with 0; with the queue in memory ther
   const [alone, api] = [await launchWorker(t, place), await launchApi(t, place, ['serve'])];
   await redis.stop();
   await alone.until(({ msg }) => msg.startsWith('redis is unreachable'));
-  t.equal(await alone.kill('SIGTERM'), 0, 'while Redis is away too');
+  t.equal(await alone.kill('SIGTERM'), 0, 'while Redis is unreachable too');
   t.equal(await api.kill('SIGTERM'), 0);
   writeFileSync(
     place.config,
@@ -208,53 +205,50 @@ async function counted(url: string, name: string, labels = ''): Promise<number> 
   return samples.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0);
 }
 
-t.test(
-  'what APIs and workers count of runs and publications adds up, each run once, whoever publishes it',
-  async (t) => {
-    const redis = await startRedis();
-    t.teardown(() => redis.close());
-    const place = layOut(t, { redisUrl: redis.url, pipelines: 3, workerTimeout: '10m' });
-    const listening = async (launched: ReturnType<typeof launch>): Promise<string> =>
-      (await launched.until(({ msg }) => msg === 'listening')).url ?? '';
-    const worker = launch(t, place, ['worker', '--listen', '127.0.0.1:0']);
-    const [alone, both] = await Promise.all([launchApi(t, place), launchApi(t, place, ['serve'])]);
-    const urls = [alone.url, both.url, await listening(worker)];
-    const total = async (name: string, labels = ''): Promise<number[]> =>
-      Promise.all(urls.map((url) => counted(url, name, labels)));
-    const sum = (counts: number[]): number => counts.reduce((all, count) => all + count, 0);
+t.test('counts each run and publication once over all APIs and workers', async (t) => {
+  const redis = await startRedis();
+  t.teardown(() => redis.close());
+  const place = layOut(t, { redisUrl: redis.url, pipelines: 3, workerTimeout: '10m' });
+  const listening = async (launched: ReturnType<typeof launch>): Promise<string> =>
+    (await launched.until(({ msg }) => msg === 'listening')).url ?? '';
+  const worker = launch(t, place, ['worker', '--listen', '127.0.0.1:0']);
+  const [alone, both] = await Promise.all([launchApi(t, place), launchApi(t, place, ['serve'])]);
+  const urls = [alone.url, both.url, await listening(worker)];
+  const total = async (name: string, labels = ''): Promise<number[]> =>
+    Promise.all(urls.map((url) => counted(url, name, labels)));
+  const sum = (counts: number[]): number => counts.reduce((all, count) => all + count, 0);
 
-    const ids: string[] = [];
-    for (let index = 0; index < 24; index += 1)
-      ids.push(
-        await acceptedId(
-          await upload(urls[index % 2] as string, `p${(index % 3) + 1}`, bundle(`b${index % 12}`)),
-        ),
-      );
-    for (const id of ids) t.equal((await follow(alone.url, id)).status, 'succeeded');
-    // A run is counted when its end is recorded: the very next moment.
-    while (sum(await total('waybill_runs_total')) < ids.length)
-      await new Promise((resolve) => setTimeout(resolve, 20));
+  const ids: string[] = [];
+  for (let index = 0; index < 24; index += 1)
+    ids.push(
+      await acceptedId(
+        await upload(urls[index % 2] as string, `p${(index % 3) + 1}`, bundle(`b${index % 12}`)),
+      ),
+    );
+  for (const id of ids) t.equal((await follow(alone.url, id)).status, 'succeeded');
+  // A run is counted when its end is recorded: the very next moment.
+  while (sum(await total('waybill_runs_total')) < ids.length)
+    await new Promise((resolve) => setTimeout(resolve, 20));
 
-    const runs = await total('waybill_runs_total', 'status="succeeded"');
-    t.equal(runs[0], 0, 'an API without workers publishes nothing');
-    t.equal(sum(runs), 24, `each run once: ${runs.join(' + ')}`);
-    t.equal(sum(await total('waybill_runs_total', 'status="failed"')), 0);
-    t.equal(sum(await total('waybill_run_duration_seconds_count')), 24);
-    t.equal(sum(await total('waybill_run_queue_seconds_count')), 24);
-    t.equal(sum(await total('waybill_publications_total', 'action="publish_new"')), 12);
-    t.equal(sum(await total('waybill_publications_total', 'action="skip_same"')), 12);
-    t.equal(sum(await total('waybill_outputs_written_total')), 24, 'two files of each bundle');
-    t.same(await total('waybill_uploads_total', 'result="accepted"'), [12, 12, 0]);
-    for (const url of urls) {
-      const text = await (await fetch(`${url}metrics`)).text();
-      for (const name of ['waybill_build_info', 'waybill_worker_threads', 'waybill_event_loop_lag_seconds'])
-        t.match(text, new RegExp(`^# TYPE ${name} `, 'm'));
-      t.match(text, /^waybill_event_loop_lag_seconds_count [1-9]/m, 'it is measured');
-      t.match(text, /^process_cpu_seconds_total /m);
-    }
-    for (const launched of [worker, both, alone]) t.equal(await launched.kill('SIGTERM'), 0);
-  },
-);
+  const runs = await total('waybill_runs_total', 'status="succeeded"');
+  t.equal(runs[0], 0, 'an API without workers publishes nothing');
+  t.equal(sum(runs), 24, `each run once: ${runs.join(' + ')}`);
+  t.equal(sum(await total('waybill_runs_total', 'status="failed"')), 0);
+  t.equal(sum(await total('waybill_run_duration_seconds_count')), 24);
+  t.equal(sum(await total('waybill_run_queue_seconds_count')), 24);
+  t.equal(sum(await total('waybill_publications_total', 'action="publish_new"')), 12);
+  t.equal(sum(await total('waybill_publications_total', 'action="skip_same"')), 12);
+  t.equal(sum(await total('waybill_outputs_written_total')), 24, 'two files of each bundle');
+  t.same(await total('waybill_uploads_total', 'result="accepted"'), [12, 12, 0]);
+  for (const url of urls) {
+    const text = await (await fetch(`${url}metrics`)).text();
+    for (const name of ['waybill_build_info', 'waybill_worker_threads', 'waybill_event_loop_lag_seconds'])
+      t.match(text, new RegExp(`^# TYPE ${name} `, 'm'));
+    t.match(text, /^waybill_event_loop_lag_seconds_count [1-9]/m, 'it is measured');
+    t.match(text, /^process_cpu_seconds_total /m);
+  }
+  for (const launched of [worker, both, alone]) t.equal(await launched.kill('SIGTERM'), 0);
+});
 
 t.test("a worker's probes: ready while queue and staging can be used, alive in any case", async (t) => {
   const redis = await startRedis();

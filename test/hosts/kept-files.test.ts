@@ -27,7 +27,7 @@ async function start(t: Test, place: Place, mode: (typeof modes)[number]): Retur
   return launchApi(t, place, mode === 'bullmq' ? undefined : ['serve']);
 }
 
-/** Pushes, trying as long as the daemon is away. */
+/** Pushes, with retries while the daemon is unreachable. */
 async function push(
   url: string,
   site: string,

@@ -5,7 +5,7 @@ import type { RunRecord } from '../../src/workers/queue/run-record.ts';
 import { stagedIn } from '../support/staged.ts';
 import { acceptedId, bundle, launchApi, type Launched, type Place, upload } from './processes.ts';
 
-/** What is looked at where daemons with an embedded queue are killed again and again. */
+/** Checks for tests that kill daemons with an embedded queue repeatedly. */
 
 export type Daemon = Launched & { url: string };
 
@@ -70,7 +70,7 @@ export function linesOf({ root }: Place): { id: string; type: string; data: { ru
   });
 }
 
-/** The runs that `bundle.published` was told of. */
+/** The runs in `bundle.published` events. */
 export function publishedEvents(place: Place): Set<string> {
   return new Set(
     linesOf(place).flatMap(({ type, data }) => (type === 'bundle.published' ? [data.run_id] : [])),

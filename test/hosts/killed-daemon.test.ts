@@ -179,10 +179,7 @@ function staged({ root }: Place): string[] {
   return stagedIn(path.join(root, 'staging'));
 }
 
-/**
- * What is being extracted: in the staging directory, or, where that is shared, in a directory of the daemon's
- * own.
- */
+/** Extracted files: in the staging directory, or in the daemon's own directory if staging is shared. */
 function received({ root }: Place): string[] {
   return [path.join(root, 'staging'), path.join(root, 'scratch')].flatMap((directory) =>
     filesBelow(directory).filter(

@@ -20,14 +20,14 @@ import {
 
 t.setTimeout(0);
 
-/** Workers of the queue in Redis, killed with SIGKILL: no event of what they have published is lost. */
+/** Workers of the queue in Redis, killed with SIGKILL: no event of a publication is lost. */
 
 const secret = `whsec_${Buffer.alloc(32, 'k').toString('base64')}`;
 
 interface Hook {
   place: Place;
   received: Event[];
-  /** Whether the receiver answers this event; otherwise whoever sends it waits. */
+  /** Whether the receiver answers this event. If not, the sender waits. */
   answers: (event: Event) => boolean;
   /** Resolves once so many have come. */
   until: (count: number) => Promise<void>;
@@ -85,7 +85,7 @@ const uploadsOfAll = 120;
 const uploads = howMany(uploadsOfAll, 24);
 const kills = Math.max(2, Math.round(uploads / 10));
 
-t.test('workers killed at random moments: every run is told of, under one id', async (t) => {
+t.test('sends an event for every run, under one ID, after kills at random moments', async (t) => {
   const pipelines = 4;
   const hook = await placeWithHook(t, pipelines);
   const { place } = hook;

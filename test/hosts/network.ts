@@ -9,11 +9,11 @@ const run = promisify(execFile);
 /** A host of its own: a network namespace with one wire to this machine, and nothing else on it. */
 export interface Host {
   name: string;
-  /** Of the host. */
+  /** Address of the host. */
   address: string;
   /** What a command has to begin with to run on the host. */
   through: string[];
-  /** Cuts the wire, and mends it. */
+  /** Cuts and restores the connection. */
   unplug(): Promise<void>;
   plug(): Promise<void>;
 }
@@ -65,8 +65,8 @@ async function ip(...args: string[]): Promise<void> {
 }
 
 /**
- * A net that nobody uses at the moment, within the range that RFC 2544 keeps for tests: `n` stands for the
- * addresses 198.19.4n.0 to 198.19.4n+3.255.
+ * An unused network in the RFC 2544 benchmark range: `n` selects the addresses 198.19.4n.0 to
+ * 198.19.4n+3.255.
  */
 async function freeNet(): Promise<number> {
   const { stdout } = await run('ip', ['-o', '-4', 'address']);

@@ -27,7 +27,7 @@ t.test('an upload through the proxy, and all that its answer leads to', async (t
   t.equal(readFileSync(path.join(place.root, 'public/p1/session-1/name.txt'), 'utf8'), 'session-1');
   for (const page of ['healthz', 'docs', 'openapi.json', 'metrics'])
     t.equal((await fetch(url + page)).status, 200, page);
-  t.equal(await (await fetch(origin)).text(), 'the site', 'what lies beside it is not ours');
+  t.equal(await (await fetch(origin)).text(), 'the site', 'paths next to it belong to other servers');
 });
 
 t.test('a refusal arrives as it is, though the client is still sending', async (t) => {
@@ -128,7 +128,7 @@ t.test(
   },
 );
 
-t.test('a daemon that ends behind the proxy finishes what runs, and is told as 502 afterwards', async (t) => {
+t.test('finishes runs when a daemon ends behind the proxy, which then answers 502', async (t) => {
   const place = layOut(t, settings);
   const daemon = await launchApi(t, place, ['serve']);
   const origin = await startCaddy(t, site(new URL(daemon.url).port));

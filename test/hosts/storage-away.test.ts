@@ -13,7 +13,7 @@ import { startS3Proxy, type Verdict } from '../services/s3-proxy.ts';
 const away: Verdict = { status: 503, code: 'SlowDown', headers: { 'retry-after': '120' } };
 const authorization = `Bearer ${tokens.maps}`;
 
-t.test('an upload is published though its storage is away and the daemon restarts meanwhile', async (t) => {
+t.test('publishes an upload after a storage outage and a restart of the daemon', async (t) => {
   const server = await startRadosgw(t);
   const proxy = await startS3Proxy(t, server);
   const bucket = await server.newBucket();

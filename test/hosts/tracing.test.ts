@@ -82,7 +82,7 @@ for (const mode of modes)
     t.equal(
       hook.received[0]?.headers['traceparent'],
       `00-${parent.traceId}-${notify?.spanId}-01`,
-      'the webhook is told',
+      'the webhook is called',
     );
     const tracestate = 'rojo=00f067aa0ba902b7,congo=t61rcWkgMzE';
     t.equal(hook.received[0]?.headers['tracestate'], tracestate, 'and what others have added goes with it');
@@ -168,7 +168,7 @@ for (const mode of modes)
     await follow(first.url, await acceptedId(await upload(first.url, 'p1', bundle('one'), theirs)));
     const before = byName(t, await collector.until('destination', 'notify'));
     t.match(before['notify'], { status: 2, attributes: { 'error.type': 'refused' } });
-    // What is kept in memory ends with the process.
+    // Data in memory ends with the process.
     if (mode !== 'memory') await first.kill('SIGTERM');
     const second = mode === 'memory' ? first : await launchApi(t, place, ['serve']);
     status = 204;
@@ -201,7 +201,7 @@ t.test('a daemon that stops sends what it has recorded', async (t) => {
   ]);
 });
 
-t.test('a collector that is away harms no run, and keeps no daemon from its end', async (t) => {
+t.test('an unreachable collector affects no run and does not delay shutdown', async (t) => {
   const collector = await startCollector(t);
   const hook = await startReceiver(t);
   collector.answer(400);
@@ -259,7 +259,7 @@ t.test('OpenTelemetry is loaded only where something is traced', async (t) => {
     await follow(api.url, await acceptedId(await upload(api.url, 'p1', bundle('one'))));
     await api.kill('SIGTERM');
     const lines = readFileSync(resolved, 'utf8').split('\n');
-    t.ok(lines.length > 10, 'what is loaded is noted');
+    t.ok(lines.length > 10, 'loaded programs are recorded');
     // It is a part of the bundle, with a file of its own.
     return lines.filter((specifier) => specifier.includes('open-telemetry'));
   };
@@ -344,7 +344,7 @@ t.test('a worker that traces nothing passes the trace on as it came', async (t) 
   t.equal(collector.spans.length, 1);
 });
 
-t.test('what is refused for its token is not reported; what is refused otherwise is', async (t) => {
+t.test('reports rejected requests, except those with a bad token', async (t) => {
   const collector = await startCollector(t);
   const hook = await startReceiver(t);
   const place = placeFor(t, { collector: collector.url }, hook);

@@ -26,9 +26,9 @@ const secret = `whsec_${Buffer.alloc(32, 'k').toString('base64')}`;
 
 interface Hook {
   url: string;
-  /** What came, with how it was answered. */
+  /** Received events, with their responses. */
   received: { body: string; event: Event; status: number }[];
-  /** Answers with this from now on; is told of each event before the answer goes. */
+  /** Answers with this status from now on. Called for each event before the response is sent. */
   answer: (event: Event) => number;
 }
 
@@ -68,7 +68,7 @@ interface Listed {
   notifiers: { notifier_id: string; configured: boolean; events: { event_id: string; run_id: string }[] }[];
 }
 
-/** The ids of what is undelivered, once there are so many. */
+/** Resolves with the IDs of undelivered events once there are this many. */
 async function undelivered(t: Test, place: Place, url: string, count: number): Promise<string[]> {
   for (;;) {
     const ended = await command(place, 'undelivered', '--url', url, '--format', 'json');
@@ -192,6 +192,6 @@ for (const driver of ['embedded', 'bullmq'] as const)
     }
     const taken = hook.received.filter(({ status }) => status === 204);
     t.same([...new Set(taken.map(({ event }) => event.id))], ids, 'each came, in order');
-    t.ok(taken.length > ids.length, 'what was on its way came twice');
+    t.ok(taken.length > ids.length, 'the event in flight arrived twice');
     for (const { event, body } of taken) t.equal(body, bodies.get(event.id), 'with the same id and body');
   });

@@ -11,8 +11,8 @@ import { ensureInstalled } from '../services/debian.ts';
 import { freePort } from '../services/free-port.ts';
 
 /*
- * The image, built from the Dockerfile as it ships, on a base that is made here in place of the pinned one;
- * and what it starts, in its root file system, which nobody can write to, as its user.
+ * The image, built from the shipped Dockerfile on a base that this test makes instead of the pinned one; and
+ * its programs, in its read-only root file system, as its user.
  */
 
 const run = promisify(execFile);
@@ -104,7 +104,7 @@ t.test('it takes an upload, publishes it, and writes nowhere else', async (t) =>
   if (daemon.exitCode === null) await once(daemon, 'exit');
   t.equal(daemon.exitCode, 0, said);
   const away = await run(...inside(health)).catch((error: unknown) => error as { code: number });
-  t.match(away, { code: 1 }, 'and fails when the daemon is away');
+  t.match(away, { code: 1 }, 'and fails when the daemon is unreachable');
 });
 
 async function imageConfig(): Promise<ImageConfig> {

@@ -77,7 +77,7 @@ export async function publishThere(t: Test, { settings, env, stranger }: Destina
   const verified = await call('verify', '-c', 'c.yml', '-p', 'maps', '-d', 'there');
   t.equal(verified.status, 0, `every byte is as the catalog has it: ${verified.stdout}`);
   const pruned = await call('prune', '-c', 'c.yml', '-p', 'maps', '-d', 'there', '--apply');
-  t.equal(pruned.status, 0, `what is old is pruned: ${pruned.stderr}`);
+  t.equal(pruned.status, 0, `old files are pruned: ${pruned.stderr}`);
   const last = await call('verify', '-c', 'c.yml', '-p', 'maps', '-d', 'there');
   t.equal(last.status, 0, `and all that stays is as it was: ${last.stdout}`);
   return {
@@ -100,8 +100,8 @@ export async function publicationRefused(
 }
 
 /**
- * The cells of its row: what was found and, since nothing failed so far, that it was published to, verified
- * and pruned, and that the sample of the storage contract holds there.
+ * The cells of its row: the results so far. Without a failure, the server passed publish, verify and prune,
+ * and the sample of the storage contract.
  */
 export function cells(
   t: Pick<Test, 'passing'>,
@@ -141,7 +141,7 @@ async function refusesStrangers(
   writeFileSync(path.join(place, 's.yml'), configuration(settings));
   const ended = await run(place, ['run', '-c', 's.yml', '--dry-run', '--format', 'json'], env);
   if (ended.status === 0) return 'no';
-  t.match(ended.stdout, /storage_denied/, 'who is refused is told so');
+  t.match(ended.stdout, /storage_denied/, 'rejected clients get the reason');
   return 'yes';
 }
 

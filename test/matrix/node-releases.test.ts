@@ -7,7 +7,10 @@ import { program } from '../cli/process.ts';
 import { noise } from '../fixtures/noise.ts';
 import { nodeProgram, nodeReleases } from '../services/node-releases.ts';
 
-/** What is made of the same files is the same on every Node.js, so that two hosts do not publish in turns. */
+/**
+ * The output for the same files is identical on every Node.js version, so that two hosts do not publish
+ * alternately.
+ */
 
 const env = { PATH: process.env['PATH'] ?? '', HOME: '/nonexistent', SOURCE_DATE_EPOCH: '1795136523' };
 

@@ -39,13 +39,13 @@ for (const release of nodeReleases)
           return 'no';
         },
       );
-    t.equal(await stop(), 0, 'the daemon ends when it is told to');
+    t.equal(await stop(), 0, 'the daemon ends on a signal');
     recordMatrix(t, 'node-releases', { subject: release.replace(/\..*/, ''), version: release, found });
   });
 
 /**
- * What is tried, by its column, in this order; each fails unless all of it was seen to work. `stop` ends the
- * daemon that the upload started, and resolves with its exit code.
+ * The checks by column, in this order. Each fails unless all of it has worked. `stop` ends the daemon that
+ * the upload started, and resolves with its exit code.
  */
 async function attemptsOn(
   t: Test,

@@ -72,11 +72,11 @@ t.test(
     for (const name of ['a', 'b']) await storage.write(listedKey(name), bytesBody(name), { mode: 'replace' });
     const { status, said } = await publicationRefused(t, { settings, env });
     t.equal(status, 1);
-    t.match(said, /InternalError, status 500/, 'what the server answers is told');
+    t.match(said, /InternalError, status 500/, "the server's response is reported");
     const left: string[] = [];
     for (const name of ['a', 'b', 'readme.txt', 'manifest.json', '.publisher.json'])
       if ((await storage.stat(listedKey(name))) !== undefined) left.push(name);
-    t.same(left, ['a', 'b'], 'nothing came to what was there');
+    t.same(left, ['a', 'b'], 'existing files are unchanged');
     recordMatrix(t, 's3-servers', {
       subject: 's3rver',
       version: server.version,

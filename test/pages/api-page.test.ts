@@ -44,22 +44,19 @@ t.test('without script everything can be read, folded at first, with its content
   );
 });
 
-t.test(
-  'a request that reads is tried in the page, and shows status, headers and body of what it answers',
-  async (t) => {
-    const page = await open({}, '#listRuns');
-    await page.locator('#listRuns').getByLabel('pipeline_id (path)').fill('maps');
-    await page.locator('#listRuns').getByLabel('Token').fill(tokens.maps);
-    await page.locator('#listRuns').getByRole('button', { name: 'Send' }).click();
-    const answer = page.locator('#listRuns').getByLabel('Answer', { exact: true });
-    await answer.getByText('"runs"').waitFor();
-    t.match(await answer.textContent(), /^200 OK\n(.+\n)*x-request-id: .+\n(.+\n)*\n\{/);
-    await page.locator('#listRuns').getByLabel('Token').fill('not-a-token-of-anybody');
-    await page.locator('#listRuns').getByRole('button', { name: 'Send' }).click();
-    await answer.getByText('unauthorized').waitFor();
-    t.match(await answer.textContent(), /^401/);
-  },
-);
+t.test('tries a read request in the page, and shows status, headers and body of the response', async (t) => {
+  const page = await open({}, '#listRuns');
+  await page.locator('#listRuns').getByLabel('pipeline_id (path)').fill('maps');
+  await page.locator('#listRuns').getByLabel('Token').fill(tokens.maps);
+  await page.locator('#listRuns').getByRole('button', { name: 'Send' }).click();
+  const answer = page.locator('#listRuns').getByLabel('Answer', { exact: true });
+  await answer.getByText('"runs"').waitFor();
+  t.match(await answer.textContent(), /^200 OK\n(.+\n)*x-request-id: .+\n(.+\n)*\n\{/);
+  await page.locator('#listRuns').getByLabel('Token').fill('not-a-token-of-anybody');
+  await page.locator('#listRuns').getByRole('button', { name: 'Send' }).click();
+  await answer.getByText('unauthorized').waitFor();
+  t.match(await answer.textContent(), /^401/);
+});
 
 t.test(
   'a request with a body is tried: JSON that is typed, and files, as they are or in a form',

@@ -84,8 +84,8 @@ notifiers:
 }
 
 /**
- * A daemon with something published, and one pipeline whose destination holds what nobody manages. Events of
- * that one are given up, until somebody makes the directory `journal`.
+ * A daemon with published content, and a pipeline whose destination contains unmanaged files. Its events are
+ * undelivered until the directory `journal` exists.
  */
 export async function startConsole(
   t: Lifetime,
@@ -97,7 +97,7 @@ export async function startConsole(
   for (const place of ['web', 'site', 'shelf', 'draft', 'full', 'vault'])
     mkdirSync(path.join(root, 'public', place), { recursive: true });
   cpSync('examples/demo/bundles', path.join(root, 'library'), { recursive: true });
-  writeFileSync(path.join(root, 'public/full/index.html'), 'somebody else put this here');
+  writeFileSync(path.join(root, 'public/full/index.html'), 'an unmanaged file');
   writeFileSync(configFile, configuration(queue));
   const { operator, guest, admin } = consoleTokens;
   const env = { T_OPERATOR: operator, T_GUEST: guest, T_ADMIN: admin, HOME: root, ...more };

@@ -20,7 +20,7 @@ t.before(async () => {
 });
 t.teardown(() => browser.close());
 
-/** Every page that it opens tells `seen` what its forms send. */
+/** Calls `seen` with the form data of every page that it opens. */
 async function open(
   t: Test,
   { token = consoleTokens.operator, seen = () => undefined }: OpenOptions = {},
@@ -116,7 +116,7 @@ t.test('without script every action that the console has is done by a form', asy
   await page.getByRole('button', { name: /^Rerun all \d failed$/ }).click();
   await page.waitForURL(/done=reruns/);
 
-  // What is published: verified, and taken back and given again.
+  // Publishes content, verifies it, removes it and restores it.
   await page.goto(`${daemon.base}console/pipelines/maps/destinations/web`);
   t.match(await mainOf(page), /index\.html/);
   await page.getByRole('button', { name: 'Verify the bytes' }).click();
@@ -209,7 +209,7 @@ async function wordsOf(page: Page): Promise<string[]> {
     .split(/\s+/);
 }
 
-t.test('what is refused is told on the page of the form', async (t) => {
+t.test("shows a rejection on the form's page", async (t) => {
   const page = await open(t);
   await daemon.start('library');
   await page.goto(`${daemon.base}console/runs?pipeline=library`);
@@ -245,7 +245,7 @@ t.test('what is refused is told on the page of the form', async (t) => {
     headers: { accept: 'text/html' },
   });
   t.match(await forged.text(), 'form_expired');
-  t.notMatch(await forged.text(), 'Not done', 'what is not of this session has no page');
+  t.notMatch(await forged.text(), 'Not done', 'other sessions have no page');
 });
 
 t.test('a bulk rerun checks each run as a single rerun does', async (t) => {
@@ -319,7 +319,7 @@ t.test('without script a page is loaded again while its run is not over', async 
   await page.goto(`${daemon.base}console/runs/${held.runId}`);
   await held.letGo();
   await daemon.follow(held.runId);
-  // Nobody does anything.
+  // Without any input.
   await page.locator('#head').getByText('succeeded').waitFor({ timeout: 0 });
   t.equal(await page.locator('meta[http-equiv=refresh]').count(), 0, 'and then no more');
 });

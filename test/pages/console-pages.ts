@@ -114,7 +114,7 @@ async function mistakenBundle(): Promise<Buffer> {
   }
 }
 
-/** What only whoever runs the daemon sees. */
+/** Visible to operators only. */
 export const adminPages: PageSet = {
   name: 'console of the admin',
   start: async (t) => {

@@ -36,7 +36,7 @@ function directoryOf(files: Files): string {
   return directory;
 }
 
-/** Drags what is on disk over the page and lets go, as the system tells the browser of it. */
+/** Drops files from disk on the page, with the events that the system sends to the browser. */
 async function drop(page: Page, ...files: string[]): Promise<void> {
   const box = await page.locator('#drop').boundingBox();
   if (box === null) throw new TypeError('there is nowhere to drop anything');
@@ -179,7 +179,7 @@ t.test('a directory is checked before it is sent', async (t) => {
   t.same(uploads, [], 'nothing was sent');
 });
 
-t.test('the name of an archive is that of its manifest', async (t) => {
+t.test("takes an archive's name from its manifest", async (t) => {
   const page = await openUpload(t);
   const archive = await daemon.archive({ 'a.txt': 'a' }, new Date().toISOString());
   await drop(page, path.join(directoryOf({ 'bundle.tar': archive }), 'bundle.tar'));
@@ -209,7 +209,7 @@ t.test('an archive that is dropped is sent as it is', async (t) => {
   t.equal(publishedAt('web/session-1').get('a.txt')?.toString(), files['a.txt']);
 });
 
-t.test('a channel that was chosen is that of what is dropped', async (t) => {
+t.test('applies the selected channel to dropped files', async (t) => {
   const page = await openUpload(t);
   await page.getByLabel('For').selectOption('channel preview');
   t.notOk(await page.getByRole('button', { name: 'Upload to channel preview' }).isVisible());

@@ -24,7 +24,7 @@ const loads: readonly [width: number, scheme: Scheme][] = [
 ];
 /** From this width on a page is laid out alike, so that the same things have colours. */
 const laptop = 1280;
-/** Of a page that is shown once more, in another state. */
+/** Name of a page that is shown again in another state. */
 const fewerLoads = loads.filter(([width]) => width === 360 || width === 1280);
 /** How much of a window may be bright in the dark, in parts of a hundred: lines and plots are. */
 const maxBright = 8;
@@ -54,11 +54,11 @@ export function lookAtPages(sets: readonly PageSet[]): void {
     });
 }
 
-/** What a page wrote, threw, was refused or asked of somebody else, from now on. */
+/** Console output, errors, rejections and foreign requests of a page from now on. */
 function complaintsOf(page: Page, { origin }: URL, { status, refused }: ShownPage): string[] {
   const complaints: string[] = [];
   page.on('console', (message) => {
-    // A browser also writes of the status of the page itself, or of what is refused on it, as it should be.
+    // A browser also logs the page's own status or an expected rejection.
     const isStatus = [status, refused].some((one) => message.text().includes(`status of ${one ?? 200}`));
     if (['error', 'warning'].includes(message.type()) && !isStatus) complaints.push(message.text());
   });
@@ -133,7 +133,7 @@ async function latecomers(page: Page): Promise<unknown> {
   ]`);
 }
 
-/** Every colour that something of the page has, with what has it. */
+/** Every color on the page, with its elements. */
 async function coloursOf(page: Page): Promise<Set<string>> {
   const found = await page.evaluate<string[]>(`[...new Set(
     [...document.querySelectorAll('html, body, body *')].map((one) => {

@@ -19,7 +19,7 @@ export interface PageSet {
 }
 
 export interface ShownPage {
-  /** Of the picture: `console-run` in `docs/images`; without `inDocs` none is kept. */
+  /** Name of the picture: `console-run` in `docs/images`. Not kept without `inDocs`. */
   name: string;
   /** Below the base URL. */
   path: string;
@@ -29,7 +29,7 @@ export interface ShownPage {
   isState?: true;
   /** The status with which something that it asks for later is refused. */
   refused?: number;
-  /** Brings it to the state that is looked at: opens what is folded, waits for what comes later. */
+  /** Brings the page to the tested state: opens folded parts, waits for late content. */
   prepare?: (page: Page) => Promise<void>;
   /** Whether a picture of it belongs to the documentation. */
   inDocs?: true;

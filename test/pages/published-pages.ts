@@ -13,7 +13,7 @@ const types: Readonly<Record<string, string>> = {
   ico: 'image/svg+xml',
 };
 
-/** A picture that can be told from the others. */
+/** A distinctive picture. */
 function pictureOf(hue: number): string {
   const hills = `<path d="M0 150 Q100 ${60 + (hue % 60)} 200 150 T400 120 V300 H0Z" fill="hsl(${hue} 45% 40%)"/>`;
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 400 300"><rect width="400" height="300" fill="hsl(${hue} 60% 85%)"/>${hills}</svg>`;
@@ -42,7 +42,7 @@ async function publishedFiles(): Promise<Map<string, Buffer>> {
   ]);
 }
 
-/** As at the root of a destination; here below `root/`, beside the bundle. */
+/** Like the root of a destination; here below `root/`, next to the bundle. */
 async function rootFiles(): Promise<[string, Buffer][]> {
   const paths = [
     'session-42',

@@ -20,7 +20,7 @@ t.test('what alerts, names and texts say is never markup', async (t) => {
   ]) {
     const html = await pageAt(path);
     t.notMatch(html, /<script(?! type="module" src=)|<img/i, path);
-    t.match(html, /&lt;script&gt;alert/, `${path} tells them`);
+    t.match(html, /&lt;script&gt;alert/, `${path} shows them`);
   }
   const browser = await startChromium();
   t.teardown(() => browser.close());
@@ -61,26 +61,23 @@ t.test('without script everything is there, and a map leads to a state and on to
   t.ok(await page.getByRole('link', { name: 'Buffalo' }).first().isVisible());
 });
 
-t.test(
-  'alerts lie where their outlines or those of their zones are, in the colours of the service',
-  async (t) => {
-    const html = await pageAt('weather/');
-    for (const [event, colour] of [
-      ['Tornado Warning', '#ff0000'],
-      ['Winter Storm Warning', '#ff69b4'],
-      ['Wind Advisory', '#d2b48c'],
-    ] as const)
-      t.match(html, new RegExp(`d="M[^"]+Z" fill="${colour}" stroke="${colour}"><title>${event}<`), event);
-    const outlook = await pageAt('weather/?day=1');
-    for (const [name, colour] of [
-      ['General Thunderstorms Risk', '#C1E9C1'],
-      ['Slight Risk', '#FFE066'],
-    ] as const)
-      t.match(outlook, new RegExp(`d="M[^"]+Z" fill="${colour}" stroke="${colour}"><title>${name}<`), name);
-    t.match(await pageAt('weather/?state=NY'), /Winter Storm Warning/);
-    t.notMatch(await pageAt('weather/?state=NY'), /Tornado Warning/, 'a state has its own');
-  },
-);
+t.test("draws alerts at their outlines or their zones' outlines, in the service's colors", async (t) => {
+  const html = await pageAt('weather/');
+  for (const [event, colour] of [
+    ['Tornado Warning', '#ff0000'],
+    ['Winter Storm Warning', '#ff69b4'],
+    ['Wind Advisory', '#d2b48c'],
+  ] as const)
+    t.match(html, new RegExp(`d="M[^"]+Z" fill="${colour}" stroke="${colour}"><title>${event}<`), event);
+  const outlook = await pageAt('weather/?day=1');
+  for (const [name, colour] of [
+    ['General Thunderstorms Risk', '#C1E9C1'],
+    ['Slight Risk', '#FFE066'],
+  ] as const)
+    t.match(outlook, new RegExp(`d="M[^"]+Z" fill="${colour}" stroke="${colour}"><title>${name}<`), name);
+  t.match(await pageAt('weather/?state=NY'), /Winter Storm Warning/);
+  t.notMatch(await pageAt('weather/?state=NY'), /Tornado Warning/, 'a state has its own');
+});
 
 t.test('the units that were chosen are remembered, and caches keep both pages apart', async (t) => {
   const temperature = async (path: string, cookie = ''): Promise<string> => {
@@ -133,7 +130,7 @@ t.test('stale data is said to be stale, and never that there is no alert', async
   t.notMatch(station, /No alert is in force/);
 });
 
-t.test('what is asked wrongly is a page that says so', async (t) => {
+t.test('answers an invalid request with an error page', async (t) => {
   for (const [path, status, said] of [
     ['weather/?state=New+York', 400, /two letters of a state, such as NY/],
     ['weather/?day=9', 400, /day/],

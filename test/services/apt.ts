@@ -5,11 +5,11 @@ import { withoutRunMark } from '../../scripts/test/leftovers.ts';
 
 /** Times in milliseconds; tests of this file shorten them. */
 export interface AptSettings {
-  /** How long to wait for somebody else who uses apt, e.g. unattended upgrades. */
+  /** How long to wait for another apt process, e.g. unattended upgrades. */
   lockMs?: number;
   /** How long each of updating the lists and downloading may take. */
   networkMs?: number;
-  /** Called each time that somebody else is found to hold a lock of apt, with what apt says about it. */
+  /** Called for each apt lock held by another process, with apt's message. */
   onLocked?: (output: string) => void;
   /** What processes of the tests lock to take turns. */
   lockFile?: string;
@@ -31,8 +31,8 @@ const quick = ['-qq', '-o', 'Acquire::http::Timeout=20', '-o', 'Acquire::https::
 const options = [...quick, '-o', 'Acquire::Retries=1', '-o', 'APT::Install-Recommends=false'];
 
 /**
- * Installs Debian packages; returns why it could not, in words that finish a line, or undefined if it did.
- * Processes of the tests take turns by a lock of their own, and whoever else uses apt is waited for.
+ * Installs Debian packages. Returns undefined, or the reason for a failure in words that finish a sentence.
+ * Test processes take turns through a lock, and wait for other users of apt.
  */
 export async function aptInstall(
   packages: readonly string[],
@@ -91,8 +91,8 @@ interface Outcome {
 }
 
 /**
- * Runs apt until nobody else holds one of its locks. Its own `DPkg::Lock::Timeout` waits for one of the three
- * only, and then does not say who holds it.
+ * Runs apt until no other process holds its locks. apt's own `DPkg::Lock::Timeout` waits for only one of the
+ * three, and does not report the holder.
  */
 async function whenFree(
   command: readonly string[],
@@ -149,7 +149,7 @@ async function inTurn(
   };
 }
 
-/** What goes before a command so that root runs it; undefined if that cannot be. */
+/** The command prefix to run as root; undefined if that is impossible. */
 function privilege(env: Record<string, string>): string[] | undefined {
   if (process.getuid?.() === 0 || env['APT_CONFIG'] !== undefined) return [];
   const environment = ['env', 'DEBIAN_FRONTEND=noninteractive', 'LC_ALL=C'];

@@ -5,8 +5,8 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 
 /**
- * Where the tests keep what takes long to fetch and is the same for every clone: roots of Debian, releases of
- * Node.js, servers of npm. It may be removed at any time.
+ * The directory for downloads that all clones share: Debian roots, Node.js releases, npm servers. It may be
+ * removed at any time.
  */
 export function cached(...names: readonly string[]): string {
   const home = process.env['XDG_CACHE_HOME'] ?? path.join(homedir(), '.cache');
@@ -14,9 +14,9 @@ export function cached(...names: readonly string[]): string {
 }
 
 /**
- * Makes what is not there yet, as a file or a directory of the name that `make` is given, and then puts it in
- * its place. Of test files that need the same at once one makes it, and the others wait and find it. What was
- * half made when a test was killed goes with the next try: the lock ends with its process.
+ * Creates a missing file or directory under the temporary name that `make` receives, then renames it. If
+ * several test files need it at the same time, one makes it and the others wait. The next attempt removes a
+ * killed test's half-made copy: the lock ends with its process.
  */
 export async function madeOnce(place: string, make: (made: string) => Promise<void>): Promise<string> {
   if (existsSync(place)) return place;

@@ -11,9 +11,9 @@ import { ensureInstalled, MissingService, pathOf } from './debian.ts';
 
 const run = promisify(execFile);
 
-/** A Debian that nobody has installed anything in, as a directory of this machine. */
+/** A fresh Debian root in a directory of this machine. */
 export interface CleanRoot {
-  /** Where its files are; what is mounted in it only its own processes see. */
+  /** The path of its files. Only its own processes see its mounts. */
   directory: string;
   /** What a command has to begin with to run in it, as root and with its processes alone to be seen. */
   through: string[];
@@ -69,7 +69,7 @@ export async function archiveOfRoot(release: 'trixie'): Promise<string> {
   await ensureInstalled('cleanRoot', 'namespaces');
   return madeOnce(cached(`${release}.tar`), async (made) => {
     const options = [
-      // Where a clock is ahead of a mirror; what is signed is checked all the same.
+      // Tolerates a clock ahead of the mirror's. Signatures are still checked.
       '--aptopt=Acquire::Check-Valid-Until "false"',
       ...['--variant=minbase', '--mode=root', '--format=tar', `--include=${packages.join(',')}`],
     ];

@@ -22,18 +22,14 @@ const probe = 'waybill-test-probe';
 const needsApt = { skip: pathOf('apt-get') === undefined ? 'this machine has no apt-get' : false };
 
 for (const file of ['var/lib/dpkg/lock-frontend', 'var/lib/apt/lists/lock', 'var/cache/apt/archives/lock']) {
-  t.test(
-    `an apt that is locked for long is told in one line, with who holds it: ${file}`,
-    needsApt,
-    async (t) => {
-      const { settings, lock } = newSystem(t);
-      const holder = await lock(file);
-      t.equal(
-        await aptInstall([probe], { ...settings, lockMs: 300 }),
-        `apt has been locked by process ${holder.pid} (perl) for more than 0.3 seconds`,
-      );
-    },
-  );
+  t.test(`reports an apt that stays locked in one line, with the holder: ${file}`, needsApt, async (t) => {
+    const { settings, lock } = newSystem(t);
+    const holder = await lock(file);
+    t.equal(
+      await aptInstall([probe], { ...settings, lockMs: 300 }),
+      `apt has been locked by process ${holder.pid} (perl) for more than 0.3 seconds`,
+    );
+  });
 
   t.test(`an apt that is locked for a while is waited for: ${file}`, needsApt, async (t) => {
     const { root, settings, lock } = newSystem(t);
@@ -81,12 +77,12 @@ t.test('a package server that never answers is given up', needsApt, async (t) =>
   );
 });
 
-t.test('a package that is not known is told by name', needsApt, async (t) => {
+t.test('names an unknown package', needsApt, async (t) => {
   const { settings } = newSystem(t);
   t.equal(await aptInstall(['waybill-none'], settings), 'apt says "Unable to locate package waybill-none"');
 });
 
-t.test('a program that nobody has makes its packages missing', async (t) => {
+t.test('counts packages of a missing program as missing', async (t) => {
   const before = { ...process.env };
   t.teardown(() => Object.assign(process.env, before));
   process.env['PATH'] = t.testdir();

@@ -79,7 +79,7 @@ const chromiumNames = [
 const systemDirectories = ['/usr/local/sbin', '/usr/sbin', '/sbin'];
 const postgresVersions = '/usr/lib/postgresql';
 
-/** Those that have a server: packages with clients alone use the same directory. */
+/** Packages with a server. Client-only packages use the same directory. */
 function postgresDirectories(): string[] {
   try {
     const versions = readdirSync(postgresVersions).sort((a, b) => Number(b) - Number(a));

@@ -3,8 +3,8 @@ import net from 'node:net';
 import type { Test } from 'tap';
 
 /**
- * A TCP proxy in front of a server of the tests that is as far away as a server of another continent: what
- * comes in passes on after half of the round trip, in order, and as much at a time as comes.
+ * A TCP proxy that makes a test server as distant as one on another continent: it forwards data after half of
+ * the round-trip time, in order, in the chunks that arrive.
  */
 export interface DelayingProxy {
   port: number;
@@ -14,7 +14,7 @@ export interface DelayingProxy {
   open(): number;
   /** Cuts the connection that was made as the `index`th, from 0, as soon as `bytes` bytes of it have come. */
   cutAfter(index: number, bytes: number): void;
-  /** Cuts that connection now, with what is on its way. */
+  /** Cuts that connection now, with the data in flight. */
   cut(index: number): void;
   /** From now on new connections lead to that port of this machine; null: are accepted, and nothing comes. */
   lead(port: number | null): void;

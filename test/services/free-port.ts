@@ -5,9 +5,8 @@ import net from 'node:net';
 const lowest = 10_000;
 
 /**
- * A port of loopback that nobody listens on at the moment, of those that the system gives to nobody by
- * itself: a server that is stopped and started again finds it free, however many connections are opened
- * meanwhile.
+ * A free loopback port outside the system's ephemeral range: a server that restarts finds it free, whatever
+ * connections are opened meanwhile.
  */
 export async function freePort(): Promise<number> {
   for (;;) {

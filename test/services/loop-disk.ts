@@ -60,7 +60,7 @@ export async function mountLoopDisk(
     'unshare',
     ['--mount', '--propagation', 'private', 'sh', '-c', keeper, 'sh', image, directory],
     {
-      // Whoever ends the test with all it has started must not end what thaws the disk.
+      // A cleanup of the test's processes must not end the one that thaws the disk.
       detached: true,
       stdio: ['pipe', 'pipe', 'pipe'],
     },
@@ -92,7 +92,7 @@ export async function mountLoopDisk(
   };
 }
 
-/** Where nobody has made them, as in a bare root directory. */
+/** Missing in a bare root directory. */
 function makeLoopDevices(): void {
   const nodes = [['/dev/loop-control', 'c', 10, 237] as const].concat(
     Array.from({ length: 16 }, (_, index) => [`/dev/loop${index}`, 'b', 7, index] as never),

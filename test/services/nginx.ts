@@ -7,8 +7,8 @@ import { freePort } from './free-port.ts';
 import { startWebServer } from './web-server.ts';
 
 /**
- * Debian's nginx with one server of these directives, and others of `http` beside it; installed where it is
- * missing. Gives the port at which it speaks HTTP.
+ * Debian's nginx with one server of these directives, and other `http` directives. Installs it if it is
+ * missing. Returns its HTTP port.
  */
 export async function startNginx(
   t: Pick<Test, 'teardown'>,

@@ -7,9 +7,8 @@ import type { AddressInfo } from 'node:net';
 import type { Test } from 'tap';
 
 /**
- * A registry on loopback that has one package, as npm would have published it, and sends whoever asks for
- * another to the registry that npm uses here. Only from a registry does npm take the versions that a package
- * comes with.
+ * A loopback registry with one package, as npm would have published it. Forwards requests for other packages
+ * to npm's registry. npm takes the package's pinned dependencies only from a registry.
  */
 export async function startNpmRegistry(t: Pick<Test, 'teardown'>, tarball: string): Promise<string> {
   const bytes = readFileSync(tarball);

@@ -99,7 +99,7 @@ function isAllowed(attempt: AuthContext, allowed: ParsedKey): boolean {
 
 type Handle = { file: FileHandle } | { names: string[]; directory: string };
 
-/** Each request is answered when it is done; a failure is told by its kind. */
+/** Answers each request when it is done. A failure has its SFTP status. */
 function answer(sftp: SFTPWrapper, home: string, laterCodes: boolean): void {
   const handles = new Map<number, Handle>();
   let lastHandle = 0;
@@ -128,7 +128,7 @@ function answer(sftp: SFTPWrapper, home: string, laterCodes: boolean): void {
       sftp.status(id, status.OK);
     });
 
-  // Who asks no more waits until the server hangs up, too.
+  // A client that sends no more waits until the server disconnects too.
   sftp.on('end', () => sftp.end());
   sftp.on('REALPATH', (id, name) =>
     sftp.name(id, [{ filename: at(name), longname: at(name), attrs: {} as Attributes }]),
@@ -190,7 +190,7 @@ function answer(sftp: SFTPWrapper, home: string, laterCodes: boolean): void {
   sftp.on('REMOVE', (id, name) => succeeds(id, async () => unlink(at(name))));
   sftp.on('RMDIR', (id, name) =>
     succeeds(id, async () => {
-      // Apache MINA SSHD looks first, and takes what is not there for something that is no directory.
+      // Apache MINA SSHD checks first, and treats a missing path as a file that is not a directory.
       if (laterCodes && !(await lstat(at(name)).catch(() => undefined))?.isDirectory())
         throw Object.assign(new Error('not a directory'), { code: 'ENOTDIR' });
       await rmdir(at(name));
@@ -210,7 +210,7 @@ function answer(sftp: SFTPWrapper, home: string, laterCodes: boolean): void {
 
 let last: Promise<void> = Promise.resolve();
 
-/** Looking and renaming are two steps here, and must be one to whoever asks. */
+/** Check and rename are two steps here, and must be atomic for the client. */
 function oneAtATime(work: () => Promise<void>): Promise<void> {
   const mine = last.then(work);
   last = mine.catch(() => undefined);

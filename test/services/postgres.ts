@@ -11,7 +11,7 @@ const run = promisify(execFile);
 
 export interface PostgresServer {
   port: number;
-  /** Of a role and a database; without a role the superuser. */
+  /** Connection URL of a role and a database. Default: the superuser. */
   url(role?: string): string;
   /** What the server logged so far: with `log_statement=all`, every statement. */
   log(): Promise<string>;

@@ -16,7 +16,7 @@ export interface Prometheus {
   ask(endpoint: string, parameters?: Record<string, string>): Promise<unknown>;
 }
 
-/** Debian's promtool; installed where it is missing. Resolves with what it prints, and throws if it fails. */
+/** Debian's promtool, installed if it is missing. Resolves with its output, and throws if it fails. */
 export async function promtool(...args: readonly string[]): Promise<string> {
   await ensureInstalled('prometheus');
   return (await run('promtool', [...args])).stdout;

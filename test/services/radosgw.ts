@@ -43,7 +43,7 @@ export interface OwnRadosgw extends Radosgw {
   restart(): Promise<void>;
 }
 
-/** A test, or whoever else ends what was started for it. */
+/** A test, or another owner that ends the processes started for it. */
 interface Ending {
   teardown: (release: () => unknown) => unknown;
 }
@@ -88,11 +88,10 @@ function using(t: Ending, { port, endpoint, user }: RadosgwAccess): Radosgw {
 }
 
 /**
- * Starts a server, to be restarted at will, and ends it with the test; what is not installed is installed.
+ * Starts a restartable server, and ends it with the test. Installs missing packages.
  *
- * @param within the directory in which it has its own
- * @param through what its programs are started through, if not those of this machine are; it is given that
- *   directory
+ * @param within the parent of its directory
+ * @param through a command prefix for its programs; called with the server's directory
  */
 export async function startOwnRadosgw(
   t: Ending,

@@ -6,8 +6,8 @@ import type { Radosgw } from './radosgw.ts';
 const run = promisify(execFile);
 
 /**
- * Runs rclone, with the remote `s3:` on a server; what is not installed is installed. Returns what it
- * printed, and throws where it fails.
+ * Runs rclone with the remote `s3:` on a server. Installs it if it is missing. Returns the output, and throws
+ * if it fails.
  */
 export async function rclone({ endpoint, user }: Radosgw, args: readonly string[]): Promise<string> {
   await ensureInstalled('rclone');

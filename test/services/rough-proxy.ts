@@ -5,7 +5,7 @@ import type { Test } from 'tap';
 /** A TCP proxy that treats each connection as a bad line would, by numbers that the caller draws. */
 export interface RoughProxy {
   port: number;
-  /** Connections by what was done to them. */
+  /** Connections by the applied fault. */
   done: Record<Fate, number>;
 }
 

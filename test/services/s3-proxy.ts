@@ -37,8 +37,8 @@ export interface S3Proxy {
 }
 
 /**
- * A proxy in front of a real S3 server. Signatures stay good: the host of the request is passed on, and what
- * is changed is sent anew with the tests' own keys.
+ * A proxy in front of a real S3 server. Signatures stay valid: it forwards the Host header, and signs changed
+ * requests again with the tests' own keys.
  */
 export async function startS3Proxy(t: Pick<Test, 'teardown'>, upstreamServer: Radosgw): Promise<S3Proxy> {
   const upstream = new http.Agent({ keepAlive: true });

@@ -34,8 +34,8 @@ export interface SftpServer {
 export const passphrase = 'correct horse';
 
 /**
- * Starts OpenSSH with its own SFTP server inside, with further `settings` in its sshd_config, and ends it
- * with the test; what is not installed is installed.
+ * Starts OpenSSH with its internal SFTP server and additional `settings` in its sshd_config, and ends it with
+ * the test. Installs missing packages.
  */
 export async function startSshd(
   t: Pick<Test, 'teardown'>,
@@ -125,7 +125,7 @@ export function sftpLocationOf(server: SftpServer, place: string): SftpLocation 
 /** For clients that need none: their key is a file. */
 export const noSecrets: Secrets = { get: () => undefined, require: () => '', warnings: [] };
 
-/** Keys of the server and of its one client, made anew. */
+/** New keys of the server and of its client. */
 export async function makeKeys(
   directory: string,
 ): Promise<
@@ -157,7 +157,7 @@ async function greets(port: number, server: ChildProcess): Promise<void> {
     if (hasEnded(server)) throw new Error(`sshd ended with ${server.signalCode ?? server.exitCode}`);
     const isUp = await new Promise<boolean>((resolve) => {
       const socket = connect(port, '127.0.0.1');
-      // sshd complains in its log of whoever leaves without a greeting.
+      // sshd logs clients that disconnect without a greeting.
       socket.once('data', () => {
         socket.end('SSH-2.0-waybill-test\r\n');
         resolve(true);

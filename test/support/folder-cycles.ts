@@ -35,8 +35,8 @@ function apart({ from, to }: Import): [folder: string, from: string, to: string]
 }
 
 /**
- * The shortest cycle through `node`, told only by the first of its nodes in the order of names, so that each
- * is told once.
+ * The shortest cycle through `node`, reported only by its first node in name order, so that each appears
+ * once.
  */
 function cycleThrough(node: string, graph: ReadonlyMap<string, ReadonlyMap<string, Import>>): string[] {
   const cameFrom = new Map<string, string>();

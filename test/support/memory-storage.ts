@@ -31,7 +31,7 @@ interface MemoryFile {
   bytes: Buffer;
   digest: Digest;
   version: string;
-  /** Where it leads, if it is a symbolic link; `bytes` are the same. */
+  /** The target if it is a symbolic link; `bytes` are the same. */
   target?: string;
 }
 

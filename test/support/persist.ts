@@ -2,8 +2,8 @@ import type { ErrorCode } from '../../src/core/lib/error-codes.ts';
 import { hasCode } from '../../src/core/lib/errors.ts';
 
 /**
- * Asks again for as long as the answer is a failure with that code. For what has a short deadline so that a
- * test need not wait: on a busy machine it may also pass where nothing is wrong.
+ * Repeats a call as long as it fails with that code. For calls with a short deadline, which a busy machine
+ * may exceed although nothing is wrong.
  */
 export async function persist<T>(ask: () => Promise<T>, code: ErrorCode): Promise<T> {
   for (;;) {

@@ -1,8 +1,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 
 /**
- * What is staged in a directory for runs and uploads: without the files that are kept by digest, so that
- * producers need not send them again, which have bounds of their own.
+ * The staged entries of runs and uploads in a directory, without the kept files, which have their own limits.
  */
 export function stagedIn(directory: string): string[] {
   const names = existsSync(directory) ? readdirSync(directory) : [];

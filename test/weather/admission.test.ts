@@ -76,7 +76,7 @@ t.test('a family that was slow is let in again once it is not', async (t) => {
   t.type(await next, 'function');
 });
 
-t.test('nobody waits for longer than a read may take', async (t) => {
+t.test('waits at most as long as a read may take', async (t) => {
   const admit = openAdmission({ most: 1, share: 1, waitMs: 20 }, systemClock);
   const release = await admit('alerts');
   await t.rejects(admit('alerts'), { code: 'POOL_TIMEOUT' });

@@ -83,7 +83,7 @@ t.test('the outlines of a poll are read once, and of the next poll those that ar
   t.ok(rows >= polygons && rows < 1.5 * polygons, `${rows} rows were looked at for ${polygons} outlines`);
 });
 
-t.test('who waits longer than the deadline is told so, and what was begun goes on', async (t) => {
+t.test('rejects a request at its deadline, and finishes the started read', async (t) => {
   const before = await looked(owner, 'alerts');
   let isLate = true;
   const reader = await open({

@@ -89,7 +89,7 @@ export function areaWithin(
   );
 }
 
-/** Sutherland and Hodgman: the area of what is left is right for every ring, if not its edges. */
+/** Sutherland and Hodgman: correct for the clipped area of every ring, but not for its edges. */
 function cut(ring: readonly Point[], side: (point: Point) => number): readonly Point[] {
   return ring.flatMap((point, index) => {
     const before = ring[(index + ring.length - 1) % ring.length] as Point;

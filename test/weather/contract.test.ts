@@ -6,7 +6,7 @@ import { weatherFamilies } from '../../src/weather/families.ts';
 import { createTables } from '../../src/weather/feed/tables/create-tables.ts';
 import { openDirectory } from '../../src/weather/feed/tables/open-directory.ts';
 
-t.test('the tables of the families are those of the contract, column by column', async (t) => {
+t.test('matches the tables of the families with the contract, column by column', async (t) => {
   const target = await openDirectory(join(t.testdir({}), 'database'));
   await createTables(target);
   const rows = await target.query(

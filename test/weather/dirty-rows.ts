@@ -26,7 +26,7 @@ const locationsNear: Read = (reader) => reader.locations({ near: point });
 const alertsHere: Read = (reader) => reader.alerts({ point });
 const observationHere: Read = (reader) => reader.observations({ point });
 
-/** What is clean, and stays what it is whatever stands beside it. */
+/** Clean rows, whose answers do not depend on other rows. */
 const clean = `
   insert into stations values ('DIRT', 'Dirt', 40, -100, 10, 'America/Chicago');
   insert into observations (station_id, observed_at, received_at, temperature_c, dewpoint_c, relative_humidity_pct, wind_speed_kmh, altimeter_pa)
@@ -118,7 +118,7 @@ const geometries = [
   `'17'`,
 ];
 
-/** Each is read by itself beside the clean rows. */
+/** Each dirty row is read together with the clean rows. */
 export const dirt: Dirt[] = [
   ...Object.entries(measured).flatMap(([column, values]) =>
     values.map((value) => observed(column, value, reasonOf(value))),
@@ -337,7 +337,10 @@ export const dirt: Dirt[] = [
   },
 ];
 
-/** Reads each dirty row beside the clean ones: no error, what is clean stays, and each fault is told. */
+/**
+ * Reads each dirty row together with the clean ones: no error occurs, clean answers do not change, and each
+ * fault is reported.
+ */
 export async function dirtyRowsSuite(
   t: Test,
   driver: { run: (sql: string) => Promise<void>; openReader: () => Promise<WeatherReader> },

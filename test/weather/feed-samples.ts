@@ -37,7 +37,7 @@ export async function feedAll(target: Target): Promise<{ loaded: number; refused
   return count;
 }
 
-/** Rows of every table, to tell that loading again changes nothing. */
+/** Rows of every table, to check that a second load changes nothing. */
 export async function countRows(target: Target): Promise<Record<string, unknown>> {
   const tables = await target.query(
     "select table_name from information_schema.tables where table_schema = 'weather' order by 1",

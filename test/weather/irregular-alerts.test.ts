@@ -26,7 +26,7 @@ const poll = `
     from generate_series(1, ${many}) n;
   insert into alert_run_members select 900, alert_id from alerts;`;
 
-t.test('alerts that are left out cost those beside them nothing', async (t) => {
+t.test('skips alerts without a cost for others', async (t) => {
   const proxy = await startCuttingProxy(t, server.port);
   const url = new URL(server.url('weather_reader'));
   url.port = String(proxy.port);

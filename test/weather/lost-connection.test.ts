@@ -133,7 +133,7 @@ t.test('a restart of the server in the midst of snapshots', async (t) => {
   await database.close();
 });
 
-t.test('what is under way when the database is closed comes to its end', async (t) => {
+t.test('finishes active reads when the database is closed', async (t) => {
   const database = open(server.port, 4);
   let closed: Promise<void> | undefined;
   const read = database.snapshot(async (queries) => {

@@ -36,8 +36,8 @@ interface Lookups extends World {
 }
 
 /**
- * Holds the reader against brute force over the raw rows, with random places and moments: every leaf of what
- * it answers. The tables of the driver are empty; `canForget` if they can be changed beside an open reader.
+ * Compares every leaf of the reader's answers with brute force over the raw rows, for random places and
+ * moments. The tables of the driver are empty; `canForget` if they can change while a reader is open.
  */
 export async function oracleSuite(
   t: Test,
@@ -75,7 +75,7 @@ export async function oracleSuite(
   }
   await Promise.all([reader.close(), target.close()]);
   t.ok(answered.size > 0, `${reads} reads`);
-  // Of a few there may be none that finds something.
+  // Rare cases may find nothing.
   if (reads < 400) return;
   for (const [name] of kinds)
     t.ok(
@@ -95,8 +95,8 @@ async function forget(target: Target, after: string): Promise<void> {
 }
 
 /**
- * Numbers alike but for what rounding may do: distances to two metres, bearings to a degree, the rest in the
- * ninth digit. Where the distance is nothing there is no bearing.
+ * Numbers that are equal within rounding: distances to two meters, bearings to a degree, others to nine
+ * digits. There is no bearing without a distance.
  */
 function isAlike(found: unknown, expected: unknown, name = ''): boolean {
   if (typeof found === 'number' && typeof expected === 'number') {
@@ -274,7 +274,7 @@ const newestFirst = (a: ObservationRow, b: ObservationRow): number => time(b) - 
 const hasValue = (row: ObservationRow): boolean =>
   Object.values(fields).some(([column]) => row[column] !== null);
 
-/** What is asked, of the reader and of the raw rows. */
+/** A request to the reader and to the raw rows. */
 const questions: Record<string, Question> = {
   async 'places near a point'({ reader, world, draw, now }) {
     const [kind, limit] = [draw.oneOf(['stations', 'locations'] as const), draw.whole(1, 30)];
@@ -377,7 +377,7 @@ const questions: Record<string, Question> = {
     );
     const first = (column: keyof Measured): ObservationRow | undefined =>
       rows.find((row) => row[column] !== null);
-    // What is derived from others has tests of its own.
+    // Derived values have their own tests.
     const sourced = [
       'temperature',
       'altimeter',

@@ -17,7 +17,7 @@ import { anyAlert, clockAt, type Driver } from './suite.ts';
  */
 
 const all = 10_000;
-/** As many as one answer lists. */
+/** The maximum of one answer. */
 const shapesPerPoll = 500;
 const questionsPerPoll = 60;
 

@@ -49,7 +49,7 @@ t.test('the directory of an embedded database', async (t) => {
     await again.close();
   });
 
-  await t.test('a directory without a database is told, and none is made', async (t) => {
+  await t.test('reports a directory without a database, and creates none', async (t) => {
     const clock = clockAt('2026-01-01T00:00:00Z');
     const nowhere = [
       { name: 'embedded', driver: 'pglite', schema: 'weather', directory: `${directory}-none` } as const,

@@ -270,7 +270,7 @@ t.test('a line that is dead without having been closed is given up, and another 
   await reader.close();
 });
 
-t.test('what fails at the start is told with its context', async (t) => {
+t.test('reports a failure at startup with its context', async (t) => {
   const start = (databases: PostgresConfig[]): Promise<WeatherReader> =>
     openWeatherDatabases({ databases, secrets, clock });
   await t.rejects(start([]), {
@@ -369,7 +369,7 @@ t.test('dirty rows', async (t) => {
   await dirtyRowsSuite(t, {
     run: (text) => owner.run(text),
     openReader: () => {
-      // What is kept in memory is looked at again.
+      // Reads the cached value again.
       minutes += 10;
       return Promise.resolve({ ...reader, close: () => Promise.resolve() });
     },

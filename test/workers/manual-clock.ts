@@ -1,6 +1,6 @@
 import type { Clock, Timer } from '../../src/core/lib/clock.ts';
 
-/** A clock that stands still until it is advanced. */
+/** A clock that stops until it is advanced. */
 export interface ManualClock extends Clock {
   /** Moves time and fires every timer that is due on the way, in the order of their times. */
   advance: (ms: number) => Promise<void>;

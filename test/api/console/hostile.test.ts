@@ -53,7 +53,7 @@ function resultOf(text: string): RunResult {
   };
 }
 
-/** Of a delivery that failed. */
+/** The error of a failed delivery. */
 function noteOf(text: string): DeliveryNote {
   return {
     ...{ notifierId: 'hook', eventId: 'msg_1', eventType: text, status: 'retrying', tries: 1 },
@@ -186,7 +186,7 @@ t.test('nothing that a bundle, a catalog or a request says is markup, on any pag
         ['expired form', await post('console/pipelines/docs/pause', { csrf: text }, cookie)],
       ];
       for (const [name, answer] of answers) bodies.push([name, await answer.text()]);
-      // What is left of the text is the part that would act.
+      // The active part of the text remains.
       const [acting = ''] = /<(script|img|svg|%)[^]*$|' onfocus[^]*$|&lt;b[^]*$/.exec(text) ?? [];
       for (const [path, body] of bodies)
         if (acting !== '' && body.includes(acting)) throw new Error(`${path} has ${JSON.stringify(acting)}`);
@@ -211,7 +211,7 @@ t.test('ten thousand retained runs leave each page under 100 KiB', async (t) => 
   const api = await startApi(t, { http: { queueSize: 20_000, retentionMs: 3_600_000 } });
   const { queue } = api.ports;
   await queue.start(async () => ({
-    run: resultOf('a text of the usual length, which tells what was wrong'),
+    run: resultOf('a text of normal length with the error'),
   }));
   for (let index = 0; index < 10_000; index++) {
     const admission = await queue.reserve({ pipelineId: 'maps' });

@@ -48,7 +48,7 @@ t.test('a network that fails to log in too often is refused', async (t) => {
   await limit.admit('2001:db8:1::3');
 });
 
-t.test('failed logins of many clients slow down the next ones, and lock out nobody', async (t) => {
+t.test('delays logins after failures of many clients, without a lockout', async (t) => {
   const sleeps: number[] = [];
   const sleep = async (ms: number): Promise<void> => void sleeps.push(ms);
   const limit = createLoginLimit({ sleep }, { perClient: 2, total: 3, windowSeconds: 60, slowdownMs: 5 });
@@ -91,7 +91,7 @@ t.test('open streams of a process share one query for logouts in each round of c
   t.equal(queries.length, 3, 'and none once no stream is open');
 });
 
-t.test('after the login nobody is led anywhere but to the console', (t) => {
+t.test('redirects only to the console after a login', (t) => {
   const home = '/waybill/console';
   for (const next of [`${home}/runs?q=x`, `${home}/pipelines/maps`])
     t.equal(afterLogin('/waybill/', next), next);
@@ -160,7 +160,7 @@ t.test('the cookie is kept from scripts and other sites, and Secure behind TLS',
   );
 });
 
-t.test('over plain HTTP a form of another origin is refused, and that of this host is not', async (t) => {
+t.test('rejects a form of another origin over plain HTTP, and accepts one of its own host', async (t) => {
   const api = await startApi(t, { http: { trustedProxies: ['loopback'], basePath: '/' } });
   const { host } = new URL(api.origin);
   const statusFrom = async (origin: string, headers: Record<string, string> = {}): Promise<number> =>
@@ -184,7 +184,7 @@ t.test('an action without the token of the session does nothing', async (t) => {
   const api = await startApi(t);
   const { cookie, csrf } = await logIn(api, tokens.admin);
   const path = 'console/pipelines/maps/pause';
-  t.equal((await post(api, path, { csrf })).status, 401, 'nobody is logged in');
+  t.equal((await post(api, path, { csrf })).status, 401, 'no session was opened');
   t.equal((await post(api, path, {}, { cookie })).status, 403);
   t.equal((await post(api, path, { csrf: 'x'.repeat(csrf.length) }, { cookie })).status, 403);
   t.equal((await post(api, path, { csrf }, { cookie, 'sec-fetch-site': 'cross-site' })).status, 403);
@@ -214,7 +214,7 @@ t.test('a session ends with its token, and with the logout', async (t) => {
   api.reconfigure((access) => ({ ...access, tokens: [token] }));
   t.equal(await status(), 200);
   t.equal((await post(api, 'console/logout', { csrf }, { cookie })).status, 303);
-  t.equal(await status(), 303, 'a copy of the cookie is of no use');
+  t.equal(await status(), 303, 'a copied cookie is not accepted');
 });
 
 t.test('a logout ends the session on other hosts and after a restart, and its open pages', async (t) => {
@@ -259,7 +259,7 @@ t.test('a token sees its pipelines alone, on every page, by every action and in 
     t.notMatch(text, /docs\.2026|>files<|>docs</, path);
     t.notMatch(text, /1 waiting/, `${path}: what waits of others is not counted`);
   }
-  // Every address that names a pipeline or a run, with those of others in it; and those of the admin.
+  // Every address with a pipeline or a run, including those of other pipelines, and the admin addresses.
   const filled = (path: string): string =>
     path
       .slice(1)

@@ -24,7 +24,7 @@ export function tus(
   });
 }
 
-/** Begins an upload and gives its URL; `length` null: it is told later. */
+/** Starts an upload and returns its URL. `length` null: sent later. */
 export async function begin(
   origin: string,
   length: number | null,

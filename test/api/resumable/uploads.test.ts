@@ -45,7 +45,7 @@ t.test('an upload in pieces becomes the run that it would in one request', async
   t.same(api.ports.partialUploads.stats(), { uploads: 0, bytes: 0 });
 });
 
-t.test('a length that is told with the last piece, or after it', async (t) => {
+t.test('accepts a length with or after the last part', async (t) => {
   const api = await startApi(t);
   const one = await begin(api.origin, null);
   t.equal((await tus('HEAD', one)).headers.get('upload-defer-length'), '1');
@@ -81,7 +81,7 @@ t.test('the last byte counts once the queue has taken the bundle, and is sent un
   t.same((await api.staged()).length, 1);
 });
 
-t.test('what is refused for good is gone, with its bytes', async (t) => {
+t.test('removes a permanently rejected upload with its bytes', async (t) => {
   const api = await startApi(t, {
     stage: () => Promise.reject(new WaybillError('invalid_bundle', 'refused by the test')),
   });
@@ -160,7 +160,7 @@ t.test('offsets, versions, types and strangers are refused', async (t) => {
   t.equal(api.ports.partialUploads.stats().uploads, 1);
 });
 
-t.test('what had come when the connection broke stays, and a later request takes over', async (t) => {
+t.test('keeps received bytes after a disconnect, and lets a later request take over', async (t) => {
   const api = await startApi(t);
   const url = await begin(api.origin, 6);
   const { socket, until } = await connect(t, api.origin);
@@ -185,7 +185,7 @@ t.test('what had come when the connection broke stays, and a later request takes
 });
 
 t.test(
-  'while the upload is handed over, others are told to come back, and it goes on without its client',
+  'answers other requests with a Retry-After during the handover, which continues without its client',
   async (t) => {
     let go: () => void = () => undefined;
     let isStaging: () => void = () => undefined;
@@ -271,7 +271,7 @@ t.test('an upload whose bytes were removed underneath is gone, and others are be
   t.equal((await send(removed, 0, 'abc')).status, 204);
   await rm(partial, { recursive: true });
   t.equal(await codeOf(await send(removed, 3, 'def')), 'upload_not_found');
-  t.equal(await offsetOf(removed), null, 'its client begins anew, and does not try for ever');
+  t.equal(await offsetOf(removed), null, 'its client starts over, a limited number of times');
 
   const removedWhileSent = await begin(api.origin, 6);
   const { socket, until } = await connect(t, api.origin);
@@ -294,7 +294,7 @@ t.test('an upload whose bytes were removed underneath is gone, and others are be
   t.equal((await send(next, 0, 'abcdef')).status, 204);
 });
 
-t.test('metrics count an upload once, by what came of it', async (t) => {
+t.test('counts an upload once, by its outcome', async (t) => {
   const api = await startApi(t);
   const url = await begin(api.origin, 2);
   await (await send(url, 0, 'a')).text();
@@ -304,7 +304,7 @@ t.test('metrics count an upload once, by what came of it', async (t) => {
   t.match(text, /^waybill_upload_received_bytes_total\{pipeline="maps"\} 2$/m);
 });
 
-t.test('whoever was ended in the middle finds its upload by the key, and nobody else does', async (t) => {
+t.test('lets only the owner of a key find an interrupted upload by it', async (t) => {
   const api = await startApi(t);
   const headers = { 'idempotency-key': 'k 1', 'upload-metadata': 'archive YWJj,private' };
   const list = async (query = '', token = tokens.maps, pipeline = 'maps'): Promise<unknown[]> => {
@@ -339,11 +339,11 @@ t.test('switched off, there is nothing under their paths', async (t) => {
   t.equal((await upload(api.origin, { body: 'abc' })).status, 202, 'and all else is as ever');
 });
 
-t.test('what is spoken', async (t) => {
+t.test('the supported protocol', async (t) => {
   const { origin } = await startApi(t);
   const response = await tus('OPTIONS', `${origin}/v1/pipelines/maps/uploads`);
   t.equal(response.status, 204);
   t.equal(response.headers.get('tus-extension'), 'creation,creation-defer-length,termination,expiration');
   t.equal(response.headers.get('tus-max-size'), '1000');
-  t.equal(response.headers.get('access-control-allow-origin'), null, 'CORS is that of all routes');
+  t.equal(response.headers.get('access-control-allow-origin'), null, 'CORS headers match all other routes');
 });

@@ -68,7 +68,7 @@ t.test('a form takes the file and a transcript', async (t) => {
   t.equal(await codeOf(await post(other)), 'invalid_request');
 });
 
-t.test('what is no document is refused', async (t) => {
+t.test('rejects input that is not a document', async (t) => {
   t.equal(await codeOf(await post('x', { 'Content-Type': 'text/plain' })), 'unsupported_media_type');
   t.equal(await codeOf(await post('x', { ...json, 'Content-Encoding': 'gzip' })), 'unsupported_media_type');
   t.equal(await codeOf(await post(Buffer.alloc(maxRequestBytes + 1, 0x20), json)), 'upload_too_large');

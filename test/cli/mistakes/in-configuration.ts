@@ -7,7 +7,7 @@ const pipeline = (source: string, more: string): string => `pipelines:
     destinations: [{id: web, ${local}}]
 `;
 
-/** What is wrong in the file itself, as `waybill config check` tells it. */
+/** Errors in the file itself, as `waybill config check` reports them. */
 export const inConfiguration: Mistake[] = [
   { name: 'no such configuration', place: 'c.yml', remedy: 'waybill init' },
   {
@@ -195,7 +195,7 @@ export const inConfiguration: Mistake[] = [
     remedy: 'maps',
   },
   {
-    name: 'uploads that nobody may send',
+    name: 'an upload source without tokens',
     config: to(local, '', 'backend: http_upload'),
     place: 'pipelines[0].id',
     remedy: 'upload_tokens',
@@ -213,7 +213,7 @@ export const inConfiguration: Mistake[] = [
     remedy: 'not expanded',
   },
   {
-    name: 'a home of somebody else',
+    name: "a path in another user's home",
     config: to('backend: local, path: ~www/public'),
     place: 'destinations[0].path',
     remedy: '~/',

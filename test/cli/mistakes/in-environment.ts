@@ -8,7 +8,7 @@ const run = ['run', '-c', 'c.yml'];
 const serve = ['serve', '-c', 'c.yml'];
 const link = (name: string, target: string) => (place: string) => symlinkSync(target, path.join(place, name));
 
-/** Secrets, addresses, commands: what is wrong around a file that is right. */
+/** Errors in secrets, addresses and commands around a valid file. */
 export const inEnvironment = (servers: Servers): Mistake[] => [
   {
     name: 'a secret that is not set',
@@ -47,7 +47,7 @@ export const inEnvironment = (servers: Servers): Mistake[] => [
     remedy: 'environment variable',
   },
   {
-    name: 'a secret that is no text',
+    name: 'a secret that is not text',
     config: to(local, 'secrets: {directory: ./secrets}\n'),
     files: { ...bundle, 'secrets/KEY': Buffer.from([0xff, 0xfe]) },
     place: 'secrets/KEY',
@@ -221,7 +221,7 @@ export const inEnvironment = (servers: Servers): Mistake[] => [
     remedy: '--url',
   },
   {
-    name: 'a database that is away',
+    name: 'an unreachable database',
     args: ['weather', '-c', 'c.yml'],
     config: 'databases: [{name: primary, driver: postgres, url_env: DB}]\n',
     env: { DB: `postgres://u:p@127.0.0.1:${servers.closed}/w` },
@@ -239,7 +239,7 @@ export const inEnvironment = (servers: Servers): Mistake[] => [
     remedy: 'postgres://',
   },
   {
-    name: 'a Redis that is away',
+    name: 'an unreachable Redis',
     args: serve,
     config: uploads('  queue: {driver: bullmq, redis_url_env: REDIS}\n'),
     env: { TOKEN: token, REDIS: `redis://127.0.0.1:${servers.closed}/0` },

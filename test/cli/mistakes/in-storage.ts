@@ -83,7 +83,7 @@ export const inStorage = (servers: Servers): Mistake[] => [
     remedy: 'let the user',
   },
   {
-    name: 'files of somebody else at the destination',
+    name: 'unmanaged files at the destination',
     args: run,
     config: to(local),
     files: { ...bundle, 'web/one/diary.txt': 'mine' },

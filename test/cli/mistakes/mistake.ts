@@ -1,6 +1,6 @@
 /** A mistake that people make, and how they meet it. */
 export interface Mistake {
-  /** Of the golden file; unique. */
+  /** Name in the golden file; unique. */
   name: string;
   /** Of `waybill`, without `--format`. By default `config check -c c.yml`. */
   args?: string[];

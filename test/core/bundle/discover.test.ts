@@ -133,7 +133,7 @@ t.test('a complete bundle is loaded without reading its files', async (t) => {
   );
 });
 
-t.test('everything that keeps a bundle from being complete is told at once', async (t) => {
+t.test('reports everything that makes a bundle incomplete at once', async (t) => {
   const root = t.testdir({
     'manifest.json': manifestOf(['gone', { path: 'size', size: 9 }, 'link', 'linked/x', 'dir', 'ok']),
     size: 'x',

@@ -214,7 +214,7 @@ t.test(
 );
 
 t.test(
-  'blocks that are moved, doubled, lost or made up never give a bundle of other bytes, nor touch what lies beside (property)',
+  'never extracts different bytes or touches other files when blocks are moved, doubled, lost or forged (property)',
   async (t) => {
     const files = { 'a/b': 'hello', c: 'x'.repeat(600), 'd/e/f': 'y'.repeat(1500) };
     const listed = Object.entries(files).map(([path, body]) => ({
@@ -308,7 +308,7 @@ t.test('an abort ends the staging at once, even while the input is silent', asyn
   t.notOk(existsSync(directory));
   await new Promise((resolve) => setImmediate(resolve));
   await new Promise((resolve) => setImmediate(resolve));
-  t.ok(closed, 'the input was told to close');
+  t.ok(closed, 'the input was closed');
 });
 
 t.test('an error of the input passes as it is', async (t) => {
@@ -323,14 +323,14 @@ t.test('an error of the input passes as it is', async (t) => {
     t.match((await stage(failing(bytes))).error, { message: 'read ECONNRESET' });
 });
 
-t.test('a full disk is told as such', async (t) => {
+t.test('reports a full disk', async (t) => {
   for (const code of ['ENOSPC', 'EDQUOT'])
     t.match(stagingFailure(Object.assign(new Error(code), { code })), { code: 'insufficient_storage' });
   const other = new Error('other');
   t.equal(stagingFailure(other), other);
 });
 
-t.test('a staged bundle that was swept is told as such', async (t) => {
+t.test('reports a staged bundle that was swept', async (t) => {
   await t.rejects(openStagedBundle(path.join(root, 'nowhere'), 'maps', 'x'), { code: 'bundle_not_found' });
 });
 
@@ -415,7 +415,7 @@ t.test('room for a file that comes from elsewhere is made as for one of the arch
   await t.rejects(async () => extraction.take('e.txt' as never), { code: 'too_many_files' });
 });
 
-t.test('entries are told by their paths, and the root is none', async (t) => {
+t.test('reports entries by their paths, without the root', async (t) => {
   const { files } = await extract(
     tar(
       { path: '.', type: '5' },
@@ -469,7 +469,7 @@ t.test('an archive without a manifest, or with two, is an invalid bundle that sa
     });
 });
 
-t.test('what is there already is a directory that differs in case, or an error', async (t) => {
+t.test("accepts an existing directory only if it is equal under the file system's case rules", async (t) => {
   const big = 'x'.repeat(100_000);
   for (const body of ['x', big]) {
     const archive = tar(manifest('d/a'), { path: 'd/a', body });

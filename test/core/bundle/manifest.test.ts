@@ -55,7 +55,7 @@ t.test('a manifest is read with its defaults filled in', async (t) => {
   );
 });
 
-t.test('everything that is wrong is told at once, with its place', async (t) => {
+t.test('reports all errors at once, with their locations', async (t) => {
   const text = `{
   "schema_version": 2,
   "name": "../up",
@@ -96,7 +96,7 @@ t.test('everything that is wrong is told at once, with its place', async (t) => 
   );
 });
 
-t.test('bytes that are no clean JSON are told with their place', async (t) => {
+t.test('reports invalid JSON bytes with their location', async (t) => {
   const cases: [name: string, bytes: Buffer, code: string, line: number, column: number][] = [
     ['empty', Buffer.from(''), 'invalid_json', 1, 1],
     ['cut short', Buffer.from('{"created":\n "x'), 'invalid_json', 2, 4],
@@ -122,7 +122,7 @@ t.test('bytes that are no clean JSON are told with their place', async (t) => {
 });
 
 t.test(
-  'a byte order mark, duplicate keys and values without a JSON form are told beside the rest',
+  'reports a byte order mark, duplicate keys and unrepresentable values together with other errors',
   async (t) => {
     const codes = (text: string): string[] => parse(text).findings.map(({ code }) => code);
     const body = `"created":"${created}","files":["a"]`;

@@ -292,7 +292,7 @@ t.test('BullMQ needs the name of a variable and has a prefix', async (t) => {
 });
 
 t.test(
-  'staging is a directory, or with BullMQ any storage that is shared, apart from what is not',
+  'accepts a directory for staging, or any shared storage with BullMQ, and rejects all else',
   async (t) => {
     const server = (staging: string, queue = '{driver: bullmq, redis_url_env: R}') =>
       `${minimal}\nserver: {staging: ${staging}, queue: ${queue}}`;
@@ -322,7 +322,7 @@ t.test(
   },
 );
 
-t.test('everything wrong is told at once, in the order of the file, with its place', async (t) => {
+t.test('reports all errors at once, in file order, with their locations', async (t) => {
   const text = `server:
   http: {listen: "::1:80", retention: 30}
 pipelines:
@@ -525,7 +525,7 @@ t.test('each bad value is refused at its own key', async (t) => {
   }
 });
 
-t.test('settings that concern each other are checked together, even beside other mistakes', async (t) => {
+t.test('checks related settings together, even next to other errors', async (t) => {
   const upload = (id: string) =>
     `{id: ${id}, source: {backend: http_upload}, destinations: [{id: d, backend: local, path: ./${id}}]}`;
   const plain =
@@ -612,7 +612,7 @@ t.test('what deserves a word and is no mistake is a warning', async (t) => {
   t.equal(config.pipelines.length, 1);
 });
 
-t.test('what may be a secret is never repeated', async (t) => {
+t.test('never repeats a possible secret', async (t) => {
   const secret = 'hunter2-S3cr3t/Token+0123456789';
   const places = [
     `secrets: "${secret}"`,
@@ -687,7 +687,7 @@ t.test('a number that does not fit is shown, whatever else is wrong in its map',
   t.end();
 });
 
-t.test('what is no YAML document in UTF-8 is told with its line', async (t) => {
+t.test('reports the line of invalid YAML or UTF-8', async (t) => {
   const bad: [text: string | Uint8Array, line: number, message: RegExp][] = [
     ['', 1, /empty/],
     ['# nothing\n', 1, /empty/],
@@ -727,7 +727,7 @@ t.test('what is no YAML document in UTF-8 is told with its line', async (t) => {
     t.match(findingsOf(text)[0], { line, message }, JSON.stringify(text.slice(0, 30)));
 });
 
-t.test('duplicate keys are told beside everything else', async (t) => {
+t.test('reports duplicate keys together with other errors', async (t) => {
   t.same(complaintsOf(`pipelines: 1\nserver: {}\nserver: {htp: 1}\n`), [
     'c.yml:1:12 pipelines: found the number 1; expected a list of pipelines'.replace(
       'the number 1;',
@@ -749,7 +749,7 @@ t.test('a byte order mark, anchors and aliases are fine', async (t) => {
   t.match(
     [inAnchor, inAlias],
     [{ line: 2 }, { line: 2, pointer: 'pipelines[1].destinations[0].outputs.indexx' }],
-    'a mistake in an anchor is told where it stands',
+    'an error in an anchor is reported at the anchor',
   );
   t.match(complaintsOf(`${minimal}\nsecrets:\n  <<: {directory: x}\n`), [/merge keys/]);
 });
@@ -788,8 +788,7 @@ t.test('a file without read permission is config_unreadable', async (t) => {
   const directory = t.testdir({ 'c.yml': minimal });
   const file = join(directory, 'c.yml');
   await chmod(file, 0o000);
-  // The superuser reads it all the same; what must hold for everyone is that nothing else than these two
-  // happens.
+  // The superuser can read it anyway. Every user must see these two effects and no others.
   if (process.getuid?.() === 0) t.equal((await loadConfig(file, { home: '/' })).config.pipelines.length, 1);
   else
     t.match(await failure(loadConfig(file, { home: '/' })), {

@@ -53,7 +53,7 @@ t.test('each kind gets its defaults', async (t) => {
   ]);
 });
 
-t.test('what is wrong is named, with its place', async (t) => {
+t.test('names each invalid setting with its location', async (t) => {
   for (const [notifier, complaint] of [
     ['{id: a, kind: smoke}', /notifiers\[0\]\.kind/],
     ['{id: a, kind: log}, {id: a, kind: log}', /notifiers\[1\]\.id.*another notifier/],

@@ -16,7 +16,7 @@ ${pipeline('maps', 'public')}
 ${pipeline('docs', 'docs')}
 `);
 
-t.test('what cannot change while a process runs is named as in the file, and stays', async (t) => {
+t.test('keeps settings that cannot change at runtime, and names them as in the file', async (t) => {
   const newer = configOf(`
 log: {level: warn}
 server:
@@ -58,7 +58,7 @@ ${pipeline('maps', 'public')}
   t.same(adoptable(started, started), { config: started, restartNeeded: [] });
 });
 
-t.test('what is new, different or gone is named with its id', async (t) => {
+t.test('names new, changed and removed entries by id', async (t) => {
   t.same(changesBetween(started, started), { added: [], changed: [], removed: [] });
   const newer = configOf(`
 log: {level: warn}

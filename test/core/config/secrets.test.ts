@@ -72,7 +72,7 @@ t.test('a mounted Kubernetes secret works as it is', async (t) => {
 });
 
 t.test('credentials of a systemd service are secrets where no directory is set', async (t) => {
-  const given = t.testdir({ TOKEN: 'abc\n', 'tls.crt': 'of somebody else', BOTH: 'file' });
+  const given = t.testdir({ TOKEN: 'abc\n', 'tls.crt': 'owned by another user', BOTH: 'file' });
   const env = { CREDENTIALS_DIRECTORY: given, BOTH: 'environment' };
   const secrets = await loadSecrets({ directory: null, env });
   t.equal(secrets.get('TOKEN'), 'abc');

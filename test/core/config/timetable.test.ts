@@ -32,7 +32,7 @@ t.test('a nightly run comes once in either night when clocks change', async (t) 
 });
 
 t.test(
-  'what comes several times a day goes on through both nights, without a gap or a repetition',
+  'runs a schedule of several times a day across both clock changes, without gaps or repeats',
   async (t) => {
     for (const from of ['2026-03-28T22:00:00Z', '2026-10-24T22:00:00Z']) {
       const found = ticksAfter('*/15 * * * *', 'Europe/Berlin', from, 40);

@@ -110,22 +110,26 @@ t.test('refuses a directory above that every user may write to', options, (t) =>
   t.end();
 });
 
-t.test('a group that may write is a warning for what is published, and refused for state', options, (t) => {
-  const place = layOut(t);
-  for (const name of ['site', 'public', 'state/staging']) {
-    chmodSync(path.join(place, name), 0o775);
-    chownSync(path.join(place, name), 0, webServer);
-  }
-  const severities = refusal(place)?.findings.map(({ severity, pointer }) => [severity, pointer]);
-  t.same(severities, [
-    ['warning', 'pipelines[0].source.path'],
-    ['warning', 'pipelines[0].destinations[0].path'],
-    ['error', 'server.staging.directory'],
-  ]);
-  chownSync(path.join(place, 'state/staging'), 0, producer);
-  t.match(warnings(place), [{ code: 'unsafe_permissions', line: 8 }, { line: 9 }]);
-  t.end();
-});
+t.test(
+  'warns about a group-writable published directory, and rejects a group-writable state directory',
+  options,
+  (t) => {
+    const place = layOut(t);
+    for (const name of ['site', 'public', 'state/staging']) {
+      chmodSync(path.join(place, name), 0o775);
+      chownSync(path.join(place, name), 0, webServer);
+    }
+    const severities = refusal(place)?.findings.map(({ severity, pointer }) => [severity, pointer]);
+    t.same(severities, [
+      ['warning', 'pipelines[0].source.path'],
+      ['warning', 'pipelines[0].destinations[0].path'],
+      ['error', 'server.staging.directory'],
+    ]);
+    chownSync(path.join(place, 'state/staging'), 0, producer);
+    t.match(warnings(place), [{ code: 'unsafe_permissions', line: 8 }, { line: 9 }]);
+    t.end();
+  },
+);
 
 t.test(
   'checks the paths of the chosen pipelines, and staging and queue for the daemon only',

@@ -31,7 +31,7 @@ t.test(
       if (done.length > before) turns.push(done.slice(before));
     }
     await Promise.all(workers);
-    // Of a millisecond that is 0.3 a look: the piece at its begin, and three looks.
+    // Each check takes 0.3 ms of a millisecond: one at the start, and three more.
     t.ok(
       turns.every((turn) => turn.length <= 4),
       JSON.stringify(turns.map(({ length }) => length)),
@@ -82,7 +82,7 @@ t.test('as long as connections come nothing else is done, for 16 turns at most',
   t.equal(many - none, 16, 'who floods it with connections does not stop the work');
 });
 
-t.test('whoever has the loop for itself waits once a millisecond', async (t) => {
+t.test('yields once a millisecond when nothing else uses the event loop', async (t) => {
   let now = 0;
   const { breathe } = sharedBreath({ monotonic: () => now });
   t.type(breathe(), Promise, 'at first');

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { asWaybillError, errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
 
-t.test('what is not a WaybillError becomes internal_error and keeps its cause', async (t) => {
+t.test('converts other errors to internal_error and keeps the cause', async (t) => {
   const cause = new TypeError('no');
   const error = asWaybillError(cause);
   t.equal(error.code, 'internal_error');

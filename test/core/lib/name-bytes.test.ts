@@ -3,7 +3,7 @@ import t from 'tap';
 import { escapedName } from '../../../src/core/lib/text.ts';
 import { generator } from '../../support/sampling.ts';
 
-t.test('what is no character is shown as its bytes, the rest as it is', async (t) => {
+t.test('shows invalid characters as bytes and the rest unchanged', async (t) => {
   const rows: [Buffer | string, string][] = [
     ['plain name.txt', 'plain name.txt'],
     ['café 😀 \ufffd', 'café 😀 \ufffd'],

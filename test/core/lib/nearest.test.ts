@@ -17,7 +17,7 @@ t.test('slips of the hand find the word that was meant', async (t) => {
     t.equal(nearest(word, known), meant, word);
 });
 
-t.test('what is like nothing finds nothing', async (t) => {
+t.test('finds nothing for an unrelated name', async (t) => {
   for (const word of ['', 'colour', 'x'.repeat(100_000), 'retention'])
     t.equal(nearest(word, known), undefined, word.slice(0, 20));
   t.equal(nearest('path', []), undefined);

@@ -22,7 +22,7 @@ t.test('each callback is called once, in their order, with one listener on the s
   t.same(warnings, []);
 });
 
-t.test('a callback that was let go is not called, whoever lets it go', async (t) => {
+t.test('does not call a released callback, whichever side releases it', async (t) => {
   const { signal, abort } = controlled();
   const called: string[] = [];
   const same = (): void => void called.push('same');

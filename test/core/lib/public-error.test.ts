@@ -26,7 +26,7 @@ t.test('paths of the machine are taken out, all else stays', async (t) => {
   for (const [text, expected] of cases) t.equal(withoutPaths(text), expected);
 });
 
-t.test('messages, hints and findings are cleaned; what was not foreseen says nothing', async (t) => {
+t.test('sanitizes messages, hints and findings, and hides unexpected errors', async (t) => {
   const error = new WaybillError('storage_denied', 'cannot write /srv/www/a', {
     hint: 'chown /srv/www',
     findings: [finding('error', 'denied', 'see /srv/www/a', { file: '/srv/www/a' })],

@@ -118,7 +118,7 @@ t.test('a deletion that failed stays recorded; one whose answer was lost does no
   }
 });
 
-t.test('a prune over the limit removes nothing, tells what it had decided, and names the flag', async (t) => {
+t.test('removes nothing if a prune exceeds the limit, and reports its decision and the flag', async (t) => {
   for (const dryRun of [true, false]) {
     const storage = await published();
     const before = await snapshot(storage);
@@ -148,7 +148,7 @@ const fast = {
   clock: { ...context.clock, now: () => new Date(Date.parse('2026-12-30T00:00:00Z')) },
 };
 
-/** A server with a clock of its own, which it tells when it is opened, or by the times of files. */
+/** A server with its own clock, which it reports when it is opened or through file times. */
 function withClock(inner: Storage, now: string, isTold: boolean): Storage {
   const clockOffsetMs = isTold ? Date.parse(now) - fast.clock.now().getTime() : null;
   return {
@@ -179,7 +179,7 @@ t.test('prune by age with a clock 40 days ahead of the storage removes nothing',
   }
 });
 
-t.test('where no clock tells, keep_latest and the limit decide', async (t) => {
+t.test('decides by keep_latest and the limit if no clock is available', async (t) => {
   const options = { owner, maxRemoved: null, dryRun: false };
   const kept = await prune(fast, await published(), { ...options, policy: { ...byAge, keepLatest: 1 } });
   t.match(kept, { refused: null, removed: { length: 1 } });

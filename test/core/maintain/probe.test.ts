@@ -67,7 +67,7 @@ t.test(
   },
 );
 
-t.test('a storage that answers nothing has no latency, and the listing tells why', async (t) => {
+t.test('reports no latency for an unresponsive storage, and the listing reports why', async (t) => {
   const gone = new WaybillError('storage_transient', 'connection lost');
   const storage: Storage = delegate(memoryStorage({ flavour: 'objects' }), {
     stat: async () => Promise.reject(gone),
@@ -99,7 +99,7 @@ t.test('a storage whose directories cannot be removed has no right to remove', a
   t.match(probe.rights.remove, { answer: 'no', error: { message: 'status 19' } });
 });
 
-/** A storage that tells each call, with the random part of names left out. */
+/** A storage that reports each call, without the random part of names. */
 function telling(inner: Storage): { storage: Storage; calls: string[] } {
   const calls: string[] = [];
   const tell = (call: string): void => void calls.push(call.replaceAll(/[0-9a-f]{8}-[0-9a-f-]{27}/g, 'UUID'));
@@ -159,7 +159,7 @@ t.test('a probe makes the very calls that a publication makes, below its reserve
   t.equal(probe.conditionalWrites, 'none');
 });
 
-t.test('a file that cannot be read, replaced or renamed is told as that', async (t) => {
+t.test('reports a file that cannot be read, replaced or renamed', async (t) => {
   const no = async (): Promise<never> => Promise.reject(new WaybillError('storage_denied', 'no'));
   const inner = memoryStorage({ flavour: 'files' });
   const failing: [string, Partial<Storage>][] = [
@@ -196,7 +196,7 @@ t.test('the clock of a server is the time of a file that was just written, minus
   t.equal(await offset({ ...file, modifiedAt: new Date('2026-11-20T12:00:03Z') }), 3_000);
   t.equal(await offset({ ...file, modifiedAt: null }), null);
   t.equal(await offset(undefined), null);
-  t.equal(await offset({ ...file, modifiedAt: new Date(0) }, 7), 7, 'it was told already');
+  t.equal(await offset({ ...file, modifiedAt: new Date(0) }, 7), 7, 'already reported');
 });
 
 t.test('latency: the median and the slowest of five looks', async (t) => {
@@ -254,7 +254,7 @@ t.test(
   },
 );
 
-t.test('how old that is goes by the clock of the storage, and needs a time', async (t) => {
+t.test("measures age by the storage's clock, and needs a time", async (t) => {
   const now = Date.parse('2026-11-20T12:00:00Z');
   const hour = 3_600_000;
   for (const [offset, modifiedAt, isLeft] of [

@@ -47,7 +47,7 @@ interface Told {
   steps: (string | CatalogState)[];
 }
 
-/** A storage that tells what is written and removed; `removing` may fail, or act, before a removal. */
+/** A storage that reports writes and removals. `removing` may fail or act before a removal. */
 function telling(root: Storage, removing: (key: Key) => Promise<void> = async () => undefined): Told {
   const steps: Told['steps'] = [];
   const remember = async (): Promise<void> => {
@@ -102,7 +102,7 @@ for (const flavour of ['files', 'objects'] as const)
     },
   );
 
-t.test('with nothing to prune, nothing is written, no lease is taken and nobody is told', async (t) => {
+t.test('writes nothing, takes no lease and sends no event when there is nothing to prune', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   await publishTo(root, { files: { a: 'a' } });
   const still: Storage = {
@@ -111,14 +111,14 @@ t.test('with nothing to prune, nothing is written, no lease is taken and nobody 
     rename: async () => Promise.reject(new Error('renamed')),
     obstacleTo: async () => Promise.reject(new Error('asked')),
   };
-  const notify = (): void => void t.fail('nobody is told');
+  const notify = (): void => void t.fail('an event was sent');
   t.same(await pruned(still, { notify }), {
     ...{ refused: null, removed: [], errors: [] },
     decisions: (await pruned(root)).decisions,
   });
 });
 
-t.test('the clock of the storage matters only where something goes by its age', async (t) => {
+t.test("reads the storage's clock only if a decision depends on age", async (t) => {
   const options = { owner, maxRemoved: null, dryRun: false };
   const byAge = (olderThanMs: number) => ({ enabled: true, keepLatest: null, olderThanMs });
   const root = await published();
@@ -164,7 +164,7 @@ t.test('an attempt that did not finish is settled, whether or not something is p
   }
 });
 
-/** Of a process that dies when it writes this key. */
+/** Fails like a process that is killed while it writes this key. */
 function dyingAt(root: Storage, last: string): Storage {
   let isDead = false;
   const orDead = async <T>(work: () => Promise<T>): Promise<T> =>
@@ -180,7 +180,7 @@ function dyingAt(root: Storage, last: string): Storage {
   };
 }
 
-t.test('a catalog that cannot be read is told of, and the others are pruned', async (t) => {
+t.test('reports an unreadable catalog and prunes the others', async (t) => {
   const root = await published();
   await put(root, `broken/${state}`, 'nonsense');
   const occurrences: unknown[] = [];
@@ -213,30 +213,37 @@ t.test('an output that was published again since the decision stays', async (t) 
   t.match(await stateOf(root), { catalog: { outputs: { length: 3 }, generation: 2 } });
 });
 
-t.test('after a failure the state says what is left; what cannot be known stays announced', async (t) => {
-  const away = new WaybillError('storage_permanent', 'away');
-  for (const isKnown of [true, false]) {
-    const root = await published();
-    const { storage } = telling(root, async (key) => {
-      if (key === 'bundle/c') throw away;
-    });
-    const report = await pruned({
-      ...storage,
-      stat: async (key) => (isKnown || key !== 'bundle/c' ? storage.stat(key) : Promise.reject(away)),
-    });
-    t.match(report, {
-      removed: [{ destinationPath: 'bundle', path: 'b' }],
-      errors: [{ destinationPath: 'bundle', error: { message: 'away' } }],
-    });
-    const left = await stateOf(root);
-    t.match(left, { catalog: { generation: 2, outputs: [{ path: 'a' }, { path: 'c' }] } });
-    t.match(left, {
-      catalog: { pending: isKnown ? null : { action: 'prune', removes: ['b', 'c'], holder: null } },
-    });
-    t.match(await pruned(root), { removed: [{ path: 'c' }], errors: { length: 0 } }, 'the next one ends it');
-    t.match(await stateOf(root), { catalog: { outputs: [{ path: 'a' }], pending: null } });
-  }
-});
+t.test(
+  'lists the remaining files in the state after a failure, and keeps unknown ones in the intent',
+  async (t) => {
+    const away = new WaybillError('storage_permanent', 'away');
+    for (const isKnown of [true, false]) {
+      const root = await published();
+      const { storage } = telling(root, async (key) => {
+        if (key === 'bundle/c') throw away;
+      });
+      const report = await pruned({
+        ...storage,
+        stat: async (key) => (isKnown || key !== 'bundle/c' ? storage.stat(key) : Promise.reject(away)),
+      });
+      t.match(report, {
+        removed: [{ destinationPath: 'bundle', path: 'b' }],
+        errors: [{ destinationPath: 'bundle', error: { message: 'away' } }],
+      });
+      const left = await stateOf(root);
+      t.match(left, { catalog: { generation: 2, outputs: [{ path: 'a' }, { path: 'c' }] } });
+      t.match(left, {
+        catalog: { pending: isKnown ? null : { action: 'prune', removes: ['b', 'c'], holder: null } },
+      });
+      t.match(
+        await pruned(root),
+        { removed: [{ path: 'c' }], errors: { length: 0 } },
+        'the next one ends it',
+      );
+      t.match(await stateOf(root), { catalog: { outputs: [{ path: 'a' }], pending: null } });
+    }
+  },
+);
 
 t.test('stopped between two files, it removes no more, and the state says what is left', async (t) => {
   const root = await published();

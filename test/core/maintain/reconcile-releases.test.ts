@@ -6,7 +6,7 @@ import { publishAsRelease } from '../../faults/release-world.ts';
 import { contextWith, owner, publishTo, put, testClock } from '../../faults/world.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';
 
-/** Pointers lie beside what is managed, and are nobody's content. */
+/** Pointers are next to the managed files and are not content. */
 
 const preview = { name: 'preview', ttlMs: 3_600_000 };
 
@@ -17,12 +17,12 @@ async function unmanaged(root: Storage): Promise<readonly string[]> {
 }
 
 for (const flavour of ['files', 'objects'] as const)
-  t.test(`${flavour}: those of a bundle path with releases, and no others`, async (t) => {
+  t.test(`${flavour}: finds the releases of a bundle path, and no others`, async (t) => {
     const root = memoryStorage({ flavour });
     await publishAsRelease(root, 0);
     await publishAsRelease(root, 1, { channel: preview });
     t.same(await unmanaged(root), []);
-    // Beside no releases, of another name, or below.
+    // Next to no releases, with another name, or below.
     const strays = ['preview', 'current', 'site/beta', 'site/notes/preview', 'elsewhere/preview'];
     for (const name of strays) await put(root, name, 'mine');
     await publishTo(root, { files: { 'a.txt': 'a' } });
@@ -37,7 +37,7 @@ t.test('where the ledger is broken, the current pointer is known, and no channel
   t.same(await unmanaged(root), ['site/preview']);
 });
 
-t.test('a ledger is read only where something lies beside the releases', async (t) => {
+t.test('reads a ledger only if there are unknown files next to the releases', async (t) => {
   const inner = memoryStorage({ flavour: 'objects' });
   await publishAsRelease(inner, 0);
   await inner.remove(listedKey('site/current.json'));

@@ -90,7 +90,7 @@ async function damage(web: Storage): Promise<void> {
 }
 
 for (const flavour of ['files', 'objects'] as const) {
-  t.test(`${flavour}: what is missing or different is written again from the source`, async (t) => {
+  t.test(`${flavour}: rewrites missing and changed files from the source`, async (t) => {
     const { web, before, check, mend } = await layOut(flavour);
     t.same(await mend(), [null], 'nothing to repair');
     await damage(web);
@@ -131,7 +131,7 @@ for (const flavour of ['files', 'objects'] as const) {
         },
       ]);
       t.match(await check(), [{ differing: [{ path: 'SHA256SUMS' }, { path: 'b.txt' }] }]);
-      t.equal((await snapshot(web)).get('bundle/b.txt'), 'B', 'what cannot be repaired stays as it is');
+      t.equal((await snapshot(web)).get('bundle/b.txt'), 'B', 'unrepairable files stay unchanged');
       await source.remove(listedKey('bundle/manifest.json'));
       const away: Storage = {
         ...source,
@@ -180,7 +180,7 @@ t.test('outputs of others, and bundle paths with an unfinished attempt, are left
   t.equal((await snapshot(web)).get('bundle/a.txt'), 'A');
 });
 
-t.test('a write that fails leaves what was there, and is told', async (t) => {
+t.test('keeps and reports the existing file if a write fails', async (t) => {
   const { web, places, mend } = await layOut('files');
   await damage(web);
   const damaged = await snapshot(web);
@@ -336,7 +336,7 @@ t.test(
   },
 );
 
-t.test('what was published again since it was found damaged is not written over', async (t) => {
+t.test('does not overwrite files that were published again after the damage was found', async (t) => {
   const { places, web, check } = await layOut('files');
   await put(web, 'bundle/a.txt', 'A');
   await put(web, 'bundle/b.txt', 'B');

@@ -52,7 +52,7 @@ t.test('decides about each output of the owner, newest first, equal times by pat
   );
 });
 
-t.test('an age is exceeded only by what is older, and both bounds must be exceeded', async (t) => {
+t.test('exceeds an age limit only if older, and requires both limits to be exceeded', async (t) => {
   t.same(pruned(null, 7_000), ['a']);
   t.same(pruned(null, 6_999), ['b', 'c', 'a']);
   t.same(pruned(2, 6_999), ['c', 'a']);

@@ -17,7 +17,7 @@ const failed = (over: Partial<EventData['bundle.publish_failed']> = {}): Occurre
   },
 });
 
-t.test('what happens in a run has the same id whenever it is told; all else a new one', async (t) => {
+t.test('gives an event of a run the same id on each delivery; all other events get a new one', async (t) => {
   t.match(eventIdOf(failed()), /^msg_[0-9A-Za-z]{27}$/);
   t.equal(eventIdOf(failed()), eventIdOf(failed()));
   t.equal(eventIdOf(failed({ action: 'skip_same' })), eventIdOf(failed()), 'what the next process found');

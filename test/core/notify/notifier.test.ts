@@ -64,7 +64,7 @@ const failure = errorRecord(
 );
 const failed = { pipelineId: 'maps', status: 'failed' as const, bundles: 0, destinations: [], warnings: [] };
 
-t.test('what was written comes first in an event, and every output has its fate', async (t) => {
+t.test('lists written outputs first in an event, with the outcome of every output', async (t) => {
   const outputs = ['a', 'b', 'c', 'd'].map((name) => ({
     path: name,
     kind: 'file',
@@ -93,7 +93,7 @@ t.test('what was written comes first in an event, and every output has its fate'
   t.match(occurrence.data.counts, { outputs: 4, outputs_kept: 4, bytes_kept: 40 });
 });
 
-t.test('every event is as its schema says, and none tells a path of this machine', async (t) => {
+t.test('follows the schema in every event and never reveals a local path', async (t) => {
   const occurrences = [
     publicationOccurrence(owner, bundle, resultOf(), 'maps.1'),
     publicationOccurrence(owner, bundle, resultOf({ action: 'error', error: failure }), null),
@@ -122,7 +122,7 @@ t.test('the examples of the documentation are events', async (t) => {
   }
 });
 
-t.test('what an interrupted run had committed is told, with every output as it stays', async (t) => {
+t.test('reports what an interrupted run committed, with the final state of every output', async (t) => {
   const kept = resultOf({ action: 'skip_same', changes: [], outputsWritten: 0 });
   const occurrence = publicationOccurrence(owner, bundle, kept, 'maps.1', { reportsUnchanged: true });
   t.match(occurrence, {
@@ -134,7 +134,7 @@ t.test('what an interrupted run had committed is told, with every output as it s
   t.equal(publicationOccurrence(owner, bundle, kept, 'maps.1'), null);
 });
 
-t.test('nothing is told where nothing changed', async (t) => {
+t.test('sends no event when nothing changed', async (t) => {
   t.equal(publicationOccurrence(owner, bundle, resultOf({ action: 'skip_same' }), null), null);
   t.equal(pruneOccurrence(owner, [], 3), null);
 });
@@ -252,7 +252,7 @@ t.test('after 410 nothing more is sent', async (t) => {
   t.equal(outcomes.filter(({ delivered }) => !delivered).length, 5);
 });
 
-t.test('closing does not wait longer than it was told, and gives up what is left', async (t) => {
+t.test('closes within its timeout and drops the remaining events', async (t) => {
   let closed = false;
   const sink = sinkOf(async () => new Promise(() => undefined), { close: async () => void (closed = true) });
   const { notifier, outcomes } = open({ hung: sink });
@@ -303,7 +303,7 @@ t.test('a dead receiver of many events does not make as many warnings', async (t
   t.match(warnings().at(-1)?.message, /490 more/);
 });
 
-/** An outbox that tells what is in it. */
+/** An outbox that exposes its events. */
 function outboxWith(...left: [notifierId: string, id: string][]) {
   const kept = new Map<string, string>();
   const put = (notifierId: string, id: string): (() => void) => {
@@ -325,30 +325,27 @@ function outboxWith(...left: [notifierId: string, id: string][]) {
   return { outbox, kept };
 }
 
-t.test(
-  'what an earlier process left is delivered first, and what nobody takes any more is dropped',
-  async (t) => {
-    const { outbox, kept } = outboxWith(['n', 'msg_1'], ['removed', 'msg_2'], ['n', 'msg_3']);
-    const seen: string[] = [];
-    const sink = sinkOf(async ({ id }) => {
-      seen.push(id);
-      return seen.length === 2 ? { ok: false, reason: 'refused', retry: false } : { ok: true };
-    });
-    const { notifier, outcomes } = open({ n: sink }, undefined, outbox);
-    notifier.notify(published);
-    t.equal(kept.size, 3);
-    await notifier.close(60_000);
-    t.same(seen.slice(0, 2), ['msg_1', 'msg_3']);
-    t.equal(seen.length, 3);
-    t.same([...kept], [], 'an event has ended when it was delivered or given up');
-    t.same(
-      outcomes.map(({ delivered }) => delivered),
-      [true, false, true],
-    );
-  },
-);
+t.test("delivers an earlier process's events first, and drops events without a notifier", async (t) => {
+  const { outbox, kept } = outboxWith(['n', 'msg_1'], ['removed', 'msg_2'], ['n', 'msg_3']);
+  const seen: string[] = [];
+  const sink = sinkOf(async ({ id }) => {
+    seen.push(id);
+    return seen.length === 2 ? { ok: false, reason: 'refused', retry: false } : { ok: true };
+  });
+  const { notifier, outcomes } = open({ n: sink }, undefined, outbox);
+  notifier.notify(published);
+  t.equal(kept.size, 3);
+  await notifier.close(60_000);
+  t.same(seen.slice(0, 2), ['msg_1', 'msg_3']);
+  t.equal(seen.length, 3);
+  t.same([...kept], [], 'an event has ended when it was delivered or given up');
+  t.same(
+    outcomes.map(({ delivered }) => delivered),
+    [true, false, true],
+  );
+});
 
-t.test('what cannot be delivered before the end is kept for the next process', async (t) => {
+t.test('keeps undelivered events for the next process', async (t) => {
   const { outbox, kept } = outboxWith();
   const hurry = new AbortController();
   const sinks = {
@@ -408,7 +405,7 @@ t.test(
     for (let index = 0; index < 3; index += 1) notifier.notify(published);
     notifier.replace([{ config: config({ pipelines: ['maps'] }), sink: second.sink }]);
     notifier.notify(published);
-    t.equal(log.length, 1, "the event that is on its way is nobody else's");
+    t.equal(log.length, 1, 'the event in flight is claimed');
     for (const one of [first, second, second, second]) await one.release();
     await notifier.close(60_000);
     const ids = outcomes.map(({ event }) => event.id);
@@ -442,7 +439,7 @@ t.test('a sink that takes fewer at once than the former one gets no more than th
   const more = open({ n: slow.sink });
   for (let index = 0; index < 4; index += 1) more.notifier.notify(published);
   more.notifier.replace([{ config: config(), sink: fast.sink }]);
-  t.equal(log.filter((line) => line.startsWith('fast msg')).length, 2, 'beside the one that is on its way');
+  t.equal(log.filter((line) => line.startsWith('fast msg')).length, 2, 'besides the one in flight');
   await slow.release();
   for (let index = 0; index < 3; index += 1) await fast.release();
   await more.notifier.close(60_000);

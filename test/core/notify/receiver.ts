@@ -19,7 +19,7 @@ export interface Receiver {
   received: Received[];
 }
 
-/** A real HTTP server that keeps what it gets and answers as it is told; `attempt` begins at 1. */
+/** A real HTTP server that records requests and answers as configured. `attempt` starts at 1. */
 export async function startReceiver(
   t: Test,
   answer: (response: ServerResponse, attempt: number, received: Received) => void = (response) =>
@@ -45,7 +45,7 @@ export async function startReceiver(
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`, received };
 }
 
-/** A port on which nobody listens. */
+/** A port without a listener. */
 export async function deadPort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');

@@ -66,7 +66,7 @@ const close = (t: Test, { notifier }: ReturnType<typeof open>): void =>
   t.teardown(() => notifier.close(60_000));
 const idsOf = (events: readonly Event[]): string[] => events.map(({ id }) => id);
 
-t.test('what was given up is kept as it was, and sent again in its order', async (t) => {
+t.test('keeps undelivered events unchanged and redelivers them in order', async (t) => {
   const opened = open();
   close(t, opened);
   const { world, notifier, giveUp } = opened;
@@ -91,7 +91,7 @@ t.test('what was given up is kept as it was, and sent again in its order', async
   );
 });
 
-t.test('while the receiver is away all stays as it was, each event once', async (t) => {
+t.test('keeps everything, each event once, while the receiver is unreachable', async (t) => {
   const opened = open();
   close(t, opened);
   const { world, notifier, giveUp } = opened;

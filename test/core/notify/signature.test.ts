@@ -42,7 +42,7 @@ t.test('while a secret is replaced, receivers with either of them verify', async
   for (const one of [old, fresh]) t.ok(new Webhook(one).verify(body, headers));
 });
 
-t.test('a plain secret is its own bytes, and is told apart', async (t) => {
+t.test('uses the bytes of a plain secret, and distinguishes it from an encoded one', async (t) => {
   const plain = 'correct horse battery staple';
   const { keys, isPlain } = parseSigningSecret(plain, 'S');
   t.ok(isPlain);

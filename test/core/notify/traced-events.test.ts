@@ -32,7 +32,7 @@ function open({ left = [], answer }: { left?: KeptEvent[]; answer: () => Attempt
   };
   const notifier = createNotifier({
     notifiers: [
-      // The schema offers no subscription to test events; a notifier asks only for what it has.
+      // The schema has no subscription to test events; a notifier only requests events that it supports.
       { config: { id: 'n', kind: 'log', events: [occurrence.type as never], pipelines: null }, sink },
     ],
     clock: systemClock,

@@ -144,7 +144,7 @@ t.test('a body that never ends does not matter: the status is the answer', async
   t.match(await send(flood.url), { delivered: true, tries: 1 });
 });
 
-t.test('nobody there, a connection cut, an answer that is no HTTP', async (t) => {
+t.test('reports a refused connection, a cut connection and a response that is not HTTP', async (t) => {
   t.match(await send(`http://127.0.0.1:${await deadPort()}/`), {
     delivered: false,
     tries: 4,
@@ -222,7 +222,7 @@ t.test('the address that is connected to is judged, and not the name', async (t)
   t.match(
     await send(url, { lookup: answering(['0.0.0.0']), allowAddresses: ['0.0.0.0'] }),
     { delivered: true },
-    'what is allowed by name is connected to',
+    'connects to allowed names',
   );
   t.ok(looked.every((name) => name === 'receiver.test'));
 });
@@ -246,7 +246,7 @@ t.test('an address in the URL is judged in every spelling', async (t) => {
     );
 });
 
-t.test('a certificate that nobody vouches for is not accepted, and not tried again', async (t) => {
+t.test('rejects an untrusted certificate without a retry', async (t) => {
   await ensureInstalled('openssl');
   const { execFileSync } = await import('node:child_process');
   const { readFileSync } = await import('node:fs');

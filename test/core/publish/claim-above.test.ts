@@ -83,8 +83,8 @@ t.test('the first parent catalog with files there claims them for their owner', 
       { first: 'b', others: 0 },
       owner,
     ],
-    ['what is broken', '{', null, null],
-    ['what is newer', '{"schema_version":9}', null, null],
+    ['broken catalogs', '{', null, null],
+    ['newer catalogs', '{"schema_version":9}', null, null],
   ] as const)
     for (const catalogPath of ['.', 'sub']) {
       const { storage, reads } = countingStates(await newWorld('memory objects', t).open());

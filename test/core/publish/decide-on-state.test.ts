@@ -50,7 +50,7 @@ t.test('under the lease a decision is not made over if nothing has changed', asy
 });
 
 t.test(
-  'what came to the place between the two looks changes the decision, the same state or not',
+  'decides again if the destination changed between two checks, with or without a new state',
   async (t) => {
     const first = await layOut();
     await first.decideOn(await readState(first.storage));
@@ -156,7 +156,7 @@ t.test(
     t.same(await looks(0, 'fail_conflict'), [1]);
     t.same(await looks(2, 'fail_conflict'), [1, 2, 3], 'each on the state as it is then');
     t.same(await looks(20, 'fail_conflict'), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], 'but not for ever');
-    t.same(await looks(2, 'publish_new'), [1], 'what is recorded decides alone');
+    t.same(await looks(2, 'publish_new'), [1], 'the recorded state alone decides');
   },
 );
 
@@ -190,7 +190,7 @@ t.test(
       const stored = await readState(storage);
       return decideOn(stored).then(
         (plan) => {
-          t.same(seen, [{ plan, planned, stored }], 'and whoever asks sees it');
+          t.same(seen, [{ plan, planned, stored }], 'and is visible to callers');
           return plan.action;
         },
         (error: unknown) => {

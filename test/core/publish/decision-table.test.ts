@@ -19,9 +19,9 @@ import { otherOwner, owner } from '../../faults/world.ts';
 import { bundle, catalog, intent, output, record, unseen } from '../../support/decisions.ts';
 
 /**
- * The specification's decision table as a golden file: one named case for each row, and one for each thing
- * that flips a row into another. `UPDATE_GOLDEN=1` writes the file anew; read the difference before you
- * commit it.
+ * The specification's decision table as a golden file: one named case for each row, and one for each
+ * condition that turns a row into another. `UPDATE_GOLDEN=1` rewrites the file; review the difference before
+ * you commit it.
  */
 
 const golden = new URL('golden/decision-table.txt', import.meta.url);
@@ -162,7 +162,7 @@ const rows: Record<string, Case[]> = {
       observed: { keepsHeaders: true },
     },
     ...(['missing', 'size_differs', 'not_a_file'] as const).map((damage): Case => ({
-      name: `what is recorded the same is kept, and one of them is found to be: ${damage}`,
+      name: `files with the recorded digest are kept, and one of them is found to be: ${damage}`,
       state: catalog([record('a', { digest: digestOf('other') }), record('b'), record('c')]),
       planned: [a, output('b'), output('c')],
       observed: { damaged: new Map([['c', damage]]) },
@@ -186,7 +186,7 @@ const rows: Record<string, Case[]> = {
       state: catalog([], intent({ action: 'force_replace', outputs: [ownA], removes: [listedKey('junk')] })),
     },
     {
-      name: 'an interrupted prune decides anew',
+      name: 'an interrupted prune decides again',
       state: catalog([ownA, record('b')], intent({ action: 'prune', removes: [listedKey('b')] })),
     },
     { name: 'force changes nothing where nothing is in the way', state: catalog([]), force: true },

@@ -75,7 +75,7 @@ const examples: Scene[] = [
 
 interface Place {
   root: Storage;
-  /** What is at the bundle path, and what changes with every write of it. */
+  /** The content of the bundle path, and a stamp that changes with every write to it. */
   marks: () => ReadonlyMap<string, string>;
 }
 
@@ -178,7 +178,7 @@ function compared(what: string, expected: readonly string[], found: readonly str
   return a === b ? [] : [`${what}: the dry run said "${a}", the run did "${b}"`];
 }
 
-/** The numbers of a result are those of its list. */
+/** The totals of a result match its list. */
 function counted({ changes, outputsWritten, outputsKept, outputsRemoved }: ActionResult): string[] {
   if (changes.length === 0) return [];
   const count = (...fates: string[]): string =>

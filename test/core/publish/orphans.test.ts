@@ -31,7 +31,7 @@ import { memoryStorage } from '../../support/memory-storage.ts';
 class Stand {
   readonly source = memoryStorage({ flavour: 'files' });
   readonly events: Occurrence[] = [];
-  /** What is opened instead of a place: `/source`, `/web`, `/twin`. */
+  /** Stub destinations: `/source`, `/web`, `/twin`. */
   readonly places: Record<string, Storage>;
   readonly #destinations: DestinationConfig[];
   /** How each place was opened, and which were closed again. */
@@ -346,7 +346,7 @@ t.test('a bundle path published again in the meantime is not an orphan', async (
   stand.places['/source'] = {
     ...stand.source,
     async *list(directory, options) {
-      // Of the same generation, and of the same bundle: only the time differs.
+      // The same generation and bundle: only the time differs.
       if (directory === '' && (listings += 1) === 2)
         await put(web, state, JSON.stringify({ ...catalog, updated_at: '2026-11-24T00:00:00.000Z' }));
       yield* stand.source.list(directory, options);

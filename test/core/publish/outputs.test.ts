@@ -255,7 +255,7 @@ t.test('outputs.index: auto generates an index only for a bundle without index.h
   };
   t.equal(await kindOf('style.css'), 'index');
   t.equal(await kindOf('index.html', 'style.css'), 'file');
-  t.equal(await kindOf('INDEX.html'), 'file', 'a file system may not tell letter case apart');
+  t.equal(await kindOf('INDEX.html'), 'file', 'a file system may ignore letter case');
   t.equal(await kindOf('index.html/page.txt'), undefined, 'a directory has the name');
   t.equal(await kindOf('docs/index.html'), 'index', 'only the root counts');
 });

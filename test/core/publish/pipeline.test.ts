@@ -81,7 +81,7 @@ t.test('opens source and destination with the needed access, and closes them', a
 });
 
 t.test('an unreadable source fails every destination and is reported once', async (t) => {
-  const away = new WaybillError('storage_permanent', 'the disk is away', { hint: 'mount it' });
+  const away = new WaybillError('storage_permanent', 'the disk is disconnected', { hint: 'mount it' });
   for (const dryRun of [true, false]) {
     const stand = new Stand();
     stand.opening = (place) => {
@@ -106,12 +106,12 @@ t.test('an unreadable source fails every destination and is reported once', asyn
 t.test('works without a notifier', async (t) => {
   const stand = new Stand();
   stand.opening = (place) => {
-    if (place === '/source') throw new WaybillError('storage_permanent', 'the disk is away');
+    if (place === '/source') throw new WaybillError('storage_permanent', 'the disk is disconnected');
   };
   t.match(await stand.run({ context: { notify: undefined } }), { status: 'failed' });
 });
 
-t.test('a destination has one span, which ends with what came of it', async (t) => {
+t.test('has one span per destination, which ends with its outcome', async (t) => {
   const stand = new Stand();
   await stand.add('a', { 'a.txt': 'a' });
   const spans: FinishedSpan[] = [];
@@ -181,25 +181,22 @@ t.test('progress: the plan once, then bytes and outputs, then the result', async
   t.equal(stand.progress.length, 2);
 });
 
-t.test(
-  'decisions are shown to whoever asks, before anything follows; their objection stops it',
-  async (t) => {
-    const stand = new Stand();
-    await stand.add('a', { 'a.txt': 'abc' });
-    const decided: string[] = [];
-    await stand.run({
-      request: {
-        onDecided: ({ plan, planned, stored }) => {
-          decided.push(`${plan.action} of ${planned.length}, state ${stored.state.kind}`);
-          if (decided.length === 2) throw new WaybillError('plan_stale', 'objection');
-        },
+t.test('passes decisions to the callback before it acts, and stops on an objection', async (t) => {
+  const stand = new Stand();
+  await stand.add('a', { 'a.txt': 'abc' });
+  const decided: string[] = [];
+  await stand.run({
+    request: {
+      onDecided: ({ plan, planned, stored }) => {
+        decided.push(`${plan.action} of ${planned.length}, state ${stored.state.kind}`);
+        if (decided.length === 2) throw new WaybillError('plan_stale', 'objection');
       },
-    });
-    t.same(decided, ['publish_new of 1, state absent', 'publish_new of 1, state absent']);
-    t.match(stand.progress.at(-1), { result: { action: 'error', error: { code: 'plan_stale' } } });
-    t.same([...(await snapshot(stand.web)).keys()], []);
-  },
-);
+    },
+  });
+  t.same(decided, ['publish_new of 1, state absent', 'publish_new of 1, state absent']);
+  t.match(stand.progress.at(-1), { result: { action: 'error', error: { code: 'plan_stale' } } });
+  t.same([...(await snapshot(stand.web)).keys()], []);
+});
 
 t.test('a dry run reports obstacles', async (t) => {
   const stand = new Stand();
@@ -246,7 +243,7 @@ for (const [created, name] of [
       t.match(destinations[0]?.warnings, [
         { code: 'fixed_bundle_selected', message: new RegExp(`"${name}"`) },
       ]);
-      t.equal(destinations[0]?.warnings.length, 1, 'that of the first selection does not stand beside it');
+      t.equal(destinations[0]?.warnings.length, 1, "the first selection's index is replaced");
       t.equal((await snapshot(stand.web)).get('which.txt'), name);
       t.match(stand.events, { length: 0 }, 'the other run has told of it');
       t.equal(stand.progress.filter(({ type }) => type === 'planned').length, 1);
@@ -276,7 +273,7 @@ t.test('fixed: overtaken again and again, a run gives up after ten selections', 
   let overtaken = 0;
   stand.web = delegate(inner, {
     async write(key, body, options) {
-      // Whoever takes the lease next finds a newer bundle published.
+      // The next lease holder finds a newer published bundle.
       if (key === '.publisher.lock' && overtaken < 100) {
         overtaken += 1;
         const state = (await snapshot(inner)).get('.publisher.json') ?? '';
@@ -297,7 +294,7 @@ t.test('fixed: overtaken again and again, a run gives up after ten selections', 
 t.test('fixed: what selecting again fails with is what the bundle fails with', async (t) => {
   const spoil: [string, (source: Storage) => Promise<unknown>, object][] = [
     [
-      'the source is empty by then',
+      'the source has become empty',
       async (source) => {
         for (const file of ['b/manifest.json', 'c/manifest.json', 'c/which.txt'])
           await source.remove(listedKey(file));
@@ -305,7 +302,7 @@ t.test('fixed: what selecting again fails with is what the bundle fails with', a
       { code: 'bundle_not_found', message: 'the source no longer has a bundle', hint: null },
     ],
     [
-      'a bundle is invalid by then',
+      'a bundle has become invalid',
       async (source) => put(source, 'd/manifest.json', '{'),
       { code: 'invalid_bundle', hint: 'fix or remove that bundle' },
     ],

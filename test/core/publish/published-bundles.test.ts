@@ -68,11 +68,9 @@ for (const kind of ['memory files', 'memory objects', 'local'] as const) {
   });
 }
 
-t.test(
-  'what an interrupted run had committed is told once more, and nothing else that is the same',
-  async (t) => {
-    const root = t.testdir();
-    const yaml = `
+t.test('republishes events of an interrupted run once, and no other unchanged one', async (t) => {
+  const root = t.testdir();
+  const yaml = `
 upload_tokens: [{id: ci, value_env: CI, pipelines: [maps]}]
 pipelines:
   - id: maps

@@ -16,7 +16,7 @@ import { delegate } from '../../../src/core/storage/wrappers/delegate.ts';
 import { contextWith, otherOwner, owner, put, snapshot, testClock } from '../../faults/world.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';
 
-/** What is removed of a release, and by whose right. */
+/** Removals in a release, and the permission for each. */
 
 const at = '2026-11-20T00:00:00.000Z';
 const third: Owner = { pipelineId: 'third', destinationId: 'web' };
@@ -148,7 +148,11 @@ t.test('accepts a release that was removed while the lease was taken', async (t)
   });
   const isStill = async (): Promise<boolean> => Promise.reject(new Error('asked for nothing'));
   await removeRelease(context, storage, { ...request, isStill });
-  t.same([...(await snapshot(inner)).keys()], ['a'], 'it has left the file to whoever removed the state');
+  t.same(
+    [...(await snapshot(inner)).keys()],
+    ['a'],
+    'the file is left to the process that removed the state',
+  );
 });
 
 t.test('detects obstacles to the state before removing anything', async (t) => {

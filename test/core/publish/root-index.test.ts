@@ -63,7 +63,7 @@ function deadIn(files: ReadonlyMap<string, string>): string[] {
   return listedIn(files).flatMap(({ page }) => (files.has(page) ? [] : [page]));
 }
 
-/** Of the root alone. */
+/** Belongs to the root only. */
 function litterIn(files: ReadonlyMap<string, string>): string[] {
   return [...files.keys()].filter((name) => /^\.publisher(?!\.json$)/.test(name));
 }
@@ -221,7 +221,7 @@ t.test('a second owner at the same root gets none', async (t) => {
   for (const name of names) t.equal((await snapshot(web)).get(name), before.get(name), name);
 });
 
-t.test('a bundle at the root is no place for an index', async (t) => {
+t.test('rejects a bundle at the root as the place of an index', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
   const stand = new Stand();
   stand.web = web;
@@ -328,7 +328,7 @@ t.test('with releases it leads to the current one, and follows a rollback', asyn
     'the pointer is not taken for content of the root',
   );
   await stand.run(more);
-  t.match(listedIn(await snapshot(web)), [{ outputs: 2 }], 'what is held back is not announced');
+  t.match(listedIn(await snapshot(web)), [{ outputs: 2 }], 'held-back bundles are not announced');
 });
 
 t.test('a list that was full and loses one gets the next', async (t) => {

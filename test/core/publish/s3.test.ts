@@ -126,7 +126,7 @@ t.test(
     t.equal((await publish(location, { a: '2', c: '2' })).error, null);
     t.same(requests('DELETE'), ['p/bundle/b']);
     const copies = proxy.seen.filter(({ method, url }) => method === 'DELETE' && url.includes('/kept-'));
-    t.equal(copies.length, 2, 'and its own copies of what it replaced and removed');
+    t.equal(copies.length, 2, 'and its own copies of replaced and removed files');
 
     proxy.seen.length = 0;
     proxy.judge = ({ method, url }) =>
@@ -222,11 +222,7 @@ t.test(
       action: 'error',
       error: { code: 'storage_denied', message: /b\/c/, hint: /docs\/s3\.md/ },
     });
-    t.same(
-      await untruths(await open(location, writer)),
-      [],
-      'the state does not vouch for what was overwritten',
-    );
+    t.same(await untruths(await open(location, writer)), [], 'the state does not cover overwritten files');
 
     await server.client().send(new DeleteBucketPolicyCommand({ Bucket: bucket }));
     await policy(allow(['s3:ListBucket', ...objects], [arn, `${arn}/*`]));

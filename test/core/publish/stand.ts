@@ -18,7 +18,7 @@ export interface Settings extends Partial<DestinationConfig> {
   source?: PipelineConfig['source'];
   request?: Partial<PublishRequest>;
   signal?: AbortSignal;
-  /** What the context has besides, or instead; what is `undefined` it lacks. */
+  /** Additions and overrides of the context. `undefined` removes a member. */
   context?: { [K in keyof CoreContext]?: CoreContext[K] | undefined };
 }
 

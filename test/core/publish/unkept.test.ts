@@ -45,7 +45,7 @@ t.test('the plan and a warning name what could not be put back, in a dry run, to
   });
 });
 
-t.test('a single one is named alone, with its path for whoever reads JSON', async (t) => {
+t.test('names a single file, with its path in JSON', async (t) => {
   await publish({ alone: 'a'.repeat(11), small: 's' });
   const { warnings } = await publish({ alone: 'b'.repeat(11), small: 's' });
   t.same(warnings, [

@@ -8,7 +8,7 @@ import type { Owner } from '../../../src/core/storage/identity.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import { otherOwner, owner } from '../../faults/world.ts';
 
-/** What goes when a bundle path is unpublished, and what makes one an orphan: decided on values. */
+/** Removals when a bundle path is unpublished, and the criteria for an orphan, computed on values. */
 
 const third: Owner = { pipelineId: 'third', destinationId: 'web' };
 
@@ -75,7 +75,7 @@ t.test("removes the announced files of an interrupted attempt along with its own
   t.throws(
     () => unpublication(catalogOf([], pendingOf(third, 'publish_new', [], [])), owner, '.'),
     { code: 'not_owned', message: /third\/web/ },
-    'whoever is at work there',
+    'the current holder',
   );
   t.end();
 });
@@ -92,7 +92,7 @@ t.test('where nothing is the owner’s, the refusal names whose it is, and where
     message: /^the destination root was published by/,
     hint,
   });
-  t.same(unpublication(catalogOf([]), owner, '.').removes, [], 'a catalog without an output is nobody’s');
+  t.same(unpublication(catalogOf([]), owner, '.').removes, [], 'a catalog without an output has no owner');
   t.end();
 });
 

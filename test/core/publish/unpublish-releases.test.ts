@@ -27,7 +27,7 @@ import {
 import { contextWith, otherOwner, owner, put, snapshot, testClock } from '../../faults/world.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';
 
-/** What is decided about a bundle path of releases that is taken down, and what is told of it. */
+/** The decisions and reports for a bundle path of releases that is unpublished. */
 
 const occurrences: Occurrence[] = [];
 const context = {
@@ -48,7 +48,7 @@ async function published(flavour: 'files' | 'objects', ...releases: number[]): P
   return root;
 }
 
-/** What is left below the bundle path; an object store keeps the pointer, which says there is nothing. */
+/** The remaining files below the bundle path. An object store keeps the pointer, which marks it as empty. */
 async function left(root: Storage): Promise<string[]> {
   return [...(await snapshot(root)).keys()].filter((name) => name !== `${site}/current.json`).sort();
 }
@@ -156,7 +156,11 @@ t.test('limits.max_removed counts current outputs, and not again after an interr
   const ledger = `${site}/.publisher.releases.json`;
   const text = (await snapshot(root)).get(ledger) as string;
   await put(root, ledger, text.replace('"removing": []', `"removing": ["${await releaseIdFor(0)}"]`));
-  t.equal((await down(root, { maxRemoved: { count: 0 } })).outputs.length, 4, 'what was begun was allowed');
+  t.equal(
+    (await down(root, { maxRemoved: { count: 0 } })).outputs.length,
+    4,
+    'the started prune was allowed',
+  );
 });
 
 t.test('removes nothing if another owner has a release, and names the owner', async (t) => {

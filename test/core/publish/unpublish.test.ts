@@ -40,7 +40,7 @@ async function remove(root: Storage, more: Partial<UnpublishRequest> = {}): Prom
 
 for (const kind of worldKinds)
   t.test(
-    `${kind}: what was published goes, then the catalog; the next publication is the first`,
+    `${kind}: removes the published files, then the catalog; the next publication is the first`,
     async (t) => {
       const root = await newWorld(kind, t).open();
       await put(root, 'sibling.txt', 's');

@@ -78,7 +78,7 @@ t.test('rules that identify a publisher by names alone are weak', (t) => {
   t.end();
 });
 
-t.test('the claims of use are found in the claim set of each CI system', (t) => {
+t.test('finds the use claims in the token of each CI system', (t) => {
   const of = (claims: object): object => publishedBy('site', { ...claims }, 'sha256:0');
   t.match(of(github), {
     repository: 'octo-org/octo-repo',

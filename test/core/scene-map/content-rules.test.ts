@@ -48,7 +48,7 @@ t.test('a random partition of a transcript is clean', async (t) => {
   t.pass();
 });
 
-t.test('any one boundary that is moved is found, and its scene or the one beside it is named', async (t) => {
+t.test('reports any moved boundary with its scene or an adjacent scene', async (t) => {
   fc.assert(
     fc.property(
       partitions,
@@ -84,7 +84,7 @@ t.test('without a transcript too a moved boundary is found', async (t) => {
   t.pass();
 });
 
-t.test('each rule by name, with what it says', async (t) => {
+t.test('reports each rule by name, with its message', async (t) => {
   const told = (change: (map: SceneMap) => void): [string, string][] => {
     const map = soundMap();
     change(map);

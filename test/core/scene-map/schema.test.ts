@@ -62,7 +62,7 @@ t.test(
   },
 );
 
-t.test('the generated types and validators are those of the schema', async (t) => {
+t.test('matches the generated types and validators with the schema', async (t) => {
   for (const { path, text } of await sceneMapArtifacts())
     t.equal(await readFile(path, 'utf8'), text, `${path}: run npm run generate:scene-map`);
 });

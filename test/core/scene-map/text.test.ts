@@ -15,7 +15,7 @@ t.test('a sound document has no findings, whatever its white space and escapes',
   t.same(codesOf(sound.replace('A session', 'Une séance — 夜')), []);
 });
 
-t.test('a key written twice is told, at the second, in a document that is sound otherwise', async (t) => {
+t.test('reports a duplicate key at its second occurrence in a valid document', async (t) => {
   const text = sound.replace(
     '"boundary_caveats"',
     '"artifact_type": "current_session_scene_map",\n  "boundary_caveats"',
@@ -30,25 +30,22 @@ t.test('a key written twice is told, at the second, in a document that is sound 
   );
 });
 
-t.test(
-  'a byte order mark, a trailing comma and a comment are told by name, and the reading goes on',
-  async (t) => {
-    t.same(codesOf(`\uFEFF${sound}`), ['byte_order_mark']);
-    t.same(codesOf(sound.replace(/"One caveat\."/, '"One caveat.",')), ['trailing_comma']);
-    t.same(codesOf(sound.replace(/\}\s*$/, ',}')), ['trailing_comma']);
-    t.same(codesOf(`// map\n${sound}`), ['json_comment']);
-    const several = `\uFEFF/* */${sound.replace('"One caveat."', '1,').replace('"Combat"', '"Fight"')}`;
-    t.same(codesOf(several), [
-      'byte_order_mark',
-      'json_comment',
-      'not_in_enumeration',
-      'wrong_type',
-      'trailing_comma',
-    ]);
-  },
-);
+t.test('reports a byte order mark, a trailing comma and a comment by name, and continues', async (t) => {
+  t.same(codesOf(`\uFEFF${sound}`), ['byte_order_mark']);
+  t.same(codesOf(sound.replace(/"One caveat\."/, '"One caveat.",')), ['trailing_comma']);
+  t.same(codesOf(sound.replace(/\}\s*$/, ',}')), ['trailing_comma']);
+  t.same(codesOf(`// map\n${sound}`), ['json_comment']);
+  const several = `\uFEFF/* */${sound.replace('"One caveat."', '1,').replace('"Combat"', '"Fight"')}`;
+  t.same(codesOf(several), [
+    'byte_order_mark',
+    'json_comment',
+    'not_in_enumeration',
+    'wrong_type',
+    'trailing_comma',
+  ]);
+});
 
-t.test('what is no JSON is told with its line and column', async (t) => {
+t.test('reports invalid JSON with its line and column', async (t) => {
   t.match(
     checkSceneMap(bytesOf('{\n  "a" 1\n}'), 'a.json').find(({ code }) => code === 'json_syntax'),
     { line: 2, column: 7, severity: 'error' },
@@ -88,7 +85,7 @@ t.test('nesting that a quote or a comment hides from the measure does not exhaus
   t.ok(codesOf(`[1 // "\n${',['.repeat(1_000_000)}`).includes('nesting_too_deep'));
 });
 
-t.test('text that is not UTF-8 is told with the place of the first wrong byte', async (t) => {
+t.test('reports the location of the first byte that is not UTF-8', async (t) => {
   const found = checkSceneMap(Buffer.from([0x7b, 0x0a, 0x20, 0x22, 0xc3, 0x28, 0x22]), 'a.json');
   t.match(found, [{ code: 'invalid_utf8', line: 2, column: 3 }]);
   t.match(checkSceneMap(Buffer.from(`\uFEFF${sound}`, 'utf16le'), 'a.json')[0]?.message, /UTF-16/);

@@ -43,7 +43,7 @@ t.test('a segment id that is used more than once is refused in every format', as
   t.same(read(cues(7, 8, 7), { cueIds: 'order' }).ids, [1, 2, 3], 'the order has no repeats');
 });
 
-t.test('what is not known is refused with the reason', async (t) => {
+t.test('rejects unknown values with the reason', async (t) => {
   const refused: [string, RegExp][] = [
     ['', /empty/],
     ['Bram: hello\nIlva: hi\n', /neither/],

@@ -192,7 +192,7 @@ t.test('it passes the contract suite as the program opens it', async (t) => {
   });
 });
 
-t.test('whoever forgets the line or a member gets a compile error', async (t) => {
+t.test('fails to compile if the registration or a member is missing', async (t) => {
   const declaration = readFileSync(path.join(folder, 'backend.ts'), 'utf8');
   const members = membersOf(declaration);
   t.ok(members.length >= 14, 'there are members to forget');

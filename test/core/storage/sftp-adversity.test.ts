@@ -59,7 +59,7 @@ t.test(
   },
 );
 
-t.test('an agent with more keys than the server lets one try is told as such', async (t) => {
+t.test('reports an agent with more keys than the server accepts', async (t) => {
   // The path of a socket may have a hundred characters, and those of test directories have more.
   const directory = mkdtempSync(path.join(tmpdir(), 'waybill-agent-'));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
@@ -202,16 +202,17 @@ t.test('a creation whose answer is lost is never told as another’s', async (t)
     return taken;
   };
   const total = await create(Infinity);
-  // Finer than any answer is long, so that some cuts fall into that of the request that creates: close to the
-  // end, because only the tidying up follows, which may or may not be done by the time the caller goes on.
+  // Smaller than any response, so that some cuts hit the response of the creating request. These are near the
+  // end, because only the cleanup follows, which may still be in progress when the caller continues.
   const step = 24;
-  // Where a cut falls is up to what the server sends together: on a busy machine all may miss that answer.
+  // The position of a cut depends on how the server groups its packets. On a busy machine, all cuts may miss
+  // that response.
   for (const offset of [0, 8, 16]) {
     if (outcomes.includes('unknown')) break;
     for (let cutAt = offset; cutAt < total + 10 * step; cutAt += step) await create(cutAt);
   }
   t.same(wrong, []);
-  t.ok(outcomes.includes('unknown'), 'there are cuts after which only reading back could tell');
+  t.ok(outcomes.includes('unknown'), 'after some cuts, only a read could detect the result');
   t.ok(outcomes.includes('created'));
 });
 
@@ -246,7 +247,7 @@ t.test('publishers that make and remove the same directory at once do not fail o
   await Promise.all(all.map(async (storage) => storage.close()));
 });
 
-t.test('a server without SFTP is told as such, with what it needs', async (t) => {
+t.test('reports a server without SFTP, with the missing subsystem', async (t) => {
   const server = await startSshd(t, { subsystem: null });
   await t.rejects(sftpStorage(sftpLocationOf(server, server.root), options), {
     code: 'storage_permanent',
@@ -301,7 +302,7 @@ t.test('connections that open at once write one line into known_hosts', async (t
   t.equal(readFileSync(knownHostsFile, 'utf8').trim().split('\n').length, 1);
 });
 
-t.test('lines of known_hosts that cannot be read are told by file and line', async (t) => {
+t.test('reports unreadable lines of known_hosts by file and line', async (t) => {
   const knownHostsFile = path.join(t.testdir(), 'known_hosts');
   writeFileSync(knownHostsFile, '# mine\n\nsftp.example.org ssh-ed25519 AAAA\nhalf\n');
   const warnings: string[] = [];
@@ -313,7 +314,7 @@ t.test('lines of known_hosts that cannot be read are told by file and line', asy
   );
 });
 
-t.test('a full disk below the root is told as such', async (t) => {
+t.test('reports a full disk below the root', async (t) => {
   const place = path.join(openSsh.root, 'room');
   mkdirSync(path.join(place, 'small'), { recursive: true });
   await mountTmpfs(t, path.join(place, 'small'), '256k');
@@ -336,7 +337,10 @@ async function opened(t: Test, location: SftpLocation): Promise<Storage> {
   return storage;
 }
 
-/** A connection that is greeted and never logs in; made anew while the server still counts an earlier one. */
+/**
+ * A connection that receives the greeting and never logs in. Reopened while the server still counts an
+ * earlier one.
+ */
 async function stranger(port: number): Promise<net.Socket> {
   for (;;) {
     const socket = net.connect(port, '127.0.0.1');

@@ -47,7 +47,7 @@ t.test('files, and nothing else, with their sizes', async (t) => {
   });
 });
 
-t.test('what cannot be looked at is the failure of the storage', async (t) => {
+t.test('reports paths that cannot be read as storage failures', async (t) => {
   const root = mkdtempSync(path.join(tmpdir(), 'waybill-sizes-'));
   t.teardown(() => rmSync(root, { recursive: true, force: true }));
   const name = 'x'.repeat(300) as RelativePath;

@@ -89,7 +89,7 @@ t.test('off: unless it is configured, and by OTEL_SDK_DISABLED', async (t) => {
   await on.close(0);
 });
 
-t.test('what cannot be used is refused with its name, and never shown if it is secret', async (t) => {
+t.test('rejects unusable settings by name, and never shows secret ones', async (t) => {
   const refused = async (
     env: Record<string, string>,
     expected: { code: string; message?: RegExp },
@@ -138,7 +138,7 @@ t.test('limits of batches', async (t) => {
     t.throws(() => batchLimitsOf({ OTEL_BSP_EXPORT_TIMEOUT: text }), { code: 'config_invalid' });
 });
 
-t.test('a collector that refuses is told of once, and so is that it takes spans again', async (t) => {
+t.test('logs once when a collector rejects spans, and once when it accepts them again', async (t) => {
   const collector = await startCollector(t);
   const tracing = await open({ endpoint: collector.url }, { env: { OTEL_BSP_SCHEDULE_DELAY: '20' } });
   const until = async (done: () => boolean): Promise<void> => {

@@ -7,7 +7,7 @@ const traceId = '0af7651916cd43dd8448eb211c80319c';
 const spanId = 'b7ad6b7169203331';
 const parent = `00-${traceId}-${spanId}-01`;
 
-/** A tracer whose time stands still until it is moved. */
+/** A tracer with a fixed clock that the test advances. */
 function tracerOf(samples: (traceId: string) => boolean = () => true): {
   tracer: Tracer;
   spans: FinishedSpan[];
@@ -48,7 +48,7 @@ t.test('a traceparent is read as W3C Trace Context says', async (t) => {
     t.equal(parseTraceparent(text), null, JSON.stringify(text));
 });
 
-t.test('what is written is read again, and nothing makes the reader throw', async (t) => {
+t.test('parses what it formats, and never throws', async (t) => {
   const hex = (length: number): fc.Arbitrary<string> =>
     fc.stringMatching(new RegExp(`^[0-9a-f]{${length}}$`)).filter((text) => !/^0+$/.test(text));
   const context = fc.record({ traceId: hex(32), spanId: hex(16), isSampled: fc.boolean() });
@@ -115,7 +115,7 @@ t.test(
   },
 );
 
-t.test('whoever begins a trace decides whether it is recorded', async (t) => {
+t.test("keeps the sampling decision of the trace's first span", async (t) => {
   const { tracer, spans } = tracerOf(() => false);
   const mine = tracer.start('mine', { kind: 'server' });
   t.match(mine.trace.traceparent, /-00$/);

@@ -4,7 +4,7 @@ import { receivedTrace, traceOf } from '../../../src/core/tracing/trace-context.
 
 const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
 
-t.test('what comes with a traceparent is handed on as W3C Trace Context says', async (t) => {
+t.test('forwards trace context as W3C Trace Context requires', async (t) => {
   const handedOn = (tracestate: string): string | undefined =>
     receivedTrace(traceparent, tracestate).tracestate;
   for (const list of [

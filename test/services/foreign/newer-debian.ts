@@ -22,8 +22,8 @@ const packages = [
 /** A root directory with those packages, as files alone: nothing of it was configured. */
 export interface NewerDebian {
   /**
-   * What a command begins with to run there as root. `shared` is a directory of this machine that it sees
-   * under the same name. Mounts are of that process alone, and gone with it.
+   * The command prefix to run as root in it. `shared` is a directory of this machine at the same path. Mounts
+   * belong to that process and end with it.
    */
   through: (shared: string) => string[];
   /** The directory itself. */
@@ -62,7 +62,7 @@ const files = {
 
 async function make(root: string): Promise<void> {
   const options = [
-    // Where a clock is ahead of a mirror; what is signed is checked all the same.
+    // Tolerates a clock ahead of the mirror's. Signatures are still checked.
     ...['--aptopt=Acquire::Check-Valid-Until "false"', '--aptopt=APT::Install-Recommends "false"'],
     ...['--variant=extract', '--mode=root', '--format=directory', `--include=${packages.join()}`],
   ];

@@ -50,7 +50,7 @@ export const startProftpd: StartSftp = async (t) => {
     lacks: [
       'a link is made, read, replaced and removed, and what it leads to stays',
       'a link replaces nothing else than a link',
-      'whoever reads a link while it is replaced sees a whole target',
+      'shows readers a complete target while a link is replaced',
     ],
     maxRequests: 64,
     strangerKeyFile: place.strangerKeyFile,

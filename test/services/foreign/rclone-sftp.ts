@@ -28,7 +28,7 @@ export const startRcloneSftp: StartSftp = async (t) => {
       // It says that it made a link, and has not; publishing releases there is refused.
       'a link is made, read, replaced and removed, and what it leads to stays',
       'a link replaces nothing else than a link',
-      'whoever reads a link while it is replaced sees a whole target',
+      'shows readers a complete target while a link is replaced',
     ],
     maxRequests: 1,
     strangerKeyFile: place.strangerKeyFile,

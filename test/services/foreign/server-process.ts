@@ -15,9 +15,9 @@ export function ownDirectory(t: Pick<Test, 'teardown'>, name: string): string {
 }
 
 /**
- * Starts a server in the foreground, waits until its port takes connections, and ends it, with all that it
- * started, when the test does. What it writes goes to `server.log` in the directory, and is told if it ends.
- * Where the test is killed the kernel ends it, and `npm test` whatever the server had started.
+ * Starts a server in the foreground, waits until its port accepts connections, and ends it with its children
+ * when the test ends. Its output goes to `server.log` in the directory, and is reported if the server exits.
+ * If the test is killed, the kernel ends the server, and `npm test` ends its children.
  */
 export async function startServer(
   t: Pick<Test, 'teardown'>,

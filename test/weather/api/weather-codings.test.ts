@@ -82,7 +82,7 @@ t.test('a client gets the coding that it likes best, of the same text', async (t
   }
 });
 
-t.test('HEAD and 304 are those of the coding; a tag is good for the bytes that it came with', async (t) => {
+t.test('gives HEAD and 304 the headers of the coding, and each coding its own ETag', async (t) => {
   const reader = readerThat(async () => ({ data: long, lastModified: new Date('2026-01-20T18:00:00Z') }));
   for (const cacheMs of [0, 60_000]) {
     const url = `${await startWeather(t, { reader, clock, cacheMs })}/observations`;
@@ -116,7 +116,7 @@ t.test('HEAD and 304 are those of the coding; a tag is good for the bytes that i
   }
 });
 
-t.test('what is short is not compressed, unless nothing else is taken', async (t) => {
+t.test('does not compress short responses unless the client accepts nothing else', async (t) => {
   const reader = readerThat(async () => ({ data: short, lastModified: null }));
   const url = `${await startWeather(t, { reader, clock })}/observations`;
   const coding = async (accepted: string): Promise<string | undefined> =>
@@ -142,7 +142,7 @@ t.test('what is short is not compressed, unless nothing else is taken', async (t
   }
 });
 
-t.test('what is kept is compressed once', async (t) => {
+t.test('compresses a cached response once', async (t) => {
   const encode = newAnswerEncoder();
   const answer = taggedAnswer('text/plain', long.text);
   const [first, second, other] = await Promise.all([

@@ -160,8 +160,8 @@ const oddities = [
 ];
 
 for (const [name, settings] of Object.entries({
-  'what is kept': { cacheMs: 1000 },
-  'what is not kept, and is for pages of other origins': { cors: { origins: ['https://app.example.org'] } },
+  'stored responses': { cacheMs: 1000 },
+  'uncached, and readable by pages of other origins': { cors: { origins: ['https://app.example.org'] } },
 }))
   t.test(`the direct way answers, logs and counts as express does: ${name}`, async (t) => {
     const ways = await bothWays(t, { reader, ...settings });

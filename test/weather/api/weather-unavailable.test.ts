@@ -125,7 +125,7 @@ t.test('a read that is 503 is one line of the log, with the cause', async (t) =>
     });
 });
 
-t.test('who would wait in vain for a locked table is told at once when to come again', async (t) => {
+t.test('rejects a request that would time out on a locked table at once, with a Retry-After', async (t) => {
   const { url, lines } = await served({ lockTimeoutMs: 1000 });
   await whileLocked(async () => {
     // Each is a query of its own; they come as often as they are answered.
@@ -138,7 +138,7 @@ t.test('who would wait in vain for a locked table is told at once when to come a
       return Number(response.headers.get('retry-after'));
     });
     const others = await fetch(`${url}/weather-stories`);
-    t.equal(others.status, 200, 'another family is answered beside them');
+    t.equal(others.status, 200, 'another family is still served');
     const retries = await Promise.all(crowd);
     t.ok(retries.every((seconds) => seconds >= 1 && seconds <= 30));
   });

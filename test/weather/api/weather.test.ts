@@ -26,7 +26,7 @@ async function problemOf(response: Response): Promise<Problem> {
   return (await response.json()) as Problem;
 }
 
-t.test('everything that is wrong with a query is told at once', async (t) => {
+t.test('reports all errors of a query at once', async (t) => {
   const response = await fetch(
     `${url}/alerts?zone=NYZ072,x&area=NY&limit=0&severity=&colour=red&event=a&event=b&office=%ZZ`,
   );
@@ -146,7 +146,7 @@ t.test('a refused place says what was expected, with an example and what was pro
 });
 
 t.test(
-  'a refusal names the parameter, what was expected and an example, in the form asked for',
+  'names the parameter, the expected value and an example in a rejection, in the requested format',
   async (t) => {
     const range = (start: string, end: string): string =>
       `/observations/history?station=KNYC&start=${start}&end=${end}`;
@@ -207,7 +207,7 @@ t.test('an alert that is not there is 404', async (t) => {
   t.same([response.status, (await problemOf(response)).code], [404, 'alert_not_found']);
 });
 
-t.test('a history is told in pages that hold each observation once', async (t) => {
+t.test('returns each observation once in a paged history', async (t) => {
   const target = await shared.openTarget();
   await target.run(`insert into observations (station_id, observed_at, temperature_c)
     select 'KNYC', '2026-01-10T00:00Z'::timestamptz + n * interval '7 minutes 0.25 seconds', n / 10.0 from generate_series(0, 99) n`);
@@ -304,7 +304,7 @@ t.test('a refusal comes in the form that was asked for', async (t) => {
     if (type === text) {
       t.match(body, /^400 Bad Request: invalid_parameter\n/);
       t.match(body, /^- limit: must be/m);
-      t.match(body, /^- \?\?x: is not a parameter/m, 'what came in the query makes no lines of its own');
+      t.match(body, /^- \?\?x: is not a parameter/m, 'escapes line breaks of the query');
     }
     if (type !== xml) continue;
     t.equal(await xmllint(body), '');
@@ -325,7 +325,7 @@ t.test('a refusal comes in the form that was asked for', async (t) => {
   t.same([none.status, none.headers.get('content-type')], [404, json], 'where there is no read, JSON');
 });
 
-t.test('answers tell how long they serve and how to ask again', async (t) => {
+t.test('sends freshness and validation headers with responses', async (t) => {
   const cases: [string, number, boolean][] = [
     ['/observations?station=KNYC', 60, true],
     ['/observations?station=KEMP', 15, false],
@@ -456,7 +456,7 @@ t.test('hot reads are logged and counted like all others', async (t) => {
   t.match(plain[0], { method: 'GET', route: '/alerts', path: '/alerts', client: '127.0.0.1', status: 200 });
 });
 
-t.test('a target that is no path is refused and harms nothing', async (t) => {
+t.test('rejects an invalid request target without side effects', async (t) => {
   const { port } = new URL(url);
   const status = await new Promise((resolve, reject) => {
     httpRequest({ port, path: '/observations?%', host: '127.0.0.1' }, (res) => {
@@ -521,7 +521,7 @@ t.test('an answer whose bytes differ is never 304, whatever the clock and the ta
   const ticking = { ...clock, now: () => now, monotonic: () => elapsed };
   const moving = await shared.openReader(ticking);
   await (await shared.openTarget()).run('update forecast_discussions set received_at = issued_at');
-  // Kept for one step: the database is asked once in each for what is looked at many times.
+  // Cached for one step: each step queries the database once for repeated requests.
   const settings = { staleAfterMs: 5 * 3600_000, cacheMs: 1000 };
   const url = await startWeather(t, { reader: moving, clock: ticking, ...settings });
   const ofTheClock = [
@@ -542,7 +542,7 @@ t.test('an answer whose bytes differ is never 304, whatever the clock and the ta
     '/observations/history?station=KNYC&start=2026-01-20T00:00:00Z&end=2026-01-21T00:00:00Z&format=csv',
     ...['identity', 'gzip', 'br'].map((coding) => `/forecast-discussions?office=OKX#${coding}`),
   ];
-  /** Not `url`: what comes after # is the coding. */
+  /** Not `url`: the part after # is the coding. */
   const ask = (path: string, headers: Record<string, string> = {}): Promise<Response> => {
     const [target = '', coding = 'identity'] = path.split('#');
     return fetch(url + target, { headers: { ...headers, 'accept-encoding': coding } });
@@ -600,7 +600,7 @@ t.test('an answer whose bytes differ is never 304, whatever the clock and the ta
   await shared.openReader(clock);
 });
 
-t.test('while the database is away the last good answer stands in as long as it is not stale', async (t) => {
+t.test('serves the last good answer while the database is unreachable, until it is stale', async (t) => {
   let away = false;
   let elapsed = 0;
   const failing = readerThat(() =>

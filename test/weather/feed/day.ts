@@ -43,7 +43,7 @@ export const paths = {
 /** Where offices are comes from a table alone. */
 export const officeTable = 'office,name,latitude_deg,longitude_deg,state\nOKX,Upton,40.8656,-72.8642,\n';
 
-/** What is asked of that service, as the configuration has it. */
+/** Requests to the service, as the configuration defines them. */
 export function nwsYaml(url: string, offices: readonly string[] = []): string {
   return `{
     user_agent: "waybill tests (ops@example.org)", base_url: "${url}", spc_base_url: "${url}",
@@ -95,7 +95,7 @@ export function dayOfChanges(): Moment[] {
     [paths.knyc]: observations(observed('17:51', 0), observed('18:51', 1.5)),
     [paths.alerts]: alerts('2026-09-13T06:59:00Z', 1, 3),
   });
-  // A correction of what was said an hour ago, and a new forecast.
+  // A correction of an hour-old product, and a new forecast.
   at('08:00', {
     [paths.knyc]: observations(observed('17:51', 0), observed('18:51', 2, 'BKN')),
     [paths.hourly]: forecast('2026-01-20T19:13:40+00:00'),
@@ -111,7 +111,7 @@ export function dayOfChanges(): Moment[] {
     ),
     [paths.mkx]: stories(1),
   });
-  // The outlook is issued anew, with one area less; its discussion comes with it.
+  // The outlook is issued again with one area fewer, together with its discussion.
   at('10:00', {
     [paths.categories]: outlook('outlooks/day1otlk_cat.nolyr.geojson.json', '202605171630', 3),
     ...product(paths.outlookDiscussions, 'outlooks/swo-day1-moderate.json', '2026-09-13T09:40:00Z'),

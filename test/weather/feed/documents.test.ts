@@ -31,7 +31,7 @@ function reasonFor(text: string, name = 'document.json'): string {
 const alertsFile = 'alerts/active_20251215_mixed13.json';
 const observationFile = 'observations/KNYC_latest_20260120.json';
 
-t.test('time zones are those of the place', async (t) => {
+t.test('uses the time zones of the place', async (t) => {
   const places: [number, number, string][] = [
     [71.3, -156.78, 'America/Anchorage'], // PABR, which by its longitude would be in Hawaii
     [21.35, -157.93, 'Pacific/Honolulu'],
@@ -45,7 +45,7 @@ t.test('time zones are those of the place', async (t) => {
   for (const [latitude, longitude, zone] of places) t.equal(timeZoneAt(latitude, longitude), zone);
 });
 
-t.test('a broken document is told with what is wrong in it and where', async (t) => {
+t.test('reports a broken document with the error and its location', async (t) => {
   const cases: [string, string, RegExp][] = [
     ['no JSON', '{"features": [', /^it is no JSON: /],
     [
@@ -72,7 +72,7 @@ t.test('a broken document is told with what is wrong in it and where', async (t)
   for (const [name, text, reason] of cases) t.match(reasonFor(text, 'day1otlk_torn.json'), reason, name);
 });
 
-t.test('what is of no use to the reader is told from what is broken', async (t) => {
+t.test('distinguishes unused documents from broken ones', async (t) => {
   for (const file of [
     'errors/AFG_weatherstories_500_in_200.json',
     'errors/nws_problem_404_20260120.json',

@@ -7,7 +7,7 @@ import { type Clock, systemClock } from '../../../src/core/lib/clock.ts';
 import { type ClientOptions, createClient, type Get } from '../../../src/weather/feed/sources/http-client.ts';
 import { type NwsServer, refusing, startNws } from './nws-server.ts';
 
-/** Time that passes only while somebody waits for it. */
+/** Time that passes only while a caller waits for it. */
 function patientClock(): Clock & { pauses: number[] } {
   const pauses: number[] = [];
   let passed = 0;
@@ -89,7 +89,7 @@ t.test('where the server says how long, every request waits for so long', async 
   t.equal(clock.pauses[2], 300_000, 'longer than five minutes is left to a later round');
 });
 
-t.test('what trying again does not mend is told at once', async (t) => {
+t.test('reports errors immediately that a retry cannot fix', async (t) => {
   const { server, get, clock, url } = await served(t);
   const problem = JSON.stringify({ title: 'Invalid\n  Station', detail: 'x' });
   const cases: [string, Parameters<typeof server.failNext>[1], RegExp][] = [
@@ -143,7 +143,7 @@ t.test('no more requests than allowed are under way at once, and none after the 
   t.equal(server.asked.length, 12);
 });
 
-t.test('the time of an answer is that of the server, unless its clock is ahead', async (t) => {
+t.test("uses the server's time of a response, unless its clock is ahead", async (t) => {
   const { server, get, url } = await served(t);
   server.show({ at: new Date('2099-01-01T00:00:00Z'), documents: new Map([[path, '{}']]) });
   const { at: answered } = await get(url, null);

@@ -20,7 +20,7 @@ function one<F extends Loadable['family']>(
 const discussion = (header: string, awips: string, body: string): string =>
   `000\n${header}\n${awips}\n\nArea Forecast Discussion\nNational Weather Service\n600 PM MST /700 PM CST/ Wed Mar 21 2018\n\n${body}`;
 
-t.test('the office of a product is that of its own identifier', async (t) => {
+t.test('takes the office of a product from its identifier', async (t) => {
   for (const [header, awips, office] of [
     ['FXCA62 TJSJ 220100', 'AFDSJU', 'SJU'],
     ['FXZS60 NSTU 220100', 'AFDPPG', 'PPG'],
@@ -55,7 +55,7 @@ const station = (id: string, coordinates: number[], more: object = {}): object =
   ],
 });
 
-t.test('the time zone comes from the data, and islands keep that of their country', async (t) => {
+t.test("takes the time zone from the data, and keeps the country's zone for islands", async (t) => {
   const zoneOf = (document: object): unknown => one(document, 'places').rows[0]?.['time_zone'];
   t.equal(zoneOf(station('KXXX', [-100, 40], { timeZone: 'America/Phoenix' })), 'America/Phoenix');
   t.equal(zoneOf(station('KXXX', [-74, 40.7], { timeZone: 'Mars/Base' })), 'America/New_York');
@@ -63,7 +63,7 @@ t.test('the time zone comes from the data, and islands keep that of their countr
   t.equal(zoneOf(station('PAGM', [-171.73, 63.77])), 'America/Nome');
 });
 
-t.test('an observation with swapped coordinates is put right and noted', async (t) => {
+t.test('corrects swapped coordinates of an observation and notes it', async (t) => {
   const { records, leftOut } = recognise(
     JSON.stringify({
       geometry: { type: 'Point', coordinates: [40.78, -73.97] },
@@ -105,7 +105,7 @@ t.test('wind as a quantity or a range is read, in its unit', async (t) => {
   t.match(leftOut, [/^properties\.periods\[1\]: windGust has the unit "wmoUnit:knots"/]);
 });
 
-t.test('lists keep their lines, and weather and wind are told in words', async (t) => {
+t.test('keeps line breaks of lists, and describes weather and wind in words', async (t) => {
   const { wrap, weather, wind } = textHelpers;
   t.equal(
     wrap('Today:\n* Wind, gusts to 60 mph\n  near the coast\n* Snow', 30),

@@ -88,7 +88,7 @@ export async function feedSuite(t: Test, open: () => Promise<Target>): Promise<v
         ['17:51', -7.2, '06:00', 'CLR'],
         ['18:51', -5.2, '08:00', 'BKN OVC'],
       ],
-      'a correction takes the place of what was said, and counts as new',
+      'a correction replaces the earlier product, and counts as new',
     );
     t.same(
       await rowsOf(
@@ -156,14 +156,14 @@ export async function feedSuite(t: Test, open: () => Promise<Target>): Promise<v
     );
   });
 
-  await t.test('what has not changed is neither sent nor written again', async (t) => {
+  await t.test('neither sends nor writes unchanged data again', async (t) => {
     const before = await dump(target);
     server.asked.length = 0;
     const fed = await feedFrom(target, server.url, ['OKX']);
     t.ok(fed.length >= 19 && fed.every(({ outcome }) => outcome === 'unchanged'));
     t.ok(server.asked.every(({ status }) => status === 304));
     t.same(await dump(target), before);
-    // Whoever remembers nothing loads everything again, which changes nothing.
+    // Without its memory, it loads everything again, which changes nothing.
     await target.run('delete from feed_requests');
     server.asked.length = 0;
     await feedFrom(target, server.url, ['OKX']);
@@ -171,7 +171,7 @@ export async function feedSuite(t: Test, open: () => Promise<Target>): Promise<v
     t.same(await dump(target), before);
   });
 
-  await t.test('one bad document is told, and the others are loaded', async (t) => {
+  await t.test('reports a bad document and loads the others', async (t) => {
     await emptied(target);
     const [morning] = dayOfChanges();
     const documents = new Map(morning!.documents);

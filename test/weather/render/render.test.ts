@@ -83,7 +83,7 @@ t.test(
   },
 );
 
-t.test('helpers say -- for what is not known', (t) => {
+t.test('shows -- for unknown values', (t) => {
   const { num, time, compass, wrap, list, upper } = textHelpers;
   t.same([num(null), time(null), compass(null), wrap(null), list([]), upper(null)], Array(6).fill('--'));
   t.equal(num(1.5, 'mm'), '1.5 mm');
@@ -95,7 +95,7 @@ t.test('helpers say -- for what is not known', (t) => {
   t.end();
 });
 
-t.test('the hour that happens twice is told by its zone', (t) => {
+t.test('shows the zone of the hour that occurs twice', (t) => {
   const { time } = textHelpers;
   t.equal(time('2026-11-01T05:15:00Z', 'America/New_York'), 'Sun 01 Nov 2026 01:15 EDT');
   t.equal(time('2026-11-01T06:15:00Z', 'America/New_York'), 'Sun 01 Nov 2026 01:15 EST');
@@ -217,7 +217,7 @@ t.test('what crosses the antimeridian is cut there, and nothing else is', (t) =>
   t.end();
 });
 
-t.test('GeoJSON has what is said of all features beside them, and says what is not known', (t) => {
+t.test('puts metadata next to GeoJSON features, and lists unknown values', (t) => {
   const places = [
     { id: 'a', geometry: polygon(box(170, 50, -170, 60)), properties: { event: 'Gale', zones: ['PKZ1'] } },
     { id: null, geometry: null, properties: {} },

@@ -51,7 +51,7 @@ t.test('a row of a table is one line, wherever it is and whatever its time zone 
     }
 });
 
-t.test('a list of places says the year of what is older than half of one', async (t) => {
+t.test('shows the year in a list of places if the newest entry is older than three days', async (t) => {
   for (const [template, name] of tables.slice(3)) {
     const told = async (newestAge: number): Promise<string[]> =>
       linesOf(template, name, { newestAt: '2024-03-14T12:53:00Z', newestAge, timeZone: 'Pacific/Honolulu' });
@@ -89,7 +89,7 @@ t.test('no column overflows, and each has one number of decimals', async (t) => 
   t.equal(rows.length, 12);
   for (const row of rows)
     t.match(row, /^... \d\d ... \d\d:00 GMT\+10  -40\.0  -45\.5 +\d+% +\d+% WNW +Chance Showers$/);
-  t.ok(lines.includes(`${' '.repeat(48)}100.0-112.6    And Thunderstorms`), 'what is longer goes on below');
+  t.ok(lines.includes(`${' '.repeat(48)}100.0-112.6    And Thunderstorms`), 'continues long lines below');
 });
 
 t.test('names as long as any leave the line where it ends', async (t) => {
@@ -122,7 +122,7 @@ t.test('names as long as any leave the line where it ends', async (t) => {
   }
 });
 
-t.test('alerts tell the time of their place, also where a state has two', async (t) => {
+t.test('shows alert times in the zone of their place, also in states with two zones', async (t) => {
   const { zoneOf } = textHelpers;
   const around = (longitude: number, latitude: number) => [
     [longitude, latitude],
@@ -139,7 +139,7 @@ t.test('alerts tell the time of their place, also where a state has two', async 
   t.equal(zoneOf(['FLZ206'], polygon(-87.2, 30.5)), 'America/Chicago', 'Pensacola');
   const several = { type: 'MultiPolygon', coordinates: [[around(-87.6, 38)], [around(-86.2, 39.8)]] };
   t.equal(zoneOf(['INZ086'], several), 'America/Chicago', 'Evansville, first');
-  t.equal(zoneOf(['ANZ338'], polygon(-70, 39)), 'America/New_York', 'at sea that of the coast');
+  t.equal(zoneOf(['ANZ338'], polygon(-70, 39)), 'America/New_York', 'at sea, the zone of the coast');
   t.equal(zoneOf(null, { type: 'Point', coordinates: [-149.9, 61.2] }), 'America/Anchorage');
   t.equal(zoneOf([], { type: 'Polygon', coordinates: [] }), 'UTC', 'nothing is known');
   t.equal(zoneOf(null, null), 'UTC');

@@ -13,76 +13,69 @@ const workerTimeoutMs = 30_000;
 const manifest = digestOf('manifest');
 const job = { runId: 'run-1', pipelineId: 'p1', staged: null };
 
-t.test(
-  'a slot is not renewed once it is given up: it would be taken again, and given back by nobody',
-  async (t) => {
-    const redis = await startRedis();
-    t.teardown(() => redis.close());
+t.test('does not renew a released slot, which would be leaked', async (t) => {
+  const redis = await startRedis();
+  t.teardown(() => redis.close());
 
-    t.test('while an accepted run is handed over', async (t) => {
-      const { admission, store, clock, gate } = await arrange(t, redis.url);
-      const reserved = await admission.reserve({ pipelineId: 'p1' });
-      const accepted = reserved.accept(job, manifest);
-      await gate.reached;
-      await clock.advance(workerTimeoutMs);
-      t.same(await store.depth(), { reserved: 0, queued: 1, running: 0 });
-      gate.open();
-      await accepted;
-      t.same(await store.depth(), { reserved: 0, queued: 1, running: 0 });
-    });
+  t.test('while an accepted run is handed over', async (t) => {
+    const { admission, store, clock, gate } = await arrange(t, redis.url);
+    const reserved = await admission.reserve({ pipelineId: 'p1' });
+    const accepted = reserved.accept(job, manifest);
+    await gate.reached;
+    await clock.advance(workerTimeoutMs);
+    t.same(await store.depth(), { reserved: 0, queued: 1, running: 0 });
+    gate.open();
+    await accepted;
+    t.same(await store.depth(), { reserved: 0, queued: 1, running: 0 });
+  });
 
-    t.test('while the answer to the release is on its way', async (t) => {
-      const { admission, store, clock, gate } = await arrange(t, redis.url);
-      const reserved = await admission.reserve({ pipelineId: 'p1' });
-      const released = reserved.release();
-      await gate.reached;
-      await clock.advance(workerTimeoutMs);
-      gate.open();
-      await released;
-      t.same(await store.depth(), { reserved: 0, queued: 0, running: 0 });
-    });
+  t.test('while the answer to the release is on its way', async (t) => {
+    const { admission, store, clock, gate } = await arrange(t, redis.url);
+    const reserved = await admission.reserve({ pipelineId: 'p1' });
+    const released = reserved.release();
+    await gate.reached;
+    await clock.advance(workerTimeoutMs);
+    gate.open();
+    await released;
+    t.same(await store.depth(), { reserved: 0, queued: 0, running: 0 });
+  });
 
-    t.test('by a renewal that reaches Redis late', async (t) => {
-      const { store, gate } = await arrange(t, redis.url);
-      gate.open();
-      const slots = ['released', 'accepted'].map((id) => ({
-        id,
-        pipelineId: job.pipelineId,
-        key: `key-of-${id}`,
-        rerunFailed: false,
-      }));
-      const [released, accepted] = slots as [Slot, Slot];
-      for (const slot of slots) t.equal(await store.reserve(slot, limits), 'ok');
-      await store.release(released);
-      const now = new Date();
-      await store.accept(accepted, job, queuedRun(acceptedRun(job, now), now), manifest, null);
-      for (const slot of slots) await store.renew(slot, null);
-      t.same(await store.depth(), { reserved: 0, queued: 1, running: 0 });
-      t.equal(
-        await store.reserve({ ...released, id: 'again' }, limits),
-        'ok',
-        'the key is free again as well',
-      );
-    });
+  t.test('by a renewal that reaches Redis late', async (t) => {
+    const { store, gate } = await arrange(t, redis.url);
+    gate.open();
+    const slots = ['released', 'accepted'].map((id) => ({
+      id,
+      pipelineId: job.pipelineId,
+      key: `key-of-${id}`,
+      rerunFailed: false,
+    }));
+    const [released, accepted] = slots as [Slot, Slot];
+    for (const slot of slots) t.equal(await store.reserve(slot, limits), 'ok');
+    await store.release(released);
+    const now = new Date();
+    await store.accept(accepted, job, queuedRun(acceptedRun(job, now), now), manifest, null);
+    for (const slot of slots) await store.renew(slot, null);
+    t.same(await store.depth(), { reserved: 0, queued: 1, running: 0 });
+    t.equal(await store.reserve({ ...released, id: 'again' }, limits), 'ok', 'the key is free again as well');
+  });
 
-    t.test('but as long as the upload is received', async (t) => {
-      const { admission, store, clock, gate } = await arrange(t, redis.url);
-      gate.open();
-      let renewals = 0;
-      const renew = store.renew.bind(store);
-      store.renew = async (...call) => {
-        renewals += 1;
-        await renew(...call);
-      };
-      const reserved = await admission.reserve({ pipelineId: 'p1' });
-      await clock.advance(workerTimeoutMs);
-      t.equal(renewals, 3);
-      t.same(await store.depth(), { reserved: 1, queued: 0, running: 0 });
-      await reserved.release();
-      t.same(await store.depth(), { reserved: 0, queued: 0, running: 0 });
-    });
-  },
-);
+  t.test('but as long as the upload is received', async (t) => {
+    const { admission, store, clock, gate } = await arrange(t, redis.url);
+    gate.open();
+    let renewals = 0;
+    const renew = store.renew.bind(store);
+    store.renew = async (...call) => {
+      renewals += 1;
+      await renew(...call);
+    };
+    const reserved = await admission.reserve({ pipelineId: 'p1' });
+    await clock.advance(workerTimeoutMs);
+    t.equal(renewals, 3);
+    t.same(await store.depth(), { reserved: 1, queued: 0, running: 0 });
+    await reserved.release();
+    t.same(await store.depth(), { reserved: 0, queued: 0, running: 0 });
+  });
+});
 
 interface Arranged {
   admission: Admissions;

@@ -70,7 +70,7 @@ t.test('it waits no longer than a lease can be stale', async (t) => {
   t.match(await run.done, { result: failedWith('destination_busy') });
 });
 
-t.test('a failure that waiting does not mend ends it, and so does a first attempt', async (t) => {
+t.test('ends after a failure that a retry cannot fix, and after a first attempt', async (t) => {
   const denied = begin(2, [failedWith('storage_denied')]);
   t.match(await denied.done, { result: failedWith('storage_denied') });
   const first = begin(1, [failedWith('destination_busy')]);

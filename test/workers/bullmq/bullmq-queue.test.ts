@@ -117,7 +117,7 @@ const retriesWith =
     pauses: { baseMs, capMs: baseMs, random: () => 0.5 },
   });
 const away = async (): Promise<never> => {
-  throw new WaybillError('storage_transient', 'the server is away');
+  throw new WaybillError('storage_transient', 'the server is unreachable');
 };
 const untilRetrying = async (host: Host, runId: string): Promise<void> => {
   while (!isRetrying((await host.find(runId)) as RunRecord)) await systemClock.sleep(20);
@@ -307,7 +307,7 @@ t.test('a run is stopped though the message is lost, and though its worker died'
   t.equal(reasons.length, 1, 'one was running, the other never began again');
 });
 
-t.test('whoever takes a run over learns when it was begun, to tell what was not told', async (t) => {
+t.test('gives the next worker of a run its start time, to send missing events', async (t) => {
   const [api, worker] = [await openHost('begun'), await openHost('begun')];
   const link = await linkRedis({ url: redis.url, urlEnv: 'REDIS_URL', log: silentLog, clock: systemClock });
   t.teardown(async () => {
@@ -392,7 +392,7 @@ t.test('a watch shows what other hosts do, though messages are lost, and notices
   watch.close();
 });
 
-t.test('any host runs a failed run again, once, and its archive is that of the last of them', async (t) => {
+t.test('lets any host rerun a failed run, once, with the archive of the last one', async (t) => {
   const removed: string[] = [];
   const open = () =>
     bullmqQueue({

@@ -101,7 +101,7 @@ t.test('what a dead host had not delivered is delivered by another, in its order
   t.same(listed(dead.sent), ['a msg_1', 'b msg_1', 'b msg_3', 'b msg_2']);
   dead.sent[1]!.ended();
   while ((await other.hlen('dead:events')) > 3) await systemClock.sleep(20);
-  t.same(alive.sent, [], 'nobody else has them while it lives');
+  t.same(alive.sent, [], 'no other worker takes them while it lives');
   dead.die();
   await alive.until(3);
   t.same(listed(alive.sent), ['a msg_1', 'b msg_3', 'b msg_2']);
@@ -122,7 +122,7 @@ t.test('what a host leaves when it stops is delivered at once, by one of the oth
   t.same(listed([...second.sent, ...third.sent]), ['a msg_2']);
 });
 
-t.test('an event of a run is told once, also by a worker that does the run again', async (t) => {
+t.test('sends an event of a run once, also when another worker repeats the run', async (t) => {
   const [first, second] = [await openHost(t, 'again'), await openHost(t, 'again')];
   await other.hset('again:run:maps.1', 'record', '{}');
   first.tell('msg_1', ['a'], 'maps.1');
@@ -133,7 +133,7 @@ t.test('an event of a run is told once, also by a worker that does the run again
   t.same(listed(second.sent), ['a msg_2'], 'and no other is taken for it');
 });
 
-t.test('what is given up is forgotten only once it is kept as undelivered', async (t) => {
+t.test('forgets a failed event only after it is stored as undelivered', async (t) => {
   const host = await openHost(t, 'kept');
   host.tell('msg_1', ['a']);
   await host.until(1);
@@ -145,7 +145,7 @@ t.test('what is given up is forgotten only once it is kept as undelivered', asyn
   while ((await other.hlen('kept:events')) > 0) await systemClock.sleep(20);
 });
 
-t.test('events are told when Redis is back, and stay with the host that has them', async (t) => {
+t.test('sends events when Redis is back, from the host that has them', async (t) => {
   const lifeMs = 8_000;
   const [first, second] = [await openHost(t, 'away', lifeMs), await openHost(t, 'away', lifeMs)];
   first.tell('msg_1', ['a']);

@@ -85,7 +85,7 @@ function gate(): {
 }
 
 t.test(
-  'Redis killed while a job runs: the job goes on, nobody takes it, and its outcome is recorded when Redis is back',
+  'finishes a job while Redis is killed, without a takeover, and records its outcome afterwards',
   async (t) => {
     const redis = await service(t, ['--appendfsync', 'always']);
     const [one, two] = [await host(t, redis), await host(t, redis)];
@@ -184,7 +184,7 @@ t.test('of many hosts that stage one key at once, one is accepted', async (t) =>
 });
 
 t.test(
-  'what an upload left in shared staging that was never accepted is removed, by any host; what was accepted stays',
+  'removes shared staged files that were never accepted, on any host, and keeps accepted ones',
   async (t) => {
     const redis = await service(t);
     const removed: string[] = [];
@@ -217,7 +217,7 @@ t.test(
   },
 );
 
-t.test('a Redis that would evict is refused; one that may come to is told of', async (t) => {
+t.test('rejects a Redis that evicts keys, and warns about one that could', async (t) => {
   const evicting = await service(t, ['--maxmemory', '50mb', '--maxmemory-policy', 'allkeys-lru']);
   await t.rejects(host(t, evicting), { code: 'config_invalid', message: /allkeys-lru/ });
   const unlimited = await service(t, ['--maxmemory-policy', 'volatile-lru', '--appendonly', 'no']);
@@ -227,7 +227,7 @@ t.test('a Redis that would evict is refused; one that may come to is told of', a
   t.match(warnings, [/eviction policy/, /appendonly/]);
 });
 
-t.test('a Redis that is not there, or a URL that is none, is told without the URL', async (t) => {
+t.test('reports an unreachable Redis or an invalid URL without the URL', async (t) => {
   const gone = await service(t);
   await gone.stop();
   const url = `redis://:secret-word@127.0.0.1:${gone.port}`;

@@ -25,7 +25,7 @@ t.test('every file below scripts/ is one of them', async (t) => {
   t.same(files.filter((file) => file.endsWith('.lua')).sort(), [...known, 'shared.lua'].sort());
 });
 
-t.test('a record is saved by saveRecord alone, which those who watch hear of', async (t) => {
+t.test('saves a record only with saveRecord, which notifies watchers', async (t) => {
   for (const file of [...Object.values(scripts).map((script) => script.file), 'shared']) {
     const saves = scriptText(file).match(/HSET'[^)]*'record'/g) ?? [];
     t.equal(saves.length, file === 'shared' ? 1 : 0, file);

@@ -159,5 +159,5 @@ t.test('keys are long, and there', async (t) => {
 t.test('without keys, jobs are as they were', async (t) => {
   const job = { runId: 'maps.1', pipelineId: 'maps', staged: null } as const;
   t.equal(jobSeal().seal(job), JSON.stringify(job));
-  t.same(jobSeal().open(jobSeal([newKey]).seal(job)), job, 'also those of a host that has keys');
+  t.same(jobSeal().open(jobSeal([newKey]).seal(job)), job, 'also jobs of a host with keys');
 });

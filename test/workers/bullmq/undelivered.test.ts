@@ -39,7 +39,7 @@ t.test('every host sees what another has given up, and one of them sends it', as
   await (await api.events.claim('n')).release();
 });
 
-t.test('what is given up while Redis is away is kept once it is back', async (t) => {
+t.test('stores undelivered events once Redis is back', async (t) => {
   const { events } = await openHost(t, 'away');
   await events.keep('n', givenUp('msg_1', 1));
   await redis.stop();

@@ -88,7 +88,7 @@ t.test("a staged bundle stays as long as its run's record and goes with it", asy
   t.notOk(existsSync(staged));
 });
 
-t.test('what was staged for a run goes when it is cancelled, and its record stays', async (t) => {
+t.test('removes the staged files of a cancelled run, and keeps its record', async (t) => {
   const { coordinator, staging } = await start(t);
   const { queue } = coordinator;
   const staged = await coordinator.staging.create();

@@ -63,7 +63,7 @@ t.test(
     const refusal = { code: 'staging_unavailable', message: /has not answered/ };
     for (const one of waiting) await t.rejects(one, refusal);
     await removal;
-    t.ok(existsSync(at('before')), 'nobody waits for a removal');
+    t.ok(existsSync(at('before')), 'does not wait for a removal');
     t.throws(requireAnswers, refusal);
     await t.rejects(disk.makeDirectory(at('third')), refusal);
     const last = disk.remove(at('first'));
@@ -100,7 +100,7 @@ t.test('a thread that breaks fails what it had, and is replaced', async (t) => {
   t.ok(existsSync(path.join(directory, 'next')));
 });
 
-t.test('closing waits for what is under way, for so long', async (t) => {
+t.test('waits a limited time for active work when it closes', async (t) => {
   const { disk, directory, close } = opened(t, { file: slowThread });
   mkdirSync(path.join(directory, 'one'));
   const removal = disk.remove(path.join(directory, 'one'));

@@ -90,7 +90,7 @@ class Daemon {
     return this;
   }
 
-  /** What is written is written, and nobody tidies up: runs that are under way stay so. */
+  /** Keeps written data without a cleanup: active runs stay active. */
   kill(): Promise<void> {
     return this.store.close();
   }
@@ -148,7 +148,7 @@ t.test('a run that waits for its next try does so after a kill, and is tried whe
   const retries = () => ({ forMs: 600_000, whileRetrying: 'wait' as const, hasOnePlace: false, pauses });
   const daemon = await new Daemon(t).open({ retries });
   await daemon.queue.start(async () => {
-    throw new WaybillError('storage_transient', 'the server is away');
+    throw new WaybillError('storage_transient', 'the server is unreachable');
   });
   await daemon.submit('maps.1');
   await daemon.clock.advance(0);
@@ -183,7 +183,7 @@ t.test('a newer upload that was accepted before a kill replaces the waiting run 
     },
   }));
   await daemon.queue.start(async () => {
-    throw new WaybillError('storage_transient', 'the server is away');
+    throw new WaybillError('storage_transient', 'the server is unreachable');
   });
   await daemon.submit('maps.1');
   await daemon.clock.advance(0);
@@ -313,7 +313,7 @@ t.test('a run that may have brought the process down again and again is publishe
   };
   await untilBegun('maps.1');
   await daemon.submit('news.1');
-  t.match(await daemon.queue.depth(), { queued: 3, running: 1 }, 'nothing begins beside it');
+  t.match(await daemon.queue.depth(), { queued: 3, running: 1 }, 'no other run starts');
   ends.get('maps.1')?.();
   t.equal((await daemon.finished('maps.1')).status, 'succeeded');
   await untilBegun('news.1');
@@ -351,7 +351,7 @@ t.test('what failed before a kill is run again after it, with the same bytes', a
   t.match(await daemon.finished('maps.2'), { status: 'succeeded' });
   t.same(read, ['maps.1']);
   await daemon.queue.close(0);
-  t.same(discarded, [], 'the bundle is that of the last of them');
+  t.same(discarded, [], 'the bundle belongs to the last of them');
   await daemon.kill();
 
   await daemon.open();
@@ -383,7 +383,7 @@ t.test('the limits of kept bundles hold from the start on, for what an earlier p
   t.same(discarded, ['maps.1', 'maps.2']);
 });
 
-t.test('a bundle goes only when the journal says that nobody needs it', async (t) => {
+t.test('removes a bundle only when the journal says that no run needs it', async (t) => {
   let write = (): void => undefined;
   const written = new Promise<void>((resolve) => (write = resolve));
   const discarded: string[] = [];
@@ -431,7 +431,7 @@ t.test('a rerun that cannot be written leaves the bundle with the run that faile
   const refused = { code: 'insufficient_storage' };
   await Promise.all([
     t.rejects(daemon.queue.rerun('maps.1', 'maps.3'), refused),
-    t.rejects(daemon.queue.rerun('maps.1', 'maps.4'), refused, 'nor is it a replay of what came to nothing'),
+    t.rejects(daemon.queue.rerun('maps.1', 'maps.4'), refused, 'nor is it a replay of the failed one'),
   ]);
   t.equal(await daemon.queue.find('maps.3'), undefined);
   t.match(await daemon.queue.find('maps.1'), { status: 'failed', rerunnable: true, rerun_of: null });
@@ -459,7 +459,7 @@ t.test('a pause outlives a kill, until it is resumed', async (t) => {
   t.equal((await daemon.finished('maps.1')).status, 'succeeded');
 });
 
-t.test('what was told of a run is not told again after a kill', async (t) => {
+t.test('does not repeat the notification of a run after a kill', async (t) => {
   const daemon = await new Daemon(t).open();
   await daemon.submit('maps.1');
   await daemon.queue.start(() => never);
@@ -493,7 +493,7 @@ t.test('an upload whose bundle is gone from staging is refused, and others are n
   t.equal(await daemon.queue.find('a.1'), undefined);
 });
 
-t.test('events that nobody has got are there after a kill, in their order', async (t) => {
+t.test('keeps undelivered events in order after a kill', async (t) => {
   const daemon = await new Daemon(t).open();
   const eventOf = (id: string) => ({
     id,
@@ -544,54 +544,46 @@ t.test('the staging directory may be moved while the daemon is down', async (t) 
   t.same(readdirSync(elsewhere), [path.basename(run?.job.staged ?? '')]);
 });
 
-t.test(
-  'what was decided of ticks and changes is known after a kill, and missed ticks are made up for once',
-  async (t) => {
-    const daemon = await new Daemon(t).open();
-    const decide = (runId: string, trigger: Trigger) =>
-      daemon.queue.triggers.decide({ runId, pipelineId: 'maps', staged: null, trigger });
-    const tick = (at: string): Trigger => ({ kind: 'schedule', tick: at, schedule: '0 * * * * UTC' });
-    const change: Trigger = { kind: 'watch', state: 'A' };
-    t.match(await decide('maps.1', tick('2026-11-20T01:00:00.000Z')), { outcome: 'started' });
-    t.match(await decide('maps.2', tick('2026-11-20T02:00:00.000Z')), { outcome: 'coalesced' });
-    t.match(await decide('maps.3', change), { outcome: 'coalesced' });
-    await daemon.kill();
+t.test('keeps schedule decisions after a kill, and catches up missed ticks once', async (t) => {
+  const daemon = await new Daemon(t).open();
+  const decide = (runId: string, trigger: Trigger) =>
+    daemon.queue.triggers.decide({ runId, pipelineId: 'maps', staged: null, trigger });
+  const tick = (at: string): Trigger => ({ kind: 'schedule', tick: at, schedule: '0 * * * * UTC' });
+  const change: Trigger = { kind: 'watch', state: 'A' };
+  t.match(await decide('maps.1', tick('2026-11-20T01:00:00.000Z')), { outcome: 'started' });
+  t.match(await decide('maps.2', tick('2026-11-20T02:00:00.000Z')), { outcome: 'coalesced' });
+  t.match(await decide('maps.3', change), { outcome: 'coalesced' });
+  await daemon.kill();
 
+  await daemon.open();
+  t.match(await daemon.queue.find('maps.1'), {
+    status: 'queued',
+    triggered_by: { kind: 'schedule', tick: '2026-11-20T01:00:00.000Z' },
+  });
+  t.same(await decide('maps.4', tick('2026-11-20T02:00:00.000Z')), { outcome: 'known' });
+  t.same(await decide('maps.5', change), { outcome: 'known' });
+  await daemon.queue.start(async () => runResult('ok'));
+  await daemon.finished('maps.1');
+
+  // It is 02:04. The next daemon comes at 08:04.
+  await daemon.kill();
+  for (const [catchUp, started] of [
+    ['once', 1],
+    ['none', 0],
+  ] as const) {
+    await daemon.clock.advance(6 * 3_600_000);
     await daemon.open();
-    t.match(await daemon.queue.find('maps.1'), {
-      status: 'queued',
-      triggered_by: { kind: 'schedule', tick: '2026-11-20T01:00:00.000Z' },
-    });
-    t.same(await decide('maps.4', tick('2026-11-20T02:00:00.000Z')), { outcome: 'known' });
-    t.same(await decide('maps.5', change), { outcome: 'known' });
-    await daemon.queue.start(async () => runResult('ok'));
-    await daemon.finished('maps.1');
-
-    // It is 02:04. The next daemon comes at 08:04.
+    const tally = newTally();
+    const scheduler = openScheduler(daemon.queue, daemon.clock, [scheduled('0 * * * *', { catchUp })], tally);
+    await until(
+      () => tally.counts['missed down'],
+      (count) => count !== undefined,
+    );
+    t.same(tally.counts, { ...(started === 1 ? { started } : {}), 'missed down': 6 - started }, catchUp);
+    await scheduler.close();
     await daemon.kill();
-    for (const [catchUp, started] of [
-      ['once', 1],
-      ['none', 0],
-    ] as const) {
-      await daemon.clock.advance(6 * 3_600_000);
-      await daemon.open();
-      const tally = newTally();
-      const scheduler = openScheduler(
-        daemon.queue,
-        daemon.clock,
-        [scheduled('0 * * * *', { catchUp })],
-        tally,
-      );
-      await until(
-        () => tally.counts['missed down'],
-        (count) => count !== undefined,
-      );
-      t.same(tally.counts, { ...(started === 1 ? { started } : {}), 'missed down': 6 - started }, catchUp);
-      await scheduler.close();
-      await daemon.kill();
-    }
-  },
-);
+  }
+});
 
 t.test('a tick whose run was written is decided, though the mark of it was not', async (t) => {
   const trigger: Trigger = { kind: 'schedule', tick: '2026-11-20T02:00:00.000Z', schedule: '0 * * * * UTC' };

@@ -38,7 +38,7 @@ function harness({ duringSync = async (): Promise<void> => undefined } = {}) {
   return { clock, writes, commits, commit, health, synced, failures, add };
 }
 
-t.test('what comes in while a transaction is under way makes up the next', async (t) => {
+t.test('batches work that arrives during a transaction into the next one', async (t) => {
   const { commit, commits, synced, add, writes } = harness();
   const first = add('a', '/staging/a');
   const one = await commit(1);
@@ -64,7 +64,7 @@ t.test('what changes while staged bundles are made durable comes with the next t
   const { commit, writes } = harness({
     duringSync: async () => {
       if (state.told !== 'nothing') return;
-      // Who tells something keeps the event, and notes in the run that it is told: both or none are written.
+      // Stores an event and marks the run as notified in the same transaction.
       state.told = 'published';
       state.arrived = 'as changed';
       writes.set('event', () => 'published');
@@ -94,7 +94,7 @@ t.test('a transaction that fails refuses what was added and keeps trying what wa
   await t.rejects(added, { code: 'insufficient_storage' });
   t.equal(writes.failure?.code, 'insufficient_storage');
   writes.set('a', null);
-  t.equal(commits.length, 1, 'not at once: nobody waits for it');
+  t.equal(commits.length, 1, 'not immediately: no caller waits for it');
   await clock.advance(5_000);
   const two = await commit(2);
   t.same(new Map(two.entries), new Map(Object.entries({ b: '1', c: '2', a: null })));
@@ -109,7 +109,7 @@ t.test('a transaction that fails refuses what was added and keeps trying what wa
   t.equal(await writes.close(1_000), true);
 });
 
-t.test('what was set is settled once it is written, however often that fails', async (t) => {
+t.test('settles a write once it succeeds, after any number of failures', async (t) => {
   const { clock, commit, writes } = harness();
   writes.set('a', () => '1');
   const one = await commit(1);
@@ -118,7 +118,7 @@ t.test('what was set is settled once it is written, however often that fails', a
   writes.set('b', () => '1');
   one.done();
   const two = await commit(2);
-  t.same(order, [], 'b came in the same turn, and a reader cannot tell them apart');
+  t.same(order, [], 'b came in the same turn, so a reader cannot distinguish them');
   two.fail(new Error('the disk is gone'));
   await clock.advance(5_000);
   const three = await commit(3);
@@ -169,10 +169,10 @@ t.test('a disk that does not answer refuses in time, and what was refused is tak
   t.same(health, ['queue_unavailable', null]);
 });
 
-t.test('what is set or added the moment that something else was written is written, too', async (t) => {
+t.test('writes data that is set or added at the moment of another write', async (t) => {
   const { commit, add, writes } = harness();
   const begun = async (n: number): Promise<void> => (await commit(n)).done();
-  // However many steps it takes until whoever waited goes on.
+  // However many steps the waiting caller needs to continue.
   for (const [round, steps] of [0, 1, 2, 3, 4, 5, 8].entries()) {
     const wait = async (): Promise<void> => {
       for (let step = 0; step < steps; step += 1) await Promise.resolve();

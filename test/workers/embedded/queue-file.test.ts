@@ -92,7 +92,7 @@ t.test('a value is found among other bytes, and never one that is not as it was 
     t.equal(unframed('k', text), undefined, text);
 });
 
-t.test('what is in the file comes back in the order in which it was accepted', async (t) => {
+t.test("restores the file's runs in the order in which they were accepted", async (t) => {
   const root = t.testdir();
   await filled(root, 40);
   const store = await open(root);
@@ -177,7 +177,7 @@ t.test('a directory that cannot be used says so', async (t) => {
   });
 });
 
-t.test('a damaged file is refused with what can be read in it, and never ends the process', async (t) => {
+t.test('rejects a damaged file with its readable content, and never ends the process', async (t) => {
   const root = t.testdir();
   await filled(root, 60);
   const whole = readFileSync(fileIn(root));
@@ -218,7 +218,7 @@ t.test('a damaged file is refused with what can be read in it, and never ends th
   t.ok(refused >= 3, 'most of it was noticed');
 });
 
-/** Pages that are hit as only writers notice it: what is free, and to which transaction a page belongs. */
+/** Pages in which only a writer notices damage: free pages, and the transaction of a page. */
 const hits: Record<string, (page: Buffer) => void> = {
   zeroed: (page) => void page.fill(0),
   garbled: (page) => page.forEach((_, at) => (page[at] = (at * 31 + 7) & 0xff)),
@@ -277,7 +277,7 @@ function used(root: string): { status: number | null; signal: string | null } {
   return { status, signal };
 }
 
-t.test('the reader answers whoever asked before it could listen', async (t) => {
+t.test('answers requests from before the reader was ready', async (t) => {
   const root = t.testdir({ staging: {} });
   await filled(root, 3);
   const late = 'data:text/javascript,await new Promise((go) => setTimeout(go, 300))';

@@ -69,7 +69,7 @@ t.test('a run needs its bundle until its record expires, unless it was cancelled
     needsBundle({ job, bundle: 'staged', record }),
   );
   t.same(needed, [true, true, false, true]);
-  t.equal(needsBundle({ job, bundle: 'gone', record: failed }), false, 'another run has it, or nobody');
+  t.equal(needsBundle({ job, bundle: 'gone', record: failed }), false, 'another run has claimed it, or none');
   t.same(
     [failed, stopped, succeeded].map((record) => isRerunnable(job, record)),
     [true, false, true],

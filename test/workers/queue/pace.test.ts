@@ -4,7 +4,7 @@ import { Ends, maxEnds, retryAfterSeconds } from '../../../src/workers/queue/ref
 const everySecond = (runs: number, from = 0): number[] =>
   Array.from({ length: runs }, (_, index) => from + index * 1000);
 
-t.test('whoever is refused comes back when all that wait will be done', async (t) => {
+t.test('returns a Retry-After that covers all waiting runs', async (t) => {
   t.equal(
     retryAfterSeconds({ waiting: 32, endedAt: everySecond(11), now: 10_000, isPaused: false }),
     32,
@@ -28,7 +28,7 @@ t.test('it is 1 to 300 seconds, whatever was measured', async (t) => {
   t.equal(retryAfterSeconds({ waiting: 100_000, endedAt: everySecond(3), now: 2_000, isPaused: false }), 300);
 });
 
-t.test('a queue that stands still sends clients away for longer', async (t) => {
+t.test('returns longer Retry-After times for a stalled queue', async (t) => {
   const endedAt = everySecond(5);
   const answers = [4_000, 8_000, 40_000].map((now) =>
     retryAfterSeconds({ waiting: 10, endedAt, now, isPaused: false }),

@@ -80,7 +80,7 @@ t.test('one page looks at a thousand changes at most, and the next goes on there
   t.equal(pages, 3);
 });
 
-t.test('revisions may be given, with gaps for what is gone', async (t) => {
+t.test('accepts given revisions, with gaps for removed runs', async (t) => {
   const changes = new RunChanges({ epoch: 'abcdefgh', revision: 40 });
   const all = { most: 10, wants: () => true };
   t.equal(changes.after(39, all), null, 'before its time');

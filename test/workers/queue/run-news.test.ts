@@ -10,7 +10,7 @@ import { acceptedRun, failedRun, startedRun } from '../../../src/workers/queue/r
 
 const at = new Date('2026-11-20T02:00:00.000Z');
 const job = { runId: 'maps.1', pipelineId: 'maps', staged: '/staging/x', bundlePath: 'session-1' };
-const error = (code: ErrorCode) => errorRecord(new WaybillError(code, 'the server is away'));
+const error = (code: ErrorCode) => errorRecord(new WaybillError(code, 'the server is unreachable'));
 const failed = failedRun(startedRun(acceptedRun(job, at), at), error('storage_transient'), at);
 const waiting = afterFailure(failed, at, { forMs: 60_000, whileRetrying: 'pass', hasOnePlace: false });
 const failure = (code: ErrorCode): Occurrence =>

@@ -10,7 +10,7 @@ import { manualClock } from '../manual-clock.ts';
 
 const job: PublishJob = { runId: 'files.1', pipelineId: 'files', staged: null };
 
-/** A run that waits for four seconds, and what an observer hears of it. */
+/** A run that waits for four seconds, and the calls to its observer. */
 async function observed(work: (clock: ReturnType<typeof manualClock>) => Promise<JobResult>) {
   const clock = manualClock();
   const told: unknown[] = [];
@@ -37,7 +37,7 @@ async function observed(work: (clock: ReturnType<typeof manualClock>) => Promise
   return { told, record: await queue.find(job.runId) };
 }
 
-t.test('a run tells how long it waited, how long it took and how it ended', async (t) => {
+t.test('reports how long a run waited and took, and how it ended', async (t) => {
   for (const outcome of ['ok', 'failed'] as const) {
     const { told, record } = await observed(async (clock) => {
       await clock.advance(1_500);
@@ -51,7 +51,7 @@ t.test('a run tells how long it waited, how long it took and how it ended', asyn
   }
 });
 
-t.test('a worker that breaks is told too', async (t) => {
+t.test('reports a crashed worker', async (t) => {
   const { told, record } = await observed(() => Promise.reject(new Error('the thread broke')));
   t.match(record, { status: 'failed' });
   t.strictSame(told, [

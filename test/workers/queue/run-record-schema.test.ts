@@ -63,7 +63,7 @@ t.test('every record that a run goes through is as the schema says', async (t) =
 });
 
 t.test(
-  "a bundle or a source that failed is the run's own error; a destination that did not open is told as such",
+  "reports a failed bundle or source as the run's error, and an unopened destination as its own",
   async (t) => {
     const at = new Date();
     const job = { runId: 'maps.1', pipelineId: 'maps', staged: '/staging/x', bundlePath: '.' };

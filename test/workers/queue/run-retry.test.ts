@@ -31,7 +31,7 @@ const withJitter = (random: number): RetrySettings => ({
 });
 
 const failed = (code: ErrorCode, record: RunRecord = acceptedRun(job, at(0)), now = at(1)): RunRecord =>
-  failedRun(startedRun(record, now), errorRecord(new WaybillError(code, 'the server is away')), now);
+  failedRun(startedRun(record, now), errorRecord(new WaybillError(code, 'the server is unreachable')), now);
 
 t.test('pauses double up to five minutes, and are drawn from the whole range below', async (t) => {
   const pauses = (random: number): number[] => {

@@ -86,7 +86,7 @@ t.test('a nightly run comes once in each of the nights when clocks change', asyn
   }
 });
 
-t.test('what came while nobody was there is made up for once, or not at all, as configured', async (t) => {
+t.test('catches up once on missed ticks, or not at all, as configured', async (t) => {
   for (const catchUp of ['none', 'once'] as const) {
     const clock = manualClock(new Date('2026-11-22T15:07:00Z'));
     const { queue, ticks } = openQueue(t, clock);
@@ -157,37 +157,34 @@ t.test('ticks without number are counted as a thousand', async (t) => {
   await second.close();
 });
 
-t.test(
-  'a tick beside a run is coalesced, one of a pipeline that is paused is missed; both are counted',
-  async (t) => {
-    const clock = manualClock(new Date('2026-11-22T15:07:00Z'));
-    const { queue, ticks } = openQueue(t, clock);
-    let release: () => void = () => undefined;
-    const gate = new Promise<void>((resolve) => (release = resolve));
-    await queue.start(async (job, context) => {
-      await gate;
-      return noting(ticks)(job, context);
-    });
-    const tally = newTally();
-    const scheduler = openScheduler(queue, clock, [scheduled('*/15 * * * *', { catchUp: 'once' })], tally);
-    await clock.advance(45 * minute);
-    t.same(tally.counts, { started: 1, coalesced: 2 });
-    release();
-    await until(
-      () => queue.depth(),
-      ({ running }) => running === 0,
-    );
-    await queue.pause('maps', 'the disk is replaced');
-    await clock.advance(30 * minute);
-    t.same(tally.counts, { started: 1, coalesced: 2, 'missed paused': 2 });
-    await queue.resume('maps');
-    await clock.advance(5 * minute);
-    t.equal(ticks.length, 1, 'what a pause has swallowed is not made up for');
-    await clock.advance(5 * minute);
-    t.same(ticks, ['maps 2026-11-22T15:15:00.000Z', 'maps 2026-11-22T16:30:00.000Z']);
-    await scheduler.close();
-  },
-);
+t.test('coalesces a tick during a run, and counts one of a paused pipeline as missed', async (t) => {
+  const clock = manualClock(new Date('2026-11-22T15:07:00Z'));
+  const { queue, ticks } = openQueue(t, clock);
+  let release: () => void = () => undefined;
+  const gate = new Promise<void>((resolve) => (release = resolve));
+  await queue.start(async (job, context) => {
+    await gate;
+    return noting(ticks)(job, context);
+  });
+  const tally = newTally();
+  const scheduler = openScheduler(queue, clock, [scheduled('*/15 * * * *', { catchUp: 'once' })], tally);
+  await clock.advance(45 * minute);
+  t.same(tally.counts, { started: 1, coalesced: 2 });
+  release();
+  await until(
+    () => queue.depth(),
+    ({ running }) => running === 0,
+  );
+  await queue.pause('maps', 'the disk is replaced');
+  await clock.advance(30 * minute);
+  t.same(tally.counts, { started: 1, coalesced: 2, 'missed paused': 2 });
+  await queue.resume('maps');
+  await clock.advance(5 * minute);
+  t.equal(ticks.length, 1, 'what a pause has swallowed is not made up for');
+  await clock.advance(5 * minute);
+  t.same(ticks, ['maps 2026-11-22T15:15:00.000Z', 'maps 2026-11-22T16:30:00.000Z']);
+  await scheduler.close();
+});
 
 t.test('a new list of pipelines takes effect at once, and disturbs none that is as it was', async (t) => {
   const clock = manualClock(new Date('2026-11-22T15:07:00Z'));
@@ -212,7 +209,7 @@ t.test('a new list of pipelines takes effect at once, and disturbs none that is 
   scheduler.update([scheduled('*/15 * * * *'), scheduled('* * * * *', { catchUp: 'once' }, 'docs')]);
   t.same(scheduler.nextRun('docs'), new Date('2026-11-22T15:18:00Z'));
   await clock.advance(2 * minute);
-  t.same(asked, ['maps', 'docs', 'docs'], 'only what has changed begins anew');
+  t.same(asked, ['maps', 'docs', 'docs'], 'only changed files restart it');
   t.same(tally.counts, { started: 3 }, 'what the new schedule would have missed is not missed');
   scheduler.update([scheduled('*/15 * * * *')]);
   t.equal(scheduler.nextRun('docs'), null);
@@ -229,7 +226,7 @@ t.test('a new list of pipelines takes effect at once, and disturbs none that is 
 });
 
 t.test(
-  'a tick for which the queue is away is started once it is back, within the minute, and missed after it',
+  "starts a delayed tick within a minute of the queue's return, and counts later ones as missed",
   async (t) => {
     for (const [awayMs, expected] of [
       [40_000, { started: 1 }],

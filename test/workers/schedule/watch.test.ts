@@ -243,7 +243,7 @@ t.test('hosts that share a directory start one run for one change', async (t) =>
   await again.clock.advance(60_000);
   await writeFile(path.join(root, 'c.txt'), 'c');
   await again.runs(3);
-  t.equal(host.begun.length, 3, 'what was seen before a restart starts no run after it');
+  t.equal(host.begun.length, 3, 'changes seen before a restart start no run after it');
 });
 
 t.test('a source that is lost is said to be, once, polled until it is back, and watched again', async (t) => {

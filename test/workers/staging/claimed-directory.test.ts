@@ -16,11 +16,11 @@ t.test('any number that come at the same moment get one each', async (t) => {
     const claimed = await Promise.all(Array.from({ length: 6 }, () => claimDirectory(request)));
     t.equal(new Set(claimed.map(({ directory }) => directory)).size, claimed.length);
     for (const one of claimed) await one.release();
-    t.same(readdirSync(request.parent), [], 'what is empty is removed');
+    t.same(readdirSync(request.parent), [], 'empty directories are removed');
   }
 });
 
-t.test('what nobody has is taken, whatever its number', async (t) => {
+t.test('claims a free directory, whatever its number', async (t) => {
   const request = { parent: t.testdir(), name: 'content', clock: systemClock };
   t.same(await claimLeft(request), []);
   t.same(await claimLeft({ ...request, parent: path.join(request.parent, 'none') }), []);
@@ -37,7 +37,7 @@ t.test('what nobody has is taken, whatever its number', async (t) => {
   t.same(readdirSync(request.parent).sort(), ['content-2-old', 'content-4', 'content-x']);
 });
 
-t.test('whoever has looked before another listened finds out afterwards', async (t) => {
+t.test('detects a claim between its check and its lock', async (t) => {
   // The address of a socket has room for a short path only.
   const directory = mkdtempSync(path.join(tmpdir(), 'claimed-'));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));

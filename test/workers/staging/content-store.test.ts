@@ -23,7 +23,7 @@ import {
 import { stageWithContent } from '../../../src/workers/staging/stage-with-content.ts';
 import { type ManualClock, manualClock } from '../manual-clock.ts';
 
-/** What is kept of uploads, for whom, for how long, and that it is never more than it may be. */
+/** Storage of uploaded files: per pipeline, with a retention and a limit. */
 
 const block = 4096;
 
@@ -38,7 +38,7 @@ interface Place {
   open: (settings?: Settings) => Promise<ContentStore>;
   /** A file as if it had been staged. */
   file: (text: string) => { digest: Digest; size: number; file: string };
-  /** Where a kept file would be placed. */
+  /** The path of a kept file. */
   target: () => string;
 }
 
@@ -78,7 +78,7 @@ t.test('a file is kept for its pipeline alone, and placed as a link', async (t) 
   const one = file('one');
   await store.of('maps').keep([one]);
   t.same(store.missing('maps', [one.digest, digestOf('two')]), [digestOf('two')]);
-  t.same(store.missing('docs', [one.digest]), [one.digest], 'another pipeline is told nothing');
+  t.same(store.missing('docs', [one.digest]), [one.digest], 'another pipeline sees nothing');
   t.equal(await store.of('docs').place(one.digest, target()), null);
   rmSync(one.file);
   const placed = target();
@@ -89,7 +89,7 @@ t.test('a file is kept for its pipeline alone, and placed as a link', async (t) 
   await store.close();
 });
 
-t.test('what was of no use for longest goes first, and what is too large is not kept', async (t) => {
+t.test('evicts the least recently used file first, and does not keep oversized ones', async (t) => {
   const { staging, open, file, target } = place(t);
   const store = await open();
   const [one, two, three, four] = ['one', 'two', 'three', 'four'].map(file) as [
@@ -101,7 +101,7 @@ t.test('what was of no use for longest goes first, and what is too large is not 
   const kept = store.of('maps');
   await kept.keep([one, two, three]);
   await kept.place(one.digest, target());
-  t.same(store.missing('maps', [two.digest]), [], 'to be asked for is of use, too');
+  t.same(store.missing('maps', [two.digest]), [], 'a request counts as a use');
   await kept.keep([four]);
   t.same(store.missing('maps', [one.digest, two.digest, three.digest, four.digest]), [three.digest]);
   await kept.keep([{ ...file('x'), size: 3 * block + 1 }]);
@@ -112,7 +112,7 @@ t.test('what was of no use for longest goes first, and what is too large is not 
   await store.close();
 });
 
-t.test('a damaged file counts as missing, and is kept anew when it comes again', async (t) => {
+t.test('treats a damaged file as missing, and stores it again when it is uploaded', async (t) => {
   const { staging, open, file, target } = place(t);
   const store = await open();
   const one = file('one');
@@ -146,7 +146,7 @@ t.test('it outlives the process, within its bounds', async (t) => {
   const [one, two] = [file('one'), file('two')];
   await before.of('maps').keep([one, two]);
   await before.of('docs').keep([one]);
-  // Killed: the directory is not given back. Of the dead the system closes the lock.
+  // Like a kill: the directory is not released, and the system releases the lock.
   await before.close();
   const after = await open();
   t.same(after.missing('maps', [one.digest, two.digest]), []);
@@ -166,7 +166,7 @@ t.test('it outlives the process, within its bounds', async (t) => {
   await off.close();
 });
 
-t.test('what is of no use for long enough is swept; a full disk takes everything', async (t) => {
+t.test('sweeps files that are unused for too long, and all of them if the disk is full', async (t) => {
   const { clock, open, file } = place(t);
   const store = await open({ ageMs: 3_600_000 });
   const [one, two] = [file('one'), file('two')];
@@ -181,7 +181,7 @@ t.test('what is of no use for long enough is swept; a full disk takes everything
   await store.close();
 });
 
-t.test('an upload for which the disk has no room takes the place of what is kept', async (t) => {
+t.test('evicts kept files for an upload that needs the space', async (t) => {
   const { staging, open, file } = place(t);
   const store = await open();
   await store.of('maps').keep([file('one')]);
@@ -208,7 +208,7 @@ t.test('an upload for which the disk has no room takes the place of what is kept
   await store.close();
 });
 
-t.test('what is not ours in the directory is left alone, and its empty directories go', async (t) => {
+t.test('leaves unrelated files in the directory alone, and removes its own empty directories', async (t) => {
   const { staging, open, file } = place(t);
   const before = await open();
   await before.of('maps').keep([file('one')]);
@@ -240,7 +240,7 @@ t.test('two processes on one staging directory have a store each, and leave one'
   t.ok(existsSync(path.join(staging, 'content-2')));
   const third = await open();
   t.same(third.missing('maps', [one.digest]), []);
-  t.notOk(existsSync(path.join(staging, 'content-2')), 'of the other, which nobody has any more');
+  t.notOk(existsSync(path.join(staging, 'content-2')), 'of the dead process, which are unclaimed');
   await third.close();
 });
 
@@ -280,7 +280,7 @@ function listening(): { log: Log; warnings: unknown[] } {
   return { warnings, log: { ...silentLog, warn: (facts: object) => void warnings.push(facts) } };
 }
 
-t.test('where nothing can be kept, that is said once, and uploads go on', async (t) => {
+t.test('logs once if nothing can be kept, and continues uploads', async (t) => {
   const { staging, open, file } = place(t);
   const { log, warnings } = listening();
   const store = await open({ log });
@@ -290,9 +290,9 @@ t.test('where nothing can be kept, that is said once, and uploads go on', async 
   await store.of('maps').keep([elsewhere]);
   t.match(warnings, [{ err: { code: 'EXDEV' } }]);
   t.equal(warnings.length, 1);
-  t.same(store.stats(), { files: 1, bytes: block }, 'what was asked for with it is kept');
+  t.same(store.stats(), { files: 1, bytes: block }, 'files requested with it are kept');
   await store.of('maps').keep([file('two')]);
-  t.same(store.stats(), { files: 2, bytes: 2 * block }, 'what can be is kept all the same');
+  t.same(store.stats(), { files: 2, bytes: 2 * block }, 'the others are kept all the same');
   await store.close();
 
   rmSync(path.join(staging, 'content'), { recursive: true });
@@ -321,7 +321,7 @@ t.test('a directory that cannot be read keeps no daemon from starting', async (t
   await store.close();
 });
 
-t.test('a disk that is short of room gets it from what was of no use for longest, of all', async (t) => {
+t.test('frees a full disk from the least recently used files of all pipelines', async (t) => {
   const { staging, clock, open, file } = place(t);
   let lacking = 0;
   const store = await open({ shortage: async () => lacking });
@@ -379,7 +379,7 @@ t.test('a process with too many open files takes no file for damaged', async (t)
   t.equal(stdout, 'EMFILE\n', stderr);
 });
 
-t.test('whoever else works on the event loop is let in before each file that is kept', async (t) => {
+t.test('yields to the event loop before each kept file', async (t) => {
   const { staging, open, file } = place(t);
   const seen: number[] = [];
   const breathe = async (): Promise<void> => void seen.push(onDisk(staging));

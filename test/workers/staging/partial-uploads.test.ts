@@ -6,7 +6,7 @@ import type { NewPartialUpload } from '../../../src/workers/staging/partial-uplo
 import { openPartialUploads, type PartialUploads } from '../../../src/workers/staging/partial-uploads.ts';
 import { type ManualClock, manualClock } from '../manual-clock.ts';
 
-/** What is kept of partial uploads, for how long, and by whom. */
+/** Storage of partial uploads: retention and ownership. */
 
 const settings = { maxUploads: 3, maxBytes: 100, retentionMs: 3_600_000 };
 const wanted: NewPartialUpload = {
@@ -104,7 +104,7 @@ t.test('two processes that stage in one directory have uploads of their own', as
   await again.close();
 });
 
-t.test('where there are none, there is no directory', async (t) => {
+t.test('creates no directory without uploads', async (t) => {
   const staging = t.testdir();
   const uploads = await open(staging, manualClock(new Date()));
   t.same(readdirSync(staging), []);

@@ -11,7 +11,7 @@ import { storageOpener } from '../../../src/core/storage/open-storage.ts';
 import { openSharedStaging } from '../../../src/workers/staging/shared-staging.ts';
 import { stagingFailure } from '../../../src/workers/staging/staging-check.ts';
 
-t.test('shared staging that cannot be used is told as such, until it can be used again', async (t) => {
+t.test('reports unusable shared staging until it recovers', async (t) => {
   const directory = path.join(t.testdir({ shared: {} }), 'shared');
   const secrets = await loadSecrets({ directory: null, env: {} });
   const openStorage = storageOpener({ clock: systemClock, log: silentLog, secrets });

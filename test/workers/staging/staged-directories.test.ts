@@ -83,7 +83,7 @@ t.test(
     t.same(await prepareStaging(staging), { swept: [] });
     const left = await newUploadDirectory(staging);
     writeFileSync(path.join(left, 'archive.tar'), 'half');
-    writeFileSync(path.join(staging, 'upload-0123456789abcdef'), 'a file of somebody');
+    writeFileSync(path.join(staging, 'upload-0123456789abcdef'), 'an unrelated file');
     symlinkSync(path.join(root, 'outside'), path.join(staging, 'upload-fedcba9876543210'));
     mkdirSync(path.join(staging, 'theirs'));
     t.same(await prepareStaging(staging), { swept: [path.basename(left)] });
@@ -92,7 +92,7 @@ t.test(
   },
 );
 
-t.test('a staging directory that cannot be used is told before anything begins', async (t) => {
+t.test('reports an unusable staging directory before it starts', async (t) => {
   const root = t.testdir({ file: 'not a directory' });
   await t.rejects(prepareStaging(path.join(root, 'file')), {
     code: 'config_invalid',

@@ -27,7 +27,7 @@ t.test('while a proof is repeated its last outcome counts, until that is twice a
   t.equal(proved(), first);
   t.equal(begun(), 1);
   await clock.advance(500);
-  t.equal(proved(), first, 'nobody waits for the next');
+  t.equal(proved(), first, 'no caller waits for the next one');
   t.equal(proved(), first);
   t.equal(begun(), 2, 'which is under way');
   await clock.advance(501);

@@ -56,7 +56,7 @@ t.test('a holder is dead as soon as its thread is, and no sooner, though the pro
   t.teardown(() => worker.terminate());
   const [holder] = (await once(worker, 'message')) as [Holder];
   t.notOk(isKnownDead(holder));
-  t.notOk(isKnownDead({ ...holder, thread: null }), 'one that was written before threads were told apart');
+  t.notOk(isKnownDead({ ...holder, thread: null }), 'one that was written before threads had IDs');
   t.notOk(isKnownDead({ ...holder, host: 'elsewhere' }));
   const mine = newHolder();
   t.not(holder.thread, mine.thread);

@@ -82,7 +82,7 @@ for (const [fault, message] of [
       t.match(
         told,
         [{ type: 'bundle.publish_failed', data: { run_id: 'maps.1', error: { code: 'worker_failed' } } }],
-        'notifiers are told of it',
+        'notifiers are called',
       );
     },
   );
@@ -174,7 +174,7 @@ t.test('a publication that is stopped fails with the code of the reason', async 
   }
 });
 
-t.test('a thread that stands still is ended, fails its run, and the next run works', async (t) => {
+t.test('ends a stalled thread, fails its run, and starts the next run', async (t) => {
   const pool = open(t, { worker: 'misbehaving', silenceMs: 2_000 });
   await t.rejects(pool.process(jobOf('hang'), quiet), {
     code: 'worker_failed',

@@ -45,10 +45,10 @@ t.test('a batch goes out by itself after a while, also where no timer gets its t
   onProgress(output('z'));
   t.same(emitted.slice(1), [[output('y'), output('z')]]);
   flush();
-  t.equal(emitted.length, 2, 'nothing is told twice');
+  t.equal(emitted.length, 2, 'nothing is reported twice');
 });
 
-t.test('that a destination is done is told at once, with all before it', async (t) => {
+t.test('reports a finished destination immediately, after all earlier messages', async (t) => {
   const emitted: JobProgress[][] = [];
   const { onProgress } = batchProgress(systemClock, (progress) => emitted.push(progress), 60_000);
   const [result] = runResult('ok').run.pipelines[0]?.destinations[0]?.actions ?? [];
@@ -59,7 +59,7 @@ t.test('that a destination is done is told at once, with all before it', async (
   t.same(emitted, [[bytes('b', 7), done]]);
 });
 
-t.test('what is no message is told from what is one', async (t) => {
+t.test('distinguishes messages from other data', async (t) => {
   for (const message of [
     { type: 'alive' },
     { type: 'progress', progress: [bytes('a', 1)] },

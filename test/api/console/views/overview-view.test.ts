@@ -21,7 +21,7 @@ t.test('the card of a paused pipeline shows the pause', (t) => {
   t.end();
 });
 
-t.test('what is most to be known of a pipeline leads to the run that it is about', (t) => {
+t.test('links the most important status of a pipeline to its run', (t) => {
   const now = new Date('2026-11-20T01:04:03Z');
   const accepted = {
     run_id: 'maps.1',

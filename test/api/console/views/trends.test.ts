@@ -21,7 +21,7 @@ function runsOf(...failed: boolean[]): RunRecord[] {
 const plot = (runs: RunRecord[], wanted: string): ReturnType<typeof trendsOf>[number] | undefined =>
   trendsOf(runs).find(({ id }) => id === wanted);
 
-t.test('what is told of a plot is what was, also where there was nothing', (t) => {
+t.test('describes a plot by its data, also if it is empty', (t) => {
   t.equal(plot(runsOf(false, false), 'failures')?.about, '0 of 2 runs');
   t.equal(plot(runsOf(true, false, true), 'failures')?.about, '2 of 3 runs');
   t.equal(plot(runsOf(false), 'failures')?.about, '0 of 1 run');

@@ -40,7 +40,7 @@ t.test('gzip data may expand as it likes up to 16 MiB, and 200 times from there 
   await t.rejects(sizeOf(gzipSync(zeros)), { code: 'archive_bomb' });
 });
 
-t.test('what is wrong with gzip data is told apart', async (t) => {
+t.test('distinguishes each kind of invalid gzip data', async (t) => {
   const whole = gzipSync('hello hello hello');
   const follows = { code: 'malformed_archive', message: /something follows/ };
   const damaged = { code: 'malformed_archive', message: /is damaged or cut short/ };
@@ -57,7 +57,7 @@ t.test('what is wrong with gzip data is told apart', async (t) => {
   }
 });
 
-t.test('the input is closed by whoever stops reading, and its own error is thrown', async (t) => {
+t.test("closes the input when the reader stops, and throws the input's own error", async (t) => {
   for (const [what, bytes] of [
     ['plain', Buffer.alloc(100_000, 'x')],
     ['compressed', gzipSync(randomBytes(100_000))],

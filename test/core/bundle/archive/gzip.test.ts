@@ -22,7 +22,7 @@ function textOf(length: number): Buffer {
   );
 }
 
-t.test('what is packed is there again, whatever its length', async (t) => {
+t.test('restores compressed data of any length', async (t) => {
   for (const length of [0, 1, 65_535, 65_536, 65_537, 131_072, 200_000])
     for (const bytes of [textOf(length), randomBytes(length)]) {
       const chunks = await packed(bytes);

@@ -6,7 +6,7 @@ import { asWaybillError } from '../../../../src/core/lib/errors.ts';
 import { bytesBody } from '../../../../src/core/storage/body.ts';
 import { endMarker, gnuLongName, inChunks, pax, rawEntry, tar } from '../../../fixtures/tar.ts';
 
-/** What is read: `name: body` of each entry, and at the end the message of the refusal, if there is one. */
+/** The parsed entries as `name: body`, followed by the error message, if any. */
 async function told(archive: Buffer | AsyncIterable<Uint8Array>): Promise<string[]> {
   const seen: string[] = [];
   try {
@@ -50,7 +50,7 @@ t.test('a name whose letters straddle chunks is read right', async (t) => {
     for await (const { name } of readTar(inChunks(archive, size))) t.equal(name, 'x/öäü€😀.txt');
 });
 
-t.test('a name that is not UTF-8 is told by its bytes, wherever it stands', async (t) => {
+t.test('reports the bytes of a name that is not UTF-8, wherever it occurs', async (t) => {
   const name = Buffer.from('café.txt', 'latin1');
   const refused = String.raw`caf\xe9.txt" has a name that is not UTF-8`;
   const long = Buffer.concat([name, Buffer.alloc(300, 0xff), Buffer.from('\0')]);
@@ -81,7 +81,7 @@ t.test('a name that is not UTF-8 is told by its bytes, wherever it stands', asyn
   );
 });
 
-t.test('a name that is not all of characters is told whole, as far as two hundred bytes', async (t) => {
+t.test('reports a name with invalid characters in full, up to two hundred bytes', async (t) => {
   const letters = (count: number): Buffer => Buffer.alloc(count, 0xff);
   const shown = (count: number): string => String.raw`\xff`.repeat(count);
   for (const [what, archive, name] of [
@@ -147,7 +147,7 @@ t.test('a file is described by four headers at most, of a mebibyte each', async 
   }
 });
 
-t.test('each kind of damage is told as what it is', async (t) => {
+t.test('reports each kind of damage by its cause', async (t) => {
   const a = rawEntry({ path: 'a', body: '1' });
   const empty = Buffer.alloc(0);
   const cases: [archive: Buffer, message: string | RegExp, after?: string][] = [
@@ -252,7 +252,7 @@ const written = (path: string, text: string) => ({
   body: bytesBody(text),
 });
 
-t.test('what is written is read again, is as long as was said, and the same each time', async (t) => {
+t.test('reads back what it writes, with the declared length and stable bytes', async (t) => {
   const long = `${'deep/'.repeat(60)}é.txt`;
   const files = [
     written('a', ''),

@@ -139,7 +139,7 @@ function localSource(t: Test, files: Record<string, string> = site): Source & { 
   };
 }
 
-/** A new place beside the source, whose test directory it is. */
+/** A new directory next to the source, in the same test directory. */
 const placeOf = ({ directory }: { directory: string }): string => path.dirname(directory);
 
 async function anUnchangedSourceReadsNoFile(t: Test, source: Source, place: string): Promise<void> {
@@ -330,5 +330,5 @@ t.test('an empty directory is an error, and a missing file is removed', async (t
     status: 'failed',
     invalidBundles: [{ error: { message: /has no files to publish/ } }],
   });
-  t.ok(existsSync(path.join(publisher.web, 'index.html')), 'what is published stays');
+  t.ok(existsSync(path.join(publisher.web, 'index.html')), 'published files stay');
 });

@@ -55,7 +55,7 @@ async function refusal(packing: Promise<unknown>): Promise<WaybillError> {
   );
 }
 
-t.test('gzip: what goes in comes out, and the chunks it comes in make no difference', async (t) => {
+t.test('gzip: restores the input, whatever its chunks', async (t) => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.tuple(fc.uint8Array({ maxLength: 40 }), fc.integer({ min: 1, max: 4000 })), {
@@ -144,7 +144,7 @@ t.test('a file from the future does not make a bundle that is newer than now', a
   t.ok(made >= before && made <= new Date().toISOString(), made);
 });
 
-t.test('patterns choose as .gitignore does; what nobody means to publish is left out', async (t) => {
+t.test('selects files by .gitignore patterns, and skips temporary and version-control files', async (t) => {
   const site = t.testdir({
     '.git': { HEAD: 'ref' },
     '.DS_Store': '',
@@ -171,7 +171,7 @@ t.test('patterns choose as .gitignore does; what nobody means to publish is left
   t.same(await chosen({ include: ['.git', 'a.map'], exclude: ['!.git'] }), ['.git/HEAD', 'a.map']);
 });
 
-t.test('everything that a receiver refuses is told at once, with its place', async (t) => {
+t.test('reports everything that a receiver would reject at once, with locations', async (t) => {
   const place = t.testdir({ site: { 'A.txt': '', 'a.txt': '', '.publisher.json': '{}', sub: {} } });
   const site = path.join(place, 'site');
   symlinkSync('A.txt', path.join(site, 'link'));
@@ -312,7 +312,7 @@ t.test('--renew keeps of a manifest what is not about the bytes', async (t) => {
   t.match(error.findings[0], { file: path.join(site, 'b'), severity: 'error' });
 });
 
-t.test('an archive that tells no bundle is refused here', async (t) => {
+t.test('rejects an archive without a bundle', async (t) => {
   const place = t.testdir({ empty: '', text: 'no archive' });
   t.match(await refusal(packedFile(path.join(place, 'gone'))), { code: 'usage' });
   t.match(await refusal(packedFile(path.join(place, 'empty'))), { code: 'malformed_archive' });

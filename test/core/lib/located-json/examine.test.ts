@@ -8,7 +8,7 @@ const examine = (text: string, wanted: string[] = []): JsonExamination =>
 const kindsOf = (text: string): string[] =>
   examine(text).problems.map(({ kind, offset }) => `${kind} ${offset}`);
 
-t.test('the examination agrees with JSON.parse on what is JSON, whatever the text (property)', async () => {
+t.test('agrees with JSON.parse on validity, for any text (property)', async () => {
   const noise = fc.string({
     unit: fc.constantFrom(
       '{',
@@ -122,7 +122,7 @@ t.test('hostile texts end at a limit, without recursion and in linear time', asy
   t.equal(examine(`{${'"k":1,'.repeat(1_000_000)}"l":2}`).problems.length, 100);
   const time = (length: number): number => {
     const text = `{"a": "${'\\"'.repeat(length)}" ${'}'.repeat(length)}`;
-    // Of the processor: other processes take none of it.
+    // Processor time: other processes do not affect it.
     const start = process.cpuUsage();
     examine(text);
     return process.cpuUsage(start).user;

@@ -151,7 +151,7 @@ t.test('on a file system: intent, stage, keep, fence, rename, remove, commit, in
 
 for (const flavour of ['files', 'objects'] as const)
   t.test(
-    `${flavour}: what is kept is neither announced nor written, and gets the time of the commit`,
+    `${flavour}: neither announces nor writes kept files, and sets them to the time of the commit`,
     async (t) => {
       const found = catalogOf([record('a', 'old'), record('gone', 'gone'), record('same', 'same')]);
       const { storage, bare, lease, calls, written } = await layOut(flavour, found);
@@ -284,7 +284,7 @@ t.test('a failed write leaves the state as it was found and nothing of the attem
   t.same(Object.fromEntries(await snapshot(bare)), { a: 'old', gone: 'gone' });
 });
 
-t.test('a wrong body is told by the name of its file, not by the one that it is staged under', async (t) => {
+t.test('reports a wrong body by its file name, not by its staged name', async (t) => {
   for (const flavour of ['files', 'objects'] as const) {
     const { storage, lease } = await layOut(flavour);
     const wrong = { ...output('maps/b "2": x', 'b'), digest: digestOf('something else') };
@@ -401,7 +401,7 @@ t.test('an object that the server refuses to change need not be put back', async
   }
 });
 
-t.test('what cannot be kept is published all the same, and after a failure the intent stays', async (t) => {
+t.test('publishes even if old files cannot be kept, and leaves the intent after a failure', async (t) => {
   const { storage, bare, lease, calls } = await layOut('objects', undefined, {}, { keepBy: 'nothing' });
   const refused = new WaybillError('storage_denied', 'no');
   const plan = planOf({ writes: [output('a', 'new'), output('b', 'b')], removes: [] });
@@ -477,7 +477,7 @@ t.test('a forced replacement removes what its plan says, and announces it', asyn
   t.same(await published(bare), { a: 'new', b: 'b' });
 });
 
-t.test('what is in the way of a directory goes before the renames', async (t) => {
+t.test('removes obstacles of a directory before the renames', async (t) => {
   const { storage, lease, calls } = await layOut('files');
   const plan = planOf({ writes: [output('gone/inner', 'i')] });
   await apply(plan, { ...options, storage, lease });
@@ -568,7 +568,7 @@ t.test('who is suspended while it asks whose the lease is undoes nothing', async
   t.equal((await snapshot(bare)).get('a'), 'new', 'the next holder finishes it');
 });
 
-t.test('an attempt that was told once that its lease is lost does not ask again', async (t) => {
+t.test('does not check the lease again after it was reported lost', async (t) => {
   let fences = 0;
   const fence = async (): Promise<void> => {
     fences += 1;
@@ -851,7 +851,7 @@ t.test(
   },
 );
 
-t.test('what is in the way of a file goes before the renames', async (t) => {
+t.test('removes obstacles of a file before the renames', async (t) => {
   const { storage, bare, lease, calls } = await layOut('files');
   await put(bare, 'd/e/f', 'f');
   const plan = planOf({ writes: [output('d', 'd')], removes: [listedKey('d/e/f'), listedKey('gone')] });
@@ -914,7 +914,7 @@ t.test('a superseded state says not which files are there: all that is written o
   t.same(await published(bare), before);
 });
 
-t.test('what is written is counted as it goes, and what cannot be undone is told', async (t) => {
+t.test('counts writes as they happen and reports what cannot be undone', async (t) => {
   for (const flavour of ['files', 'objects'] as const) {
     const { storage, lease } = await layOut(flavour);
     let bytes = 0;

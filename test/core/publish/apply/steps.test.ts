@@ -15,7 +15,7 @@ import { memoryStorage } from '../../../support/memory-storage.ts';
 
 /** The steps of an attempt that are functions of their own. */
 
-t.test('a forced replacement removes empty directories that nobody manages, at any depth', async (t) => {
+t.test('removes unmanaged empty directories at any depth in a forced replacement', async (t) => {
   const root = t.testdir({ bundle: { stray: 'x', 'only-empty': {} }, beside: {} });
   mkdirSync(path.join(root, 'bundle/a/b/c'), { recursive: true });
   mkdirSync(path.join(root, 'bundle/kept/empty'), { recursive: true });
@@ -24,7 +24,7 @@ t.test('a forced replacement removes empty directories that nobody manages, at a
   t.match(await publishTo(storage, { files, force: true }), { action: 'force_replace', error: null });
   t.same(readdirSync(path.join(root, 'bundle')).sort(), ['.publisher.json', 'kept', 'x.txt']);
   t.same(readdirSync(path.join(root, 'bundle/kept')), ['file']);
-  t.ok(existsSync(path.join(root, 'beside')), 'what lies beside is not touched');
+  t.ok(existsSync(path.join(root, 'beside')), 'adjacent files stay unchanged');
 });
 
 t.test('without force, empty directories stay', async (t) => {
@@ -50,44 +50,41 @@ t.test('the bundle path itself stays, even if nothing at all is in it', async (t
 
 const sized = (path: string, size: number) => ({ path, size }) as PlannedOutput;
 
-t.test(
-  'what is in the way, or the room that it takes, is asked for before anything is written',
-  async (t) => {
-    const asked: Change[] = [];
-    const obstacle = new WaybillError('storage_denied', 'for the test');
-    for (const flavour of ['files', 'objects'] as const) {
-      const inner = memoryStorage({ flavour });
-      const storage: Storage = delegate(inner, {
-        async obstacleTo(change) {
-          asked.push(change);
-          return null;
-        },
-      });
-      const plan = {
-        writes: [sized('a', 10), sized('gone/b', 20), sized('other/c', 30)],
-        removes: [listedKey('gone'), listedKey('x')],
-      };
-      const change = { writes: ['a', 'other/c'], removes: ['gone', 'x'], from: '' };
-      const bytesSeen = async (isUnderLease: boolean): Promise<number | null | undefined> => {
-        asked.length = 0;
-        await refuseObstructed(storage, plan, { stateBytes: 5, isUnderLease });
-        t.match(asked, [change], "what goes with the plan is in nobody's way");
-        return asked[0]?.bytes;
-      };
-      t.equal(await bytesSeen(true), 65);
-      t.equal(await bytesSeen(false), 65);
-      await put(inner, '.publisher.tmp/dead/output-0', 'x');
-      t.equal(await bytesSeen(true), 65, 'under the lease it is the own staging');
-      t.equal(
-        await bytesSeen(false),
-        flavour === 'files' ? null : 65,
-        'what a dead attempt left is swept first',
-      );
-      const blocked = delegate(storage, { obstacleTo: async () => obstacle });
-      await t.rejects(refuseObstructed(blocked, plan, { stateBytes: 0, isUnderLease: true }), obstacle);
-    }
-  },
-);
+t.test('checks obstacles and free space before any write', async (t) => {
+  const asked: Change[] = [];
+  const obstacle = new WaybillError('storage_denied', 'for the test');
+  for (const flavour of ['files', 'objects'] as const) {
+    const inner = memoryStorage({ flavour });
+    const storage: Storage = delegate(inner, {
+      async obstacleTo(change) {
+        asked.push(change);
+        return null;
+      },
+    });
+    const plan = {
+      writes: [sized('a', 10), sized('gone/b', 20), sized('other/c', 30)],
+      removes: [listedKey('gone'), listedKey('x')],
+    };
+    const change = { writes: ['a', 'other/c'], removes: ['gone', 'x'], from: '' };
+    const bytesSeen = async (isUnderLease: boolean): Promise<number | null | undefined> => {
+      asked.length = 0;
+      await refuseObstructed(storage, plan, { stateBytes: 5, isUnderLease });
+      t.match(asked, [change], 'files that the plan removes are not obstacles');
+      return asked[0]?.bytes;
+    };
+    t.equal(await bytesSeen(true), 65);
+    t.equal(await bytesSeen(false), 65);
+    await put(inner, '.publisher.tmp/dead/output-0', 'x');
+    t.equal(await bytesSeen(true), 65, 'under the lease it is the own staging');
+    t.equal(
+      await bytesSeen(false),
+      flavour === 'files' ? null : 65,
+      'what a dead attempt left is swept first',
+    );
+    const blocked = delegate(storage, { obstacleTo: async () => obstacle });
+    await t.rejects(refuseObstructed(blocked, plan, { stateBytes: 0, isUnderLease: true }), obstacle);
+  }
+});
 
 t.test('what leads readers to a page comes after all that the page loads', async (t) => {
   const output = (path: string, contentType: string | null = null, generator: string | null = null) => ({

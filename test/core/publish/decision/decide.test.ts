@@ -6,9 +6,7 @@ import type { DecisionInput, Observation, Plan } from '../../../../src/core/publ
 import { otherOwner, owner } from '../../../faults/world.ts';
 import { bundle, catalog, intent, output, record, unseen } from '../../../support/decisions.ts';
 
-/*
- * What the golden file of the decision table does not tell.
- */
+/* Cases that the golden file of the decision table does not cover. */
 
 function decided(
   state: CatalogState,
@@ -51,7 +49,7 @@ t.test('the reason of a removal says how many go', async (t) => {
   }
 });
 
-t.test('recorded files that are too large to be kept are told if they are replaced or removed', async (t) => {
+t.test('reports recorded files above the size limit if they are replaced or removed', async (t) => {
   const state = catalog([
     ...['gone', 'changed', 'same'].map((path) => record(path, { size: 11 })),
     record('small', { size: 10 }),

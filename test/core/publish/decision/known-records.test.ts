@@ -21,7 +21,7 @@ function legacy(path: string, by: typeof owner | null): LegacyRecord {
   return { path: path as RelativePath, v3 };
 }
 
-t.test('what another owner was about to remove is nobody else’s to remove, and stays', async (t) => {
+t.test('leaves files that another owner was about to remove', async (t) => {
   const removes = [listedKey('theirs')];
   const pending = intent({ owner: otherOwner, action: 'replace_catalog', removes });
   const state = catalog([record('b'), record('a'), record('kept')], pending);
@@ -50,7 +50,7 @@ t.test('what the same owner was about to remove goes, unless it is planned again
   }
 });
 
-t.test('records of version 3 are carried over with what it said, and only those of the owner', async (t) => {
+t.test('converts records of version 3 for their owner only', async (t) => {
   const records = [legacy('mine', owner), legacy('theirs', otherOwner), legacy('unknown', null)];
   const plan = decide(inputOf({ kind: 'legacy', version: 3, records }, ['new'], 'additive'));
   t.equal(plan.action, 'upsert_additive');

@@ -31,7 +31,7 @@ t.test('a refusal says whose the files are, as far as the catalog above does', a
   );
   t.equal(respectClaim(plan, claim).reason.code, 'content_of_catalog_above');
   t.equal(respectClaim(plan, null), plan);
-  t.equal(respectClaim(plan, { ...claim, files: null }), plan, 'nobody knows');
+  t.equal(respectClaim(plan, { ...claim, files: null }), plan, 'the owner is unknown');
 });
 
 t.test('force deletes nothing that a catalog above records, or may record', async (t) => {

@@ -27,7 +27,7 @@ import { howMany } from '../../../support/sampling.ts';
 
 const many = howMany(5_000, 400);
 
-/** A destination, and how to tell that a file of it was written. */
+/** A destination, with a way to detect that one of its files was written. */
 export interface Place {
   storage: Storage;
   /** What changes if a file is written, even with the same bytes: inode and time, or a count of writes. */
@@ -76,7 +76,7 @@ export function incrementalSuite(t: Test, name: string, open: (t: Test) => Promi
     },
   );
 
-  t.test(`${name}: what was deleted or cut short by hand is written again`, async (t) => {
+  t.test(`${name}: rewrites files that were deleted or truncated by hand`, async (t) => {
     const { storage } = await open(t);
     const files = manyFiles(600);
     await publish(storage, { files });

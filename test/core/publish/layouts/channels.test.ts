@@ -24,7 +24,7 @@ import { contextWith, destinationOf, put, snapshot, testClock } from '../../../f
 import { instant } from '../../../support/instant.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';
 
-/** Pointers beside the current one, each for a time. */
+/** Temporary pointers next to the current one. */
 
 const flavours = ['files', 'objects'] as const;
 const hour = 3_600_000;
@@ -67,7 +67,7 @@ for (const flavour of flavours) {
         [action, error, release, channel, changes],
         ['replace_catalog', null, shown, 'preview', done.changes],
       );
-    t.same([done.outputsWritten, done.outputsLinked], [3, 1], 'what is the same comes from the current one');
+    t.same([done.outputsWritten, done.outputsLinked], [3, 1], 'unchanged files come from the current one');
     const look = await lookAtReleases(root);
     t.same([look.current, look.wrong, await previewOf(root)], [current, [], shown]);
     t.same(await filesIn(root, shown), filesOf(1));
@@ -260,7 +260,7 @@ for (const flavour of flavours) {
     t.same([error, outputsRemoved], [null, 1]);
     t.ok(
       changes.some(({ path, fate }) => path === 'only-2.txt' && fate === 'remove'),
-      'beside the one in between',
+      'next to the one in between',
     );
     t.equal(await previewOf(inner), await releaseIdFor(3));
   });

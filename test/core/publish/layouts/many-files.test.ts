@@ -10,7 +10,7 @@ const many = howMany(5_000, 400);
 const bytes = 8 << 10;
 const outputs = { checksums: true, archive: false, index: true, sceneMapPage: false };
 
-/** Of the n-th release one file is another than of the one before it. */
+/** Release n differs from its predecessor in one file. */
 function files(n: number): Record<string, string> {
   const entries = Array.from({ length: many }, (_, index) => {
     const version = index < n ? 1 : 0;

@@ -124,7 +124,7 @@ for (const flavour of flavours) {
     t.same([(await lookAtReleases(root)).wrong, await litterBelow(root)], [[], []]);
 
     const later = await inPlace(root, 3);
-    t.same([later.action, later.error, later.warnings], ['replace_catalog', null, []], 'it is told once');
+    t.same([later.action, later.error, later.warnings], ['replace_catalog', null, []], 'it is reported once');
     t.same(await inPlaceNow(root), sorted(filesOf(3)));
   });
 
@@ -405,7 +405,7 @@ for (const flavour of flavours) {
     t.same([done.error, done.outputsRemoved], [null, 1]);
   });
 
-  t.test(`${flavour}: what cannot be published after it is refused before anything is moved`, async (t) => {
+  t.test(`${flavour}: rejects an unpublishable bundle before anything is moved`, async (t) => {
     const root = await published(flavour, 0);
     const id = await releaseIdFor(0);
     await put(root, `site/${releaseKey(id)}/only-1.txt`, 'mine');

@@ -137,7 +137,7 @@ for (const flavour of flavours) {
     t.same(
       [done.outputsWritten, done.outputsLinked, done.outputsRemoved],
       [3, 1, 1],
-      'what is the same comes from there',
+      'unchanged files come from there',
     );
     const look = await lookAtReleases(root);
     t.same([look.current, look.stored, look.wrong], [next, [first, next].sort(), []]);
@@ -148,7 +148,7 @@ for (const flavour of flavours) {
     t.same(await litterBelow(root), []);
 
     const later = await release(root, 2);
-    t.same([later.action, later.warnings], ['replace_catalog', []], 'it is told once');
+    t.same([later.action, later.warnings], ['replace_catalog', []], 'it is reported once');
     await rollBack(contextWith(testClock()), siteOf(root), first, { dryRun: false });
     t.equal((await lookAtReleases(root)).current, first);
   });
@@ -282,7 +282,7 @@ for (const flavour of flavours) {
     t.same(
       told.map(({ stored: { state } }) => state.kind === 'valid' && state.catalog.generation),
       [1, 2],
-      'what is decided is told of what was published in place',
+      'the decision refers to the in-place publication',
     );
   });
 }
@@ -550,7 +550,7 @@ t.test('a dry run has the result of the run under the lease', async (t) => {
 });
 
 t.test(
-  'how long each step of the adoption waits for a lease that nobody renews is what was asked for',
+  'uses the configured timeout at each step of the adoption when waiting for a stale lease',
   async (t) => {
     const leaseTimes: LeaseTimes = { ...defaultLeaseTimes, staleAfterMs: 100_000 };
     const steps: [string, string, () => Promise<Storage>][] = [

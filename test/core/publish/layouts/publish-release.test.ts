@@ -343,30 +343,27 @@ async function directory(t: Test): Promise<{ root: Storage; at: (...names: strin
   return { root: await localStorage(base), at: (...names) => path.join(base, ...names) };
 }
 
-t.test(
-  'what a killed publication left in a directory that nobody comes back to is swept by the next one',
-  async (t) => {
-    const root = memoryStorage({ flavour: 'files' });
-    await publishAsRelease(root, 0);
-    const dead = newHolder();
-    retire(dead);
-    const [locked, unlocked, alive] = await Promise.all(
-      [1, 3, 4].map(async (n) => `${site}/${releaseKey(await releaseIdFor(n))}`),
-    );
-    await put(root, `${locked}/.publisher.lock`, lockText(dead, 0));
-    const complete = `${site}/${releaseKey(await releaseIdFor(0))}`;
-    await put(root, `${complete}/.publisher.lock`, lockText(dead, 0));
-    await put(root, `${locked}/.publisher.tmp/attempt/state-1`, '{');
-    await put(root, `${unlocked}/.publisher.tmp/write-1`, '{');
-    const holder = newHolder();
-    await put(root, `${alive}/.publisher.lock`, lockText(holder, 0));
-    t.match(await publishAsRelease(root, 2), { error: null });
-    t.same(await litterBelow(root), [`${alive}/.publisher.lock`]);
-    retire(holder);
-    t.match(await publishAsRelease(root, 5), { error: null });
-    t.same(await litterBelow(root), []);
-  },
-);
+t.test('sweeps leftovers of a killed publication in another directory during the next one', async (t) => {
+  const root = memoryStorage({ flavour: 'files' });
+  await publishAsRelease(root, 0);
+  const dead = newHolder();
+  retire(dead);
+  const [locked, unlocked, alive] = await Promise.all(
+    [1, 3, 4].map(async (n) => `${site}/${releaseKey(await releaseIdFor(n))}`),
+  );
+  await put(root, `${locked}/.publisher.lock`, lockText(dead, 0));
+  const complete = `${site}/${releaseKey(await releaseIdFor(0))}`;
+  await put(root, `${complete}/.publisher.lock`, lockText(dead, 0));
+  await put(root, `${locked}/.publisher.tmp/attempt/state-1`, '{');
+  await put(root, `${unlocked}/.publisher.tmp/write-1`, '{');
+  const holder = newHolder();
+  await put(root, `${alive}/.publisher.lock`, lockText(holder, 0));
+  t.match(await publishAsRelease(root, 2), { error: null });
+  t.same(await litterBelow(root), [`${alive}/.publisher.lock`]);
+  retire(holder);
+  t.match(await publishAsRelease(root, 5), { error: null });
+  t.same(await litterBelow(root), []);
+});
 
 t.test('in a directory: hard links, and a symbolic link to follow', async (t) => {
   const { root, at } = await directory(t);

@@ -43,7 +43,7 @@ import {
 import { instant } from '../../../support/instant.ts';
 import { type MemoryDisk, memoryStorage } from '../../../support/memory-storage.ts';
 
-/** What a publication into releases decides, tells of it, refuses and tidies away. */
+/** The decisions, reports, rejections and cleanup of a publication into releases. */
 
 const flavours = ['files', 'objects'] as const;
 
@@ -103,19 +103,16 @@ for (const flavour of flavours) {
     }
   });
 
-  t.test(
-    `${flavour}: a refusal of whoever is told of the decision leaves everything as it was`,
-    async (t) => {
-      const root = await published(flavour, 0);
-      const before = await snapshot(root);
-      const onDecided = (): never => {
-        throw new Error('not this one');
-      };
-      const { action, error } = await publish(root, 1, { request: { onDecided } });
-      t.same([action, error?.message], ['error', 'not this one']);
-      t.same(await snapshot(root), before);
-    },
-  );
+  t.test(`${flavour}: changes nothing if the decision callback rejects`, async (t) => {
+    const root = await published(flavour, 0);
+    const before = await snapshot(root);
+    const onDecided = (): never => {
+      throw new Error('not this one');
+    };
+    const { action, error } = await publish(root, 1, { request: { onDecided } });
+    t.same([action, error?.message], ['error', 'not this one']);
+    t.same(await snapshot(root), before);
+  });
 
   t.test(`${flavour}: a held back publication is a plan that changes nothing`, async (t) => {
     const root = await published(flavour, 0, 1);
@@ -179,7 +176,7 @@ for (const flavour of flavours) {
     t.same([...new Set(forced.changes.map(({ fate }) => fate))], ['add']);
   });
 
-  t.test(`${flavour}: what cannot be carried over is named, with the way to mend it`, async (t) => {
+  t.test(`${flavour}: names what cannot be converted, with the fix`, async (t) => {
     for (const [at, where] of [
       [site as string, `${site}/`],
       ['.', ''],
@@ -263,42 +260,39 @@ for (const flavour of flavours) {
   });
 }
 
-t.test(
-  'additive: a bundle is held back for as long as its release that was rolled back tells so',
-  async (t) => {
-    const rolledBack = async (): Promise<Storage> => {
-      const root = memoryStorage({ flavour: 'files' });
-      for (const n of [0, 1, 2]) await publish(root, n, additive);
-      await rollBack(contextWith(testClock()), siteOf(root), null, { dryRun: false });
-      await rollBack(contextWith(testClock()), siteOf(root), null, { dryRun: false });
-      return root;
-    };
-    const ids = (await lookAtReleases(await rolledBack())).rolledBack;
-    t.equal(ids.length, 2);
-    // On release 0 the same bundles give releases with other ids: they carry over less.
-    for (const n of [1, 2]) {
-      const { reason, release } = await publish(await rolledBack(), n, additive);
-      t.equal(reason?.code, 'rolled_back');
-      t.ok(ids.some((id) => id === release));
-    }
-    const changed = (n: number, text: string): SourceBundle => ({
-      ...bundleOf({ ...filesOf(n), 'index.html': text }, site),
-      created: bundleFor(n).created,
-    });
-    const others: [string, Asked][] = [
-      ['of other content', { bundle: changed(2, 'mended') }],
-      ['made at another time', { bundle: { ...bundleFor(2), created: instant('2026-11-12T10:00:01Z') } }],
-    ];
-    for (const [name, more] of others) {
-      const { action, error } = await publish(await rolledBack(), 2, { ...additive, ...more });
-      t.same([action, error], ['upsert_additive', null], name);
-    }
-    const root = await rolledBack();
-    for (const id of ids) await root.remove(joinKey(site, `${releaseKey(id)}/.publisher.json`));
-    const { reason } = await publish(root, 2, additive);
-    t.not(reason?.code, 'rolled_back', 'without a catalog nobody knows what the release was');
-  },
-);
+t.test('additive: holds a bundle back as long as its rolled-back release says so', async (t) => {
+  const rolledBack = async (): Promise<Storage> => {
+    const root = memoryStorage({ flavour: 'files' });
+    for (const n of [0, 1, 2]) await publish(root, n, additive);
+    await rollBack(contextWith(testClock()), siteOf(root), null, { dryRun: false });
+    await rollBack(contextWith(testClock()), siteOf(root), null, { dryRun: false });
+    return root;
+  };
+  const ids = (await lookAtReleases(await rolledBack())).rolledBack;
+  t.equal(ids.length, 2);
+  // On release 0 the same bundles give releases with other ids: they carry over less.
+  for (const n of [1, 2]) {
+    const { reason, release } = await publish(await rolledBack(), n, additive);
+    t.equal(reason?.code, 'rolled_back');
+    t.ok(ids.some((id) => id === release));
+  }
+  const changed = (n: number, text: string): SourceBundle => ({
+    ...bundleOf({ ...filesOf(n), 'index.html': text }, site),
+    created: bundleFor(n).created,
+  });
+  const others: [string, Asked][] = [
+    ['of other content', { bundle: changed(2, 'mended') }],
+    ['made at another time', { bundle: { ...bundleFor(2), created: instant('2026-11-12T10:00:01Z') } }],
+  ];
+  for (const [name, more] of others) {
+    const { action, error } = await publish(await rolledBack(), 2, { ...additive, ...more });
+    t.same([action, error], ['upsert_additive', null], name);
+  }
+  const root = await rolledBack();
+  for (const id of ids) await root.remove(joinKey(site, `${releaseKey(id)}/.publisher.json`));
+  const { reason } = await publish(root, 2, additive);
+  t.not(reason?.code, 'rolled_back', 'without a catalog the release is unknown');
+});
 
 t.test('reports the files and bytes of the planned release once', async (t) => {
   const root = await published('files', 0);

@@ -10,7 +10,7 @@ import { contextWith, owner, put, testClock } from '../../../faults/world.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';
 import { newer, oldest, Stand } from '../stand.ts';
 
-/** Releases as a whole run publishes them: what the pipeline hands on to them, and what it tells. */
+/** Releases in whole runs: the data that the pipeline passes to them, and their reports. */
 
 const rule = { keep: 9, lingerMs: 0, currentInUrl: false, channels: [] };
 const latest = '2026-11-22T00:00:00.000Z';

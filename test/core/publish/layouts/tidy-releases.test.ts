@@ -12,7 +12,7 @@ import { bundleFor, releaseIdFor } from '../../../faults/release-world.ts';
 import { contextWith, destinationOf, owner, snapshot, testClock } from '../../../faults/world.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';
 
-/** What is removed of a whole destination, where nobody publishes. */
+/** Removals in a whole destination without a running publication. */
 
 const hour = 3_600_000;
 const rule = { keep: 1, lingerMs: 0, currentInUrl: false, channels: [] };
@@ -88,7 +88,7 @@ for (const flavour of ['files', 'objects'] as const) {
     t.same(await tidy(root, { later: hour }), both.slice(0, 1));
     t.same(await pathsWithPreview(root), []);
     for (const at of ['one', 'deep/two'])
-      t.same(await releaseIds(within(root, listedKey(at))), [first], 'what is current stays');
+      t.same(await releaseIds(within(root, listedKey(at))), [first], 'the current release stays');
     t.same(
       [...(await snapshot(root)).keys()].filter((key) => /lock|tmp|preview$/.test(key)),
       [],

@@ -6,7 +6,7 @@ import { put } from '../../../faults/world.ts';
 import { output } from '../../../support/decisions.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';
 
-/** Nine files of two directories each, but for what is said of some. */
+/** Nine files of two directories each, except for the given ones. */
 const outputs = Array.from({ length: 18 }, (_, index) => output(`d${index % 2}/f${index}`));
 
 /** A place where all is well but for a file that is missing, one that is cut short, and a directory. */
@@ -36,7 +36,7 @@ async function found(storage: Storage, of: readonly PlannedOutput[], isRemote: b
   return [...(await damagedAmong(storage, of, isRemote))].sort();
 }
 
-t.test('what is missing, of another size or no file is found one by one', async (t) => {
+t.test('finds missing files, wrong sizes and non-files one by one', async (t) => {
   const { storage, asked } = await damagedPlace();
   t.same(await found(storage, outputs, false), damage);
   t.equal(asked.length, outputs.length);
@@ -44,7 +44,7 @@ t.test('what is missing, of another size or no file is found one by one', async 
   t.notOk(asked.some((question) => question.startsWith('list')));
 });
 
-t.test('far away a directory is listed once if that tells of many files', async (t) => {
+t.test('lists a remote directory once if it replaces many requests', async (t) => {
   const { storage, asked } = await damagedPlace();
   t.same(await found(storage, outputs, true), damage);
   t.same(asked, ['list d0', 'list d1']);
@@ -56,7 +56,7 @@ t.test('a directory that cannot be listed is asked for each of its files', async
     ...storage,
     async *list(directory, options) {
       if (directory === 'd0') {
-        // What was listed before it broke off tells nothing.
+        // A listing that was interrupted proves nothing.
         yield { key: outputs[0]!.path as never, type: 'file', size: 1 };
         throw new Error('no directory any more');
       }

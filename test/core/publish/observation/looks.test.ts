@@ -29,27 +29,24 @@ function counting(storage: Storage): { storage: Storage; looks: Map<string, numb
 }
 
 for (const kind of ['memory files', 'memory objects', 'local'] as const)
-  t.test(
-    `${kind}: what may be kept is looked at once, before the lease and not again under it`,
-    async (t) => {
-      const world = newWorld(kind, t);
-      const publish = async (storage: Storage, text: string): ReturnType<typeof publishBundle> => {
-        const files = Object.fromEntries(names.map((name, index) => [name, index === 0 ? text : name]));
-        const publication = { owner, destination: destinationOf('additive'), destinationPath: 'bundle' };
-        return publishBundle(
-          contextWith(testClock()),
-          storage,
-          { ...publication, bundle: bundleOf(files) },
-          request,
-        );
-      };
-      await publish(await world.open(), 'old');
-      const { storage, looks } = counting(await world.open());
-      t.match(await publish(storage, 'new'), { error: null, outputsWritten: 1, outputsKept: 99 });
-      const once = kind === 'local' ? names.slice(1).map((name) => `bundle/${name}`) : ['bundle'];
-      t.same(
-        once.map((key) => looks.get(key)),
-        once.map(() => 1),
+  t.test(`${kind}: checks kept files once before the lease, and not again under it`, async (t) => {
+    const world = newWorld(kind, t);
+    const publish = async (storage: Storage, text: string): ReturnType<typeof publishBundle> => {
+      const files = Object.fromEntries(names.map((name, index) => [name, index === 0 ? text : name]));
+      const publication = { owner, destination: destinationOf('additive'), destinationPath: 'bundle' };
+      return publishBundle(
+        contextWith(testClock()),
+        storage,
+        { ...publication, bundle: bundleOf(files) },
+        request,
       );
-    },
-  );
+    };
+    await publish(await world.open(), 'old');
+    const { storage, looks } = counting(await world.open());
+    t.match(await publish(storage, 'new'), { error: null, outputsWritten: 1, outputsKept: 99 });
+    const once = kind === 'local' ? names.slice(1).map((name) => `bundle/${name}`) : ['bundle'];
+    t.same(
+      once.map((key) => looks.get(key)),
+      once.map(() => 1),
+    );
+  });

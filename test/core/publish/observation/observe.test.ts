@@ -52,7 +52,7 @@ async function seen(
   return observe(storage, input, read(state));
 }
 
-/** What was seen of those things that are expected. */
+/** The observed state of the expected files. */
 function part(found: Observation, expected: object): object {
   const names = Object.keys(expected) as (keyof Observation)[];
   return Object.fromEntries(names.map((name) => [name, found[name]]));
@@ -70,7 +70,7 @@ t.test('a state that settles the decision is all that is looked at', async (t) =
   t.equal(isSettled, false);
 });
 
-t.test('what the storage keeps is told with whatever is seen', async (t) => {
+t.test("reports the storage's record together with the observation", async (t) => {
   for (const [flavour, keepsHeaders] of [
     ['files', false],
     ['objects', true],
@@ -88,9 +88,9 @@ t.test('without a usable state, content counts and what waybill manages below do
     ['a managed bundle path with its files', ['m/.publisher.json', 'm/a', 'm/d/b'], false, ['m']],
     ['one that is just being published', ['m/.publisher.lock', 'm/a'], false, ['m']],
     ['one in a directory', ['d/m/.publisher.json', 'd/m/a'], false, ['d/m']],
-    ['one beside a lock', ['.publisher.lock', 'm/.publisher.json'], false, ['m']],
+    ['one next to a lock', ['.publisher.lock', 'm/.publisher.json'], false, ['m']],
     ['one inside another', ['m/.publisher.json', 'm/n/.publisher.json'], false, ['m']],
-    ['files beside one', ['m/.publisher.json', 'd/a'], true, ['m']],
+    ['files next to one', ['m/.publisher.json', 'd/a'], true, ['m']],
   ];
   for (const [state, flavour] of [
     [absent, 'files'],
@@ -100,7 +100,7 @@ t.test('without a usable state, content counts and what waybill manages below do
     for (const [what, files, contentPresent, nested] of cases) {
       const found = await seen(files, state, planning(['a']), flavour);
       const expected = { ...unseen, state, keepsHeaders: flavour === 'objects', largestKeptBytes: 5 };
-      // Where there is content, the walk ends, and what is below may not have been met.
+      // The walk ends at content, and may not have reached the files below.
       const met = contentPresent ? found.nested.filter((one) => nested.includes(one)) : nested;
       t.strictSame(found, { ...expected, contentPresent, nested: met }, `${state.kind}: ${what}`);
     }
@@ -137,7 +137,7 @@ const cases: [what: string, files: string[], planned: string[], found: Partial<O
   ['paths that are free', ['kept'], ['a', 'sub/b'], { unrecorded: [], nested: [] }],
   ['paths that are taken', ['sub/b', 'x'], ['a', 'sub/b', 'x'], { unrecorded: paths('sub/b', 'x') }],
   ['paths of managed bundle paths', ['m/n/.publisher.json'], ['m/n/o/a', 'b'], { nested: ['m/n'] }],
-  ['paths beside them', ['m/n/.publisher.json'], ['m/a', 'b'], { nested: [] }],
+  ['paths next to them', ['m/n/.publisher.json'], ['m/a', 'b'], { nested: [] }],
 ];
 
 for (const [what, files, planned, found] of cases)
@@ -171,13 +171,13 @@ t.test('a recorded path is in the way only if something else was found there', a
   const { storage, asked } = await placeWith(['a', 'b']);
   const known = new Map([['b', 'missing']] as const);
   const again = await observe(storage, planning(['a', 'b', 'c']), read(state), known);
-  t.equal(again.damaged, known, 'what was found before');
+  t.equal(again.damaged, known, 'found earlier');
   t.notOk(asked.includes('stat a'), 'is not looked for again');
 });
 
 const one = record('one');
 
-/** What an object store is asked about so many new paths and so many recorded ones, beside `records` more. */
+/** The number of requests to an object store for new and recorded paths, in addition to `records` more. */
 async function askedAbout(
   fresh: number,
   kept: number,

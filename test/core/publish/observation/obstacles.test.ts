@@ -22,14 +22,14 @@ async function inTheWayOf(
   const look: typeof storage = {
     ...storage,
     list(directory, options) {
-      if (files.includes(directory)) throw new Error(`a file is no directory: ${directory}`);
+      if (files.includes(directory)) throw new Error(`a file is not a directory: ${directory}`);
       return storage.list(directory, options);
     },
   };
   return [...(await obstaclesTo(look, planned as RelativePath[], new Set(recorded)))];
 }
 
-t.test('what is no directory is in the way of what has to lie in it, unless it is recorded', async (t) => {
+t.test('reports a non-directory as an obstacle of the files in it, unless it is recorded', async (t) => {
   t.same(await inTheWayOf(['d/e/f'], {}), []);
   t.same(await inTheWayOf(['d/e/f'], { files: ['d/e/other'] }), []);
   t.same(await inTheWayOf(['d/e/f', 'd/e/g'], { files: ['d/e'] }), [['d/e', 'file']]);
@@ -48,7 +48,7 @@ t.test(
     t.same(
       await inTheWayOf(['a'], { files: ['a/b/d'] }),
       [],
-      'at a path that is not recorded it is told as taken',
+      'at an unrecorded path it is reported as taken',
     );
   },
 );

@@ -49,7 +49,7 @@ for (const flavour of ['files', 'objects'] as const)
       let isQuick = true;
       const raced: Storage = {
         ...root,
-        // The first write of the attempt: by then the plan was found to hold, without the lease.
+        // The first write of the attempt: the plan was already validated without the lease.
         async write(key, body, options) {
           if (isQuick) {
             isQuick = false;

@@ -94,7 +94,7 @@ for (const [name, open] of [
   });
 }
 
-t.test('generated outputs are those of the target', async (t) => {
+t.test("uses the target's own generated outputs", async (t) => {
   const [staging, live] = [files(), files()];
   const manifestFile = { digest: digestOf('{}'), body: bytesBody('{}') };
   const index = { checksums: false, archive: true, index: true, sceneMapPage: false };

@@ -18,7 +18,7 @@ function planning(more: Partial<Plan>): Plan {
   return { ...planOf('upsert_additive'), ...more };
 }
 
-/** So many records with the same text. */
+/** This many records with the same text. */
 const times = (count: number, of: OutputRecord): OutputRecord[] => Array.from({ length: count }, () => of);
 
 t.test('whichever text it is that makes a catalog too large, it is refused', async (t) => {
@@ -47,7 +47,7 @@ t.test('whichever text it is that makes a catalog too large, it is refused', asy
   }
 });
 
-t.test('what is kept, written and left alone counts together, if anything is to be changed', async (t) => {
+t.test('counts kept, written and untouched files together if anything changes', async (t) => {
   const one = output('b', { kind: long });
   const some = Array.from({ length: 86 }, () => one);
   const untouched = times(86, record('a', { kind: long }));

@@ -15,7 +15,7 @@ const nothing = {
   ...{ bytesWritten: 0, bytesLinked: 0, bytesKept: 0 },
 };
 
-t.test('a result tells the plan, its outputs, and what was done of it', async (t) => {
+t.test('reports the plan, its outputs and the actions in a result', async (t) => {
   const changes = [{ path: 'a', fate: 'add', why: 'not_recorded' } as const];
   const plan = { ...planOf('upsert_additive'), changes, unkept: ['b'] };
   const { action, reason, destinationPath, unkept } = plan;

@@ -48,7 +48,7 @@ t.test('each destination gets what its mapping selects, and each bundle is read 
   const newest = await selectFromSource(fixed, content);
   t.same(paths(newest), [['new', '.']]);
   t.match(newest, { error: null, warnings: [{ code: 'fixed_bundle_selected', file: 'new' }] });
-  t.same(read, ['new'], 'what nobody selects is not read');
+  t.same(read, ['new'], 'unselected files are not read');
   const all = await selectFromSource(preserving, content);
   t.same(paths(all), [
     ['new', 'new'],

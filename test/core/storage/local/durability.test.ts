@@ -3,10 +3,7 @@ import { syncBuiltinESMExports } from 'node:module';
 import path from 'node:path';
 import t from 'tap';
 
-/**
- * What was asked of the disk, in the order in which it was done: `sync <path>`, `rename <from> <to>`, `remove
- * <path>`.
- */
+/** Disk calls in order: `sync <path>`, `rename <from> <to>`, `remove <path>`. */
 const asked: string[] = [];
 watchDisk();
 
@@ -55,11 +52,11 @@ pipelines:
   for (const directory of [site, 'deep']) {
     t.ok(
       isBetween(`sync ${directory}`, lastOutput, commit),
-      `what is in ${directory} before the commit says so`,
+      `files in ${directory} before the commit record`,
     );
     t.ok(
       isBetween(`sync ${directory}`, lastOutput, below.indexOf('remove gone.txt')),
-      `what is in ${directory} before anything is removed`,
+      `files in ${directory} before any removal`,
     );
   }
   t.ok(isBetween(`sync ${site}`, commit, below.indexOf('remove .publisher.lock')), 'and the commit at last');

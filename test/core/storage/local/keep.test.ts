@@ -18,7 +18,7 @@ import { localStorage } from '../../../../src/core/storage/local/local-storage.t
 const aside = key('.publisher.tmp/1/kept');
 const longAgo = new Date('2001-02-03T04:05:06Z');
 
-t.test('what is put back is the very file: inode, time and mode', async (t) => {
+t.test('restores the same file: inode, time and mode', async (t) => {
   const root = t.testdir({ d: { page: 'old' } });
   const file = path.join(root, 'd/page');
   chmodSync(file, 0o640);

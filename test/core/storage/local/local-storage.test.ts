@@ -118,7 +118,7 @@ t.test(
 );
 
 t.test(
-  'what was created on condition leaves nothing beside it once it is removed, or the storage closed',
+  "leaves nothing next to an exclusively created file after its removal or the storage's close",
   async (t) => {
     const root = t.testdir();
     const storage = await localStorage(root);
@@ -141,18 +141,18 @@ t.test('opened read-only, it changes nothing', async (t) => {
   t.same(readdirSync(root), ['a']);
 });
 
-t.test('a file in the way of a directory is told as such', async (t) => {
+t.test('reports a file in the place of a directory', async (t) => {
   const storage = await localStorage(t.testdir({ a: 'a file' }));
   await rejectsWith(t, storage.write(key('a/b'), bytesBody('x'), { mode: 'replace' }), 'storage_permanent');
   t.equal(await storage.stat(key('a/b')), undefined);
 });
 
-t.test('a directory in the place of a file is told as such', async (t) => {
+t.test('reports a directory in the place of a file', async (t) => {
   const storage = await localStorage(t.testdir({ dir: { full: '' } }));
   await rejectsWith(t, storage.write(key('dir'), bytesBody('x'), { mode: 'replace' }), 'storage_permanent');
 });
 
-t.test('a root that is a file is told as such, also to who creates exclusively', async (t) => {
+t.test('reports a root that is a file, also for an exclusive create', async (t) => {
   const root = path.join(t.testdir(), 'root');
   const storage = await localStorage(root);
   writeFileSync(root, 'a file');

@@ -58,7 +58,7 @@ t.test('another file system below the staging directory is named, one above it i
   const bound = path.join(root, 'a/bound/below');
   execFileSync('mount', ['--bind', path.join(root, 'a/elsewhere'), bound]);
   t.teardown(() => execFileSync('umount', ['--lazy', bound]));
-  t.equal(statSync(bound).dev, statSync(root).dev, 'a bind mount has the device of what is around it');
+  t.equal(statSync(bound).dev, statSync(root).dev, 'a bind mount has the device of its parent');
   for (const at of ['a/tmpfs', 'a/bound/below'])
     for (const writes of [[`${at}/x`], ['a/x', `${at}/y/x`]]) {
       t.match(await look(root, { writes }), {

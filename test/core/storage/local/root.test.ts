@@ -10,7 +10,7 @@ import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { localStorage } from '../../../../src/core/storage/local/local-storage.ts';
 import { put, testClock } from '../../../faults/world.ts';
 
-/** What is in the way, below a directory of the test; what the message names; some words of the hint. */
+/** The obstacle below a directory of the test, the name in the message, and words of the hint. */
 const obstacles: Record<string, { lay: (here: string) => void; root: string; at: string; hint: RegExp }> = {
   'a dangling link': {
     lay: (here) => symlinkSync('/nowhere/at/all', path.join(here, 'link')),
@@ -71,7 +71,7 @@ for (const [what, { lay, root, at, hint }] of Object.entries(obstacles))
       const times = defaultLeaseTimes;
       const lease = acquireLease(storage, { clock, log: silentLog, attemptId: 'mine', times });
       await names(t, lease, path.join(here, at), hint);
-      t.equal(clock.monotonic(), 0, 'nobody is waited for');
+      t.equal(clock.monotonic(), 0, 'does not wait');
     });
 
 t.test('below a view of the kernel nothing can be made, and trying ends', async (t) => {
@@ -95,7 +95,7 @@ t.test('a root that goes and comes again below a link is made below the link', a
   t.equal((await readAll(storage, key('x'), 16)).toString(), 'again');
 });
 
-t.test('a lock that is no file is refused, not waited for', async (t) => {
+t.test('rejects a lock that is not a file, without waiting', async (t) => {
   const root = t.testdir();
   symlinkSync('gone', path.join(root, '.publisher.lock'));
   const clock = testClock();

@@ -185,7 +185,7 @@ t.test('an upload that cannot be finished is aborted', async (t) => {
   t.ok(proxy.seen.some(({ method, url }) => method === 'DELETE' && url.includes('uploadId=')));
 });
 
-t.test('a server that stays busy is told as such', async (t) => {
+t.test('reports a server that stays busy', async (t) => {
   const storage = await open();
   proxy.judge = () => ({ status: 503, code: 'SlowDown', message: 'Please reduce your request rate.' });
   const error = await failure(put(storage, 'a', 'a'));
@@ -240,20 +240,17 @@ t.test('listings go on over pages of two keys, one level and all', async (t) => 
   t.same(await names(storage), ['a', 'g', 'h/i', 'j/k/l']);
 });
 
-t.test(
-  'keys that no bundle could have are told and can be removed; marks of directories are not there',
-  async (t) => {
-    const location = place();
-    const odd = ['/leading', 'a//b', 'a//c//d', 'control\u0007', 'a/../b'];
-    await putKeys(location, [...odd, 'a/plain']);
-    await putKeys(location, ['mark/'], '');
-    const storage = await open(location);
-    t.same(await names(storage), [...odd, 'a/plain'].sort());
-    t.same(await names(storage, false), ['/leading', 'a', 'control\u0007', 'mark'].sort());
-    for (const name of odd) await storage.remove(key(name));
-    t.same(await names(storage), ['a/plain']);
-  },
-);
+t.test('reports and removes keys that no bundle can have, and hides directory markers', async (t) => {
+  const location = place();
+  const odd = ['/leading', 'a//b', 'a//c//d', 'control\u0007', 'a/../b'];
+  await putKeys(location, [...odd, 'a/plain']);
+  await putKeys(location, ['mark/'], '');
+  const storage = await open(location);
+  t.same(await names(storage), [...odd, 'a/plain'].sort());
+  t.same(await names(storage, false), ['/leading', 'a', 'control\u0007', 'mark'].sort());
+  for (const name of odd) await storage.remove(key(name));
+  t.same(await names(storage), ['a/plain']);
+});
 
 /** Puts objects whose keys the driver itself would not write. */
 async function putKeys(location: S3Location, keys: readonly string[], body = 'x'): Promise<void> {
@@ -300,7 +297,7 @@ t.test(
   },
 );
 
-t.test('a catalog under a key that maps to no path is not that of a bundle path', async (t) => {
+t.test('does not assign a catalog under an unmapped key to a bundle path', async (t) => {
   const location = place();
   await putKeys(location, ['/.publisher.json', 'a//.publisher.json', 'b/.publisher.json']);
   const survey = await surveyDestination(await open(location));
@@ -380,7 +377,7 @@ t.test('credentials that are wrong, without showing them', async (t) => {
   }
 });
 
-t.test('the clock of the server is told', async (t) => {
+t.test("reports the server's clock", async (t) => {
   const { facts } = await open();
   t.ok(facts.clockOffsetMs !== null && Math.abs(facts.clockOffsetMs) < 5000, `${facts.clockOffsetMs} ms`);
 });

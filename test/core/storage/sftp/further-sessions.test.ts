@@ -57,7 +57,7 @@ async function lineOf(
     { clock, log: { ...silentLog, info }, secrets: noSecrets },
   );
   t.teardown(() => storage.close());
-  // As the lease of a publication is: whether the server syncs is known by then.
+  // Like a publication's lease: the server's fsync support is already known.
   await write(storage, Buffer.from('small'));
   return { proxy, storage, told, file: path.join(place, name) };
 }
@@ -141,7 +141,7 @@ t.test('nor does what was on its way when the last piece had been sent', async (
   t.equal(proxy.connections(), 3);
 });
 
-t.test('what is read is one file, though another takes its name meanwhile', async (t) => {
+t.test('reads one file even if another one takes its name meanwhile', async (t) => {
   const { proxy, storage, file } = await lineOf(t);
   writeFileSync(file, large);
   const other = Buffer.alloc(large.length, 1);

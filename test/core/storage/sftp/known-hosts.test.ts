@@ -35,7 +35,7 @@ t.test('plain names, several to a line, ports in brackets, comments', async (t) 
     'not a line',
     `sftp.example.org ssh-ed25519 AAAA`,
   ].join('\n');
-  t.same(malformedLines(file), [5, 6], 'what cannot be read is told');
+  t.same(malformedLines(file), [5, 6], 'unreadable lines are reported');
   t.same(judgeHostKey(file, 'sftp.example.org', 22, ed), { kind: 'known' });
   t.same(judgeHostKey(file, 'SFTP.example.org', 22, ed), { kind: 'known' }, 'names have no case');
   t.same(judgeHostKey(file, '192.0.2.7', 22, ed), { kind: 'known' });
@@ -94,26 +94,23 @@ t.test('what ssh-keygen hashes, prints and finds is read the same', async (t) =>
   t.ok(listed.includes(fingerprint(key)), listed);
 });
 
-t.test(
-  'appending makes file and directory for the owner alone, mends a cut line, and loses no other append',
-  async (t) => {
-    const file = path.join(t.testdir(), 'deep', 'known');
-    t.equal(await readKnownHosts(file), '');
-    await appendKnownHost(file, 'one', 22, ed);
-    t.equal(statSync(file).mode & 0o777, 0o600);
-    t.equal(statSync(path.dirname(file)).mode & 0o777, 0o700);
-    writeFileSync(file, `one ${text(ed)}`);
-    await Promise.all(
-      Array.from({ length: 20 }, (_, index) => appendKnownHost(file, `host-${index}`, 2222, otherEd)),
-    );
-    const after = await readKnownHosts(file);
-    t.equal(judgeHostKey(after, 'one', 22, ed).kind, 'known');
-    for (let index = 0; index < 20; index += 1)
-      t.equal(judgeHostKey(after, `host-${index}`, 2222, otherEd).kind, 'known');
-  },
-);
+t.test('appends with owner-only modes, completes a cut line, and loses no concurrent append', async (t) => {
+  const file = path.join(t.testdir(), 'deep', 'known');
+  t.equal(await readKnownHosts(file), '');
+  await appendKnownHost(file, 'one', 22, ed);
+  t.equal(statSync(file).mode & 0o777, 0o600);
+  t.equal(statSync(path.dirname(file)).mode & 0o777, 0o700);
+  writeFileSync(file, `one ${text(ed)}`);
+  await Promise.all(
+    Array.from({ length: 20 }, (_, index) => appendKnownHost(file, `host-${index}`, 2222, otherEd)),
+  );
+  const after = await readKnownHosts(file);
+  t.equal(judgeHostKey(after, 'one', 22, ed).kind, 'known');
+  for (let index = 0; index < 20; index += 1)
+    t.equal(judgeHostKey(after, `host-${index}`, 2222, otherEd).kind, 'known');
+});
 
-t.test('a file that cannot be used is told by name', async (t) => {
+t.test('reports an unusable file by name', async (t) => {
   const directory = t.testdir({ file: '' });
   const file = path.join(directory, 'file', 'known');
   await t.rejects(readKnownHosts(file), {
@@ -126,7 +123,7 @@ t.test('a file that cannot be used is told by name', async (t) => {
   });
 });
 
-t.test('a key is remembered once, and never beside another of its host', async (t) => {
+t.test('stores a key once, and never next to another key of its host', async (t) => {
   const file = path.join(t.testdir(), 'known');
   const verdicts = await Promise.all(Array.from({ length: 10 }, () => rememberHostKey(file, 'one', 22, ed)));
   t.same(

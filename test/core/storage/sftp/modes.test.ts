@@ -8,7 +8,7 @@ import { listedKey } from '../../../../src/core/storage/key.ts';
 import { sftpStorage } from '../../../../src/core/storage/sftp/driver.ts';
 import { noSecrets, sftpLocationOf, startSshd } from '../../../services/sshd.ts';
 
-/** The modes of what is made on a server, whatever its umask. */
+/** The modes of created files on a server, whatever its umask. */
 
 for (const umask of ['000', '077'])
   t.test(`files and directories get their modes on a server with umask ${umask}`, async (t) => {

@@ -49,7 +49,7 @@ t.test('OpenSSH: the link is where it belongs, and relative', async (t) => {
   t.teardown(() => storage.close());
   await storage.replaceLink!(key('site/current'), key('releases/1'));
   await server.restart();
-  // The connection is lost, and may tell so by the first call only.
+  // The connection is lost, possibly detected by the first call only.
   await storage.readLink(key('site/current')).catch(() => undefined);
   await storage.replaceLink!(key('site/current'), key('releases/2'));
   t.equal(readlinkSync(path.join(server.root, 'site/current')), 'releases/2');

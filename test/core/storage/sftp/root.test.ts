@@ -60,7 +60,7 @@ for (const [name, server] of Object.entries(servers)) {
     t.match(await publishTo(storage, forced, clock), { action: 'force_replace', error: null });
     t.same([...(await snapshot(storage)).keys()].sort(), ['bundle/.publisher.json', 'bundle/taken']);
     t.equal((await stateOf(storage)).kind, 'valid');
-    t.equal(clock.monotonic(), 0, 'nobody was waited for');
+    t.equal(clock.monotonic(), 0, 'did not wait');
   });
 
   t.test(`${name}: the probe makes the calls of a publication, and leaves nothing`, async (t) => {

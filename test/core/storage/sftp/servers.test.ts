@@ -22,7 +22,7 @@ import { noSecrets, passphrase, sftpLocationOf, startSshd } from '../../../servi
 import { mountTmpfs } from '../../../services/tmpfs.ts';
 import { persist } from '../../../support/persist.ts';
 
-/** What goes wrong between a publisher and an SFTP server, and what it is told. */
+/** Failures between a publisher and an SFTP server, and their messages. */
 
 const server = await startSshd(t);
 const options: SftpStorageOptions = { clock: systemClock, log: silentLog, secrets: noSecrets };
@@ -135,7 +135,7 @@ t.test('host keys: accepted once and remembered, checked, refused when changed o
   await t.rejects(sftpStorage(at('accept-new'), options), { message: /line 2 .* revokes/ });
 });
 
-t.test('what is wrong with host, port and path is told', async (t) => {
+t.test('reports invalid hosts, ports and paths', async (t) => {
   await t.rejects(sftpStorage(here({ port: 1 }), options), {
     code: 'storage_transient',
     message: /connection refused/,
@@ -157,7 +157,7 @@ t.test('what is wrong with host, port and path is told', async (t) => {
 });
 
 t.test(
-  'a connection cut in mid-file, in either direction, is made anew and the file sent from its start',
+  'reconnects after a cut in mid-file, in either direction, and sends the file from its start',
   async (t) => {
     const proxy = await startCuttingProxy(t, server.port);
     const storage = await opened(t, here({ port: proxy.port }));
@@ -201,7 +201,7 @@ t.test(
     });
     proxy.resume();
     const again = await persist(() => storage.stat(key('x')), 'storage_transient');
-    t.equal(again, undefined, 'and connected anew');
+    t.equal(again, undefined, 'and reconnected');
     proxy.hang();
     await storage.close();
     await t.rejects(storage.stat(key('x')), { code: 'storage_permanent', message: /was closed/ });
@@ -221,7 +221,7 @@ t.test(
   },
 );
 
-t.test('a full disk on the other side is told as such, and what was there stays', async (t) => {
+t.test('reports a full remote disk and keeps the existing files', async (t) => {
   const place = path.join(server.root, 'small');
   mkdirSync(place);
   await mountTmpfs(t, place, '256k');

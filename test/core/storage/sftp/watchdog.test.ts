@@ -48,7 +48,7 @@ t.test('a connection without any progress is given up when the time is over', as
   t.equal(gaveUp(), 1);
 });
 
-t.test('each answer starts the time anew', async (t) => {
+t.test('restarts the timeout with each response', async (t) => {
   const { watchdog, advance, gaveUp } = world(100);
   watchdog.watch();
   for (let answer = 0; answer < 10; answer += 1) {

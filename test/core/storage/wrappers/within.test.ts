@@ -23,14 +23,14 @@ t.test('a view maps keys in both directions and sees nothing outside its directo
   t.equal(view.label, `${whole.label}, a`);
 });
 
-t.test('the local files of a view are those of its directory', async (t) => {
+t.test("returns the local files of a view's directory", async (t) => {
   const local = await localStorage(t.testdir({ a: { b: { c: 'four' } } }));
   const files = within(local, key('a/b')).localFiles;
   t.equal(files?.sizeOf(key('c')), 4);
   t.equal(within(memoryStorage({ flavour: 'files' }), key('a/b')).localFiles, undefined);
 });
 
-t.test('names that no key stands for are told with their directory in the view', async (t) => {
+t.test('reports unmappable names with their directory in the view', async (t) => {
   const place = t.testdir({ a: { sub: { x: 'x' } } });
   for (const directory of ['a', 'a/sub'])
     writeFileSync(Buffer.concat([Buffer.from(`${place}/${directory}/`), Buffer.from([0xe9])]), '');

@@ -54,7 +54,7 @@ function isNil(found: unknown): found is null | undefined {
   return found === undefined || found === null || (found as Record<string, unknown>)['@_xsi:nil'] === 'true';
 }
 
-/** Items of the list `items`, or the record itself, are features; the rest is beside them. */
+/** Items of the list `items`, or the record itself, are features. The rest is next to them. */
 export function inGeoJson(body: string, items: string | undefined): Lookup {
   const { data, meta, features } = JSON.parse(body) as {
     data: Record<string, unknown> | null;

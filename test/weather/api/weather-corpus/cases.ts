@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 
-/** The corpus: oddities of public weather data, as patches of recorded samples, with what is right. */
+/** The corpus: oddities of public weather data, as patches of recorded samples with the expected answers. */
 
 export const corpusDirectory = 'test/fixtures/weather-corpus';
 const samples = 'test/fixtures/weather';
@@ -21,7 +21,7 @@ interface DocumentSpec {
   replace?: [from: string, to: string][];
 }
 
-/** Requests and the clock; a case has those of its file unless it has its own. */
+/** Requests and the clock. A case inherits them from its file unless it has its own. */
 interface Asked {
   /** A path of the API, without `format`. */
   ask: string;
@@ -43,7 +43,7 @@ export interface CorpusCase extends Asked {
   /** What the feeder reports of the last document: its outcome, and one pattern for each thing left out. */
   outcome: string;
   noted: string[];
-  /** Values of the record by path; `meta.…` is beside it. The path `data` is the record itself. */
+  /** Values of the record by path. `meta.…` is next to the record, and `data` is the record itself. */
   data: Record<string, unknown>;
   /** Words of the answers, with any white space; with `!` before it: words that must not be there. */
   text: string[];
@@ -66,7 +66,7 @@ interface CaseSpec extends Partial<Asked>, DocumentSpec {
 export interface CorpusFile {
   name: string;
   kind: string;
-  /** Formats that the endpoint has, beside JSON, XML and text. */
+  /** Formats of the endpoint in addition to JSON, XML and text. */
   formats: string[];
   cases: CorpusCase[];
 }

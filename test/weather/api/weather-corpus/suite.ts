@@ -37,7 +37,7 @@ export async function corpusSuite(t: Test, world: MakeWorld): Promise<void> {
   t.equal(made, kept, 'README.md has the results, or else: copy .tap/weather-corpus/README.md');
 }
 
-/** Compares all answers with what is right, and fails once, with everything that is wrong. */
+/** Compares all answers with the expected ones, and fails once with all differences. */
 async function runCase(
   t: Test,
   { one, file }: { one: CorpusCase; file: CorpusFile },

@@ -71,7 +71,7 @@ export function alertData(tables: Tables, row: Row): object {
   };
 }
 
-/** No alert of the world is about fire weather by its codes; those of the samples say so by their event. */
+/** No alert of the generated world has a fire weather code. The samples name it as their event. */
 function kindOf(ugc: string, row: Row): string {
   if (/^(Red Flag|Fire Weather)/.test(String(row['event']))) return 'fire';
   if (ugc[2] === 'C') return 'county';
@@ -170,7 +170,7 @@ function codesOf({ alert_areas: areas }: Tables, row: Row): string[] {
   return areas.filter((each) => each['alert_id'] === row['alert_id']).map((each) => String(each['ugc']));
 }
 
-/** By its own geometry, without one by those of its zones. */
+/** By its own geometry, or by the geometries of its zones. */
 function holds(tables: Tables, row: Row, { point, bbox }: AlertQuestion): boolean {
   const outlines =
     row['geometry'] === null

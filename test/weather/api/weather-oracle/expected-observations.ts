@@ -7,7 +7,7 @@ export type UnitSystem = 'si' | 'us';
 export type Quantity =
   'celsius' | 'speed' | 'pressure' | 'distance' | 'rain' | 'percent' | 'degrees' | 'height';
 
-/** Factor and offset from the stored unit, and the digits that are told. */
+/** Factor and offset from the stored unit, and the number of digits in the answer. */
 const rules: Readonly<Record<UnitSystem, Readonly<Record<Quantity, [number, number, number]>>>> = {
   si: {
     celsius: [1, 0, 1],

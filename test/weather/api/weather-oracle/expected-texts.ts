@@ -7,7 +7,7 @@ const hour = 3_600_000;
 export interface Expected {
   data: object;
   asOf: number;
-  /** What is told beside the data. */
+  /** The metadata next to the data. */
   meta?: object;
 }
 
@@ -101,7 +101,7 @@ export function outlookDiscussion(tables: Tables, day: number, now: number): Exp
   return { data, asOf: momentOf(each, 'issued_at') };
 }
 
-/** Of a day, those issued last first. */
+/** The texts of a day, latest issue first. */
 export function outlookRuns({ outlook_runs: runs }: Tables, day: number, now: number): Row[] {
   return sorted(
     runs.filter((each) => each['day'] === day && momentOf(each, 'issued_at') <= now + hour),

@@ -8,7 +8,7 @@ export class Rounded {
     this.digits = digits;
   }
 
-  /** Either neighbour where the value stands half-way between them, as far as floating point can tell. */
+  /** Either adjacent value if the exact one is half-way between them, within floating-point precision. */
   isRoundedTo(found: unknown): boolean {
     return (
       typeof found === 'number' &&
@@ -18,7 +18,7 @@ export class Rounded {
   }
 }
 
-/** Of a bearing: 359.7 is 0. */
+/** For a bearing: 359.7 is 0. */
 export class RoundedBearing extends Rounded {
   override isRoundedTo(found: unknown): boolean {
     return (

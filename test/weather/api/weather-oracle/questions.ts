@@ -19,7 +19,7 @@ import { inSeconds, momentOf, numberOf, type Row, sorted, type Tables, textOf } 
 import { begin, minute } from './world.ts';
 import { events } from './world-alerts.ts';
 
-/** What is asked, by its path and parameters, and what has to be answered. */
+/** A request with its path and parameters, and the expected answer. */
 export interface Question {
   path: string;
   parameters: Record<string, string>;
@@ -91,7 +91,7 @@ function byDistance(
     }));
 }
 
-/** Those that can be answered: an hour ahead at most. */
+/** Moments that can be answered: at most an hour ahead. */
 const pastOf = (tables: Tables, now: number): Row[] =>
   tables.observations.filter((row) => momentOf(row, 'observed_at') <= now + 60 * minute);
 

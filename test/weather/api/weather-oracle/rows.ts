@@ -69,7 +69,7 @@ export function cell(row: Row, column: string): unknown {
   return row[column];
 }
 
-/** Ascending by what is given first, of equals by what is given next; `desc` turns one of them round. */
+/** Sorts ascending by the first key, then by the next one. `desc` reverses one key. */
 export function sorted(rows: readonly Row[], ...by: readonly ((row: Row) => string | number)[]): Row[] {
   return [...rows].sort((a, b) => {
     for (const key of by) {

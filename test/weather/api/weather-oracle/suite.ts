@@ -13,8 +13,8 @@ import { begin, fillWorld, minute } from './world.ts';
 const staleAfterMs = 180 * minute;
 
 /**
- * Asks random things over HTTP, and computes every value of each answer again from the raw rows: those of the
- * samples, and of a world that is drawn at random. Nothing is shared with the reader but HTTP and the rows.
+ * Sends random requests over HTTP and recomputes every value of each answer from the raw rows: the rows of
+ * the samples, and of a randomly generated world. The reader and this oracle share only HTTP and the rows.
  */
 export async function everyLeafSuite(t: Test, driver: Driver, reads: number): Promise<void> {
   const draw = drawFrom(generator('weather leaves'));
@@ -73,7 +73,7 @@ export async function everyLeafSuite(t: Test, driver: Driver, reads: number): Pr
     t.ok(withData > answers / 10, `${endpoint}: ${withData} of ${answers} with data`);
 }
 
-/** The whole document: the record, and beside it what is to be said of it. */
+/** The whole document: the record with its metadata. */
 function envelope(expected: Question['expected'], now: number): object {
   if (expected === null) return { data: null };
   const { data, asOf } = expected;

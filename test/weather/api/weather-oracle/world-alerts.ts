@@ -18,7 +18,7 @@ export function alertRows(make: Maker): Rows {
       ids.filter(() => make.random() < 0.7).map((alert_id) => ({ run_id, alert_id })),
     ),
     alert_areas: ids.flatMap((alert_id) =>
-      // Of the last ten the outlines are not known.
+      // The last ten have no known outlines.
       several(make, 3, () => `ZZ${make.oneOf(['Z', 'C'])}${String(make.whole(0, 49)).padStart(3, '0')}`).map(
         (ugc) => ({
           alert_id,

@@ -7,7 +7,7 @@ const amounts = ['SKC', 'CLR', 'FEW', 'SCT', 'BKN', 'OVC', 'VV'];
 
 export function observationRows(make: Maker): Rows {
   const stations = Array.from({ length: 250 }, (_, n) => stationRow(make, n));
-  // Neighbours, for what is taken from several of them.
+  // Adjacent stations, for answers that combine several of them.
   for (let n = 0; n < 150; n += 1) {
     const { latitude_deg, longitude_deg } = make.oneOf(stations);
     Object.assign(make.oneOf(stations), {

@@ -7,7 +7,7 @@ import { discussionRows, outlookRows, storyRows } from './world-texts.ts';
 /** Rows by table, with a value now and then in every column that the contract has. */
 export type Rows = Record<string, object[]>;
 
-/** All rows are of the ten hours before, or of the hour after: what is later than that is no record yet. */
+/** All rows are from the last ten hours or the next hour. Later ones are not valid records yet. */
 export const begin = Date.parse('2026-10-01T00:00:00Z');
 export const minute = 60_000;
 
@@ -39,7 +39,7 @@ export function makerOf(draw: Draw): Maker {
   };
 }
 
-/** Fills tables that hold the samples already: beside them there is weather everywhere. */
+/** Adds weather everywhere to tables that already contain the samples. */
 export async function fillWorld(target: Target, draw: Draw): Promise<void> {
   const make = makerOf(draw);
   const zones = Array.from({ length: 40 }, (_, n) => ({

@@ -1,0 +1,120 @@
+import joi from 'joi';
+import { choice } from './kinds.ts';
+import type { About, Form, MapForm, Refusal, Setting, TextForm } from './setting.ts';
+
+/*
+ * The schema of a setting, which finds every fault of a document and is the source of the JSON Schema. It
+ * is built on demand, since joi is slow.
+ */
+
+/**
+ * Schemas by form: several settings share a form, and some forms are used alone and within the whole
+ * schema.
+ */
+const made = new WeakMap<Form, joi.Schema>();
+
+export function joiSchema<T>({ form, about }: Setting<T>): joi.Schema<T> {
+  const { isRequired, initial, description, example } = about;
+  let schema = made.get(form) ?? labelledSchema(form, about);
+  made.set(form, schema);
+  if (isRequired === true) schema = schema.required();
+  if (initial !== undefined)
+    schema = initial === 'of its keys' ? schema.default() : schema.default(initial.value as joi.BasicType);
+  if (description !== undefined) schema = schema.description(description);
+  if (example !== undefined) schema = schema.example(example);
+  return schema as joi.Schema<T>;
+}
+
+function labelledSchema(form: Form, { expected, title }: About): joi.Schema {
+  // A label, which `validationOptions` uses as the message of every failure. Setting a message directly
+  // takes joi thirty times as long.
+  const labelled = bareSchema(form, expected).label(expected);
+  const titled = title === undefined ? labelled : labelled.meta({ title });
+  if (form.kind === 'map') return titled.error(tellKnownKeys(Object.keys(form.keys)));
+  return form.kind === 'map by name' ? titled.error(tellNames(form.names.expected)) : titled;
+}
+
+function bareSchema(form: Form, expected: string): joi.Schema {
+  switch (form.kind) {
+    case 'text':
+      return textSchema(form);
+    case 'boolean':
+      return joi.boolean();
+    case 'number': {
+      const least = (form.isWhole ? joi.number().integer() : joi.number()).min(form.min);
+      const range = form.max === null ? least : least.max(form.max);
+      return form.check === undefined ? range : range.custom(refusedBy(form.check));
+    }
+    case 'choice':
+      return joi.string().valid(...form.values);
+    case 'either':
+      return joi.alternatives().try(...form.forms.map((each) => bareSchema(each, expected)));
+    case 'list': {
+      const list = joi.array().items(joiSchema(form.items));
+      const long = form.min === 0 ? list : list.min(form.min);
+      return form.isUnique === true ? long.unique() : long;
+    }
+    case 'map':
+      return mapSchema(form);
+    case 'map by name':
+      return joi.object().pattern(form.names.form, joiSchema(form.values));
+    case 'variants':
+      return variantsSchema(form, expected);
+  }
+}
+
+function textSchema({ pattern, mayBeEmpty, check }: TextForm): joi.Schema {
+  const text = mayBeEmpty === true ? joi.string().allow('') : joi.string();
+  const matching = pattern === null ? text : text.pattern(pattern);
+  return check === undefined ? matching : matching.custom(refusedBy(check));
+}
+
+function mapSchema({ keys, setTogether, oneOf, check }: MapForm): joi.Schema {
+  const schemas = Object.entries(keys).map(([key, setting]) => [key, joiSchema(setting)]);
+  const map = joi.object(Object.fromEntries(schemas) as joi.SchemaMap);
+  const together = setTogether.reduce((with_, group) => with_.and(...group), map);
+  const whole = oneOf.reduce((with_, group) => with_.xor(...group), together);
+  return check === undefined ? whole : whole.custom(refusedBy(check as (value: unknown) => Refusal | null));
+}
+
+function variantsSchema(
+  { discriminator, maps, otherwise }: Extract<Form, { kind: 'variants' }>,
+  expected: string,
+): joi.Schema {
+  const cases = Object.entries(maps).map(([name, setting]) => ({ is: name, then: joiSchema(setting) }));
+  return joi.alternatives().conditional(`.${discriminator}`, {
+    switch: cases,
+    otherwise:
+      otherwise === null ? undecided(discriminator, Object.keys(maps)).label(expected) : joiSchema(otherwise),
+  });
+}
+
+/** A wrong discriminator is the only finding, since the other keys depend on it. */
+function undecided(discriminator: string, names: readonly string[]): joi.Schema {
+  return joi.object({ [discriminator]: joiSchema(choice(...names).required()) }).unknown();
+}
+
+function refusedBy<V>(check: (value: V) => Refusal | null): joi.CustomValidator<V> {
+  return (value, helpers) => {
+    const refusal = check(value);
+    return refusal === null ? value : helpers.error('waybill.reason', { ...refusal });
+  };
+}
+
+/** Joi reports an unknown key without the known ones, which "did you mean" needs. */
+function tellKnownKeys(known: string[]): joi.ValidationErrorFunction {
+  return (reports) => {
+    for (const report of reports)
+      if (report.code === 'object.unknown') (report.local as Record<string, unknown>)['known'] ??= known;
+    return reports;
+  };
+}
+
+function tellNames(expected: string): joi.ValidationErrorFunction {
+  return (reports) => {
+    for (const report of reports)
+      if (report.code === 'object.unknown')
+        (report.local as Record<string, unknown>)['expectedKey'] = expected;
+    return reports;
+  };
+}
