@@ -55,6 +55,7 @@ const homes: Record<string, string> = {
   bullmq: 'src/workers/bullmq/.+',
   ioredis: 'src/(workers/bullmq/.+|core/notify/sinks/redis\\.ts)',
   nodemailer: 'src/core/notify/sinks/email\\.ts',
+  joi: 'src/core/lib/settings/.+',
   lmdb: 'src/workers/embedded/lmdb-file\\.ts',
   postgres: 'src/weather/(database|feed/tables)/.+',
   '@electric-sql/pglite': 'src/weather/(database|feed/tables)/.+',

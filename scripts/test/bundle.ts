@@ -23,6 +23,7 @@ const inlined = new Set([
   'fast-check',
   'fast-xml-parser',
   'ipaddr.js',
+  'joi',
   'mime',
   'multer',
   'negotiator',

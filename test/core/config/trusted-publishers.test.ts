@@ -50,7 +50,10 @@ t.test('a publisher that is a name alone, or not safe, is refused with the remed
       /a name, which another owner can register.*expected an exact value of repository_id/,
     ],
     [{ claims: { repository_id: 12345 } }, /repository_id.*number.*expected text \(numbers in quotes\)/],
-    [{ claims: { repository_id: '1', ref: { globb: 'x' } } }, /ref\.globb.*did you mean "glob"/],
+    [
+      { claims: { repository_id: '1', ref: { globb: 'x' } } },
+      /claims\.ref.*expected text \(numbers in quotes\), a list of texts, or \{glob: PATTERN\}/,
+    ],
     [{ claims: { repository_id: '1', ref: [] } }, /expected text/],
     [{ claims: {} }, /every token of the issuer would match/],
     [{ issuer: 'http://ci.example.org' }, /plain http is accepted on loopback/],

@@ -80,7 +80,7 @@ function problemOf({ type, path, context = {}, message: expected }: joi.Validati
       return { kind: 'several of', path, keys: context['present'] as string[] };
     default: {
       const choices = type === 'any.only' ? (context['valids'] as string[]) : [];
-      const refusal: Refusal = context;
+      const refusal: Refusal = { reason: context['reason'], expected: context['expected'] };
       return { kind: 'value', path, found: context.value, expected, refusal, choices };
     }
   }
