@@ -101,6 +101,8 @@ t.test('every setting is described to people, in the reference and in the comple
     'intervals',
     'releases',
     'channels',
+    'login',
+    'roles',
   ];
   for (const [name, setting] of settings(schema)) {
     t.match(setting['description'], /^[A-Z].{15,}[.)]$/, `${name} has a sentence`);

@@ -23,7 +23,7 @@ const role = map(
     role: choice(...roles)
       .required()
       .description(
-        'viewer: sees the pipelines. operator: also uploads, starts, repeats and cancels runs, pauses, and switches releases. admin: does so on all pipelines, and sees and controls the daemon.',
+        'Rights of the users. viewer: sees the pipelines. operator: also uploads, starts, repeats and cancels runs, pauses, and switches releases. admin: does so on all pipelines, and sees and controls the daemon.',
       ),
     claims: mapOf(claimSettingName, claimRule)
       .required()
