@@ -39,6 +39,7 @@ export const slow = [
   'test/weather/reader-',
   'test/workers/bullmq/event-outbox',
   'test/workers/bullmq/redis-away',
+  'test/workers/bullmq/redis-cluster',
 ] as const;
 
 /**

@@ -88,6 +88,10 @@ export interface BullmqConfig {
   driver: 'bullmq';
   /** The variable with the URL of Redis. */
   redisUrlEnv: string;
+  /** The Sentinels that name the primary; null: the URL does. */
+  redisSentinels: { master: string; hosts: readonly { host: string; port: number }[] } | null;
+  /** Whether the URL is that of a node of a Redis Cluster. */
+  redisCluster: boolean;
   /** Variables of the keys for jobs; the first one signs. Empty if jobs are not signed. */
   signingKeyEnvs: readonly string[];
   prefix: string;

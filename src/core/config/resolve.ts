@@ -3,10 +3,18 @@ import type { TrailSettings } from '../audit/trail-writer.ts';
 import { dateOf } from '../lib/instant.ts';
 import { resolved } from '../lib/settings/resolved.ts';
 import type { AcceptedBy, ResolvedBy } from '../lib/settings/setting.ts';
-import { type PathBase, resolveDuration, resolvePath, resolveSize } from '../lib/settings/values.ts';
+import {
+  accepted,
+  parseListen,
+  type PathBase,
+  resolveDuration,
+  resolvePath,
+  resolveSize,
+} from '../lib/settings/values.ts';
 import { notifier } from '../notify/sink-kinds.ts';
 import { backendOf, describeLocation } from '../storage/backends.ts';
 import type {
+  BullmqConfig,
   Config,
   DestinationConfig,
   PipelineConfig,
@@ -125,6 +133,8 @@ function resolveQueue(
       queue: {
         driver: 'bullmq',
         redisUrlEnv: queue.redis_url_env,
+        redisSentinels: resolveSentinels(queue.redis_sentinels),
+        redisCluster: queue.redis_cluster,
         signingKeyEnvs: queue.signing_key_envs ?? [],
         prefix: queue.prefix,
         workerTimeoutMs: resolveDuration(queue.worker_timeout),
@@ -133,6 +143,13 @@ function resolveQueue(
   const staging = { directory: stagingDirectory(location), shared: null, keep };
   if (queue.driver === 'memory') return { staging, queue: { driver: 'memory' } };
   return { staging, queue: { driver: 'embedded', directory: resolvePath(queue.directory, base) } };
+}
+
+function resolveSentinels(
+  sentinels: { master: string; hosts: readonly string[] } | undefined,
+): BullmqConfig['redisSentinels'] {
+  if (sentinels === undefined) return null;
+  return { ...sentinels, hosts: sentinels.hosts.map((host) => accepted(parseListen(host))) };
 }
 
 function resolvePipeline(

@@ -8,14 +8,12 @@ import type { Ended, KeptEvent, LeftEvent, Outbox } from '../../core/notify/outb
 import type { EventKeeping } from '../queue/event-keeping.ts';
 import { bullmqUndelivered, deliveryNotes } from './deliveries.ts';
 import { linkRedis, type RedisLink } from './link.ts';
+import { keyRoot, type RedisServer } from './redis-client.ts';
 import { defineScripts, type RunScript } from './scripts.ts';
 
-interface BullmqEventsOptions {
+interface BullmqEventsOptions extends RedisServer {
   clock: Clock;
   log: Log;
-  /** URL of Redis. Contains the password; never log it. */
-  url: string;
-  urlEnv: string;
   prefix: string;
   /** A host that is silent for this many milliseconds counts as dead: other hosts deliver its events. */
   hostLifeMs: number;
@@ -30,12 +28,13 @@ const patienceMs = 5_000;
  * delivered or given up after the queue is closed. Throws as `linkRedis` does.
  */
 export async function bullmqEvents(options: BullmqEventsOptions): Promise<EventKeeping> {
-  const { clock, log, prefix } = options;
+  const { clock, log } = options;
+  const prefix = keyRoot(options.prefix, options);
   // The queue's connection logs outages and problems of this Redis.
   const link = await linkRedis({ ...options, log: silentLog });
   const script = defineScripts(link.redis, prefix);
   const run: RunScript = (...call) => link.ask(() => script(...call));
-  const undelivered = bullmqUndelivered({ ...options, link, run });
+  const undelivered = bullmqUndelivered({ ...options, prefix, link, run });
   const outbox = eventOutbox({ ...options, link, run });
   const noteDelivery = deliveryNotes(link, run, (key) => `${prefix}:${key}`);
   let noting: Promise<void> = Promise.resolve();

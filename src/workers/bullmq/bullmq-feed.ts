@@ -1,4 +1,3 @@
-import type { Redis } from 'ioredis';
 import type { Clock, Timer } from '../../core/lib/clock.ts';
 import {
   type ChangePage,
@@ -11,6 +10,7 @@ import {
 } from '../queue/run-changes.ts';
 import { recordOf, type RunRecord } from '../queue/run-record.ts';
 import type { RedisLink } from './link.ts';
+import type { RedisClient } from './redis-client.ts';
 import type { RunReads } from './run-reads.ts';
 
 interface RunFeedOptions {
@@ -50,7 +50,7 @@ class RedisRunFeed implements RunFeed {
   /** The newest revision seen in a message. */
   #heard = 0;
   #reading: Promise<void> | undefined;
-  #subscriber: Redis | undefined;
+  #subscriber: RedisClient | undefined;
   #check: Timer | undefined;
   #isClosed = false;
 
@@ -122,7 +122,7 @@ class RedisRunFeed implements RunFeed {
     this.#check = clock.every(checkMs, () => void this.#catchUp().catch(() => undefined), { unref: true });
   }
 
-  #subscribe(subscriber: Redis, channel: string): void {
+  #subscribe(subscriber: RedisClient, channel: string): void {
     if (this.#watchers.size === 0) return;
     // Reads the changes published before the subscription. Fails only if the connection does.
     void subscriber

@@ -5,11 +5,12 @@ import type { KeepLimits } from '../queue/kept-bundles.ts';
 import type { RunRecord } from '../queue/run-record.ts';
 import { noRetries, type RetriesOf } from '../queue/run-retry.ts';
 import type { JobSeal } from './job-seal.ts';
+import type { RedisServer } from './redis-client.ts';
 
 export interface BullmqQueueOptions {
   clock: Clock;
   log: Log;
-  redis: { url: string; urlEnv: string; prefix: string };
+  redis: RedisServer & { prefix: string };
   pipelineIds: readonly string[];
   /** The maximum of uploads in progress and waiting runs, over all hosts. */
   queueSize: number;

@@ -32,6 +32,7 @@ import { Dispatcher } from './dispatcher.ts';
 import { Housekeeping } from './housekeeping.ts';
 import { linkRedis, type RedisLink } from './link.ts';
 import { type PipelineQueues, pipelineQueues } from './pipelines.ts';
+import { keyRoot } from './redis-client.ts';
 import { type RunStore, runStore } from './run-store.ts';
 import { RunWorker } from './run-worker.ts';
 import { supersede } from './superseding.ts';
@@ -44,6 +45,8 @@ const openWithinMs = 10_000;
 /** The parts of a queue that need Redis to open. */
 interface Opened {
   link: RedisLink;
+  /** The beginning of all keys and channels. */
+  root: string;
   store: RunStore;
   pipelines: PipelineQueues;
 }
@@ -51,12 +54,13 @@ interface Opened {
 /** Opens the queue. Throws as `linkRedis` and `pipelineQueues` do. */
 export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQueue> {
   const { clock, log, workerTimeoutMs } = options;
-  const { url, urlEnv, prefix } = options.redis;
-  const link = await linkRedis({ url, urlEnv, log, clock });
+  const { prefix, ...server } = options.redis;
+  const root = keyRoot(prefix, server);
+  const link = await linkRedis({ ...server, log, clock });
   try {
-    const store = runStore(link, prefix, workerTimeoutMs, options.seal);
+    const store = runStore(link, root, workerTimeoutMs, options.seal);
     const pipelines = await pipelineQueues({ ...options, prefix, link, store });
-    return new BullmqQueue(filledIn(options), { link, store, pipelines });
+    return new BullmqQueue(filledIn(options), { link, root, store, pipelines });
   } catch (error) {
     link.close();
     throw error;
@@ -82,6 +86,7 @@ export class BullmqQueue implements JobQueue {
   readonly triggers: Triggers;
   readonly #options: FilledIn;
   readonly #link: RedisLink;
+  readonly #root: string;
   readonly #store: RunStore;
   readonly #pipelines: PipelineQueues;
   readonly #admissions: Admissions;
@@ -95,19 +100,19 @@ export class BullmqQueue implements JobQueue {
   #closed: Promise<{ unfinished: string[] }> | undefined;
 
   constructor(options: FilledIn, opened: Opened) {
-    const { link, store, pipelines } = opened;
+    const { link, root, store, pipelines } = opened;
     const { clock } = options;
-    const { prefix } = options.redis;
     this.#options = options;
     this.#link = link;
+    this.#root = root;
     this.#store = store;
     this.#pipelines = pipelines;
-    this.#channel = `${prefix}:wake`;
+    this.#channel = `${root}:wake`;
     const onAccepted = (pipelineId: string): Promise<void> => this.#onAccepted(pipelineId);
     this.#admissions = admissions({ ...options, store, onAccepted });
     this.triggers = bullmqTriggers({ clock, store, isOpen: () => this.#admissions.isOpen(), onAccepted });
     this.#finishes = finishPoll(clock, (runIds) => store.finishedOf(runIds));
-    this.#feed = runFeed({ clock, link, reads: store, channel: `${prefix}:changes` });
+    this.#feed = runFeed({ clock, link, reads: store, channel: `${root}:changes` });
     this.#housekeeping = new Housekeeping({
       ...options,
       ...opened,
@@ -135,9 +140,8 @@ export class BullmqQueue implements JobQueue {
 
   /** Throws `queue_unavailable` unless Redis stores something. */
   async prove(): Promise<void> {
-    const { clock, redis } = this.#options;
-    const now = clock.now().toISOString();
-    await this.#link.ask(() => this.#link.redis.set(`${redis.prefix}:probe`, now, 'PX', probeLifeMs));
+    const now = this.#options.clock.now().toISOString();
+    await this.#link.ask(() => this.#link.redis.set(`${this.#root}:probe`, now, 'PX', probeLifeMs));
   }
 
   /** Whether this host is stopping the run so that another host runs it again. */
@@ -250,10 +254,10 @@ export class BullmqQueue implements JobQueue {
     const dispatcher = new Dispatcher({ ...parts, link, worker, wake });
     this.#dispatcher = dispatcher;
     const subscriber = link.another();
-    subscriber.on('message', (from, id) =>
+    subscriber.on('message', (from: string, id: string) =>
       from === this.#channel ? dispatcher.consider(id) : dispatcher.cancel(id),
     );
-    const channels = [this.#channel, `${options.redis.prefix}:cancel`];
+    const channels = [this.#channel, `${this.#root}:cancel`];
     // On each connection: ioredis is set not to resubscribe (`link.ts`).
     subscriber.on('ready', () => void subscriber.subscribe(...channels).catch(() => undefined));
     subscriber.connect().catch(() => undefined);

@@ -2,12 +2,10 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { silentLog } from '../../core/lib/log.ts';
 import type { EndedSessions } from '../queue/ended-sessions.ts';
 import { linkRedis, type RedisLink } from './link.ts';
+import { keyRoot, type RedisServer } from './redis-client.ts';
 
-export interface BullmqEndedSessionsOptions {
+export interface BullmqEndedSessionsOptions extends RedisServer {
   clock: Clock;
-  /** Contains the password; never log it. */
-  url: string;
-  urlEnv: string;
   prefix: string;
 }
 
@@ -33,7 +31,7 @@ export function bullmqEndedSessions({ prefix, ...server }: BullmqEndedSessionsOp
     const opened = await linked();
     return opened.ask(() => work(opened));
   };
-  const key = (id: string): string => `${prefix}:ended-session:${id}`;
+  const key = (id: string): string => `${keyRoot(prefix, server)}:ended-session:${id}`;
   const lifeOf = (expiresAt: Date): number => Math.max(1, expiresAt.getTime() - clock.now().getTime());
   return {
     add: async (id, expiresAt) => {

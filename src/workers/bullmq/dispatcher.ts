@@ -39,10 +39,12 @@ interface Running {
  * host runs one of this pipeline. Paused pipelines are skipped. The store checks again when it hands out the
  * run.
  *
- * A heartbeat keeps the lock on a job. While Redis is unreachable the run continues. Its lock may expire, but
- * no other host can take the job either. The job is locked again before any host looks for stalled jobs
- * (`bullmq-queue.ts`). If only this host was cut off and another worker has the job, this host stops its run
- * and drops the outcome. Until then the lease at the destination keeps the two workers apart.
+ * A heartbeat keeps the run, and BullMQ's lock on its job. While Redis is unreachable the run continues. Both
+ * may expire, but no other host can take the run either. It is held again before any host looks for stalled
+ * jobs (`bullmq-queue.ts`). BullMQ then returns the job to the queue, where it stays until the run has ended.
+ *
+ * If only this host was cut off and another worker has the run, this host stops its run and drops
+ * the outcome. Until then the lease at the destination keeps the two workers apart.
  */
 export class Dispatcher {
   readonly #options: DispatcherOptions;
@@ -148,14 +150,15 @@ export class Dispatcher {
     const { store, pipelines, worker, clock, log, workerTimeoutMs } = this.#options;
     const runId = job.id ?? '';
     const abort = new AbortController();
-    const lock = pipelines.lockOf(job, token);
-    const beat = (): void =>
-      void store.hold(lock, workerTimeoutMs).then(
+    const beat = (): void => {
+      void pipelines.hold(job, token).catch(() => undefined);
+      void store.hold(runId, token, workerTimeoutMs).then(
         (held) => {
           if (!held) abort.abort(new WaybillError('lease_lost', 'another worker has taken this run over'));
         },
         () => undefined,
       );
+    };
     const heartbeat = clock.every(workerTimeoutMs / 4, beat);
     const done = worker
       .run({ job, token }, abort.signal)
@@ -182,9 +185,10 @@ export class Dispatcher {
    * Called after the job has ended, so that it sees runs added in the meantime.
    */
   async #lookForNext(pipelineId: string): Promise<void> {
-    const { pipelines, wake } = this.#options;
+    const { store, wake } = this.#options;
     // If Redis does not answer, wake every host.
-    if (!(await pipelines.isWaiting(pipelineId).catch(() => true))) return;
+    const waiting = await store.waiting([pipelineId]).catch(() => [pipelineId]);
+    if (waiting.length === 0) return;
     wake(pipelineId);
     this.#consider(pipelineId);
   }

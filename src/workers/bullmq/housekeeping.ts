@@ -67,7 +67,7 @@ export class Housekeeping {
     const dispatcher = this.#options.dispatcher();
     if (dispatcher !== undefined) {
       if (this.#isRescueDue()) await pipelines.rescue();
-      for (const id of await pipelines.waiting()) dispatcher.consider(id);
+      for (const id of await store.waiting([...pipelines.queues.keys()])) dispatcher.consider(id);
     }
     for (const id of await store.cancelled(dispatcher?.runIds ?? [])) dispatcher?.cancel(id);
     for (const job of await store.overkept(keep, sweepLimit)) await this.#options.discard(job);

@@ -1,29 +1,29 @@
-import { Redis } from 'ioredis';
+import { Cluster } from 'ioredis';
 import type { Clock } from '../../core/lib/clock.ts';
-import { WaybillError } from '../../core/lib/errors.ts';
+import { hasCode, WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
+import { type RedisClient, redisClient, type RedisServer } from './redis-client.ts';
 
 /** This process's connection to Redis, restored after each loss. */
 export interface RedisLink {
-  redis: Redis;
+  redis: RedisClient;
+  readonly server: RedisServer;
   /**
    * Makes a call to Redis. Throws `queue_unavailable` if Redis is unreachable, or cannot answer or store
    * anything at the moment. Any other error is a defect. Errors never contain the URL or the arguments of a
    * command.
    */
   ask: <T>(work: () => Promise<T>) => Promise<T>;
-  /** How long the connection has been up without a break, in milliseconds; 0 while it is down. */
+  /**
+   * How long the connection has been up and every call was answered, in milliseconds; 0 while it is down.
+   */
   upForMs(): number;
   /** Returns another, unconnected client with the same settings. It is closed with this one. */
-  another(): Redis;
+  another(): RedisClient;
   close(): void;
 }
 
-export interface LinkOptions {
-  /** Contains the password; never log it. */
-  url: string;
-  /** The name of the variable that holds the URL, for messages. */
-  urlEnv: string;
+export interface LinkOptions extends RedisServer {
   log: Log;
   clock: Clock;
   /** How long to wait for the first connection, in milliseconds. Default: 10,000. */
@@ -31,8 +31,6 @@ export interface LinkOptions {
 }
 
 const firstConnectionMs = 10_000;
-const commandTimeoutMs = 3_000;
-const longestPauseMs = 1_000;
 
 /** Replies that concern the state of Redis, not the call. */
 const passing =
@@ -67,41 +65,29 @@ const refusalExplainsMs = 5_000;
 
 /**
  * Connects, and checks that this Redis keeps its data. Throws `secrets_invalid` if the URL is malformed and
- * `queue_unavailable` if nothing answers in time. Throws `config_invalid` if Redis would evict data or is a
- * Cluster.
+ * `queue_unavailable` if nothing answers in time. Throws `config_invalid` if Redis would evict data, or if it
+ * is a Cluster and the settings name a single Redis, or the other way round.
  *
  * A call fails immediately while the connection is down. It is not repeated if the connection breaks before
  * the answer, because only the caller knows whether repeating is safe.
  */
 export async function linkRedis({
-  url,
-  urlEnv,
   log,
   clock,
   withinMs = firstConnectionMs,
+  ...server
 }: LinkOptions): Promise<RedisLink> {
-  checkUrl(url, urlEnv);
-  const open = (): Redis =>
-    new Redis(url, {
-      lazyConnect: true,
-      enableOfflineQueue: false,
-      autoResendUnfulfilledCommands: false,
-      maxRetriesPerRequest: null,
-      // autoResubscribe fails silently on quick reconnects; subscribe on each `ready` instead.
-      autoResubscribe: false,
-      connectTimeout: commandTimeoutMs,
-      commandTimeout: commandTimeoutMs,
-      retryStrategy: (times) => Math.min(50 * 2 ** Math.min(times, 10), longestPauseMs),
-      // After a failover this server rejects writes.
-      reconnectOnError: (error) => error.message.startsWith('READONLY'),
-    });
+  const open = (): RedisClient => redisClient(server);
   const redis = open();
-  const others: Redis[] = [];
+  const others: RedisClient[] = [];
   let upSince: number | null = null;
   let lastFailure = 'no answer';
   let isOutageLogged = false;
   let lastRefusal: { refusal: Refusal; at: number } | null = null;
-  redis.on('error', (error: Error) => (lastFailure = plain(error).message));
+  redis.on('error', (error: Error) => {
+    const { lastNodeError } = error as { lastNodeError?: unknown };
+    lastFailure = plain(lastNodeError ?? error).message;
+  });
   redis.on('ready', () => {
     upSince = clock.monotonic();
     if (isOutageLogged) {
@@ -135,6 +121,7 @@ export async function linkRedis({
       : null;
   const link: RedisLink = {
     redis,
+    server,
     ask: async (work) => {
       try {
         return await work();
@@ -148,7 +135,10 @@ export async function linkRedis({
           lastRefusal = { refusal, at: clock.monotonic() };
           logRefusal(refusal);
         }
-        throw asUnavailable(error, refusal ?? (isReply(error) ? null : recentRefusal()));
+        const thrown = asUnavailable(error, refusal ?? (isReply(error) ? null : recentRefusal()));
+        // One node of a Cluster may be unreachable while the connection is up.
+        if (hasCode(thrown, 'queue_unavailable') && upSince !== null) upSince = clock.monotonic();
+        throw thrown;
       }
     },
     upForMs: () => (upSince === null ? 0 : Math.max(1, clock.monotonic() - upSince)),
@@ -161,7 +151,7 @@ export async function linkRedis({
     close,
   };
   try {
-    await connected(redis, clock, withinMs, () => lastFailure, urlEnv);
+    await connected(redis, clock, withinMs, () => lastFailure, server);
     await checkServer(link, log);
   } catch (error) {
     close();
@@ -205,21 +195,12 @@ function isReply(error: unknown): boolean {
   return error instanceof Error && error.name === 'ReplyError';
 }
 
-function checkUrl(url: string, urlEnv: string): void {
-  const parsed = URL.canParse(url) ? new URL(url) : undefined;
-  if (parsed !== undefined && ['redis:', 'rediss:'].includes(parsed.protocol) && parsed.hostname !== '')
-    return;
-  throw new WaybillError('secrets_invalid', `the value of ${urlEnv} is not the URL of a Redis`, {
-    hint: 'write redis://host:6379, or rediss://user:password@host:6379/0 with TLS',
-  });
-}
-
 async function connected(
-  redis: Redis,
+  redis: RedisClient,
   clock: Clock,
   withinMs: number,
   lastFailure: () => string,
-  urlEnv: string,
+  { urlEnv }: RedisServer,
 ): Promise<void> {
   const ready = new Promise<boolean>((resolve) => {
     const timeout = clock.timeout(withinMs, () => resolve(false));
@@ -231,43 +212,54 @@ async function connected(
   // The promise rejects at the first refusal, but the client keeps trying.
   redis.connect().catch(() => undefined);
   if (await ready) return;
+  if (lastFailure().includes('cluster support disabled'))
+    throw new WaybillError('config_invalid', `server.queue: the Redis of ${urlEnv} is not a Redis Cluster`, {
+      hint: 'remove redis_cluster from server.queue, or name a node of a Cluster',
+    });
   throw new WaybillError('queue_unavailable', `Redis (${urlEnv}) cannot be reached: ${lastFailure()}`, {
     hint: 'start Redis, or correct the URL',
   });
 }
 
 /**
- * Throws on a Redis Cluster, because the scripts of the queue use keys of several hash slots.
+ * Throws if the server is a node of a Cluster and the settings name a single Redis.
  *
  * Throws if Redis has an eviction policy and a memory limit: it would silently drop accepted uploads, keys
  * and locks. Warns if it has a policy without a limit, because a limit set later would start the eviction.
- * Warns if Redis does not persist its data, because a restart would lose accepted runs.
+ * Warns if it does not persist its data, because a restart would lose accepted runs.
  */
 async function checkServer({ redis, ask }: RedisLink, log: Log): Promise<void> {
-  const facts = new Map(
-    (await ask(() => redis.info()))
+  const nodes = redis instanceof Cluster ? redis.nodes('master') : [redis];
+  const warnings = new Map<string, object>();
+  for (const node of nodes) {
+    const facts = factsOf(await ask(() => node.info()));
+    if (facts.get('redis_mode') === 'cluster' && !(redis instanceof Cluster))
+      throw new WaybillError('config_invalid', 'server.queue: this Redis is a node of a Redis Cluster', {
+        hint: 'set redis_cluster: true in server.queue',
+      });
+    const policy = facts.get('maxmemory_policy') ?? 'noeviction';
+    if (policy !== 'noeviction' && Number(facts.get('maxmemory') ?? 0) > 0)
+      throw new WaybillError(
+        'config_invalid',
+        `server.queue: this Redis has a memory limit and the eviction policy "${policy}", so it would throw away accepted uploads`,
+        { hint: 'set maxmemory-policy noeviction, or use a Redis of its own' },
+      );
+    if (policy !== 'noeviction')
+      warnings.set(
+        'redis has no memory limit now; with one, its eviction policy would throw away accepted uploads: set maxmemory-policy noeviction',
+        { policy },
+      );
+    if (facts.get('aof_enabled') === '0')
+      warnings.set('redis has appendonly off: accepted uploads can be lost when it restarts', {});
+  }
+  for (const [message, fields] of warnings) log.warn(fields, message);
+}
+
+function factsOf(info: string): Map<string, string> {
+  return new Map(
+    info
       .split(/\r?\n/)
       .filter((line) => line.includes(':'))
       .map((line): [string, string] => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1)]),
   );
-  if (facts.get('redis_mode') === 'cluster')
-    throw new WaybillError(
-      'config_invalid',
-      'server.queue: this Redis is a node of a Redis Cluster, which the queue does not support',
-      { hint: 'use a Redis without cluster mode' },
-    );
-  const policy = facts.get('maxmemory_policy') ?? 'noeviction';
-  if (policy !== 'noeviction' && Number(facts.get('maxmemory') ?? 0) > 0)
-    throw new WaybillError(
-      'config_invalid',
-      `server.queue: this Redis has a memory limit and the eviction policy "${policy}", so it would throw away accepted uploads`,
-      { hint: 'set maxmemory-policy noeviction, or use a Redis of its own' },
-    );
-  if (policy !== 'noeviction')
-    log.warn(
-      { policy },
-      'redis has no memory limit now; with one, its eviction policy would throw away accepted uploads: set maxmemory-policy noeviction',
-    );
-  if (facts.get('aof_enabled') === '0')
-    log.warn({}, 'redis has appendonly off: accepted uploads can be lost when it restarts');
 }

@@ -1,11 +1,12 @@
-import { type Job, Queue, Worker } from 'bullmq';
+import { ErrorCode, type Job, Queue, Worker } from 'bullmq';
 import pMap from 'p-map';
 import type { Clock } from '../../core/lib/clock.ts';
 import { publicError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 import type { RunRecord } from '../queue/run-record.ts';
 import { plain, type RedisLink } from './link.ts';
-import type { JobLock, RunStore } from './run-store.ts';
+import { ticketRoot } from './redis-client.ts';
+import type { RunStore } from './run-store.ts';
 
 /** A run's job in BullMQ: only its id. The store has the run itself. */
 export interface Ticket {
@@ -24,15 +25,12 @@ export interface PipelineQueues {
    * and safe if several hosts call it concurrently.
    */
   handOver(pipelineId: string): Promise<void>;
-  /** The pipelines with a waiting or postponed job, in one query. */
-  waiting(): Promise<string[]>;
-  /** Whether a job of the pipeline is waiting, active jobs aside. */
-  isWaiting(pipelineId: string): Promise<boolean>;
   /** Locks the pipeline's next job and resolves with it; undefined if no job is waiting or one is active. */
   next(pipelineId: string, token: string): Promise<Job<Ticket> | undefined>;
   /** Returns the jobs of dead workers to the heads of their queues. */
   rescue(): Promise<void>;
-  lockOf(job: Job<Ticket>, token: string): JobLock;
+  /** Extends the lock on a job if the token still holds it. */
+  hold(job: Job<Ticket>, token: string): Promise<void>;
   /** Ends the job in BullMQ. Does nothing if the token no longer holds the job's lock. */
   end(job: Job<Ticket>, token: string, record: RunRecord | null): Promise<void>;
   /**
@@ -69,17 +67,24 @@ export interface PipelineQueuesOptions {
  * time out, and Redis would seem unreachable.
  */
 const openedAtOnce = 8;
+/** BullMQ's answers if the lock belongs to another worker or the job is not active. */
+const lost: ReadonlySet<number> = new Set([
+  ErrorCode.JobNotExist,
+  ErrorCode.JobLockNotExist,
+  ErrorCode.JobNotInState,
+  ErrorCode.JobLockMismatch,
+]);
 const keptForBoard = 1000;
 const keptEvents = 1000;
 
 export async function pipelineQueues(options: PipelineQueuesOptions): Promise<PipelineQueues> {
   const { link, store, clock, log, workerTimeoutMs } = options;
-  const prefix = `${options.prefix}:queue`;
   // BullMQ shares the connection and does not close it. Its errors come from calls, which also reject.
   const quiet = (error: Error): void => log.debug({ err: plain(error) }, 'bullmq');
   const queues = new Map<string, Queue<Ticket>>();
   const workers = new Map<string, Worker<Ticket>>();
   const open = async (id: string): Promise<void> => {
+    const prefix = ticketRoot(options.prefix, id, link.server);
     const queue = new Queue<Ticket>(id, {
       connection: link.redis,
       prefix,
@@ -117,8 +122,7 @@ export async function pipelineQueues(options: PipelineQueuesOptions): Promise<Pi
     try {
       await work;
     } catch (error) {
-      // BullMQ's messages if the lock belongs to another worker or the job is not active.
-      if (!/lock|not in the (active|.*) state|Missing key/i.test(plain(error).message)) throw error;
+      if (!(error instanceof Error) || !lost.has(Number((error as { code?: unknown }).code))) throw error;
     }
   };
   return {
@@ -139,20 +143,6 @@ export async function pipelineQueues(options: PipelineQueuesOptions): Promise<Pi
       await link.ask(() => queue.addBulk(jobs));
       await store.handedOver(pipelineId, runIds);
     },
-    waiting: async () => {
-      const ids = [...queues.keys()];
-      const lengths = await link.ask(async () => {
-        const asked = link.redis.pipeline();
-        for (const id of ids) asked.llen(`${prefix}:${id}:wait`).zcard(`${prefix}:${id}:delayed`);
-        return asked.exec();
-      });
-      // A length may be an error; taking the job then reports it.
-      return ids.filter((_, index) =>
-        (lengths ?? []).slice(2 * index, 2 * index + 2).some(([, length]) => length !== 0),
-      );
-    },
-    isWaiting: async (pipelineId) =>
-      (await link.ask(() => link.redis.llen(`${prefix}:${pipelineId}:wait`))) > 0,
     next: (pipelineId, token) =>
       link.ask(async () => workers.get(pipelineId)?.getNextJob(token, { block: false })),
     rescue: async () => {
@@ -165,15 +155,8 @@ export async function pipelineQueues(options: PipelineQueuesOptions): Promise<Pi
           );
       }
     },
-    lockOf: ({ id = '', queueName }, token) => {
-      const key = (name: string): string => `${prefix}:${queueName}:${name}`;
-      return {
-        lockKey: key(`${id}:lock`),
-        activeKey: key('active'),
-        stalledKey: key('stalled'),
-        token,
-        jobId: id,
-      };
+    hold: async (job, token) => {
+      await link.ask(() => job.extendLock(token, workerTimeoutMs));
     },
     end: (job, token, record) =>
       link.ask(() =>

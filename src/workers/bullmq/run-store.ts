@@ -56,9 +56,9 @@ export interface RunStore extends SteeringStore, TriggerStore, RerunStore, Retry
   handedOver(pipelineId: string, runIds: readonly string[]): Promise<void>;
   /**
    * Makes `owner` the owner of the run. null: the run is finished or unknown. `paused`: its pipeline is
-   * paused. `Early`: its next try is not due yet.
+   * paused. `held`: a live worker runs it. `Early`: its next try is not due yet.
    */
-  take(runId: string, owner: string, at: Date): Promise<Taken | Rejected | Early | 'paused' | null>;
+  take(runId: string, owner: string, at: Date): Promise<Taken | Rejected | Early | 'paused' | 'held' | null>;
   /**
    * `save`, `finish` and `giveBack` do nothing and return false if the run has another owner.
    *
@@ -80,11 +80,10 @@ export interface RunStore extends SteeringStore, TriggerStore, RerunStore, Retry
   /** Names in shared staging of uploads that were never accepted and whose API is dead. */
   unwanted(limit: number): Promise<string[]>;
   forgetStaged(staged: string): Promise<void>;
-  /**
-   * Keeps BullMQ's lock on a job for `ms` milliseconds, or takes it again after it expired. False if another
-   * worker has the job.
-   */
-  hold(lock: JobLock, ms: number): Promise<boolean>;
+  /** Keeps a running run for `ms` milliseconds. False if another worker has it. */
+  hold(runId: string, owner: string, ms: number): Promise<boolean>;
+  /** The given pipelines that may have a run to take. */
+  waiting(pipelineIds: readonly string[]): Promise<string[]>;
 }
 
 export type Reservation = 'ok' | 'used' | 'full' | 'pipeline_full' | 'busy';
@@ -123,14 +122,6 @@ export interface Early {
   pauseMs: number;
   /** Later runs of the pipeline wait behind it. */
   blocks: boolean;
-}
-
-export interface JobLock {
-  lockKey: string;
-  activeKey: string;
-  stalledKey: string;
-  token: string;
-  jobId: string;
 }
 
 /**
@@ -219,7 +210,7 @@ export function runStore(
     take: async (runId, owner, at) => {
       const answer = (await run('take', { runId, owner, at: at.toISOString() })) as string[];
       const [outcome, record, job, takes, begun = ''] = answer;
-      if (outcome === 'paused') return 'paused';
+      if (outcome === 'paused' || outcome === 'held') return outcome;
       if (outcome === 'early') return { pauseMs: Number(record), blocks: job === '1' };
       if (record === undefined || job === undefined) return null;
       const isCancelled = outcome === 'cancelled';
@@ -259,7 +250,8 @@ export function runStore(
     forgetStaged: async (staged) => {
       await link.ask(() => redis.zrem(at('unwanted'), staged));
     },
-    hold: async (lock, lockMs) => (await run('hold', { ...lock, lockMs })) === 1,
+    hold: async (runId, owner, holdMs) => (await run('hold', { runId, owner, holdMs })) === 1,
+    waiting: async (pipelineIds) => (await run('waiting', {}, pipelineIds)) as string[],
   };
 }
 

@@ -3,6 +3,7 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { asWaybillError, errorRecord, hasCode, WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { onAbort } from '../../core/lib/on-abort.ts';
+import { allSucceeded } from '../../core/publish/results/result.ts';
 import { traceFields } from '../../core/tracing/trace-context.ts';
 import type { JobProgress, PublishJob } from '../queue/job.ts';
 import type { JobProcessor } from '../queue/job-queue.ts';
@@ -85,8 +86,8 @@ export class RunWorker {
     const taken = await this.#insist(() => store.take(job.id ?? '', token, clock.now()));
     // A worker recorded the end of the run and died before it ended the job.
     if (taken === null) await this.#insist(() => pipelines.end(job, token, null));
-    // The pipeline was paused after this host's check.
-    else if (taken === 'paused') await this.#insist(() => pipelines.giveBack(job, token));
+    // The pipeline was paused, or its run held again, after this host's check.
+    else if (taken === 'paused' || taken === 'held') await this.#insist(() => pipelines.giveBack(job, token));
     // A worker died before it postponed the job.
     else if ('pauseMs' in taken) await this.#insist(() => pipelines.postpone(job, token, taken));
     else if (await this.#endAgain(locked)) return false;
@@ -157,7 +158,10 @@ export class RunWorker {
     const outcome = await attempt(taken, { clock, log, process, signal, onProgress });
     const seconds = (clock.monotonic() - since) / 1000;
     await progress.stop();
-    const wasCancelled = taken.isCancelled || hasCode(signal.reason, 'cancelled');
+    const wasCancelled =
+      taken.isCancelled ||
+      hasCode(signal.reason, 'cancelled') ||
+      (hasFailed(outcome) && (await this.#isCancelled(runId)));
     const ended = recordAfter(progress.record, outcome, wasCancelled, clock.now());
     if (this.#isStopping && ended.status !== 'succeeded' && !wasCancelled) {
       await this.#keepEvents();
@@ -168,6 +172,11 @@ export class RunWorker {
     }
     await this.#conclude(locked, job, ended, { outcome, seconds, fields });
     return false;
+  }
+
+  /** Whether the run was cancelled, even if the message has not arrived. */
+  async #isCancelled(runId: string): Promise<boolean> {
+    return (await this.#insist(() => this.#options.store.cancelled([runId]))).length > 0;
   }
 
   /** Records the end of a try: the run waits for its next try, or has ended. */
@@ -261,6 +270,10 @@ export class RunWorker {
       }
     }
   }
+}
+
+function hasFailed(outcome: Outcome): boolean {
+  return 'error' in outcome || !allSucceeded(outcome.result.run.pipelines);
 }
 
 /** The record of a run whose try has ended. Pure. */

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import type { Redis } from 'ioredis';
+import type { RedisClient } from './redis-client.ts';
 
 /**
  * The Lua scripts: operations that must be atomic across hosts, one file each. The file's header describes
@@ -69,10 +69,8 @@ export const scripts = {
   removeUndelivered: { file: 'events/remove', args: ['notifier', 'event'] },
   countUndelivered: { file: 'events/counts', args: [] },
   claimUndelivered: { file: 'events/claim', args: ['notifier', 'owner', 'lifeMs'] },
-  hold: {
-    file: 'runs/hold',
-    args: ['lockKey', 'activeKey', 'stalledKey', 'token', 'lockMs', 'jobId'],
-  },
+  hold: { file: 'runs/hold', args: ['runId', 'owner', 'holdMs'] },
+  waiting: { file: 'runs/waiting', args: [] },
 } as const satisfies Record<string, { file: string; args: readonly string[] }>;
 
 type ScriptName = keyof typeof scripts;
@@ -95,18 +93,22 @@ type Commands = Record<`waybill:${ScriptName}`, (...args: (string | number)[]) =
 
 /**
  * Defines the scripts as commands of this connection. ioredis sends a script's hash, and its text again after
- * Redis lost it in a restart. No keys are declared to Redis (`numberOfKeys`) because the scripts build them
- * from the prefix. Therefore a Redis Cluster cannot run them.
+ * Redis lost it in a restart.
+ *
+ * The scripts build their keys from `root`. In a Cluster it has a hash tag, so all of them are on one node.
+ * The two declared keys have the same tag and never exist. While the Cluster moves their slot, Redis rejects
+ * each call with several keys of which one is missing (TRYAGAIN) before it runs. Therefore no script ever
+ * sees a part of its keys.
  */
-export function defineScripts(redis: Redis, prefix: string): RunScript {
+export function defineScripts(redis: RedisClient, root: string): RunScript {
   const shared = scriptText('shared');
   for (const [name, { file }] of Object.entries(scripts))
-    redis.defineCommand(`waybill:${name}`, { lua: shared + scriptText(file), numberOfKeys: 0 });
-  const commands = redis as Redis & Commands;
+    redis.defineCommand(`waybill:${name}`, { lua: shared + scriptText(file), numberOfKeys: 2 });
+  const commands = redis as RedisClient & Commands;
   return (name, args, rest = []) => {
     const given: Readonly<Record<string, string | number>> = args;
     const ordered = scripts[name].args.map((arg) => given[arg] as string | number);
-    return commands[`waybill:${name}`](prefix, ...ordered, ...rest);
+    return commands[`waybill:${name}`](`${root}:slot`, `${root}:move`, root, ...ordered, ...rest);
   };
 }
 

@@ -89,9 +89,9 @@ export async function openEvents({
   const { queue } = config.server;
   if (queue.driver !== 'bullmq') return eventsOfOneProcess(store, onDropped);
   const { bullmqEvents } = await import('../bullmq/bullmq-events.ts');
-  const { redisUrlEnv: urlEnv, prefix, workerTimeoutMs: hostLifeMs } = queue;
-  const url = secrets.require(urlEnv, 'server.queue');
-  return bullmqEvents({ clock, log, url, urlEnv, prefix, hostLifeMs, onDropped });
+  const { redisServer } = await import('../bullmq/redis-client.ts');
+  const { prefix, workerTimeoutMs: hostLifeMs } = queue;
+  return bullmqEvents({ ...redisServer(queue, secrets), clock, log, prefix, hostLifeMs, onDropped });
 }
 
 /** The ended console sessions, stored with the queue. The caller closes both together. */
@@ -107,8 +107,8 @@ export async function openEndedSessions({
   const { queue } = config.server;
   if (queue.driver !== 'bullmq') return store?.endedSessions ?? endedSessionsBook({ clock });
   const { bullmqEndedSessions } = await import('../bullmq/bullmq-sessions.ts');
-  const { redisUrlEnv: urlEnv, prefix } = queue;
-  return bullmqEndedSessions({ clock, url: secrets.require(urlEnv, 'server.queue'), urlEnv, prefix });
+  const { redisServer } = await import('../bullmq/redis-client.ts');
+  return bullmqEndedSessions({ ...redisServer(queue, secrets), clock, prefix: queue.prefix });
 }
 
 /**

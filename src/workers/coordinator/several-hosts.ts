@@ -5,6 +5,7 @@ import { storageOpener } from '../../core/storage/open-storage.ts';
 import { noTracing } from '../../core/tracing/open-tracing.ts';
 import { bullmqQueue } from '../bullmq/bullmq-queue.ts';
 import { jobSeal, signingKeys } from '../bullmq/job-seal.ts';
+import { redisServer } from '../bullmq/redis-client.ts';
 import type { PublishJob } from '../queue/job.ts';
 import type { JobProcessor } from '../queue/job-queue.ts';
 import { RunNews } from '../queue/run-news.ts';
@@ -39,8 +40,7 @@ export async function createBullmqCoordinator(
   if (settings.driver !== 'bullmq' || staging.shared === null)
     throw new WaybillError('internal_error', 'the coordinator of several hosts needs the bullmq driver');
   const runs = runSettings(config);
-  const { redisUrlEnv: urlEnv, prefix } = settings;
-  const url = secrets.require(urlEnv, 'server.queue');
+  const server = redisServer(settings, secrets);
   const seal = jobSeal(signingKeys(settings.signingKeyEnvs, secrets));
   const shared = await openSharedStaging(staging.shared, storageOpener({ clock, log, secrets }));
   const scratch = await openScratch(staging.directory, clock);
@@ -56,7 +56,7 @@ export async function createBullmqCoordinator(
     if (!isFailure || !isInterrupted(data.run_id ?? '')) options.notify(occurrence, trace);
   });
   const queue = await bullmqQueue({
-    redis: { url, urlEnv, prefix },
+    redis: { ...server, prefix: settings.prefix },
     seal,
     clock,
     log,

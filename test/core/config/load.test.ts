@@ -281,6 +281,8 @@ t.test('BullMQ needs the name of a variable and has a prefix', async (t) => {
   t.same(parse(queue('{driver: bullmq, redis_url_env: R}')).config.server.queue, {
     driver: 'bullmq',
     redisUrlEnv: 'R',
+    redisSentinels: null,
+    redisCluster: false,
     signingKeyEnvs: [],
     prefix: 'waybill',
     workerTimeoutMs: 30_000,
@@ -289,6 +291,29 @@ t.test('BullMQ needs the name of a variable and has a prefix', async (t) => {
   t.match(complaintsOf(queue('{driver: memory, redis_url_env: R}')), [
     /server\.queue\.redis_url_env: unknown key/,
   ]);
+});
+
+t.test('a Redis is found by Sentinels, or is a Cluster', async (t) => {
+  const queue = (settings: string) =>
+    `${minimal}\nserver: {queue: {driver: bullmq, redis_url_env: R, ${settings}}}`;
+  const sentinels = 'redis_sentinels: {master: main, hosts: ["one:26379", "[::1]:26380"]}';
+  t.match(parse(queue(sentinels)).config.server.queue, {
+    redisSentinels: {
+      master: 'main',
+      hosts: [
+        { host: 'one', port: 26379 },
+        { host: '::1', port: 26380 },
+      ],
+    },
+  });
+  t.match(parse(queue('redis_cluster: true')).config.server.queue, { redisCluster: true });
+  for (const [settings, complaint] of [
+    [`${sentinels}, redis_cluster: true`, /redis_sentinels cannot be combined with redis_cluster/],
+    ['redis_sentinels: {master: main, hosts: []}', /hosts: .*expected a list of addresses, each once/],
+    ['redis_sentinels: {master: main, hosts: [one]}', /hosts\[0\]: /],
+    ['redis_sentinels: {hosts: ["one:26379"]}', /master: is missing/],
+  ] as const)
+    t.match(complaintsOf(queue(settings)), [complaint], settings);
 });
 
 t.test(

@@ -359,7 +359,7 @@ t.test('a Redis Cluster is refused at the start', async (t) => {
   await t.rejects(host(t, cluster), {
     code: 'config_invalid',
     message: /Redis Cluster/,
-    hint: /cluster mode/,
+    hint: /redis_cluster: true/,
   });
 });
 

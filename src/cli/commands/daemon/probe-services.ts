@@ -1,4 +1,5 @@
 import { readdirSync } from 'node:fs';
+import type { BullmqConfig } from '../../../core/config/config.ts';
 import type { DatabaseConfig } from '../../../core/config/weather/databases.ts';
 import type { CoreContext } from '../../../core/context.ts';
 import { type ErrorRecord, hasCode, WaybillError } from '../../../core/lib/errors.ts';
@@ -68,15 +69,14 @@ const queueAnswerMs = 5_000;
 /**
  * Connects to the Redis of the queue, logs in and checks its settings. Resolves with the result as text,
  * including warnings about settings that can lose data. Throws as `linkRedis`.
- *
- * @param redisUrlEnv the variable that holds its URL
  */
-export async function tryQueue({ clock, secrets }: CoreContext, redisUrlEnv: string): Promise<string> {
-  const url = secrets.require(redisUrlEnv, 'server.queue');
+export async function tryQueue({ clock, secrets }: CoreContext, queue: BullmqConfig): Promise<string> {
   const doubts: string[] = [];
   const log = { ...silentLog, warn: (_: object, message: string) => void doubts.push(message) };
   const { linkRedis } = await import('../../../workers/bullmq/link.ts');
-  const link = await linkRedis({ url, urlEnv: redisUrlEnv, log, clock, withinMs: queueAnswerMs });
+  const { redisServer } = await import('../../../workers/bullmq/redis-client.ts');
+  const server = redisServer(queue, secrets);
+  const link = await linkRedis({ ...server, log, clock, withinMs: queueAnswerMs });
   link.close();
   return ['reached, and logged in to', ...doubts].join('; ');
 }

@@ -117,7 +117,7 @@ function ofServer({ pipelines, server, secrets }: Config, context: CoreContext):
     trials.push({
       path: ['server', 'queue', 'redis_url_env'],
       subject: `Redis (${queue.redisUrlEnv})`,
-      run: () => tryQueue(context, queue.redisUrlEnv),
+      run: () => tryQueue(context, queue),
     });
   return trials;
 }

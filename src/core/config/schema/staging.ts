@@ -1,8 +1,10 @@
 import {
+  boolean,
   choice,
   duration,
   environmentName,
   list,
+  listen,
   map,
   matching,
   path,
@@ -108,35 +110,63 @@ export const queueSchema = variants('driver', 'where accepted uploads wait', {
         'Directory of the queue, on a local disk, used by this daemon only. The queue survives only what this directory and server.staging.directory survive.',
       ),
   }),
-  bullmq: map({
-    driver: choice('bullmq')
-      .required()
-      .description('In Redis, for more than one host: runs, queue and idempotency keys survive restarts.'),
-    redis_url_env: environmentName()
-      .required()
-      .description('Environment variable, or file in secrets.directory, with the URL of Redis.')
-      .example('WAYBILL_REDIS_URL'),
-    signing_key_envs: list(environmentName(), {
-      min: 1,
-      expected: 'a list of names of environment variables, each once',
-      isUnique: true,
-    })
-      .description(
-        'Environment variables, or files in secrets.directory, with the keys that sign jobs in Redis: at least 32 characters each. The first key signs, and all keys are accepted. All processes need the same keys. A job without a valid signature is not run (job_rejected). Without this setting, jobs are not signed.',
+  bullmq: map(
+    {
+      driver: choice('bullmq')
+        .required()
+        .description('In Redis, for more than one host: runs, queue and idempotency keys survive restarts.'),
+      redis_url_env: environmentName()
+        .required()
+        .description('Environment variable, or file in secrets.directory, with the URL of Redis.')
+        .example('WAYBILL_REDIS_URL'),
+      redis_sentinels: map({
+        master: matching(/^[A-Za-z0-9._-]{1,128}$/, 'a name of letters, digits, dots, - and _')
+          .required()
+          .description('Name of the primary, as in `sentinel monitor`.')
+          .example('waybill'),
+        hosts: list(listen(), { min: 1, expected: 'a list of addresses, each once', isUnique: true })
+          .required()
+          .description('Addresses of the Sentinels. One that answers is enough.')
+          .example(['sentinel-1:26379', 'sentinel-2:26379', 'sentinel-3:26379']),
+      }).description(
+        'Sentinels that name the primary Redis. The URL then gives only user, password, database and TLS; its host is ignored. Sentinels must not require a password.',
+      ),
+      redis_cluster: boolean()
+        .default(false)
+        .description(
+          'Whether the URL is that of a node of a Redis Cluster. The other nodes are found through it.',
+        ),
+      signing_key_envs: list(environmentName(), {
+        min: 1,
+        expected: 'a list of names of environment variables, each once',
+        isUnique: true,
+      })
+        .description(
+          'Environment variables, or files in secrets.directory, with the keys that sign jobs in Redis: at least 32 characters each. The first key signs, and all keys are accepted. All processes need the same keys. A job without a valid signature is not run (job_rejected). Without this setting, jobs are not signed.',
+        )
+        .example(['WAYBILL_QUEUE_KEY']),
+      prefix: matching(
+        /^[A-Za-z0-9_.:{}-]{1,64}$/,
+        'a name of letters, digits, dots, colons, braces, _ and -',
       )
-      .example(['WAYBILL_QUEUE_KEY']),
-    prefix: matching(/^[A-Za-z0-9_.:{}-]{1,64}$/, 'a name of letters, digits, dots, colons, braces, _ and -')
-      .default('waybill')
-      .description('Prefix of every key in Redis, so that several installations can share one server.'),
-    worker_timeout: duration({ atLeast: '3s', atMost: '1h' })
-      .default('30s')
-      .description(
-        'A daemon or worker that has not renewed its entry in Redis for this long is considered dead. Other workers take over its runs, and the uploads it was receiving release their slots and idempotency keys.',
-      ),
-    scratch_directory: path()
-      .default('./scratch')
-      .description(
-        'Directory of this machine, not shared. Bundles are extracted here while they are received and published. It needs space for the uploads that are being received and for max_concurrency bundles.',
-      ),
-  }),
+        .default('waybill')
+        .description('Prefix of every key in Redis, so that several installations can share one server.'),
+      worker_timeout: duration({ atLeast: '3s', atMost: '1h' })
+        .default('30s')
+        .description(
+          'A daemon or worker that has not renewed its entry in Redis for this long is considered dead. Other workers take over its runs, and the uploads it was receiving release their slots and idempotency keys.',
+        ),
+      scratch_directory: path()
+        .default('./scratch')
+        .description(
+          'Directory of this machine, not shared. Bundles are extracted here while they are received and published. It needs space for the uploads that are being received and for max_concurrency bundles.',
+        ),
+    },
+    {
+      check: ({ redis_sentinels: sentinels, redis_cluster: isCluster }) =>
+        isCluster && sentinels !== undefined
+          ? { reason: 'redis_sentinels cannot be combined with redis_cluster' }
+          : null,
+    },
+  ),
 });

@@ -6,7 +6,8 @@
     run:<id>           hash: pipeline, seq, state (queued | running | finished), job, record, key, digest,
                        owner, takes, expires, position (in its pipeline's queue, at acceptance), cancel (1: its
                        worker must stop), bundle (gone: the bundle is not kept), bytes (of the kept bundle),
-                       rerun (the run that repeats it), begun (when it was first taken, by the clock of that
+                       rerun (the run that repeats it), held (until when its
+                       worker keeps it), begun (when it was first taken, by the clock of that
                        worker), told:<event id> (the call that stored this event), deliveries (members of the
                        record with its failed deliveries)
     runs:<pipeline>    sorted set of run ids by seq: the order of acceptance
@@ -20,6 +21,7 @@
     ends:<pipeline>    the same for one pipeline
     paused             hash: paused pipeline → JSON of {since, reason}
     running            set of run ids
+    active             hash: pipeline → its running run
     outbox:<pipeline>  sorted set of run ids by seq: accepted runs that may not be in BullMQ's queue yet
     outboxes           set of the pipelines whose outbox is not empty
     kept               sorted set of the runs whose bundles are kept, by end time
@@ -57,7 +59,8 @@
 
   The channel `changes` publishes every change of a record as `<revision> <record>`.
 
-  ARGV[1]  prefix
+  KEYS     two keys that never exist, for Redis Cluster (`scripts.ts`)
+  ARGV[1]  prefix, with a hash tag in Redis Cluster
 ]]
 local prefix = ARGV[1] .. ':'
 local time = redis.call('TIME')
@@ -130,6 +133,27 @@ local function leaveLine(runId, pipeline)
   if redis.call('HGET', prefix .. 'blocking', pipeline) == runId then
     redis.call('HDEL', prefix .. 'blocking', pipeline)
   end
+end
+
+-- Records that a run is running.
+local function enterRunning(runId, pipeline)
+  redis.call('SADD', prefix .. 'running', runId)
+  redis.call('HSET', prefix .. 'active', pipeline, runId)
+end
+
+-- Records that a run is no longer running.
+local function leaveRunning(runId, pipeline)
+  redis.call('SREM', prefix .. 'running', runId)
+  if redis.call('HGET', prefix .. 'active', pipeline) == runId then
+    redis.call('HDEL', prefix .. 'active', pipeline)
+  end
+end
+
+-- Whether a live worker runs a run of the pipeline.
+local function isHeld(pipeline)
+  local runId = redis.call('HGET', prefix .. 'active', pipeline)
+  local held = runId and redis.call('HGET', prefix .. 'run:' .. runId, 'held')
+  return held and tonumber(held) > now
 end
 
 -- Milliseconds until a run's next try is due; 0 if it is due or the run does not wait for one.

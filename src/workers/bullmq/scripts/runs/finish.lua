@@ -23,7 +23,7 @@ if outcome.status == 'succeeded' then
   local success = cjson.encode({run_id = runId, finished_at = outcome.finished_at})
   redis.call('HSET', prefix .. 'succeeded', outcome.pipeline_id, success)
 end
-redis.call('SREM', prefix .. 'running', runId)
+leaveRunning(runId, pipeline)
 endRun(runId, record, retentionMs, key, digest, bytes)
 noteEnd(pipeline, maxEnds)
 return 1

@@ -15,7 +15,7 @@ local seq, pipeline = known[3], known[4]
 if known[1] ~= owner or known[2] ~= 'running' then return 0 end
 saveRecord(runId, record, 'state', 'queued', 'owner', '')
 redis.call('HINCRBY', run, 'takes', -1)
-redis.call('SREM', prefix .. 'running', runId)
+leaveRunning(runId, pipeline)
 redis.call('ZADD', prefix .. 'queued', seq, runId)
 redis.call('SADD', prefix .. 'queued:' .. pipeline, runId)
 return 1

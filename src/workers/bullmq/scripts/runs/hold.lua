@@ -1,20 +1,17 @@
 --[[
-  Extends BullMQ's lock on an active job, as BullMQ does. Unlike BullMQ, it also renews a lock that expired while
-  Redis was unreachable, unless another worker has the job: the job is then still in the active list.
+  Keeps a running run: until it expires, no other worker takes a run of the pipeline.
 
-  ARGV[2]  lockKey
-  ARGV[3]  activeKey   list of active jobs
-  ARGV[4]  stalledKey  set of possibly stalled jobs
-  ARGV[5]  token
-  ARGV[6]  lockMs
-  ARGV[7]  jobId
+  ARGV[2]  runId
+  ARGV[3]  owner
+  ARGV[4]  holdMs  until it expires
 
-  Returns 1 | 0 if another worker has the job
+  Returns 1, also if the run was not taken yet or has ended | 0 if the run has another owner
 ]]
-local lockKey, activeKey, stalledKey, token, lockMs, jobId = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+local runId, owner, holdMs = ARGV[2], ARGV[3], ARGV[4]
 
-local held = redis.call('GET', lockKey)
-if held ~= token and (held or not redis.call('LPOS', activeKey, jobId)) then return 0 end
-redis.call('SET', lockKey, token, 'PX', lockMs)
-redis.call('SREM', stalledKey, jobId)
+local run = prefix .. 'run:' .. runId
+local known = redis.call('HMGET', run, 'owner', 'state')
+if known[2] ~= 'running' then return 1 end
+if known[1] ~= owner then return 0 end
+redis.call('HSET', run, 'held', now + holdMs)
 return 1

@@ -21,7 +21,7 @@ if state == 'queued' then return 1 end
 if state ~= 'running' then return 0 end
 if known[4] == '1' then return 2 end
 saveRecord(runId, record, 'state', 'queued', 'takes', 0)
-redis.call('SREM', prefix .. 'running', runId)
+leaveRunning(runId, pipeline)
 redis.call('ZADD', prefix .. 'retrying:' .. pipeline, now + pauseMs, runId)
 if blocks == '1' then redis.call('HSET', prefix .. 'blocking', pipeline, runId) end
 noteEnd(pipeline, maxEnds)

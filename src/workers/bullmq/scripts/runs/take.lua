@@ -6,10 +6,11 @@
   ARGV[4]  at     RFC 3339, by the worker's clock
 
   Returns {} if the run is finished or unknown | {'paused'} if its pipeline is paused |
+  {'held'} if a live worker runs it |
   {'early', milliseconds, '1' if it blocks later runs or '0'} if its next try is not due yet |
   {'taken' | 'cancelled', record, job, number of takes as a string, time of the first earlier take or ''}
 
-  'paused' and 'early' leave the run unchanged. 'cancelled': the caller ends the run.
+  'paused', 'held' and 'early' leave the run unchanged. 'cancelled': the caller ends the run.
 ]]
 local runId, owner, at = ARGV[2], ARGV[3], ARGV[4]
 
@@ -25,7 +26,8 @@ if outcome == 'taken' and pauseMs > 0 then
   return {'early', tostring(pauseMs), blocks and '1' or '0'}
 end
 local begun = known[6] or ''
+if state == 'running' and isHeld(pipeline) then return {'held'} end
 redis.call('HSET', run, 'state', 'running', 'owner', owner, 'begun', begun == '' and at or begun)
 leaveLine(runId, pipeline)
-redis.call('SADD', prefix .. 'running', runId)
+enterRunning(runId, pipeline)
 return {outcome, record, job, tostring(redis.call('HINCRBY', run, 'takes', 1)), begun}

@@ -7,8 +7,7 @@
 ]]
 local answer = {}
 for i = 2, #ARGV do
-  local by = prefix .. 'run:*->seq'
-  local first = redis.call('SORT', prefix .. 'queued:' .. ARGV[i], 'BY', by, 'LIMIT', 0, 1)[1]
+  local first = redis.call('ZINTER', 2, prefix .. 'queued:' .. ARGV[i], prefix .. 'queued', 'WEIGHTS', 0, 1)[1]
   answer[#answer + 1] = first and recordOf(first) or ''
 end
 return answer

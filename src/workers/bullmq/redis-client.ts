@@ -1,0 +1,120 @@
+import { Cluster, Redis, type RedisOptions } from 'ioredis';
+import type { BullmqConfig } from '../../core/config/config.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import type { Secrets } from '../../core/lib/secrets.ts';
+
+/** A Redis, and the way to its primary. */
+export interface RedisServer {
+  /** Contains the password; never log it. */
+  url: string;
+  /** The name of the variable that holds the URL, for messages. */
+  urlEnv: string;
+  /** Sentinels that name the primary. The URL then gives user, password, database and TLS. */
+  sentinels?: BullmqConfig['redisSentinels'];
+  /** The URL is that of any node of a Cluster. */
+  isCluster?: boolean;
+}
+
+/** A client of one Redis or of a Cluster. */
+export type RedisClient = Redis | Cluster;
+
+/** Throws `secrets_invalid` if the URL is missing. */
+export function redisServer(
+  { redisUrlEnv: urlEnv, redisSentinels: sentinels, redisCluster: isCluster }: BullmqConfig,
+  secrets: Pick<Secrets, 'require'>,
+): RedisServer {
+  return { url: secrets.require(urlEnv, 'server.queue'), urlEnv, sentinels, isCluster };
+}
+
+/**
+ * The beginning of all keys. In a Cluster, keys with the same hash tag `{…}` are on the same node, and a
+ * script can use only those.
+ */
+export function keyRoot(prefix: string, { isCluster = false }: Pick<RedisServer, 'isCluster'>): string {
+  return isCluster ? `{${untagged(prefix)}}` : prefix;
+}
+
+/** The beginning of BullMQ's keys of a pipeline. In a Cluster, each pipeline has a hash tag of its own. */
+export function ticketRoot(
+  prefix: string,
+  pipelineId: string,
+  { isCluster = false }: Pick<RedisServer, 'isCluster'>,
+): string {
+  return isCluster ? `{${untagged(prefix)}:${pipelineId}}` : `${prefix}:queue`;
+}
+
+const untagged = (prefix: string): string => prefix.replaceAll(/[{}]/g, '');
+
+const commandTimeoutMs = 3_000;
+const longestPauseMs = 1_000;
+
+/** Returns an unconnected client. Throws `secrets_invalid` if the URL is malformed. */
+export function redisClient(server: RedisServer): RedisClient {
+  checkUrl(server);
+  const { url, sentinels = null, isCluster = false } = server;
+  const retryStrategy = (times: number): number => Math.min(50 * 2 ** Math.min(times, 10), longestPauseMs);
+  const common = {
+    autoResendUnfulfilledCommands: false,
+    maxRetriesPerRequest: null,
+    // autoResubscribe fails silently on quick reconnects; subscribe on each `ready` instead.
+    autoResubscribe: false,
+    connectTimeout: commandTimeoutMs,
+    commandTimeout: commandTimeoutMs,
+    // After a failover this server rejects writes.
+    reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
+  } satisfies RedisOptions;
+  const own = { lazyConnect: true, enableOfflineQueue: false } as const;
+  if (isCluster) return clusterClient(url, { ...own, retryStrategy, common });
+  if (sentinels === null) return new Redis(url, { ...common, ...own, retryStrategy });
+  const tls = url.startsWith('rediss:') ? { enableTLSForSentinelMode: true, sentinelTLS: {} } : {};
+  return new Redis(url, {
+    ...common,
+    ...own,
+    ...tls,
+    retryStrategy,
+    sentinels: [...sentinels.hosts],
+    name: sentinels.master,
+    failoverDetector: true,
+    sentinelRetryStrategy: retryStrategy,
+  });
+}
+
+function clusterClient(
+  url: string,
+  {
+    common,
+    retryStrategy,
+    ...own
+  }: {
+    lazyConnect: boolean;
+    enableOfflineQueue: boolean;
+    common: RedisOptions;
+    retryStrategy: (times: number) => number;
+  },
+): Cluster {
+  const { hostname, port, username, password, protocol } = new URL(url);
+  return new Cluster([{ host: hostname.replaceAll(/[[\]]/g, ''), port: Number(port || 6379) }], {
+    ...own,
+    clusterRetryStrategy: retryStrategy,
+    // A command may have been executed before its connection broke.
+    retryDelayOnFailover: 0,
+    slotsRefreshTimeout: commandTimeoutMs,
+    // Certificates name hosts, and a Cluster may announce addresses.
+    dnsLookup: (address, callback) => callback(null, address),
+    redisOptions: {
+      ...common,
+      ...(username === '' ? {} : { username: decodeURIComponent(username) }),
+      ...(password === '' ? {} : { password: decodeURIComponent(password) }),
+      ...(protocol === 'rediss:' ? { tls: {} } : {}),
+    },
+  });
+}
+
+function checkUrl({ url, urlEnv }: RedisServer): void {
+  const parsed = URL.canParse(url) ? new URL(url) : undefined;
+  if (parsed !== undefined && ['redis:', 'rediss:'].includes(parsed.protocol) && parsed.hostname !== '')
+    return;
+  throw new WaybillError('secrets_invalid', `the value of ${urlEnv} is not the URL of a Redis`, {
+    hint: 'write redis://host:6379, or rediss://user:password@host:6379/0 with TLS',
+  });
+}
