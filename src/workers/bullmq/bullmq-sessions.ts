@@ -38,7 +38,8 @@ export function bullmqEndedSessions({ prefix, ...server }: BullmqEndedSessionsOp
       await ask(({ redis }) => redis.set(key(id), expiresAt.getTime(), 'PX', lifeOf(expiresAt)));
     },
     addOnce: async (id, expiresAt) =>
-      (await ask(({ redis }) => redis.set(key(id), expiresAt.getTime(), 'PX', lifeOf(expiresAt), 'NX'))) === 'OK',
+      (await ask(({ redis }) => redis.set(key(id), expiresAt.getTime(), 'PX', lifeOf(expiresAt), 'NX'))) ===
+      'OK',
     among: async (ids) => {
       const found = new Map<string, Date>();
       if (ids.length === 0) return found;

@@ -77,36 +77,35 @@ pipelines:
     source: {backend: http_upload}
     destinations: [{id: web, backend: local, path: ./public}]
 `;
-    const { config } = parseConfig(Buffer.from(yaml), path.join(root, 'waybill.yaml'), { home: root });
-    const secrets = await loadSecrets({ directory: null, env: {} });
-    const told: Occurrence[] = [];
-    const context = {
-      clock: systemClock,
-      log: silentLog,
-      secrets,
-      openStorage: storageOpener({ clock: systemClock, log: silentLog, secrets }),
-      notify: (occurrence: Occurrence) => void told.push(occurrence),
-    };
-    const publish = (reportCommitsSince?: Date) =>
-      publishBundles(context, config.pipelines[0]!, [bundleOf({ 'a.txt': 'a' }, 'session-42')], {
-        dryRun: false,
-        force: false,
-        runId: 'maps.1',
-        ...(reportCommitsSince === undefined ? {} : { reportCommitsSince: reportCommitsSince.toISOString() }),
-      });
-    const begun = new Date();
-    await publish();
-    t.match(told, [{ type: 'bundle.published', data: { action: 'publish_new' } }]);
-    await publish();
-    await publish(new Date(begun.getTime() + 60_000));
-    t.equal(told.length, 1, 'published before the run began');
-    await publish(begun);
-    t.match(told.slice(1), [
-      {
-        type: 'bundle.published',
-        data: { action: 'skip_same', run_id: 'maps.1', outputs: [{ path: 'a.txt', fate: 'keep' }] },
-      },
-    ]);
-    t.equal(told.length, 2);
-  },
-);
+  const { config } = parseConfig(Buffer.from(yaml), path.join(root, 'waybill.yaml'), { home: root });
+  const secrets = await loadSecrets({ directory: null, env: {} });
+  const told: Occurrence[] = [];
+  const context = {
+    clock: systemClock,
+    log: silentLog,
+    secrets,
+    openStorage: storageOpener({ clock: systemClock, log: silentLog, secrets }),
+    notify: (occurrence: Occurrence) => void told.push(occurrence),
+  };
+  const publish = (reportCommitsSince?: Date) =>
+    publishBundles(context, config.pipelines[0]!, [bundleOf({ 'a.txt': 'a' }, 'session-42')], {
+      dryRun: false,
+      force: false,
+      runId: 'maps.1',
+      ...(reportCommitsSince === undefined ? {} : { reportCommitsSince: reportCommitsSince.toISOString() }),
+    });
+  const begun = new Date();
+  await publish();
+  t.match(told, [{ type: 'bundle.published', data: { action: 'publish_new' } }]);
+  await publish();
+  await publish(new Date(begun.getTime() + 60_000));
+  t.equal(told.length, 1, 'published before the run began');
+  await publish(begun);
+  t.match(told.slice(1), [
+    {
+      type: 'bundle.published',
+      data: { action: 'skip_same', run_id: 'maps.1', outputs: [{ path: 'a.txt', fate: 'keep' }] },
+    },
+  ]);
+  t.equal(told.length, 2);
+});

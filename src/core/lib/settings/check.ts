@@ -33,10 +33,10 @@ export function check<T>(
   setting: Setting<T>,
   value: unknown,
 ): { ok: true; value: T } | { ok: false; problems: Problem[] } {
-  const { error, value: checked } = validate(joiSchema(setting), value);
-  return error === undefined
-    ? { ok: true, value: checked as T }
-    : { ok: false, problems: problemsOf(error.details) };
+  const result = validate(joiSchema(setting), value);
+  return result.error === undefined
+    ? { ok: true, value: result.value as T }
+    : { ok: false, problems: problemsOf(result.error.details) };
 }
 
 function validate(schema: joi.Schema, value: unknown): joi.ValidationResult {
@@ -80,7 +80,10 @@ function problemOf({ type, path, context = {}, message: expected }: joi.Validati
       return { kind: 'several of', path, keys: context['present'] as string[] };
     default: {
       const choices = type === 'any.only' ? (context['valids'] as string[]) : [];
-      const refusal: Refusal = { reason: context['reason'], expected: context['expected'] };
+      const refusal: Refusal = {
+        reason: context['reason'] as string | undefined,
+        expected: context['expected'] as string | undefined,
+      };
       return { kind: 'value', path, found: context.value, expected, refusal, choices };
     }
   }
