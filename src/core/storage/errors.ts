@@ -89,6 +89,8 @@ export function keyTooLong(storage: Labelled, key: string, maxBytes: number): Wa
   );
 }
 
+const mountHint = 'check the disk, and the server of a mounted file system';
+
 /** The error by the code of a system error; `storage_permanent` for all other codes. */
 const systemErrors: Record<string, { code: ErrorCode; hint?: string }> = {
   ENOENT: { code: 'storage_not_found' },
@@ -116,6 +118,13 @@ const systemErrors: Record<string, { code: ErrorCode; hint?: string }> = {
   ENFILE: { code: 'storage_transient' },
   ETIMEDOUT: { code: 'storage_transient' },
   ESTALE: { code: 'storage_transient' },
+  // From a mounted file system whose server is unreachable.
+  EIO: { code: 'storage_transient', hint: mountHint },
+  ENODEV: { code: 'storage_transient', hint: mountHint },
+  ENOTCONN: { code: 'storage_transient', hint: mountHint },
+  EHOSTDOWN: { code: 'storage_transient', hint: mountHint },
+  EHOSTUNREACH: { code: 'storage_transient', hint: mountHint },
+  ENETUNREACH: { code: 'storage_transient', hint: mountHint },
 };
 
 /**

@@ -155,7 +155,9 @@ t.test('nothing that a bundle, a catalog or a request says is markup, on any pag
         ...[`${place}/releases?${query('from', 'to')}`, `${place}/releases?${query('path')}`],
         ...[`console?${query('done')}`, `console/runs/${encodeURIComponent(text)}`],
         ...[`console/pipelines/${encodeURIComponent(text)}`, `console/runs?${query('pipeline')}`],
-        ...[`console/login?${query('next')}`, `console/login?${query('done')}`],
+        ...[`console/login?${query('next')}`, `console/login?${query('done')}`, 'console/account'],
+        `console/login/start?${query('next')}`,
+        `console/login/callback?${query('code', 'state', 'error', 'error_description')}`,
         ...['', 'docs', `docs?${query('q')}`, encodeURIComponent(text), `runs/${encodeURIComponent(text)}`],
       ];
       const asAdmin = [

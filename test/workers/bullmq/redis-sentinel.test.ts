@@ -1,0 +1,89 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { systemClock } from '../../../src/core/lib/clock.ts';
+import { digestOf } from '../../../src/core/lib/digest.ts';
+import { silentLog } from '../../../src/core/lib/log.ts';
+import { bullmqQueue } from '../../../src/workers/bullmq/bullmq-queue.ts';
+import { runResult } from '../../contract/queue.ts';
+import type { RedisService } from '../../services/redis.ts';
+import { startWatchedRedis } from '../../services/redis-groups.ts';
+
+t.setTimeout(0);
+
+const watched = await startWatchedRedis();
+t.teardown(() => watched.close());
+
+/** Resolves once both replicas have everything that the primary has written. */
+async function untilReplicated(primary: RedisService): Promise<void> {
+  for (;;) {
+    const facts = await primary.cli('info', 'replication');
+    const written = /master_repl_offset:(\d+)/.exec(facts)?.[1] ?? '';
+    const replicated = [...facts.matchAll(/slave\d:.*offset=(\d+)/g)].map((match) => match[1]);
+    if (replicated.length === 2 && replicated.every((offset) => offset === written)) return;
+    await sleep(20);
+  }
+}
+
+t.test('every accepted run ends in order when the primary is killed', async (t) => {
+  const queue = await bullmqQueue({
+    clock: systemClock,
+    log: silentLog,
+    redis: {
+      // Only the Sentinels know the address.
+      url: 'redis://nowhere.invalid:1',
+      urlEnv: 'REDIS_URL',
+      sentinels: watched.settings,
+      prefix: 'waybill',
+    },
+    pipelineIds: ['maps'],
+    workerTimeoutMs: 5_000,
+    queueSize: 100,
+    maxConcurrency: 2,
+    retentionMs: 60_000,
+    onExpire: async () => undefined,
+    shared: { share: async (job) => job, remove: async () => undefined },
+  });
+  t.teardown(() => queue.close(0));
+  const runIds = Array.from({ length: 20 }, (_, index) => `maps.${index}`);
+  const accept = async (runId: string): Promise<void> => {
+    const job = { runId, pipelineId: 'maps', staged: null };
+    // A client repeats a 503 with its key.
+    const idempotency = { caller: 'ci', key: runId, rerunFailed: false };
+    for (;;)
+      try {
+        const admission = await queue.reserve({ pipelineId: 'maps', idempotency });
+        await admission.accept(job, digestOf('{}'));
+        return;
+      } catch (error) {
+        if ((error as { code?: string }).code !== 'queue_unavailable') throw error;
+        await sleep(50);
+      }
+  };
+  const begun: string[] = [];
+  let open: () => void = () => undefined;
+  const gate = new Promise<void>((resolve) => (open = resolve));
+  await queue.start(async (job) => {
+    begun.push(job.runId);
+    await gate;
+    return runResult('ok');
+  });
+  for (const runId of runIds.slice(0, 10)) await accept(runId);
+  await untilReplicated(watched.primary);
+  await watched.primary.stop('SIGKILL');
+  open();
+  for (const runId of runIds.slice(10)) await accept(runId);
+  const never = new AbortController().signal;
+  for (const runId of runIds) {
+    for (;;)
+      try {
+        await queue.untilFinished(runId, never);
+        break;
+      } catch (error) {
+        if ((error as { code?: string }).code !== 'queue_unavailable') throw error;
+        await sleep(50);
+      }
+    t.match(await queue.find(runId), { status: 'succeeded' }, runId);
+  }
+  // A run whose end was not written before the failover begins again.
+  t.same([...new Set(begun)], runIds);
+});
