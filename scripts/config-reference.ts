@@ -148,6 +148,9 @@ function describeVariants(path: string, schema: JsonSchema, sections: Sections):
     const heading = `#### \`${path}\` with \`${discriminator}: ${kind}\``;
     sections.push([heading, [about, link].filter((text) => text !== undefined).join(' ')].join('\n\n'));
     describeTable(own, sections);
+    for (const { name, schema: setting, inner, listed } of propertiesOf(own))
+      if (inner !== undefined && inner['anyOf'] === undefined && !listed)
+        describeMap(`${path}.${name}`, { ...inner, description: setting['description'] }, sections);
   }
   if (shared.length === 0) return;
   sections.push(`#### \`${path}\` with any \`${discriminator}\``);
