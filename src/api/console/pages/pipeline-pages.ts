@@ -54,7 +54,7 @@ export const overviewPage: PageRoute<ConsoleParts> = {
             items: attention.items.map((item) => ({
               ...item,
               href: paths.pipeline(item.pipelineId),
-              mayRerun: (item.run.rerunnable) && may(visitor, 'rerun', item.pipelineId),
+              mayRerun: item.run.rerunnable && may(visitor, 'rerun', item.pipelineId),
             })),
           },
           runs: runLines(recent.runs, now),
