@@ -8,6 +8,7 @@ import { runResult } from '../../contract/queue.ts';
 import type { RedisService } from '../../services/redis.ts';
 import { startWatchedRedis } from '../../services/redis-groups.ts';
 
+// A Sentinel that was delayed for two seconds does nothing for thirty (TILT mode).
 t.setTimeout(0);
 
 const watched = await startWatchedRedis();
