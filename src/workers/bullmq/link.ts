@@ -58,6 +58,10 @@ const refusals: Record<string, Refusal> = {
   },
   NOAUTH: { why: 'Redis asks for a password', hint: 'write the password into the URL' },
   WRONGPASS: { why: 'Redis does not accept the password', hint: 'correct the password in the URL' },
+  WRONGTYPE: {
+    why: 'another program has replaced a key of the queue by one of another type',
+    hint: 'remove the key: `redis-cli --scan` with the prefix of the queue lists them, and `type` shows the type',
+  },
 };
 const refusalLogEveryMs = 60_000;
 /** How long a refusal counts as the reason for a missing connection. */
@@ -172,7 +176,7 @@ export function plain(error: unknown): Error {
 function asUnavailable(error: unknown, refusal: Refusal | null): WaybillError | Error {
   if (error instanceof WaybillError) return error;
   const cause = plain(error);
-  if (isReply(error) && !passing.test(cause.message)) return cause;
+  if (isReply(error) && refusal === null && !passing.test(cause.message)) return cause;
   if (refusal !== null)
     return new WaybillError('queue_unavailable', `the queue of this daemon takes nothing: ${refusal.why}`, {
       cause,
@@ -187,7 +191,8 @@ function asUnavailable(error: unknown, refusal: Refusal | null): WaybillError | 
 /** null if the error is not such a reply. */
 function refusalOf(error: unknown): Refusal | null {
   // Redis passes on the reply to a command that a script has called.
-  const word = /\b(OOM|READONLY|MISCONF|NOPERM|NOAUTH|WRONGPASS)\b/.exec(plain(error).message)?.[1] ?? '';
+  const word =
+    /\b(OOM|READONLY|MISCONF|NOPERM|NOAUTH|WRONGPASS|WRONGTYPE)\b/.exec(plain(error).message)?.[1] ?? '';
   return isReply(error) ? (refusals[word] ?? null) : null;
 }
 

@@ -147,6 +147,22 @@ t.test('keys are rotated without a pause; a host with another key refuses jobs',
   t.match(await without.queue.find('maps.3'), { error: { code: 'job_rejected' } });
 });
 
+t.test('a key that another program replaced makes the queue unavailable, and names the cause', async (t) => {
+  const prefix = 'replaced';
+  const { queue } = await open(t, prefix, []);
+  await submit({ queue }, 'maps.1');
+  const key = `${prefix}:runs:maps`;
+  await redis.rename(key, 'aside');
+  await redis.set(key, 'nonsense');
+  await t.rejects(queue.list(['maps'], { limit: 10 }), {
+    code: 'queue_unavailable',
+    message: /another type/,
+    hint: /redis-cli/,
+  });
+  await redis.rename('aside', key);
+  t.match((await queue.list(['maps'], { limit: 10 })).runs, [{ run_id: 'maps.1' }]);
+});
+
 t.test('keys are long, and there', async (t) => {
   const secrets = { require: (name: string) => (name === 'SHORT' ? 'short' : oldKey) };
   t.same(signingKeys(['LONG'], secrets), [oldKey]);
