@@ -86,7 +86,7 @@ export const brokenSteps: readonly BrokenStep[] = [
   {
     step: 'renewal check',
     file: 'src/core/catalog/lease/heartbeat.ts',
-    from: 'loseIfTooLate();\n    lost.signal.throwIfAborted();',
+    from: 'this.#loseIfTooLate();\n    this.signal.throwIfAborted();',
     to: '',
     suite: freezes,
   },
