@@ -522,7 +522,7 @@ export async function storageContract(
     t.same(await names(storage), ['directory/file', 'file']);
   });
 
-  scenario('whoever reads a link while it is replaced sees a whole target', async (t, storage, world) => {
+  scenario('shows readers a complete target while a link is replaced', async (t, storage, world) => {
     if (storage.replaceLink === undefined) return;
     const targets = ['releases/one', 'releases/two'];
     await storage.replaceLink(key('current'), key('releases/one'));

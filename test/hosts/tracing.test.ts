@@ -123,7 +123,8 @@ for (const mode of modes)
     const traced: Record<string, string>[] = [{}, { traceparent: 'nonsense' }, { traceparent: zero }];
     for (const [index, headers] of traced.entries())
       await follow(api.url, await acceptedId(await upload(api.url, 'p1', bundle(`b${index}`), headers)));
-    const found = await collector.until('notify', 'notify', 'notify');
+    const names = [uploadSpan, 'wait', 'run', 'destination', 'notify'];
+    const found = await collector.until(...names, ...names, ...names);
     const accepts = found.filter(({ name }) => name === uploadSpan);
     t.same(
       accepts.map(({ parentSpanId }) => parentSpanId),

@@ -90,6 +90,9 @@ export const commandTable: Readonly<Record<string, readonly Entry[]>> = {
     command(daemon.serveCommand, async () => (await import('../daemon/serve.ts')).serveForever),
     command(daemon.workerCommand, async () => (await import('../daemon/worker.ts')).workForever),
     command(daemon.reloadCommand, async () => (await import('./daemon/reload.ts')).reloadDaemon),
+    commandGroup(heading('token', 'create an upload token'), [
+      command(daemon.newTokenCommand, async () => (await import('./daemon/token-new.ts')).printNewToken),
+    ]),
     notifyGroup,
     configGroup,
   ],

@@ -4,6 +4,7 @@ import { systemClock } from '../../core/lib/clock.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { formatDuration, parseDuration } from '../../core/lib/settings/units.ts';
+import { isMistyped } from '../../core/lib/token.ts';
 import type { Output } from '../output/output.ts';
 import { ciAdvice, ciIdentity } from './ci-identity.ts';
 import type { RemoteFlags } from './command-options.ts';
@@ -80,9 +81,18 @@ async function tokenOf({ tokenFile }: RemoteFlags): Promise<string | undefined> 
   const given = tokenFile === undefined ? process.env['WAYBILL_TOKEN'] : await readToken(tokenFile);
   const token = given?.trim();
   if (token === undefined || token === '') return undefined;
+  const hint = `look at ${tokenFile === undefined ? 'WAYBILL_TOKEN' : `"${tokenFile}"`}`;
+  if (isMistyped(token))
+    throw new WaybillError(
+      'secrets_invalid',
+      'the token is incomplete or mistyped: its checksum does not match',
+      {
+        hint,
+      },
+    );
   if (/^[\x21-\x7e]+$/.test(token)) return token;
   throw new WaybillError('secrets_invalid', 'the token is not one line of printable ASCII characters', {
-    hint: `look at ${tokenFile === undefined ? 'WAYBILL_TOKEN' : `"${tokenFile}"`}`,
+    hint,
   });
 }
 

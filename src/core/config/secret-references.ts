@@ -1,5 +1,6 @@
 import { type Finding, finding, WaybillError } from '../lib/errors.ts';
 import type { Secrets } from '../lib/secrets.ts';
+import { isMistyped } from '../lib/token.ts';
 import { type NotifierConfig, sinkKindOf } from '../notify/sink-kinds.ts';
 import { backendOf, type DestinationLocation } from '../storage/backends.ts';
 import type { Config, PipelineConfig, SourceConfig, UploadTokenConfig } from './config.ts';
@@ -137,19 +138,24 @@ function notifierSecrets(notifier: NotifierConfig): SecretReference[] {
 export const minCharacters = 24;
 
 /**
- * One warning for each upload token that is short enough to be guessed. The length of a `sha256:` token is
- * unknown, and missing tokens are reported elsewhere. Findings never contain a value.
+ * One error for each upload token that is short enough to be guessed, or mistyped. The length of a `sha256:`
+ * token is unknown, and missing tokens are reported elsewhere. Findings never contain a value.
  */
 function weakTokens(tokens: readonly UploadTokenConfig[], secrets: Pick<Secrets, 'get'>): Finding[] {
   return tokens.flatMap(({ id, valueEnv }) => {
     const value = secrets.get(valueEnv);
-    if (value === undefined || value.startsWith('sha256:') || value.length >= minCharacters) return [];
+    if (value === undefined || value.startsWith('sha256:')) return [];
+    if (isMistyped(value)) {
+      const mistyped = `the value of ${valueEnv} (upload token "${id}") is incomplete or mistyped: its checksum does not match`;
+      return [finding('error', 'mistyped_token', mistyped)];
+    }
+    if (value.length >= minCharacters) return [];
     const message = `the value of ${valueEnv} (upload token "${id}") has fewer than ${minCharacters} characters, and could be guessed`;
     return [finding('error', 'weak_token', message)];
   });
 }
 
-/** Throws one `secrets_invalid` that names every upload token that is too short. */
+/** Throws one `secrets_invalid` that names every upload token that is too short or mistyped. */
 export function requireStrongTokens(
   tokens: readonly UploadTokenConfig[],
   secrets: Pick<Secrets, 'get'>,
@@ -159,7 +165,7 @@ export function requireStrongTokens(
   if (first === undefined) return;
   const more = findings.length === 1 ? '' : ` (and ${findings.length - 1} more)`;
   throw new WaybillError('secrets_invalid', `${first.message}${more}`, {
-    hint: 'give producers a token of at least 24 characters: openssl rand -hex 32',
+    hint: 'make one with `waybill token new`',
     findings,
   });
 }

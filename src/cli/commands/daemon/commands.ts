@@ -1,4 +1,4 @@
-import { described, flag, optional } from '../../setup/command.ts';
+import { described, flag, optional, repeatable, required } from '../../setup/command.ts';
 import { config, format, notifiers, operatorUrl, verbose } from '../../setup/command-options.ts';
 
 export const serveCommand = described({
@@ -119,4 +119,22 @@ export const printSchemaCommand = described({
   name: 'schema',
   about: 'print the JSON Schema of the configuration, for editors',
   inputs: {},
+});
+
+export const newTokenCommand = described({
+  name: 'new',
+  about: 'create an upload token, and show where each of its values belongs',
+  inputs: {
+    id: required('<id>', 'id of the token in upload_tokens'),
+    pipeline: repeatable('-p, --pipeline <id>', 'pipeline of the token (repeatable)'),
+    format,
+  },
+  help: `Prints the token to stdout and the rest to stderr. The token is not stored
+anywhere: the producer keeps it, and the daemon needs only its SHA-256. Tokens
+begin with wb_ and end with a checksum, so that secret scanners find them and
+typing mistakes are reported.
+
+Examples:
+  waybill token new ci --pipeline handbook
+  waybill token new ci --pipeline handbook > ci.token`,
 });
