@@ -159,7 +159,7 @@ t.test('a body of another type is 415 on every route that has one, and told what
 t.test('a document that does not end is refused, on every route that has one', async (t) => {
   const { origin } = await startApi(t);
   const chunk = Buffer.concat([Buffer.from('10000\r\n'), Buffer.alloc(0x10000, ' '), Buffer.from('\r\n')]);
-  for (const route of withBody.filter(isHeldInMemory)) {
+  const answerTo = async (route: (typeof withBody)[number]): Promise<string> => {
     const { socket, until } = await connect(t, origin);
     socket.write(headOf(route).replace('Content-Length: 1000', 'Transfer-Encoding: chunked'));
     const pump = (): void => {
@@ -168,8 +168,14 @@ t.test('a document that does not end is refused, on every route that has one', a
     };
     pump();
     const answer = await until(answered);
-    t.match(answer, /^HTTP\/1.1 4(00|13) [^]*"code":"(invalid_request|upload_too_large)"/, route.name);
     socket.destroy();
+    return answer;
+  };
+  for (const route of withBody.filter(isHeldInMemory)) {
+    let answer = await answerTo(route);
+    // The client's share of memory is free once the socket of its last body has closed.
+    while (answer.startsWith('HTTP/1.1 503')) answer = await answerTo(route);
+    t.match(answer, /^HTTP\/1.1 4(00|13) [^]*"code":"(invalid_request|upload_too_large)"/, route.name);
   }
 });
 

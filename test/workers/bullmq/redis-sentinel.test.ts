@@ -25,6 +25,17 @@ async function untilReplicated(primary: RedisService): Promise<void> {
   }
 }
 
+/** Repeats a call while Redis is unreachable. */
+async function insist<T>(call: () => Promise<T>): Promise<T> {
+  for (;;)
+    try {
+      return await call();
+    } catch (error) {
+      if ((error as { code?: string }).code !== 'queue_unavailable') throw error;
+      await sleep(50);
+    }
+}
+
 t.test('every accepted run ends in order when the primary is killed', async (t) => {
   const queue = await bullmqQueue({
     clock: systemClock,
@@ -50,15 +61,10 @@ t.test('every accepted run ends in order when the primary is killed', async (t) 
     const job = { runId, pipelineId: 'maps', staged: null };
     // A client repeats a 503 with its key.
     const idempotency = { caller: 'ci', key: runId, rerunFailed: false };
-    for (;;)
-      try {
-        const admission = await queue.reserve({ pipelineId: 'maps', idempotency });
-        await admission.accept(job, digestOf('{}'));
-        return;
-      } catch (error) {
-        if ((error as { code?: string }).code !== 'queue_unavailable') throw error;
-        await sleep(50);
-      }
+    await insist(async () => {
+      const admission = await queue.reserve({ pipelineId: 'maps', idempotency });
+      await admission.accept(job, digestOf('{}'));
+    });
   };
   const begun: string[] = [];
   let open: () => void = () => undefined;
@@ -75,15 +81,8 @@ t.test('every accepted run ends in order when the primary is killed', async (t) 
   for (const runId of runIds.slice(10)) await accept(runId);
   const never = new AbortController().signal;
   for (const runId of runIds) {
-    for (;;)
-      try {
-        await queue.untilFinished(runId, never);
-        break;
-      } catch (error) {
-        if ((error as { code?: string }).code !== 'queue_unavailable') throw error;
-        await sleep(50);
-      }
-    t.match(await queue.find(runId), { status: 'succeeded' }, runId);
+    await insist(() => queue.untilFinished(runId, never));
+    t.match(await insist(() => queue.find(runId)), { status: 'succeeded' }, runId);
   }
   // A run whose end was not written before the failover begins again.
   t.same([...new Set(begun)], runIds);
