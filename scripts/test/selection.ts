@@ -40,7 +40,6 @@ export const slow = [
   'test/workers/bullmq/event-outbox',
   'test/workers/bullmq/redis-away',
   'test/workers/bullmq/redis-cluster',
-  'test/workers/bullmq/redis-sentinel',
 ] as const;
 
 /**

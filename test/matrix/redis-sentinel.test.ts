@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { systemClock } from '../../../src/core/lib/clock.ts';
-import { digestOf } from '../../../src/core/lib/digest.ts';
-import { silentLog } from '../../../src/core/lib/log.ts';
-import { bullmqQueue } from '../../../src/workers/bullmq/bullmq-queue.ts';
-import { runResult } from '../../contract/queue.ts';
-import type { RedisService } from '../../services/redis.ts';
-import { startWatchedRedis } from '../../services/redis-groups.ts';
+import { systemClock } from '../../src/core/lib/clock.ts';
+import { digestOf } from '../../src/core/lib/digest.ts';
+import { silentLog } from '../../src/core/lib/log.ts';
+import { bullmqQueue } from '../../src/workers/bullmq/bullmq-queue.ts';
+import { runResult } from '../contract/queue.ts';
+import type { RedisService } from '../services/redis.ts';
+import { startWatchedRedis } from '../services/redis-groups.ts';
 
 // A Sentinel that was delayed for two seconds does nothing for thirty (TILT mode).
 t.setTimeout(0);
