@@ -31,7 +31,7 @@ import { isExhaustive } from '../support/sampling.ts';
 
 /*
  * Every wait on another process ends with an error that names the server, and leaves no connection. The waits
- * are the rows of the table in docs/design/waits.md. Those of SFTP and S3 have tests of their own.
+ * are the rows of the table in docs/design/waits.md. SFTP and S3 have tests of their own.
  */
 
 const connections = isExhaustive ? 500 : 20;
@@ -90,7 +90,7 @@ const ready = Buffer.from('R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I', 'latin1');
 interface Wait {
   /** The row of the table in docs/design/waits.md. */
   row: string;
-  /** Where the server becomes silent. */
+  /** The points at which the server becomes silent. */
   silences: Record<string, Serve>;
   /** Fails with the error of the wait. */
   fail: (host: string, port: number) => Promise<unknown>;

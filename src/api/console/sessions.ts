@@ -114,7 +114,7 @@ export class Sessions {
   /** Ends all sessions of the token or person, in all browsers and on all hosts. Throws as `end`. */
   async endAll(req: Pick<Request, 'secure'>, res: Response, { session }: Visitor): Promise<void> {
     this.#cookie.clear(req, res);
-    // The expiry also tells when: sessions that began later stay active.
+    // The time of the logout follows from the expiry, so sessions that begin later stay active.
     await this.#store(holderId(session), new Date(this.#ports.clock.now().getTime() + maxLifetimeMs));
   }
 

@@ -90,7 +90,7 @@ export interface BullmqConfig {
   redisUrlEnv: string;
   /** The Sentinels that name the primary; null: the URL does. */
   redisSentinels: { master: string; hosts: readonly { host: string; port: number }[] } | null;
-  /** Whether the URL is that of a node of a Redis Cluster. */
+  /** Whether the URL names a node of a Redis Cluster. */
   redisCluster: boolean;
   /** Variables of the keys for jobs; the first one signs. Empty if jobs are not signed. */
   signingKeyEnvs: readonly string[];

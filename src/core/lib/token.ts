@@ -3,7 +3,7 @@ import { crc32 } from 'node:zlib';
 
 /*
  * Tokens that `waybill token new` makes: `wb_`, 160 random bits, and a CRC-32 of both. Secret scanners find
- * them by the prefix, and the checksum tells a typing mistake from a wrong token.
+ * them by the prefix. The checksum detects typing mistakes.
  */
 
 const prefix = 'wb_';

@@ -38,7 +38,7 @@ export interface SpanExportOptions {
   onHealth: (failure: string | null) => void;
 }
 
-/** Time limit for connecting, in milliseconds: that of the exporter begins when the connection is made. */
+/** Time limit for connecting, in milliseconds. The limit of the exporter begins after it. */
 const connectMs = 10_000;
 
 /** Sends spans to a collector in the background, in batches. */

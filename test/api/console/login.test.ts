@@ -205,7 +205,7 @@ t.test('each fault of the provider gives one page that names it', async (t) => {
   t.equal((await scripted(t, token({}), issuer)).status, 200, 'without a fault the login succeeds');
 });
 
-t.test('a provider that is away is named on the login page, and a token still works', async (t) => {
+t.test('the login page names an unreachable provider, and accepts a token', async (t) => {
   const api = await startApi(t);
   const client = { issuer: 'http://127.0.0.1:1', clientId: 'console' };
   api.reconfigure((access) => ({ ...access, login: loginWith(client, `${api.origin}/`) }));

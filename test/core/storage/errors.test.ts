@@ -8,7 +8,7 @@ const failureOf = (code: string): ReturnType<typeof localFailure> =>
     Object.assign(new Error(`${code}: no`), { code }),
   );
 
-t.test('a mounted file system that is away is retried', async (t) => {
+t.test('an unreachable mount is retried', async (t) => {
   for (const code of [
     'EIO',
     'ENODEV',

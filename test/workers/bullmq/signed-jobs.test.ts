@@ -104,7 +104,7 @@ t.test('security finding 10: a run that has ended is not run again, whatever Red
     }
     await tickets?.remove('maps.1');
     await tickets?.add('run', { run_id: 'maps.1' }, { jobId: 'maps.1' });
-    // Hosts take the ticket before that of the next run.
+    // Hosts take this ticket before the ticket of the next run.
     const next = `maps.${index + 2}`;
     await submit(host, next);
     await host.queue.untilFinished(next, never);

@@ -108,7 +108,7 @@ function requireLogin({ configured }: ConsoleParts): ConsoleLogin {
   throw new WaybillError('not_found', 'this console has no login with an issuer', { hint: 'use a token' });
 }
 
-/** Shows refusals on the login page, and counts those of the issuer as failed logins. */
+/** Shows refusals on the login page. Refusals by the issuer count as failed logins. */
 async function orShowLogin(
   req: Request,
   res: Response,

@@ -1,23 +1,25 @@
-import { createHash } from 'node:crypto';
+import { digestOf } from '../../../core/lib/digest.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
+import { check } from '../../../core/lib/settings/check.ts';
+import { id as idSetting } from '../../../core/lib/settings/kinds.ts';
 import { newToken } from '../../../core/lib/token.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import type { newTokenCommand } from './commands.ts';
 
 /** `waybill token new`. */
 export async function printNewToken(
-  { id, pipeline: pipelines = ['PIPELINE'] }: OptionsFor<typeof newTokenCommand>,
+  { id, pipeline: pipelines = [] }: OptionsFor<typeof newTokenCommand>,
   { output }: Io,
 ): Promise<number> {
-  const wrong = [id, ...pipelines].find((name) => !isId(name) && name !== 'PIPELINE');
+  const wrong = [id, ...pipelines].find((name) => !check(idSetting(), name).ok);
   if (wrong !== undefined)
     throw new WaybillError('usage', `"${wrong}" is not a valid id`, {
-      hint: 'an id has at most 64 lower-case letters, digits, _ and -, and starts with a letter or digit',
+      hint: `give ${idSetting().about.expected}`,
     });
   const token = newToken();
-  const digest = `sha256:${createHash('sha256').update(token).digest('hex')}`;
+  const digest = digestOf(token);
   const valueEnv = `WAYBILL_TOKEN_${id.toUpperCase().replaceAll('-', '_')}`;
-  const setting = `{ id: ${id}, value_env: ${valueEnv}, pipelines: [${pipelines.join(', ')}] }`;
+  const setting = `{ id: ${id}, value_env: ${valueEnv}, pipelines: [${pipelines.join(', ') || 'PIPELINE'}] }`;
   output.result('token_new', { id, token, valueEnv, value: digest }, () => {
     output.data(token);
     output.note('producer: the variable WAYBILL_TOKEN, or a file for --token-file, with the token');
@@ -28,5 +30,3 @@ export async function printNewToken(
   });
   return 0;
 }
-
-const isId = (name: string): boolean => /^[a-z0-9][a-z0-9_-]{0,63}$/.test(name);

@@ -159,7 +159,7 @@ interface Chosen {
 
 const optionNames: Readonly<Record<string, string>> = { sshKey: 'ssh-key', channelUrl: 'channel-url' };
 
-/** The pipeline in `pipeline/destination`; undefined if the name is that of a destination only. */
+/** The pipeline in `pipeline/destination`; undefined if the name has no pipeline. */
 function pipelineNameOf(name: string): string | undefined {
   return /^([^/]*)\//.exec(name)?.[1];
 }

@@ -133,9 +133,7 @@ export const queueSchema = variants('driver', 'where accepted uploads wait', {
       ),
       redis_cluster: boolean()
         .default(false)
-        .description(
-          'Whether the URL is that of a node of a Redis Cluster. The other nodes are found through it.',
-        ),
+        .description('Whether the URL names a node of a Redis Cluster. That node names the others.'),
       signing_key_envs: list(environmentName(), {
         min: 1,
         expected: 'a list of names of environment variables, each once',

@@ -11,7 +11,7 @@ export type Problem = { path: KeyPath } & (
   | { kind: 'missing'; expected: string }
   | { kind: 'unknown key'; known: readonly string[] }
   | { kind: 'bad name'; expected: string }
-  /** Of two keys that are set together, one is set. */
+  /** Two keys are set together, but only one of them is present. */
   | { kind: 'incomplete'; present: string; missing: string }
   | { kind: 'none of'; keys: readonly string[] }
   | { kind: 'several of'; keys: readonly string[] }

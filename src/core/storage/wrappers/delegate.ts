@@ -37,9 +37,9 @@ export interface Around {
 type Method = (...args: readonly unknown[]) => unknown;
 
 /**
- * Wraps a storage so that each of its calls goes through `around`, except for the members in `changes`, which
- * replace those of the storage. The wrapper has the capabilities of the storage: a change of a member that
- * the storage lacks has no effect.
+ * Wraps a storage so that each of its calls goes through `around`. The members in `changes` replace members
+ * of the storage. The wrapper has the capabilities of the storage: a change of a missing member has no
+ * effect.
  */
 export function intercept(
   storage: Storage,

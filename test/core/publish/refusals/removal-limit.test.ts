@@ -71,7 +71,7 @@ t.test('what counts is what the owner has published there and no attempt has dec
   t.same(plannedRemovals(plan, catalog(outputs)), { removed: 2, total: 3, where: '"bundle"' });
   const removes = [listedKey('b')];
   t.equal(removed(outputs, intent({ removes })), 1);
-  t.equal(removed(outputs, intent({ removes, action: 'prune' })), 2, 'a prune is decided anew');
+  t.equal(removed(outputs, intent({ removes, action: 'prune' })), 2, 'a prune counts all of its removals');
   t.equal(removed(outputs, intent({ removes, owner: otherOwner })), 2);
   const { removed: cleared, total } = plannedRemovals({ ...plan, clears: true }, catalog(outputs));
   t.same({ cleared, total }, { cleared: 0, total: 3 });
