@@ -1,3 +1,4 @@
+import markdown from '@eslint/markdown';
 import stylistic from '@stylistic/eslint-plugin';
 import importSort from 'eslint-plugin-simple-import-sort';
 import tseslint from 'typescript-eslint';
@@ -15,19 +16,15 @@ export default tseslint.config(
       'src/client/generated',
     ],
   },
-  ...tseslint.configs.strictTypeChecked,
-  ...tseslint.configs.stylisticTypeChecked,
   {
+    files: ['**/*.{ts,js,mjs,cjs}'],
+    extends: [tseslint.configs.strictTypeChecked, tseslint.configs.stylisticTypeChecked],
     languageOptions: {
       parserOptions: {
         projectService: { allowDefaultProject: ['*.js', 'scripts/*.mjs', 'scripts/bundle/*.*js'] },
       },
     },
-    plugins: {
-      '@stylistic': stylistic,
-      'import-sort': importSort,
-      waybill: { rules: { 'plain-english': plainEnglish } },
-    },
+    plugins: { '@stylistic': stylistic, 'import-sort': importSort },
     rules: {
       'import-sort/imports': ['error', { groups: [['^\\u0000', '^node:', '^@?\\w', '^', '^\\.']] }],
       // Prettier wraps code; nothing else wraps comments.
@@ -70,6 +67,11 @@ export default tseslint.config(
     },
   },
   { files: ['**/*.js', '**/*.mjs', '**/*.cjs'], ...tseslint.configs.disableTypeChecked },
-  { files: ['src/**'], rules: { 'waybill/plain-english': 'error' } },
+  { files: ['**/*.md'], plugins: { markdown }, language: 'markdown/gfm' },
+  {
+    ignores: ['test/architecture.test.ts', 'scripts/lint/plain-english.mjs', 'docs/reference/**'],
+    plugins: { waybill: { rules: { 'plain-english': plainEnglish } } },
+    rules: { 'waybill/plain-english': 'error' },
+  },
   { files: ['**/*.cjs'], rules: { '@typescript-eslint/no-require-imports': 'off' } },
 );

@@ -1,16 +1,6 @@
 /**
- * The test runner. Its last line is `N passed, N failed[, N flaky][, N skipped]`, which any CI can read.
- *
- *     npm test [NAME…]                         all tests but the slow ones and the matrix, or these
- *     npm test -- --all                        the slow ones, too
- *     npm run test:matrix [NAME…]              a Debian root, other releases of Node.js, foreign servers
- *     npm run test:exhaustive [NAME…]          every case of every walk, one suite at a time
- *
- * A NAME is a file, a directory, or either without `test/` and `.test.ts`, e.g. `faults/s3-walk`.
- *
- *     --verbose    one line for each file, and the coverage that tests report
- *     --resume     with test:exhaustive: skip suites that passed on these sources
- *     --strict     do not run a failed file again
+ * The test runner; `npm test -- --help` describes it. Its last line is `N passed, N failed[, N flaky][, N
+ * skipped]`, which any CI can read.
  *
  * A file that fails next to others runs once more, alone. If it passes then, its failures are reported as
  * flaky and the run does not fail; docs/decisions/001-flaky-tests.md says why.
@@ -35,6 +25,22 @@ import { type Mode, selectFiles, SelectionError } from './test/selection.ts';
 import { shareRadosgw } from './test/shared-radosgw.ts';
 import { seedOf, sourceVersion } from './test/source-version.ts';
 
+const usage = `npm test [-- NAME…]                    all tests but the slow ones and the matrix, or these
+npm run test:matrix [-- NAME…]         a Debian root, other releases of Node.js, foreign servers
+npm run test:exhaustive [-- NAME…]     every case of every walk, one suite at a time
+
+NAME is a file, a directory, or either without test/ and .test.ts, e.g. faults/s3-walk.
+
+  --all        with npm test: the slow tests and longer samples, too
+  --resume     with test:exhaustive: skip suites that passed on these sources
+  --strict     do not run a failed file again
+  --verbose    one line for each file, and the coverage that tests report
+  --help       this text
+
+Environment:
+  WAYBILL_TEST_JOBS      files at a time (default: two more than the processors)
+  WAYBILL_TEST_SEED      seed of the samples (default: derived from the commit)
+  WAYBILL_TEST_BUDGET    seconds of samples per file (default: 2, with --all 20)`;
 const timesFile = '.tap/times.json';
 const isCi = process.env['CI'] !== undefined && process.env['CI'] !== 'false';
 /** With more failed files, a change is the likely cause, and no file runs again. */
@@ -104,9 +110,21 @@ function readArguments(): Arguments {
   const flag = { type: 'boolean', default: false } as const;
   try {
     const { values, positionals } = parseArgs({
-      options: { matrix: flag, exhaustive: flag, verbose: flag, resume: flag, strict: flag, all: flag },
+      options: {
+        matrix: flag,
+        exhaustive: flag,
+        verbose: flag,
+        resume: flag,
+        strict: flag,
+        all: flag,
+        help: flag,
+      },
       allowPositionals: true,
     });
+    if (values.help) {
+      console.log(usage);
+      process.exit(0);
+    }
     const mode = values.exhaustive ? 'exhaustive' : values.matrix ? 'matrix' : 'tests';
     if (values.resume && mode !== 'exhaustive')
       fail('--resume belongs to npm run test:exhaustive: npm run test:exhaustive -- --resume');

@@ -1,5 +1,6 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import markdown from '@eslint/markdown';
 import { cruise, type ICruiseResult, type IRegularForbiddenRuleType } from 'dependency-cruiser';
 import { Linter } from 'eslint';
 import t from 'tap';
@@ -483,15 +484,17 @@ t.test('every rule refuses what it is for', async (t) => {
 });
 
 t.test('lint rejects words that make texts hard to read, in comments and texts only', (t) => {
-  const found = (code: string): number => {
-    const plugins = { waybill: { rules: { 'plain-english': plainEnglish } } };
+  const found = (code: string, language = '@/js'): number => {
+    const plugins = { markdown, waybill: { rules: { 'plain-english': plainEnglish } } };
     const rules = { 'waybill/plain-english': 'error' as const };
-    return new Linter().verify(code, [{ plugins, rules }]).length;
+    return new Linter().verify(code, [{ files: ['**'], language, plugins, rules }], 'any').length;
   };
   t.equal(found('// Whoever reads this.'), 1);
   t.equal(found("const text = 'the server is away';"), 1);
   t.equal(found('const text = `${a} is no directory`;'), 1);
   t.equal(found("// The client reads this.\nconst beside = 'beside';"), 0);
+  t.equal(found('Whoever reads this.\n\n```\nthe server is away\n```\n', 'markdown/gfm'), 1);
+  t.equal(found('`whoever` reads', 'markdown/gfm'), 0);
   t.end();
 });
 

@@ -1,6 +1,6 @@
 /*
- * ESLint rule: comments and strings avoid words that reviewers often marked as hard to read. Rewrite the
- * whole sentence of a match.
+ * ESLint rule: comments, strings and the prose of Markdown avoid words that reviewers often marked as hard to
+ * read. Rewrite the whole sentence of a match.
  */
 
 /** Each pattern with the remedy. */
@@ -26,10 +26,13 @@ export const plainEnglish = {
   create(context) {
     const check = (node, text) => {
       const remedy = / /.test(text) ? remedyFor(text) : null;
-      if (remedy !== null) context.report({ loc: node.loc, messageId: 'rewrite', data: { remedy } });
+      if (remedy !== null)
+        context.report({ loc: node.loc ?? node.position, messageId: 'rewrite', data: { remedy } });
     };
     return {
       Program: () => context.sourceCode.getAllComments().forEach((comment) => check(comment, comment.value)),
+      // Markdown: all text but code.
+      text: (node) => check(node, node.value),
       Literal: (node) => typeof node.value === 'string' && check(node, node.value),
       TemplateElement: (node) => check(node, node.value.raw),
     };

@@ -101,7 +101,7 @@ t.test('SIGTERM ends a run within its grace though a server never answers', asyn
   await once(server, 'listening');
   t.teardown(() => server.close());
   const { port } = server.address() as AddressInfo;
-  const there = `host: 127.0.0.1, port: ${port}, user: nobody, path: /x, ssh_key_file: key`;
+  const there = `host: 127.0.0.1, port: ${port}, user: publisher, path: /x, ssh_key_file: key`;
   const place = layOut(t, `id: web, backend: sftp, ${there}`);
   const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
   writeFileSync(path.join(place, 'key'), privateKey.export({ type: 'pkcs1', format: 'pem' }), {

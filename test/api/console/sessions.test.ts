@@ -23,11 +23,11 @@ const session = {
 const expiry = new Date(session.expiresMs);
 const before = new Date('2026-11-20T11:00:00Z');
 
-t.test('a session is opened by whoever has the secret, until it is over', async (t) => {
+t.test('the secret opens a session until the session expires', async (t) => {
   const sessionSeal = (secret: string) => sealOf<Session>(secret, 'sessions');
   const seal = sessionSeal('a-secret-that-two-hosts-have-together');
   const sealed = await seal.seal(session, expiry);
-  t.notMatch(sealed, /of-its-forms|of-its-value/, 'nobody reads it');
+  t.notMatch(sealed, /of-its-forms|of-its-value/, 'its content is encrypted');
   t.same(await sessionSeal('a-secret-that-two-hosts-have-together').open(sealed, before), session);
   t.equal(await sessionSeal('another-secret').open(sealed, before), null);
   t.equal(await seal.open(sealed, expiry), null);

@@ -69,7 +69,7 @@ t.test("removes the announced files of an interrupted attempt along with its own
     t.same([work.removes, work.staying], [removes, staying], whose);
   }
   const ours = pendingOf(owner, 'replace_catalog', [record('new')], []);
-  t.same(unpublication(catalogOf([record('a')], ours), owner, 'bundle').staying, [], 'nobody stays');
+  t.same(unpublication(catalogOf([record('a')], ours), owner, 'bundle').staying, [], 'no owner remains');
   const theirs = pendingOf(otherOwner, 'publish_new', [record('new', otherOwner)], []);
   t.same(unpublication(catalogOf([record('a')], theirs), owner, 'bundle').staying, [otherOwner]);
   t.throws(

@@ -200,7 +200,7 @@ t.test('sentences are counted as people count them', async (t) => {
     ['A line\nthat wraps. Another.', 2],
     ['First part\n\nSecond part', 2],
     ['一。二。三。四。', 4],
-    ['They left at 5 p.m. Nobody saw.', 2],
+    ['They left at 5 p.m. No one saw.', 2],
   ];
   for (const [text, count] of counts) t.equal(countSentences(text), count, text);
 });

@@ -7,7 +7,7 @@ const result: ActionResult = {
   bundle: 'session-1',
   destinationPath: 'session-1',
   action: 'fail_unmanaged',
-  reason: { code: 'path_unrecorded', message: 'there is a file at "/srv/www/a.txt" that nobody recorded' },
+  reason: { code: 'path_unrecorded', message: 'there is a file at "/srv/www/a.txt" that is not recorded' },
   changes: [
     { path: 'a.txt', fate: 'add', why: 'not_recorded' },
     { path: 'b.txt', fate: 'keep', why: 'same' },
@@ -25,7 +25,7 @@ const result: ActionResult = {
 
 t.test('a record says why, without a path of the host, and what changes', (t) => {
   const { reason, changes, changes_omitted: omitted } = destinationOfAction('web', result);
-  t.same(reason, { code: 'path_unrecorded', message: 'there is a file at "<path>" that nobody recorded' });
+  t.same(reason, { code: 'path_unrecorded', message: 'there is a file at "<path>" that is not recorded' });
   t.same(
     changes.map(({ path }) => path),
     ['a.txt', 'c.txt'],

@@ -46,7 +46,7 @@ export function numberOf(row: Row, column: string): number | null {
 
 export function textOf(row: Row, column: string): string | null {
   const value = cell(row, column);
-  if (value !== null && typeof value !== 'string') throw new TypeError(`${column} is no text`);
+  if (value !== null && typeof value !== 'string') throw new TypeError(`${column} is not text`);
   return value;
 }
 
