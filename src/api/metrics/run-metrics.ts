@@ -1,3 +1,5 @@
+import { isFuture, systemClock } from '../../core/lib/clock.ts';
+import { futureBundle } from '../../core/publish/results/action-result.ts';
 import type { DestinationResult, RunResult } from '../../core/publish/results/result.ts';
 import type { JobResult } from '../../workers/queue/job.ts';
 import type { RunObserver } from '../../workers/queue/run-observer.ts';
@@ -104,7 +106,9 @@ function successMetric({ gauge }: Definer): RunMetrics['succeededAt'] {
   return ({ pipelineId, destinationId }, at) => {
     const key = JSON.stringify([pipelineId, destinationId]);
     const seconds = at.getTime() / 1000;
-    if (seconds <= (known.get(key) ?? -Infinity)) return;
+    const before = known.get(key) ?? -Infinity;
+    // A time that was recorded while the clock was ahead would hide later failures.
+    if (seconds <= before && !isFuture(before * 1000, systemClock)) return;
     known.set(key, seconds);
     last.set({ pipeline: pipelineId, destination: destinationId }, seconds);
   };
@@ -152,20 +156,27 @@ function publicationMetrics({ counter }: Definer): {
     'pipeline',
     'destination',
   ]);
+  const future = counter(
+    'waybill_future_bundles_total',
+    'Bundles whose `created` was in the future when they were published: the clock of their producer is ahead.',
+    ['pipeline', 'destination'],
+  );
   const expect = (places: readonly Place[]): void => {
     for (const { pipelineId: pipeline, destinationId: destination } of places)
       for (const [one, label] of [
         [bytes, {}],
         [linkedBytes, {}],
         [keptBytes, {}],
+        [future, {}],
         [publications, { action: 'error' }],
       ] as const)
         one.inc({ pipeline, destination, ...label }, 0);
   };
   const record = ({ pipelines }: RunResult): void => {
     for (const { pipelineId, destinations } of pipelines) {
-      for (const { destinationId, actions } of destinations) {
+      for (const { destinationId, actions, warnings } of destinations) {
         const place = { pipeline: pipelineId, destination: destinationId };
+        future.inc(place, warnings.filter(({ code }) => code === futureBundle).length);
         for (const result of actions) {
           const { action } = result;
           publications.inc({ ...place, action });

@@ -7,7 +7,7 @@
                        owner, takes, expires, position (in its pipeline's queue, at acceptance), cancel (1: its
                        worker must stop), bundle (gone: the bundle is not kept), bytes (of the kept bundle),
                        rerun (the run that repeats it), held (until when its
-                       worker keeps it), begun (when it was first taken, by the clock of that
+                       worker keeps it), hold (for how long it was held), begun (when it was first taken, by the clock of that
                        worker), told:<event id> (the call that stored this event), deliveries (members of the
                        record with its failed deliveries)
     runs:<pipeline>    sorted set of run ids by seq: the order of acceptance
@@ -152,8 +152,11 @@ end
 -- Whether a live worker runs a run of the pipeline.
 local function isHeld(pipeline)
   local runId = redis.call('HGET', prefix .. 'active', pipeline)
-  local held = runId and redis.call('HGET', prefix .. 'run:' .. runId, 'held')
-  return held and tonumber(held) > now
+  if not runId then return false end
+  local held, holdMs = unpack(redis.call('HMGET', prefix .. 'run:' .. runId, 'held', 'hold'))
+  local leftMs = held and tonumber(held) - now
+  -- More is left if the clock of Redis was set back.
+  return leftMs and leftMs > 0 and leftMs <= tonumber(holdMs or leftMs)
 end
 
 -- Milliseconds until a run's next try is due; 0 if it is due or the run does not wait for one.
