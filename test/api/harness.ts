@@ -46,7 +46,7 @@ import { cancelled } from '../../src/workers/queue/refusals.ts';
 import type { RetriesOf } from '../../src/workers/queue/run-retry.ts';
 import { contentBounds } from '../../src/workers/staging/content-bounds.ts';
 import { openContentStore } from '../../src/workers/staging/content-store.ts';
-import { openPartialUploads, type PartialSettings } from '../../src/workers/staging/partial-uploads.ts';
+import { type PartialSettings, PartialUploads } from '../../src/workers/staging/partial-uploads.ts';
 import { stageWithContent } from '../../src/workers/staging/stage-with-content.ts';
 import { newUploadDirectory, removeUploadDirectory } from '../../src/workers/staging/staged-directories.ts';
 import { freeBytes } from '../../src/workers/staging/staging-check.ts';
@@ -276,7 +276,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     metricsToken:
       settings.metricsToken === undefined ? null : { id: 'metrics', hash: sha256(settings.metricsToken) },
   });
-  const partialUploads = await openPartialUploads({
+  const partialUploads = await PartialUploads.open({
     staging: partial,
     clock,
     log,
