@@ -31,7 +31,7 @@ import { digestOf } from '../../src/core/lib/digest.ts';
 import { errorRecord } from '../../src/core/lib/errors.ts';
 import { type Log, type LogControl, logControl } from '../../src/core/lib/log.ts';
 import { eventOf } from '../../src/core/notify/event.ts';
-import { createNotifier } from '../../src/core/notify/notifier.ts';
+import { Notifier } from '../../src/core/notify/notifier.ts';
 import { undeliveredBook } from '../../src/core/notify/outbox.ts';
 import { runFailure } from '../../src/core/publish/results/occurrences.ts';
 import type { ReleaseView } from '../../src/core/releases/describe.ts';
@@ -197,7 +197,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     reason: 'the receiver answered 503',
     givenUpAt: new Date(1).toISOString(),
   });
-  const notifier = createNotifier({
+  const notifier = new Notifier({
     notifiers: [
       {
         config: { id: 'hook', kind: 'log', events: [], pipelines: null },
