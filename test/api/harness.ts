@@ -31,7 +31,7 @@ import { digestOf } from '../../src/core/lib/digest.ts';
 import { errorRecord } from '../../src/core/lib/errors.ts';
 import { type Log, type LogControl, logControl } from '../../src/core/lib/log.ts';
 import { eventOf } from '../../src/core/notify/event.ts';
-import { createNotifier } from '../../src/core/notify/notifier.ts';
+import { Notifier } from '../../src/core/notify/notifier.ts';
 import { undeliveredBook } from '../../src/core/notify/outbox.ts';
 import { runFailure } from '../../src/core/publish/results/occurrences.ts';
 import type { ReleaseView } from '../../src/core/releases/describe.ts';
@@ -46,7 +46,7 @@ import { cancelled } from '../../src/workers/queue/refusals.ts';
 import type { RetriesOf } from '../../src/workers/queue/run-retry.ts';
 import { contentBounds } from '../../src/workers/staging/content-bounds.ts';
 import { openContentStore } from '../../src/workers/staging/content-store.ts';
-import { openPartialUploads, type PartialSettings } from '../../src/workers/staging/partial-uploads.ts';
+import { type PartialSettings, PartialUploads } from '../../src/workers/staging/partial-uploads.ts';
 import { stageWithContent } from '../../src/workers/staging/stage-with-content.ts';
 import { newUploadDirectory, removeUploadDirectory } from '../../src/workers/staging/staged-directories.ts';
 import { freeBytes } from '../../src/workers/staging/staging-check.ts';
@@ -197,7 +197,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     reason: 'the receiver answered 503',
     givenUpAt: new Date(1).toISOString(),
   });
-  const notifier = createNotifier({
+  const notifier = new Notifier({
     notifiers: [
       {
         config: { id: 'hook', kind: 'log', events: [], pipelines: null },
@@ -276,7 +276,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     metricsToken:
       settings.metricsToken === undefined ? null : { id: 'metrics', hash: sha256(settings.metricsToken) },
   });
-  const partialUploads = await openPartialUploads({
+  const partialUploads = await PartialUploads.open({
     staging: partial,
     clock,
     log,

@@ -242,7 +242,7 @@ async function hand(
   try {
     const { accepted } = await withStagingDirectory(ports, async (directory) => {
       const staged = await stageFor(ports, pipeline, upload.channel, {
-        input: ports.partialUploads.open(upload.id),
+        input: ports.partialUploads.read(upload.id),
         directory,
         signal: ports.stopping,
         partial: upload.partial,

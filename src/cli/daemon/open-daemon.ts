@@ -15,7 +15,7 @@ import type { EndedSessions } from '../../workers/queue/ended-sessions.ts';
 import { createScheduler, type Scheduler } from '../../workers/schedule/scheduler.ts';
 import { contentBounds } from '../../workers/staging/content-bounds.ts';
 import { type ContentStore, openContentStore } from '../../workers/staging/content-store.ts';
-import { openPartialUploads, type PartialUploads } from '../../workers/staging/partial-uploads.ts';
+import { PartialUploads } from '../../workers/staging/partial-uploads.ts';
 import { freeBytes } from '../../workers/staging/staging-check.ts';
 import { type SceneMapPool, sceneMapPool } from '../../workers/threads/scene-map-pool.ts';
 import { inheritedSocket } from '../process/systemd.ts';
@@ -122,7 +122,7 @@ async function openUploads(
 ): Promise<Uploads> {
   const { config } = foundation;
   const { resumable, staging } = config.server;
-  const partialUploads = await openPartialUploads({
+  const partialUploads = await PartialUploads.open({
     ...foundation,
     staging: staging.directory,
     settings: { ...resumable, ...quotasOf(config).partialUploads },

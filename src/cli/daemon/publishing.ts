@@ -5,8 +5,8 @@ import { openConfiguredTrail, type Trail } from '../../core/audit/trail.ts';
 import type { Disk } from '../../core/lib/disk.ts';
 import type { Finding } from '../../core/lib/errors.ts';
 import type { Release } from '../../core/lib/lifecycle.ts';
-import type { Postponed } from '../../core/notify/lane.ts';
-import { createNotifier, type Notifier } from '../../core/notify/notifier.ts';
+import type { Postponed } from '../../core/notify/delivery-queue.ts';
+import { Notifier } from '../../core/notify/notifier.ts';
 import { logOutcome } from '../../core/notify/outcome-warnings.ts';
 import { openNotifiers } from '../../core/notify/sink-kinds.ts';
 import { openTracing, type Tracing } from '../../core/tracing/open-tracing.ts';
@@ -104,7 +104,7 @@ async function openNotifier(
     if (noted !== null) events.note(noted.runId, noted.note);
   };
   const { notifiers, warnings } = await openNotifiers(config.notifiers, { clock, log, secrets });
-  const notifier = createNotifier({
+  const notifier = new Notifier({
     notifiers,
     clock,
     log,

@@ -206,7 +206,7 @@ export async function withNotifier<T>(
 ): Promise<{ result: T; warnings: Finding[] }> {
   const configs = notifiersOf(config, options.pipelineIds);
   if (configs.length === 0) return { result: await work(context), warnings: [] };
-  const [{ openNotifiers }, { createNotifier }, { collectWarnings }] = await Promise.all([
+  const [{ openNotifiers }, { Notifier }, { collectWarnings }] = await Promise.all([
     import('../../core/notify/sink-kinds.ts'),
     import('../../core/notify/notifier.ts'),
     import('../../core/notify/outcome-warnings.ts'),
@@ -216,7 +216,7 @@ export async function withNotifier<T>(
 
   const { clock, log, signal, tracer } = context;
   const collected = collectWarnings();
-  const notifier = createNotifier({
+  const notifier = new Notifier({
     notifiers,
     clock,
     log,

@@ -1,7 +1,7 @@
 import { type Finding, finding } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import { traceFields } from '../tracing/trace-context.ts';
-import type { Outcome } from './lane.ts';
+import type { Outcome } from './delivery-queue.ts';
 
 /** The warning for a failed delivery; null if it succeeded. Pure. */
 export function outcomeWarning({

@@ -1,6 +1,6 @@
 import type { Revision } from '../../core/bundle/source-bundle.ts';
 import { type ErrorRecord, withoutPaths } from '../../core/lib/errors.ts';
-import type { Outcome, Postponed } from '../../core/notify/lane.ts';
+import type { Outcome, Postponed } from '../../core/notify/delivery-queue.ts';
 import type { Action, PlannedChange, Reason } from '../../core/publish/plan.ts';
 import type { Counters } from '../../core/publish/results/result.ts';
 import type { PublishedBy } from '../../core/publishers/published-by.ts';
@@ -228,9 +228,9 @@ function publicReason(reason: string): string {
 
 /** The event's run and the note for its record; null if the event has no run. */
 export function noteOfOutcome(outcome: Outcome, at: Date): { runId: string; note: DeliveryNote } | null {
-  const { delivered, tries, reason, isAgain } = outcome;
+  const { delivered, tries, reason, isRedelivery } = outcome;
   const status = delivered ? 'delivered' : 'given_up';
-  return noteOf(outcome, { status, tries, isMore: isAgain, reason, nextTryAt: null, at });
+  return noteOf(outcome, { status, tries, isMore: isRedelivery, reason, nextTryAt: null, at });
 }
 
 export function noteOfPostponed(

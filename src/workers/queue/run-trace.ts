@@ -8,7 +8,7 @@ import { type RunObserver, unobserved } from './run-observer.ts';
 /*
  * The spans of a run. Their parent is the span in the job. `wait` lasts from queueing until a worker begins
  * the run. `run` is the work of one worker, with a `destination` child for each destination, made by the core
- * on the thread. Each delivery of an event has a `notify` span below that (`core/notify/lane.ts`).
+ * on the thread. Each delivery of an event has a `notify` span below that (`core/notify/delivery-queue.ts`).
  */
 
 /**

@@ -16,7 +16,7 @@ export interface ClaimedDirectory {
  * Names a set of directories with one for each process. In BullMQ mode several processes of a machine may
  * stage below one parent.
  */
-interface ClaimRequest {
+export interface ClaimRequest {
   parent: string;
   /** The directories are named `name`, `name-2`, … below `parent`. */
   name: string;

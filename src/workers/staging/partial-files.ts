@@ -3,76 +3,81 @@ import { mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from 'nod
 import path from 'node:path';
 import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import { claimDirectory, type ClaimedDirectory, claimLeft } from './claimed-directory.ts';
+import { claimDirectory, type ClaimedDirectory, claimLeft, type ClaimRequest } from './claimed-directory.ts';
 import type { NewPartialUpload, PartialOutcome, PartialUpload } from './partial-upload.ts';
 
-/** This process's directory of partial uploads, which exists while it has any. */
-export interface PartialPlace {
-  /** Partial uploads of earlier processes. */
-  left: readonly PartialUpload[];
+/**
+ * This process's directory of partial uploads below `staging`, which exists while it has any. In BullMQ mode
+ * several processes of a machine may share `staging`; each has a numbered directory.
+ */
+export class PartialDirectory {
+  readonly #request: ClaimRequest;
+  #claimed: Claimed | null;
+  #claiming: Promise<Claimed> | null = null;
+  /** Partial uploads of earlier processes, read at the start. */
+  readonly restored: readonly PartialUpload[];
+
+  private constructor(request: ClaimRequest, claimed: Claimed | null) {
+    this.#request = request;
+    this.#claimed = claimed;
+    this.restored = claimed?.restored ?? [];
+  }
+
+  /** Takes over the files of ended processes, if any. Throws the system's error. */
+  static async open(staging: string, clock: Pick<Clock, 'sleep'>): Promise<PartialDirectory> {
+    const request = { parent: staging, name: 'partial', clock };
+    const [first, ...others] = await claimLeft(request);
+    if (first === undefined) return new PartialDirectory(request, null);
+    for (const other of others) {
+      await new PartialFiles(first.directory).takeOver(other.directory);
+      await other.release();
+    }
+    return new PartialDirectory(request, await restore(first));
+  }
+
   /**
-   * Claims a directory if this process has none yet. Resolves with the partial uploads that an ended process
-   * has left in it since the start.
+   * Claims a directory if this process has none yet. Resolves with the partial uploads that another process,
+   * which ended since the start, has left in it.
    */
-  claim(): Promise<{ files: PartialFiles; left: readonly PartialUpload[] }>;
+  async claim(): Promise<readonly PartialUpload[]> {
+    if (this.#claimed !== null) return [];
+    this.#claiming ??= claimDirectory(this.#request)
+      .then(restore)
+      .finally(() => (this.#claiming = null));
+    const claimed = await this.#claiming;
+    // A concurrent call may have returned them already.
+    if (this.#claimed === claimed) return [];
+    this.#claimed = claimed;
+    return claimed.restored;
+  }
+
   /** Files of the claimed directory. */
-  files(): PartialFiles;
+  get files(): PartialFiles {
+    if (this.#claimed === null)
+      throw new WaybillError('internal_error', 'the directory of partial uploads is missing');
+    return this.#claimed.files;
+  }
+
   /** Releases the directory, and removes it if it is empty. */
-  close(): Promise<void>;
+  async close(): Promise<void> {
+    await this.#claiming?.catch(() => null);
+    await this.#claimed?.release();
+  }
 }
 
 interface Claimed extends ClaimedDirectory {
   files: PartialFiles;
-  left: readonly PartialUpload[];
+  restored: readonly PartialUpload[];
 }
 
-/**
- * Claims the directory `partial` below `staging`, and moves the content of ended processes' directories into
- * it. In BullMQ mode several processes of a machine may share `staging`; each has a numbered directory.
- * Throws the system's error.
- */
-export async function openPartialPlace(staging: string, clock: Pick<Clock, 'sleep'>): Promise<PartialPlace> {
-  const request = { parent: staging, name: 'partial', clock };
-  const taken = async (one: ClaimedDirectory): Promise<Claimed> => {
-    const files = partialFiles(one.directory);
-    try {
-      return { ...one, files, left: await files.read() };
-    } catch (error) {
-      await one.release();
-      throw error;
-    }
-  };
-  const [first, ...others] = await claimLeft(request);
-  for (const other of others) {
-    await partialFiles((first as ClaimedDirectory).directory).takeOver(other.directory);
-    await other.release();
+async function restore(claimed: ClaimedDirectory): Promise<Claimed> {
+  const files = new PartialFiles(claimed.directory);
+  try {
+    return { ...claimed, files, restored: await files.restore() };
+  } catch (error) {
+    await claimed.release();
+    throw error;
   }
-  let claimed = first === undefined ? null : await taken(first);
-  let claiming: Promise<Claimed> | null = null;
-  const current = (): Claimed | null => claimed;
-  const files = (): PartialFiles => {
-    if (claimed === null)
-      throw new WaybillError('internal_error', 'the directory of partial uploads is missing');
-    return claimed.files;
-  };
-  return {
-    left: claimed?.left ?? [],
-    files,
-    claim: async () => {
-      if (claimed !== null) return { files: claimed.files, left: [] };
-      claiming ??= claimDirectory(request)
-        .then(taken)
-        .finally(() => (claiming = null));
-      const fresh = await claiming;
-      const left = fresh === current() ? [] : fresh.left;
-      claimed = fresh;
-      return { files: fresh.files, left };
-    },
-    close: async () => {
-      await claiming?.catch(() => null);
-      await claimed?.release();
-    },
-  };
 }
 
 /*
@@ -102,105 +107,99 @@ function recordOf(upload: PartialUpload): Recorded {
 }
 
 /** The files of partial uploads in one directory of this process. */
-interface PartialFiles {
-  /** Reads the partial uploads of an earlier process. Removes unusable files. */
-  read(): Promise<PartialUpload[]>;
-  /** Moves the files of an earlier process from another directory to this one. */
-  takeOver(from: string): Promise<void>;
-  /** Writes the record atomically. Creates the directory if it is missing. */
-  save(upload: PartialUpload): Promise<void>;
-  /** Creates an empty file for the bytes. */
-  begin(id: string): Promise<void>;
-  /** Writes chunk by chunk from `offset` on. Reports the length of each written chunk. */
-  write(
-    id: string,
-    offset: number,
-    chunks: AsyncIterable<Uint8Array>,
-    onWritten: (bytes: number) => void,
-  ): Promise<void>;
-  /** The bytes up to `length`. */
-  open(id: string, length: number): AsyncIterable<Uint8Array>;
-  removeBytes(id: string): Promise<void>;
-  remove(id: string): Promise<void>;
-}
+class PartialFiles {
+  readonly #directory: string;
 
-function partialFiles(directory: string): PartialFiles {
-  const of = (id: string, kind: 'json' | 'json.new' | 'bytes'): string =>
-    path.join(directory, `${id}.${kind}`);
-  const remove = (file: string): Promise<void> => rm(file, { force: true });
+  constructor(directory: string) {
+    this.#directory = directory;
+  }
+
+  /** Moves the files of an earlier process from another directory to this one. */
+  async takeOver(from: string): Promise<void> {
+    const names = (await readdir(from)).filter((name) => ownForm.test(name));
+    // Records come last: without its bytes, a record would look like a stray file.
+    names.sort((a, b) => Number(recordForm.test(a)) - Number(recordForm.test(b)));
+    for (const name of names) await rename(path.join(from, name), path.join(this.#directory, name));
+  }
+
+  /** Reads the partial uploads of an earlier process. Removes unusable files. */
+  async restore(): Promise<PartialUpload[]> {
+    const names = await readdir(this.#directory);
+    const ids = names.flatMap((name) => recordForm.exec(name)?.[1] ?? []);
+    const uploads = (await Promise.all(ids.map((id) => this.#load(id)))).filter((upload) => upload !== null);
+    const needed = new Set(
+      uploads.flatMap(({ id, outcome }) => [`${id}.json`, ...(outcome === null ? [`${id}.bytes`] : [])]),
+    );
+    const strays = names.filter((name) => ownForm.test(name) && !needed.has(name));
+    await Promise.all(strays.map((name) => rm(path.join(this.#directory, name), { force: true })));
+    return uploads;
+  }
+
+  /** Creates an empty file for the bytes. */
+  async create(id: string): Promise<void> {
+    await mkdir(this.#directory, { recursive: true, mode: 0o700 });
+    await writeFile(this.#path(id, 'bytes'), '', { flag: 'wx', mode: 0o600 });
+  }
+
+  /** Writes the record atomically. Creates the directory if it is missing. */
+  async save(upload: PartialUpload): Promise<void> {
+    const temporary = this.#path(upload.id, 'json.new');
+    const text = JSON.stringify(recordOf(upload));
+    await mkdir(this.#directory, { recursive: true, mode: 0o700 });
+    await writeFile(temporary, text, { mode: 0o600 });
+    await rename(temporary, this.#path(upload.id, 'json'));
+  }
+
+  /** Writes from `offset` on. Yields the number of bytes of each write. */
+  async *write(id: string, offset: number, chunks: AsyncIterable<Uint8Array>): AsyncGenerator<number> {
+    const file = await open(this.#path(id, 'bytes'), 'r+');
+    try {
+      let position = offset;
+      for await (const chunk of chunks)
+        for (let done = 0; done < chunk.length;) {
+          const { bytesWritten } = await file.write(chunk, done, chunk.length - done, position);
+          done += bytesWritten;
+          position += bytesWritten;
+          yield bytesWritten;
+        }
+    } finally {
+      await file.close();
+    }
+  }
+
+  /** The bytes up to `length`. */
+  read(id: string, length: number): AsyncIterable<Uint8Array> {
+    return createReadStream(this.#path(id, 'bytes'), { end: length - 1 });
+  }
+
+  async removeBytes(id: string): Promise<void> {
+    await rm(this.#path(id, 'bytes'), { force: true });
+  }
+
+  async remove(id: string): Promise<void> {
+    // The record comes last: without it the bytes would be unidentified until the next start.
+    await this.removeBytes(id);
+    await rm(this.#path(id, 'json'), { force: true });
+  }
+
+  #path(id: string, kind: 'json' | 'json.new' | 'bytes'): string {
+    return path.join(this.#directory, `${id}.${kind}`);
+  }
 
   /** null if the upload is incomplete on disk and cannot be continued. */
-  async function readOne(id: string): Promise<PartialUpload | null> {
+  async #load(id: string): Promise<PartialUpload | null> {
     try {
-      const {
-        version,
-        writtenAt,
-        partial = null,
-        channel = null,
-        ...others
-      } = JSON.parse(await readFile(of(id, 'json'), 'utf8')) as Recorded;
-      const record = { ...others, partial, channel };
+      const text = await readFile(this.#path(id, 'json'), 'utf8');
+      const { version, writtenAt, partial = null, channel = null, ...others } = JSON.parse(text) as Recorded;
       if (version !== 1) return null;
+      const record = { ...others, id, partial, channel };
       const written = new Date(writtenAt);
-      if (record.outcome !== null) return { ...record, id, received: 0, touchedAt: written };
-      const { size, mtime } = await stat(of(id, 'bytes'));
+      if (record.outcome !== null) return { ...record, received: 0, touchedAt: written };
+      const { size, mtime } = await stat(this.#path(id, 'bytes'));
       const received = Math.min(size, record.length ?? record.maxBytes);
-      return { ...record, id, received, touchedAt: mtime > written ? mtime : written };
+      return { ...record, received, touchedAt: mtime > written ? mtime : written };
     } catch {
       return null;
     }
   }
-
-  return {
-    read: async () => {
-      const names = await readdir(directory);
-      const ids = names.flatMap((name) => recordForm.exec(name)?.[1] ?? []);
-      const found = (await Promise.all(ids.map(readOne))).filter((upload) => upload !== null);
-      const needed = new Set(
-        found.flatMap(({ id, outcome }) => [`${id}.json`, ...(outcome === null ? [`${id}.bytes`] : [])]),
-      );
-      const strays = names.filter((name) => ownForm.test(name) && !needed.has(name));
-      await Promise.all(strays.map((name) => remove(path.join(directory, name))));
-      return found;
-    },
-    takeOver: async (from) => {
-      const names = (await readdir(from)).filter((name) => ownForm.test(name));
-      // Records come last: without its bytes, a record would look like a stray file.
-      names.sort((a, b) => Number(recordForm.test(a)) - Number(recordForm.test(b)));
-      for (const name of names) await rename(path.join(from, name), path.join(directory, name));
-    },
-    save: async (upload) => {
-      const { id } = upload;
-      const text = recordOf(upload);
-      await mkdir(directory, { recursive: true, mode: 0o700 });
-      await writeFile(of(id, 'json.new'), JSON.stringify(text), { mode: 0o600 });
-      await rename(of(id, 'json.new'), of(id, 'json'));
-    },
-    begin: async (id) => {
-      await mkdir(directory, { recursive: true, mode: 0o700 });
-      await writeFile(of(id, 'bytes'), '', { flag: 'wx', mode: 0o600 });
-    },
-    write: async (id, offset, chunks, onWritten) => {
-      const file = await open(of(id, 'bytes'), 'r+');
-      try {
-        let position = offset;
-        for await (const chunk of chunks)
-          for (let done = 0; done < chunk.length;) {
-            const { bytesWritten } = await file.write(chunk, done, chunk.length - done, position);
-            done += bytesWritten;
-            position += bytesWritten;
-            onWritten(bytesWritten);
-          }
-      } finally {
-        await file.close();
-      }
-    },
-    open: (id, length) => createReadStream(of(id, 'bytes'), { end: length - 1 }),
-    removeBytes: (id) => remove(of(id, 'bytes')),
-    remove: async (id) => {
-      // The record comes last: without it the bytes would be unidentified until the next start.
-      await remove(of(id, 'bytes'));
-      await remove(of(id, 'json'));
-    },
-  };
 }

@@ -72,7 +72,7 @@ export interface Hold {
 }
 
 /** The current holds by upload id. */
-interface Holds {
+export interface Holds {
   /**
    * Requests the current holder to release the upload, and waits for that. A client that reconnects has lost
    * its old connection, which the server may detect much later. Throws `upload_locked` if the holder does not

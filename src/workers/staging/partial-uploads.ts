@@ -1,55 +1,18 @@
 import { customAlphabet } from 'nanoid';
-import type { Clock } from '../../core/lib/clock.ts';
+import type { Clock, Timer } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { errnoOf } from '../../core/lib/system-errors.ts';
-import { openPartialPlace, type PartialPlace } from './partial-files.ts';
+import { PartialDirectory } from './partial-files.ts';
 import {
   createHolds,
   type Hold,
+  type Holds,
   type NewPartialUpload,
   type PartialOutcome,
   type PartialUpload,
   reservedBytes,
 } from './partial-upload.ts';
-
-/**
- * Uploads whose archives come in several requests. They hold no slot of the queue and have separate limits.
- * They outlive the process, and are removed after a time without requests.
- */
-export interface PartialUploads {
-  /** Maximum of concurrent uploads; 0 disables them. */
-  readonly maxUploads: number;
-  /** How long an upload is kept after its last byte, and its outcome after its end, in milliseconds. */
-  readonly retentionMs: number;
-  /**
-   * Throws `partial_uploads_full` if the limits of number or size are reached, and `upload_too_large` if this
-   * upload alone exceeds the size limit. Replaces an empty upload of the same token, pipeline and key: the
-   * answer to its creation was lost.
-   */
-  create(upload: NewPartialUpload): Promise<PartialUpload>;
-  /** The upload's current state; undefined if it is unknown or was removed. */
-  find(id: string): PartialUpload | undefined;
-  /** A token's uploads of a pipeline, including ended ones, most recently touched first. */
-  of(caller: string, pipelineId: string): PartialUpload[];
-  /** Takes the right to change the upload, until another request takes it. Throws `upload_locked`. */
-  hold(id: string): Promise<Hold>;
-  /**
-   * Appends the chunks. Chunks written before a failure are kept. Throws `upload_not_found` if the bytes were
-   * removed from the disk: the upload is then lost.
-   */
-  write(id: string, offset: number, chunks: AsyncIterable<Uint8Array>): Promise<void>;
-  /** Sets the length of an archive of unknown length; at most `maxBytes`. */
-  declareLength(id: string, length: number): Promise<void>;
-  /** Reads all bytes of the archive. Throws as `write`. */
-  open(id: string): AsyncIterable<Uint8Array>;
-  /** Stores the accepted run as the outcome, and removes the bytes. */
-  end(id: string, outcome: PartialOutcome): Promise<void>;
-  remove(id: string): Promise<void>;
-  /** Number of uploads without a run, and their received bytes. */
-  stats(): { uploads: number; bytes: number };
-  close(): Promise<void>;
-}
 
 export interface PartialSettings {
   maxUploads: number;
@@ -71,168 +34,212 @@ export interface PartialOptions {
 }
 
 const newId = customAlphabet('0123456789abcdefghijklmnopqrstuvwxyz', 24);
-const sweepMs = 60_000;
+const maxSweepMs = 60_000;
 
 /**
- * Restores the uploads of earlier processes below `staging`. Throws the system's error if it cannot be used.
+ * Uploads whose archives come in several requests. They hold no slot of the queue and have separate limits.
+ * They outlive the process, and are removed after a time without requests.
  */
-export async function openPartialUploads(options: PartialOptions): Promise<PartialUploads> {
-  const place = await openPartialPlace(options.staging, options.clock);
-  const known = new Map(place.left.map((upload) => [upload.id, upload]));
-  if (known.size > 0)
-    options.log.info({ uploads: known.size }, 'took up the partial uploads of an earlier process');
-  return partialUploads(options, place, known);
-}
+export class PartialUploads {
+  /** Maximum of concurrent uploads; 0 disables them. */
+  readonly maxUploads: number;
+  /** How long an upload is kept after its last byte, and its outcome after its end, in milliseconds. */
+  readonly retentionMs: number;
+  readonly #settings: PartialSettings;
+  readonly #clock: Clock;
+  readonly #log: Log;
+  readonly #directory: PartialDirectory;
+  readonly #uploads: Map<string, PartialUpload>;
+  readonly #holds: Holds;
+  /** Uploads whose files are being created. Removing one now would leave unidentified files. */
+  readonly #creating = new Set<string>();
+  readonly #sweeper: Timer;
 
-function partialUploads(
-  { clock, log, settings, holdWaitMs }: PartialOptions,
-  place: PartialPlace,
-  known: Map<string, PartialUpload>,
-): PartialUploads {
-  const { maxUploads, maxBytes, retentionMs } = settings;
-  const { maxUploadsPerToken = maxUploads, maxBytesPerToken = maxBytes } = settings;
-  const holds = createHolds(clock, holdWaitMs);
-  // Uploads whose files are being created. Removing one now would leave unidentified files.
-  const inTheMaking = new Set<string>();
-  const open = (): PartialUpload[] => [...known.values()].filter(({ outcome }) => outcome === null);
-  const get = (id: string): PartialUpload => {
-    const upload = known.get(id);
-    if (upload === undefined) throw unknownUpload();
-    return upload;
-  };
-  const remove = async (id: string): Promise<void> => {
-    known.delete(id);
-    await place.files().remove(id);
-  };
-  /** The error to report for a file error of an upload. */
-  const failureOf = (id: string, error: unknown): unknown => {
-    if (errnoOf(error) !== 'ENOENT') return error;
-    known.delete(id);
-    return unknownUpload();
-  };
-  async function* bytesOf(id: string, length: number): AsyncGenerator<Uint8Array> {
+  private constructor({ clock, log, settings, holdWaitMs }: PartialOptions, directory: PartialDirectory) {
+    this.maxUploads = settings.maxUploads;
+    this.retentionMs = settings.retentionMs;
+    this.#settings = settings;
+    this.#clock = clock;
+    this.#log = log;
+    this.#directory = directory;
+    this.#uploads = new Map(directory.restored.map((upload) => [upload.id, upload]));
+    this.#holds = createHolds(clock, holdWaitMs);
+    const sweepMs = Math.min(maxSweepMs, settings.retentionMs);
+    this.#sweeper = clock.every(sweepMs, () => void this.#sweep(), { unref: true });
+  }
+
+  /**
+   * Restores the uploads of earlier processes below `staging`. Throws the system's error if it cannot be
+   * used.
+   */
+  static async open(options: PartialOptions): Promise<PartialUploads> {
+    const directory = await PartialDirectory.open(options.staging, options.clock);
+    const uploads = directory.restored.length;
+    if (uploads > 0) options.log.info({ uploads }, 'restored the partial uploads of an earlier process');
+    return new PartialUploads(options, directory);
+  }
+
+  /**
+   * Throws `partial_uploads_full` if the limits of number or size are reached, and `upload_too_large` if this
+   * upload alone exceeds the size limit. Replaces an empty upload of the same token, pipeline and key: the
+   * answer to its creation was lost.
+   */
+  async create(wanted: NewPartialUpload): Promise<PartialUpload> {
+    const unfinished = this.#unfinished();
+    const replaced = unfinished.filter((upload) => this.#isReplacedBy(upload, wanted));
+    this.#refuseIfFull(
+      wanted,
+      unfinished.filter((upload) => !replaced.includes(upload)),
+    );
+    const touchedAt = this.#clock.now();
+    const upload: PartialUpload = { ...wanted, id: newId(), received: 0, touchedAt, outcome: null };
+    this.#uploads.set(upload.id, upload);
+    this.#creating.add(upload.id);
     try {
-      yield* place.files().open(id, length);
+      for (const { id } of replaced) await this.remove(id);
+      for (const restored of await this.#directory.claim()) this.#uploads.set(restored.id, restored);
+      await this.#directory.files.create(upload.id);
+      await this.#directory.files.save(upload);
     } catch (error) {
-      throw failureOf(id, error);
+      await this.remove(upload.id).catch(() => undefined);
+      throw error;
+    } finally {
+      this.#creating.delete(upload.id);
+    }
+    return upload;
+  }
+
+  /** The upload's current state; undefined if it is unknown or was removed. */
+  find(id: string): PartialUpload | undefined {
+    return this.#uploads.get(id);
+  }
+
+  /** A token's uploads of a pipeline, including ended ones, most recently touched first. */
+  of(caller: string, pipelineId: string): PartialUpload[] {
+    return [...this.#uploads.values()]
+      .filter((upload) => upload.caller === caller && upload.pipelineId === pipelineId)
+      .sort((one, other) => other.touchedAt.getTime() - one.touchedAt.getTime());
+  }
+
+  /** Takes the right to change the upload, until another request takes it. Throws `upload_locked`. */
+  hold(id: string): Promise<Hold> {
+    return this.#holds.take(id);
+  }
+
+  /**
+   * Appends the chunks. Chunks written before a failure are kept. Throws `upload_not_found` if the bytes were
+   * removed from the disk: the upload is then lost.
+   */
+  async write(id: string, offset: number, chunks: AsyncIterable<Uint8Array>): Promise<void> {
+    const upload = this.#get(id);
+    let end = offset;
+    try {
+      for await (const bytes of this.#directory.files.write(id, offset, chunks)) {
+        end += bytes;
+        upload.received = Math.max(upload.received, end);
+        upload.touchedAt = this.#clock.now();
+      }
+    } catch (error) {
+      throw this.#failureOf(id, error);
     }
   }
-  const isFull = (
-    uploads: readonly PartialUpload[],
-    bytes: number,
-    most: { uploads: number; bytes: number },
-  ): boolean => {
-    const taken = uploads.reduce((sum, upload) => sum + reservedBytes(upload), 0);
-    return uploads.length >= most.uploads || taken + bytes > most.bytes;
-  };
-  const refuseIfFull = (caller: string, bytes: number, others: readonly PartialUpload[]): void => {
-    if (bytes > maxBytes) throw tooLarge(bytes, maxBytes);
-    const own = others.filter((upload) => upload.caller === caller);
-    if (isFull(others, bytes, { uploads: maxUploads, bytes: maxBytes })) throw full();
-    // A single upload may use the whole limit.
-    if (own.length > 0 && isFull(own, bytes, { uploads: maxUploadsPerToken, bytes: maxBytesPerToken }))
-      throw tokenFull();
-  };
-  const sweep = async (): Promise<void> => {
-    const oldest = clock.now().getTime() - retentionMs;
-    const over = [...known.values()].filter(
-      ({ id, touchedAt }) => touchedAt.getTime() <= oldest && !holds.isHeld(id),
-    );
-    for (const { id } of over)
-      await remove(id).catch((error: unknown) =>
-        log.error({ err: error }, 'a partial upload could not be removed'),
-      );
-    if (over.length > 0) log.info({ uploads: over.length }, 'removed partial uploads that were given up');
-  };
-  const sweeper = clock.every(Math.min(sweepMs, retentionMs), () => void sweep(), { unref: true });
 
-  return {
-    maxUploads,
-    retentionMs,
-    find: (id) => known.get(id),
-    of: (caller, pipelineId) =>
-      [...known.values()]
-        .filter((upload) => upload.caller === caller && upload.pipelineId === pipelineId)
-        .sort((one, other) => other.touchedAt.getTime() - one.touchedAt.getTime()),
-    hold: (id) => holds.take(id),
-    create: async (wanted) => {
-      const isTheSame = (upload: PartialUpload): boolean =>
-        wanted.key !== null &&
-        upload.received === 0 &&
-        !holds.isHeld(upload.id) &&
-        !inTheMaking.has(upload.id) &&
-        (['caller', 'pipelineId', 'key'] as const).every((name) => upload[name] === wanted[name]);
-      const replaced = open().filter(isTheSame);
-      refuseIfFull(
-        wanted.caller,
-        wanted.length ?? wanted.maxBytes,
-        open().filter((upload) => !replaced.includes(upload)),
+  /** Sets the length of an archive of unknown length; at most `maxBytes`. */
+  async declareLength(id: string, length: number): Promise<void> {
+    const upload = this.#get(id);
+    upload.length = length;
+    await this.#directory.files.save(upload);
+  }
+
+  /** Reads all bytes of the archive. Throws as `write`. */
+  async *read(id: string): AsyncGenerator<Uint8Array> {
+    const { length } = this.#get(id);
+    if (length === null)
+      throw new WaybillError('internal_error', 'a partial upload without a length was read');
+    try {
+      yield* this.#directory.files.read(id, length);
+    } catch (error) {
+      throw this.#failureOf(id, error);
+    }
+  }
+
+  /** Stores the accepted run as the outcome, and removes the bytes. */
+  async end(id: string, outcome: PartialOutcome): Promise<void> {
+    const upload = this.#get(id);
+    upload.outcome = outcome;
+    upload.touchedAt = this.#clock.now();
+    await this.#directory.files.save(upload);
+    await this.#directory.files.removeBytes(id);
+  }
+
+  async remove(id: string): Promise<void> {
+    this.#uploads.delete(id);
+    await this.#directory.files.remove(id);
+  }
+
+  /** Number of uploads without a run, and their received bytes. */
+  stats(): { uploads: number; bytes: number } {
+    const unfinished = this.#unfinished();
+    const bytes = unfinished.reduce((sum, { received }) => sum + received, 0);
+    return { uploads: unfinished.length, bytes };
+  }
+
+  async close(): Promise<void> {
+    this.#sweeper.cancel();
+    await this.#directory.close();
+  }
+
+  /** The uploads without a run. */
+  #unfinished(): PartialUpload[] {
+    return [...this.#uploads.values()].filter(({ outcome }) => outcome === null);
+  }
+
+  #get(id: string): PartialUpload {
+    const upload = this.#uploads.get(id);
+    if (upload === undefined) throw unknownUpload();
+    return upload;
+  }
+
+  #isReplacedBy(upload: PartialUpload, { caller, pipelineId, key }: NewPartialUpload): boolean {
+    const isIdle = upload.received === 0 && !this.#holds.isHeld(upload.id) && !this.#creating.has(upload.id);
+    const isSame = upload.caller === caller && upload.pipelineId === pipelineId && upload.key === key;
+    return key !== null && isIdle && isSame;
+  }
+
+  #refuseIfFull({ caller, length, maxBytes: limit }: NewPartialUpload, others: PartialUpload[]): void {
+    const { maxUploads, maxBytes } = this.#settings;
+    const { maxUploadsPerToken = maxUploads, maxBytesPerToken = maxBytes } = this.#settings;
+    const bytes = length ?? limit;
+    if (bytes > maxBytes) throw tooLarge(bytes, maxBytes);
+    if (others.length >= maxUploads || reserved(others) + bytes > maxBytes) throw full();
+    const own = others.filter((upload) => upload.caller === caller);
+    // A single upload may use the whole limit.
+    if (own.length === 0) return;
+    if (own.length >= maxUploadsPerToken || reserved(own) + bytes > maxBytesPerToken) throw tokenFull();
+  }
+
+  /** The error to report for a file error of an upload. */
+  #failureOf(id: string, error: unknown): unknown {
+    if (errnoOf(error) !== 'ENOENT') return error;
+    this.#uploads.delete(id);
+    return unknownUpload();
+  }
+
+  async #sweep(): Promise<void> {
+    const oldest = this.#clock.now().getTime() - this.retentionMs;
+    const expired = [...this.#uploads.values()].filter(
+      ({ id, touchedAt }) => touchedAt.getTime() <= oldest && !this.#holds.isHeld(id),
+    );
+    for (const { id } of expired)
+      await this.remove(id).catch((error: unknown) =>
+        this.#log.error({ err: error }, 'a partial upload could not be removed'),
       );
-      const upload: PartialUpload = {
-        ...wanted,
-        id: newId(),
-        received: 0,
-        touchedAt: clock.now(),
-        outcome: null,
-      };
-      known.set(upload.id, upload);
-      inTheMaking.add(upload.id);
-      try {
-        for (const { id } of replaced) await remove(id);
-        const { files, left } = await place.claim();
-        for (const one of left) known.set(one.id, one);
-        await files.begin(upload.id);
-        await place.files().save(upload);
-      } catch (error) {
-        await remove(upload.id).catch(() => undefined);
-        throw error;
-      } finally {
-        inTheMaking.delete(upload.id);
-      }
-      return upload;
-    },
-    write: async (id, offset, chunks) => {
-      const upload = get(id);
-      const onWritten = (bytes: number): void => {
-        offset += bytes;
-        upload.received = Math.max(upload.received, offset);
-        upload.touchedAt = clock.now();
-      };
-      await place
-        .files()
-        .write(id, offset, chunks, onWritten)
-        .catch((error: unknown) => {
-          throw failureOf(id, error);
-        });
-    },
-    declareLength: async (id, length) => {
-      const upload = get(id);
-      upload.length = length;
-      await place.files().save(upload);
-    },
-    open: (id) => {
-      const { length } = get(id);
-      if (length === null)
-        throw new WaybillError('internal_error', 'a partial upload without a length was opened');
-      return bytesOf(id, length);
-    },
-    end: async (id, outcome) => {
-      const upload = get(id);
-      upload.outcome = outcome;
-      upload.touchedAt = clock.now();
-      await place.files().save(upload);
-      await place.files().removeBytes(id);
-    },
-    remove,
-    stats: () => {
-      const uploads = open();
-      return { uploads: uploads.length, bytes: uploads.reduce((sum, { received }) => sum + received, 0) };
-    },
-    close: async () => {
-      sweeper.cancel();
-      await place.close();
-    },
-  };
+    if (expired.length > 0) this.#log.info({ uploads: expired.length }, 'removed expired partial uploads');
+  }
+}
+
+function reserved(uploads: readonly PartialUpload[]): number {
+  return uploads.reduce((sum, upload) => sum + reservedBytes(upload), 0);
 }
 
 /** The error for an unknown upload. */
@@ -247,14 +254,14 @@ export function unknownUpload(): WaybillError {
 }
 
 function full(): WaybillError {
-  return new WaybillError('partial_uploads_full', 'there are as many partial uploads as there may be', {
-    hint: 'try again later; server.resumable says how many there may be, and for how long',
+  return new WaybillError('partial_uploads_full', 'too many partial uploads are open', {
+    hint: 'try again later; server.resumable sets the limits of number, size and age',
   });
 }
 
 function tokenFull(): WaybillError {
-  return new WaybillError('quota_exceeded', 'this token has as many partial uploads as it may have', {
-    hint: 'finish or remove one; server.resumable says how many a token may have',
+  return new WaybillError('quota_exceeded', 'this token has too many partial uploads', {
+    hint: 'finish or remove one; server.resumable sets the limits of a token',
   });
 }
 

@@ -4,10 +4,10 @@ import addFormats from 'ajv-formats';
 import t from 'tap';
 import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
+import type { Outcome } from '../../../src/core/notify/delivery-queue.ts';
 import { eventOf, type Occurrence } from '../../../src/core/notify/event.ts';
 import { newEventId } from '../../../src/core/notify/event-id.ts';
-import type { Outcome } from '../../../src/core/notify/lane.ts';
-import { createNotifier, wants } from '../../../src/core/notify/notifier.ts';
+import { Notifier, wants } from '../../../src/core/notify/notifier.ts';
 import type { Outbox } from '../../../src/core/notify/outbox.ts';
 import { collectWarnings, outcomeWarning } from '../../../src/core/notify/outcome-warnings.ts';
 import type { Attempted, Sink } from '../../../src/core/notify/sink.ts';
@@ -195,7 +195,7 @@ function sinkOf(send: Sink['send'], over: Partial<Sink> = {}): Sink {
 
 function open(sinks: Record<string, Sink>, hurry?: AbortSignal, outbox?: Outbox) {
   const outcomes: Outcome[] = [];
-  const notifier = createNotifier({
+  const notifier = new Notifier({
     notifiers: Object.entries(sinks).map(([id, sink]) => ({ config: config({ id }), sink })),
     clock: impatientClock(),
     log: silentLog,
@@ -296,7 +296,7 @@ t.test('a sink that breaks is a failed delivery, and its message is not told', a
 t.test('a dead receiver of many events does not make as many warnings', async (t) => {
   const { onOutcome, warnings } = collectWarnings();
   const event = eventOf(published, 'msg_1', new Date());
-  const rest = { isAway: true, isAgain: false, notifierId: 'n', kind: 'log' } as const;
+  const rest = { isAway: true, isRedelivery: false, notifierId: 'n', kind: 'log' } as const;
   for (let index = 0; index < 500; index += 1)
     onOutcome({ delivered: false, tries: 4, reason: 'x', gone: false, ...rest, event });
   t.equal(warnings().length, 11);

@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap';
 import { silentLog } from '../../../src/core/lib/log.ts';
+import type { Outcome } from '../../../src/core/notify/delivery-queue.ts';
 import { type Event, eventOf } from '../../../src/core/notify/event.ts';
-import type { Outcome } from '../../../src/core/notify/lane.ts';
-import { createNotifier } from '../../../src/core/notify/notifier.ts';
+import { Notifier } from '../../../src/core/notify/notifier.ts';
 import { type Outbox, undeliveredBook } from '../../../src/core/notify/outbox.ts';
 import type { Attempted, Sink } from '../../../src/core/notify/sink.ts';
 import type { NotifierConfig } from '../../../src/core/notify/sink-kinds.ts';
@@ -44,7 +44,7 @@ function open(more: { concurrency?: number; outbox?: Outbox; hurry?: AbortSignal
     close: async () => undefined,
   };
   const onOutcome = (outcome: Outcome): void => void outcomes.push(outcome);
-  const notifier = createNotifier({
+  const notifier = new Notifier({
     ...options,
     notifiers: [{ config: config('n'), sink }],
     clock: world.clock,
@@ -82,7 +82,7 @@ t.test('keeps undelivered events unchanged and redelivers them in order', async 
   t.same(await notifier.undelivered('n'), []);
   t.same(await notifier.redeliver('n'), { delivered: 0, failed: [], left: 0, ended: 'all_tried' });
   t.same(
-    world.outcomes.slice(3).map(({ delivered, isAgain }) => [delivered, isAgain]),
+    world.outcomes.slice(3).map(({ delivered, isRedelivery }) => [delivered, isRedelivery]),
     [
       [true, true],
       [true, true],

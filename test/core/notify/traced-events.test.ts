@@ -1,9 +1,9 @@
 import t from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
+import type { Outcome } from '../../../src/core/notify/delivery-queue.ts';
 import { eventOf } from '../../../src/core/notify/event.ts';
-import type { Outcome } from '../../../src/core/notify/lane.ts';
-import { createNotifier } from '../../../src/core/notify/notifier.ts';
+import { Notifier } from '../../../src/core/notify/notifier.ts';
 import { type KeptEvent, undeliveredBook } from '../../../src/core/notify/outbox.ts';
 import type { Attempted, Sink } from '../../../src/core/notify/sink.ts';
 import { testOccurrence } from '../../../src/core/publish/results/occurrences.ts';
@@ -30,7 +30,7 @@ function open({ left = [], answer }: { left?: KeptEvent[]; answer: () => Attempt
     },
     close: async () => undefined,
   };
-  const notifier = createNotifier({
+  const notifier = new Notifier({
     notifiers: [
       // The schema has no subscription to test events; a notifier only requests events that it supports.
       { config: { id: 'n', kind: 'log', events: [occurrence.type as never], pipelines: null }, sink },

@@ -3,7 +3,7 @@ import path from 'node:path';
 import t from 'tap';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import type { NewPartialUpload } from '../../../src/workers/staging/partial-upload.ts';
-import { openPartialUploads, type PartialUploads } from '../../../src/workers/staging/partial-uploads.ts';
+import { PartialUploads } from '../../../src/workers/staging/partial-uploads.ts';
 import { type ManualClock, manualClock } from '../manual-clock.ts';
 
 /** Storage of partial uploads: retention and ownership. */
@@ -22,7 +22,7 @@ const wanted: NewPartialUpload = {
 };
 
 const open = (staging: string, clock: ManualClock): Promise<PartialUploads> =>
-  openPartialUploads({ staging, clock, log: silentLog, settings });
+  PartialUploads.open({ staging, clock, log: silentLog, settings });
 
 async function* chunks(...texts: string[]): AsyncGenerator<Uint8Array> {
   for (const text of texts) yield Buffer.from(text);
@@ -141,7 +141,7 @@ t.test('what processes of one machine leave is taken up by those that come after
   t.match([third.find(one.id), third.find(two.id)], [{ received: 3 }, { received: 2 }]);
   t.same(readdirSync(staging), ['partial']);
   await third.write(two.id, 2, chunks('fg'));
-  t.equal(await text(third.open(two.id)), 'defg');
+  t.equal(await text(third.read(two.id)), 'defg');
 
   const fourth = await open(staging, clock);
   await third.close();

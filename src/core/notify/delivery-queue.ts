@@ -1,0 +1,247 @@
+import type { Clock } from '../lib/clock.ts';
+import type { Log } from '../lib/log.ts';
+import type { RetryPolicy } from '../lib/retry.ts';
+import { noTracer, type Span, type Tracer } from '../tracing/span.ts';
+import { traceOf } from '../tracing/trace-context.ts';
+import { deliver, type Delivery } from './deliver.ts';
+import type { TracedEvent } from './event.ts';
+import type { Ended, Undelivered, UndeliveredEvents } from './outbox.ts';
+import type { Sink } from './sink.ts';
+import type { NotifierConfig, OpenNotifier } from './sink-kinds.ts';
+
+export interface Outcome extends Delivery, TracedEvent {
+  notifierId: string;
+  kind: NotifierConfig['kind'];
+  /** Whether this is the redelivery of an event whose delivery had failed before. */
+  isRedelivery: boolean;
+}
+
+/** A failed try that will be retried. */
+export interface Postponed extends TracedEvent {
+  notifierId: string;
+  /** The tries of this delivery in this process. */
+  tries: number;
+  reason: string;
+  /** When the next try starts: RFC 3339, UTC. null if another process, or the next start, retries. */
+  nextTryAt: string | null;
+}
+
+/** The maximum number of waiting events per notifier. Delivery of further events fails. */
+export const maxWaiting = 10_000;
+
+export interface DeliveryQueueOptions {
+  clock: Clock;
+  /** Failed tries are logged at level debug. `onOutcome` receives the end of a delivery. */
+  log: Log;
+  /** Called for each event unless it is kept for the next process, and after each redelivery. */
+  onOutcome: (outcome: Outcome) => void;
+  /** Called for each try that will be retried, also by the next process. Must not throw. */
+  onPostponed?: (postponed: Postponed) => void;
+  /** Receives the events whose delivery failed. */
+  undelivered: UndeliveredEvents;
+  /** Whether undelivered events are kept for the next process when this one ends. */
+  outlives: boolean;
+  /** Creates the spans of deliveries. Without it, nothing is traced. */
+  tracer?: Tracer;
+  /** Aborts all deliveries immediately. */
+  signal: AbortSignal;
+  /** After it aborts, each event gets one try. */
+  hurry: AbortSignal;
+  /** Set only by tests. */
+  policy?: RetryPolicy;
+  random?: () => number;
+}
+
+interface WaitingEvent extends TracedEvent {
+  ended: Ended;
+}
+
+/** The waiting events of one notifier, and the workers that pass them to its sink. */
+export class DeliveryQueue {
+  readonly #options: DeliveryQueueOptions;
+  #current: OpenNotifier;
+  readonly #waiting: WaitingEvent[] = [];
+  readonly #workers = new Set<Promise<void>>();
+  readonly #redeliveries = new Set<Promise<Delivery>>();
+  /** Number of running deliveries by sink. A replaced sink is closed after its last one. */
+  readonly #running = new Map<Sink, number>();
+  /** The receiver permanently wants no more events. */
+  #isGone = false;
+
+  constructor(notifier: OpenNotifier, options: DeliveryQueueOptions) {
+    this.#current = notifier;
+    this.#options = options;
+  }
+
+  get config(): NotifierConfig {
+    return this.#current.config;
+  }
+
+  /** Queues an event. Calls `ended` when its delivery has ended. */
+  add(traced: TracedEvent, ended: Ended): void {
+    const event = { ...traced, ended };
+    if (this.#waiting.length >= maxWaiting) {
+      this.#end(event, unsent(`${maxWaiting} events were already waiting`));
+      return;
+    }
+    this.#waiting.push(event);
+    if (this.#workers.size < this.#current.sink.concurrency) this.#startWorker();
+  }
+
+  /** Sends an event immediately whose delivery had failed before, with the usual tries. */
+  async resend(traced: TracedEvent): Promise<Delivery> {
+    const notifier = this.#current;
+    const sending = this.#send(notifier, traced);
+    this.#redeliveries.add(sending);
+    const delivery = await sending.finally(() => this.#redeliveries.delete(sending));
+    // A receiver that accepts an event wants events again.
+    if (notifier === this.#current) this.#isGone = !delivery.delivered && (this.#isGone || delivery.gone);
+    this.#report(notifier, traced, { ...delivery, isRedelivery: true });
+    return delivery;
+  }
+
+  /** Switches to another configuration and sink. Closes the previous sink once it is idle. */
+  replace(next: OpenNotifier): void {
+    const { sink } = this.#current;
+    this.#current = next;
+    this.#isGone = false;
+    if (!this.#running.has(sink)) closeQuietly(sink);
+    const missing = Math.min(next.sink.concurrency - this.#workers.size, this.#waiting.length);
+    for (let started = 0; started < missing; started += 1) this.#startWorker();
+  }
+
+  /** Waits until all deliveries have ended, and closes the sink. */
+  async close(): Promise<void> {
+    while (this.#workers.size + this.#redeliveries.size > 0)
+      await Promise.all([...this.#workers, ...this.#redeliveries]);
+    await this.#current.sink.close();
+  }
+
+  #startWorker(): void {
+    const worker = this.#work().finally(() => this.#workers.delete(worker));
+    this.#workers.add(worker);
+  }
+
+  async #work(): Promise<void> {
+    // A replaced sink may allow less concurrency. This worker then ends.
+    while (this.#workers.size <= this.#current.sink.concurrency) {
+      const event = this.#waiting.shift();
+      if (event === undefined) return;
+      if (this.#isGone) {
+        this.#end(event, unsent('the receiver is gone', { gone: true }));
+        continue;
+      }
+      const notifier = this.#current;
+      const delivery = await this.#send(notifier, event);
+      if (notifier === this.#current) this.#isGone ||= delivery.gone;
+      this.#end(event, delivery);
+    }
+  }
+
+  async #send({ sink, config }: OpenNotifier, traced: TracedEvent): Promise<Delivery> {
+    this.#running.set(sink, (this.#running.get(sink) ?? 0) + 1);
+    const span = deliverySpan(this.#options.tracer ?? noTracer, config, traced);
+    const delivery = await deliver(sink, traced.event, {
+      ...this.#options,
+      trace: span.trace,
+      onRetry: ({ reason }, tries, pauseMs) => this.#postpone(traced, { tries, reason, pauseMs }),
+    });
+    span.set({ 'waybill.tries': delivery.tries });
+    if (!delivery.delivered) span.fail(delivery.gone ? 'gone' : delivery.isAway ? 'away' : 'refused');
+    span.end();
+    const running = (this.#running.get(sink) ?? 1) - 1;
+    if (running > 0) this.#running.set(sink, running);
+    else this.#running.delete(sink);
+    if (running === 0 && this.#current.sink !== sink) closeQuietly(sink);
+    return delivery;
+  }
+
+  #postpone(
+    traced: TracedEvent,
+    { tries, reason, pauseMs }: { tries: number; reason: string; pauseMs: number },
+  ): void {
+    const { clock, log, onPostponed } = this.#options;
+    const nextTryAt = new Date(clock.now().getTime() + pauseMs).toISOString();
+    onPostponed?.({ ...traced, notifierId: this.config.id, tries, reason, nextTryAt });
+    log.debug(
+      { ...this.#logged(traced), attempt: tries, pauseMs, reason },
+      'event not delivered, trying again',
+    );
+  }
+
+  #end({ ended, ...traced }: WaitingEvent, delivery: Delivery): void {
+    const { clock, hurry, outlives, signal, undelivered } = this.#options;
+    const isStopping = hurry.aborted || signal.aborted;
+    if (outlives && isStopping && !delivery.delivered && !delivery.gone) {
+      this.#keepForNextStart(traced, delivery);
+      return;
+    }
+    // Stored as undelivered in the same turn in which it leaves the outbox, so that it is never in neither.
+    ended(
+      delivery.delivered ? undefined : undelivered.keep(this.config.id, givenUp(traced, delivery, clock)),
+    );
+    this.#report(this.#current, traced, { ...delivery, isRedelivery: false });
+  }
+
+  #keepForNextStart(traced: TracedEvent, { tries, reason }: Delivery): void {
+    this.#options.log.info(this.#logged(traced), 'event kept for the next start');
+    if (tries > 0 && reason !== null)
+      this.#options.onPostponed?.({
+        ...traced,
+        notifierId: this.config.id,
+        tries,
+        reason,
+        nextTryAt: null,
+      });
+  }
+
+  #report(
+    { config: { id: notifierId, kind } }: OpenNotifier,
+    traced: TracedEvent,
+    delivery: Delivery & { isRedelivery: boolean },
+  ): void {
+    this.#options.onOutcome({ ...delivery, ...traced, notifierId, kind });
+  }
+
+  #logged({ event }: TracedEvent): object {
+    return { notifier: this.config.id, event_id: event.id, event_type: event.type };
+  }
+}
+
+/** Errors while closing a replaced sink do not matter. */
+function closeQuietly(sink: Sink): void {
+  void sink.close().catch(() => undefined);
+}
+
+/** The result of a delivery that failed before its first try. */
+export function unsent(reason: string, { gone = false } = {}): Delivery {
+  return { delivered: false, tries: 0, reason, gone, isAway: false };
+}
+
+export function givenUp(
+  { event, ...trace }: TracedEvent,
+  { tries, reason }: Delivery,
+  clock: Clock,
+): Undelivered {
+  return {
+    event,
+    ...traceOf(trace),
+    tries,
+    reason: reason ?? 'unknown',
+    givenUpAt: clock.now().toISOString(),
+  };
+}
+
+/** One span for all tries of a delivery. */
+function deliverySpan(tracer: Tracer, { id, kind }: NotifierConfig, { event, ...trace }: TracedEvent): Span {
+  return tracer.start('notify', {
+    parent: traceOf(trace),
+    kind: 'client',
+    attributes: {
+      'waybill.notifier_id': id,
+      'waybill.notifier_kind': kind,
+      'waybill.event_id': event.id,
+      'waybill.event_type': event.type,
+    },
+  });
+}
