@@ -61,6 +61,11 @@ export function runMetrics(
     'Tries of runs that failed for a passing cause and are followed by another one.',
     ['pipeline', 'code'],
   );
+  const rejected = counter(
+    'waybill_jobs_rejected_total',
+    'Jobs in Redis that were set aside: not written by waybill, unreadable or not authentic.',
+    ['pipeline'],
+  );
   const publications = publicationMetrics(define);
   const succeededAt = successMetric(define);
   const expect: RunMetrics['expect'] = (ids, of) => {
@@ -68,6 +73,7 @@ export function runMetrics(
       for (const status of ['succeeded', 'failed', 'cancelled', 'superseded'])
         runs.inc({ pipeline, status }, 0);
     for (const pipeline of ids) retries.inc({ pipeline, code: 'storage_transient' }, 0);
+    for (const pipeline of ids) rejected.inc({ pipeline }, 0);
     publications.expect(of);
   };
   expect(pipelineIds, places);
@@ -81,6 +87,7 @@ export function runMetrics(
     started: ({ pipelineId, waitedSeconds }) => waitSeconds.observe({ pipeline: pipelineId }, waitedSeconds),
     succeededAt,
     superseded: ({ pipelineId }) => runs.inc({ pipeline: pipelineId, status: 'superseded' }),
+    rejected: ({ pipelineId }) => rejected.inc({ pipeline: pipelineId }),
     cancelled: (pipeline) => runs.inc({ pipeline, status: 'cancelled' }),
     finished: ({ pipelineId, seconds, succeeded, cancelled, result }) => {
       const status = succeeded ? 'succeeded' : cancelled ? 'cancelled' : 'failed';
