@@ -67,9 +67,10 @@ t.test('a clock of Redis that was a year ahead holds no slot and no run of a dea
 
   const content = { digest: 'd', job: '{}', record: '{}', staged: '' };
   await run('accept', { slot: 'b', ...slot, ...content, runId: 'maps.1' });
-  await run('take', { runId: 'maps.1', owner: 'dead', at: '' });
+  await run('take', { runId: 'maps.1', owner: 'dead', at: '', pipeline: 'maps' });
   await run('hold', { runId: 'maps.1', owner: 'dead', holdMs: 60_000 });
-  const take = async (): Promise<unknown> => run('take', { runId: 'maps.1', owner: 'next', at: '' });
+  const take = async (): Promise<unknown> =>
+    run('take', { runId: 'maps.1', owner: 'next', at: '', pipeline: 'maps' });
   t.same(await take(), ['held']);
   await connection.hincrby('waybill:run:maps.1', 'held', year);
   t.match(await take(), ['taken']);
