@@ -20,7 +20,7 @@ import type {
   Written,
 } from '../storage.ts';
 import { DirectoryHandles, ImpliedDirectories } from './directories.ts';
-import { entriesBelow, entriesPerTurn, removeIfThere, removeTreeAt, sizeOf, statOf } from './entries.ts';
+import { entriesPerTurn, Listing, removeIfThere, removeTreeAt, sizeOf, statOf } from './entries.ts';
 import { createFile, openToRead, readChunks, writeBody } from './files.ts';
 import { fixModes } from './fix-modes.ts';
 import { LocalNames } from './names.ts';
@@ -99,7 +99,7 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
   }
 
   list(directory: Key | '', options: ListOptions): AsyncIterable<Entry> {
-    return entriesBelow(this, this.#handles, directory, options);
+    return new Listing(this, this.#handles, options).entriesBelow(directory);
   }
 
   async *read(key: Key, expected?: FileIdentity): AsyncIterable<Uint8Array> {
