@@ -1,13 +1,13 @@
 /**
- * `npm run bench [-- NAME…]`: compares waybill with common alternatives. Both run alternately in one session.
- * Prints medians and ratios. Absolute times vary between machines, so quote the ratios. Without a name, it
- * measures the documented performance goals and prints all goals again at the end.
+ * `npm run bench [-- NAME… [OPTIONS]]`: compares waybill with common alternatives. Both run alternately in
+ * one session. Prints medians and ratios. Absolute times vary between machines, so quote the ratios. Without
+ * a name, it measures the documented performance goals and prints all goals again at the end.
  */
 import { MissingService } from '../test/services/debian.ts';
 import { local } from './local.ts';
 import { printGoals } from './measure.ts';
 
-const benches: Record<string, () => Promise<boolean>> = {
+const benches: Record<string, (options: readonly string[]) => Promise<boolean>> = {
   local,
   weather: async () => (await import('./weather.ts')).weather(),
   s3: async () => (await import('./s3.ts')).s3(),
@@ -25,7 +25,7 @@ const benches: Record<string, () => Promise<boolean>> = {
   subscribers: async () => (await import('./subscribers.ts')).followed(),
   console: async () => (await import('./console.ts')).consolePages(),
   health: async () => (await import('./health.ts')).health(),
-  soak: async () => (await import('./soak.ts')).soak(),
+  soak: async (options) => (await import('./soak.ts')).soak(options),
   'scene-map': async () => {
     await import('./scene-map.ts');
     return true;
@@ -35,7 +35,10 @@ const benches: Record<string, () => Promise<boolean>> = {
 /** Local copies, startup, one large file to SFTP, and uploads. */
 const promised = ['local', 'sftp-large', 'accept', 'upload'];
 
-const asked = process.argv.slice(2);
+const words = process.argv.slice(2);
+const firstOption = words.findIndex((word) => word.startsWith('--'));
+const asked = firstOption === -1 ? words : words.slice(0, firstOption);
+const options = firstOption === -1 ? [] : words.slice(firstOption);
 const names = asked.length === 0 ? promised : asked;
 const unknown = names.filter((name) => !(name in benches));
 if (unknown.length > 0) {
@@ -44,7 +47,7 @@ if (unknown.length > 0) {
 }
 let reached = true;
 try {
-  for (const name of names) reached = (await benches[name]!()) && reached;
+  for (const name of names) reached = (await benches[name]!(options)) && reached;
 } catch (error) {
   if (!(error instanceof MissingService)) throw error;
   // The message is one line: the missing package and how to install it.

@@ -44,6 +44,10 @@ export interface DaemonOptions {
   shared?: SharedQueue;
   /** The queue is on disk, below `root`. */
   embedded?: boolean;
+  /** More settings inside `server.staging`. */
+  staging?: string;
+  /** More settings of the destination of each pipeline. */
+  destinationOf?: (index: number) => string;
   /** Arguments for Node.js, before the program. */
   nodeArguments?: readonly string[];
 }
@@ -67,6 +71,8 @@ export async function startDaemon({
   http = 'queue_size: 1000',
   shared,
   embedded = false,
+  staging = '',
+  destinationOf = () => '',
   nodeArguments = [],
 }: DaemonOptions): Promise<Daemon> {
   if (!existsSync('dist/cli/main.js')) throw new Error('build first: npm run build');
@@ -79,14 +85,14 @@ export async function startDaemon({
     `upload_tokens: [{id: bench, value_env: BENCH_TOKEN, pipelines: [${ids.join(', ')}]}]
 server:
   http: {listen: "127.0.0.1:${port}", ${http}}
-  staging: {directory: ./staging}
+  staging: {directory: ./staging, ${staging}}
   queue: ${shared !== undefined ? '{driver: bullmq, redis_url_env: REDIS_URL}' : embedded ? '{driver: embedded, directory: ./queue}' : '{driver: memory}'}
 pipelines:
 ${ids
   .map(
-    (id) => `  - id: ${id}
+    (id, index) => `  - id: ${id}
     source: {backend: http_upload, max_upload_size: 4GiB}
-    destinations: [{id: web, backend: local, path: ./public/${id}}]`,
+    destinations: [{id: web, backend: local, path: ./public/${id}, ${destinationOf(index)}}]`,
   )
   .join('\n')}
 `,

@@ -1,103 +1,115 @@
 /**
- * Thousands of uploads through one daemon with a short run retention. Clients abort one in ten. Memory,
- * handles and disk usage must stay flat. BENCH_UPLOADS: the number of uploads (5000).
+ * `npm run bench -- soak [--minutes 45] [--rate 5]` sends uploads to a daemon with an embedded queue at a
+ * steady rate. Clients abort one in ten. Retention, releases, kept files and `waybill prune` remove as much
+ * as the uploads add, so memory, descriptors, disk usage and queue must stay flat.
  */
+import { execFile, spawnSync } from 'node:child_process';
 import { mkdirSync, rmSync } from 'node:fs';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { parseArgs, promisify } from 'node:util';
 import { bundleTar } from '../test/fixtures/tar.ts';
 import { stagedIn } from '../test/support/staged.ts';
-import { inParallel, send } from './client.ts';
-import { startDaemon, token } from './daemon.ts';
+import { send } from './client.ts';
+import { type Daemon, startDaemon, token } from './daemon.ts';
 import { goal } from './measure.ts';
 
-const uploads = Number(process.env['BENCH_UPLOADS'] ?? 5000);
-const samples = 40;
-// Threads reach their final size within about three thousand uploads.
-const warmUps = 32;
 const pipelines = 20;
+const minuteMs = 60_000;
+/** The last third may exceed the middle third by this factor. The first third warms up. */
+const maxGrowth = 1.1;
 
+/** Every third pipeline has releases, and every third a new path per upload, which `waybill prune` limits. */
+const kinds = [
+  { settings: '', isPruned: false },
+  { settings: 'layout: releases, releases: {keep: 2, linger: 10s}', isPruned: false },
+  { settings: 'retention: {prune: {enabled: true, keep_latest: 100}}', isPruned: true },
+] as const;
+const kindOf = (pipeline: number): (typeof kinds)[number] => kinds[pipeline % kinds.length] ?? kinds[0];
+
+/** The state of the daemon once a minute. */
 interface Sample {
-  residentMiB: number;
-  handles: number;
+  'RSS MiB': number;
+  descriptors: number;
+  'queue MiB': number;
+  'staging MiB': number;
+  'public MiB': number;
+  'open runs': number;
   staged: number;
 }
 
 /** Returns true if every goal was reached. */
-export async function soak(): Promise<boolean> {
+export async function soak(args: readonly string[]): Promise<boolean> {
+  const { values } = parseArgs({
+    args: [...args],
+    options: { minutes: { type: 'string', default: '45' }, rate: { type: 'string', default: '5' } },
+  });
+  const [minutes, rate] = [Number(values.minutes), Number(values.rate)];
   const root = path.join(process.env['WAYBILL_BENCH_DIRECTORY'] ?? tmpdir(), 'waybill-bench-soak');
   rmSync(root, { recursive: true, force: true });
   mkdirSync(root, { recursive: true });
   const daemon = await startDaemon({
     root,
     pipelines,
-    http: 'queue_size: 200, retention: 2s, max_concurrency: 4',
+    http: 'queue_size: 200, retention: 2m, max_concurrency: 4',
+    embedded: true,
+    staging: 'keep: {size: 256KiB}',
+    destinationOf: (index) => kindOf(index).settings,
   });
-  const staging = path.join(root, 'staging');
   try {
-    const taken: Sample[] = [];
-    for (let round = -warmUps; round < samples; round += 1) {
-      await inParallel(uploads / samples, 16, async (index) => {
-        const number = (warmUps + round) * (uploads / samples) + index;
-        // The same few bundles, so that the published size stays constant.
-        const body = bundleTar({ 'data.txt': `${number} `.repeat(2000) }, { name: `session-${index}` });
-        if (index % 10 === 9) await giveUp(daemon.url, body);
-        else await sendPatiently(daemon.url, `p${index % pipelines}`, body);
-      });
-      if (round >= 0)
-        taken.push({
-          residentMiB: daemon.memory().residentMiB,
-          handles: daemon.handles(),
-          staged: stagedIn(staging).length,
-        });
+    const counts: Counts = { accepted: 0, aborted: 0, refused: 0, lastRefusal: '' };
+    const load = setInterval(() => void uploadOne(daemon.url, counts), 1000 / rate);
+    const samples: Sample[] = [];
+    console.log(`\n${rate} uploads a second for ${minutes} minutes; process ${daemon.pid}`);
+    for (let minute = 1; minute <= minutes; minute += 1) {
+      await Promise.all([new Promise((resolve) => setTimeout(resolve, minuteMs)), prune(root)]);
+      const sample = await sampleOf(daemon, root);
+      samples.push(sample);
+      printRow(minute, sample);
     }
-    // Waits until all runs are finished and removed.
-    for (let left = 100; stagedIn(staging).length > 0 && left > 0; left -= 1)
-      await new Promise((resolve) => setTimeout(resolve, 100));
-    const quarter = samples / 4;
-    const [before, after] = [taken.slice(0, quarter), taken.slice(-quarter)];
-    const of = (which: Sample[], what: keyof Sample): number =>
-      which.map((sample) => sample[what]).sort((a, b) => a - b)[Math.floor(which.length / 2)]!;
+    clearInterval(load);
     console.log(
-      `\n${uploads} uploads over ${pipelines} pipelines, one in ten given up; medians of the first and of the last quarter, after ${(warmUps * uploads) / samples} to warm up`,
+      `\n${counts.accepted} accepted, ${counts.aborted} aborted, ${counts.refused} refused ${counts.lastRefusal}`,
     );
-    const grown = of(after, 'residentMiB') / of(before, 'residentMiB');
-    const left = stagedIn(staging).length;
-    return [
-      goal(
-        `memory ${of(before, 'residentMiB').toFixed(0)} → ${of(after, 'residentMiB').toFixed(0)} MiB, ${grown.toFixed(2)} × (goal at most 1.15 ×)`,
-        grown <= 1.15,
-      ),
-      goal(
-        `open files ${of(before, 'handles')} → ${of(after, 'handles')} (goal: no more than 8 more)`,
-        of(after, 'handles') <= of(before, 'handles') + 8,
-      ),
-      goal(
-        `staged uploads ${of(before, 'staged')} → ${of(after, 'staged')}, and ${left} in the end (goal 0)`,
-        left === 0,
-      ),
-    ].every(Boolean);
+    return reachedGoals(samples, counts);
   } finally {
     await daemon.stop();
     rmSync(root, { recursive: true, force: true });
   }
 }
 
-/** Retries when the queue is full, as a well-behaved client does. */
-async function sendPatiently(url: string, pipeline: string, body: Buffer): Promise<void> {
-  for (;;)
-    try {
-      await send(url, pipeline, body);
-      return;
-    } catch (error) {
-      if (!(error instanceof Error) || !error.message.startsWith('503')) throw error;
-      await new Promise((resolve) => setTimeout(resolve, 50));
-    }
+interface Counts {
+  accepted: number;
+  aborted: number;
+  refused: number;
+  lastRefusal: string;
+}
+
+let sent = 0;
+
+async function uploadOne(url: string, counts: Counts): Promise<void> {
+  const number = sent++;
+  const pipeline = number % pipelines;
+  // A few paths per pipeline, so that the published size stays constant.
+  const name = kindOf(pipeline).isPruned ? `session-${number}` : `session-${((number / pipelines) % 10) | 0}`;
+  const body = bundleTar({ 'data.txt': `${number} `.repeat(2000), 'same.txt': 'same' }, { name });
+  if (number % 10 === 9) {
+    await abortUpload(url, body);
+    counts.aborted += 1;
+    return;
+  }
+  await send(url, `p${pipeline}`, body).then(
+    () => (counts.accepted += 1),
+    (error: unknown) => {
+      counts.refused += 1;
+      counts.lastRefusal = String(error);
+    },
+  );
 }
 
 /** Sends half of a bundle and disconnects. */
-function giveUp(url: string, body: Buffer): Promise<void> {
+function abortUpload(url: string, body: Buffer): Promise<void> {
   return new Promise((resolve) => {
     const headers = {
       authorization: `Bearer ${token}`,
@@ -108,4 +120,64 @@ function giveUp(url: string, body: Buffer): Promise<void> {
     outgoing.on('error', () => undefined).on('close', () => resolve());
     outgoing.write(body.subarray(0, body.length / 2), () => outgoing.destroy());
   });
+}
+
+/** Prunes every pipeline whose bundle paths are new, one after the other. */
+async function prune(root: string): Promise<void> {
+  const program = path.resolve('dist/bundle/waybill.cjs');
+  const where = ['--config', path.join(root, 'waybill.yaml'), '--destination', 'web'];
+  for (let pipeline = 0; pipeline < pipelines; pipeline += 1)
+    if (kindOf(pipeline).isPruned) {
+      const args = ['prune', ...where, '--pipeline', `p${pipeline}`, '--apply', '--allow-removals'];
+      await promisify(execFile)(process.execPath, [program, ...args], {
+        env: { ...process.env, BENCH_TOKEN: token },
+      });
+    }
+}
+
+async function sampleOf(daemon: Daemon, root: string): Promise<Sample> {
+  // du reports files that were removed meanwhile as errors.
+  const mebibytes = (name: string): number =>
+    Number.parseInt(spawnSync('du', ['-sk', path.join(root, name)], { encoding: 'utf8' }).stdout) / 1024;
+  const metrics = await (await fetch(`${daemon.url}metrics`)).text();
+  const depths = [...metrics.matchAll(/^waybill_queue_depth\{[^}]*\} (\d+)/gm)];
+  return {
+    'RSS MiB': daemon.memory().residentMiB,
+    descriptors: daemon.handles(),
+    'queue MiB': mebibytes('queue'),
+    'staging MiB': mebibytes('staging'),
+    'public MiB': mebibytes('public'),
+    'open runs': depths.reduce((sum, [, depth]) => sum + Number(depth), 0),
+    staged: stagedIn(path.join(root, 'staging')).length,
+  };
+}
+
+function printRow(minute: number, sample: Sample): void {
+  const cells = Object.entries(sample).map(([name, value]: [string, number]) =>
+    value.toFixed(name.endsWith('MiB') ? 1 : 0).padStart(name.length + 2),
+  );
+  if (minute === 1)
+    console.log(
+      `minute${Object.keys(sample)
+        .map((name) => name.padStart(name.length + 2))
+        .join('')}`,
+    );
+  console.log(`${String(minute).padStart(6)}${cells.join('')}`);
+}
+
+function reachedGoals(samples: readonly Sample[], { refused }: { refused: number }): boolean {
+  const third = Math.max(1, Math.floor(samples.length / 3));
+  const mean = (part: readonly Sample[], name: keyof Sample): number =>
+    part.reduce((sum, sample) => sum + sample[name], 0) / part.length;
+  const flat = (Object.keys(samples[0] ?? {}) as (keyof Sample)[]).map((name) => {
+    const middle = mean(samples.slice(-2 * third, -third), name);
+    const last = mean(samples.slice(-third), name);
+    // Small counts vary by more than a tenth.
+    const limit = Math.max(middle * maxGrowth, middle + 3);
+    return goal(
+      `${name}: ${middle.toFixed(1)} → ${last.toFixed(1)} (goal at most ${limit.toFixed(1)})`,
+      last <= limit,
+    );
+  });
+  return [...flat, goal(`${refused} uploads refused (goal 0)`, refused === 0)].every(Boolean);
 }

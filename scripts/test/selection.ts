@@ -26,6 +26,7 @@ export const slow = [
   'test/faults/exchanged-directories',
   'test/faults/frozen-publisher',
   'test/faults/killed-at-each-change',
+  'test/faults/killed-on-storages',
   'test/faults/obstacles',
   'test/harness',
   'test/hosts/',

@@ -379,6 +379,7 @@ t.test('delivers the latest record of a run to each subscriber, however often it
       started: () => undefined,
       retried: () => undefined,
       superseded: () => undefined,
+      rejected: () => undefined,
       finished: () => void (finishedRuns += 1),
     },
   );

@@ -1,9 +1,12 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { Registry } from 'prom-client';
 import type { Test } from 'tap';
 import t from 'tap';
 import * as tar from 'tar';
+import { definer } from '../../src/api/metrics/definer.ts';
 import { createMetrics } from '../../src/api/metrics/metrics.ts';
+import { runMetrics } from '../../src/api/metrics/run-metrics.ts';
 import { daemonRoutes as routes } from '../../src/cli/daemon/daemon-app.ts';
 import { serve, type Served } from '../../src/cli/daemon/serve.ts';
 import { errorTable } from '../../src/core/lib/error-codes.ts';
@@ -204,6 +207,23 @@ t.test('shows a real publication in a scrape, with every metric listed in docs/m
     [...seen.types.keys()].filter((name) => !/^(waybill|process|nodejs)_/.test(name)),
     [],
   );
+});
+
+t.test('a success while the clock was ahead does not hide later ones', async (t) => {
+  const registry = new Registry();
+  const metrics = runMetrics(definer(registry), []);
+  const place = { pipelineId: 'maps', destinationId: 'web' };
+  const seconds = async (): Promise<number> =>
+    Number(/^waybill_last_success.* (\S+)$/m.exec(await registry.metrics())?.[1]);
+  const now = Math.floor(Date.now() / 1000);
+  for (const [at, seen] of [
+    [now + 365 * 86_400, now + 365 * 86_400],
+    [now - 10, now - 10],
+    [now - 20, now - 10],
+  ] as const) {
+    metrics.succeededAt(place, new Date(at * 1000));
+    t.equal(await seconds(), seen);
+  }
 });
 
 t.test('a restart finds when destinations were published to, in catalogs or in kept records', async (t) => {

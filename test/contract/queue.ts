@@ -212,6 +212,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
         },
         retried: () => t.fail('nothing is tried again'),
         superseded: () => undefined,
+        rejected: () => undefined,
         finished: ({ pipelineId, seconds, succeeded, cancelled, result }) => {
           t.ok(seconds >= 0 && seconds < 600);
           t.notOk(cancelled);
@@ -566,6 +567,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
       started: () => undefined,
       retried: () => t.fail('nothing is tried again'),
       superseded: () => undefined,
+      rejected: () => undefined,
       finished: ({ succeeded, cancelled, result }) => void ended.push({ succeeded, cancelled, result }),
     });
     await submit(queue, 'maps.1');

@@ -239,6 +239,7 @@ function observed() {
       started: () => void calls.push('started'),
       retried: ({ record }: { record: RunRecord }) => void calls.push(`retried ${record.attempt}`),
       superseded: () => void calls.push('superseded'),
+      rejected: () => undefined,
       finished: ({ succeeded }: { succeeded: boolean }) => void calls.push(`finished ${succeeded}`),
     },
   };

@@ -1,20 +1,26 @@
 /**
- * Preloaded into a process (`node --import`): sends it SIGKILL right before it changes the file system below
- * `KILL_BELOW` for the `KILL_AT`th time. With `KILL_AT=0` it writes the names of the changes, such as
- * `rename`, into `KILL_LIST`, one a line.
+ * Preloaded into a process (`node --import`): sends it SIGKILL right before its `KILL_AT`th change. With
+ * `KILL_AT=0` it writes the names of the changes, such as `rename`, into `KILL_LIST`, one a line.
+ *
+ * A change is a call that changes the file system below `KILL_BELOW`, or data sent to the port `KILL_PORT`:
+ * `ssh`, or the method of an HTTP request that changes something.
  */
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
+import net from 'node:net';
 import process from 'node:process';
 
-const { KILL_AT, KILL_BELOW, KILL_LIST } = process.env;
+const { KILL_AT, KILL_BELOW, KILL_LIST, KILL_PORT } = process.env;
 const changes = ['mkdir', 'link', 'rename', 'unlink', 'rmdir', 'rm', 'symlink', 'copyFile', 'truncate'];
 const made = [];
 
 function before(name, args) {
-  if (!args.some((argument) => typeof argument === 'string' && plain(argument).startsWith(KILL_BELOW)))
-    return;
-  made.push(name.replace(/Sync$/, ''));
+  const isBelow = (argument) => typeof argument === 'string' && plain(argument).startsWith(KILL_BELOW);
+  if (KILL_BELOW !== undefined && args.some(isBelow)) count(name.replace(/Sync$/, ''));
+}
+
+function count(change) {
+  made.push(change);
   if (made.length === Number(KILL_AT)) process.kill(process.pid, 'SIGKILL');
 }
 
@@ -54,6 +60,18 @@ for (const [holder, called] of [
 for (const name of ['writeFile', 'writeFileSync', 'appendFile', 'appendFileSync'])
   watch(fs, name, () => true);
 syncBuiltinESMExports();
+
+// The one call through which a socket sends data, whether in one piece or in several.
+const { _writeGeneric: send } = net.Socket.prototype;
+net.Socket.prototype._writeGeneric = function watched(isVector, data, ...rest) {
+  // A socket that connects is called again once it is connected.
+  if (!this.connecting && this.remotePort === Number(KILL_PORT)) {
+    const text = String(isVector ? data[0]?.chunk : data);
+    const [, method] = /^([A-Z]+) \S+ HTTP\/1.1\r\n/.exec(text) ?? [null, 'ssh'];
+    if (method !== 'GET' && method !== 'HEAD') count(method);
+  }
+  return send.call(this, isVector, data, ...rest);
+};
 
 if (KILL_LIST !== undefined) {
   const { writeFileSync } = fs;

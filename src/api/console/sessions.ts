@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { Request, Response } from 'express';
-import type { Clock } from '../../core/lib/clock.ts';
+import { type Clock, isFuture } from '../../core/lib/clock.ts';
 import type { Current } from '../../core/lib/current.ts';
 import type { EndedSessions } from '../../workers/queue/ended-sessions.ts';
 import { isExpired, type Token } from '../http/auth.ts';
@@ -138,7 +138,8 @@ export class Sessions {
     this.#lookSoon(session);
     if (token === null || this.#hasLoggedOut(session)) return 'token_revoked';
     const { clock } = this.#ports;
-    return isExpired(token, clock) || clock.now().getTime() >= session.expiresMs ? 'token_expired' : null;
+    const isOver = clock.now().getTime() >= session.expiresMs || isFuture(session.begunMs, clock);
+    return isOver || isExpired(token, clock) ? 'token_expired' : null;
   }
 
   #hasLoggedOut(session: Session): boolean {
@@ -158,7 +159,12 @@ export class Sessions {
   async #look(ids: readonly string[]): Promise<void> {
     const found = await this.#ports.endedSessions.among(ids);
     if (this.#ended.size + found.size > maxSeen) this.#ended.clear();
-    for (const [id, expiresAt] of found) this.#ended.set(id, expiresAt);
+    for (const [id, expiresAt] of found) {
+      this.#ended.set(id, expiresAt);
+      // A logout everywhere by a clock that was ahead would end all sessions until then: it counts as of now.
+      const latest = new Date(this.#ports.clock.now().getTime() + maxLifetimeMs);
+      if (isFuture(expiresAt.getTime() - maxLifetimeMs, this.#ports.clock)) await this.#store(id, latest);
+    }
   }
 
   #lookSoon(session: Session): void {

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Config, UploadTokenConfig } from '../../core/config/config.ts';
 import { type Role, roleScopes } from '../../core/config/schema/console-login.ts';
 import { type Scope, scopes } from '../../core/config/schema/schema.ts';
-import type { Clock } from '../../core/lib/clock.ts';
+import { type Clock, isFuture } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
 import type { PublishedBy } from '../../core/publishers/published-by.ts';
@@ -24,6 +24,8 @@ export interface Token extends KnownToken {
   scopes: ReadonlySet<Scope>;
   /** Refused from this time on; null: never expires. */
   expiresAt: Date | null;
+  /** Present if this daemon issued it. Refused if it is in the future, because then its expiry is wrong. */
+  issuedAt?: Date;
   /** Present if it was issued to a trusted publisher. */
   publishedBy?: PublishedBy;
   /** Present for a person who logged in to the console without a token. */
@@ -143,7 +145,11 @@ export function authenticate(
   });
 }
 
-export function isExpired({ expiresAt }: Pick<Token, 'expiresAt'>, clock: Pick<Clock, 'now'>): boolean {
+export function isExpired(
+  { expiresAt, issuedAt }: Pick<Token, 'expiresAt' | 'issuedAt'>,
+  clock: Pick<Clock, 'now'>,
+): boolean {
+  if (issuedAt !== undefined && isFuture(issuedAt.getTime(), clock)) return true;
   return expiresAt !== null && clock.now() >= expiresAt;
 }
 

@@ -1,4 +1,6 @@
 import type { Counter, Gauge, Histogram } from 'prom-client';
+import { isFuture, systemClock } from '../../core/lib/clock.ts';
+import { futureBundle } from '../../core/publish/results/action-result.ts';
 import type { DestinationResult, RunResult } from '../../core/publish/results/result.ts';
 import type { JobResult } from '../../workers/queue/job.ts';
 import type { RunObserver } from '../../workers/queue/run-observer.ts';
@@ -28,6 +30,7 @@ export class RunMetrics implements RunObserver {
   readonly #runSeconds: Histogram;
   readonly #waitSeconds: Histogram;
   readonly #retries: Counter;
+  readonly #rejected: Counter;
   readonly #publications: PublicationMetrics;
   readonly #lastSuccesses: LastSuccesses;
 
@@ -56,6 +59,11 @@ export class RunMetrics implements RunObserver {
       'Tries of runs that failed for a passing cause and are followed by another one.',
       ['pipeline', 'code'],
     );
+    this.#rejected = counter(
+      'waybill_jobs_rejected_total',
+      'Jobs in Redis that were set aside: not written by waybill, unreadable or not authentic.',
+      byPipeline,
+    );
     this.#publications = new PublicationMetrics(define);
     this.#lastSuccesses = new LastSuccesses(define);
   }
@@ -66,6 +74,7 @@ export class RunMetrics implements RunObserver {
       for (const status of ['succeeded', 'failed', 'cancelled', 'superseded'])
         this.#runs.inc({ pipeline, status }, 0);
       this.#retries.inc({ pipeline, code: 'storage_transient' }, 0);
+      this.#rejected.inc({ pipeline }, 0);
     }
     this.#publications.expect(places);
   }
@@ -88,6 +97,10 @@ export class RunMetrics implements RunObserver {
 
   superseded({ pipelineId }: Parameters<RunObserver['superseded']>[0]): void {
     this.#runs.inc({ pipeline: pipelineId, status: 'superseded' });
+  }
+
+  rejected({ pipelineId }: Parameters<RunObserver['rejected']>[0]): void {
+    this.#rejected.inc({ pipeline: pipelineId });
   }
 
   /** Records a run that was cancelled before it started. */
@@ -124,7 +137,9 @@ class LastSuccesses {
   record({ pipelineId, destinationId }: Place, at: Date): void {
     const key = JSON.stringify([pipelineId, destinationId]);
     const seconds = at.getTime() / 1000;
-    if (seconds <= (this.#known.get(key) ?? -Infinity)) return;
+    const before = this.#known.get(key) ?? -Infinity;
+    // A time that was recorded while the clock was ahead would hide later failures.
+    if (seconds <= before && !isFuture(before * 1000, systemClock)) return;
     this.#known.set(key, seconds);
     this.#gauge.set({ pipeline: pipelineId, destination: destinationId }, seconds);
   }
@@ -150,6 +165,7 @@ class PublicationMetrics {
   readonly #bytes: Counter;
   readonly #linkedBytes: Counter;
   readonly #keptBytes: Counter;
+  readonly #future: Counter;
 
   constructor({ counter }: Definer) {
     const byAction = (name: string, help: string): Counter =>
@@ -169,21 +185,29 @@ class PublicationMetrics {
       'Bytes of outputs that a release got from the one before it.',
     );
     this.#keptBytes = byPlace('waybill_kept_bytes_total', 'Bytes of published outputs that stayed.');
+    this.#future = byPlace(
+      'waybill_future_bundles_total',
+      'Bundles whose `created` was in the future when they were published: the clock of their producer is ahead.',
+    );
   }
 
   /** Creates the series of these destinations at zero. */
   expect(places: readonly Place[]): void {
     for (const { pipelineId: pipeline, destinationId: destination } of places) {
       const place = { pipeline, destination };
-      for (const bytes of [this.#bytes, this.#linkedBytes, this.#keptBytes]) bytes.inc(place, 0);
+      for (const counter of [this.#bytes, this.#linkedBytes, this.#keptBytes, this.#future])
+        counter.inc(place, 0);
       this.#publications.inc({ ...place, action: 'error' }, 0);
     }
   }
 
   record({ pipelines }: RunResult): void {
     for (const { pipelineId: pipeline, destinations } of pipelines)
-      for (const { destinationId: destination, actions } of destinations)
-        for (const result of actions) this.#add({ pipeline, destination }, result);
+      for (const { destinationId: destination, actions, warnings } of destinations) {
+        const place = { pipeline, destination };
+        this.#future.inc(place, warnings.filter(({ code }) => code === futureBundle).length);
+        for (const result of actions) this.#add(place, result);
+      }
   }
 
   #add(place: { pipeline: string; destination: string }, result: DestinationResult['actions'][number]): void {

@@ -10,6 +10,7 @@ export interface Grant {
   rules: string;
   pipelines: readonly string[];
   scopes: readonly Scope[];
+  issuedAt: Date;
   expiresAt: Date;
 }
 
@@ -18,7 +19,7 @@ export interface Grant {
  * Opening is synchronous, unlike that of `jose`: long requests repeat their check every second.
  */
 export interface GrantSeal {
-  seal(grant: Grant, now: Date): string;
+  seal(grant: Grant): string;
   /** Returns null if no key has signed the text. An expired grant is returned. */
   open(text: string): Grant | null;
 }
@@ -29,6 +30,7 @@ const header = base64url({ alg: 'HS256', typ: 'at+jwt' });
 
 interface Payload {
   sub: string;
+  iat: number;
   exp: number;
   scope: string;
   pipelines: string[];
@@ -42,10 +44,10 @@ export function grantSeal(secrets: readonly (string | Uint8Array)[]): GrantSeal 
   const [first] = keys;
   if (first === undefined) throw new TypeError('no key for access tokens');
   return {
-    seal: ({ by, rules, pipelines, scopes, expiresAt }, now) => {
-      const payload: Payload & { iat: number; jti: string } = {
+    seal: ({ by, rules, pipelines, scopes, issuedAt, expiresAt }) => {
+      const payload: Payload & { jti: string } = {
         sub: by.publisher_id,
-        iat: seconds(now),
+        iat: seconds(issuedAt),
         exp: seconds(expiresAt),
         jti: randomBytes(16).toString('base64url'),
         scope: scopes.join(' '),
@@ -70,11 +72,11 @@ export function grantSeal(secrets: readonly (string | Uint8Array)[]): GrantSeal 
 
 /** Only `seal` makes the signed text. */
 function grantIn(body: string): Grant {
-  const { exp, scope, pipelines, rules, by } = JSON.parse(
+  const { iat, exp, scope, pipelines, rules, by } = JSON.parse(
     Buffer.from(body, 'base64url').toString('utf8'),
   ) as Payload;
   const scopes = scope.split(' ') as Scope[];
-  return { by, rules, pipelines, scopes, expiresAt: new Date(exp * 1000) };
+  return { by, rules, pipelines, scopes, issuedAt: new Date(iat * 1000), expiresAt: new Date(exp * 1000) };
 }
 
 function macOf(text: string, key: Buffer): Buffer {

@@ -94,6 +94,7 @@ function openToken(value: string, list: readonly Publisher[], seal: GrantSeal): 
     hash: createHash('sha256').update(value).digest(),
     pipelines: new Set(pipelines),
     scopes: new Set(scopes),
+    issuedAt: grant.issuedAt,
     expiresAt: grant.expiresAt,
     publishedBy: grant.by,
   };

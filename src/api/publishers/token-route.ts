@@ -142,8 +142,8 @@ async function answerTo(req: Request, form: URLSearchParams, ports: TokenPorts):
   if (granted.length === 0) throw scopeRefused(req, publisher);
 
   const by = publishedBy(publisher.id, claims, digestOf(JSON.stringify(claims)));
-  const now = ports.clock.now();
-  const expiresAt = new Date(now.getTime() + publisher.maxLifetimeMs);
+  const issuedAt = ports.clock.now();
+  const expiresAt = new Date(issuedAt.getTime() + publisher.maxLifetimeMs);
   const pipelines = pipeline === null ? publisher.pipelines : [pipeline];
   const context = requestContext(req);
   const { fields } = context;
@@ -151,7 +151,7 @@ async function answerTo(req: Request, form: URLSearchParams, ports: TokenPorts):
   Object.assign(fields, { token_id: publisher.id, claims_digest: by.claims_digest });
   if (by.subject !== null) fields['publisher_subject'] = by.subject;
   return {
-    access_token: seal.seal({ by, rules: publisher.rules, pipelines, scopes: granted, expiresAt }, now),
+    access_token: seal.seal({ by, rules: publisher.rules, pipelines, scopes: granted, issuedAt, expiresAt }),
     issued_token_type: tokenTypes.accessToken,
     token_type: 'Bearer',
     expires_in: Math.floor(publisher.maxLifetimeMs / 1000),

@@ -8,6 +8,8 @@ interface ErrorDetails {
   findings?: readonly Finding[];
   /** When a retry makes sense, in whole seconds, if it is known more precisely than from the code. */
   retryAfterSeconds?: number;
+  /** Whether a retry may help. Default: as the code says. */
+  retryable?: boolean;
 }
 
 const brand = Symbol.for('waybill.error');
@@ -28,6 +30,7 @@ export class WaybillError extends Error {
   readonly hint: string | undefined;
   readonly findings: readonly Finding[];
   readonly retryAfterSeconds: number | undefined;
+  readonly retryable: boolean;
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
@@ -35,10 +38,7 @@ export class WaybillError extends Error {
     this.hint = details.hint;
     this.findings = details.findings ?? [];
     this.retryAfterSeconds = details.retryAfterSeconds;
-  }
-
-  get retryable(): boolean {
-    return errorTable[this.code].retryable;
+    this.retryable = details.retryable ?? errorTable[code].retryable;
   }
 }
 

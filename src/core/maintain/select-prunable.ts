@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { OutputRecord } from '../catalog/catalog.ts';
 import type { PrunePolicy } from '../config/config.ts';
-import type { Clock } from '../lib/clock.ts';
+import { type Clock, maxClockSkewMs } from '../lib/clock.ts';
 import { WaybillError } from '../lib/errors.ts';
 import { compareCodeUnits } from '../lib/paths.ts';
 import { formatDuration } from '../lib/settings/units.ts';
@@ -62,9 +62,6 @@ function placeOf({ destinationPath, record }: PruneCandidate): string {
   return `${destinationPath}/${record.path}`;
 }
 
-/** Smaller differences do not matter, because ages are counted in hours and days. */
-const toleranceMs = 300_000;
-
 /**
  * Throws `clock_ahead` if the clock of this machine is ahead of the storage's clock. If the storage reported
  * no time when it was opened, writes a small file to get its time, provided that `mayWrite`. Accepts a
@@ -77,7 +74,7 @@ export async function refuseClockAhead(
 ): Promise<void> {
   const reported = storage.facts.clockOffsetMs;
   const offsetMs = reported ?? (mayWrite ? await offsetOfFile(storage, clock) : null);
-  if (offsetMs === null || offsetMs >= -toleranceMs) return;
+  if (offsetMs === null || offsetMs >= -maxClockSkewMs) return;
   throw new WaybillError(
     'clock_ahead',
     `the clock of this machine is ${formatDuration(-offsetMs)} ahead of the clock of ${storage.label}, so outputs seem older than they are; nothing was deleted`,

@@ -2,6 +2,7 @@ import type { SourceBundle } from '../bundle/source-bundle.ts';
 import { type CatalogState, isCommittedSince } from '../catalog/catalog.ts';
 import type { DestinationConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
+import { type Clock, isFuture } from '../lib/clock.ts';
 import { type ErrorRecord, errorRecord, type Finding, finding, WaybillError } from '../lib/errors.ts';
 import { withReleasers } from '../lib/lifecycle.ts';
 import type { Occurrence } from '../notify/event.ts';
@@ -11,7 +12,7 @@ import type { Storage } from '../storage/storage.ts';
 import type { Span, SpanAttributes } from '../tracing/span.ts';
 import { publishBundle } from './publish-bundle.ts';
 import { asAborted, type BundlePublication, type Decided, type PublishRequest } from './publish-request.ts';
-import { emptyDestination, withDestinationFailure } from './results/action-result.ts';
+import { emptyDestination, futureBundle, withDestinationFailure } from './results/action-result.ts';
 import { destinationFailure, publicationOccurrence } from './results/occurrences.ts';
 import type { ActionResult, DestinationResult } from './results/result.ts';
 import type { PublishedPath } from './root-index/listed-changes.ts';
@@ -38,7 +39,13 @@ export async function publishToDestination(
   const add = ({ bundle, action, isOwn }: Published): void => {
     result.actions.push(action);
     notify(publicationOccurrence(owner, bundle, action, runId, { reportsUnchanged: isOwn }));
-    result.warnings.push(...rootWarnings(destination, action, request.dryRun), ...unkeptWarnings(action));
+    const created = createdWarnings(bundle, action, context.clock);
+    for (const { message } of created) context.log.warn({ destination: destination.id }, message);
+    result.warnings.push(
+      ...created,
+      ...rootWarnings(destination, action, request.dryRun),
+      ...unkeptWarnings(action),
+    );
     request.onProgress?.({ type: 'done', destinationId: destination.id, result: action });
   };
   try {
@@ -173,6 +180,17 @@ function onlyBundle({ bundles: [selected], error }: Selection): SourceBundle {
   }
   if (selected !== undefined) return selected.bundle;
   throw new WaybillError('bundle_not_found', 'the source no longer has a bundle');
+}
+
+/** Later bundles would count as older than this one until its time comes. */
+function createdWarnings(
+  { created }: SourceBundle,
+  { destinationPath }: ActionResult,
+  clock: Clock,
+): Finding[] {
+  if (!isFuture(Date.parse(created), clock)) return [];
+  const message = `target=${destinationPath}: "created" of the bundle is in the future (${created}): until then, bundles that are made now count as older; correct the clock of the producer and publish again`;
+  return [finding('warning', futureBundle, message)];
 }
 
 function unkeptWarnings({ destinationPath, unkept: [first, ...others] }: ActionResult): Finding[] {

@@ -5,9 +5,10 @@ import { hasCode, WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { cancelled } from '../queue/refusals.ts';
 import type { RedisLink } from './link.ts';
-import type { PipelineQueues, Ticket } from './pipelines.ts';
+import type { PipelineQueues } from './pipelines.ts';
 import type { RunStore } from './run-store.ts';
 import type { RunWorker } from './run-worker.ts';
+import type { Ticket } from './tickets.ts';
 
 export interface DispatcherOptions {
   link: RedisLink;

@@ -2,6 +2,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
 import type { PublishJob } from '../queue/job.ts';
+import { asJob, jsonOf } from './job-shape.ts';
 
 /**
  * Jobs as text for Redis, whose content other programs may change. With keys, the text carries a MAC over the
@@ -10,10 +11,10 @@ import type { PublishJob } from '../queue/job.ts';
 export interface JobSeal {
   seal(job: PublishJob): string;
   /**
-   * Returns the job. With keys, throws `job_rejected` unless one of them made the MAC and the job has this
-   * run id. Without `runId`, the job of any run is accepted.
+   * Returns the job. Throws `job_rejected` if the text is not a job, if it is the job of another run or
+   * pipeline than `run`, and, with keys, unless one of them made the MAC.
    */
-  open(text: string, runId?: string): PublishJob;
+  open(text: string, run?: { runId: string; pipelineId?: string }): PublishJob;
 }
 
 const sealed = /^(\{.*),"mac":"([0-9a-f]{64})"\}$/s;
@@ -31,14 +32,16 @@ export function jobSeal(keys: readonly string[] = []): JobSeal {
         ? body
         : `${body.slice(0, -1)},"mac":"${macOf(first, body).toString('hex')}"}`;
     },
-    open: (text, runId) => {
+    open: (text, run) => {
       const [, start, mac = ''] = sealed.exec(text) ?? [];
       const body = start === undefined ? text : `${start}}`;
       const given = Buffer.from(mac, 'hex');
       const isAuthentic = (key: string): boolean => mac !== '' && timingSafeEqual(macOf(key, body), given);
-      if (first !== undefined && !keys.some(isAuthentic)) throw rejected(mac === '');
-      const job = JSON.parse(body) as PublishJob;
-      if (first !== undefined && runId !== undefined && job.runId !== runId) throw rejected(false);
+      if (first !== undefined && !keys.some(isAuthentic)) throw unauthentic(mac === '');
+      const job = asJob(jsonOf(body));
+      if (job === null) throw unreadable('job');
+      const { runId = job.runId, pipelineId = job.pipelineId } = run ?? {};
+      if (job.runId !== runId || job.pipelineId !== pipelineId) throw rejected('belongs to another run');
       return job;
     },
   };
@@ -46,15 +49,17 @@ export function jobSeal(keys: readonly string[] = []): JobSeal {
 
 /**
  * The job of an ended run, with or without a valid MAC. Its only use is to remove its archive, by a name that
- * shared staging checks. null if the text is not a JSON object.
+ * shared staging checks. null if the text is not a job.
  */
 export function endedJob(text: string): PublishJob | null {
-  try {
-    const job: unknown = JSON.parse(text);
-    return typeof job === 'object' ? (job as PublishJob | null) : null;
-  } catch {
-    return null;
-  }
+  return asJob(jsonOf(text));
+}
+
+/** The error of a run whose job or record another program replaced. */
+export function unreadable(what: 'job' | 'record'): WaybillError {
+  return new WaybillError('job_rejected', `the ${what} of the run in Redis is unreadable; it was not run`, {
+    hint: 'find out which program changed Redis; then upload the bundle again',
+  });
 }
 
 /** The keys of `server.queue.signing_key_envs`. Throws `secrets_invalid` if one is missing or too short. */
@@ -70,8 +75,11 @@ export function signingKeys(names: readonly string[], secrets: Pick<Secrets, 're
   });
 }
 
-function rejected(isMissing: boolean): WaybillError {
-  const what = isMissing ? 'is not signed' : 'has a signature that no key of this host made for it';
+function unauthentic(isMissing: boolean): WaybillError {
+  return rejected(isMissing ? 'is not signed' : 'has a signature that no key of this host made for it');
+}
+
+function rejected(what: string): WaybillError {
   return new WaybillError('job_rejected', `the job of the run in Redis ${what}; it was not run`, {
     hint: 'give all hosts the same server.queue.signing_key_envs; if they have, find out which program changed Redis; then upload the bundle again',
   });

@@ -196,7 +196,15 @@ function refusalOf(error: unknown): Refusal | null {
   return isReply(error) ? (refusals[word] ?? null) : null;
 }
 
-function isReply(error: unknown): boolean {
+/**
+ * Whether Redis refused a command because another program has replaced a value by one of another type or
+ * shape.
+ */
+export function isDamage(error: unknown): error is Error {
+  return isReply(error) && /^(?:ERR|WRONGTYPE)\b/.test(error.message);
+}
+
+function isReply(error: unknown): error is Error {
   return error instanceof Error && error.name === 'ReplyError';
 }
 

@@ -7,11 +7,7 @@ import type { RunRecord } from '../queue/run-record.ts';
 import { plain, type RedisLink } from './link.ts';
 import { ticketRoot } from './redis-client.ts';
 import type { RunStore } from './run-store.ts';
-
-/** A run's job in BullMQ: only its id. The store has the run itself. */
-export interface Ticket {
-  run_id: string;
-}
+import { isRunId, type Line, type Ticket, ticketsOf } from './tickets.ts';
 
 /**
  * BullMQ's queues, one for each pipeline. Each has one active job at a time, whatever the number of hosts.
@@ -33,6 +29,11 @@ export interface PipelineQueues {
   hold(job: Job<Ticket>, token: string): Promise<void>;
   /** Ends the job in BullMQ. Does nothing if the token no longer holds the job's lock. */
   end(job: Job<Ticket>, token: string, record: RunRecord | null): Promise<void>;
+  /**
+   * Ends a job for which the store has no run as failed, or removes it if no run can have its id. Does
+   * nothing if the lock is lost.
+   */
+  reject(job: Job<Ticket>, token: string): Promise<void>;
   /**
    * Removes the ticket of a run that never begins. A ticket that cannot be removed is ended when a worker
    * takes it.
@@ -81,8 +82,10 @@ export async function pipelineQueues(options: PipelineQueuesOptions): Promise<Pi
   const { link, store, clock, log, workerTimeoutMs } = options;
   // BullMQ shares the connection and does not close it. Its errors come from calls, which also reject.
   const quiet = (error: Error): void => log.debug({ err: plain(error) }, 'bullmq');
+  const lines = new Map<string, Line>();
   const queues = new Map<string, Queue<Ticket>>();
-  const workers = new Map<string, Worker<Ticket>>();
+  const keep = { age: Math.ceil(options.retentionMs / 1000), count: keptForBoard };
+  const tickets = ticketsOf({ ...options, keep, keptEvents, lockMs: workerTimeoutMs });
   const open = async (id: string): Promise<void> => {
     const prefix = ticketRoot(options.prefix, id, link.server);
     const queue = new Queue<Ticket>(id, {
@@ -109,7 +112,7 @@ export async function pipelineQueues(options: PipelineQueuesOptions): Promise<Pi
       throw error;
     }
     queues.set(id, queue);
-    workers.set(id, worker);
+    lines.set(id, { queue, worker });
   };
   const add = async (pipelineIds: readonly string[]): Promise<void> => {
     const missing = pipelineIds.filter((id) => !queues.has(id));
@@ -117,37 +120,52 @@ export async function pipelineQueues(options: PipelineQueuesOptions): Promise<Pi
   };
   await add(options.pipelineIds);
 
-  const keep = { age: Math.ceil(options.retentionMs / 1000), count: keptForBoard };
-  const ended = async (work: Promise<unknown>): Promise<void> => {
+  const ended = async (work: Promise<unknown> | undefined): Promise<void> => {
     try {
       await work;
     } catch (error) {
       if (!(error instanceof Error) || !lost.has(Number((error as { code?: unknown }).code))) throw error;
     }
   };
+  /** Makes a call about a job whose lock `token` may hold. */
+  const settle = async (job: Job<Ticket>, token: string, work: () => Promise<unknown>): Promise<void> => {
+    const line = lines.get(job.queueName);
+    if (line !== undefined) await tickets.settle(line, job, token, () => ended(work()));
+  };
+  const handOver = async (line: Line, pipelineId: string): Promise<void> => {
+    // Ascending order, and each host reads before it adds. A run that left the outbox in the meantime is
+    // already in the queue.
+    const runIds = await store.outbox(pipelineId);
+    if (runIds.length === 0) return;
+    const jobs = runIds.filter(isRunId).map((runId) => ({
+      name: 'publish',
+      data: { run_id: runId },
+      opts: tickets.optionsOf(runId),
+    }));
+    await tickets.repaired(
+      line,
+      () => line.queue.addBulk(jobs),
+      // Redis may have stored a ticket without its place in the queue, and would not add it a second time.
+      async () => {
+        await Promise.all(jobs.map(({ data }) => line.queue.remove(data.run_id).catch(quiet)));
+      },
+    );
+    await store.handedOver(pipelineId, runIds);
+  };
   return {
     queues,
     add,
     handOver: async (pipelineId) => {
-      const queue = queues.get(pipelineId);
-      if (queue === undefined) return;
-      // Ascending order, and each host reads before it adds. A run that left the outbox in the meantime is
-      // already in the queue.
-      const runIds = await store.outbox(pipelineId);
-      if (runIds.length === 0) return;
-      const jobs = runIds.map((runId) => ({
-        name: 'publish',
-        data: { run_id: runId },
-        opts: { jobId: runId, attempts: 1, removeOnComplete: keep, removeOnFail: keep },
-      }));
-      await link.ask(() => queue.addBulk(jobs));
-      await store.handedOver(pipelineId, runIds);
+      const line = lines.get(pipelineId);
+      if (line !== undefined) await handOver(line, pipelineId);
     },
-    next: (pipelineId, token) =>
-      link.ask(async () => workers.get(pipelineId)?.getNextJob(token, { block: false })),
+    next: async (pipelineId, token) => {
+      const line = lines.get(pipelineId);
+      return line === undefined ? undefined : tickets.next(line, token);
+    },
     rescue: async () => {
-      for (const [pipelineId, worker] of workers) {
-        const stalled = await link.ask(() => worker.backend.moveStalledJobsToWait());
+      for (const [pipelineId, line] of lines) {
+        const stalled = await tickets.repaired(line, () => line.worker.backend.moveStalledJobsToWait());
         for (const runId of stalled)
           log.warn(
             { run_id: runId, pipeline_id: pipelineId },
@@ -159,29 +177,30 @@ export async function pipelineQueues(options: PipelineQueuesOptions): Promise<Pi
       await link.ask(() => job.extendLock(token, workerTimeoutMs));
     },
     end: (job, token, record) =>
-      link.ask(() =>
-        ended(
-          record?.status === 'failed'
-            ? job.moveToFailed(new Error(failureOf(record)), token, false)
-            : job.moveToCompleted(null, token, false),
-        ),
+      settle(job, token, () =>
+        record?.status === 'failed'
+          ? job.moveToFailed(new Error(failureOf(record)), token, false)
+          : job.moveToCompleted(null, token, false),
       ),
+    reject: async (job, token) => {
+      const line = lines.get(job.queueName);
+      if (line !== undefined) await ended(tickets.reject(line, job, token));
+    },
     withdraw: async (pipelineId, runId) => {
       await queues.get(pipelineId)?.remove(runId).catch(quiet);
     },
-    giveBack: (job, token) => link.ask(() => ended(job.moveToWait(token))),
+    giveBack: (job, token) => settle(job, token, () => job.moveToWait(token)),
     postpone: (job, token, { pauseMs, blocks }) =>
-      link.ask(() =>
-        ended(blocks ? job.moveToWait(token) : job.moveToDelayed(clock.now().getTime() + pauseMs, token)),
+      settle(job, token, () =>
+        blocks ? job.moveToWait(token) : job.moveToDelayed(clock.now().getTime() + pauseMs, token),
       ),
     promote: async (pipelineId, runId) => {
       // BullMQ refuses to promote a job that is not delayed: such a job is already waiting.
-      const job = await link.ask(async () => queues.get(pipelineId)?.getJob(runId));
-      await job?.promote().catch(quiet);
+      await link.ask(() => ended(queues.get(pipelineId)?.backend.promote(runId)));
     },
     close: async () => {
-      await Promise.all([...workers.values()].map((worker) => worker.close(true)));
-      await Promise.all([...queues.values()].map((queue) => queue.close()));
+      await Promise.all([...lines.values()].map(({ worker }) => worker.close(true)));
+      await Promise.all([...lines.values()].map(({ queue }) => queue.close()));
     },
   };
 }

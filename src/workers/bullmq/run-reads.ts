@@ -102,7 +102,7 @@ function pairsOf(answer: readonly (string | number)[]): { number: number; record
 }
 
 /** null if the run has expired, or if another program has overwritten the record. */
-function optionalRecord(text: string): RunRecord | null {
+export function optionalRecord(text: string): RunRecord | null {
   if (text === '') return null;
   try {
     return recordOf(text);

@@ -107,7 +107,7 @@ export function rerunStore(
   return {
     jobOf: async (runId) => {
       const job = await ask(() => redis.hget(at(`run:${runId}`), 'job'));
-      return job === null ? null : seal.open(job, runId);
+      return job === null ? null : seal.open(job, { runId });
     },
     rerun: async (old, job, record, { queueSize, maxWaiting }) => {
       const answer = await run('rerun', {

@@ -4,11 +4,12 @@ import type { PublishJob } from '../queue/job.ts';
 import type { AdmissionRequest, QueueDepth } from '../queue/job-queue.ts';
 import { maxEnds, type Pace } from '../queue/refusals.ts';
 import { type DeliveryNote, recordOf, type RunRecord } from '../queue/run-record.ts';
+import { acceptedRun } from '../queue/run-transitions.ts';
 import { type TriggerStore, triggerStore } from './bullmq-triggers.ts';
 import { deliveryNotes } from './deliveries.ts';
-import { endedJob, type JobSeal, jobSeal } from './job-seal.ts';
+import { endedJob, type JobSeal, jobSeal, unreadable } from './job-seal.ts';
 import type { RedisLink } from './link.ts';
-import { type RunReads, runReads } from './run-reads.ts';
+import { optionalRecord, type RunReads, runReads } from './run-reads.ts';
 import {
   type RerunStore,
   rerunStore,
@@ -55,10 +56,14 @@ export interface RunStore extends SteeringStore, TriggerStore, RerunStore, Retry
   outboxes(): Promise<string[]>;
   handedOver(pipelineId: string, runIds: readonly string[]): Promise<void>;
   /**
-   * Makes `owner` the owner of the run. null: the run is finished or unknown. `paused`: its pipeline is
+   * Makes `owner` the owner of a run of the pipeline. null: the run is finished. `paused`: its pipeline is
    * paused. `held`: a live worker runs it. `Early`: its next try is not due yet.
    */
-  take(runId: string, owner: string, at: Date): Promise<Taken | Rejected | Early | 'paused' | 'held' | null>;
+  take(
+    run: { runId: string; pipelineId: string },
+    owner: string,
+    at: Date,
+  ): Promise<Taken | Rejected | Early | 'unknown' | 'paused' | 'held' | null>;
   /**
    * `save`, `finish` and `giveBack` do nothing and return false if the run has another owner.
    *
@@ -207,19 +212,23 @@ export function runStore(
     handedOver: async (pipeline, runIds) => {
       await run('handedOver', { pipeline }, runIds);
     },
-    take: async (runId, owner, at) => {
-      const answer = (await run('take', { runId, owner, at: at.toISOString() })) as string[];
-      const [outcome, record, job, takes, begun = ''] = answer;
-      if (outcome === 'paused' || outcome === 'held') return outcome;
-      if (outcome === 'early') return { pauseMs: Number(record), blocks: job === '1' };
-      if (record === undefined || job === undefined) return null;
+    take: async ({ runId, pipelineId }, owner, at) => {
+      const args = { runId, owner, at: at.toISOString(), pipeline: pipelineId };
+      const answer = (await run('take', args)) as string[];
+      const [outcome, text = '', job = '', takes, begun = ''] = answer;
+      if (outcome === 'unknown' || outcome === 'paused' || outcome === 'held') return outcome;
+      if (outcome === 'early') return { pauseMs: Number(text), blocks: job === '1' };
+      if (outcome === undefined) return null;
       const isCancelled = outcome === 'cancelled';
-      const begunAt = begun === '' ? null : begun;
+      const begunAt = Number.isNaN(Date.parse(begun)) ? null : begun;
+      const record = optionalRecord(text);
       try {
-        const opened = seal.open(job, runId);
-        return { record: recordOf(record), job: opened, isCancelled, takes: Number(takes), begunAt };
+        const opened = seal.open(job, { runId, pipelineId });
+        if (record === null) throw unreadable('record');
+        return { record, job: opened, isCancelled, takes: Number(takes), begunAt };
       } catch (rejection) {
-        return { record: { ...recordOf(record), run_id: runId }, rejection };
+        const first = acceptedRun({ runId, pipelineId, staged: null }, at);
+        return { record: { ...(record ?? first), run_id: runId, pipeline_id: pipelineId }, rejection };
       }
     },
     save: async (owner, record) => (await run('save', owned(owner, record))) === 1,

@@ -20,9 +20,10 @@ import {
   startedRun,
 } from '../queue/run-transitions.ts';
 import { attempt, type Outcome, ProgressSaver } from './attempt.ts';
-import type { PipelineQueues, Ticket } from './pipelines.ts';
+import type { PipelineQueues } from './pipelines.ts';
 import type { Rejected, RunStore, Taken } from './run-store.ts';
 import { newerOf } from './superseding.ts';
+import { foreignTicket, isRunId, type Ticket } from './tickets.ts';
 
 export interface RunWorkerOptions {
   store: RunStore;
@@ -50,6 +51,8 @@ interface Locked {
 /** Ended runs that are remembered, so that none is run twice. */
 const maxEnded = 1_000;
 const maxRetryPauseMs = 2_000;
+/** Logged of an id that another program chose. */
+const maxIdCharacters = 200;
 /** How long a process that stops waits for Redis. */
 const patienceMs = 20_000;
 
@@ -83,9 +86,13 @@ export class RunWorker {
   async run(locked: Locked, signal: AbortSignal): Promise<boolean> {
     const { store, pipelines, clock } = this.#options;
     const { job, token } = locked;
-    const taken = await this.#insist(() => store.take(job.id ?? '', token, clock.now()));
+    const run = { runId: job.id ?? '', pipelineId: job.queueName };
+    const taken = isRunId(run.runId)
+      ? await this.#insist(() => store.take(run, token, clock.now()))
+      : 'unknown';
     // A worker recorded the end of the run and died before it ended the job.
     if (taken === null) await this.#insist(() => pipelines.end(job, token, null));
+    else if (taken === 'unknown') await this.#setAside(locked);
     // The pipeline was paused, or its run held again, after this host's check.
     else if (taken === 'paused' || taken === 'held') await this.#insist(() => pipelines.giveBack(job, token));
     // A worker died before it postponed the job.
@@ -110,7 +117,20 @@ export class RunWorker {
     return true;
   }
 
-  /** Ends a run whose job is not authentic. */
+  /** Ends a job without a run: another program put it there, or removed the run. */
+  async #setAside({ job, token }: Locked): Promise<void> {
+    const { log, pipelines, observer } = this.#options;
+    const fields = {
+      run_id: job.id?.slice(0, maxIdCharacters),
+      pipeline_id: job.queueName,
+      err: foreignTicket(),
+    };
+    log.error(fields, 'a job in the queue was set aside');
+    await this.#insist(() => pipelines.reject(job, token));
+    observer.rejected({ pipelineId: job.queueName });
+  }
+
+  /** Ends a run whose job or record is not authentic or not readable. */
   async #refuse({ job, token }: Locked, { record, rejection }: Rejected): Promise<void> {
     const { log, clock, pipelines, observer } = this.#options;
     const { run_id, pipeline_id } = record;
@@ -125,6 +145,7 @@ export class RunWorker {
       cancelled: false,
       result: null,
     });
+    observer.rejected({ pipelineId: pipeline_id });
   }
 
   /** Ends a run that a newer one replaced before this retry; false if none did. */

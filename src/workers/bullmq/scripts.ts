@@ -25,7 +25,7 @@ export const scripts = {
   },
   unwanted: { file: 'admission/unwanted', args: ['limit'] },
   handedOver: { file: 'runs/handed-over', args: ['pipeline'] },
-  take: { file: 'runs/take', args: ['runId', 'owner', 'at'] },
+  take: { file: 'runs/take', args: ['runId', 'owner', 'at', 'pipeline'] },
   save: { file: 'runs/save', args: ['runId', 'owner', 'record'] },
   finish: { file: 'runs/finish', args: ['runId', 'owner', 'record', 'retentionMs', 'maxEnds', 'bytes'] },
   giveBack: { file: 'runs/give-back', args: ['runId', 'owner', 'record'] },

@@ -21,6 +21,8 @@ export interface RunObserver {
   retried(run: { job: PublishJob; record: RunRecord; seconds: number; result: JobResult | null }): void;
   /** A newer run replaced one that was waiting for its next try. Called instead of `finished`. */
   superseded(run: { pipelineId: string }): void;
+  /** A job in Redis that no host of waybill wrote, or that another program changed, was not run. */
+  rejected(run: { pipelineId: string }): void;
   /**
    * The end of the run is recorded, `seconds` after it began. `result` is null if the worker broke or was
    * stopped. `cancelled`: the run failed because it was cancelled.
@@ -38,6 +40,7 @@ export const unobserved: RunObserver = {
   started: () => undefined,
   retried: () => undefined,
   superseded: () => undefined,
+  rejected: () => undefined,
   finished: () => undefined,
 };
 

@@ -64,8 +64,9 @@ export function afterFailure(
 ): RunRecord {
   const cause = passingCause(failed);
   if (cause === null || forMs === 0) return failed;
-  const until = failed.retry_until ?? new Date(now.getTime() + forMs).toISOString();
-  const untilMs = Date.parse(until);
+  // The clock may have been ahead at the first failure.
+  const latestMs = now.getTime() + forMs;
+  const untilMs = Math.min(Date.parse(failed.retry_until ?? '') || latestMs, latestMs);
   if (now.getTime() >= untilMs) return failed;
   const pauseMs = fullJitterMs(pauses, failed.attempt, pauses.random);
   const nextTryAt = Math.min(now.getTime() + pauseMs, untilMs);
@@ -75,7 +76,7 @@ export function afterFailure(
     rerunnable: false,
     attempt: failed.attempt + 1,
     next_try_at: new Date(nextTryAt).toISOString(),
-    retry_until: until,
+    retry_until: new Date(untilMs).toISOString(),
     last_error: cause,
     started_at: null,
     finished_at: null,

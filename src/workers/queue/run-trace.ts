@@ -54,6 +54,7 @@ export function tracedWaits(observer: RunObserver | undefined, tracer: Tracer): 
     },
     retried: (run) => inner.retried(run),
     superseded: (run) => inner.superseded(run),
+    rejected: (run) => inner.rejected(run),
     finished: (run) => inner.finished(run),
   };
 }

@@ -6,6 +6,7 @@ import {
   type Timetable,
   timetable,
 } from '../../core/config/timetable.ts';
+import { isFuture, maxClockSkewMs } from '../../core/lib/clock.ts';
 import type { Trigger } from '../queue/job.ts';
 import { newRunId } from '../queue/start-run.ts';
 import type { Decision, TriggeredJob, Triggers } from '../queue/trigger.ts';
@@ -22,8 +23,6 @@ export interface ScheduledPipeline extends Enduring {
 export const graceMs = 60_000;
 /** The system clock may be changed during a sleep. */
 const longestSleepMs = 30_000;
-/** Maximum difference between the clocks of hosts. A decided tick further in the future is ignored. */
-const clockSkewMs = 5 * 60_000;
 /** Missed ticks are counted one by one up to this number, because counting takes time. */
 const maxCounted = 1_000;
 
@@ -65,7 +64,7 @@ async function sleepUntil(
   for (;;) {
     const now = clock.now().getTime();
     const leftMs = at - now;
-    if (decided > now + clockSkewMs) return false;
+    if (isFuture(decided, clock)) return false;
     if (leftMs <= 0) return true;
     await clock.sleep(Math.min(leftMs, longestSleepMs), signal);
   }
@@ -76,7 +75,7 @@ async function lastDecided(pipeline: ScheduledPipeline, table: Timetable): Promi
   const { pipelineId, schedule, clock, triggers, log, observer } = pipeline;
   const last = await triggers.last(pipelineId, 'schedule');
   const now = clock.now().getTime();
-  const isAhead = last !== null && Date.parse(last.tick) > now + clockSkewMs;
+  const isAhead = last !== null && isFuture(Date.parse(last.tick), clock);
   if (!isAhead && last?.schedule === nameOfTicks(schedule)) return Date.parse(last.tick);
   if (isAhead) {
     log.warn(
@@ -92,7 +91,7 @@ async function lastDecided(pipeline: ScheduledPipeline, table: Timetable): Promi
 
 /** The latest tick that a host with a correct clock can have decided, RFC 3339. */
 function latestTick(now: number): string {
-  return new Date(now + clockSkewMs).toISOString();
+  return new Date(now + maxClockSkewMs).toISOString();
 }
 
 /** Decides the due tick. Returns the time of the last decided tick. */

@@ -230,6 +230,28 @@ t.test('a logout ends the session on other hosts and after a restart, and its op
   t.match(await page.text(), /event: end\n[^]*"reason":"token_revoked"/);
 });
 
+t.test('a clock that was ahead keeps no session, and its logout everywhere refuses none later', async (t) => {
+  let aheadMs = 365 * 86_400_000;
+  const clock = { ...systemClock, now: () => new Date(Date.now() + aheadMs) };
+  const api = await startApi(t, { ports: { clock, endedSessions: endedSessionsBook({ clock }) } });
+  const statusOf = async (cookie: string): Promise<number> =>
+    (await fetch(`${api.origin}/console`, { headers: { cookie }, redirect: 'manual' })).status;
+  const kept = await logIn(api, tokens.maps);
+  const ended = await logIn(api, tokens.maps);
+  t.equal(await statusOf(kept.cookie), 200);
+  t.equal(
+    (await post(api, 'console/logout', { csrf: ended.csrf, everywhere: 'yes' }, { cookie: ended.cookie }))
+      .status,
+    303,
+  );
+  const admin = await logIn(api, tokens.admin);
+  aheadMs = 0;
+  t.equal(await statusOf(admin.cookie), 303, 'begun in the future');
+  // The first request of the holder notices that the logout is in the future: it counts as of now.
+  t.equal(await statusOf((await logIn(api, tokens.maps)).cookie), 303);
+  t.equal(await statusOf((await logIn(api, tokens.maps)).cookie), 200);
+});
+
 t.test(
   'a logout that cannot be kept is 503, and a cookie is not believed while logouts are unknown',
   async (t) => {

@@ -89,6 +89,22 @@ t.test('an access token expires, also for a stream', async (t) => {
   });
 });
 
+t.test('refuses an access token that was issued while the clock was ahead', async (t) => {
+  const issuer = await startIssuer(t);
+  let aheadMs = 0;
+  const clock = { ...systemClock, now: () => new Date(Date.now() + aheadMs) };
+  const api = await startApi(t, { publishers: [publisherOf(issuer.url, all)], ports: { clock } });
+  // Clocks of hosts may differ a little.
+  aheadMs = 60_000;
+  const soon = await accessToken(api.origin, await issuer.sign(claims));
+  aheadMs = 365 * 86_400_000;
+  const [iat, exp] = [clock.now().getTime() / 1000, clock.now().getTime() / 1000 + 60];
+  const token = await accessToken(api.origin, await issuer.sign({ ...claims, iat, exp }));
+  aheadMs = 0;
+  t.match(await (await upload(api.origin, { token })).json(), { code: 'token_expired' });
+  t.equal((await upload(api.origin, { token: soon })).status, 202);
+});
+
 t.test('a reload limits the rights of tokens that were issued before', async (t) => {
   const issuer = await startIssuer(t);
   const before = publisherOf(issuer.url, all);
@@ -133,13 +149,14 @@ t.test('only the two configured keys open a token, and only unchanged', async (t
     rules: 'r',
     pipelines: ['maps'],
     scopes: ['upload' as const],
+    issuedAt: new Date(0),
     expiresAt: new Date(5_000),
   };
   const [old, now] = ['o'.repeat(32), 'n'.repeat(32)];
-  const token = grantSeal([old]).seal(grant, new Date(0));
+  const token = grantSeal([old]).seal(grant);
   t.same(grantSeal([now, old]).open(token), grant, 'rotation: the second key is accepted');
   t.equal(grantSeal([now]).open(token), null, 'after the rotation');
-  t.same(grantSeal([now]).open(grantSeal([now, old]).seal(grant, new Date(0))), grant, 'the first key signs');
+  t.same(grantSeal([now]).open(grantSeal([now, old]).seal(grant)), grant, 'the first key signs');
   const [head = '', body = '', mac = ''] = token.split('.');
   const none = Buffer.from('{"alg":"none","typ":"at+jwt"}').toString('base64url');
   const wider = Buffer.from(Buffer.from(body, 'base64url').toString().replace('maps', 'docs')).toString(

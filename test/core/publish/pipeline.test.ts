@@ -1,5 +1,9 @@
+import { Registry } from 'prom-client';
 import t from 'tap';
+import { definer } from '../../../src/api/metrics/definer.ts';
+import { runMetrics } from '../../../src/api/metrics/run-metrics.ts';
 import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
+import { silentLog } from '../../../src/core/lib/log.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import { delegate } from '../../../src/core/storage/wrappers/delegate.ts';
@@ -353,6 +357,24 @@ t.test('preserve_relative: each of several older bundles takes the place of its 
   await stand.run();
   const files = await snapshot(stand.web);
   t.same([files.get('a/which.txt'), files.get('b/which.txt')], ['a', 'b']);
+});
+
+t.test('warns of a bundle whose `created` is in the future, and counts it', async (t) => {
+  const stand = new Stand();
+  await stand.add('soon', { 'a.txt': '1' }, '2026-11-20T00:04:00.000Z');
+  await stand.add('next-year', { 'a.txt': '1' }, '2027-11-20T00:00:00.000Z');
+  const logged: string[] = [];
+  const log = { ...silentLog, warn: (_fields: object, message: string) => void logged.push(message) };
+  const run = await stand.run({ context: { log } });
+  const warnings = run.destinations[0]?.warnings ?? [];
+  t.match(warnings, [{ code: 'created_in_future', message: /^target=next-year: .*2027-11-20/ }]);
+  t.same(logged, [warnings[0]?.message]);
+  const registry = new Registry();
+  runMetrics(definer(registry), []).finished({
+    ...{ pipelineId: 'maps', seconds: 1, succeeded: true, cancelled: false },
+    result: { run: { pipelines: [run] } } as never,
+  });
+  t.match(await registry.metrics(), /waybill_future_bundles_total\{pipeline="maps",destination="web"\} 1/);
 });
 
 t.test('replacing the destination root is warned of, as what it is', async (t) => {

@@ -12,7 +12,7 @@ import { contextWith, destinationOf, put, testClock } from '../../faults/world.t
 import { memoryStorage } from '../../support/memory-storage.ts';
 
 export const oldest = '2026-11-20T00:00:00.000Z';
-export const newer = '2026-11-21T00:00:00.000Z';
+export const newer = '2026-11-20T00:01:00.000Z';
 
 export interface Settings extends Partial<DestinationConfig> {
   source?: PipelineConfig['source'];

@@ -244,11 +244,11 @@ t.test('whether a pipeline is paused is decided where a run is taken', async (t)
   await store.accept(slot, job, queuedRun(acceptedRun(job, now), now), digestOf('{}'), null);
   t.equal(await store.reserve(second, { queueSize: 2, maxWaiting: 1 }), 'pipeline_full');
   await store.pause('maps', null, now);
-  t.equal(await store.take('maps.1', 'worker', now), 'paused');
+  t.equal(await store.take({ runId: 'maps.1', pipelineId: 'maps' }, 'worker', now), 'paused');
   t.match(await store.find('maps.1'), { status: 'queued' });
   t.same(await store.depth(), { reserved: 0, queued: 1, running: 0 });
   await store.resume('maps');
-  t.match(await store.take('maps.1', 'worker', now), { takes: 1 });
+  t.match(await store.take({ runId: 'maps.1', pipelineId: 'maps' }, 'worker', now), { takes: 1 });
   t.same(await store.depth(), { reserved: 0, queued: 0, running: 1 });
 });
 
@@ -293,9 +293,9 @@ t.test('a run is stopped though the message is lost, and though its worker died'
   });
   await submit(api, 'docs.1');
   const store = runStore(link, 'flags', 5_000);
-  t.match(await store.take('docs.1', 'a worker that dies', new Date()), { isCancelled: false });
+  t.match(await store.take({ runId: 'docs.1', pipelineId: 'docs' }, 'a worker that dies', new Date()), { isCancelled: false });
   t.match(await api.cancel('docs.1'), { outcome: 'stopping' }, 'it may live');
-  t.match(await store.take('docs.1', 'another', new Date()), { isCancelled: true });
+  t.match(await store.take({ runId: 'docs.1', pipelineId: 'docs' }, 'another', new Date()), { isCancelled: true });
   await submit(api, 'maps.1');
   const { begun, reasons } = await stoppable(worker);
   await begun;
@@ -318,7 +318,7 @@ t.test('gives the next worker of a run its start time, to send missing events', 
   await submit(api, 'maps.1');
   const first = new Date('2026-11-20T02:04:34.123Z');
   const store = runStore(link, 'begun', 5_000);
-  t.match(await store.take('docs.1', 'a worker that dies', first), { begunAt: null });
+  t.match(await store.take({ runId: 'docs.1', pipelineId: 'docs' }, 'a worker that dies', first), { begunAt: null });
   const begun = new Map<string, string | undefined>();
   await worker.start(async ({ runId, begunAt }) => {
     begun.set(runId, begunAt);

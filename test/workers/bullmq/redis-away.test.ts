@@ -143,6 +143,7 @@ function counter(counts: string[]): RunObserver {
     started: ({ pipelineId }) => counts.push(`${pipelineId} started`),
     retried: () => undefined,
     superseded: () => undefined,
+    rejected: () => undefined,
     finished: ({ pipelineId, succeeded, result }) =>
       counts.push(
         `${pipelineId} ${succeeded ? 'succeeded' : 'failed'}${result === null ? ', no result' : ''}`,

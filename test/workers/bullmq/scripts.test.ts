@@ -48,3 +48,30 @@ t.test('a script that Redis has lost is sent again', async (t) => {
   t.equal(await run('reserve', { slot: 'c', ...slot }), 'full');
   t.same(await Promise.all([run('depth', {}), run('find', {}, ['none'])]), [[2, 0, 0], ['']]);
 });
+
+t.test('a clock of Redis that was a year ahead holds no slot and no run of a dead process', async (t) => {
+  const redis = await startRedis();
+  const connection = new Redis(redis.url);
+  t.teardown(async () => {
+    connection.disconnect();
+    await redis.close();
+  });
+  const run = defineScripts(connection, 'waybill');
+  const year = 365 * 86_400_000;
+  const slot = { lifeMs: 60_000, key: '', rerunFailed: 0, pipeline: 'maps' };
+  const limits = { queueSize: 1, maxWaiting: 1 };
+  t.equal(await run('reserve', { slot: 'dead', ...slot, ...limits }), 'ok');
+  t.equal(await run('reserve', { slot: 'b', ...slot, ...limits }), 'full');
+  for (const set of ['slots', 'slots:maps']) await connection.zincrby(`waybill:${set}`, year, 'dead');
+  t.equal(await run('reserve', { slot: 'b', ...slot, ...limits }), 'ok');
+
+  const content = { digest: 'd', job: '{}', record: '{}', staged: '' };
+  await run('accept', { slot: 'b', ...slot, ...content, runId: 'maps.1' });
+  await run('take', { runId: 'maps.1', owner: 'dead', at: '', pipeline: 'maps' });
+  await run('hold', { runId: 'maps.1', owner: 'dead', holdMs: 60_000 });
+  const take = async (): Promise<unknown> =>
+    run('take', { runId: 'maps.1', owner: 'next', at: '', pipeline: 'maps' });
+  t.same(await take(), ['held']);
+  await connection.hincrby('waybill:run:maps.1', 'held', year);
+  t.match(await take(), ['taken']);
+});

@@ -18,6 +18,7 @@ async function observed(work: (clock: ReturnType<typeof manualClock>) => Promise
     started: ({ pipelineId, waitedSeconds }) => told.push({ pipelineId, waitedSeconds }),
     retried: () => undefined,
     superseded: () => undefined,
+    rejected: () => undefined,
     finished: ({ result, ...run }) => told.push({ ...run, hasResult: result !== null }),
   };
   const queue = memoryQueue({

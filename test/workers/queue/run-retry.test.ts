@@ -95,6 +95,17 @@ t.test('a clock that was set back does not delay the next try for hours', async 
   t.equal(pauseOf(next, at(86_400)), 0);
 });
 
+t.test('a clock that was ahead at the first failure does not extend the tries', async (t) => {
+  const year = 365 * 86_400;
+  const ahead = afterFailure(failed('storage_transient'), at(year), settings);
+  const next = afterFailure(
+    { ...failed('storage_transient'), retry_until: ahead.retry_until },
+    at(0),
+    settings,
+  );
+  t.equal(next.retry_until, at(settings.forMs / 1000).toISOString());
+});
+
 t.test('runs have the same place if they publish the same paths to the same readers', async (t) => {
   const same = (a: Partial<PublishJob>, b: Partial<PublishJob>, hasOnePlace = false): boolean =>
     hasSamePlace(

@@ -11,6 +11,9 @@ import type { ActionResult, DestinationFailure, DestinationResult } from './resu
  * Builds the results of publishing to one destination: per bundle and for the destination. Pure.
  */
 
+/** The code of the warning about a bundle whose `created` is in the future. */
+export const futureBundle = 'created_in_future';
+
 /** The result of a plan. Without `applied`, the plan was not applied, because of a dry run or a refusal. */
 export function plannedResult(
   bundlePath: string,

@@ -2,6 +2,7 @@ import {
   accessSync,
   chmodSync,
   constants,
+  existsSync,
   fchmodSync,
   lstatSync,
   mkdirSync,
@@ -12,7 +13,6 @@ import {
   statSync,
 } from 'node:fs';
 import path from 'node:path';
-import type { ErrorCode } from '../../lib/error-codes.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { errnoOf, isAbsent } from '../../lib/system-errors.ts';
 import { describeSystemError, localFailure } from '../errors.ts';
@@ -86,6 +86,8 @@ export function requireMakeableRoot(
  * Throws `storage_permanent` if a file or a dangling link is in the way. Throws `storage_denied`, or the
  * code of the system's error, if a directory cannot be created. The message names the first component at
  * fault.
+ *
+ * A missing root that cannot be created, and a dangling link, are `retryable`: the disk may be unmounted.
  */
 export function makeRoot(storage: Pick<Storage, 'label'>, root: string, mode: number): void {
   let attempt = 1;
@@ -109,8 +111,13 @@ function firstMissing(storage: Pick<Storage, 'label'>, root: string): string | n
     if (entry === undefined) return component;
     // Another process may have created it since the check.
     if (entry.isDirectory()) continue;
-    const fault = entry.isSymbolicLink() ? faultOfLink(component) : fileInTheWay;
-    throw rootFailure(storage, 'storage_permanent', `"${component}" ${fault.what}`, fault.hint);
+    const isLink = entry.isSymbolicLink();
+    const { what, hint } = isLink ? faultOfLink(component) : fileInTheWay;
+    const message = `${storage.label}: "${component}" ${what}`;
+    throw new WaybillError('storage_permanent', message, {
+      hint,
+      retryable: isLink && !existsSync(component),
+    });
   }
   return null;
 }
@@ -142,13 +149,10 @@ function faultOfLink(component: string): { what: string; hint: string } {
 function cannotMake(storage: Pick<Storage, 'label'>, missing: string, error: unknown): WaybillError {
   const parent = path.dirname(missing);
   const view = kernelViewOf(parent);
-  if (view !== null)
-    return rootFailure(
-      storage,
-      'storage_permanent',
-      `"${missing}" cannot be made: "${parent}" is a view of the kernel (${view}) and holds no files`,
-      'correct the path',
-    );
+  if (view !== null) {
+    const message = `${storage.label}: "${missing}" cannot be made: "${parent}" is a view of the kernel (${view}) and holds no files`;
+    return new WaybillError('storage_permanent', message, { hint: 'correct the path' });
+  }
   const failure = localFailure(storage, missing, error);
   const errno = errnoOf(error);
   const hint =
@@ -157,17 +161,8 @@ function cannotMake(storage: Pick<Storage, 'label'>, missing: string, error: unk
       : (failure.hint ?? 'correct the path');
   // The missing entry is not an output of a publication, so its code must not be `storage_not_found`.
   const code = failure.code === 'storage_not_found' ? 'storage_permanent' : failure.code;
-  return rootFailure(storage, code, `"${missing}" cannot be made: ${errno ?? String(error)}`, hint, error);
-}
-
-function rootFailure(
-  storage: Pick<Storage, 'label'>,
-  code: ErrorCode,
-  what: string,
-  hint: string,
-  cause?: unknown,
-): WaybillError {
-  return new WaybillError(code, `${storage.label}: ${what}`, { hint, cause });
+  const message = `${storage.label}: "${missing}" cannot be made: ${errno ?? String(error)}`;
+  return new WaybillError(code, message, { hint, cause: error, retryable: true });
 }
 
 function kernelViewOf(directory: string): string | null {

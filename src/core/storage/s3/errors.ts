@@ -1,6 +1,7 @@
 import type { ErrorCode } from '../../lib/error-codes.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { parseRetryAfter } from '../../lib/retry.ts';
+import { answerTooLong, maxAnswerBytes } from './answer-limit.ts';
 
 /**
  * A failed call: the error code of S3 or Node.js, and the status and headers of the answer if there was one.
@@ -78,6 +79,11 @@ const meanings: Record<string, Meaning> = {
   },
   IncompleteBody: { code: 'storage_transient', message: 'the bytes did not all arrive' },
   NotImplemented: { code: 'storage_permanent', message: 'the server does not implement this request' },
+  [answerTooLong]: {
+    code: 'storage_permanent',
+    message: `the answer is longer than ${maxAnswerBytes} bytes, and an S3 server sends less`,
+    hint: otherServer,
+  },
   TimeoutError: { code: 'storage_transient', message: 'no answer in time' },
   ECONNREFUSED: {
     code: 'storage_transient',
@@ -224,9 +230,13 @@ function skew(date: string | undefined, now: Date): string {
   return `the clock of this machine is ${Math.abs(seconds)} s ${way} the clock of the server, which allows at most 900 s`;
 }
 
+/** Advice for programmers that the SDK adds to the message of an answer that it cannot parse. */
+const sdkAdvice = /\s*Deserialization error: to see the raw response.*/s;
+
 /** The server's own message, shortened to one line. */
 function summary({ name, message, status }: S3Failure): string {
   const words = message
+    .replace(sdkAdvice, '')
     .replace(/[\p{Cc}\s]+/gu, ' ')
     .trim()
     .slice(0, 200);

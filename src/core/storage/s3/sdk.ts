@@ -3,12 +3,12 @@ import https from 'node:https';
 import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { type PutObjectCommand, S3Client, type UploadPartCommand } from '@aws-sdk/client-s3';
-import { NodeHttpHandler } from '@smithy/node-http-handler';
 import { SignatureV4 } from '@smithy/signature-v4';
 import type { Clock } from '../../lib/clock.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { onAbort } from '../../lib/on-abort.ts';
 import type { ObjectHeaders } from '../storage.ts';
+import { LimitedHandler } from './answer-limit.ts';
 import { failureOf, hintAt, namedKey, s3Error, type S3Place } from './errors.ts';
 import type { S3Location } from './location.ts';
 
@@ -53,7 +53,7 @@ export function openSdk(
         forcePathStyle: location.pathStyle,
         maxAttempts: 1,
         expectContinueHeader: false,
-        requestHandler: new NodeHttpHandler({
+        requestHandler: new LimitedHandler({
           httpAgent: new http.Agent(agent),
           httpsAgent: new https.Agent(agent),
           connectionTimeout: connectTimeoutMs,
@@ -174,7 +174,7 @@ export function directPut(sdk: S3Client, { bucket, pathStyle }: S3Location, endp
     const signingDate = new Date(Date.now() + config.systemClockOffset);
     const signed = await signer.sign(request, { signingDate });
     // The types of the signer and of the handler come from different packages.
-    const handler = config.requestHandler as NodeHttpHandler;
+    const handler = config.requestHandler as LimitedHandler;
     const { response } = await handler.handle(signed as never, { abortSignal });
     const body = response.body as Readable;
     if (response.statusCode >= 200 && response.statusCode <= 299) {

@@ -53,7 +53,7 @@ export class SftpDirectories {
         // It existed, and another publisher removed the empty directory before the check.
         if (isAbsent(error)) throw error;
         if (!mayBeTaken(error) || attempt === maxAttempts)
-          throw cannotMake(root.label, directory, parentOf(directory) || root.path, error);
+          throw cannotMake(root.label, directory, parentOf(directory) || root.path, error, { isRoot: false });
       }
   }
 
@@ -135,7 +135,7 @@ async function makeRoot(root: SftpRoot): Promise<void> {
       // Another process may have created it in the meantime.
       const isStillMissing = (await firstMissing(root)) === missing;
       if (isStillMissing || attempt === maxRootAttempts)
-        throw cannotMake(root.label, missing, path.posix.dirname(missing), error);
+        throw cannotMake(root.label, missing, path.posix.dirname(missing), error, { isRoot: true });
       attempt += 1;
     }
   }
@@ -152,7 +152,8 @@ async function firstMissing(root: SftpRoot): Promise<string | null> {
     if (entry === undefined) return here;
     // Another process may have created it since the check.
     if (entry !== 'hidden' && entry.isDirectory()) continue;
-    throw await inTheWay(root, here, entry !== 'hidden' && entry.isSymbolicLink());
+    const isLink = entry !== 'hidden' && entry.isSymbolicLink();
+    throw await inTheWay(root, here, { isLink, isMissing: found === undefined });
   }
   return null;
 }
@@ -171,7 +172,12 @@ async function lookAt(
   }
 }
 
-async function inTheWay(root: SftpRoot, here: string, isLink: boolean): Promise<WaybillError> {
+/** @param isMissing whether following `here` leads nowhere */
+async function inTheWay(
+  root: SftpRoot,
+  here: string,
+  { isLink, isMissing }: { isLink: boolean; isMissing: boolean },
+): Promise<WaybillError> {
   if (!isLink)
     return new WaybillError('storage_permanent', `${root.label}: "${here}" is not a directory`, {
       hint: 'move it away, or correct the path of the destination',
@@ -181,7 +187,10 @@ async function inTheWay(root: SftpRoot, here: string, isLink: boolean): Promise<
   return new WaybillError(
     'storage_permanent',
     `${root.label}: "${here}" is a symbolic link${to}, which is not a directory`,
-    { hint: 'make that directory on the server (or mount what belongs there), or correct the path' },
+    {
+      hint: 'make that directory on the server (or mount what belongs there), or correct the path',
+      retryable: isMissing,
+    },
   );
 }
 

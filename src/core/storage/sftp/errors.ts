@@ -134,8 +134,17 @@ function meaningOf(answer: number | null, error: unknown): { code: ErrorCode; wh
   }
 }
 
-/** The server refused to make a directory; `parent` is the one above it. Pure. */
-export function cannotMake(label: string, directory: string, parent: string, error: unknown): WaybillError {
+/**
+ * The server refused to make a directory; `parent` is the one above it. `isRoot`: the root or a directory
+ * above it, which is `retryable`, because a file system of the server may be unmounted. Pure.
+ */
+export function cannotMake(
+  label: string,
+  directory: string,
+  parent: string,
+  error: unknown,
+  { isRoot }: { isRoot: boolean },
+): WaybillError {
   const { code: as, why, hint } = meaningOf(answerOf(error), error);
   // Only waybill creates its own directories.
   const orMake = isReservedPath(directory) ? '' : `, or make "${directory}" and give it to that user`;
@@ -145,6 +154,7 @@ export function cannotMake(label: string, directory: string, parent: string, err
   return new WaybillError(as, `${label}: the directory "${directory}" cannot be made: ${why}`, {
     cause: error,
     ...(better === undefined ? {} : { hint: better }),
+    ...(isRoot ? { retryable: true } : {}),
   });
 }
 

@@ -7,7 +7,7 @@
                        owner, takes, expires, position (in its pipeline's queue, at acceptance), cancel (1: its
                        worker must stop), bundle (gone: the bundle is not kept), bytes (of the kept bundle),
                        rerun (the run that repeats it), held (until when its
-                       worker keeps it), begun (when it was first taken, by the clock of that
+                       worker keeps it), hold (for how long it was held), begun (when it was first taken, by the clock of that
                        worker), told:<event id> (the call that stored this event), deliveries (members of the
                        record with its failed deliveries)
     runs:<pipeline>    sorted set of run ids by seq: the order of acceptance
@@ -66,6 +66,19 @@ local prefix = ARGV[1] .. ':'
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
+-- A number that another program may have replaced by something else, which counts as 0.
+local function number(value)
+  local known = tonumber(value)
+  return known and known > -1e15 and known < 1e15 and known or 0
+end
+
+-- Fields of a run as texts: '' for one that is missing.
+local function fieldsOf(runId, ...)
+  local known = redis.call('HMGET', prefix .. 'run:' .. runId, ...)
+  for i = 1, #known do known[i] = known[i] or '' end
+  return known
+end
+
 -- Deletes the key if it has this value.
 local function forgetKey(key, value)
   if key ~= '' and redis.call('GET', prefix .. 'key:' .. key) == value then
@@ -82,8 +95,9 @@ end
 
 -- Whether a run has ended as failed.
 local function hasFailed(runId)
-  local known = redis.call('HMGET', prefix .. 'run:' .. runId, 'state', 'record')
-  return known[1] == 'finished' and cjson.decode(known[2])['status'] == 'failed'
+  local known = fieldsOf(runId, 'state', 'record')
+  local isJson, record = pcall(cjson.decode, known[2])
+  return known[1] == 'finished' and isJson and type(record) == 'table' and record['status'] == 'failed'
 end
 
 -- The host that delivers an event, and the event as JSON; nil if its delivery has ended.
@@ -95,7 +109,7 @@ end
 -- JSON string, because JSON escapes quotation marks there.
 local function withDeliveries(runId, record)
   local deliveries = redis.call('HGET', prefix .. 'run:' .. runId, 'deliveries')
-  if not deliveries then return record end
+  if not deliveries or not pcall(cjson.decode, '{' .. deliveries .. '}') then return record end
   local first = string.find(record, '"failed_deliveries":', 1, true)
   if not first then return string.sub(record, 1, -2) .. ',' .. deliveries .. '}' end
   local _, last = string.find(record, '"failed_deliveries_omitted":%d+', first)
@@ -152,14 +166,17 @@ end
 -- Whether a live worker runs a run of the pipeline.
 local function isHeld(pipeline)
   local runId = redis.call('HGET', prefix .. 'active', pipeline)
-  local held = runId and redis.call('HGET', prefix .. 'run:' .. runId, 'held')
-  return held and tonumber(held) > now
+  if not runId then return false end
+  local held, holdMs = unpack(redis.call('HMGET', prefix .. 'run:' .. runId, 'held', 'hold'))
+  local leftMs = number(held) - now
+  -- More is left if the clock of Redis was set back.
+  return leftMs > 0 and leftMs <= (holdMs and number(holdMs) or leftMs)
 end
 
 -- Milliseconds until a run's next try is due; 0 if it is due or the run does not wait for one.
 local function dueIn(runId, pipeline)
   local due = redis.call('ZSCORE', prefix .. 'retrying:' .. pipeline, runId)
-  return due and math.max(0, tonumber(due) - now) or 0
+  return due and math.max(0, number(due) - now) or 0
 end
 
 -- Records the end of a try, for `pace`.
@@ -170,11 +187,17 @@ local function noteEnd(pipeline, maxEnds)
   end
 end
 
+-- Changes the total size of the kept bundles.
+local function addKept(bytes)
+  local total = number(redis.call('GET', prefix .. 'kept-bytes')) + bytes
+  redis.call('SET', prefix .. 'kept-bytes', string.format('%.0f', total))
+end
+
 -- Records that a run no longer has its bundle.
 local function unkeep(runId)
   local run = prefix .. 'run:' .. runId
   if redis.call('ZREM', prefix .. 'kept', runId) == 1 then
-    redis.call('DECRBY', prefix .. 'kept-bytes', redis.call('HGET', run, 'bytes') or 0)
+    addKept(-number(redis.call('HGET', run, 'bytes')))
   end
   redis.call('HSET', run, 'bundle', 'gone')
 end
@@ -205,7 +228,7 @@ local function endRun(runId, record, retentionMs, key, digest, bytes)
   else
     redis.call('HSET', prefix .. 'run:' .. runId, 'bytes', bytes)
     redis.call('ZADD', prefix .. 'kept', now, runId)
-    redis.call('INCRBY', prefix .. 'kept-bytes', bytes)
+    addKept(number(bytes))
   end
   saveRecord(runId, record, 'state', 'finished', 'expires', now + retentionMs)
   redis.call('ZADD', prefix .. 'finished', now + retentionMs, runId)
@@ -222,9 +245,9 @@ end
 
 -- The record of a run; '' if it is unknown or has expired.
 local function recordOf(runId)
-  local known = redis.call('HMGET', prefix .. 'run:' .. runId, 'record', 'expires')
+  local known = redis.pcall('HMGET', prefix .. 'run:' .. runId, 'record', 'expires')
   local record, expires = known[1], known[2]
-  local isGone = not record or (expires and tonumber(expires) <= now)
+  local isGone = not record or (expires and number(expires) <= now)
   return isGone and '' or record
 end
 

@@ -74,6 +74,27 @@ for (const [what, { lay, root, at, hint }] of Object.entries(obstacles))
       t.equal(clock.monotonic(), 0, 'does not wait');
     });
 
+t.test(
+  'a dangling link in the place of the root can be retried, because its disk may be unmounted',
+  async (t) => {
+    const here = t.testdir({ disk: {}, file: '' });
+    symlinkSync('disk/not-mounted', path.join(here, 'dangling'));
+    symlinkSync('file', path.join(here, 'to-a-file'));
+    await t.rejects(localStorage(path.join(here, 'dangling/web')), {
+      code: 'storage_permanent',
+      retryable: true,
+    });
+    await t.rejects(localStorage(path.join(here, 'to-a-file/web')), {
+      code: 'storage_permanent',
+      retryable: false,
+    });
+    await t.rejects(localStorage(path.join(here, 'file/web')), {
+      code: 'storage_permanent',
+      retryable: false,
+    });
+  },
+);
+
 t.test('below a view of the kernel nothing can be made, and trying ends', async (t) => {
   for (const view of ['/proc', '/sys']) {
     const root = path.join(view, 'nope/deep');

@@ -58,6 +58,8 @@ t.test('the message of a server is one short line, and the cause has no secrets'
   t.match(error.message, /^s3:\/\/maps\/live\/: "x": a bx+ \(Odd, status 400\)$/);
   t.ok(error.message.length < 260);
   t.equal(answerName(error), 'Odd');
+  const advice = 'unexpected content.\n  Deserialization error: to see the raw response, inspect the field.';
+  t.equal(mapped('Odd', 200, advice).message, 's3://maps/live/: "x": unexpected content. (Odd, status 200)');
   t.same(Object.keys(error.cause as object).sort(), ['name', 'status']);
 });
 

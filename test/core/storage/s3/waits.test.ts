@@ -4,6 +4,7 @@ import { readdirSync } from 'node:fs';
 import net from 'node:net';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../../../src/core/lib/clock.ts';
+import { maxAnswerBytes } from '../../../../src/core/storage/s3/answer-limit.ts';
 import { BucketClient } from '../../../../src/core/storage/s3/client.ts';
 
 /** Every wait on an S3 server ends, and its connection is closed. See docs/design/waits.md. */
@@ -97,3 +98,35 @@ t.test('the pause that a server asks for is part of the error', async (t) => {
   await t.rejects(calls.get(wire), { code: 'storage_transient', retryAfterSeconds: 7 });
   wire.close();
 });
+
+for (const status of ['200 OK', '500 Broken'])
+  t.test(`an answer that is too long is refused, and its connection is closed (${status})`, async (t) => {
+    const piece = Buffer.from(`10000\r\n${'x'.repeat(0x10000)}\r\n`);
+    const wire = await wireTo(
+      t,
+      (socket) => {
+        let left = (3 * maxAnswerBytes) / 0x10000;
+        const send = (): void => {
+          while (left > 0 && !socket.destroyed) {
+            left -= 1;
+            if (!socket.write(piece)) return;
+          }
+          socket.end('0\r\n\r\n');
+        };
+        socket.on('drain', send);
+        socket.write(`HTTP/1.1 ${status}\r\ntransfer-encoding: chunked\r\n\r\n`);
+        send();
+      },
+      60_000,
+    );
+    const before = clientDescriptors();
+    const names: Call[] = status === '200 OK' ? ['list', 'remove'] : ['list', 'put', 'remove', 'get'];
+    for (const name of names)
+      await t.rejects(calls[name](wire), {
+        code: 'storage_permanent',
+        message: new RegExp(`longer than ${maxAnswerBytes} bytes`),
+        hint: /check endpoint/,
+      });
+    while (clientDescriptors() > before) await systemClock.sleep(5);
+    wire.close();
+  });

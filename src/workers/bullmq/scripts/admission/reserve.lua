@@ -21,6 +21,10 @@ if known and not isStaging(known) then
   local isKnown = redis.call('EXISTS', prefix .. 'run:' .. first) == 1
   if isKnown and not (rerunFailed == '1' and hasFailed(first)) then return 'used' end
 end
+-- Slots that were taken before the clock of Redis was set back. A live upload renews its slot.
+local latest = now + lifeMs + 300000
+redis.call('ZREMRANGEBYSCORE', prefix .. 'slots', latest, '+inf')
+redis.call('ZREMRANGEBYSCORE', prefix .. 'slots:' .. pipeline, latest, '+inf')
 local refusal = noSlot(pipeline, queueSize, maxWaiting)
 if refusal then return refusal end
 if key ~= '' then

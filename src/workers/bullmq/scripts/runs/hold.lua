@@ -13,5 +13,5 @@ local run = prefix .. 'run:' .. runId
 local known = redis.call('HMGET', run, 'owner', 'state')
 if known[2] ~= 'running' then return 1 end
 if known[1] ~= owner then return 0 end
-redis.call('HSET', run, 'held', now + holdMs)
+redis.call('HSET', run, 'held', now + holdMs, 'hold', holdMs)
 return 1

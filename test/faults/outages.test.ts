@@ -1,0 +1,223 @@
+import { execFile } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import t, { type Test } from 'tap';
+import { systemClock } from '../../src/core/lib/clock.ts';
+import { createSemaphore } from '../../src/core/lib/parallel.ts';
+import type { RunRecord } from '../../src/workers/queue/run-record.ts';
+import { program } from '../cli/process.ts';
+import { acceptedId, bundle, launchApi, type Place, token, upload } from '../hosts/processes.ts';
+import { startRedis } from '../services/redis.ts';
+import { memoryDirectory } from '../support/memory-directory.ts';
+import { isExhaustive, sampleOf } from '../support/sampling.ts';
+import { bytesBefore, causes, type Cell, openStage, type Stage, type StorageKind } from './outage-cells.ts';
+
+/*
+ * The built daemon in storage outages, in real time. Each cell of the matrix has a pipeline and two uploads:
+ * the outage begins in the middle of the first run, and the second upload is accepted during the outage. Both
+ * must be published without a command once the outage is over. If it lasts longer than `retry_for`, both must
+ * fail with the cause. A sample has one quick fault of each storage; the exhaustive mode takes 45 minutes.
+ *
+ * Elsewhere: `cancel`, `retry` and newer uploads of a waiting run, for each queue in
+ * `test/contract/retries.ts`; the same over HTTP in `test/hosts/storage-away.test.ts`.
+ */
+
+t.setTimeout(0);
+
+const queues = ['memory', 'embedded', 'bullmq'] as const;
+type Queue = (typeof queues)[number];
+
+const [second, minute] = [1000, 60_000];
+const retryForMs = 30 * minute;
+/** Cells that start at a time. A thread takes as long to start as a short outage lasts on a busy machine. */
+const starts = createSemaphore(3);
+
+/** How long an outage lasts, in milliseconds; null: until the runs have failed. */
+const durations: Record<string, number | null> = isExhaustive
+  ? { '10 s': 10 * second, '5 min': 5 * minute, '31 min': null }
+  : { '5 s': 5 * second };
+
+/** A run cannot fail while the kernel holds its thread. */
+const isEndless = (fault: string): boolean => fault !== 'frozen';
+/** The others are noticed only after a minute. */
+const quick = ['disconnected', 'unmounted', 'refuse', 'reset', '503', 'dns'];
+
+interface Daemon {
+  queue: Queue;
+  url: string;
+  place: Place;
+}
+
+interface Row {
+  cell: string;
+  /** `2 tries, 3.4 s` by queue. */
+  results: Partial<Record<Queue, string>>;
+}
+
+const storages = Object.keys(causes) as StorageKind[];
+const chosenQueues = isExhaustive ? queues : sampleOf(queues, 1, 'outages: queue');
+const chosen = storages.flatMap((storage) => {
+  const all = Object.keys(causes[storage]);
+  const faults = isExhaustive
+    ? all
+    : sampleOf(
+        all.filter((fault) => quick.includes(fault)),
+        1,
+        `outages: ${storage}`,
+      );
+  return faults.map((fault) => ({ storage, fault }));
+});
+const idOf = (storage: string, fault: string, lasts: string): string =>
+  `${storage}-${fault}-${lasts}`.replaceAll(' ', '-');
+
+t.test('every accepted run is published after an outage, or fails with the cause', async (t) => {
+  const root = mkdtempSync(path.join(memoryDirectory(), 'waybill-outages-'));
+  const stage = await openStage(t, root);
+  t.teardown(() => rmSync(root, { recursive: true, force: true }));
+  const rows: Row[] = [];
+  const cells = new Map<string, Cell>();
+  const daemons: Daemon[] = [];
+  for (const queue of chosenQueues) daemons.push(await startDaemon(t, { queue, root, stage, cells }));
+
+  for (const [lasts, lastsMs] of Object.entries(durations)) {
+    const points = chosen.filter(({ fault }) => lastsMs !== null || isEndless(fault));
+    await Promise.all(
+      points.flatMap(({ storage, fault }) => {
+        const id = idOf(storage, fault, lasts);
+        const row: Row = { cell: `${storage}, ${fault}, ${lasts}`, results: {} };
+        rows.push(row);
+        return daemons.map(async ({ queue, url }) => {
+          const cell = cells.get(`${queue}-${id}`) as Cell;
+          row.results[queue] = await resultOf(t, {
+            cell,
+            url,
+            pipeline: id,
+            lastsMs,
+            cause: causeOf(storage, fault),
+          });
+          t.comment(`${queue}: ${row.cell}: ${row.results[queue]}`);
+        });
+      }),
+    );
+  }
+  for (const { cell, results } of rows)
+    t.comment(
+      [cell.padEnd(28), ...queues.map((queue) => (results[queue] ?? '').padEnd(34))].join('').trimEnd(),
+    );
+  for (const daemon of daemons) await verifyPublished(t, daemon, stage);
+  t.comment(`told: ${rows.length * daemons.length} outages`);
+});
+
+function causeOf(storage: StorageKind, fault: string): RegExp {
+  return (causes[storage] as Record<string, RegExp>)[fault] as RegExp;
+}
+
+/** Starts a daemon with a pipeline for each of its cells. */
+async function startDaemon(
+  t: Test,
+  { queue, root, stage, cells }: { queue: Queue; root: string; stage: Stage; cells: Map<string, Cell> },
+): Promise<Daemon> {
+  const directory = path.join(root, queue);
+  mkdirSync(directory);
+  const env: Record<string, string> = { TOKEN_CI: token, ...stage.env };
+  const pipelines: string[] = [];
+  const yaml: string[] = [];
+  for (const { storage, fault } of chosen)
+    for (const lasts of Object.keys(durations)) {
+      const id = idOf(storage, fault, lasts);
+      const cell = await stage.openCell(`${queue}-${id}`, storage, fault);
+      cells.set(`${queue}-${id}`, cell);
+      pipelines.push(id);
+      yaml.push(
+        `  - {id: ${id}, source: {backend: http_upload}, destinations: [{id: out, ${cell.destination}}]}`,
+      );
+    }
+  let driver = `{driver: ${queue}}`;
+  if (queue === 'embedded') driver = '{driver: embedded, directory: ./queue}';
+  if (queue === 'bullmq') {
+    const redis = await startRedis();
+    t.teardown(() => redis.close());
+    env['REDIS_URL'] = redis.url;
+    driver = '{driver: bullmq, redis_url_env: REDIS_URL}';
+  }
+  const config = path.join(directory, 'waybill.yml');
+  writeFileSync(
+    config,
+    `upload_tokens: [{id: ci, value_env: TOKEN_CI, pipelines: [${pipelines.join(', ')}]}]
+server:
+  http: {listen: "127.0.0.1:0", queue_size: 200, max_concurrency: ${pipelines.length + 1}}
+  staging: {directory: ./staging}
+  queue: ${driver}
+pipelines:
+${yaml.join('\n')}
+`,
+  );
+  const place = { root: directory, config, env, pipelines };
+  const { url } = await launchApi(t, place, ['serve'], stage.namespace.through);
+  return { queue, url, place };
+}
+
+interface Point {
+  cell: Cell;
+  url: string;
+  pipeline: string;
+  lastsMs: number | null;
+  cause: RegExp;
+}
+
+/** Runs one cell. Returns the tries of both runs, and the seconds from the end of the outage to their end. */
+async function resultOf(t: Test, { cell, url, pipeline, lastsMs, cause }: Point): Promise<string> {
+  const send = async (name: string, bytes: number): Promise<string> =>
+    acceptedId(await upload(url, pipeline, bundle(name, bytes)));
+  const release = await starts.acquire(1);
+  const first = await cell.begin(() => send('first', 4 * bytesBefore));
+  const begunAt = Date.now();
+  const ids = [first, await send('second', 1000)];
+  release();
+  if (lastsMs === null) {
+    const failed = await Promise.all(ids.map((id) => finished(url, id)));
+    for (const { status, finished_at: at, error, destinations } of failed) {
+      const reported = error ?? destinations[0]?.error;
+      t.equal(status, 'failed', pipeline);
+      t.match(reported, { retryable: true, message: cause }, pipeline);
+      t.ok(Date.parse(at ?? '') - begunAt >= retryForMs, `${pipeline}: not before retry_for has passed`);
+    }
+    await cell.end();
+    return failed.map((record) => timesOf(record, begunAt)).join('; ');
+  }
+  await systemClock.sleep(lastsMs);
+  await cell.end();
+  const endedAt = Date.now();
+  const published = await Promise.all(ids.map((id) => finished(url, id)));
+  for (const { status, error, destinations } of published)
+    t.match(
+      { status, errors: [error, ...destinations.map((one) => one.error)] },
+      { status: 'succeeded', errors: [null, null] },
+      pipeline,
+    );
+  return published.map((record) => timesOf(record, endedAt)).join('; ');
+}
+
+function timesOf({ attempt, finished_at: at }: RunRecord, sinceMs: number): string {
+  const seconds = (Date.parse(at ?? '') - sinceMs) / second;
+  return `${attempt === 1 ? '1 try' : `${attempt} tries`} ${seconds.toFixed(1)} s`;
+}
+
+async function finished(url: string, id: string): Promise<RunRecord> {
+  for (;;) {
+    const record = (await (await fetch(`${url}runs/${id}?wait=60`)).json()) as RunRecord;
+    if (record.finished_at !== null) return record;
+  }
+}
+
+/** Reads every published byte. */
+async function verifyPublished(t: Test, { queue, place }: Daemon, { namespace }: Stage): Promise<void> {
+  const published = place.pipelines.filter((id) => !id.endsWith('31-min'));
+  const selection = published.flatMap((id) => ['--pipeline', id]);
+  const command = [process.execPath, program, 'verify', '--config', place.config, ...selection];
+  const [nsenter = '', ...args] = [...namespace.through, ...command];
+  const env = { PATH: process.env['PATH'] ?? '', HOME: place.root, ...place.env };
+  const { stdout } = await promisify(execFile)(nsenter, args, { env });
+  t.comment(`${queue}: ${stdout.trim().split('\n').at(-1) ?? ''}`);
+}
