@@ -51,6 +51,8 @@ export function observeDaemon(registry: Registry, daemon: ObservedDaemon): void 
     () => connections().refused,
   );
   observeQueue(registry, daemon);
+  observePipelines(registry, daemon);
+  observeKeptBundles(registry, daemon.queue);
   observeReadiness(registry, daemon);
   gauge('waybill_event_streams', 'Streams of events that are open.', () => streams().open);
   totals('waybill_event_streams_ended_total', 'Streams of events that have ended, by why.', 'end', () =>
@@ -97,11 +99,8 @@ function observeKeptBytes(
   );
 }
 
-function observeQueue(
-  registry: Registry,
-  { queue, pipelines, driver }: Pick<ObservedDaemon, 'queue' | 'pipelines' | 'driver'>,
-): void {
-  const { gauge, gauges } = observers(registry);
+function observeQueue(registry: Registry, { queue, driver }: Pick<ObservedDaemon, 'queue' | 'driver'>): void {
+  const { gauges } = observers(registry);
   gauges(
     'waybill_queue_info',
     '1, with the driver of the queue: memory, embedded or bullmq.',
@@ -114,6 +113,13 @@ function observeQueue(
     'state',
     async () => Object.entries({ ...(await queue.depth().catch(() => null)) }),
   );
+}
+
+function observePipelines(
+  registry: Registry,
+  { queue, pipelines }: Pick<ObservedDaemon, 'queue' | 'pipelines'>,
+): void {
+  const { gauges } = observers(registry);
   gauges(
     'waybill_queue_oldest_seconds',
     'How long the run waits that waits longest; 0 if none of the pipeline waits.',
@@ -149,6 +155,10 @@ function observeQueue(
       return [...pipelines()].map((id): [string, number] => [id, pauses.has(id) ? 1 : 0]);
     },
   );
+}
+
+function observeKeptBundles(registry: Registry, queue: Pick<JobQueue, 'kept'>): void {
+  const { gauge } = observers(registry);
   const kept = (): Promise<KeptBundles | null> => queue.kept().catch(() => null);
   gauge(
     'waybill_kept_bundles',

@@ -2,13 +2,7 @@ import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { ThreadStats } from '../../workers/threads/pool.ts';
 import { type Definer, definer } from './definer.ts';
 import { type ObservedReadiness, observeReadiness, observeThreads } from './gauges.ts';
-import {
-  type DeliveryMetrics,
-  deliveryMetrics,
-  type Place,
-  type RunMetrics,
-  runMetrics,
-} from './run-metrics.ts';
+import { type DeliveryMetrics, deliveryMetrics, type Place, RunMetrics } from './run-metrics.ts';
 
 /**
  * The metrics of every process that publishes: an API, or a worker without one. Each process counts only its
@@ -66,12 +60,13 @@ export function processMetrics(options: MetricsOptions): {
   reportBuild(define, options);
   const metrics = {
     ...loopMetrics(define),
-    runs: runMetrics(define, options.pipelineIds, options.places),
+    runs: new RunMetrics(define),
     ...deliveryMetrics(define, options.notifierIds),
     ...reloadMetrics(define),
     contentType: registry.contentType,
     text: () => registry.metrics(),
   };
+  metrics.runs.expect(options.pipelineIds, options.places ?? []);
   return { registry, define, metrics };
 }
 

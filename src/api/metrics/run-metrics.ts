@@ -1,3 +1,4 @@
+import type { Counter, Gauge, Histogram } from 'prom-client';
 import { isFuture, systemClock } from '../../core/lib/clock.ts';
 import { futureBundle } from '../../core/publish/results/action-result.ts';
 import type { DestinationResult, RunResult } from '../../core/publish/results/result.ts';
@@ -23,102 +24,125 @@ export interface Place {
   destinationId: string;
 }
 
-export interface RunMetrics extends RunObserver {
-  /** Records a successful publication at `at`. Ignored if a later one is already recorded. */
-  succeededAt(place: Place, at: Date): void;
-  /** Records a run that was cancelled before it started. */
-  cancelled(pipelineId: string): void;
-  /** Creates the series of these pipelines and destinations at zero. */
-  expect(pipelineIds: readonly string[], places: readonly Place[]): void;
-}
+/** The metrics of runs by pipeline, and of publications by destination. */
+export class RunMetrics implements RunObserver {
+  readonly #runs: Counter;
+  readonly #runSeconds: Histogram;
+  readonly #waitSeconds: Histogram;
+  readonly #retries: Counter;
+  readonly #rejected: Counter;
+  readonly #publications: PublicationMetrics;
+  readonly #lastSuccesses: LastSuccesses;
 
-/** Creates the metrics of runs by pipeline, and of publications by destination. */
-export function runMetrics(
-  define: Definer,
-  pipelineIds: readonly string[],
-  places: readonly Place[] = [],
-): RunMetrics {
-  const { counter, histogram } = define;
-  const runs = counter(
-    'waybill_runs_total',
-    'Runs that ended after their turn had come, or were cancelled before. Superseded: before their next try.',
-    ['pipeline', 'status'],
-  );
-  const runSeconds = histogram(
-    'waybill_run_duration_seconds',
-    'How long runs took.',
-    ['pipeline'],
-    runBuckets,
-  );
-  const waitSeconds = histogram(
-    'waybill_run_queue_seconds',
-    'How long runs waited for their turn.',
-    ['pipeline'],
-    waitBuckets,
-  );
-  const retries = counter(
-    'waybill_run_retries_total',
-    'Tries of runs that failed for a passing cause and are followed by another one.',
-    ['pipeline', 'code'],
-  );
-  const rejected = counter(
-    'waybill_jobs_rejected_total',
-    'Jobs in Redis that were set aside: not written by waybill, unreadable or not authentic.',
-    ['pipeline'],
-  );
-  const publications = publicationMetrics(define);
-  const succeededAt = successMetric(define);
-  const expect: RunMetrics['expect'] = (ids, of) => {
-    for (const pipeline of ids)
+  constructor(define: Definer) {
+    const { counter, histogram } = define;
+    const byPipeline = ['pipeline'];
+    this.#runs = counter(
+      'waybill_runs_total',
+      'Runs that ended after their turn had come, or were cancelled before. Superseded: before their next try.',
+      ['pipeline', 'status'],
+    );
+    this.#runSeconds = histogram(
+      'waybill_run_duration_seconds',
+      'How long runs took.',
+      byPipeline,
+      runBuckets,
+    );
+    this.#waitSeconds = histogram(
+      'waybill_run_queue_seconds',
+      'How long runs waited for their turn.',
+      byPipeline,
+      waitBuckets,
+    );
+    this.#retries = counter(
+      'waybill_run_retries_total',
+      'Tries of runs that failed for a passing cause and are followed by another one.',
+      ['pipeline', 'code'],
+    );
+    this.#rejected = counter(
+      'waybill_jobs_rejected_total',
+      'Jobs in Redis that were set aside: not written by waybill, unreadable or not authentic.',
+      byPipeline,
+    );
+    this.#publications = new PublicationMetrics(define);
+    this.#lastSuccesses = new LastSuccesses(define);
+  }
+
+  /** Creates the series of these pipelines and destinations at zero. */
+  expect(pipelineIds: readonly string[], places: readonly Place[]): void {
+    for (const pipeline of pipelineIds) {
       for (const status of ['succeeded', 'failed', 'cancelled', 'superseded'])
-        runs.inc({ pipeline, status }, 0);
-    for (const pipeline of ids) retries.inc({ pipeline, code: 'storage_transient' }, 0);
-    for (const pipeline of ids) rejected.inc({ pipeline }, 0);
-    publications.expect(of);
-  };
-  expect(pipelineIds, places);
-  const published = (result: JobResult | null): void => {
+        this.#runs.inc({ pipeline, status }, 0);
+      this.#retries.inc({ pipeline, code: 'storage_transient' }, 0);
+      this.#rejected.inc({ pipeline }, 0);
+    }
+    this.#publications.expect(places);
+  }
+
+  started({ pipelineId, waitedSeconds }: Parameters<RunObserver['started']>[0]): void {
+    this.#waitSeconds.observe({ pipeline: pipelineId }, waitedSeconds);
+  }
+
+  retried({ record, result }: Parameters<RunObserver['retried']>[0]): void {
+    this.#retries.inc({ pipeline: record.pipeline_id, code: record.last_error?.code ?? 'internal_error' });
+    this.#published(result);
+  }
+
+  finished(run: Parameters<RunObserver['finished']>[0]): void {
+    const status = run.succeeded ? 'succeeded' : run.cancelled ? 'cancelled' : 'failed';
+    this.#runs.inc({ pipeline: run.pipelineId, status });
+    this.#runSeconds.observe({ pipeline: run.pipelineId }, run.seconds);
+    this.#published(run.result);
+  }
+
+  superseded({ pipelineId }: Parameters<RunObserver['superseded']>[0]): void {
+    this.#runs.inc({ pipeline: pipelineId, status: 'superseded' });
+  }
+
+  rejected({ pipelineId }: Parameters<RunObserver['rejected']>[0]): void {
+    this.#rejected.inc({ pipeline: pipelineId });
+  }
+
+  /** Records a run that was cancelled before it started. */
+  cancelled(pipelineId: string): void {
+    this.#runs.inc({ pipeline: pipelineId, status: 'cancelled' });
+  }
+
+  /** Records a successful publication at `at`. Ignored if a later one is already recorded. */
+  succeededAt(place: Place, at: Date): void {
+    this.#lastSuccesses.record(place, at);
+  }
+
+  #published(result: JobResult | null): void {
     if (result === null) return;
-    publications.record(result.run);
-    for (const place of succeededPlaces(result.run)) succeededAt(place, new Date());
-  };
-  return {
-    expect,
-    started: ({ pipelineId, waitedSeconds }) => waitSeconds.observe({ pipeline: pipelineId }, waitedSeconds),
-    succeededAt,
-    superseded: ({ pipelineId }) => runs.inc({ pipeline: pipelineId, status: 'superseded' }),
-    rejected: ({ pipelineId }) => rejected.inc({ pipeline: pipelineId }),
-    cancelled: (pipeline) => runs.inc({ pipeline, status: 'cancelled' }),
-    finished: ({ pipelineId, seconds, succeeded, cancelled, result }) => {
-      const status = succeeded ? 'succeeded' : cancelled ? 'cancelled' : 'failed';
-      runs.inc({ pipeline: pipelineId, status });
-      runSeconds.observe({ pipeline: pipelineId }, seconds);
-      published(result);
-    },
-    retried: ({ record, result }) => {
-      retries.inc({ pipeline: record.pipeline_id, code: record.last_error?.code ?? 'internal_error' });
-      published(result);
-    },
-  };
+    this.#publications.record(result.run);
+    for (const place of succeededPlaces(result.run)) this.#lastSuccesses.record(place, new Date());
+  }
 }
 
 /** The time of the last successful publication at each destination, as far as known. */
-function successMetric({ gauge }: Definer): RunMetrics['succeededAt'] {
-  const last = gauge(
-    'waybill_last_success_timestamp_seconds',
-    'When a run published to the destination last, or found all of it published.',
-    ['pipeline', 'destination'],
-  );
-  const known = new Map<string, number>();
-  return ({ pipelineId, destinationId }, at) => {
+class LastSuccesses {
+  readonly #gauge: Gauge;
+  /** Unix time in seconds, by place. */
+  readonly #known = new Map<string, number>();
+
+  constructor({ gauge }: Definer) {
+    this.#gauge = gauge(
+      'waybill_last_success_timestamp_seconds',
+      'When a run published to the destination last, or found all of it published.',
+      ['pipeline', 'destination'],
+    );
+  }
+
+  record({ pipelineId, destinationId }: Place, at: Date): void {
     const key = JSON.stringify([pipelineId, destinationId]);
     const seconds = at.getTime() / 1000;
-    const before = known.get(key) ?? -Infinity;
+    const before = this.#known.get(key) ?? -Infinity;
     // A time that was recorded while the clock was ahead would hide later failures.
     if (seconds <= before && !isFuture(before * 1000, systemClock)) return;
-    known.set(key, seconds);
-    last.set({ pipeline: pipelineId, destination: destinationId }, seconds);
-  };
+    this.#known.set(key, seconds);
+    this.#gauge.set({ pipeline: pipelineId, destination: destinationId }, seconds);
+  }
 }
 
 /** The destinations at which nothing of the run failed. */
@@ -132,73 +156,71 @@ function hasSucceeded({ status, error, actions }: DestinationResult): boolean {
   return status === 'ok' && error === null && actions.every((action) => action.error === null);
 }
 
-function publicationMetrics({ counter }: Definer): {
-  record: (run: RunResult) => void;
-  expect: (places: readonly Place[]) => void;
-} {
-  const labels = ['pipeline', 'destination', 'action'];
-  const publications = counter('waybill_publications_total', 'Bundles at destinations, by action.', labels);
-  const written = counter('waybill_outputs_written_total', 'Outputs that were written.', labels);
-  const linked = counter(
-    'waybill_outputs_linked_total',
-    'Outputs that a release got from the one before it.',
-    labels,
-  );
-  const kept = counter(
-    'waybill_outputs_kept_total',
-    'Published outputs whose bytes stayed as they were.',
-    labels,
-  );
-  const removed = counter('waybill_outputs_removed_total', 'Outputs that were removed.', labels);
-  const bytes = counter('waybill_published_bytes_total', 'Bytes of outputs that were written.', [
-    'pipeline',
-    'destination',
-  ]);
-  const linkedBytes = counter(
-    'waybill_linked_bytes_total',
-    'Bytes of outputs that a release got from the one before it.',
-    ['pipeline', 'destination'],
-  );
-  const keptBytes = counter('waybill_kept_bytes_total', 'Bytes of published outputs that stayed.', [
-    'pipeline',
-    'destination',
-  ]);
-  const future = counter(
-    'waybill_future_bundles_total',
-    'Bundles whose `created` was in the future when they were published: the clock of their producer is ahead.',
-    ['pipeline', 'destination'],
-  );
-  const expect = (places: readonly Place[]): void => {
-    for (const { pipelineId: pipeline, destinationId: destination } of places)
-      for (const [one, label] of [
-        [bytes, {}],
-        [linkedBytes, {}],
-        [keptBytes, {}],
-        [future, {}],
-        [publications, { action: 'error' }],
-      ] as const)
-        one.inc({ pipeline, destination, ...label }, 0);
-  };
-  const record = ({ pipelines }: RunResult): void => {
-    for (const { pipelineId, destinations } of pipelines) {
-      for (const { destinationId, actions, warnings } of destinations) {
-        const place = { pipeline: pipelineId, destination: destinationId };
-        future.inc(place, warnings.filter(({ code }) => code === futureBundle).length);
-        for (const result of actions) {
-          const { action } = result;
-          publications.inc({ ...place, action });
-          written.inc({ ...place, action }, result.outputsWritten);
-          linked.inc({ ...place, action }, result.outputsLinked);
-          kept.inc({ ...place, action }, result.outputsKept);
-          removed.inc({ ...place, action }, result.outputsRemoved);
-          bytes.inc(place, result.bytesWritten);
-          linkedBytes.inc(place, result.bytesLinked);
-          keptBytes.inc(place, result.bytesKept);
-        }
-      }
+class PublicationMetrics {
+  readonly #publications: Counter;
+  readonly #written: Counter;
+  readonly #linked: Counter;
+  readonly #kept: Counter;
+  readonly #removed: Counter;
+  readonly #bytes: Counter;
+  readonly #linkedBytes: Counter;
+  readonly #keptBytes: Counter;
+  readonly #future: Counter;
+
+  constructor({ counter }: Definer) {
+    const byAction = (name: string, help: string): Counter =>
+      counter(name, help, ['pipeline', 'destination', 'action']);
+    const byPlace = (name: string, help: string): Counter => counter(name, help, ['pipeline', 'destination']);
+    this.#publications = byAction('waybill_publications_total', 'Bundles at destinations, by action.');
+    this.#written = byAction('waybill_outputs_written_total', 'Outputs that were written.');
+    this.#linked = byAction(
+      'waybill_outputs_linked_total',
+      'Outputs that a release got from the one before it.',
+    );
+    this.#kept = byAction('waybill_outputs_kept_total', 'Published outputs whose bytes stayed as they were.');
+    this.#removed = byAction('waybill_outputs_removed_total', 'Outputs that were removed.');
+    this.#bytes = byPlace('waybill_published_bytes_total', 'Bytes of outputs that were written.');
+    this.#linkedBytes = byPlace(
+      'waybill_linked_bytes_total',
+      'Bytes of outputs that a release got from the one before it.',
+    );
+    this.#keptBytes = byPlace('waybill_kept_bytes_total', 'Bytes of published outputs that stayed.');
+    this.#future = byPlace(
+      'waybill_future_bundles_total',
+      'Bundles whose `created` was in the future when they were published: the clock of their producer is ahead.',
+    );
+  }
+
+  /** Creates the series of these destinations at zero. */
+  expect(places: readonly Place[]): void {
+    for (const { pipelineId: pipeline, destinationId: destination } of places) {
+      const place = { pipeline, destination };
+      for (const counter of [this.#bytes, this.#linkedBytes, this.#keptBytes, this.#future])
+        counter.inc(place, 0);
+      this.#publications.inc({ ...place, action: 'error' }, 0);
     }
-  };
-  return { record, expect };
+  }
+
+  record({ pipelines }: RunResult): void {
+    for (const { pipelineId: pipeline, destinations } of pipelines)
+      for (const { destinationId: destination, actions, warnings } of destinations) {
+        const place = { pipeline, destination };
+        this.#future.inc(place, warnings.filter(({ code }) => code === futureBundle).length);
+        for (const result of actions) this.#add(place, result);
+      }
+  }
+
+  #add(place: { pipeline: string; destination: string }, result: DestinationResult['actions'][number]): void {
+    const labels = { ...place, action: result.action };
+    this.#publications.inc(labels);
+    this.#written.inc(labels, result.outputsWritten);
+    this.#linked.inc(labels, result.outputsLinked);
+    this.#kept.inc(labels, result.outputsKept);
+    this.#removed.inc(labels, result.outputsRemoved);
+    this.#bytes.inc(place, result.bytesWritten);
+    this.#linkedBytes.inc(place, result.bytesLinked);
+    this.#keptBytes.inc(place, result.bytesKept);
+  }
 }
 
 export function deliveryMetrics({ counter }: Definer, notifierIds: readonly string[] = []): DeliveryMetrics {

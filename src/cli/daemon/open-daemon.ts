@@ -156,7 +156,7 @@ function startBackground(
   const { pipelines } = foundation.config;
   const isSearched = metrics !== null && workers;
   return {
-    tidying: workers ? own(startTidying({ ...foundation, ...coordinator, pipelines })) : null,
+    tidying: workers ? own(startTidying({ ...foundation, coordinator, pipelines })) : null,
     search: isSearched ? own(findLastSuccesses(foundation, coordinator.queue, metrics.runs)) : null,
     lag: watchLoopLag({ ...foundation, record: (seconds) => metrics?.loopLag(seconds) }),
   };
@@ -171,7 +171,8 @@ function observe(
   const { partialUploads, content } = daemon.uploads;
   const { queue, staging } = foundation.config.server;
   metrics.observe({
-    ...coordinator,
+    queue: coordinator.queue,
+    threads: () => coordinator.threads(),
     driver: queue.driver,
     pipelines: () => configured.get().pipelineIds,
     connections: server.connections,

@@ -24,15 +24,18 @@ export interface Coordinator {
   threads(): ThreadStats;
   /**
    * Determines on a thread what publishing a bundle staged on this machine would do, or reads a pipeline's
-   * source. Changes nothing. Throws as `WorkerPool.process`.
+   * source. Changes nothing. Throws as `ThreadPool.process`.
    */
   plan(job: PublishJob, signal: AbortSignal): Promise<RunResult>;
   /**
    * Reads or switches the releases of a destination, on a thread of this process with every kind of queue.
-   * Throws as `ReleasesPool.ask`.
+   * Throws as `PublishingThreads.releases`.
    */
   releases(request: ReleasesRequest, signal: AbortSignal): Promise<ReleasesAnswer>;
-  /** Reads the published content of a destination on a thread of this process. Throws as `LooksPool.ask`. */
+  /**
+   * Reads the published content of a destination on a thread of this process. Throws as
+   * `PublishingThreads.look`.
+   */
   look(request: LookRequest, signal: AbortSignal): Promise<LookAnswer>;
   /** Starts publishing. */
   start(): Promise<void>;

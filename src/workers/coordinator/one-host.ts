@@ -1,10 +1,12 @@
 import { rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import type { Config } from '../../core/config/config.ts';
 import { breathless } from '../../core/lib/breath.ts';
 import { errorRecord, WaybillError } from '../../core/lib/errors.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import { eventIdOf } from '../../core/notify/event-id.ts';
 import { runFailure } from '../../core/publish/results/occurrences.ts';
+import type { RunResult } from '../../core/publish/results/result.ts';
 import { makeRoot } from '../../core/storage/local/root.ts';
 import { noTracing } from '../../core/tracing/open-tracing.ts';
 import { traceOf } from '../../core/tracing/trace-context.ts';
@@ -13,17 +15,20 @@ import { type MemoryQueue, memoryQueue } from '../memory/memory-queue.ts';
 import type { PublishJob } from '../queue/job.ts';
 import type { JobProcessor } from '../queue/job-queue.ts';
 import { RunNews } from '../queue/run-news.ts';
-import { retriesOf } from '../queue/run-retry.ts';
 import { tracedRuns, tracedWaits } from '../queue/run-trace.ts';
 import {
+  type StagingArea,
   sweepUploadDirectories,
   uploadDirectories,
   uploadDirectoryOf,
 } from '../staging/staged-directories.ts';
-import { looksPool, planningPool, publishingPool, releasesPool } from '../threads/publishing-pool.ts';
-import { maxWaitingOf, runSettings } from '../threads/run-settings.ts';
+import type { LookAnswer, LookRequest } from '../threads/look-request.ts';
+import type { ThreadStats } from '../threads/pool.ts';
+import { PublishingThreads } from '../threads/publishing-pool.ts';
+import type { ReleasesAnswer, ReleasesRequest } from '../threads/releases-request.ts';
+import { queueSettings, type RunSettings, runSettings } from '../threads/run-settings.ts';
 import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
-import { queueCheck, stagingChecks } from './health-checks.ts';
+import { type HealthCheck, queueCheck, stagingChecks } from './health-checks.ts';
 
 /** Storage for runs that outlive the process. */
 export interface Keeping {
@@ -38,70 +43,96 @@ const keepsNothing: Keeping = { journal: noJournal, check: () => undefined };
  * The coordinator of a single process. The staging directory must be ready (`prepareStaging`). Closing
  * removes every upload directory from it, except those of runs that outlive this process.
  */
-export function createCoordinator(options: CoordinatorOptions, keeping: Keeping = keepsNothing): Coordinator {
-  const { config, clock, log, observer, tracing: { tracer } = noTracing } = options;
-  const { http, staging: settings } = config.server;
-  const { journal } = keeping;
-  const runs = runSettings(config);
-  const staging = uploadDirectories(settings.directory, options.breathe ?? breathless, options.disk);
-  const discard = async (job: PublishJob): Promise<void> => {
-    if (job.staged !== null) await staging.discard(job.staged);
-  };
-  const news = new RunNews((occurrence, trace) => {
-    if (isNews(queue, occurrence)) options.notify(occurrence, trace);
-  });
-  const queue: MemoryQueue = memoryQueue({
-    clock,
-    log,
-    journal,
-    queueSize: http.queueSize,
-    maxWaitingOf: maxWaitingOf(runs),
-    maxConcurrency: http.maxConcurrency,
-    retentionMs: http.retentionMs,
-    onExpire: discard,
-    discard,
-    keep: config.server.rerun,
-    retries: retriesOf(runs),
-    onOutcome: (job, next) => news.decided(job, next),
-    onGivenUp: (job, error) =>
-      options.notify(runFailure(job.pipelineId, job.runId, errorRecord(error)), traceOf(job)),
-  });
-  const pool = publishingPool({
-    ...options,
-    settings: runs,
-    notify: (occurrence, trace) => news.add(occurrence, trace),
-  });
-  const process: JobProcessor = (job, context) => {
-    news.begin(job.runId);
-    return pool.process(job, context);
-  };
-  const planner = planningPool({ ...options, settings: runs });
-  const releases = releasesPool({ ...options, settings: runs });
-  const looks = looksPool({ ...options, settings: runs });
-  return {
-    queue,
-    staging,
-    checks: [
-      queueCheck(queue, {
+export class OneHostCoordinator implements Coordinator {
+  readonly queue: MemoryQueue;
+  readonly staging: StagingArea;
+  readonly checks: readonly HealthCheck[];
+  readonly #options: CoordinatorOptions;
+  readonly #journal: Journal;
+  readonly #settings: RunSettings;
+  readonly #news: RunNews;
+  readonly #threads: PublishingThreads;
+
+  constructor(options: CoordinatorOptions, keeping: Keeping = keepsNothing) {
+    const { config, clock } = options;
+    const { directory } = config.server.staging;
+    this.#options = options;
+    this.#journal = keeping.journal;
+    this.#settings = runSettings(config);
+    this.#news = new RunNews((occurrence, trace) => {
+      if (isNews(this.queue, occurrence)) options.notify(occurrence, trace);
+    });
+    this.staging = uploadDirectories(directory, options.breathe ?? breathless, options.disk);
+    this.queue = this.#openQueue();
+    this.checks = [
+      queueCheck(this.queue, {
         remedy: 'see that the disk of server.queue.directory has room and can be written',
         keeps: () => keeping.check(),
       }),
-      ...stagingChecks(settings.directory, clock),
-    ],
-    threads: pool.stats,
-    plan: async (job, signal) => (await planner.process(job, { signal, onProgress: () => undefined })).run,
-    releases: (request, signal) => releases.ask(request, signal),
-    look: (request, signal) => looks.ask(request, signal),
-    start: () => queue.start(tracedRuns(process, tracer), tracedWaits(observer, tracer)),
-    adopt: async (next) => runs.adopt(next),
-    close: async (timeoutMs) => {
-      const answer = await queue.close(timeoutMs);
-      await Promise.all([pool, planner, releases, looks].map((one) => one.close()));
-      const kept = journal.outlives ? stagedOf(queue.jobs(), settings.directory) : new Set<string>();
-      await sweepUploadDirectories(settings.directory, kept);
-      return answer;
-    },
-  };
+      ...stagingChecks(directory, clock),
+    ];
+    this.#threads = new PublishingThreads({
+      ...options,
+      settings: this.#settings,
+      notify: (occurrence, trace) => this.#news.add(occurrence, trace),
+    });
+  }
+
+  async start(): Promise<void> {
+    const { observer, tracing: { tracer } = noTracing } = this.#options;
+    const publish: JobProcessor = (job, context) => {
+      this.#news.begin(job.runId);
+      return this.#threads.publish(job, context);
+    };
+    await this.queue.start(tracedRuns(publish, tracer), tracedWaits(observer, tracer));
+  }
+
+  threads(): ThreadStats {
+    return this.#threads.stats();
+  }
+
+  plan(job: PublishJob, signal: AbortSignal): Promise<RunResult> {
+    return this.#threads.plan(job, signal);
+  }
+
+  releases(request: ReleasesRequest, signal: AbortSignal): Promise<ReleasesAnswer> {
+    return this.#threads.releases(request, signal);
+  }
+
+  look(request: LookRequest, signal: AbortSignal): Promise<LookAnswer> {
+    return this.#threads.look(request, signal);
+  }
+
+  async adopt(config: Config): Promise<void> {
+    this.#settings.adopt(config);
+  }
+
+  async close(timeoutMs: number): Promise<{ unfinished: string[] }> {
+    const { directory } = this.#options.config.server.staging;
+    const closed = await this.queue.close(timeoutMs);
+    await this.#threads.close();
+    const kept = this.#journal.outlives ? stagedOf(this.queue.jobs(), directory) : new Set<string>();
+    await sweepUploadDirectories(directory, kept);
+    return closed;
+  }
+
+  #openQueue(): MemoryQueue {
+    const { clock, log, notify } = this.#options;
+    const discard = async (job: PublishJob): Promise<void> => {
+      if (job.staged !== null) await this.staging.discard(job.staged);
+    };
+    return memoryQueue({
+      ...queueSettings(this.#settings),
+      clock,
+      log,
+      journal: this.#journal,
+      onExpire: discard,
+      discard,
+      onOutcome: (job, next) => this.#news.decided(job, next),
+      onGivenUp: (job, error) =>
+        notify(runFailure(job.pipelineId, job.runId, errorRecord(error)), traceOf(job)),
+    });
+  }
 }
 
 /**
@@ -112,7 +143,7 @@ function isNews(queue: MemoryQueue, occurrence: Occurrence): boolean {
   const { type, data } = occurrence;
   if (!('run_id' in data) || data.run_id === null) return true;
   if (type === 'bundle.publish_failed' && queue.isInterrupted(data.run_id)) return false;
-  return queue.tell(data.run_id, eventIdOf(occurrence));
+  return queue.markReported(data.run_id, eventIdOf(occurrence));
 }
 
 /** The upload directories of these jobs. */

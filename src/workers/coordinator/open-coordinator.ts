@@ -7,20 +7,20 @@ import { type EndedSessions, endedSessionsBook } from '../queue/ended-sessions.t
 import { type EventKeeping, eventsOfOneProcess } from '../queue/event-keeping.ts';
 import { needsBundle } from '../queue/kept-bundles.ts';
 import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
-import { createCoordinator, prepareStaging, stagedOf } from './one-host.ts';
+import { OneHostCoordinator, prepareStaging, stagedOf } from './one-host.ts';
 
 /**
  * Opens the configured coordinator, with staging ready for uploads. `store` is the result of
  * `openConfiguredStore`. Loads BullMQ only if it is configured. Throws `config_invalid` if staging cannot be
- * used, and with BullMQ the errors of `createBullmqCoordinator`.
+ * used, and with BullMQ the errors of `BullmqCoordinator.open`.
  */
 export async function openCoordinator(
   options: CoordinatorOptions & { secrets: Secrets; store?: QueueStore | null },
 ): Promise<Coordinator> {
   const { config, log, store = null } = options;
   if (config.server.queue.driver === 'bullmq') {
-    const { createBullmqCoordinator } = await import('./several-hosts.ts');
-    return createBullmqCoordinator(options);
+    const { BullmqCoordinator } = await import('./several-hosts.ts');
+    return BullmqCoordinator.open(options);
   }
   const { directory } = config.server.staging;
   const left = store?.journal.runs ?? [];
@@ -33,7 +33,7 @@ export async function openCoordinator(
     log.info({ directories: swept.length }, 'removed uploads that an earlier process had staged');
   const waiting = left.filter(({ record }) => record.finished_at === null).length;
   if (left.length > 0) log.info({ runs: left.length, waiting }, 'took up the runs of an earlier process');
-  return store === null ? createCoordinator(options) : createCoordinator(options, store);
+  return new OneHostCoordinator(options, store ?? undefined);
 }
 
 /**

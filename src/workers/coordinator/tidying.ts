@@ -17,7 +17,7 @@ export interface Tidying {
 
 export interface TidyingOptions {
   pipelines: readonly PipelineConfig[];
-  releases: Coordinator['releases'];
+  coordinator: Pick<Coordinator, 'releases'>;
   clock: Clock;
   log: Log;
 }
@@ -28,7 +28,7 @@ const maxMs = 3_600_000;
  * Tidies the releases of every destination with channels: now, then every hour, or more often if a channel
  * ends sooner. Failures are logged and retried at the next time.
  */
-export function startTidying({ pipelines, releases, clock, log }: TidyingOptions): Tidying {
+export function startTidying({ pipelines, coordinator, clock, log }: TidyingOptions): Tidying {
   const stopping = new AbortController();
   const isStopping = (): boolean => stopping.signal.aborted;
   let timer: Timer | null = null;
@@ -40,7 +40,7 @@ export function startTidying({ pipelines, releases, clock, log }: TidyingOptions
       const about = { pipeline_id: pipelineId, destination_id: destinationId };
       try {
         const request = { kind: 'tidy', runId, pipelineId, destinationId, path: null } as const;
-        const answer = await releases(request, stopping.signal);
+        const answer = await coordinator.releases(request, stopping.signal);
         if (answer.kind !== 'tidy') continue;
         for (const { destinationPath, ...gone } of answer.paths)
           log.info({ ...about, destination_path: destinationPath, ...gone }, 'releases tidied');

@@ -8,23 +8,24 @@ import { type EarlierRecord, withLaterFields } from '../queue/run-record.ts';
  */
 
 export function keptRunText(run: KeptRun, staging: string): string {
-  const { job, bundle, rerunAs, record, key, position, begun, begunAt, told } = run;
+  const { job, bundle, rerunAs, record, key, position, begun, begunAt } = run;
   const staged = job.staged === null ? null : path.relative(staging, job.staged);
-  const kept = { job: { ...job, staged }, bundle, rerunAs, record, key, position, begun, begunAt, told };
-  return JSON.stringify(kept);
+  const stored = { job: { ...job, staged }, bundle, rerunAs, record, key, position, begun, begunAt };
+  return JSON.stringify({ ...stored, told: run.reported });
 }
 
 type Later = 'bundle' | 'rerunAs';
 /** A run of an earlier version, which may lack newer fields. */
-type EarlierRun = Omit<KeptRun, Later | 'record'> & Partial<Pick<KeptRun, Later>> & { record: EarlierRecord };
+type EarlierRun = Omit<KeptRun, Later | 'record' | 'reported'> &
+  Partial<Pick<KeptRun, Later>> & { record: EarlierRecord; told: string[] };
 
 /** Parses a run, with its staged bundle as named in the text; undefined if the text is not a run. */
 export function parseKeptRun(text: string): KeptRun | undefined {
   // The checksum proves that waybill wrote the text in exactly this form.
   if (!text.startsWith('{"job":')) return undefined;
-  const kept = JSON.parse(text) as EarlierRun;
+  const { told: reported, ...kept } = JSON.parse(text) as EarlierRun;
   const bundle = kept.job.staged === null ? 'none' : 'staged';
-  return { rerunAs: null, bundle, ...kept, record: withLaterFields(kept.record) };
+  return { rerunAs: null, bundle, ...kept, reported, record: withLaterFields(kept.record) };
 }
 
 export function withStagedIn(run: KeptRun, staging: string): KeptRun {

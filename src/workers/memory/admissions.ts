@@ -12,7 +12,8 @@ import {
   shuttingDown,
 } from '../queue/refusals.ts';
 import type { RunRecord } from '../queue/run-record.ts';
-import type { Run, RunBook } from './run-book.ts';
+import type { RunBook } from './run-book.ts';
+import type { Run } from './run-table.ts';
 import { type Keys, scopeOf, type Slots, type UsedKey } from './slots.ts';
 import type { Turns } from './turns.ts';
 

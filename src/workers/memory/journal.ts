@@ -22,8 +22,8 @@ export interface KeptRun {
    * begun.
    */
   begunAt: string | null;
-  /** Events of the run that were reported to the notifiers, by names that the journal's caller chooses. */
-  told: string[];
+  /** Ids of the run's events that were reported to the notifiers. */
+  reported: string[];
 }
 
 /**

@@ -59,10 +59,10 @@ export interface MemoryQueueOptions extends SlotLimits {
 
 export interface MemoryQueue extends JobQueue {
   /**
-   * Records that the event `what` of a run is reported to the notifiers. False if an earlier process or try
+   * Records that an event of the run is reported to the notifiers. Returns false if an earlier process or try
    * already reported it: the caller must not report it again.
    */
-  tell(runId: string, what: string): boolean;
+  markReported(runId: string, event: string): boolean;
   /** The jobs of all known runs. */
   jobs(): Iterable<PublishJob>;
   /** Whether the run is being stopped so that the next process continues it. */
@@ -131,12 +131,12 @@ class QueueOfOneProcess implements MemoryQueue {
 
   async list(pipelineIds: readonly string[], query: RunQuery): Promise<RunPage> {
     this.#runs.expire();
-    return this.#runs.list(pipelineIds, query);
+    return this.#runs.table.list(pipelineIds, query);
   }
 
   async overview(pipelineIds: readonly string[]): Promise<PipelineOverview[]> {
     this.#runs.expire();
-    return pipelineIds.map((id) => ({ ...this.#turns.of(id), ...this.#runs.newestOf(id) }));
+    return pipelineIds.map((id) => ({ ...this.#turns.of(id), ...this.#runs.table.newestOf(id) }));
   }
 
   async waitingSince(pipelineIds: readonly string[]): Promise<(string | null)[]> {
@@ -144,7 +144,7 @@ class QueueOfOneProcess implements MemoryQueue {
   }
 
   watch(onChange: () => void): RunWatch {
-    return this.#runs.feed.watch(onChange);
+    return this.#runs.table.feed.watch(onChange);
   }
 
   async depth(): Promise<QueueDepth> {
@@ -189,7 +189,7 @@ class QueueOfOneProcess implements MemoryQueue {
   }
 
   async noteDelivery(runId: string, note: DeliveryNote): Promise<void> {
-    this.#runs.noteDelivery(runId, note);
+    this.#runs.table.noteDelivery(runId, note);
   }
 
   async retryNow(runId: string): Promise<RunRecord> {
@@ -201,12 +201,12 @@ class QueueOfOneProcess implements MemoryQueue {
     return structuredClone(run.record);
   }
 
-  tell(runId: string, what: string): boolean {
-    return this.#runs.tell(runId, what);
+  markReported(runId: string, event: string): boolean {
+    return this.#runs.table.markReported(runId, event);
   }
 
   jobs(): Iterable<PublishJob> {
-    return this.#runs.jobs();
+    return this.#runs.table.jobs();
   }
 
   isInterrupted(runId: string): boolean {

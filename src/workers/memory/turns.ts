@@ -9,7 +9,8 @@ import { type RunObserver, unobserved, waitedSeconds } from '../queue/run-observ
 import { isRetrying, nextTryOf, type RetriesOf } from '../queue/run-retry.ts';
 import { isCancelled } from '../queue/run-transitions.ts';
 import type { Journal } from './journal.ts';
-import type { Run, RunBook } from './run-book.ts';
+import type { RunBook } from './run-book.ts';
+import type { Run } from './run-table.ts';
 import { RetryLine, WaitingLine } from './waiting-runs.ts';
 
 export interface TurnsOptions {

@@ -42,22 +42,12 @@ export interface WorkerPoolOptions {
   onSpan?: ((span: FinishedSpan) => void) | undefined;
 }
 
-export interface WorkerPool extends Omit<ThreadPool<never, never>, 'process'> {
+export interface WorkerPool {
+  /** As `ThreadPool.process`. */
   process: JobProcessor;
-}
-
-export interface ThreadPool<Job extends ThreadJob, Result> {
-  /**
-   * Runs a job on a thread. Rejects with `worker_failed` if the thread broke, and with the code of the
-   * signal's reason if it was stopped. Otherwise rejects with the code of the job's own error.
-   */
-  process: (
-    job: Job,
-    context: { signal: AbortSignal; onProgress: (progress: JobProgress) => void },
-  ) => Promise<Result>;
   stats: () => ThreadStats;
   /** Ends every thread. Running jobs fail with `worker_failed`. */
-  close(): Promise<void>;
+  close: () => Promise<void>;
 }
 
 export interface ThreadStats {
@@ -77,8 +67,13 @@ const defaultSilenceMs = 120_000;
 
 /** Publishes on threads. Notifies of runs that did not complete. */
 export function workerPool(options: WorkerPoolOptions): WorkerPool {
-  const pool = threadPool<PublishJob, JobResult>(options, 'publish');
-  return { ...pool, process: notifyingOfFailures(options, withinTimeout(options, pool.process)) };
+  const pool = new ThreadPool<PublishJob, JobResult>(options, 'publish');
+  const process = withinTimeout(options, (job, context) => pool.process(job, context));
+  return {
+    process: notifyingOfFailures(options, process),
+    stats: () => pool.stats(),
+    close: () => pool.close(),
+  };
 }
 
 /** Stops a run at the deadline of its pipeline. A thread that does not know the pipeline refuses the run. */
@@ -105,68 +100,88 @@ function withinTimeout({ clock, configOf }: WorkerPoolOptions, process: JobProce
  * One pipeline can occupy all threads except one, so that a pipeline with a stalled server leaves a thread to
  * the others. A pool with a single thread cannot guarantee that.
  */
-export function threadPool<Job extends ThreadJob, Result>(
-  options: WorkerPoolOptions,
-  name: string,
-): ThreadPool<Job, Result> {
-  const pool = new Piscina({
-    minThreads: 0,
-    maxThreads: options.threads,
-    idleTimeout: idleTimeoutMs,
-    // An idle thread keeps running its event loop, so that its closing connections do close.
-    atomics: 'disabled',
-    env: options.env,
-    workerData: options.data,
-    resourceLimits: options.limits ?? defaultLimits,
-  });
-  const filename = fileURLToPath(options.file);
-  const supervision = { ...options, silenceMs: options.silenceMs ?? defaultSilenceMs };
-  const shares = new PipelineShares(Math.max(1, options.threads - 1));
-  const unanswered = new Set<(failure: unknown) => void>();
-  let replaced = 0;
-  // Reports threads that broke between jobs or before their first job. If no thread is left, a waiting job
-  // would wait forever.
-  pool.on('error', (error: unknown) => {
-    options.log.error({ err: error }, 'a worker thread broke');
-    if (pool.threads.length === 0) for (const giveUp of unanswered) giveUp(error);
-  });
+export class ThreadPool<Job extends ThreadJob, Result> {
+  readonly #options: WorkerPoolOptions & { silenceMs: number };
+  /** The module's export that runs the jobs. */
+  readonly #task: string;
+  readonly #pool: Piscina;
+  readonly #shares: PipelineShares;
+  /** Fails the jobs that no thread has finished yet. */
+  readonly #unfinished = new Set<(failure: unknown) => void>();
+  #replaced = 0;
 
-  const process: ThreadPool<Job, Result>['process'] = async (job, context) => {
-    const release = await shares.acquire(job.pipelineId, context.signal);
+  constructor(options: WorkerPoolOptions, task: string) {
+    this.#options = { ...options, silenceMs: options.silenceMs ?? defaultSilenceMs };
+    this.#task = task;
+    this.#shares = new PipelineShares(Math.max(1, options.threads - 1));
+    this.#pool = new Piscina({
+      minThreads: 0,
+      maxThreads: options.threads,
+      idleTimeout: idleTimeoutMs,
+      // An idle thread keeps running its event loop, so that its closing connections do close.
+      atomics: 'disabled',
+      env: options.env,
+      workerData: options.data,
+      resourceLimits: options.limits ?? defaultLimits,
+    });
+    // Reports threads that broke between jobs or before their first job. If no thread is left, a waiting job
+    // would wait forever.
+    this.#pool.on('error', (error: unknown) => {
+      options.log.error({ err: error }, 'a worker thread broke');
+      if (this.#pool.threads.length === 0) for (const fail of this.#unfinished) fail(error);
+    });
+  }
+
+  /**
+   * Runs a job on a thread. Rejects with `worker_failed` if the thread broke, and with the code of the
+   * signal's reason if it was stopped. Otherwise rejects with the code of the job's own error.
+   */
+  async process(job: Job, context: JobContext): Promise<Result> {
+    const release = await this.#shares.acquire(job.pipelineId, context.signal);
     try {
-      return await processNow(job, context);
+      return await this.#run(job, context);
     } finally {
       release();
     }
-  };
+  }
 
-  const processNow: typeof process = async (job, context) => {
+  stats(): ThreadStats {
+    const threads = this.#pool.threads.length;
+    return { threads, busy: Math.min(this.#unfinished.size, threads), replaced: this.#replaced };
+  }
+
+  /** Ends every thread. Running jobs fail with `worker_failed`. */
+  close(): Promise<void> {
+    return this.#pool.destroy();
+  }
+
+  async #run(job: Job, context: JobContext): Promise<Result> {
     if (context.signal.aborted) throw asWaybillError(context.signal.reason);
-    const { task, transferList, terminate, ...supervised } = supervise(job, context, supervision);
-    unanswered.add(supervised.giveUp);
+    const { task, transferList, terminate, ...supervised } = supervise(job, context, this.#options);
+    this.#unfinished.add(supervised.giveUp);
     try {
-      const run = { filename, name, transferList, signal: terminate };
-      const outcome = (await pool.run(task, run)) as ThreadOutcome<Result>;
+      const outcome = (await this.#pool.run(task, {
+        filename: fileURLToPath(this.#options.file),
+        name: this.#task,
+        transferList,
+        signal: terminate,
+      })) as ThreadOutcome<Result>;
       supervised.deliverRest();
       return resultOf(outcome);
     } catch (failure) {
       if (failure instanceof WaybillError) throw failure;
-      replaced += 1;
+      this.#replaced += 1;
       throw supervised.failureOf(failure);
     } finally {
-      unanswered.delete(supervised.giveUp);
+      this.#unfinished.delete(supervised.giveUp);
       supervised.settle();
     }
-  };
-  return {
-    process,
-    stats: () => ({
-      threads: pool.threads.length,
-      busy: Math.min(unanswered.size, pool.threads.length),
-      replaced,
-    }),
-    close: () => pool.destroy(),
-  };
+  }
+}
+
+interface JobContext {
+  signal: AbortSignal;
+  onProgress: (progress: JobProgress) => void;
 }
 
 /** Reports runs that did not complete. The thread itself reports failures of destinations. */

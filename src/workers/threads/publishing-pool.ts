@@ -2,11 +2,14 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { type ErrorRecord, WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
+import type { RunResult } from '../../core/publish/results/result.ts';
 import { noTracing, type Tracing } from '../../core/tracing/open-tracing.ts';
 import type { FinishedSpan } from '../../core/tracing/span.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
+import type { JobResult, PublishJob } from '../queue/job.ts';
+import type { JobProcessor } from '../queue/job-queue.ts';
 import type { LookAnswer, LookRequest } from './look-request.ts';
-import { threadPool, type WorkerPool, workerPool, type WorkerPoolOptions } from './pool.ts';
+import { ThreadPool, type ThreadStats, type WorkerPool, workerPool, type WorkerPoolOptions } from './pool.ts';
 import type { ThreadData } from './publish-task.ts';
 import type { ReleasesAnswer, ReleasesRequest } from './releases-request.ts';
 import type { RunSettings } from './run-settings.ts';
@@ -38,37 +41,66 @@ export const publishThread = new URL(
   import.meta.url,
 );
 
-/** The pool whose threads publish, `max_concurrency` of them. */
-export function publishingPool(options: PublishingPoolOptions): WorkerPool {
-  return workerPool(poolOptions(options, { dryRun: false }));
+/**
+ * The threads of a process that publishes. Each kind of work has its own, so that none waits for another.
+ * Threads start on demand and end when idle.
+ */
+export class PublishingThreads {
+  /** `max_concurrency` threads. */
+  readonly #publishing: WorkerPool;
+  /** As many threads as publish, and at least two. They change nothing and send no events. */
+  readonly #planning: WorkerPool;
+  readonly #releases: ReleasesPool;
+  readonly #looks: AnsweringPool<LookRequest, LookAnswer>;
+
+  constructor(options: PublishingPoolOptions) {
+    const readOnly = poolOptions(
+      { ...options, notify: () => undefined, tracing: noTracing },
+      { dryRun: true },
+    );
+    this.#publishing = workerPool(poolOptions(options, { dryRun: false }));
+    this.#planning = workerPool({ ...readOnly, threads: Math.max(2, readOnly.threads) });
+    this.#releases = releasesPool(options);
+    this.#looks = answeringPool(readOnly, 'looks', 'catalogs');
+  }
+
+  /** Throws as `ThreadPool.process`. */
+  publish(job: PublishJob, context: Parameters<JobProcessor>[1]): Promise<JobResult> {
+    return this.#publishing.process(job, context);
+  }
+
+  /** Determines what `publish` would do. Throws as `ThreadPool.process`. */
+  async plan(job: PublishJob, signal: AbortSignal): Promise<RunResult> {
+    return (await this.#planning.process(job, { signal, onProgress: () => undefined })).run;
+  }
+
+  /** Reads or switches releases. Throws as `AnsweringPool.ask` and `answerReleases`. */
+  releases(request: ReleasesRequest, signal: AbortSignal): Promise<ReleasesAnswer> {
+    return this.#releases.ask(request, signal);
+  }
+
+  /** Reads the catalog of a destination. Throws as `AnsweringPool.ask` and `answerLook`. */
+  look(request: LookRequest, signal: AbortSignal): Promise<LookAnswer> {
+    return this.#looks.ask(request, signal);
+  }
+
+  /** The threads that publish. */
+  stats(): ThreadStats {
+    return this.#publishing.stats();
+  }
+
+  async close(): Promise<void> {
+    const pools = [this.#publishing, this.#planning, this.#releases, this.#looks];
+    await Promise.all(pools.map((pool) => pool.close()));
+  }
 }
 
-/**
- * Threads that plan publications, without changes or events: as many as publish, and at least two. Dry runs
- * and publications do not wait for each other. Threads start on demand and end when idle.
- */
-export function planningPool(options: PublishingPoolOptions): WorkerPool {
-  const alone = { ...options, notify: () => undefined, tracing: noTracing };
-  const pool = poolOptions(alone, { dryRun: true });
-  return workerPool({ ...pool, threads: Math.max(2, pool.threads) });
-}
+type ReleasesPool = AnsweringPool<ReleasesRequest, ReleasesAnswer>;
 
 /** Throws as `AnsweringPool.ask` and `answerReleases`. */
-export type ReleasesPool = AnsweringPool<ReleasesRequest, ReleasesAnswer>;
-
-/** Threads that read and switch releases, separate from all others. */
 export function releasesPool(options: PublishingPoolOptions): ReleasesPool {
   const own = poolOptions({ ...options, tracing: noTracing }, { dryRun: false });
   return answeringPool(own, 'releases', 'releases');
-}
-
-/** Throws as `AnsweringPool.ask` and `answerLook`. */
-export type LooksPool = AnsweringPool<LookRequest, LookAnswer>;
-
-/** Threads that read catalogs of destinations. They send no events. */
-export function looksPool(options: PublishingPoolOptions): LooksPool {
-  const alone = { ...options, notify: () => undefined, tracing: noTracing };
-  return answeringPool(poolOptions(alone, { dryRun: true }), 'looks', 'catalogs');
 }
 
 function poolOptions(options: PublishingPoolOptions, { dryRun }: { dryRun: boolean }): WorkerPoolOptions {
@@ -116,7 +148,7 @@ function answeringPool<Request extends ThreadJob, Answer>(
   task: string,
   about: string,
 ): AnsweringPool<Request, Answer> {
-  const pool = threadPool<Request, AnswerOutcome<Answer>>({ ...options, threads }, task);
+  const pool = new ThreadPool<Request, AnswerOutcome<Answer>>({ ...options, threads }, task);
   const asked = new Map<string, number>();
   const askedOf = (pipelineId: string): number => asked.get(pipelineId) ?? 0;
   const count = (pipelineId: string, change: 1 | -1): void => {

@@ -1,5 +1,7 @@
 import type { Config, PipelineConfig } from '../../core/config/config.ts';
 import type { Current } from '../../core/lib/current.ts';
+import type { KeepLimits } from '../queue/kept-bundles.ts';
+import { type RetriesOf, retriesOf } from '../queue/run-retry.ts';
 
 /** The configuration that runs begin with. */
 export interface RunSettings extends Current<Config> {
@@ -31,6 +33,21 @@ export function runSettings(first: Config): RunSettings {
       return { ...config, pipelines: pipeline === undefined ? [] : [pipeline] };
     },
   };
+}
+
+/** The settings that every kind of queue has. */
+export function queueSettings(settings: RunSettings): {
+  queueSize: number;
+  maxWaitingOf: (pipelineId: string) => number | null;
+  maxConcurrency: number;
+  retentionMs: number;
+  keep: KeepLimits;
+  retries: RetriesOf;
+} {
+  const { http, rerun: keep } = settings.get().server;
+  const { queueSize, maxConcurrency, retentionMs } = http;
+  const [maxWaiting, retries] = [maxWaitingOf(settings), retriesOf(settings)];
+  return { queueSize, maxWaitingOf: maxWaiting, maxConcurrency, retentionMs, keep, retries };
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { Config } from '../../core/config/config.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import { threadPool } from './pool.ts';
+import { ThreadPool } from './pool.ts';
 import { type AnswerOutcome, type PublishingPoolOptions, publishThread } from './publishing-pool.ts';
 import type { SceneMapRequest } from './scene-map-task.ts';
 
@@ -30,7 +30,7 @@ export function sceneMapPool(options: SceneMapPoolOptions, limitMs = usualLimitM
   const { env, clock, log, workerFile: file = publishThread } = options;
   // Every task has a configuration; this one does not use it.
   const config = { ...options.config, pipelines: [] };
-  const pool = threadPool<SceneMapRequest, AnswerOutcome<string>>(
+  const pool = new ThreadPool<SceneMapRequest, AnswerOutcome<string>>(
     {
       ...{ clock, log, file, threads, env, limits },
       data: { env: { ...env }, dryRun: true },

@@ -6,7 +6,7 @@ import { parseConfig } from '../../../src/core/config/load.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import { type Log, silentLog } from '../../../src/core/lib/log.ts';
 import type { Coordinator } from '../../../src/workers/coordinator/coordinator.ts';
-import { createCoordinator, prepareStaging } from '../../../src/workers/coordinator/one-host.ts';
+import { OneHostCoordinator, prepareStaging } from '../../../src/workers/coordinator/one-host.ts';
 import type { RunRecord } from '../../../src/workers/queue/run-record.ts';
 import { type ManualClock, manualClock } from '../manual-clock.ts';
 
@@ -35,7 +35,7 @@ pipelines:${pipelines}`;
   await prepareStaging(staging);
   const clock = manualClock();
   const workerFile = new URL(`../../fixtures/workers/${worker}.mjs`, import.meta.url);
-  const coordinator = createCoordinator({
+  const coordinator = new OneHostCoordinator({
     config,
     env: {},
     clock,

@@ -463,12 +463,12 @@ t.test('does not repeat the notification of a run after a kill', async (t) => {
   const daemon = await new Daemon(t).open();
   await daemon.submit('maps.1');
   await daemon.queue.start(() => never);
-  t.ok(daemon.queue.tell('maps.1', 'published web'));
+  t.ok(daemon.queue.markReported('maps.1', 'published web'));
   await daemon.kill();
   await daemon.open();
-  t.notOk(daemon.queue.tell('maps.1', 'published web'));
-  t.ok(daemon.queue.tell('maps.1', 'published mirror'));
-  t.ok(daemon.queue.tell('maps.9', 'published web'), 'of an unknown run nothing is known');
+  t.notOk(daemon.queue.markReported('maps.1', 'published web'));
+  t.ok(daemon.queue.markReported('maps.1', 'published mirror'));
+  t.ok(daemon.queue.markReported('maps.9', 'published web'), 'of an unknown run nothing is known');
 });
 
 t.test('an upload whose bundle is gone from staging is refused, and others are not', async (t) => {
@@ -598,7 +598,7 @@ t.test('a tick whose run was written is decided, though the mark of it was not',
     rerunAs: null,
     begun: 0,
     begunAt: null,
-    told: [],
+    reported: [],
   };
   const earlier: Trigger = { ...trigger, tick: '2026-11-20T01:00:00.000Z' };
   const queue = memoryQueue({

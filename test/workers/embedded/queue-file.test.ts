@@ -40,9 +40,9 @@ function accept({ journal }: QueueStore, pipelineId: string, runs: number): Prom
       const job = { runId: `${pipelineId}.${index + 1}`, pipelineId, staged: null };
       const record = queuedRun(acceptedRun(job, new Date()), new Date());
       // Some are larger than a page of the file.
-      const told = index % 3 === 0 ? ['x'.repeat(6_000)] : [];
+      const reported = index % 3 === 0 ? ['x'.repeat(6_000)] : [];
       const kept = { job, bundle: 'none', rerunAs: null, record, key: null, position: 1 } as const;
-      const run = { ...kept, begun: 0, begunAt: null, told };
+      const run = { ...kept, begun: 0, begunAt: null, reported };
       await journal.accepted(run);
       return run;
     }),
@@ -108,9 +108,11 @@ t.test('runs of an earlier version are read as those that they are', async (t) =
   const record: EarlierRecord = acceptedRun(job, new Date());
   delete record.rerun_of;
   delete record.rerunnable;
-  const earlier = { job, record, key: null, position: 1, begun: 0, begunAt: null, told: [] };
+  const kept = { job, record, key: null, position: 1, begun: 0, begunAt: null };
+  const earlier = { ...kept, told: ['published'] };
   t.match(parseKeptRun(JSON.stringify(earlier)), {
-    ...earlier,
+    ...kept,
+    reported: ['published'],
     bundle: 'staged',
     rerunAs: null,
     record: { ...record, rerun_of: null, rerunnable: false },
@@ -267,7 +269,7 @@ function used(root: string): { status: number | null; signal: string | null } {
     const keepAlive = setInterval(() => undefined, 1000);
     const { journal, close } = await openQueueStore({ directory: process.argv[1], staging: '.', clock: { timeout }, log });
     for (let round = 0; round < 4; round += 1) {
-      for (const run of journal.runs) journal.changed({ ...run, told: ['y'.repeat(9_000 * round)] });
+      for (const run of journal.runs) journal.changed({ ...run, reported: ['y'.repeat(9_000 * round)] });
       await journal.settled();
     }
     await close();

@@ -19,6 +19,35 @@ export const configOfServices = '/etc/waybill/waybill.yml';
 /** The directory with the secrets of a service, one file each; only root may read it. */
 export const secretsOfServices = '/etc/waybill/secrets';
 
+/** Every restriction of systemd with which the programs work. */
+const sandbox = `NoNewPrivileges=yes
+CapabilityBoundingSet=
+AmbientCapabilities=
+ProtectSystem=strict
+ProtectHome=yes
+PrivateTmp=yes
+PrivateDevices=yes
+DevicePolicy=closed
+PrivateUsers=yes
+ProtectClock=yes
+ProtectHostname=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+ProtectControlGroups=yes
+LockPersonality=yes
+RemoveIPC=yes
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
+SystemCallArchitectures=native
+SystemCallFilter=@system-service @pkey
+SystemCallFilter=~@privileged @resources
+SystemCallErrorNumber=EPERM
+# Not ProtectProc= and ProcSubset=: a publisher of another user would look as if it had ended, and its lease
+# be taken. Not MemoryDenyWriteExecute=: Node.js compiles while it runs.`;
+
 /**
  * A unit that starts the program at boot, and again after failures, without a right that it can do without.
  * `systemd-analyze security` rates its exposure below 2.
@@ -51,41 +80,8 @@ KillMode=mixed
 TimeoutStopSec=60
 Restart=on-failure
 RestartSec=5
-${
-  // The weather reader exits with 1 for every failure to start.
-  program === 'weather'
-    ? ''
-    : `# Errors in the configuration or the secrets. A restart does not help.
-RestartPreventExitStatus=2
-`
-}
-NoNewPrivileges=yes
-CapabilityBoundingSet=
-AmbientCapabilities=
-ProtectSystem=strict
-ProtectHome=yes
-PrivateTmp=yes
-PrivateDevices=yes
-DevicePolicy=closed
-PrivateUsers=yes
-ProtectClock=yes
-ProtectHostname=yes
-ProtectKernelLogs=yes
-ProtectKernelModules=yes
-ProtectKernelTunables=yes
-ProtectControlGroups=yes
-LockPersonality=yes
-RemoveIPC=yes
-RestrictNamespaces=yes
-RestrictRealtime=yes
-RestrictSUIDSGID=yes
-RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
-SystemCallArchitectures=native
-SystemCallFilter=@system-service @pkey
-SystemCallFilter=~@privileged @resources
-SystemCallErrorNumber=EPERM
-# Not ProtectProc= and ProcSubset=: a publisher of another user would look as if it had ended, and its lease
-# be taken. Not MemoryDenyWriteExecute=: Node.js compiles while it runs.
+${exitStatusOf(program)}
+${sandbox}
 
 [Install]
 WantedBy=multi-user.target
@@ -123,6 +119,14 @@ function lifeOf(program: UnitSettings['program']): string {
 NotifyAccess=all
 WatchdogSec=60
 ExecReload=kill -HUP $MAINPID`;
+}
+
+function exitStatusOf(program: UnitSettings['program']): string {
+  // The weather reader exits with 1 for every failure to start.
+  if (program === 'weather') return '';
+  return `# Errors in the configuration or the secrets. A restart does not help.
+RestartPreventExitStatus=2
+`;
 }
 
 function credentialLines(names: readonly string[]): string {

@@ -19,7 +19,7 @@ import { type DirectoryHandles, openDirectory } from './directories.ts';
 /** Long loops yield to the event loop after this many entries, so that timers (above all the lease's) run. */
 export const entriesPerTurn = 2048;
 /** Number of entries that are inspected before the caller gets them. */
-const entriesPerLook = 64;
+const entriesPerBatch = 64;
 
 interface Named {
   name: string;
@@ -43,66 +43,75 @@ export function sizeOf(path: string): number | undefined {
   return found.isFile() ? found.size : undefined;
 }
 
-/** As `Storage.list`. */
-export async function* entriesBelow(
-  storage: Pick<Storage, 'label'>,
-  handles: DirectoryHandles,
-  directory: Key | '',
-  { recursive: isRecursive, onUnreadable, stamps = false }: ListOptions,
-): AsyncIterable<Entry> {
-  let count = 0;
-  const pending: (Key | '')[] = [directory];
-  for (let current = pending.pop(); current !== undefined; current = pending.pop()) {
-    const named = entriesOf(current);
-    for (let start = 0; start < named.length; start += entriesPerLook) {
-      for (const entry of looked(current, named.slice(start, start + entriesPerLook)))
-        if (entry.type === 'directory' && isRecursive) pending.push(entry.key);
-        else yield entry;
-      count += entriesPerLook;
-      if (count % entriesPerTurn === 0) await yieldToEventLoop();
+/** One call of `Storage.list`. */
+export class Listing {
+  readonly #storage: Pick<Storage, 'label'>;
+  readonly #handles: DirectoryHandles;
+  readonly #options: ListOptions;
+
+  constructor(storage: Pick<Storage, 'label'>, handles: DirectoryHandles, options: ListOptions) {
+    this.#storage = storage;
+    this.#handles = handles;
+    this.#options = options;
+  }
+
+  async *entriesBelow(root: Key | ''): AsyncIterable<Entry> {
+    let count = 0;
+    const pending: (Key | '')[] = [root];
+    for (let directory = pending.pop(); directory !== undefined; directory = pending.pop()) {
+      const names = this.#namesIn(directory);
+      for (let start = 0; start < names.length; start += entriesPerBatch) {
+        for (const entry of this.#inspect(directory, names.slice(start, start + entriesPerBatch)))
+          if (entry.type === 'directory' && this.#options.recursive) pending.push(entry.key);
+          else yield entry;
+        count += entriesPerBatch;
+        if (count % entriesPerTurn === 0) await yieldToEventLoop();
+      }
     }
   }
 
-  /** Inspects the entries and omits files that were removed after the listing. */
-  function looked(each: Key | '', named: readonly Named[]): Entry[] {
+  #namesIn(directory: Key | ''): Named[] {
+    const { onUnreadable } = this.#options;
+    try {
+      const entries = readdirSync(this.#handles.of(directory), { withFileTypes: true });
+      if (onUnreadable === undefined || !entries.some(({ name }) => name.includes('\ufffd')))
+        return entries.map((entry) => ({ name: entry.name, type: typeOf(entry) }));
+      return this.#readableNamesIn(directory, onUnreadable);
+    } catch (error) {
+      if (isAbsent(error)) return [];
+      throw localFailure(this.#storage, directory === '' ? '.' : directory, error);
+    }
+  }
+
+  /** Reads the names as bytes, since a decoded name does not show whether decoding has changed it. */
+  #readableNamesIn(directory: Key | '', onUnreadable: (unreadable: UnreadableName) => void): Named[] {
+    const names: Named[] = [];
+    const entries = readdirSync(this.#handles.of(directory), { withFileTypes: true, encoding: 'buffer' });
+    for (const entry of entries) {
+      const [decoded, type] = [entry.name.toString('utf8'), typeOf(entry)];
+      if (isUtf8(entry.name)) names.push({ name: decoded, type });
+      else onUnreadable({ reason: 'not_utf8', directory, decoded, escaped: escapedName(entry.name), type });
+    }
+    return names;
+  }
+
+  /** Omits files that were removed after the names were read. */
+  #inspect(directory: Key | '', names: readonly Named[]): Entry[] {
     const entries: Entry[] = [];
-    const inside = unlessAbsent(() => handles.ofListed(each));
+    const inside = unlessAbsent(() => this.#handles.ofListed(directory));
     if (inside === undefined) return entries;
-    for (const { name, type } of named) {
-      const key = listedKey(joinKey(each, name));
-      const found = type === 'file' ? fileAt(key, `${inside}/${name}`) : { size: 0 };
+    for (const { name, type } of names) {
+      const key = listedKey(joinKey(directory, name));
+      const found = type === 'file' ? this.#fileAt(key, `${inside}/${name}`) : { size: 0 };
       if (found !== undefined) entries.push({ key, type, ...found });
     }
     return entries;
   }
 
-  function entriesOf(each: Key | ''): Named[] {
+  /** undefined if the file has been removed. */
+  #fileAt(key: Key, file: string): Pick<Entry, 'size' | 'stamp' | 'identity'> | undefined {
     try {
-      const entries = readdirSync(handles.of(each), { withFileTypes: true });
-      if (onUnreadable === undefined || !entries.some(({ name }) => name.includes('\ufffd')))
-        return entries.map((entry) => ({ name: entry.name, type: typeOf(entry) }));
-      return readable(each, onUnreadable);
-    } catch (error) {
-      if (isAbsent(error)) return [];
-      throw localFailure(storage, each === '' ? '.' : each, error);
-    }
-  }
-
-  /** Reads the names as bytes, since a decoded name does not show whether decoding has changed it. */
-  function readable(each: Key | '', tell: (unreadable: UnreadableName) => void): Named[] {
-    const found: Named[] = [];
-    for (const entry of readdirSync(handles.of(each), { withFileTypes: true, encoding: 'buffer' })) {
-      const [decoded, type] = [entry.name.toString('utf8'), typeOf(entry)];
-      if (isUtf8(entry.name)) found.push({ name: decoded, type });
-      else tell({ reason: 'not_utf8', directory: each, decoded, escaped: escapedName(entry.name), type });
-    }
-    return found;
-  }
-
-  /** Undefined if the file has been removed since it was listed. */
-  function fileAt(key: Key, file: string): Pick<Entry, 'size' | 'stamp' | 'identity'> | undefined {
-    try {
-      if (!stamps) {
+      if (this.#options.stamps !== true) {
         const { size, dev: device, ino: inode } = lstatSync(file);
         return { size, identity: { device, inode } };
       }
@@ -111,7 +120,7 @@ export async function* entriesBelow(
       return { size: Number(found.size), identity, stamp: stampOf(found) };
     } catch (error) {
       if (isAbsent(error)) return undefined;
-      throw localFailure(storage, key, error);
+      throw localFailure(this.#storage, key, error);
     }
   }
 }

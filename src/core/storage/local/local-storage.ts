@@ -21,8 +21,8 @@ import type {
 } from '../storage.ts';
 import { DirectoryHandles } from './directories.ts';
 import {
-  entriesBelow,
   entriesPerTurn,
+  Listing,
   removedAsEmpty,
   removeIfThere,
   removeTreeAt,
@@ -111,7 +111,7 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
   }
 
   list(directory: Key | '', options: ListOptions): AsyncIterable<Entry> {
-    return entriesBelow(this, this.#handles, directory, options);
+    return new Listing(this, this.#handles, options).entriesBelow(directory);
   }
 
   async *read(key: Key, expected?: FileIdentity): AsyncIterable<Uint8Array> {

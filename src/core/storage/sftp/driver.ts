@@ -29,7 +29,6 @@ import type {
   WriteOptions,
   Written,
 } from '../storage.ts';
-import { distrusted, maxDepth } from '../untrusted.ts';
 import { requireDirectory, requireMakeableRoot, SftpDirectories } from './directories.ts';
 import { isAbsent, requestFailure } from './errors.ts';
 import { fixModes } from './fix-modes.ts';
@@ -55,7 +54,6 @@ export interface SftpStorageOptions {
 }
 
 const maxConcurrentRequests = 64;
-const maxConcurrentDirectories = 8;
 
 /**
  * Opens a directory of an SFTP server. One connection carries the requests of many files, and further ones
@@ -72,23 +70,12 @@ const maxConcurrentDirectories = 8;
  * SFTP. Symbolic links below the root are not followed.
  */
 export async function sftpStorage(location: SftpLocation, options: SftpStorageOptions): Promise<SftpStorage> {
-  const {
-    clock,
-    log,
-    secrets,
-    readOnly = false,
-    mustExist = false,
-    dryRun = false,
-    answerWithinMs,
-  } = options;
+  const { clock, log, secrets, answerWithinMs, readOnly = false, mustExist = false } = options;
   const label = describeSftp(location);
-  const session = { location, label, secrets, log, clock, remember: !dryRun, answerWithinMs };
-  const root = await openRoot(
-    label,
-    location.path,
-    () => openSession(session),
-    location.modes ?? privateModes,
-  );
+  const remember = options.dryRun !== true;
+  const session = { location, label, secrets, log, clock, remember, answerWithinMs };
+  const modes = location.modes ?? privateModes;
+  const root = await openRoot(label, location.path, () => openSession(session), modes);
   try {
     await (mustExist ? requireDirectory(root) : requireMakeableRoot(root));
   } catch (error) {
@@ -150,21 +137,8 @@ export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates
     });
   }
 
-  async *list(directory: Key | '', { recursive }: ListOptions): AsyncIterable<Entry> {
-    let level: (Key | '')[] = [directory];
-    for (let depth = 0; level.length > 0; depth += 1) {
-      if (depth > maxDepth) throw distrusted(this, `directories are nested deeper than ${maxDepth}`);
-      const listings = await pMap(
-        level,
-        async (each) => this.#asking(each, async () => this.#root.entries(each)),
-        { concurrency: maxConcurrentDirectories },
-      );
-      level = [];
-      for (const entry of listings.flat()) {
-        if (recursive && entry.type === 'directory') level.push(entry.key);
-        else yield entry;
-      }
-    }
+  list(directory: Key | '', { recursive }: ListOptions): AsyncIterable<Entry> {
+    return this.#root.walk(directory, recursive);
   }
 
   async *read(key: Key): AsyncIterable<Uint8Array> {
@@ -202,11 +176,8 @@ export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates
     const root = this.#root;
     return detectFullDisk(root, key, body.size, async () =>
       this.#directories.withParent(key, async () => {
-        const connections = {
-          first: await root.connected(),
-          further: this.#further,
-          fileMode: root.modes.file,
-        };
+        const first = await root.connected();
+        const connections = { first, further: this.#further, fileMode: root.modes.file };
         return writeFile(connections, key, root.at(key), body, write);
       }),
     );

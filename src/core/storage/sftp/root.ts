@@ -1,12 +1,15 @@
 import path from 'node:path';
+import pMap from 'p-map';
 import type { FileEntryWithStats, SFTPWrapper, Stats } from 'ssh2';
 import { hasCode, WaybillError } from '../../lib/errors.ts';
 import { joinKey, type Key } from '../key.ts';
 import type { FileModes } from '../modes.ts';
 import type { Entry, EntryType, Storage } from '../storage.ts';
-import { distrusted, isName, maxEmptyPages, maxNames } from '../untrusted.ts';
-import { answerOf, isAbsent } from './errors.ts';
+import { distrusted, isName, maxDepth, maxEmptyPages, maxNames } from '../untrusted.ts';
+import { answerOf, isAbsent, requestFailure } from './errors.ts';
 import type { Send, SftpSession } from './session.ts';
+
+const maxConcurrentDirectories = 8;
 
 /**
  * Connects and resolves `directory` against the home directory of the user. New files and directories get
@@ -93,6 +96,26 @@ export class SftpRoot {
   /** The root itself, which may be a link to a directory; undefined if it does not exist. */
   async rootStat(): Promise<Stats | undefined> {
     return unlessMissing(async () => this.ask<Stats>((sftp, done) => sftp.stat(this.path, done)));
+  }
+
+  /** As `Storage.list`. */
+  async *walk(directory: Key | '', isRecursive: boolean): AsyncIterable<Entry> {
+    let level: (Key | '')[] = [directory];
+    for (let depth = 0; level.length > 0; depth += 1) {
+      if (depth > maxDepth) throw distrusted(this, `directories are nested deeper than ${maxDepth}`);
+      const listings = await pMap(
+        level,
+        (each) =>
+          this.entries(each).catch((error: unknown) => {
+            throw requestFailure(this.label, each === '' ? '.' : each, error);
+          }),
+        { concurrency: maxConcurrentDirectories },
+      );
+      level = [];
+      for (const entry of listings.flat())
+        if (isRecursive && entry.type === 'directory') level.push(entry.key);
+        else yield entry;
+    }
   }
 
   /** One level of a directory; empty if it does not exist. */

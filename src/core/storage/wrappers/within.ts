@@ -1,6 +1,6 @@
 import type { Move } from '../capabilities.ts';
 import { joinKey, type Key, listedKey } from '../key.ts';
-import type { Entry, Storage, UnreadableName } from '../storage.ts';
+import type { Entry, ListOptions, Storage } from '../storage.ts';
 import { delegate } from './delegate.ts';
 
 /**
@@ -9,33 +9,14 @@ import { delegate } from './delegate.ts';
  * storage open. Throws the errors of the storage.
  */
 export function within(whole: Storage, directory: Key | ''): Storage {
-  if (directory === '') return delegate(whole, { close: async () => undefined });
+  const close = async (): Promise<void> => undefined;
+  if (directory === '') return delegate(whole, { close });
   const outer = (key: Key): Key => joinKey(directory, key);
-  const inner = (entry: Entry): Entry => ({
-    ...entry,
-    key: listedKey(entry.key.slice(directory.length + 1)),
-  });
-  const outerMove = (move: Move): Move => ({
-    ...move,
-    from: outer(move.from),
-    to: outer(move.to),
-    aside: move.aside && outer(move.aside),
-  });
-  const { rename, keep, putBack, duplicate, readLink, replaceLink, fixModes, localFiles, placeOf } = delegate(
-    whole,
-    {},
-  );
   return delegate(whole, {
     label: `${whole.label}, ${directory}`,
+    close,
     stat: (key) => whole.stat(outer(key)),
-    async *list(below, { onUnreadable: report, ...others }) {
-      const onUnreadable =
-        report &&
-        ((found: UnreadableName): void =>
-          report({ ...found, directory: listedKey(found.directory.slice(directory.length + 1)) }));
-      const how = { ...others, onUnreadable };
-      for await (const entry of whole.list(below === '' ? directory : outer(below), how)) yield inner(entry);
-    },
+    list: (below, options) => listWithin(whole, directory, below, options),
     read: (key, expected) => whole.read(outer(key), expected),
     write: (key, body, options) => whole.write(outer(key), body, options),
     obstacleTo: ({ writes, removes, from, bytes }) =>
@@ -47,7 +28,36 @@ export function within(whole: Storage, directory: Key | ''): Storage {
       }),
     remove: (key, options) => whole.remove(outer(key), options),
     removeTree: (below) => whole.removeTree(outer(below)),
-    close: async () => undefined,
+    ...capabilitiesWithin(whole, outer),
+  });
+}
+
+async function* listWithin(
+  whole: Storage,
+  directory: Key,
+  below: Key | '',
+  { onUnreadable, ...options }: ListOptions,
+): AsyncIterable<Entry> {
+  const inner = (key: string): Key => listedKey(key.slice(directory.length + 1));
+  const entries = whole.list(below === '' ? directory : joinKey(directory, below), {
+    ...options,
+    onUnreadable: onUnreadable && ((found) => onUnreadable({ ...found, directory: inner(found.directory) })),
+  });
+  for await (const entry of entries) yield { ...entry, key: inner(entry.key) };
+}
+
+function capabilitiesWithin(whole: Storage, outer: (key: Key) => Key): Partial<Storage> {
+  const { rename, keep, putBack, duplicate, readLink, replaceLink, fixModes, localFiles, placeOf } = delegate(
+    whole,
+    {},
+  );
+  const outerMove = ({ from, to, aside, ...move }: Move): Move => ({
+    ...move,
+    from: outer(from),
+    to: outer(to),
+    aside: aside && outer(aside),
+  });
+  return {
     rename: rename && ((moves) => rename(moves.map(outerMove))),
     keep:
       keep &&
@@ -72,5 +82,5 @@ export function within(whole: Storage, directory: Key | ''): Storage {
         )),
     localFiles: localFiles && { sizeOf: (key) => localFiles.sizeOf(outer(key)) },
     placeOf: placeOf && ((key) => placeOf(outer(key))),
-  });
+  };
 }

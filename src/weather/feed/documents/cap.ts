@@ -62,14 +62,6 @@ export function capOf(text: string, note: Note): Loadable {
 
 function alertOf(cap: Json, info: Json, { alert_id, note }: { alert_id: string; note: Note }): Alert {
   const areas = mapsOf(info['area']);
-  const sameOf = (area: Json): string[] => [
-    ...valuesOf(area['geocode'], 'SAME'),
-    ...valuesOf(area['geocode'], 'FIPS6'),
-  ];
-  const ugcsOf = (area: Json): string[] => {
-    const ugcs = valuesOf(area['geocode'], 'UGC');
-    return ugcs.length > 0 ? ugcs : zonesOfSame(sameOf(area));
-  };
   const parameters = parametersOf(info['parameter']);
   const vtec = vtecCodes(parameters['VTEC'] ?? []);
   const [awips] = parameters['AWIPSidentifier'] ?? [];
@@ -86,10 +78,7 @@ function alertOf(cap: Json, info: Json, { alert_id, note }: { alert_id: string; 
       office: officeOfProduct(awips, vtec),
       // CAP has no field for the end of the event. NWS sends it as a parameter.
       ends: parameters['eventEndingTime']?.[0] ?? null,
-      areaDesc: areas
-        .map((area) => textOf(area['areaDesc']))
-        .filter((name) => name !== null)
-        .join('; '),
+      areaDesc: areas.flatMap((area) => textOf(area['areaDesc']) ?? []).join('; '),
     },
     note,
   );
@@ -98,31 +87,43 @@ function alertOf(cap: Json, info: Json, { alert_id, note }: { alert_id: string; 
   const { geometry, unknown } = placeOf(
     areas.map((area) => ({ area, ...outlinesOf(area, note), isCoded: ugcsOf(area).length > 0 })),
   );
-  const codeless = [...found.unreadable, ...(geometry === null ? unknown : [])];
-  const marks = {
-    ...(codeless.length === 0 ? {} : { UnreadableUGC: codeless }),
-    ...(geometry === null || unknown.length === 0 ? {} : { UnreadableOutline: unknown }),
-  };
+  const unreadableCodes = [...found.unreadable, ...(geometry === null ? unknown : [])];
+  if (unreadableCodes.length > 0) parameters['UnreadableUGC'] = unreadableCodes;
+  if (geometry !== null && unknown.length > 0) parameters['UnreadableOutline'] = unknown;
   return {
     alert: {
       ...row,
       event_code: mapsOf(info['eventCode']).flatMap((code) => textOf(code['value']) ?? [])[0] ?? null,
       response: firstText(info['responseType']),
-      parameters: { ...parameters, ...marks },
+      parameters,
       geometry,
     },
     areas: found.areas,
-    references: [cap['references'], ...(parameters['expiredReferences'] ?? [])]
-      .flatMap((text) => referencesIn(textOf(text) ?? ''))
-      .flatMap(([ref_id, sender, sent]) => {
-        const identifier = textOf(ref_id);
-        if (identifier === null) return [];
-        const at = new Date(textOf(sent) ?? NaN);
-        const ref_sent_at = Number.isNaN(at.getTime()) ? null : at.toISOString();
-        return [{ alert_id, ref_id: identifier, ref_sender: textOf(sender), ref_sent_at }];
-      }),
+    references: referencesOf(alert_id, [cap['references'], ...(parameters['expiredReferences'] ?? [])]),
     listed: row['message_type'] !== 'Cancel' && !isOver(vtec),
   };
+}
+
+function sameOf(area: Json): string[] {
+  return [...valuesOf(area['geocode'], 'SAME'), ...valuesOf(area['geocode'], 'FIPS6')];
+}
+
+function ugcsOf(area: Json): string[] {
+  const ugcs = valuesOf(area['geocode'], 'UGC');
+  return ugcs.length > 0 ? ugcs : zonesOfSame(sameOf(area));
+}
+
+/** The earlier messages that `texts` refer to. */
+function referencesOf(alert_id: string, texts: readonly unknown[]): Alert['references'] {
+  return texts
+    .flatMap((text) => referencesIn(textOf(text) ?? ''))
+    .flatMap(([id, sender, sent]) => {
+      const ref_id = textOf(id);
+      if (ref_id === null) return [];
+      const at = new Date(textOf(sent) ?? NaN);
+      const ref_sent_at = Number.isNaN(at.getTime()) ? null : at.toISOString();
+      return [{ alert_id, ref_id, ref_sender: textOf(sender), ref_sent_at }];
+    });
 }
 
 function firstText(value: unknown): string | null {

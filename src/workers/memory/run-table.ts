@@ -1,0 +1,129 @@
+import type { Clock } from '../../core/lib/clock.ts';
+import type { PublishJob } from '../queue/job.ts';
+import type { LastSuccess, RunQuery } from '../queue/job-queue.ts';
+import { pageGone } from '../queue/refusals.ts';
+import { newestOfAll, RunLine } from '../queue/run-changes.ts';
+import { PageOfRuns, type RunPage } from '../queue/run-filter.ts';
+import { type DeliveryNote, type RunRecord, withNote } from '../queue/run-record.ts';
+import type { Journal, KeptRun } from './journal.ts';
+import { RunFeed } from './memory-feed.ts';
+
+/** An accepted run, until its retention ends. Only the run book modifies it. */
+export interface Run extends KeptRun {
+  /** Ordinal number among all runs. */
+  arrival: number;
+  /**
+   * Resolves once the run is durable; rejects if it was not accepted in the end. null if it needs no wait.
+   */
+  kept: Promise<void> | null;
+  /** Undoes the acceptance's effect on the run that it repeats; null if it is not a rerun. */
+  undo: (() => void) | null;
+  /** It was stopped so that the next process continues it. */
+  isInterrupted: boolean;
+}
+
+/**
+ * The known runs, by id and by pipeline in the order of acceptance. Passes each change to the journal and to
+ * watchers.
+ */
+export class RunTable {
+  readonly #journal: Journal;
+  readonly #runs = new Map<string, Run>();
+  /** The same runs by pipeline. */
+  readonly #lines = new Map<string, RunLine<Run>>();
+  #arrivals = 0;
+  /** By pipeline. */
+  readonly #successes = new Map<string, LastSuccess>();
+  /** Reports changes to watchers. */
+  readonly feed: RunFeed;
+
+  constructor(clock: Clock, journal: Journal) {
+    this.#journal = journal;
+    this.feed = new RunFeed(clock);
+  }
+
+  /** Does not write to the journal. */
+  add(run: Run): void {
+    const { runId, pipelineId } = run.job;
+    this.#runs.set(runId, run);
+    const line = this.#lines.get(pipelineId) ?? new RunLine();
+    this.#lines.set(pipelineId, line);
+    run.arrival = line.push(run, this.#arrivals++);
+  }
+
+  change(run: Run, record: RunRecord): void {
+    const before = run.record;
+    run.record = record;
+    // A run that ended earlier can change, too. Only its end may make it the last success.
+    if (before.finished_at === null) this.noteSuccess(record);
+    this.feed.changed(record, before);
+    this.#journal.changed(run);
+  }
+
+  /** Records the run as the last successful one of its pipeline, if it succeeded. */
+  noteSuccess({ run_id, pipeline_id, status, finished_at }: RunRecord): void {
+    if (status === 'succeeded' && finished_at !== null)
+      this.#successes.set(pipeline_id, { run_id, finished_at });
+  }
+
+  /** Records the state of a delivery, also after the run's end. */
+  noteDelivery(runId: string, note: DeliveryNote): void {
+    const run = this.#runs.get(runId);
+    const deliveries = run === undefined ? null : withNote(run.record, note);
+    if (run !== undefined && deliveries !== null) this.change(run, { ...run.record, ...deliveries });
+  }
+
+  /** As `MemoryQueue.markReported`. */
+  markReported(runId: string, event: string): boolean {
+    const run = this.#runs.get(runId);
+    if (run === undefined) return true;
+    if (run.reported.includes(event)) return false;
+    run.reported.push(event);
+    this.#journal.changed(run);
+    return true;
+  }
+
+  remove(run: Run): void {
+    const { runId, pipelineId } = run.job;
+    this.#runs.delete(runId);
+    this.#lines.get(pipelineId)?.remove(run.arrival);
+    this.feed.forgotten(runId);
+    this.#journal.forgotten(run);
+  }
+
+  get(runId: string): Run | undefined {
+    return this.#runs.get(runId);
+  }
+
+  jobs(): PublishJob[] {
+    return [...this.#runs.values()].map(({ job }) => job);
+  }
+
+  /** As `JobQueue.list`. */
+  list(pipelineIds: readonly string[], { limit, before, ...filter }: RunQuery): RunPage {
+    const from = before === null || before === undefined ? undefined : this.#runs.get(before);
+    if (from === undefined ? typeof before === 'string' : !pipelineIds.includes(from.job.pipelineId))
+      throw pageGone();
+    const page = new PageOfRuns(limit, filter);
+    const lines = pipelineIds.flatMap((id) => this.#lines.get(id) ?? []);
+    for (const { record } of newestOfAll(lines, ({ arrival }) => arrival, from?.arrival))
+      if (page.isFull(record)) break;
+    return structuredClone(page.page());
+  }
+
+  /** The newest run of the pipeline, and its last successful one. */
+  newestOf(pipelineId: string): { lastRun: RunRecord | null; lastSuccess: LastSuccess | null } {
+    const [newest] = this.#lines.get(pipelineId)?.newestFirst() ?? [];
+    const lastRun = newest === undefined ? null : structuredClone(newest.record);
+    return { lastRun, lastSuccess: this.#successes.get(pipelineId) ?? null };
+  }
+
+  /** The newest run of the same pipeline that was accepted later and matches; undefined if there is none. */
+  newestAfter(run: Run, matches: (newer: Run) => boolean): Run | undefined {
+    for (const newer of this.#lines.get(run.job.pipelineId)?.newestFirst() ?? []) {
+      if (newer === run) return undefined;
+      if (matches(newer)) return newer;
+    }
+    return undefined;
+  }
+}
