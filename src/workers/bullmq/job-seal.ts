@@ -44,17 +44,22 @@ export function jobSeal(keys: readonly string[] = []): JobSeal {
   };
 }
 
+/** An object that waybill stored in Redis as JSON; null if another program has overwritten it. */
+export function storedObject(text: string): object | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' ? value : null;
+  } catch {
+    return null;
+  }
+}
+
 /**
  * The job of an ended run, with or without a valid MAC. Its only use is to remove its archive, by a name that
  * shared staging checks. null if the text is not a JSON object.
  */
 export function endedJob(text: string): PublishJob | null {
-  try {
-    const job: unknown = JSON.parse(text);
-    return typeof job === 'object' ? (job as PublishJob | null) : null;
-  } catch {
-    return null;
-  }
+  return storedObject(text) as PublishJob | null;
 }
 
 /** The keys of `server.queue.signing_key_envs`. Throws `secrets_invalid` if one is missing or too short. */
