@@ -9,6 +9,12 @@ export function jsonOf(text: string): unknown {
   }
 }
 
+/** An object that waybill stored in Redis as JSON; null if another program has overwritten it. */
+export function storedObject(text: string): object | null {
+  const value = jsonOf(text);
+  return isObject(value) ? value : null;
+}
+
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -3,6 +3,7 @@ import type { LastSuccess, PipelineOverview, RunQuery } from '../queue/job-queue
 import { pageGone } from '../queue/refusals.ts';
 import { PageOfRuns, type RunPage } from '../queue/run-filter.ts';
 import { recordOf, type RunRecord } from '../queue/run-record.ts';
+import { storedObject } from './job-shape.ts';
 import type { RunScript } from './scripts.ts';
 
 /** Reads of the records that all hosts share. Throws `queue_unavailable` while Redis is unreachable. */
@@ -71,7 +72,7 @@ export function runReads(run: RunScript): RunReads {
           retrying: Number(retrying),
           running: running === '' ? null : (running ?? null),
           lastRun: optionalRecord(newest ?? ''),
-          lastSuccess: (success ?? '') === '' ? null : (JSON.parse(success as string) as LastSuccess),
+          lastSuccess: successOf(success ?? ''),
         };
       });
     },
@@ -99,6 +100,12 @@ function pairsOf(answer: readonly (string | number)[]): { number: number; record
   return answer.flatMap((number, index) =>
     index % 2 === 0 ? [{ number: Number(number), record: optionalRecord(String(answer[index + 1])) }] : [],
   );
+}
+
+/** null if no run has succeeded, or if another program has overwritten the value. */
+function successOf(text: string): LastSuccess | null {
+  const value = storedObject(text);
+  return value !== null && 'run_id' in value && 'finished_at' in value ? (value as LastSuccess) : null;
 }
 
 /** null if the run has expired, or if another program has overwritten the record. */

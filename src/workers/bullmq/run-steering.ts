@@ -5,6 +5,7 @@ import { type KeepLimits, stagedBytes, withoutBundle } from '../queue/kept-bundl
 import { maxEnds } from '../queue/refusals.ts';
 import { recordOf, type RunRecord } from '../queue/run-record.ts';
 import { endedJob, type JobSeal } from './job-seal.ts';
+import { storedObject } from './job-shape.ts';
 import type { RedisLink } from './link.ts';
 import type { RunScript } from './scripts.ts';
 
@@ -66,8 +67,16 @@ export function steeringStore({ ask, redis }: RedisLink, run: RunScript, key: st
   };
 }
 
-// Only `pause.lua` writes these values.
-const pauseOf = (text: string): Pause => JSON.parse(text) as Pause;
+/** A pipeline is paused even if another program has overwritten the value. */
+function pauseOf(text: string): Pause {
+  const value = storedObject(text);
+  return value !== null && 'since' in value && 'reason' in value ? (value as Pause) : unreadablePause;
+}
+
+const unreadablePause: Pause = {
+  since: new Date(0).toISOString(),
+  reason: 'another program has overwritten this pause in Redis; resume the pipeline to remove it',
+};
 
 /** Reruns, and the bundles that are kept for them. Each call is one step in Redis. */
 export interface RerunStore {
