@@ -2,6 +2,7 @@ import { Cluster } from 'ioredis';
 import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode, WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
+import { describeNetworkError, errnoOf } from '../../core/lib/system-errors.ts';
 import { type RedisClient, redisClient, type RedisServer } from './redis-client.ts';
 
 /** This process's connection to Redis, restored after each loss. */
@@ -90,7 +91,10 @@ export async function linkRedis({
   let lastRefusal: { refusal: Refusal; at: number } | null = null;
   redis.on('error', (error: Error) => {
     const { lastNodeError } = error as { lastNodeError?: unknown };
-    lastFailure = plain(lastNodeError ?? error).message;
+    const cause = lastNodeError ?? error;
+    lastFailure = describeNetworkError(
+      cause instanceof Error && errnoOf(cause) !== undefined ? cause : plain(cause),
+    );
   });
   redis.on('ready', () => {
     upSince = clock.monotonic();
@@ -230,7 +234,7 @@ async function connected(
       hint: 'remove redis_cluster from server.queue, or name a node of a Cluster',
     });
   throw new WaybillError('queue_unavailable', `Redis (${urlEnv}) cannot be reached: ${lastFailure()}`, {
-    hint: 'start Redis, or correct the URL',
+    hint: 'start Redis, or correct the URL in that variable',
   });
 }
 
