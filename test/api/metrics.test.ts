@@ -6,7 +6,7 @@ import t from 'tap';
 import * as tar from 'tar';
 import { definer } from '../../src/api/metrics/definer.ts';
 import { createMetrics } from '../../src/api/metrics/metrics.ts';
-import { runMetrics } from '../../src/api/metrics/run-metrics.ts';
+import { RunMetrics } from '../../src/api/metrics/run-metrics.ts';
 import { daemonRoutes as routes } from '../../src/cli/daemon/daemon-app.ts';
 import { serve, type Served } from '../../src/cli/daemon/serve.ts';
 import { errorTable } from '../../src/core/lib/error-codes.ts';
@@ -211,7 +211,7 @@ t.test('shows a real publication in a scrape, with every metric listed in docs/m
 
 t.test('a success while the clock was ahead does not hide later ones', async (t) => {
   const registry = new Registry();
-  const metrics = runMetrics(definer(registry), []);
+  const metrics = new RunMetrics(definer(registry));
   const place = { pipelineId: 'maps', destinationId: 'web' };
   const seconds = async (): Promise<number> =>
     Number(/^waybill_last_success.* (\S+)$/m.exec(await registry.metrics())?.[1]);

@@ -1,7 +1,7 @@
 import { Registry } from 'prom-client';
 import t from 'tap';
 import { definer } from '../../../src/api/metrics/definer.ts';
-import { runMetrics } from '../../../src/api/metrics/run-metrics.ts';
+import { RunMetrics } from '../../../src/api/metrics/run-metrics.ts';
 import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
@@ -370,7 +370,7 @@ t.test('warns of a bundle whose `created` is in the future, and counts it', asyn
   t.match(warnings, [{ code: 'created_in_future', message: /^target=next-year: .*2027-11-20/ }]);
   t.same(logged, [warnings[0]?.message]);
   const registry = new Registry();
-  runMetrics(definer(registry), []).finished({
+  new RunMetrics(definer(registry)).finished({
     ...{ pipelineId: 'maps', seconds: 1, succeeded: true, cancelled: false },
     result: { run: { pipelines: [run] } } as never,
   });
