@@ -189,3 +189,15 @@ t.test('reports no missing files if nothing is kept', async (t) => {
   const refused = await upload(api.origin, { body: archive(text, files, []), headers: named(text) });
   t.match(await refused.json(), { code: 'files_missing' });
 });
+
+t.test(
+  'max_files limits the values of a manifest, in an upload and in the list of missing files',
+  async (t) => {
+    const api = await startApi(t, { keep: {}, maxUploadSize: 8 << 20 });
+    const metadata = Object.fromEntries(Array.from({ length: 110_000 }, (_, index) => [`k${index}`, 1]));
+    const text = manifest(files, { metadata });
+    const refused = { code: 'invalid_bundle', findings: [{ code: 'manifest_too_complex' }] };
+    t.match(await missing(api, text), refused);
+    t.match(await (await upload(api.origin, { body: archive(text, files) })).json(), refused);
+  },
+);

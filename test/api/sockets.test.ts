@@ -214,6 +214,12 @@ const refusals: [string, string, number, string][] = [
     400,
     'malformed_request',
   ],
+  [
+    'a bad chunk that a route does not wait for',
+    'POST /v1/token HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n',
+    400,
+    'malformed_request',
+  ],
   ['a bad chunk', `${uploadHead({ 'Transfer-Encoding': 'chunked' })}zz\r\n`, 400, 'malformed_request'],
   ['an unknown expectation', get('Host: x', 'Expect: 200-ok'), 417, 'expectation_failed'],
   ['two expectations', get('Host: x', 'Expect: 100-continue, x'), 417, 'expectation_failed'],
@@ -246,6 +252,7 @@ for (const [what, bytes, status, code] of refusals)
     t.match(JSON.parse(body), { type: 'about:blank', status, code, instance: `urn:uuid:${id}` });
     while (lines.length === 0) await new Promise((resolve) => setImmediate(resolve));
     t.match(lines, [{ fields: { status, code, request_id: id, client: '127.0.0.1' } }]);
+    t.not(lines[0]?.message, 'request failed');
     t.equal(lines.length, 1);
     const metrics = await (await fetch(`${origin}/metrics`)).text();
     const counted = metrics.split('\n').filter((line) => line.startsWith('waybill_http_requests_total{'));

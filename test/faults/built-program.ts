@@ -124,9 +124,9 @@ const openStorage: CoreContext['openStorage'] = async (location, options) => {
 };
 
 /** What `waybill run` does with the one bundle, in this process: starting the program takes far longer. */
-export async function publishHere({ config: file }: Place): Promise<ActionResult> {
+export async function publishHere({ config: file }: Place, clock = systemClock): Promise<ActionResult> {
   const { config } = await loadConfig(file, { home: path.dirname(file) });
-  const context = { ...contextWith(systemClock), openStorage };
+  const context = { ...contextWith(clock), openStorage };
   const [pipeline] = config.pipelines;
   if (pipeline === undefined) throw new Error(`${file} has no pipeline`);
   const { destinations } = await publishPipeline(context, pipeline, { dryRun: false, force: false });
@@ -140,13 +140,13 @@ export async function publishHere({ config: file }: Place): Promise<ActionResult
  * After a kill, with `version` in the source: the next run publishes it without force, another run has
  * nothing to do, every recorded byte is there, and nothing else is left behind. Returns what is wrong.
  */
-export async function wrongAfterKill(place: Place, version: number): Promise<string[]> {
+export async function wrongAfterKill(place: Place, version: number, clock = systemClock): Promise<string[]> {
   const wrong: string[] = [];
-  const { error } = await publishHere(place);
+  const { error } = await publishHere(place, clock);
   if (error !== null) wrong.push(`the next run failed without force: ${error.code} ${error.message}`);
   const read = versionRead(place);
   if (read !== `version ${version}`) wrong.push(`readers have ${String(read)}, not version ${version}`);
-  const { action } = await publishHere(place);
+  const { action } = await publishHere(place, clock);
   if (action !== 'skip_same') wrong.push(`another run has something to do: ${action}`);
   const reports = await verify(await localStorage(place.site), { concurrency: 8 });
   if (reports.length === 0) wrong.push('there is no catalog');

@@ -65,7 +65,7 @@ function tellMissing(ports: MissingPorts): RequestHandler<{ pipelineId: string }
     const { pipeline } = authorizeUpload(req, res, ports);
     checkMediaType(mediaTypes, req, res);
     const bytes = await readBody(req, res, ports, { maxBytes: maxMissingBytes, tooLong });
-    const { manifest, findings } = parseManifest(bytes, manifestName);
+    const { manifest, findings } = parseManifest(bytes, manifestName, pipeline.maxFiles);
     if (manifest === null) throw invalidBundle('the manifest', findings);
     if (manifest.files.length > pipeline.maxFiles) throw tooMany(manifest.files.length, pipeline.maxFiles);
     const digests = new Set(manifest.files.flatMap(({ digest }) => digest ?? []));

@@ -100,8 +100,10 @@ export interface FileEnd {
   last: ChainEnd | null;
   /** Whether the last whole line is not a record. */
   isDamaged: boolean;
-  /** The bytes of an interrupted write: those after the last line feed. */
+  /** The bytes of an interrupted write: those after the last line feed, or those that were cut off. */
   torn: Buffer;
+  /** Whether they were cut off. */
+  isCut: boolean;
 }
 
 export async function readFileEnd(handle: FileHandle): Promise<FileEnd> {
@@ -111,11 +113,39 @@ export async function readFileEnd(handle: FileHandle): Promise<FileEnd> {
   await handle.read(bytes, 0, bytes.length, begin);
   const end = bytes.lastIndexOf(0x0a);
   const torn = bytes.subarray(end + 1);
-  if (end === -1) return { size, last: null, isDamaged: begin > 0, torn };
+  if (end === -1) return { size, last: null, isDamaged: begin > 0, torn, isCut: false };
   const line = bytes.subarray(bytes.lastIndexOf(0x0a, end - 1) + 1, end);
   const record = parseLine(line.toString());
   const last = record === null ? null : { seq: record.seq, digest: digestOfLine(line) };
-  return { size, last, isDamaged: record === null, torn };
+  return { size, last, isDamaged: record === null, torn, isCut: false };
+}
+
+/**
+ * The end of a file whose records up to `size` end with `from`. A write that a power loss tore may have zeros
+ * in place of any sector, with whole lines after them. None of its acts was answered. It is cut off, so that
+ * the next record continues the chain. null if the end is not the rest of such a write.
+ */
+export async function readTail(
+  handle: FileHandle,
+  from: ChainEnd & { size: number },
+): Promise<FileEnd | null> {
+  const { size } = await handle.stat();
+  if (from.size > size) return null;
+  const bytes = Buffer.alloc(size - from.size);
+  await handle.read(bytes, 0, bytes.length, from.size);
+  let [last, at]: [ChainEnd, number] = [{ seq: from.seq, digest: from.digest }, 0];
+  for (let end = bytes.indexOf(0x0a); end !== -1; end = bytes.indexOf(0x0a, at)) {
+    const line = bytes.subarray(at, end);
+    const record = parseLine(line.toString());
+    if (record?.seq !== last.seq + 1 || record.prev !== last.digest) {
+      if (!line.includes(0)) return null;
+      await handle.truncate(from.size + at);
+      return { size: from.size + at, last, isDamaged: false, torn: bytes.subarray(at), isCut: true };
+    }
+    last = { seq: record.seq, digest: digestOfLine(line) };
+    at = end + 1;
+  }
+  return { size, last, isDamaged: false, torn: bytes.subarray(at), isCut: false };
 }
 
 /** When the first record of a file was made; null if the file has none. */

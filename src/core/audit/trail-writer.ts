@@ -7,11 +7,13 @@ import { shareWithOwner } from './append-lock.ts';
 import { type ActEntry, type ChainEnd, chainStart, digestOfLine, lineOf, recordAfter } from './record.ts';
 import {
   type FileEnd,
+  type Head,
   listTrailFiles,
   openHead,
   readFileEnd,
   readFirstTime,
   readHeadOf,
+  readTail,
   trailFileName,
   writeHead,
 } from './trail-files.ts';
@@ -117,7 +119,7 @@ export class TrailWriter {
     if (isCurrent) return null;
     await file?.handle.close();
     this.#file = null;
-    const { last, torn, isNew } = await this.#openNewest();
+    const { last, torn, isCut, isNew } = await this.#openNewest(known);
     if (last !== null && known !== null && last.seq < known.seq)
       this.#log.error(
         { directory: this.#settings.directory, expected: known.seq, found: last.seq },
@@ -125,7 +127,7 @@ export class TrailWriter {
       );
     // Records that are missing stay missing: the gap shows where the next record continues.
     this.#end = known !== null && known.seq > (last?.seq ?? 0) ? known : (last ?? chainStart);
-    return recoveryOf(torn, { isHeadMissing: known === null && !isNew });
+    return recoveryOf(torn, { isCut, isHeadMissing: known === null && !isNew });
   }
 
   async #openHead(): Promise<FileHandle> {
@@ -141,21 +143,23 @@ export class TrailWriter {
     return handle;
   }
 
-  /** Opens the newest file with a record, or the newest one. */
-  async #openNewest(): Promise<Pick<FileEnd, 'last' | 'torn'> & { isNew: boolean }> {
+  /** Opens the newest file. `head` is the end of the chain at some earlier time; null: unknown. */
+  async #openNewest(head: Head | null): Promise<Omit<FileEnd, 'size' | 'isDamaged'> & { isNew: boolean }> {
     const { directory } = this.#settings;
     const files = await listTrailFiles(directory);
     const newest = files.at(-1);
-    if (newest === undefined) return { last: null, torn: Buffer.alloc(0), isNew: true };
+    if (newest === undefined) return { last: null, torn: Buffer.alloc(0), isCut: false, isNew: true };
     const handle = await open(path.join(directory, newest.name), 'a+');
     this.#file = { name: newest.name, handle, size: 0, begun: null };
-    const { size, last, isDamaged, torn } = await readFileEnd(handle);
+    const before = await this.#lastBefore(files.at(-2)?.name);
+    const tail = head === null ? null : await readTail(handle, tailAfter(head, before, newest.name));
+    const { size, last, isDamaged, torn, isCut } = tail ?? (await readFileEnd(handle));
     if (isDamaged)
       throw new WaybillError('audit_unavailable', `the last line of ${newest.name} is not an audit record`, {
         hint: 'run `waybill audit verify`, and move the damaged trail to another place',
       });
     this.#file = { name: newest.name, handle, size, begun: await readFirstTime(handle) };
-    return { last: last ?? (await this.#lastBefore(files.at(-2)?.name)), torn, isNew: false };
+    return { last: last ?? before, torn, isCut, isNew: false };
   }
 
   /** The last record of the file before one without records. */
@@ -194,6 +198,11 @@ export class TrailWriter {
   }
 }
 
+/** The end of the chain that `head` gives for a file, or the end before the file if `head` is older. */
+function tailAfter(head: Head, before: ChainEnd | null, file: string): ChainEnd & { size: number } {
+  return head.file === file ? head : { ...(before ?? chainStart), size: 0 };
+}
+
 /** Writes all bytes and flushes them. After an error, removes the part that was written. */
 async function writeWhole({ handle, size }: OpenFile, bytes: Buffer): Promise<void> {
   try {
@@ -216,20 +225,22 @@ async function syncDirectory(directory: string): Promise<void> {
 
 interface Recovery {
   entry: ActEntry;
-  /** Whether the file ends with an interrupted write. */
+  /** Whether the file ends with an incomplete line. */
   isTorn: boolean;
 }
 
-/** Describes the line that an interrupted write left, and a missing head. null if all is well. */
-function recoveryOf(torn: Buffer, { isHeadMissing }: { isHeadMissing: boolean }): Recovery | null {
-  const isTorn = torn.length > 0;
-  if (!isTorn && !isHeadMissing) return null;
+/** Describes the bytes that an interrupted write left, and a missing head. null if all is well. */
+function recoveryOf(
+  torn: Buffer,
+  { isCut, isHeadMissing }: { isCut: boolean; isHeadMissing: boolean },
+): Recovery | null {
+  if (torn.length === 0 && !isHeadMissing) return null;
   const detail = {
-    ...(isTorn && { torn_bytes: torn.length, torn_digest: digestOfLine(torn) }),
+    ...(torn.length > 0 && { torn_bytes: torn.length, torn_digest: digestOfLine(torn) }),
     ...(isHeadMissing && { head_missing: true }),
   };
   return {
-    isTorn,
+    isTorn: torn.length > 0 && !isCut,
     entry: { act: 'audit.recover', result: 'done', actor: { type: 'daemon', id: null }, detail },
   };
 }

@@ -1,9 +1,10 @@
-import { mkdir, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import path from 'node:path';
 import type { Clock, Timer } from '../lib/clock.ts';
 import { WaybillError } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
+import { makeDurableDirectory } from '../lib/sync.ts';
 import { errnoOf } from '../lib/system-errors.ts';
 import { type AppendLock, openAppendLock } from './append-lock.ts';
 import type { ActEntry } from './record.ts';
@@ -57,7 +58,7 @@ const retryMs = 1_000;
 export async function openTrail(settings: TrailSettings, options: TrailOptions): Promise<Trail> {
   const { directory } = settings;
   try {
-    await mkdir(directory, { recursive: true, mode: 0o700 });
+    await makeDurableDirectory(directory, 0o700);
     const lock = await openAppendLock(directory, options.clock);
     const host = options.host ?? hostname();
     const trail = new QueuedTrail(settings, {

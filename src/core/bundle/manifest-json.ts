@@ -24,6 +24,14 @@ const maxFindings = 100;
 const maxStructure = 2_000_000;
 const limits: JsonLimits = { depth: maxDepth, containers: maxStructure, problems: maxFindings };
 
+/**
+ * The maximum of objects, arrays and commas in a manifest of `maxFiles` files: 16 for each file, and 100,000
+ * for metadata and other keys. Reading two million keys blocks the event loop for seconds.
+ */
+function maxStructureOf(maxFiles: number): number {
+  return Math.min(maxStructure, 100_000 + 16 * maxFiles);
+}
+
 /** Collects problems; those beyond the number that is reported are only counted. */
 export class Problems {
   readonly shown: Problem[] = [];
@@ -54,7 +62,7 @@ export interface JsonDocument {
  * `manifest_too_complex`, `invalid_utf8`, `byte_order_mark`, `invalid_json`, `duplicate_key`, `too_deep`,
  * `lone_surrogate` and `number_out_of_range`. Linear in the number of bytes. Pure.
  */
-export function readJsonDocument(bytes: Uint8Array, file: string): JsonDocument {
+export function readJsonDocument(bytes: Uint8Array, file: string, maxFiles: number): JsonDocument {
   const problems = new Problems();
   const refused = (finding: Finding): JsonDocument => ({
     value: undefined,
@@ -69,8 +77,9 @@ export function readJsonDocument(bytes: Uint8Array, file: string): JsonDocument 
   }
   const { text } = decoded;
   const shape = measureJson(text);
-  if (shape.containers + shape.commas > maxStructure) {
-    const message = `holds more than ${maxStructure} lists, objects and values; split the bundle`;
+  const most = maxStructureOf(maxFiles);
+  if (shape.containers + shape.commas > most) {
+    const message = `holds more than ${most} lists, objects and values; split the bundle${most < maxStructure ? ', or have max_files raised' : ''}`;
     return refused(finding('error', 'manifest_too_complex', message, { file }));
   }
   if (decoded.hasByteOrderMark)

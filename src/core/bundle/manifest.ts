@@ -34,18 +34,19 @@ export interface ManifestFile {
 
 /**
  * Parses a manifest and reports every fault, each with JSON Pointer, line and column. `file` names the
- * manifest in the findings. The result is null if any finding is an error. Pure. Takes well under a second
- * for 50,000 files.
+ * manifest in the findings. The result is null if any finding is an error. A lower `maxFiles` limits the
+ * values of the document, but not `files`. Pure. Takes well under a second for 50,000 files.
  */
 export function parseManifest(
   bytes: Uint8Array,
   file: string,
+  maxFiles: number = maxListedFiles,
 ): { manifest: Manifest | null; findings: Finding[] } {
   if (bytes.byteLength > maxManifestBytes) {
     const message = `has ${bytes.byteLength} bytes, and a manifest may have ${maxManifestBytes}; split the bundle`;
     return { manifest: null, findings: [finding('error', 'manifest_too_large', message, { file })] };
   }
-  const document = readJsonDocument(bytes, file);
+  const document = readJsonDocument(bytes, file, maxFiles);
   const { problems, value } = document;
   const manifest = value === undefined ? null : readManifest(value, problems);
   const findings = value === undefined || problems.count > 0 ? document.locate() : [];

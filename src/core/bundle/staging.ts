@@ -163,7 +163,7 @@ async function stage(request: StageRequest): Promise<StagedBundle> {
   // Synchronous: parsing these bytes takes far longer than reading a file that was just written.
   const manifestBytes = readFileSync(path.join(files, manifestName));
   if (partial !== null) checkPartialManifest(manifestBytes, partial);
-  const { manifest, findings } = parseManifest(manifestBytes, manifestName);
+  const { manifest, findings } = parseManifest(manifestBytes, manifestName, limits.maxFiles);
   if (manifest === null) throw invalidBundle('the upload', findings);
   if (signatures !== null) {
     const signature = readSignature(files);

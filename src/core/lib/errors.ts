@@ -30,7 +30,8 @@ export class WaybillError extends Error {
   readonly hint: string | undefined;
   readonly findings: readonly Finding[];
   readonly retryAfterSeconds: number | undefined;
-  readonly retryable: boolean;
+  /** Private, so that logs of errors do not repeat it. */
+  readonly #retryable: boolean | undefined;
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
@@ -38,7 +39,11 @@ export class WaybillError extends Error {
     this.hint = details.hint;
     this.findings = details.findings ?? [];
     this.retryAfterSeconds = details.retryAfterSeconds;
-    this.retryable = details.retryable ?? errorTable[code].retryable;
+    this.#retryable = details.retryable;
+  }
+
+  get retryable(): boolean {
+    return this.#retryable ?? errorTable[this.code].retryable;
   }
 }
 

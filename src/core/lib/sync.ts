@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
-import { closeSync, constants, fsync, openSync } from 'node:fs';
+import { closeSync, constants, fsync, fsyncSync, openSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import pMap from 'p-map';
@@ -101,17 +102,46 @@ async function syncFile(file: string): Promise<void> {
 }
 
 /**
+ * Makes the names in a directory durable, and waits for the disk. Does nothing if this user may not read the
+ * directory. Throws system errors as Node.js reports them.
+ */
+export function syncNames(directory: string): void {
+  let opened: number | undefined;
+  try {
+    opened = openSync(directory, constants.O_RDONLY | constants.O_DIRECTORY);
+    fsyncSync(opened);
+  } catch (error) {
+    const errno = errnoOf(error) ?? '';
+    if (!unsyncable.has(errno) && errno !== 'EACCES') throw error;
+  } finally {
+    if (opened !== undefined) closeSync(opened);
+  }
+}
+
+/**
+ * Creates a directory and its missing parents, and makes their names durable. Throws system errors as Node.js
+ * reports them.
+ */
+export async function makeDurableDirectory(directory: string, mode: number): Promise<void> {
+  const first = await mkdir(directory, { recursive: true, mode });
+  if (first === undefined) return;
+  const above = path.dirname(path.resolve(first));
+  for (let at = path.resolve(directory); at !== above; at = path.dirname(at)) syncNames(path.dirname(at));
+}
+
+/**
  * A directory that has been removed meanwhile has no names to keep, and some file systems cannot sync
  * directories (EINVAL).
  */
+const unsyncable: ReadonlySet<string> = new Set(['ENOENT', 'ENOTDIR', 'EINVAL', 'ENOTSUP']);
+
 async function syncDirectory(directory: () => string): Promise<void> {
   let opened: number | undefined;
   try {
     opened = openSync(directory(), constants.O_RDONLY | constants.O_DIRECTORY);
     await flush(opened);
   } catch (error) {
-    const errno = errnoOf(error);
-    if (errno !== 'ENOENT' && errno !== 'ENOTDIR' && errno !== 'EINVAL' && errno !== 'ENOTSUP') throw error;
+    if (!unsyncable.has(errnoOf(error) ?? '')) throw error;
   } finally {
     if (opened !== undefined) closeSync(opened);
   }

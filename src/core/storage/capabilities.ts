@@ -22,8 +22,8 @@ export interface Renames {
    * step if its new key is free; otherwise its entries move one by one.
    *
    * The content of every `from` is durable before the first name changes. The changed names are durable
-   * before a later rename or removal changes anything, and once `sync` returns. They are not flushed more
-   * often, because flushing is slow.
+   * before a later rename or removal changes anything, and once `sync` returns. Removals are durable before a
+   * later rename. They are not flushed more often, because flushing is slow.
    *
    * Throws `storage_not_found` at the first `from` that does not exist: the moves before it have been made,
    * the others have not.
@@ -31,8 +31,8 @@ export interface Renames {
   rename: (moves: readonly Move[]) => Promise<void>;
 
   /**
-   * Makes the names that `rename` and `putBack` changed durable. Does nothing for remote storages, whose
-   * servers are responsible for that themselves.
+   * Makes the changes of names by `rename`, `putBack` and `remove` durable. Does nothing for remote storages,
+   * whose servers are responsible for that themselves.
    */
   sync: () => Promise<void>;
 }

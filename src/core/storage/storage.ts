@@ -215,8 +215,8 @@ export interface Body {
 /**
  * - `replace`: replaces the content of the key in one step.
  * - `create`: succeeds only if the key is free, else throws `storage_exists`. Exactly one of several
- *   concurrent writers succeeds, and no reader sees a partial file. Meant for locks. Not fsynced, because a
- *   lock means nothing after a power loss.
+ *   concurrent writers succeeds, and no reader sees a partial file. Meant for locks. A local disk syncs the
+ *   content: after a power loss the file may be missing, but it is never empty.
  * - `scratch`: for keys without other readers that are renamed later. A failed write may leave partial
  *   bytes at the key.
  */

@@ -192,6 +192,22 @@ t.test('a hostile manifest costs little and breaks nothing', async (t) => {
   t.match(parse(text(`${'0,'.repeat(200_000)}0`)).findings.at(-1), { message: /^199901 more/ });
 });
 
+t.test(
+  'a manifest of few files has few values, so that reading it does not block the event loop',
+  async (t) => {
+    const withKeys = (count: number): Buffer => {
+      const metadata = Object.fromEntries(Array.from({ length: count }, (_, index) => [`k${index}`, 1]));
+      return Buffer.from(JSON.stringify({ created: '2026-11-20T00:00:00Z', files: ['a'], metadata }));
+    };
+    const codesOf = (count: number, maxFiles?: number): string[] =>
+      parseManifest(withKeys(count), 'manifest.json', maxFiles).findings.map(({ code }) => code);
+    t.same(codesOf(90_000, 10), []);
+    t.same(codesOf(110_000, 10), ['manifest_too_complex']);
+    t.same(codesOf(110_000, 1_000), []);
+    t.same(codesOf(110_000), []);
+  },
+);
+
 t.test('media types', async (t) => {
   for (const text of [
     'text/html',

@@ -8,6 +8,7 @@ import {
   type WaybillError,
   withoutPaths,
 } from '../../../core/lib/errors.ts';
+import { errnoOf } from '../../../core/lib/system-errors.ts';
 import { writeXml, type XmlNode, xmlText } from '../../../core/lib/xml.ts';
 import { endAfterDrain, hasPendingBody } from '../request/client-connection.ts';
 import { type ProblemForm, requestContext } from '../request/request-context.ts';
@@ -139,6 +140,9 @@ export async function sendProblem(
   { clock, problemPage }: ProblemPorts,
 ): Promise<void> {
   const context = requestContext(req);
+  // The HTTP parser has refused the rest of the request, and its route answers too late.
+  if (res.headersSent && context.fields['code'] !== undefined && errnoOf(thrown) === 'ERR_HTTP_HEADERS_SENT')
+    return;
   const error = asWaybillError(thrown);
   // The first code counts: the connection may break after the response.
   context.fields['code'] ??= error.code;

@@ -206,6 +206,8 @@ class HeldLock implements Lease {
 
   async removeState(): Promise<void> {
     const storage = this.#storage;
+    // An output must not outlive its record.
+    await storage.sync();
     await this.fence();
     this.check();
     await settleWrite(
@@ -213,6 +215,7 @@ class HeldLock implements Lease {
       async () => storage.remove(stateKey),
       async () => (await measureState(storage)) === null,
     );
+    await storage.sync();
   }
 
   async restoreState(): Promise<void> {

@@ -1,19 +1,8 @@
-import {
-  closeSync,
-  constants,
-  fstatSync,
-  lstatSync,
-  mkdirSync,
-  openSync,
-  readlinkSync,
-  rmdirSync,
-} from 'node:fs';
+import { closeSync, constants, fstatSync, lstatSync, openSync, readlinkSync } from 'node:fs';
 import { makeAllDurable } from '../../lib/sync.ts';
-import { errnoOf, isAbsent } from '../../lib/system-errors.ts';
-import { notADirectory } from '../errors.ts';
+import { isAbsent } from '../../lib/system-errors.ts';
 import { type Key, nameOf, parentOf } from '../key.ts';
-import type { FileIdentity, Storage } from '../storage.ts';
-import { applyMode, cannotMakeDirectory, makeRoot } from './root.ts';
+import type { FileIdentity } from '../storage.ts';
 
 /**
  * Another local user with write access below a root can replace a directory by a symbolic link at any
@@ -210,108 +199,4 @@ function forget(handle: KnownHandle): void {
   open.delete(handle);
   handle.known.delete(handle.directory);
   closeSync(handle.descriptor);
-}
-
-/** Other processes may remove a directory between its creation and its use, but hardly this often. */
-const maxAttempts = 1000;
-
-/** The directories that keys imply: created for a file written below them, removed with their last file. */
-export class ImpliedDirectories {
-  readonly #storage: Pick<Storage, 'label'>;
-  readonly #handles: DirectoryHandles;
-  readonly #mode: number;
-  readonly #kept = new Set<Key>();
-
-  constructor(storage: Pick<Storage, 'label'>, handles: DirectoryHandles, mode: number) {
-    this.#storage = storage;
-    this.#handles = handles;
-    this.#mode = mode;
-  }
-
-  /**
-   * Creates the parent directory of `key` and runs `work`. If another process removes the directory, or one
-   * above it, in between because it is empty, both are repeated.
-   */
-  async withParent<T>(key: Key, work: () => Promise<T>): Promise<T> {
-    const parent = parentOf(key);
-    for (let attempt = 1; ; attempt += 1) {
-      let used: object | undefined;
-      try {
-        if (attempt > 1 || !this.#handles.isOpen(parent)) this.#create(parent);
-        used = this.#handles.opened(parent);
-        return await work();
-      } catch (error) {
-        // If the directory is still the one that was used, something else is missing.
-        if (!isAbsent(error) || attempt === maxAttempts || this.#handles.isStill(parent, used)) throw error;
-      }
-    }
-  }
-
-  /**
-   * Removes `directory` and its parents as long as they are empty, up to but not including the root. Another
-   * process may remove or fill a directory at the same time.
-   */
-  removeEmpty(directory: Key | ''): void {
-    for (let current = directory; current !== ''; current = parentOf(current)) {
-      this.#kept.delete(current);
-      try {
-        rmdirSync(this.#handles.at(current));
-      } catch (error) {
-        if (isAbsent(error)) continue;
-        return;
-      }
-    }
-  }
-
-  /** Marks a directory as kept although it is empty, until `removeEmpty` next reaches it. */
-  keep(directory: Key): void {
-    this.#kept.add(directory);
-  }
-
-  isKept(directory: Key): boolean {
-    return this.#kept.has(directory);
-  }
-
-  /** Removes the kept directories that are still empty. */
-  close(): void {
-    for (const directory of this.#kept) this.removeEmpty(directory);
-  }
-
-  /** Makes the directory, and those above it, unless it can be opened. */
-  #create(directory: Key | ''): void {
-    if (this.#isThere(directory)) return;
-    const handles = this.#handles;
-    if (directory === '') makeRoot(this.#storage, handles.absolute(''), this.#mode);
-    else {
-      this.#create(parentOf(directory));
-      this.#makeOne(directory);
-    }
-    if (this.#isThere(directory)) return;
-    const found = lstatSync(directory === '' ? handles.absolute('') : handles.at(directory));
-    // Another process may have made it since, and `withParent` opens it then.
-    if (!found.isDirectory())
-      throw notADirectory(this.#storage, directory, { isLink: found.isSymbolicLink() });
-  }
-
-  #isThere(directory: Key | ''): boolean {
-    try {
-      this.#handles.of(directory);
-      return true;
-    } catch (error) {
-      // ELOOP: a link above the root leads to itself.
-      if (isAbsent(error) || errnoOf(error) === 'ELOOP') return false;
-      throw error;
-    }
-  }
-
-  #makeOne(directory: Key): void {
-    try {
-      mkdirSync(this.#handles.at(directory), { mode: this.#mode });
-      applyMode(this.#handles.of(directory), this.#mode);
-    } catch (error) {
-      if (errnoOf(error) === 'EEXIST') return;
-      // If another process removed the parent meanwhile, `withParent` makes both again.
-      throw isAbsent(error) ? error : cannotMakeDirectory(this.#storage, directory, error);
-    }
-  }
 }

@@ -205,6 +205,17 @@ export function removedIfEmpty(handles: DirectoryHandles, directory: Key): boole
   return true;
 }
 
+/** Removes an empty directory; false if it has content. Throws ENOENT if there is no such directory. */
+export function removedAsEmpty(handles: DirectoryHandles, directory: Key): boolean {
+  try {
+    rmdirSync(handles.at(directory));
+    return true;
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') throw error;
+    return false;
+  }
+}
+
 /** Removes a scratch file, if it can. */
 export function removeIfThere(handles: DirectoryHandles, key: Key): void {
   try {

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { linkSync, lstatSync, readlinkSync, renameSync, rmdirSync, symlinkSync, unlinkSync } from 'node:fs';
+import { linkSync, lstatSync, readlinkSync, renameSync, symlinkSync, unlinkSync } from 'node:fs';
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import type { WaybillError } from '../../lib/errors.ts';
 import { errnoOf, isAbsent, unlessAbsent } from '../../lib/system-errors.ts';
@@ -19,13 +19,23 @@ import type {
   WriteOptions,
   Written,
 } from '../storage.ts';
-import { DirectoryHandles, ImpliedDirectories } from './directories.ts';
-import { entriesPerTurn, Listing, removeIfThere, removeTreeAt, sizeOf, statOf } from './entries.ts';
+import { DirectoryHandles } from './directories.ts';
+import {
+  entriesPerTurn,
+  Listing,
+  removedAsEmpty,
+  removeIfThere,
+  removeTreeAt,
+  sizeOf,
+  statOf,
+} from './entries.ts';
 import { createFile, openToRead, readChunks, writeBody } from './files.ts';
 import { fixModes } from './fix-modes.ts';
+import { ImpliedDirectories } from './implied-directories.ts';
 import { LocalNames } from './names.ts';
 import { linkAbove, localObstacle } from './obstacles.ts';
 import { realOrResolved, requireDirectory, requireMakeableRoot } from './root.ts';
+import { UnsyncedNames } from './unsynced-names.ts';
 
 const label = 'local storage';
 /** A file with two names that others may write to would change under both. */
@@ -80,6 +90,7 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
   readonly #handles: DirectoryHandles;
   readonly #directories: ImpliedDirectories;
   readonly #names: LocalNames;
+  readonly #unsynced: UnsyncedNames;
   /** Synchronous calls since the event loop last had its turn. */
   #calls = 0;
 
@@ -88,8 +99,9 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
     this.#isReadOnly = readOnly;
     this.#fileMode = modes.file;
     this.#handles = new DirectoryHandles(root);
-    this.#directories = new ImpliedDirectories(this, this.#handles, modes.directory);
-    this.#names = new LocalNames(this, this.#handles, this.#directories);
+    this.#unsynced = new UnsyncedNames(this.#handles);
+    this.#directories = new ImpliedDirectories(this, this.#handles, this.#unsynced, modes.directory);
+    this.#names = new LocalNames(this, this.#handles, this.#directories, this.#unsynced);
     this.localFiles = { sizeOf: (key) => this.#handles.near(key, sizeOf) };
     this.fixModes = (managed, how) => fixModes(this.#handles, modes, managed, how);
   }
@@ -152,7 +164,7 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
         if (!isGone && !linkRefusals.has(errnoOf(error) ?? '')) throw error;
         return null;
       }
-      this.#names.changedIn(parentOf(to));
+      this.#unsynced.changed(to);
       return 'link';
     });
   }
@@ -167,7 +179,7 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
   async replaceLink(key: Key, target: Key): Promise<void> {
     const scratch = scratchBeside(key);
     await this.#changing(key, async () => {
-      await this.#names.flush();
+      await this.#unsynced.flush();
       try {
         await this.#directories.withParent(scratch, async () => symlinkSync(target, this.#at(scratch)));
         const found = lstatSync(this.#at(key), { throwIfNoEntry: false });
@@ -181,15 +193,16 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
   }
 
   async sync(): Promise<void> {
-    await this.#guarded('', () => this.#names.flush());
+    await this.#guarded('', () => this.#unsynced.flushAll());
   }
 
   async remove(key: Key): Promise<void> {
     this.#requireWritable(key);
     this.#refuseLinkAbove(key);
     try {
-      await this.#names.flush();
+      await this.#unsynced.flush();
       unlinkSync(this.#at(key));
+      this.#unsynced.removed(key);
     } catch (error) {
       // A directory of that name is not a file, so there is nothing to remove (EISDIR on Linux, else EPERM).
       const isDirectory = unlessAbsent(() => lstatSync(this.#at(key)))?.isDirectory() === true;
@@ -204,8 +217,8 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
     this.#requireWritable(directory);
     this.#refuseLinkAbove(directory);
     try {
-      await this.#names.flush();
-      if (!this.#removedAsEmpty(directory)) {
+      await this.#unsynced.flush();
+      if (!removedAsEmpty(this.#handles, directory)) {
         const aside = listedKey(`${directory}.gone-${randomUUID()}`);
         renameSync(this.#at(directory), this.#at(aside));
         this.#handles.moved(directory);
@@ -275,12 +288,13 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
     const scratch = scratchBeside(key);
     try {
       const written = await this.#writeTo(key, scratch, body, options);
+      await this.#handles.makeDurable([scratch]);
       if (options.mode === 'create') {
         this.#linkIfFree(scratch, key);
         // The holder of a new lock stages its files next; it keeps the directory until it removes the lock.
         this.#directories.keep(stagingBeside(key));
       } else {
-        await this.#handles.makeDurable([scratch]);
+        await this.#unsynced.flushAll();
         renameSync(this.#at(scratch), this.#at(key));
         await this.#handles.makeDurable([], [parentOf(key)]);
       }
@@ -301,17 +315,6 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
       linkSync(this.#at(from), this.#at(to));
     } catch (error) {
       throw errnoOf(error) === 'EEXIST' ? alreadyExists(this, to, error) : error;
-    }
-  }
-
-  /** False if the directory has content. Throws ENOENT if there is no such directory. */
-  #removedAsEmpty(directory: Key): boolean {
-    try {
-      rmdirSync(this.#at(directory));
-      return true;
-    } catch (error) {
-      if (errnoOf(error) === 'ENOENT') throw error;
-      return false;
     }
   }
 }

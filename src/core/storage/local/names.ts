@@ -20,9 +20,11 @@ import type { Kept, KeptBy, Move } from '../capabilities.ts';
 import { localFailure, notFound } from '../errors.ts';
 import { joinKey, type Key, parentOf } from '../key.ts';
 import type { Storage } from '../storage.ts';
-import { type DirectoryHandles, type ImpliedDirectories, openPath } from './directories.ts';
+import { type DirectoryHandles, openPath } from './directories.ts';
 import { entriesPerTurn, removedIfEmpty } from './entries.ts';
 import { createFile, openToRead } from './files.ts';
+import type { ImpliedDirectories } from './implied-directories.ts';
+import type { UnsyncedNames } from './unsynced-names.ts';
 
 /**
  * Changes names: renames files and directories, and keeps files that are about to be replaced. Flushes the
@@ -32,34 +34,34 @@ export class LocalNames {
   readonly #storage: Pick<Storage, 'label'>;
   readonly #handles: DirectoryHandles;
   readonly #directories: ImpliedDirectories;
+  readonly #unsynced: UnsyncedNames;
   /** Scratch files whose content has not been synced. */
-  readonly #unsynced = new Set<Key>();
-  /** Directories with changed names that have not been synced. */
-  readonly #changed = new Set<Key | ''>();
+  readonly #staged = new Set<Key>();
   /** The files that were copied, by the copies: a file that was not replaced need not be put back. */
   readonly #copied = new Map<Key, Stats>();
 
-  constructor(storage: Pick<Storage, 'label'>, handles: DirectoryHandles, directories: ImpliedDirectories) {
+  constructor(
+    storage: Pick<Storage, 'label'>,
+    handles: DirectoryHandles,
+    directories: ImpliedDirectories,
+    unsynced: UnsyncedNames,
+  ) {
     this.#storage = storage;
     this.#handles = handles;
     this.#directories = directories;
+    this.#unsynced = unsynced;
   }
 
   /** Marks the scratch file at `key` as not yet durable. Renaming it makes it durable. */
   staged(key: Key): void {
-    this.#unsynced.add(key);
-  }
-
-  /** A name in this directory has been changed. */
-  changedIn(directory: Key | ''): void {
-    this.#changed.add(directory);
+    this.#staged.add(key);
   }
 
   /** As `Storage.rename`. Calls `allow` with each key before it changes. */
   async rename(moves: readonly Move[], allow: (key: Key) => void): Promise<void> {
     try {
       await this.#makeSourcesDurable(moves);
-      await this.flush();
+      await this.#unsynced.flushAll();
     } catch (error) {
       throw localFailure(this.#storage, moves[0]?.from ?? '', error);
     }
@@ -78,17 +80,9 @@ export class LocalNames {
     }
   }
 
-  /** Makes the changed names durable. Throws system errors as Node.js reports them. */
-  async flush(): Promise<void> {
-    if (this.#changed.size === 0) return;
-    const flushed = [...this.#changed];
-    this.#changed.clear();
-    await this.#handles.makeDurable([], flushed);
-  }
-
   clear(): void {
+    this.#staged.clear();
     this.#unsynced.clear();
-    this.#changed.clear();
   }
 
   /**
@@ -112,7 +106,7 @@ export class LocalNames {
       if (by === 'copy' && this.#lstatIfThere(aside)?.isFile() === true)
         await this.#handles.makeDurable([aside]);
       await this.#directories.withParent(key, async () => renameSync(this.#at(aside), this.#at(key)));
-      this.changedIn(parentOf(key));
+      this.#unsynced.changed(key);
     } catch (error) {
       // It was not moved aside at all, or was put back before.
       if (isAbsent(error) && this.#lstatIfThere(key) !== undefined) return;
@@ -137,23 +131,23 @@ export class LocalNames {
     const trees = new Set<Key>();
     for (const { from, isDirectory } of moves)
       if (isDirectory === true) trees.add(from);
-      else if (this.#unsynced.delete(from)) files.push(from);
+      else if (this.#staged.delete(from)) files.push(from);
     const names = new Set<Key | ''>();
     if (trees.size > 0) {
-      for (const file of this.#unsynced)
+      for (const file of this.#staged)
         if (namesLeadingTo(parentOf(file), trees, names)) {
           files.push(file);
-          this.#unsynced.delete(file);
+          this.#staged.delete(file);
         }
-      for (const directory of this.#changed) namesLeadingTo(directory, trees, names);
+      for (const directory of this.#unsynced.directories()) namesLeadingTo(directory, trees, names);
     }
-    for (const directory of names) this.#changed.delete(directory);
+    for (const directory of names) this.#unsynced.forget(directory);
     await this.#handles.makeDurable(files, names);
   }
 
   async #moveFile(from: Key, to: Key): Promise<void> {
     await this.#directories.withParent(to, async () => this.#replaceBy(from, to));
-    this.changedIn(parentOf(to));
+    this.#unsynced.changed(to);
   }
 
   /**
@@ -162,7 +156,7 @@ export class LocalNames {
    */
   async #moveDirectory(from: Key, to: Key): Promise<void> {
     if (await this.#hasMovedWhole(from, to)) {
-      this.changedIn(parentOf(to));
+      this.#unsynced.changed(to);
       return;
     }
     for (const entry of readdirSync(this.#handles.of(from), { withFileTypes: true })) {

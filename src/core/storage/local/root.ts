@@ -14,6 +14,7 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import { WaybillError } from '../../lib/errors.ts';
+import { syncNames } from '../../lib/sync.ts';
 import { errnoOf, isAbsent } from '../../lib/system-errors.ts';
 import { describeSystemError, localFailure } from '../errors.ts';
 import { type Key, parentOf } from '../key.ts';
@@ -82,7 +83,8 @@ export function requireMakeableRoot(
 }
 
 /**
- * Creates the root, an absolute path, and its missing parents, each with `mode` regardless of the umask.
+ * Creates the root, an absolute path, and its missing parents, each with `mode` regardless of the umask, and
+ * makes their names durable.
  * Throws `storage_permanent` if a file or a dangling link is in the way. Throws `storage_denied`, or the
  * code of the system's error, if a directory cannot be created. The message names the first component at
  * fault.
@@ -95,6 +97,7 @@ export function makeRoot(storage: Pick<Storage, 'label'>, root: string, mode: nu
     try {
       mkdirSync(missing, { mode });
       applyMode(missing, mode);
+      syncNames(path.dirname(missing));
     } catch (error) {
       // Another process may have created it, or removed its parent, in the meantime.
       const mayBeRace = errnoOf(error) === 'EEXIST' || errnoOf(error) === 'ENOENT';
