@@ -15,90 +15,154 @@ import {
 } from './upload/dropped-archive.ts';
 import { type Finding, type Problem, showProblem } from './upload/show-problem.ts';
 
-const form = document.querySelector<HTMLFormElement>('#upload');
-if (form !== null) begin(form);
+interface Elements {
+  form: HTMLFormElement;
+  /** Shows the progress, or why nothing is sent. */
+  state: HTMLElement;
+  findings: HTMLElement;
+  /** Area in which files are dropped. */
+  drop: HTMLElement;
+  archive: HTMLInputElement;
+  directory: HTMLInputElement;
+  name: HTMLInputElement;
+}
 
-function begin(form: HTMLFormElement): void {
-  const state = form.querySelector<HTMLElement>('#upload-state');
+function findElements(): Elements | null {
+  const form = document.querySelector<HTMLFormElement>('#upload');
+  const state = form?.querySelector<HTMLElement>('#upload-state');
   const findings = document.querySelector<HTMLElement>('#upload-findings');
-  const drop = form.querySelector<HTMLElement>('#drop');
-  const archive = form.querySelector<HTMLInputElement>('#bundle');
-  const directory = form.querySelector<HTMLInputElement>('#directory');
-  const name = form.querySelector<HTMLInputElement>('#bundle-name');
-  if (!state || !findings || !drop || !archive || !directory || !name) return;
-  for (const part of form.querySelectorAll<HTMLElement>('[data-with-script]')) part.hidden = false;
-  for (const part of form.querySelectorAll<HTMLElement>('[data-without-script]')) part.hidden = true;
-  archive.classList.replace('input', 'unseen');
-  archive.required = false;
-  chooseChannel(form);
-  const tell = (text: string): void => void (state.textContent = text);
-  const limits = { maxBytes: Number(form.dataset['maxBytes']), maxFiles: Number(form.dataset['maxFiles']) };
-  let files: readonly NamedFile[] = [];
-  let choices = 0;
-  const choose = async ({ files: some, directory }: Chosen): Promise<void> => {
-    const choice = ++choices;
-    files = [];
-    findings.replaceChildren();
-    const refusal = refusalOf(some);
-    const manifest = refusal === null ? await manifestOf(some) : null;
-    // Another choice was made while the manifest was read.
-    if (choice !== choices) return;
-    name.disabled = refusal === null && isNamed(some);
-    name.value = name.disabled ? nameIn(manifest) : (directory ?? '');
-    const problems =
-      refusal === null ? problemsOf(some, { isArchive: isArchive(some), manifest, limits }) : [];
-    if (problems.length > 0)
-      showProblem(findings, { detail: 'Not ready to upload', findings: problems.map(plainFinding) }, null);
-    else if (refusal === null) files = some;
-    const note = refusal === null ? hiddenNote(some) : null;
-    tell(refusal ?? [summaryOf(some, directory), ...(note === null ? [] : [note])].join('. '));
-  };
+  const drop = form?.querySelector<HTMLElement>('#drop');
+  const archive = form?.querySelector<HTMLInputElement>('#bundle');
+  const directory = form?.querySelector<HTMLInputElement>('#directory');
+  const name = form?.querySelector<HTMLInputElement>('#bundle-name');
+  if (!form || !state || !findings || !drop || !archive || !directory || !name) return null;
+  return { form, state, findings, drop, archive, directory, name };
+}
 
-  drop.addEventListener('dragover', (event) => {
-    event.preventDefault();
-    drop.classList.add('over');
-  });
-  drop.addEventListener('dragleave', () => drop.classList.remove('over'));
-  drop.addEventListener('drop', (event) => {
-    event.preventDefault();
-    drop.classList.remove('over');
-    archive.value = '';
-    void filesOfDrop(event.dataTransfer)
-      .then(choose)
-      .catch((error: unknown) => tell(String(error)));
-  });
-  directory.addEventListener('change', () => {
-    archive.value = '';
-    void choose(filesOfInput(directory));
-  });
-  archive.addEventListener('change', () => {
-    const chosen = [...(archive.files ?? [])].map((file) => ({ path: file.name, file }));
-    void choose({ files: chosen, directory: null });
-  });
-  let isPacked = false;
-  form.addEventListener('submit', (event) => {
-    const plan = event.submitter as HTMLButtonElement | null;
+class UploadForm {
+  readonly #elements: Elements;
+  /** The files to upload; empty until they were chosen and found valid. */
+  #files: readonly NamedFile[] = [];
+  /** Number of choices so far. */
+  #choices = 0;
+  /** Whether the form has the packed archive, so that the browser may submit it. */
+  #isPacked = false;
+
+  constructor(elements: Elements) {
+    this.#elements = elements;
+  }
+
+  start(): void {
+    const { form, drop, archive, directory } = this.#elements;
+    for (const part of form.querySelectorAll<HTMLElement>('[data-with-script]')) part.hidden = false;
+    for (const part of form.querySelectorAll<HTMLElement>('[data-without-script]')) part.hidden = true;
+    archive.classList.replace('input', 'unseen');
+    archive.required = false;
+    chooseChannel(form);
+    drop.addEventListener('dragover', (event) => {
+      event.preventDefault();
+      drop.classList.add('over');
+    });
+    drop.addEventListener('dragleave', () => drop.classList.remove('over'));
+    drop.addEventListener('drop', (event) => {
+      event.preventDefault();
+      drop.classList.remove('over');
+      archive.value = '';
+      this.#reportFailureOf(filesOfDrop(event.dataTransfer).then((chosen) => this.#choose(chosen)));
+    });
+    directory.addEventListener('change', () => {
+      archive.value = '';
+      void this.#choose(filesOfInput(directory));
+    });
+    archive.addEventListener('change', () => {
+      const files = [...(archive.files ?? [])].map((file) => ({ path: file.name, file }));
+      void this.#choose({ files, directory: null });
+    });
+    form.addEventListener('submit', (event) => this.#submit(event));
+  }
+
+  async #choose({ files, directory }: Chosen): Promise<void> {
+    const { form, findings, name } = this.#elements;
+    const choice = ++this.#choices;
+    this.#files = [];
+    findings.replaceChildren();
+    const refusal = refusalOf(files);
+    if (refusal !== null) {
+      name.disabled = false;
+      name.value = directory ?? '';
+      this.#report(refusal);
+      return;
+    }
+    const manifest = await manifestOf(files);
+    // Another choice was made while the manifest was read.
+    if (choice !== this.#choices) return;
+    name.disabled = isNamed(files);
+    name.value = name.disabled ? nameIn(manifest) : (directory ?? '');
+    const limits = { maxBytes: Number(form.dataset['maxBytes']), maxFiles: Number(form.dataset['maxFiles']) };
+    const problems = problemsOf(files, { isArchive: isArchive(files), manifest, limits });
+    if (problems.length > 0) this.#showInvalid(problems);
+    else this.#files = files;
+    const note = hiddenNote(files);
+    this.#report([summaryOf(files, directory), ...(note === null ? [] : [note])].join('. '));
+  }
+
+  #submit(event: SubmitEvent): void {
+    const { form, state, archive, name } = this.#elements;
     // A plan is a page: the browser submits the form with the packed archive.
-    if (isPacked) return;
+    if (this.#isPacked) return;
     event.preventDefault();
-    if (files.length === 0) {
-      if (state.textContent === '') tell('Choose a directory or an archive first.');
+    if (this.#files.length === 0) {
+      if (state.textContent === '') this.#report('Choose a directory or an archive first.');
       return;
     }
-    const wrong = name.disabled || name.value === '' ? null : pathProblem(name.value);
-    if (wrong !== null) {
-      showProblem(findings, { detail: 'Not ready to upload', findings: [plainFinding(wrong)] }, null);
+    const problem = name.disabled || name.value === '' ? null : pathProblem(name.value);
+    if (problem !== null) {
+      this.#showInvalid([problem]);
       return;
     }
-    const sending =
-      plan?.formAction.includes('dry_run') === true
-        ? packed(files, name.value).then(({ body }) => {
-            isPacked = true;
-            submitWith(form, plan, archive, body);
-          })
-        : upload(form, files, { name: name.value, tell, findings });
-    void sending.catch((error: unknown) => tell(String(error)));
-  });
+    const button = event.submitter as HTMLButtonElement | null;
+    if (button?.formAction.includes('dry_run') !== true) {
+      this.#reportFailureOf(this.#upload());
+      return;
+    }
+    this.#reportFailureOf(
+      packed(this.#files, name.value).then(({ body }) => {
+        this.#isPacked = true;
+        submitWith(form, button, archive, body);
+      }),
+    );
+  }
+
+  async #upload(): Promise<void> {
+    const { form, findings, name } = this.#elements;
+    findings.replaceChildren();
+    this.#report(isArchive(this.#files) ? 'Reading the archive' : 'Packing');
+    const { body, manifest } = await packed(this.#files, name.value);
+    const data = new FormData();
+    data.append('csrf', (form.elements.namedItem('csrf') as HTMLInputElement).value);
+    data.append('bundle', body, 'bundle.tar');
+    const { status, text } = await send(form.action, data, (progress) => this.#report(progress));
+    if (status === 202) {
+      const { run_id: runId } = JSON.parse(text) as { run_id: string };
+      location.assign(`${form.dataset['runs'] ?? ''}/${encodeURIComponent(runId)}?done=uploaded`);
+      return;
+    }
+    this.#report('');
+    showProblem(findings, problemOf(status, text), manifest);
+  }
+
+  #report(text: string): void {
+    this.#elements.state.textContent = text;
+  }
+
+  #reportFailureOf(work: Promise<void>): void {
+    void work.catch((error: unknown) => this.#report(String(error)));
+  }
+
+  #showInvalid(problems: readonly string[]): void {
+    const findings = problems.map(plainFinding);
+    showProblem(this.#elements.findings, { detail: 'Not ready to upload', findings }, null);
+  }
 }
 
 /** Why these files cannot be sent; null if they can. */
@@ -183,42 +247,20 @@ function chooseChannel(form: HTMLFormElement): void {
   });
 }
 
-interface Sending {
-  name: string;
-  tell: (text: string) => void;
-  findings: HTMLElement;
-}
-
-async function upload(
-  form: HTMLFormElement,
-  files: readonly NamedFile[],
-  { name, tell, findings }: Sending,
-): Promise<void> {
-  findings.replaceChildren();
-  tell(isArchive(files) ? 'Reading the archive' : 'Packing');
-  const { body, manifest } = await packed(files, name);
-  const data = new FormData();
-  data.append('csrf', (form.elements.namedItem('csrf') as HTMLInputElement).value);
-  data.append('bundle', body, 'bundle.tar');
-  const { status, text } = await send(form.action, data, tell);
-  if (status === 202) {
-    const { run_id: runId } = JSON.parse(text) as { run_id: string };
-    location.assign(`${form.dataset['runs'] ?? ''}/${encodeURIComponent(runId)}?done=uploaded`);
-    return;
-  }
-  const problem = problemOf(status, text);
-  tell('');
-  showProblem(findings, problem, manifest);
-}
-
 /** Uses XMLHttpRequest, because `fetch` does not report upload progress. */
-function send(url: string, data: FormData, tell: Sending['tell']): Promise<{ status: number; text: string }> {
+function send(
+  url: string,
+  data: FormData,
+  report: (progress: string) => void,
+): Promise<{ status: number; text: string }> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     request.open('POST', url);
     request.setRequestHeader('Accept', 'application/json');
     request.upload.addEventListener('progress', ({ loaded, total }) =>
-      tell(loaded < total ? `Sent ${Math.floor((loaded / total) * 100)} %` : 'The daemon checks the bundle'),
+      report(
+        loaded < total ? `Sent ${Math.floor((loaded / total) * 100)} %` : 'The daemon checks the bundle',
+      ),
     );
     request.addEventListener('load', () => resolve({ status: request.status, text: request.responseText }));
     request.addEventListener('error', () => reject(new Error('The connection broke: try again.')));
@@ -233,3 +275,6 @@ function problemOf(status: number, text: string): Problem {
     return { detail: `The daemon answered ${status}.` };
   }
 }
+
+const elements = findElements();
+if (elements !== null) new UploadForm(elements).start();

@@ -1,6 +1,6 @@
 import type { Parts, Pieces, Upload } from './archive.ts';
 import { type BundleOptions, prepareUpload } from './bundle.ts';
-import { type ConnectionOptions, openConnection } from './connection.ts';
+import { Connection, type ConnectionOptions } from './connection.ts';
 import { type Followed, followRuns } from './follow.ts';
 import type { PipelineList, Plan, RunRecord } from './generated/api-types.ts';
 import { type PushOptions, type PushOutcome, pushUpload, tryBundle } from './push.ts';
@@ -84,7 +84,7 @@ export interface Client {
 
 /** Creates a client without connecting. Throws `usage` if the URL is invalid. */
 export function connect(options: ConnectionOptions): Client {
-  const connection = openConnection(options);
+  const connection = new Connection(options);
   return {
     async push(pipeline, bundle, options = {}) {
       const upload = typeof bundle === 'string' ? await prepareUpload(bundle, options) : bundle;

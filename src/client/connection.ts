@@ -54,44 +54,97 @@ export interface Requests {
 }
 
 /** Retries each of its requests after transient failures. */
-export interface Connection extends Requests {
-  clock: Clock;
-  signal: AbortSignal | undefined;
+export class Connection implements Requests {
+  readonly clock: Clock;
+  readonly signal: AbortSignal | undefined;
   /** The timeout for a response. */
-  answerMs: number;
+  readonly answerMs: number;
   /** Whether a token that has expired is replaced by another one. */
-  canRenew: boolean;
+  readonly canRenew: boolean;
+  readonly #single: SingleRequests;
+  readonly #retries: RetryOptions;
+
+  /** Throws `usage` if the URL is invalid. */
+  constructor(options: ConnectionOptions) {
+    const { token, signal, clock = systemClock, answerMs = 300_000, random = Math.random } = options;
+    this.clock = clock;
+    this.signal = signal;
+    this.answerMs = answerMs;
+    this.canRenew = typeof token === 'object' && token.isRenewable;
+    const single = new SingleRequests({ ...options, clock, answerMs });
+    this.#single = single;
+    this.#retries = {
+      patience: { ...defaultPatience, ...options.patience },
+      clock,
+      signal,
+      wasReached: () => single.isReached,
+      onRetry: options.onRetry,
+      random,
+    };
+  }
+
+  ask(ask: Ask): Promise<Answer> {
+    return this.withRetries((requests) => requests.ask(ask));
+  }
+
+  askJson(ask: Ask): Promise<JsonAnswer> {
+    return this.withRetries((requests) => requests.askJson(ask));
+  }
+
   /** Retries `work` as a whole. The requests that it gets are not retried on their own. */
-  patiently<T>(work: (requests: Requests) => Promise<T>): Promise<T>;
+  withRetries<T>(work: (requests: Requests) => Promise<T>): Promise<T> {
+    return retry(this.#retries, () => work(this.#single));
+  }
 }
 
-/** Throws `usage` if the URL is invalid. */
-export function openConnection(options: ConnectionOptions): Connection {
-  const base = baseOf(options.url);
-  const { token, signal, clock = systemClock, idleMs = 60_000, answerMs = 300_000 } = options;
-  const limiter = options.maxRate === undefined ? null : new RateLimiter(clock, options.maxRate);
-  const paced = (body: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> =>
-    limiter === null ? body : limiter.pace(body, signal);
-  let isReached = false;
-  const patient = <T>(work: () => Promise<T>): Promise<T> =>
-    persist(
-      {
-        patience: { ...defaultPatience, ...options.patience },
-        clock,
-        signal,
-        wasReached: () => isReached,
-        onRetry: options.onRetry,
-        random: options.random ?? Math.random,
-      },
-      work,
-    );
+/** Sends each request once, or twice if its token was refused. */
+class SingleRequests implements Requests {
+  readonly #options: ConnectionOptions & { clock: Clock; answerMs: number };
+  readonly #base: URL;
+  readonly #limiter: RateLimiter | null;
+  /** Whether the daemon has responded before. */
+  isReached = false;
 
-  const send = async (ask: Ask, value: string | undefined): Promise<Answer> => {
-    const url = urlOf(base, ask);
+  constructor(options: ConnectionOptions & { clock: Clock; answerMs: number }) {
+    const { url, clock, maxRate } = options;
+    this.#options = options;
+    this.#base = baseOf(url);
+    this.#limiter = maxRate === undefined ? null : new RateLimiter(clock, maxRate);
+  }
+
+  async ask(ask: Ask): Promise<Answer> {
+    const { token } = this.#options;
+    if (token === undefined || typeof token === 'string') return this.#send(ask, token);
+    const exchangeForm: ExchangeForm = (form) => this.#exchangeForm(form);
+    const value = await token.value(exchangeForm);
+    try {
+      return await this.#send(ask, value);
+    } catch (error) {
+      const isRefused = hasCode(error, 'unauthorized') || hasCode(error, 'token_expired');
+      if (!isRefused || !token.refused(value)) throw error;
+      return this.#send(ask, await token.value(exchangeForm));
+    }
+  }
+
+  async askJson(ask: Ask): Promise<JsonAnswer> {
+    const answer = await this.ask(ask);
+    const url = urlOf(this.#base, ask);
+    const text = await orConnectionFailure(url, null, () => textOf(answer));
+    return { headers: answer.headers, body: parseJson(text, url) };
+  }
+
+  async #exchangeForm(form: Readonly<Record<string, string>>): Promise<unknown> {
+    const ask = formAsk('v1/token', form);
+    return parseJson(await textOf(await this.#send(ask, undefined)), urlOf(this.#base, ask));
+  }
+
+  async #send(ask: Ask, token: string | undefined): Promise<Answer> {
+    const { signal, clock, answerMs, idleMs = 60_000 } = this.#options;
+    const url = urlOf(this.#base, ask);
     const authorization: Record<string, string> =
-      value === undefined ? {} : { authorization: `Bearer ${value}` };
-    const body = ask.body === undefined ? null : ownBody(paced(ask.body()));
-    const answer = await failing(url, body, () =>
+      token === undefined ? {} : { authorization: `Bearer ${token}` };
+    const body = ask.body === undefined ? null : ownBody(this.#pace(ask.body()));
+    const answer = await orConnectionFailure(url, body, () =>
       exchange({
         method: ask.method ?? 'GET',
         url,
@@ -103,43 +156,14 @@ export function openConnection(options: ConnectionOptions): Connection {
         clock,
       }),
     );
-    isReached = true;
+    this.isReached = true;
     if (answer.status >= 200 && answer.status < 300) return answer;
-    throw await failing(url, null, () => refusalOf(answer, url, clock.now()));
-  };
+    throw await orConnectionFailure(url, null, () => refusalOf(answer, url, clock.now()));
+  }
 
-  const exchangeForm: ExchangeForm = async (form) => {
-    const ask = formAsk('v1/token', form);
-    return parsed(await textOf(await send(ask, undefined)), urlOf(base, ask));
-  };
-
-  const once = async (ask: Ask): Promise<Answer> => {
-    if (token === undefined || typeof token === 'string') return send(ask, token);
-    const value = await token.value(exchangeForm);
-    try {
-      return await send(ask, value);
-    } catch (error) {
-      const isRefused = hasCode(error, 'unauthorized') || hasCode(error, 'token_expired');
-      if (!isRefused || !token.refused(value)) throw error;
-      return send(ask, await token.value(exchangeForm));
-    }
-  };
-
-  const onceJson = async (ask: Ask): Promise<JsonAnswer> => {
-    const answer = await once(ask);
-    const text = await failing(urlOf(base, ask), null, () => textOf(answer));
-    return { headers: answer.headers, body: parsed(text, urlOf(base, ask)) };
-  };
-
-  return {
-    clock,
-    signal,
-    answerMs,
-    canRenew: typeof token === 'object' && token.isRenewable,
-    ask: (ask) => patient(() => once(ask)),
-    askJson: (ask) => patient(() => onceJson(ask)),
-    patiently: (work) => patient(() => work({ ask: once, askJson: onceJson })),
-  };
+  #pace(body: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
+    return this.#limiter === null ? body : this.#limiter.pace(body, this.#options.signal);
+  }
 }
 
 function formAsk(path: string, form: Readonly<Record<string, string>>): Ask {
@@ -173,7 +197,8 @@ function ownBody(body: AsyncIterable<Uint8Array>): OwnBody {
   return { chunks: chunks(), failure: () => failure };
 }
 
-async function failing<T>(url: URL, body: OwnBody | null, work: () => Promise<T>): Promise<T> {
+/** Runs `work`. Reports its failure with the URL, and a failure of `body` as it is. */
+async function orConnectionFailure<T>(url: URL, body: OwnBody | null, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
@@ -182,7 +207,7 @@ async function failing<T>(url: URL, body: OwnBody | null, work: () => Promise<T>
   }
 }
 
-function parsed(text: string, url: URL): unknown {
+function parseJson(text: string, url: URL): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch (error) {
@@ -228,7 +253,7 @@ interface Patience {
 
 const defaultPatience: Patience = { forMs: 600_000, tries: 5, baseMs: 500, capMs: 30_000 };
 
-interface Persistence {
+interface RetryOptions {
   patience: Patience;
   clock: Clock;
   signal: AbortSignal | undefined;
@@ -244,7 +269,7 @@ interface Persistence {
  * any, plus full jitter. If the daemon was never reached, the URL is probably wrong, so only `tries` tries
  * are made. Throws the last error, or the reason of `signal`.
  */
-async function persist<T>(options: Persistence, work: () => Promise<T>): Promise<T> {
+async function retry<T>(options: RetryOptions, work: () => Promise<T>): Promise<T> {
   const { patience, clock, signal, random } = options;
   let since: number | null = null;
   for (let tries = 1; ; tries += 1) {

@@ -117,7 +117,7 @@ async function begin(
     channel: string | undefined;
   },
 ): Promise<RemoteUpload | AcceptedRun> {
-  return connection.patiently(async (requests) => {
+  return connection.withRetries(async (requests) => {
     try {
       const found = fingerprint === null ? null : await findUpload(requests, place, fingerprint);
       const { size } = upload;
@@ -187,7 +187,7 @@ class Sending {
 
   async send(): Promise<AcceptedRun> {
     for (;;) {
-      const run = await this.#connection.patiently((requests) => this.#step(requests));
+      const run = await this.#connection.withRetries((requests) => this.#step(requests));
       if (run !== null) return run;
     }
   }

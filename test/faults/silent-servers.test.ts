@@ -8,7 +8,7 @@ import pMap from 'p-map';
 import t, { type Test } from 'tap';
 import { fetchJson } from '../../src/api/publishers/fetch-json.ts';
 import { revisionMetadata } from '../../src/cli/commands/remote/git-revision.ts';
-import { openConnection } from '../../src/client/connection.ts';
+import { Connection } from '../../src/client/connection.ts';
 import { type Clock, systemClock } from '../../src/core/lib/clock.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
 import { deliver } from '../../src/core/notify/deliver.ts';
@@ -250,7 +250,7 @@ const waits: Wait[] = [
     row: 'Daemon, from `push`: connection, answer, body',
     silences: { ...anywhere, ...httpBody },
     fail: async (host, port) => {
-      const connection = openConnection({
+      const connection = new Connection({
         ...{ url: `http://${host}:${port}`, idleMs: limitMs, answerMs: limitMs },
         patience: { tries: 1, forMs: 0 },
       });

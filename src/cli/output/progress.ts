@@ -1,5 +1,6 @@
+import type { SingleBar } from 'cli-progress';
 import type { Upload } from '../../client/client.ts';
-import { systemClock } from '../../core/lib/clock.ts';
+import { systemClock, type Timer } from '../../core/lib/clock.ts';
 import { formatDuration, formatSize } from '../../core/lib/settings/units.ts';
 import type { Progress } from '../../core/publish/results/result.ts';
 import type { Output } from './output.ts';
@@ -15,8 +16,8 @@ export interface ProgressBar {
 
 /** Work shorter than this shows no bar, in milliseconds. */
 const quickMs = 400;
-/** A pace of less than this is a guess. */
-const soonestMs = 500;
+/** The pace of a shorter time is a guess. */
+const minPaceMs = 500;
 
 /**
  * The remaining time at the average pace since `begun`, as text; empty while the pace is still a guess. The
@@ -27,15 +28,15 @@ export function timeLeft(
   { done, total, nowMs }: { done: number; total: number; nowMs: number },
   begun: { done: number; atMs: number },
 ): string {
-  const [came, tookMs] = [done - begun.done, nowMs - begun.atMs];
-  if (came <= 0 || tookMs < soonestMs || done >= total) return '';
-  const leftMs = (tookMs / came) * (total - done);
+  const [doneSince, tookMs] = [done - begun.done, nowMs - begun.atMs];
+  if (doneSince <= 0 || tookMs < minPaceMs || done >= total) return '';
+  const leftMs = (tookMs / doneSince) * (total - done);
   return `${formatDuration(Math.ceil(leftMs / 1000) * 1000)} left`;
 }
 
 /** Bytes a second since the bar began; empty while that would be a guess. Pure. */
 function rateText(bytes: number, tookMs: number): string {
-  return tookMs < soonestMs ? '' : `${formatSize(Math.round((bytes / tookMs) * 1000))}/s`;
+  return tookMs < minPaceMs ? '' : `${formatSize(Math.round((bytes / tookMs) * 1000))}/s`;
 }
 
 /**
@@ -60,76 +61,93 @@ export function progressBar(isWanted: boolean, name = ''): ProgressBar {
   const nothing = (): void => undefined;
   if (!isWanted || !process.stderr.isTTY)
     return { onProgress: nothing, expect: nothing, onBytes: nothing, stop: nothing };
-  let total = 0;
-  let done = 0;
-  let bar: { update: () => void; stop: () => void } | null = null;
-  let isStopped = false;
-  let isShown = false;
-  let isLong = false;
-  const show = (): void => {
-    // The first known size or byte shows the bar. Until then, there is nothing to display.
-    if (!isLong || isShown || isStopped || total + done === 0) return;
-    isShown = true;
-    void import('cli-progress').then(({ default: { SingleBar, Presets } }) => {
-      if (isStopped) return;
-      const width = process.stderr.columns > 0 ? process.stderr.columns : 80;
-      const { format, barsize } = barFormat(total, width);
-      const single = new SingleBar(
-        { stream: process.stderr, clearOnComplete: true, hideCursor: true, format, barsize },
-        Presets.shades_classic,
-      );
-      const begun = { done, atMs: systemClock.monotonic() };
-      const payload = (): object => ({
-        done: formatSize(done),
-        all: formatSize(total),
-        name: name === '' ? '' : `${name.length > 20 ? `${name.slice(0, 19)}…` : name}  `,
-        rate: rateText(done - begun.done, systemClock.monotonic() - begun.atMs),
-        left: timeLeft({ done, total, nowMs: systemClock.monotonic() }, begun),
-      });
-      single.start(Math.max(total, 1), done, payload());
-      bar = {
-        update: () => {
-          if (total > 0) single.setTotal(total);
-          single.update(done, payload());
-        },
-        stop: () => single.stop(),
-      };
+  return new TerminalBar(name);
+}
+
+/**
+ * `quick`: the work has just begun. `unknown`: it takes longer, but there is no size or byte to display.
+ */
+type BarState = 'quick' | 'unknown' | 'shown' | 'stopped';
+
+class TerminalBar implements ProgressBar {
+  readonly #name: string;
+  readonly #timer: Timer;
+  #state: BarState = 'quick';
+  #bar: SingleBar | null = null;
+  #total = 0;
+  #done = 0;
+  /** When the bar was shown, and the bytes done until then. */
+  #begun = { done: 0, atMs: 0 };
+
+  constructor(name: string) {
+    const short = name.length > 20 ? `${name.slice(0, 19)}…` : name;
+    this.#name = name === '' ? '' : `${short}  `;
+    this.#timer = systemClock.timeout(quickMs, () => {
+      this.#state = 'unknown';
+      this.#showIfKnown();
     });
+    process.on('exit', this.stop);
+  }
+
+  readonly onProgress = (progress: Progress): void => {
+    if (progress.type === 'planned') this.expect(progress.bytes);
+    else if (progress.type === 'bytes') this.onBytes(progress.count);
   };
-  const update = (): void => {
-    show();
-    bar?.update();
+
+  readonly expect = (bytes: number): void => {
+    this.#total += bytes;
+    this.#update();
   };
-  const quick = systemClock.timeout(quickMs, () => {
-    isLong = true;
-    show();
-  });
-  // Restores the cursor and line wrapping of the terminal however the process ends.
-  const stop = (): void => {
-    isStopped = true;
-    quick.cancel();
-    process.off('exit', stop);
-    bar?.stop();
-    bar = null;
+
+  readonly onBytes = (count: number): void => {
+    this.#done += count;
+    this.#update();
   };
-  process.on('exit', stop);
-  const onBytes = (count: number): void => {
-    done += count;
-    update();
+
+  /** Restores the cursor and line wrapping of the terminal. Called however the process ends. */
+  readonly stop = (): void => {
+    this.#state = 'stopped';
+    this.#timer.cancel();
+    process.off('exit', this.stop);
+    this.#bar?.stop();
+    this.#bar = null;
   };
-  const expect = (bytes: number): void => {
-    total += bytes;
-    update();
-  };
-  return {
-    expect,
-    onProgress(progress) {
-      if (progress.type === 'planned') expect(progress.bytes);
-      else if (progress.type === 'bytes') onBytes(progress.count);
-    },
-    onBytes,
-    stop,
-  };
+
+  #update(): void {
+    this.#showIfKnown();
+    if (this.#bar === null) return;
+    if (this.#total > 0) this.#bar.setTotal(this.#total);
+    this.#bar.update(this.#done, this.#payload());
+  }
+
+  #showIfKnown(): void {
+    if (this.#state !== 'unknown' || this.#total + this.#done === 0) return;
+    this.#state = 'shown';
+    void import('cli-progress').then((module) => this.#show(module.default));
+  }
+
+  #show({ SingleBar, Presets }: typeof import('cli-progress')): void {
+    if (this.#state === 'stopped') return;
+    const width = process.stderr.columns > 0 ? process.stderr.columns : 80;
+    const { format, barsize } = barFormat(this.#total, width);
+    this.#bar = new SingleBar(
+      { stream: process.stderr, clearOnComplete: true, hideCursor: true, format, barsize },
+      Presets.shades_classic,
+    );
+    this.#begun = { done: this.#done, atMs: systemClock.monotonic() };
+    this.#bar.start(Math.max(this.#total, 1), this.#done, this.#payload());
+  }
+
+  #payload(): object {
+    const [done, total, nowMs] = [this.#done, this.#total, systemClock.monotonic()];
+    return {
+      name: this.#name,
+      done: formatSize(done),
+      all: formatSize(total),
+      rate: rateText(done - this.#begun.done, nowMs - this.#begun.atMs),
+      left: timeLeft({ done, total, nowMs }, this.#begun),
+    };
+  }
 }
 
 /** One bar at a time: for the bytes that are measured, and for those that are sent. */

@@ -1,18 +1,17 @@
+import type { Clock } from '../../core/lib/clock.ts';
 import { onAbort } from '../../core/lib/on-abort.ts';
 import { newRunId } from '../queue/start-run.ts';
 import type { Triggers } from '../queue/trigger.ts';
 import { type Enduring, persist, type ScheduleObserver } from './schedule-observer.ts';
-import { type WatchedTree, watchedTree, type WatchedTreeOptions } from './watched-tree.ts';
+import { WatchedTree, type WatchedTreeOptions } from './watched-tree.ts';
 
-export interface WatchedPipeline extends Enduring {
+export interface WatchedPipeline extends Enduring, Pick<WatchedTreeOptions, 'watchDirectory'> {
   pipelineId: string;
   /** Directory of the source, absolute. */
   directory: string;
   settleMs: number;
   triggers: Triggers;
   observer: ScheduleObserver;
-  /** Replaced only by tests of rare file system behavior. */
-  open?: (directory: string, options: WatchedTreeOptions) => WatchedTree;
 }
 
 /** How often an unwatchable source is polled; at most every `settleMs`. */
@@ -29,26 +28,26 @@ const retryEveryMs = 600_000;
  * queue. A change that happened before the watch starts a run at the beginning.
  */
 export async function keepWatch(pipeline: WatchedPipeline): Promise<void> {
-  const { pipelineId, directory, clock, signal, triggers, open = watchedTree } = pipeline;
-  const bell = newBell(signal);
-  const tree = open(directory, { onChange: bell.ring });
-  const noteTrouble = troubleOf(pipeline);
+  const { pipelineId, directory, clock, signal, triggers, watchDirectory } = pipeline;
+  const changes = new ChangeSignal(signal);
+  const tree = new WatchedTree(directory, { onChange: () => changes.notify(), watchDirectory });
+  const reportFailure = failureReporter(pipeline);
   const fields = { pipeline_id: pipelineId };
   try {
     let handled = (await persist(pipeline, fields, () => triggers.last(pipelineId, 'watch')))?.state ?? null;
     while (!signal.aborted) {
-      const before = bell.rung;
-      const found = await tree.look();
-      noteTrouble(tree);
+      const before = changes.count;
+      const found = await tree.read();
+      reportFailure(tree);
       if (found !== null && found !== handled) {
-        const settled = await quiet(found, pipeline, tree, bell);
+        const settled = await settledState(found, pipeline, tree, changes);
         if (settled !== null && settled !== handled) {
           await persist(pipeline, fields, () => start(pipeline, settled));
           handled = settled;
         }
       }
-      const pauseMs = tree.trouble === null ? checkEveryMs : Math.max(pollEveryMs, pipeline.settleMs);
-      if (bell.rung === before) await bell.next(clock.timeout.bind(clock), pauseMs);
+      const pauseMs = tree.failure === null ? checkEveryMs : Math.max(pollEveryMs, pipeline.settleMs);
+      if (changes.count === before) await changes.next(clock, pauseMs);
     }
   } catch (error) {
     if (!signal.aborted) throw error;
@@ -58,18 +57,18 @@ export async function keepWatch(pipeline: WatchedPipeline): Promise<void> {
 }
 
 /** The state of the source after it stayed unchanged for `settleMs`; null if the source is missing. */
-async function quiet(
+async function settledState(
   found: string,
   { clock, settleMs, signal }: WatchedPipeline,
   tree: WatchedTree,
-  bell: Bell,
+  changes: ChangeSignal,
 ): Promise<string | null> {
   for (let state: string | null = found; ;) {
-    const before = bell.rung;
+    const before = changes.count;
     await clock.sleep(settleMs, signal);
-    const again = await tree.look();
-    if (again === null || (again === state && bell.rung === before)) return again;
-    state = again;
+    const now = await tree.read();
+    if (now === null || (now === state && changes.count === before)) return now;
+    state = now;
   }
 }
 
@@ -90,7 +89,7 @@ async function start(
 /**
  * Logs once when the source cannot be watched, retries periodically, and logs once when watching works again.
  */
-function troubleOf({
+function failureReporter({
   pipelineId,
   clock,
   log,
@@ -98,58 +97,54 @@ function troubleOf({
   observer,
 }: WatchedPipeline): (tree: WatchedTree) => void {
   const fields = { pipeline_id: pipelineId, directory };
-  let isTroubled = false;
+  let isPolled = false;
   let triedAt = clock.monotonic();
   observer.begun({ pipelineId, kind: 'watch' });
   observer.polled(pipelineId, false);
   return (tree) => {
-    const { trouble } = tree;
-    if (trouble !== null && clock.monotonic() - triedAt >= retryEveryMs) {
+    const { failure } = tree;
+    if (failure !== null && clock.monotonic() - triedAt >= retryEveryMs) {
       triedAt = clock.monotonic();
       tree.retry();
     }
-    if ((trouble !== null) === isTroubled) return;
-    isTroubled = trouble !== null;
+    if ((failure !== null) === isPolled) return;
+    isPolled = failure !== null;
     triedAt = clock.monotonic();
-    observer.polled(pipelineId, isTroubled);
-    if (trouble === null) log.info(fields, 'the source is watched again');
+    observer.polled(pipelineId, isPolled);
+    if (failure === null) log.info(fields, 'the source is watched again');
     else
       log.warn(
-        { ...fields, reason: trouble },
+        { ...fields, reason: failure },
         'the source cannot be watched; it is looked at every few seconds instead',
       );
   };
 }
 
-interface Bell {
-  ring: () => void;
-  /** Number of rings so far. */
-  readonly rung: number;
-  /** Resolves when it rings, `ms` milliseconds have passed, or the signal aborts. */
-  next: (timeout: (ms: number, callback: () => void) => { cancel(): void }, ms: number) => Promise<void>;
-}
+/** Counts changes, and wakes a waiting caller. */
+class ChangeSignal {
+  readonly #signal: AbortSignal;
+  #wake: () => void = () => undefined;
+  count = 0;
 
-function newBell(signal: AbortSignal): Bell {
-  let rung = 0;
-  let wake: () => void = () => undefined;
-  onAbort(signal, () => wake());
-  return {
-    ring: () => {
-      rung += 1;
-      wake();
-    },
-    get rung() {
-      return rung;
-    },
-    next: async (timeout, ms) => {
-      if (signal.aborted) return;
-      await new Promise<void>((resolve) => {
-        const timer = timeout(ms, resolve);
-        wake = () => {
-          timer.cancel();
-          resolve();
-        };
-      });
-    },
-  };
+  constructor(signal: AbortSignal) {
+    this.#signal = signal;
+    onAbort(signal, () => this.#wake());
+  }
+
+  notify(): void {
+    this.count += 1;
+    this.#wake();
+  }
+
+  /** Resolves at the next change, after `ms` milliseconds, or when the signal aborts. */
+  async next(clock: Pick<Clock, 'timeout'>, ms: number): Promise<void> {
+    if (this.#signal.aborted) return;
+    await new Promise<void>((resolve) => {
+      const timer = clock.timeout(ms, resolve);
+      this.#wake = () => {
+        timer.cancel();
+        resolve();
+      };
+    });
+  }
 }

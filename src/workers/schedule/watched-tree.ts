@@ -3,24 +3,6 @@ import { type FSWatcher, watch } from 'node:fs';
 import { lstat, readdir, stat, statfs } from 'node:fs/promises';
 import path from 'node:path';
 
-/** The state of a directory and everything below it, with a callback for possible changes. */
-export interface WatchedTree {
-  /**
-   * The state of the tree: a digest of the names, sizes, times and inodes of its files, and of its
-   * directories' names. null if the directory is missing or unreadable. Each directory is watched before it
-   * is read, so that later changes are noticed.
-   */
-  look(): Promise<string | null>;
-  /**
-   * Why the last look failed, or why changes go unnoticed, so that the caller has to poll; null if watching
-   * works.
-   */
-  readonly trouble: string | null;
-  /** Retries watching at the next look if it has failed. */
-  retry(): void;
-  close(): void;
-}
-
 export interface WatchedTreeOptions {
   /** Called for each noticed change. Must not throw. */
   onChange: () => void;
@@ -36,82 +18,115 @@ interface Watched {
 }
 
 /**
- * Uses one watch per directory, like inotify, and none per file, because there may be 100,000 files. chokidar
- * and the recursive watch of Node.js on Linux use one per file.
+ * The state of a directory and everything below it, with a callback for possible changes. Uses one watch per
+ * directory, like inotify, and none per file, because there may be 100,000 files. chokidar and the recursive
+ * watch of Node.js on Linux use one per file.
  */
-export function watchedTree(root: string, options: WatchedTreeOptions): WatchedTree {
-  const { onChange, watchDirectory = watch, fileSystemOf = typeOfFileSystem } = options;
-  const watches = new Map<string, Watched>();
-  let unwatched: string | null = null;
-  let unreadable: string | null = null;
+export class WatchedTree {
+  readonly #root: string;
+  readonly #onChange: () => void;
+  readonly #watchDirectory: typeof watch;
+  readonly #fileSystemOf: (directory: string) => Promise<number>;
+  readonly #watches = new Map<string, Watched>();
+  /** Why directories are not watched; null if they are. */
+  #watchFailure: string | null = null;
+  /** Why the tree could not be read; null if it could. */
+  #readFailure: string | null = null;
 
-  const drop = (directory: string): void => {
-    watches.get(directory)?.watcher.close();
-    watches.delete(directory);
-  };
-  const dropBelow = (directory: string): void => {
-    for (const one of [...watches.keys()])
-      if (one === directory || one.startsWith(directory + path.sep)) drop(one);
-  };
-  const giveUp = (reason: string): void => {
-    dropBelow(root);
-    unwatched = reason;
-    onChange();
-  };
-  const keepWatch = (directory: string, identity: string): void => {
-    if (unwatched !== null || watches.get(directory)?.identity === identity) return;
-    if (watches.has(directory)) dropBelow(directory);
+  constructor(root: string, options: WatchedTreeOptions) {
+    this.#root = root;
+    this.#onChange = options.onChange;
+    this.#watchDirectory = options.watchDirectory ?? watch;
+    this.#fileSystemOf = options.fileSystemOf ?? typeOfFileSystem;
+  }
+
+  /**
+   * The state of the tree: a digest of the names, sizes, times and inodes of its files, and of its
+   * directories' names. null if the directory is missing or unreadable. Each directory is watched before it
+   * is read, so that later changes are noticed.
+   */
+  async read(): Promise<string | null> {
     try {
-      const watcher = watchDirectory(directory, { persistent: false }, (event, name) => {
+      if (this.#watches.size === 0 && this.#watchFailure === null) {
+        if (isRemote(await this.#fileSystemOf(this.#root)))
+          this.#stopWatching(
+            'it is on a network file system, which does not report the changes of other hosts',
+          );
+      }
+      const { state, directories } = await readTree(this.#root, (directory, identity) =>
+        this.#watch(directory, identity),
+      );
+      for (const watched of [...this.#watches.keys()]) if (!directories.has(watched)) this.#drop(watched);
+      this.#readFailure = null;
+      return state;
+    } catch (error) {
+      this.#dropBelow(this.#root);
+      this.#readFailure = messageOf(error);
+      return null;
+    }
+  }
+
+  /**
+   * Why the last read failed, or why changes go unnoticed, so that the caller has to poll; null if watching
+   * works.
+   */
+  get failure(): string | null {
+    return this.#readFailure ?? this.#watchFailure;
+  }
+
+  /** Retries watching at the next read if it has failed. */
+  retry(): void {
+    this.#watchFailure = null;
+  }
+
+  close(): void {
+    this.#dropBelow(this.#root);
+    // A late event must not start a watch.
+    this.#watchFailure = 'closed';
+  }
+
+  #watch(directory: string, identity: string): void {
+    if (this.#watchFailure !== null || this.#watches.get(directory)?.identity === identity) return;
+    if (this.#watches.has(directory)) this.#dropBelow(directory);
+    try {
+      const watcher = this.#watchDirectory(directory, { persistent: false }, (event, name) => {
         // A moved or removed directory keeps its watches, and another one may have its path now.
         if (event === 'rename') {
           const isItself = name === null || name === path.basename(directory);
           const moved = isItself ? directory : path.join(directory, name);
-          if (watches.has(moved)) dropBelow(moved);
+          if (this.#watches.has(moved)) this.#dropBelow(moved);
         }
-        onChange();
+        this.#onChange();
       });
-      watcher.on('error', (error) => giveUp(error.message));
-      watches.set(directory, { identity, watcher });
+      watcher.on('error', (error) => this.#stopWatching(error.message));
+      this.#watches.set(directory, { identity, watcher });
     } catch (error) {
       // A directory that was just removed is noticed at its parent. A limit of the system is permanent.
-      if (!isGone(error)) giveUp(messageOf(error));
+      if (!isGone(error)) this.#stopWatching(messageOf(error));
     }
-  };
+  }
 
-  return {
-    get trouble() {
-      return unreadable ?? unwatched;
-    },
-    async look() {
-      try {
-        if (watches.size === 0 && unwatched === null && isRemote(await fileSystemOf(root)))
-          giveUp('it is on a network file system, which does not report the changes of other hosts');
-        const { state, directories } = await lookAt(root, keepWatch);
-        for (const known of [...watches.keys()]) if (!directories.has(known)) drop(known);
-        unreadable = null;
-        return state;
-      } catch (error) {
-        dropBelow(root);
-        unreadable = messageOf(error);
-        return null;
-      }
-    },
-    retry() {
-      unwatched = null;
-    },
-    close() {
-      dropBelow(root);
-      // A late event must not start a watch.
-      unwatched = 'closed';
-    },
-  };
+  #stopWatching(reason: string): void {
+    this.#dropBelow(this.#root);
+    this.#watchFailure = reason;
+    this.#onChange();
+  }
+
+  #dropBelow(directory: string): void {
+    for (const watched of [...this.#watches.keys()])
+      if (watched === directory || watched.startsWith(directory + path.sep)) this.#drop(watched);
+  }
+
+  #drop(directory: string): void {
+    this.#watches.get(directory)?.watcher.close();
+    this.#watches.delete(directory);
+  }
 }
 
 /**
  * Throws if the root is not a readable directory. Ignores entries below it that disappear in the meantime.
  */
-async function lookAt(
+async function readTree(
   root: string,
   enter: (directory: string, identity: string) => void,
 ): Promise<{ state: string; directories: Set<string> }> {

@@ -8,7 +8,7 @@ import { memoryQueue } from '../../../src/workers/memory/memory-queue.ts';
 import { keepWatch } from '../../../src/workers/schedule/keep-watch.ts';
 import {
   isRemote,
-  watchedTree,
+  WatchedTree,
   type WatchedTreeOptions,
 } from '../../../src/workers/schedule/watched-tree.ts';
 import { runResult } from '../../contract/queue.ts';
@@ -18,7 +18,7 @@ import { newTally, until } from './hosts.ts';
 /** A tree that counts what it noticed. */
 function openTree(t: Test, root: string, options: Partial<WatchedTreeOptions> = {}) {
   let noticed = 0;
-  const tree = watchedTree(root, { onChange: () => void (noticed += 1), ...options });
+  const tree = new WatchedTree(root, { onChange: () => void (noticed += 1), ...options });
   t.teardown(() => tree.close());
   /** Waits until something was noticed since `work` began, and returns the state that then holds. */
   const after = async (work: () => Promise<unknown>): Promise<string | null> => {
@@ -28,7 +28,7 @@ function openTree(t: Test, root: string, options: Partial<WatchedTreeOptions> = 
       () => noticed,
       (count) => count > before,
     );
-    return tree.look();
+    return tree.read();
   };
   return { tree, after };
 }
@@ -37,9 +37,9 @@ t.test('every kind of change is noticed, at any depth, and shows in what the tre
   const root = t.testdir({ one: { 'a.txt': 'a', deep: { 'b.txt': 'b' } }, two: {} });
   const at = (...names: string[]): string => path.join(root, ...names);
   const { tree, after } = openTree(t, root);
-  const states = [await tree.look()];
-  t.equal(await tree.look(), states[0], 'the same tree looks the same');
-  t.equal(tree.trouble, null);
+  const states = [await tree.read()];
+  t.equal(await tree.read(), states[0], 'the same tree looks the same');
+  t.equal(tree.failure, null);
   for (const work of [
     () => writeFile(at('one/deep/c.txt'), 'c'),
     () => writeFile(at('one/a.txt'), 'longer'),
@@ -64,7 +64,7 @@ t.test(
     const parent = t.testdir({ root: { 'a.txt': 'a' }, other: { 'b.txt': 'b' } });
     const root = path.join(parent, 'root');
     const { tree, after } = openTree(t, root);
-    const first = await tree.look();
+    const first = await tree.read();
     const second = await after(async () => {
       await rename(root, path.join(parent, 'old'));
       await rename(path.join(parent, 'other'), root);
@@ -76,10 +76,10 @@ t.test(
       'it is the new one that is watched',
     );
     t.equal(await after(() => rm(root, { recursive: true })), null);
-    t.match(tree.trouble, /ENOENT/);
+    t.match(tree.failure, /ENOENT/);
     await mkdir(root);
-    t.ok(await tree.look());
-    t.equal(tree.trouble, null);
+    t.ok(await tree.read());
+    t.equal(tree.failure, null);
     t.ok(await after(() => writeFile(path.join(root, 'd.txt'), 'd')));
   },
 );
@@ -96,24 +96,24 @@ t.test('where it cannot be watched it can still be looked at, and watched again 
     return watch(...args);
   }) as typeof watch;
   const { tree, after } = openTree(t, root, { watchDirectory });
-  const first = await tree.look();
-  t.match(tree.trouble, /ENOSPC/);
+  const first = await tree.read();
+  t.match(tree.failure, /ENOSPC/);
   await writeFile(path.join(root, 'one/a.txt'), 'a');
-  t.not(await tree.look(), first);
+  t.not(await tree.read(), first);
   left = 100;
-  t.ok(await tree.look());
-  t.match(tree.trouble, /ENOSPC/, 'not by itself');
+  t.ok(await tree.read());
+  t.match(tree.failure, /ENOSPC/, 'not by itself');
   tree.retry();
-  t.ok(await tree.look());
-  t.equal(tree.trouble, null);
+  t.ok(await tree.read());
+  t.equal(tree.failure, null);
   t.ok(await after(() => writeFile(path.join(root, 'two/b.txt'), 'b')));
 });
 
 t.test('network file systems are looked at only', async (t) => {
   const root = t.testdir({ one: {} });
   const { tree } = openTree(t, root, { fileSystemOf: async () => 0x6969 });
-  t.ok(await tree.look());
-  t.match(tree.trouble, process.platform === 'linux' ? /network file system/ : null);
+  t.ok(await tree.read());
+  t.match(tree.failure, process.platform === 'linux' ? /network file system/ : null);
   t.notOk(isRemote(0xef53), 'ext4');
 });
 
@@ -123,7 +123,7 @@ interface Line {
 }
 
 /** A pipeline whose source is watched, by a clock of its own. */
-function watching(t: Test, directory: string, options: { open?: typeof watchedTree; host?: Host } = {}) {
+function watching(t: Test, directory: string, options: { watchDirectory?: typeof watch; host?: Host } = {}) {
   const clock = manualClock();
   const { queue, begun, tally } = options.host ?? openHost(t);
   const lines: Line[] = [];
@@ -132,8 +132,17 @@ function watching(t: Test, directory: string, options: { open?: typeof watchedTr
   const stop = new AbortController();
   const { observer } = tally;
   const { signal } = stop;
-  const { open = watchedTree } = options;
-  const common = { pipelineId: 'maps', directory, settleMs: 2_000, clock, log, signal, observer, open };
+  const { watchDirectory } = options;
+  const common = {
+    pipelineId: 'maps',
+    directory,
+    settleMs: 2_000,
+    clock,
+    log,
+    signal,
+    observer,
+    watchDirectory,
+  };
   const done = keepWatch({ ...common, triggers: queue.triggers });
   const close = async (): Promise<void> => {
     stop.abort(new Error('closed'));
@@ -278,9 +287,7 @@ t.test('without watches a source is polled, and tried to be watched again every 
     if (isFull) throw new Error('ENOSPC: System limit for number of file watchers reached');
     return watch(...args);
   }) as typeof watch;
-  const open: typeof watchedTree = (directory, options) =>
-    watchedTree(directory, { ...options, watchDirectory });
-  const { begun, lines, runs, clock } = watching(t, root, { open });
+  const { begun, lines, runs, clock } = watching(t, root, { watchDirectory });
   await runs(1);
   await writeFile(path.join(root, 'b.txt'), 'b');
   await runs(2);
