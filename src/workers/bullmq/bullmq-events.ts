@@ -7,6 +7,7 @@ import type { TracedEvent } from '../../core/notify/event.ts';
 import type { Ended, KeptEvent, LeftEvent, Outbox } from '../../core/notify/outbox.ts';
 import type { EventKeeping } from '../queue/event-keeping.ts';
 import { bullmqUndelivered, deliveryNotes } from './deliveries.ts';
+import { isEvent, isObject, jsonOf } from './job-shape.ts';
 import { linkRedis, type RedisLink } from './link.ts';
 import { keyRoot, type RedisServer } from './redis-client.ts';
 import { defineScripts, type RunScript } from './scripts.ts';
@@ -166,8 +167,12 @@ function eventOutbox({ clock, log, link, run, hostLifeMs }: EventOutboxOptions):
       const [field = '', text = ''] = found.slice(index, index + 2);
       if (known.has(field)) continue;
       known.add(field);
-      // Only `tell.lua` writes these values.
-      take({ ...(JSON.parse(text) as KeptEvent), ended: endOf(field) });
+      const kept = keptEventOf(text);
+      if (kept !== null) take({ ...kept, ended: endOf(field) });
+      else {
+        log.error({ event: field.slice(0, 200) }, 'another program has replaced an event in redis');
+        endOf(field)();
+      }
     }
   };
 
@@ -200,6 +205,13 @@ function eventOutbox({ clock, log, link, run, hostLifeMs }: EventOutboxOptions):
       await run('leaveEvents', { host }).catch(() => undefined);
     },
   };
+}
+
+/** null if another program has replaced the event. */
+function keptEventOf(text: string): KeptEvent | null {
+  const value = jsonOf(text);
+  const isRight = isObject(value) && typeof value['notifierId'] === 'string' && isEvent(value['event']);
+  return isRight ? (value as unknown as KeptEvent) : null;
 }
 
 function fieldOf(notifierId: string, eventId: string): string {

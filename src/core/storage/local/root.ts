@@ -154,7 +154,9 @@ function cannotMake(storage: Pick<Storage, 'label'>, missing: string, error: unk
   const view = kernelViewOf(parent);
   if (view !== null) {
     const message = `${storage.label}: "${missing}" cannot be created: "${parent}" is a kernel file system (${view}), which cannot store files`;
-    return new WaybillError('storage_permanent', message, { hint: 'correct the path, so that it is on a disk' });
+    return new WaybillError('storage_permanent', message, {
+      hint: 'correct the path, so that it is on a disk',
+    });
   }
   const failure = localFailure(storage, missing, error);
   const errno = errnoOf(error);
