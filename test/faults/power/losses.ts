@@ -112,6 +112,7 @@ export function syncName(step: Step): string | null {
   if (step.kind !== 'sync') return null;
   const name = (step.inode?.name ?? 'everything')
     .replaceAll(/[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}/g, '*')
+    .replaceAll(/upload-[\da-z]{16}/g, 'upload-*')
     .replaceAll(/\d{8}T\d{6}Z-[\da-f]{8}/g, '*')
     .replaceAll(/\d+/g, 'N');
   return `${step.call} ${name === '' ? '.' : name}`;
