@@ -1,7 +1,8 @@
-import { chmodSync, statfsSync } from 'node:fs';
+import { chmodSync, existsSync, linkSync, rmSync, statfsSync } from 'node:fs';
 import path from 'node:path';
 import { open, type RootDatabase, type RootDatabaseOptionsWithPath } from 'lmdb';
 import { WaybillError } from '../../core/lib/errors.ts';
+import { makeDurable } from '../../core/lib/sync.ts';
 
 /** An open file of text entries. Only this process may have it open for writing. */
 export interface LmdbFile {
@@ -21,7 +22,28 @@ export function dataFile(directory: string): string {
   return path.join(directory, 'data.mdb');
 }
 
-/** Opens the file, or creates it, readable only by its owner. Throws the errors of LMDB. */
+/**
+ * Creates an empty file in one step: LMDB writes the headers of a new file without syncing them, and a power
+ * loss would leave a damaged one. Does nothing if another process creates it first. Throws the errors of LMDB
+ * and of the disk.
+ */
+export async function createLmdb(file: string): Promise<void> {
+  const scratch = `${file}.new`;
+  const remove = (): void => {
+    for (const each of [scratch, `${scratch}-lock`]) rmSync(each, { force: true });
+  };
+  try {
+    remove();
+    await openFile(scratch, { readOnly: false }).close();
+    await makeDurable([scratch]);
+    linkSync(scratch, file);
+    remove();
+  } catch (error) {
+    if (!existsSync(file)) throw error;
+  }
+}
+
+/** Opens the file, readable only by its owner. Throws the errors of LMDB. */
 export function openLmdb(file: string): LmdbFile {
   const db = openFile(file, { readOnly: false });
   // Earlier versions made files that other users could read.

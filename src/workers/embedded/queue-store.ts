@@ -1,4 +1,4 @@
-import { statSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
@@ -19,7 +19,7 @@ import { type DirectoryLock, lockDirectory } from '../staging/directory-lock.ts'
 import { framed } from './framing.ts';
 import { GroupCommit } from './group-commit.ts';
 import { keptRunText, parseKeptRun, withStagedIn } from './kept-run.ts';
-import { dataFile, type LmdbFile, openLmdb } from './lmdb-file.ts';
+import { createLmdb, dataFile, type LmdbFile, openLmdb } from './lmdb-file.ts';
 import { readQueueFile } from './read-file.ts';
 import { syncStaged } from './sync-staged.ts';
 
@@ -87,9 +87,9 @@ async function openAlone(
 ): Promise<{ file: LmdbFile; values: Map<string, string> }> {
   const data = dataFile(directory);
   for (;;) {
-    // A process that was killed while creating the file leaves it empty.
-    const size = statSync(data, { throwIfNoEntry: false })?.size ?? 0;
-    const values = size > 0 ? await readQueueFile(data) : new Map<string, string>();
+    if (!existsSync(data)) await createLmdb(data);
+    // Earlier versions left an empty file if they were killed while they created it.
+    const values = statSync(data).size > 0 ? await readQueueFile(data) : new Map<string, string>();
     refuseNewer(data, values.get(versionKey));
     const owner = values.get(ownerKey);
     if (owner !== undefined) await lock.refuseIfAlive(owner);
@@ -99,7 +99,7 @@ async function openAlone(
     try {
       if (file.claim(ownerKey, mine, (current) => current === before) === mine) {
         await file.commit(new Map([[versionKey, framed(versionKey, String(version))]]));
-        // LMDB makes the file durable, but not its directory entry.
+        // The file is durable, but not its directory entry.
         await syncDirectories([directory, dirname(directory)]);
         return { file, values };
       }

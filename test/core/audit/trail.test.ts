@@ -209,6 +209,20 @@ t.test('an interrupted write is closed by a record, and is no sign of a change',
   t.same(await faults(directory), ['edited 3'], 'the record has the digest of the interrupted write');
 });
 
+t.test('a write of several records that a power loss tore is cut off, and noted', async (t) => {
+  const directory = t.testdir();
+  await write(directory, 1, 2);
+  const file = path.join(directory, files(directory)[0] ?? '');
+  const torn = `${'\0'.repeat(512)}${lines(directory)[1] ?? ''}\n`;
+  appendFileSync(file, torn);
+  await write(directory, 3, 3);
+  t.match(parseLine(lines(directory)[2] ?? ''), {
+    act: 'audit.recover',
+    detail: { torn_bytes: torn.length },
+  });
+  t.match(await verifyTrail(directory), { problems: { length: 0 }, interrupted: { length: 0 }, records: 4 });
+});
+
 t.test('a record without a member, or with one of another kind, is reported as edited', async (t) => {
   const directory = t.testdir();
   await write(directory, 1, 3);

@@ -15,7 +15,7 @@ import {
   writeBundle,
   wrongAfterKill,
 } from '../built-program.ts';
-import type { Protocol } from './losses.ts';
+import { allRemains, type Protocol } from './losses.ts';
 import { recordProgram } from './record.ts';
 
 /*
@@ -59,7 +59,9 @@ export function publications(t: Test): Protocol[] {
       const args = commandsAt(place)[command.verb];
       return recordProgram(path.dirname(place.config), trace, [process.execPath, program, ...args]);
     },
-    spare: [],
+    remains: allRemains,
+    promise: reported,
+    needs: /./,
     wrong: (root, promises) =>
       wrongAfterLoss(
         root,

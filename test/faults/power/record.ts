@@ -50,7 +50,7 @@ const changes =
   'open,openat,creat,write,pwrite64,writev,pwritev,pwritev2,ftruncate,truncate,fallocate,copy_file_range,' +
   'sendfile,splice,mkdir,mkdirat,rmdir,unlink,unlinkat,rename,renameat,renameat2,link,linkat,symlink,' +
   'symlinkat,chmod,fchmod,fchmodat,fsync,fdatasync,sync_file_range,syncfs,sync,msync,io_uring_setup,' +
-  'clone,clone3,fork,vfork,sendto,sendmsg';
+  'lseek,clone,clone3,fork,vfork,sendto,sendmsg';
 
 /** The command that runs `command` and writes the calls to `file`. */
 export function traced(file: string, command: readonly string[]): [string, string[]] {
@@ -157,7 +157,11 @@ class Reader {
     if (call === 'openat' || call === 'open' || call === 'creat')
       this.#opened(`${process}:${result}`, this.#pathOf(args, call === 'openat'), args, decoded(opened));
     else if (/^(sync|syncfs)$/.test(call)) this.steps.push({ kind: 'sync', inode: null, call, began });
-    else if (/^(send|write|pwrite|f|copy_file|splice)/.test(call) && call !== 'fork' && !call.endsWith('at'))
+    else if (
+      /^(lseek|send|write|pwrite|f|copy_file|splice)/.test(call) &&
+      call !== 'fork' &&
+      !call.endsWith('at')
+    )
       this.#onFile(process, call, args, { result: Number(result), began });
     else if (/^(mkdir|rmdir|unlink|rename|link|symlink|chmod|fchmodat|truncate)/.test(call))
       this.#onNames(call, args);
@@ -253,6 +257,7 @@ class Reader {
     if (file === undefined) throw new Error(`${call} of ${place}, which was not seen to be opened`);
     const { inode } = file;
     if (call === 'fsync' || call === 'fdatasync') this.steps.push({ kind: 'sync', inode, call, began });
+    else if (call === 'lseek') file.offset = result;
     else if (call === 'ftruncate') this.#resize(inode, Number(args[1]));
     else if (call === 'fchmod') this.steps.push({ kind: 'mode', inode, mode: parseInt(args[1] ?? '0', 8) });
     else if (call.includes('write')) {

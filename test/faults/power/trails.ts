@@ -8,7 +8,7 @@ import { verifyTrail } from '../../../src/core/audit/verify-trail.ts';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import { memoryDirectory } from '../../support/memory-directory.ts';
-import type { Protocol } from './losses.ts';
+import { allRemains, type Protocol } from './losses.ts';
 import { recordProgram } from './record.ts';
 
 /*
@@ -28,7 +28,9 @@ export function trails(t: Test): Protocol {
       const command = [process.execPath, '--import=tsx', writer, path.join(root, 'state/audit')];
       return recordProgram(root, trace, [...command, 'act', String(acts), '6', '0']);
     },
-    spare: [],
+    remains: allRemains,
+    promise: /^act-/,
+    needs: /^(?!.*reserve)/, // A lost reserve is made again.
     wrong: async (root, promises) => {
       const directory = path.join(root, 'state/audit');
       const settings = { directory, maxBytes: 20_000, maxAgeMs: 3_600_000, onFull: 'refuse' } as const;

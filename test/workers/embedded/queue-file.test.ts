@@ -1,6 +1,6 @@
 import { fork, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import fc from 'fast-check';
 import t from 'tap';
@@ -160,6 +160,16 @@ t.test('a directory whose daemon was killed is free at once', async (t) => {
   await once(child, 'exit');
   const store = await open(root);
   await store.close();
+});
+
+t.test('a power loss while the file is created leaves none under its name', async (t) => {
+  const root = t.testdir({ queue: { 'data.mdb.new': '\0'.repeat(8192) } });
+  const store = await open(root);
+  await store.close();
+  t.same(
+    readdirSync(path.join(root, 'queue')).filter((name) => name.includes('new')),
+    [],
+  );
 });
 
 t.test('a newer version is refused, with what to do', async (t) => {

@@ -1,7 +1,8 @@
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import path from 'node:path';
-import t from 'tap';
+import t, { type Test } from 'tap';
+import type { LocalStorage } from '../../../../src/core/storage/local/local-storage.ts';
 
 /** Disk calls in order: `sync <path>`, `rename <from> <to>`, `remove <path>`. */
 const asked: string[] = [];
@@ -14,6 +15,9 @@ const { parseConfig } = await import('../../../../src/core/config/load.ts');
 const { loadSecrets } = await import('../../../../src/core/lib/secrets.ts');
 const { silentLog } = await import('../../../../src/core/lib/log.ts');
 const { stageUpload } = await import('../../../../src/core/bundle/staging.ts');
+const { bytesBody } = await import('../../../../src/core/storage/body.ts');
+const { listedKey: key } = await import('../../../../src/core/storage/key.ts');
+const { localStorage } = await import('../../../../src/core/storage/local/local-storage.ts');
 const { storageOpener } = await import('../../../../src/core/storage/open-storage.ts');
 const { bundleTar, inChunks } = await import('../../../fixtures/tar.ts');
 
@@ -96,6 +100,51 @@ pipelines:
     return (await processJob(job, config, context, { dryRun: false, onProgress: () => undefined })).run
       .counters;
   }
+});
+
+/** A storage with the files `one` and `two`, and a staged file. The calls are recorded from here on. */
+async function filled(t: Test): Promise<LocalStorage> {
+  const storage = await localStorage(t.testdir({ one: '1', two: '2' }));
+  t.teardown(() => storage.close());
+  await storage.write(key('.publisher.tmp/x/next'), bytesBody('next'), { mode: 'scratch' });
+  asked.length = 0;
+  return storage;
+}
+
+const callsIn = (t: Test): string[] => asked.map((line) => line.replaceAll(t.testdirName, 'root'));
+
+t.test('concurrent removals all wait until an earlier rename is durable', async (t) => {
+  const storage = await filled(t);
+  await storage.rename([{ from: key('.publisher.tmp/x/next'), to: key('intent') }]);
+  await Promise.all([storage.remove(key('one')), storage.remove(key('two'))]);
+  const calls = callsIn(t);
+  const synced = calls.lastIndexOf('sync root');
+  t.ok(synced > calls.findIndex((line) => line.endsWith(' root/intent')), 'the rename is synced');
+  t.same(calls.slice(synced + 1), ['remove root/one', 'remove root/two']);
+});
+
+t.test(
+  'removals, and new directories on the way to a file, are durable before the next rename',
+  async (t) => {
+    const storage = await filled(t);
+    await storage.remove(key('one'));
+    await storage.rename([{ from: key('.publisher.tmp/x/next'), to: key('new/er/file') }]);
+    await storage.write(key('.publisher.tmp/x/last'), bytesBody('last'), { mode: 'scratch' });
+    await storage.rename([{ from: key('.publisher.tmp/x/last'), to: key('commit') }]);
+    const calls = callsIn(t);
+    const [first, last] = ['root/new/er/file', 'root/commit'].map((to) =>
+      calls.findIndex((line) => line.startsWith('rename ') && line.endsWith(` ${to}`)),
+    ) as [number, number];
+    t.ok(calls.slice(0, first).includes('sync root'), 'the removal');
+    for (const directory of ['root', 'root/new', 'root/new/er'])
+      t.ok(calls.slice(first, last).includes(`sync ${directory}`), `the names in ${directory}`);
+  },
+);
+
+t.test('a lock has its content before its name', async (t) => {
+  const storage = await filled(t);
+  await storage.write(key('lock'), bytesBody('holder'), { mode: 'create' });
+  t.match(callsIn(t)[0], /^sync root\/\.publisher\.tmp\/write-/);
 });
 
 function watchDisk(): void {
