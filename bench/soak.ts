@@ -1,7 +1,7 @@
 /**
  * `npm run bench -- soak [--minutes 45] [--rate 5]` sends uploads to a daemon with an embedded queue at a
- * steady rate. Clients abort one in ten. Retention, releases, kept files and `waybill prune` remove as much
- * as the uploads add, so memory, descriptors, disk usage and queue must stay flat.
+ * steady rate. Clients abort one in eleven. Retention, releases, kept files and `waybill prune` remove as
+ * much as the uploads add, so memory, descriptors, disk usage and queue must stay flat.
  */
 import { execFile, spawnSync } from 'node:child_process';
 import { mkdirSync, rmSync } from 'node:fs';
@@ -20,11 +20,12 @@ const minuteMs = 60_000;
 /** The last third may exceed the middle third by this factor. The first third warms up. */
 const maxGrowth = 1.1;
 
-/** Every third pipeline has releases, and every third a new path per upload, which `waybill prune` limits. */
+/** The destinations of every third pipeline, and the number of paths that its uploads take in turn. */
 const kinds = [
-  { settings: '', isPruned: false },
-  { settings: 'layout: releases, releases: {keep: 2, linger: 10s}', isPruned: false },
-  { settings: 'retention: {prune: {enabled: true, keep_latest: 100}}', isPruned: true },
+  { settings: '', isPruned: false, paths: 10 },
+  { settings: 'layout: releases, releases: {keep: 2, linger: 10s}', isPruned: false, paths: 10 },
+  // Prune keeps the catalog of each path, so a new path per upload would not stay flat.
+  { settings: 'retention: {prune: {enabled: true, keep_latest: 100}}', isPruned: true, paths: 100 },
 ] as const;
 const kindOf = (pipeline: number): (typeof kinds)[number] => kinds[pipeline % kinds.length] ?? kinds[0];
 
@@ -62,11 +63,13 @@ export async function soak(args: readonly string[]): Promise<boolean> {
     const load = setInterval(() => void uploadOne(daemon.url, counts), 1000 / rate);
     const samples: Sample[] = [];
     console.log(`\n${rate} uploads a second for ${minutes} minutes; process ${daemon.pid}`);
-    for (let minute = 1; minute <= minutes; minute += 1) {
+    const startedAt = performance.now();
+    const elapsed = (): number => (performance.now() - startedAt) / minuteMs;
+    while (elapsed() < minutes) {
       await Promise.all([new Promise((resolve) => setTimeout(resolve, minuteMs)), prune(root)]);
       const sample = await sampleOf(daemon, root);
       samples.push(sample);
-      printRow(minute, sample);
+      printRow(elapsed(), sample, samples.length === 1);
     }
     clearInterval(load);
     console.log(
@@ -91,10 +94,9 @@ let sent = 0;
 async function uploadOne(url: string, counts: Counts): Promise<void> {
   const number = sent++;
   const pipeline = number % pipelines;
-  // A few paths per pipeline, so that the published size stays constant.
-  const name = kindOf(pipeline).isPruned ? `session-${number}` : `session-${((number / pipelines) % 10) | 0}`;
+  const name = `session-${Math.floor(number / pipelines) % kindOf(pipeline).paths}`;
   const body = bundleTar({ 'data.txt': `${number} `.repeat(2000), 'same.txt': 'same' }, { name });
-  if (number % 10 === 9) {
+  if (number % 11 === 10) {
     await abortUpload(url, body);
     counts.aborted += 1;
     return;
@@ -122,7 +124,7 @@ function abortUpload(url: string, body: Buffer): Promise<void> {
   });
 }
 
-/** Prunes every pipeline whose bundle paths are new, one after the other. */
+/** Prunes the pipelines that have a retention, one after the other. */
 async function prune(root: string): Promise<void> {
   const program = path.resolve('dist/bundle/waybill.cjs');
   const where = ['--config', path.join(root, 'waybill.yaml'), '--destination', 'web'];
@@ -152,17 +154,17 @@ async function sampleOf(daemon: Daemon, root: string): Promise<Sample> {
   };
 }
 
-function printRow(minute: number, sample: Sample): void {
+function printRow(minute: number, sample: Sample, isFirst: boolean): void {
   const cells = Object.entries(sample).map(([name, value]: [string, number]) =>
     value.toFixed(name.endsWith('MiB') ? 1 : 0).padStart(name.length + 2),
   );
-  if (minute === 1)
+  if (isFirst)
     console.log(
       `minute${Object.keys(sample)
         .map((name) => name.padStart(name.length + 2))
         .join('')}`,
     );
-  console.log(`${String(minute).padStart(6)}${cells.join('')}`);
+  console.log(`${minute.toFixed(0).padStart(6)}${cells.join('')}`);
 }
 
 function reachedGoals(samples: readonly Sample[], { refused }: { refused: number }): boolean {

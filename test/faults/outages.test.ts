@@ -101,10 +101,10 @@ t.test('every accepted run is published after an outage, or fails with the cause
       }),
     );
   }
-  for (const { cell, results } of rows)
-    t.comment(
-      [cell.padEnd(28), ...queues.map((queue) => (results[queue] ?? '').padEnd(34))].join('').trimEnd(),
-    );
+  const line = (first: string, cellOf: (queue: Queue) => string): string =>
+    [first.padEnd(28), ...chosenQueues.map((queue) => cellOf(queue).padEnd(34))].join(' ').trimEnd();
+  t.comment(line('tries, time after the outage', (queue) => queue));
+  for (const { cell, results } of rows) t.comment(line(cell, (queue) => results[queue] ?? ''));
   for (const daemon of daemons) await verifyPublished(t, daemon, stage);
   t.comment(`told: ${rows.length * daemons.length} outages`);
 });

@@ -31,7 +31,7 @@ import { isExhaustive } from '../support/sampling.ts';
 
 /*
  * Every wait on another process ends with an error that names the server, and leaves no connection. The waits
- * are the rows of the table in docs/design/waits.md. SFTP and S3 have tests of their own.
+ * are the rows of the table in docs/design/waits.md. SFTP and S3 have more tests of their own.
  */
 
 const connections = isExhaustive ? 500 : 20;
@@ -122,16 +122,37 @@ const sftpLocation = {
   ),
   hostKeyPolicy: 'off' as const,
 };
-const bucketClient = (): BucketClient =>
-  new BucketClient({
-    location: {
-      ...{ backend: 's3', bucket: 'maps', prefix: '', region: 'us-east-1', pathStyle: true },
-      ...{ endpoint: 'http://silent.example:9', credentials: null },
+
+const storageWaits: Wait[] = [
+  {
+    row: 'SFTP: DNS, connection, key exchange, login',
+    silences: {
+      ...anywhere,
+      'in the middle of the greeting': says('SSH-2.0-Open'),
+      'after the greeting': says('SSH-2.0-OpenSSH_10.0\r\n'),
     },
-    credentials: { accessKeyId: 'id', secretAccessKey: 'secret' },
-    clock: systemClock,
-    silenceMs: limitMs,
-  });
+    fail: (host, port) =>
+      sftpStorage({ ...sftpLocation, host, port }, { clock: impatient, log: silentLog, secrets: noSecrets }),
+    message: /^sftp:.*: no (answer within 30 s|connection)/,
+  },
+  {
+    row: 'S3: request sent, answer, body of an answer',
+    silences: { ...anywhere, ...http },
+    fail: async (host, port) => {
+      const client = new BucketClient({
+        location: {
+          ...{ backend: 's3', bucket: 'maps', prefix: '', region: 'us-east-1', pathStyle: true },
+          ...{ endpoint: `http://${host}:${port}`, credentials: null },
+        },
+        credentials: { accessKeyId: 'id', secretAccessKey: 'secret' },
+        clock: systemClock,
+        silenceMs: limitMs,
+      });
+      await client.head('key').finally(() => client.close());
+    },
+    message: /^s3:.*: /,
+  },
+];
 
 const waits: Wait[] = [
   {
@@ -281,7 +302,7 @@ async function startSilent(t: Test, serve: Serve): Promise<number> {
   return (server.address() as net.AddressInfo).port;
 }
 
-for (const { row, silences, fail, message } of waits)
+for (const { row, silences, fail, message } of [...storageWaits, ...waits])
   t.test(row, async (t) => {
     for (const [when, serve] of Object.entries(silences))
       await t.test(`a server that goes silent ${when} fails it and leaves no connection`, async (t) => {
@@ -309,19 +330,13 @@ t.test('a name server that does not answer ends every wait', async (t) => {
     lookup.restore();
     syncBuiltinESMExports();
   });
-  const storages: [string, () => Promise<unknown>][] = [
-    ['SFTP', () => sftpStorage(sftpLocation, { clock: impatient, log: silentLog, secrets: noSecrets })],
-    ['S3', () => bucketClient().head('key')],
-  ];
-  const others = waits
-    .filter(({ row }) => row !== 'Redis: command')
-    .map(({ row, fail }): [string, () => Promise<unknown>] => [row, () => fail('silent.example', 9)]);
+  const named = [...storageWaits, ...waits].filter(({ row }) => row !== 'Redis: command');
   await Promise.all(
-    [...storages, ...others].map(async ([row, fail]) => {
-      await t.rejects(fail(), row);
+    named.map(async ({ row, fail }) => {
+      await t.rejects(fail('silent.example', 9), row);
     }),
   );
-  t.ok(lookup().length >= others.length, 'they waited for the name');
+  t.ok(lookup().length >= waits.length - 1, 'they waited for the name');
 });
 
 t.test('a git that hangs is killed, and the manifest has no revision', async (t) => {
