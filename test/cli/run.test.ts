@@ -174,9 +174,9 @@ t.test(
 );
 
 t.test('an invalid and a future state are refused, and force starts over', async (t) => {
-  for (const [state, what] of [
-    ['{"schema_version": 4', /invalid/],
-    ['{"schema_version": 7}', /newer/],
+  for (const [state, what, next] of [
+    ['{"schema_version": 4', /invalid/, /next: restore it from a backup/],
+    ['{"schema_version": 7}', /newer/, /next: use a newer waybill/],
   ] as const) {
     const place = t.testdir({
       source: { one: source.one },
@@ -187,6 +187,7 @@ t.test('an invalid and a future state are refused, and force starts over', async
     t.equal(refused.status, 1);
     t.match(refused.stdout, /fail_conflict/);
     t.match(refused.stdout, what);
+    t.match(waybill(['verify', '-c', 'c.yml'], { cwd: place }), { status: 1, stdout: next });
     t.equal(readFileSync(path.join(place, 'web/one/.publisher.json'), 'utf8'), state);
     t.equal(waybill(['run', '-c', 'c.yml', '--force'], { cwd: place }).status, 0);
     t.equal(waybill(['verify', '-c', 'c.yml'], { cwd: place }).status, 0);

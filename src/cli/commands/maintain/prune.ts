@@ -67,8 +67,10 @@ function print({ decisions, refused, removed, errors }: PruneReport, dryRun: boo
     style.dim(reason),
   ]);
   for (const line of columns(rows)) output.data(line);
-  for (const { destinationPath, error } of errors)
+  for (const { destinationPath, error } of errors) {
     output.data(`${style.red('failed')}  target=${destinationPath}: ${error.message}`);
+    if (error.hint !== null) output.data(`${style.cyan('next:')} ${error.hint}`);
+  }
   if (refused !== null) {
     output.data(`${style.red('refused')}  ${refused.message}`);
     if (refused.hint !== null) output.data(`${style.cyan('next:')} ${refused.hint}`);

@@ -149,7 +149,10 @@ function printPath(path: PathResult, row: string, dryRun: boolean, output: Outpu
     );
   if (path.unfinishedRelease !== null)
     data(`    ${style.yellow(describeUnfinished(path.unfinishedRelease))}`);
-  if (path.error !== null) data(`    ${style.red(path.error.message)}`);
+  if (path.error !== null) {
+    data(`    ${style.red(path.error.message)}`);
+    if (path.error.hint !== null) data(`      ${style.cyan('next:')} ${path.error.hint}`);
+  }
   const rows = path.differing.map(({ path: name, problem, expected, found }) => {
     const sign = problem === 'missing' ? '-' : '~';
     const instead = found === null ? '' : `, found ${shortDigest(found)}`;

@@ -11,9 +11,8 @@ export const maxAnswerBytes = 8 * 2 ** 20;
 export const answerTooLong = 'AnswerTooLong';
 
 /**
- * The HTTP handler of the SDK with a limit on answers. The body of an object has none here, because its
- * reader does not keep it. A longer answer fails with an error named `AnswerTooLong`, and its connection is
- * closed.
+ * The HTTP handler of the SDK with a limit on answers. The reader of an object limits its body. A longer
+ * answer fails with an error named `AnswerTooLong`, and its connection is closed.
  */
 export class LimitedHandler extends NodeHttpHandler {
   override async handle(

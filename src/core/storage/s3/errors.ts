@@ -234,7 +234,7 @@ function skew(date: string | undefined, now: Date): string {
 }
 
 /** Advice for programmers that the SDK adds to the message of an answer that it cannot parse. */
-const sdkAdvice = /\s*Deserialization error: to see the raw response.*/s;
+const sdkAdvice = /Deserialization error: to see the raw response.*/s;
 
 /** The server's own message, shortened to one line. */
 function summary({ name, message, status }: S3Failure): string {
