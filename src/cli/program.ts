@@ -19,7 +19,7 @@ export function makeProgram(argv: readonly string[] = []): Command {
   const program = new Command('waybill');
   program
     .description(
-      'Publishes bundles of files to destinations with a managed catalog, from the command line or as a daemon.',
+      'Publishes directories to web servers, SFTP servers and buckets, and can roll back. Changes only its own files.',
     )
     .version(version, '--version', 'print the version')
     .helpOption('-h, --help', 'print help')

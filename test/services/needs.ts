@@ -22,6 +22,8 @@ export const needs = {
   curl: { programs: ['curl'], packages: ['curl'] },
   git: { programs: ['git'], packages: ['git'] },
   fish: { programs: ['fish'], packages: ['fish'] },
+  hugo: { programs: ['hugo'], packages: ['hugo'] },
+  jekyll: { programs: ['jekyll'], packages: ['jekyll'] },
   kubectl: { programs: ['kubectl'], packages: ['kubernetes-client'] },
   lintian: { programs: ['lintian', 'dpkg-deb'], packages: ['lintian', 'dpkg'] },
   loopDisk: {

@@ -79,7 +79,7 @@ come from the environment (AWS_ACCESS_KEY_ID, …) or the role of the machine,
 SFTP credentials from the SSH agent or a key. URLs must not contain passwords.
 
 Exit codes: 0 published or nothing to do, 1 a destination failed, 2 usage,
-3 another release stays current, because this rolled back.`,
+3 another release stays current, because this one was rolled back.`,
 });
 
 const width = Math.max(...situations.map(({ name }) => name.length));

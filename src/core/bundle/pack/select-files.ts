@@ -19,7 +19,7 @@ const maxIgnoreFileBytes = 1 << 20;
 /** Files of version control, of editors and of desktops. `--exclude '!.git'` restores one. */
 export const excludedByDefault: readonly string[] = [
   ...['.git', '.hg', '.svn'],
-  ...['.DS_Store', '._*', '.Spotlight-V100', '.Trashes', 'Thumbs.db', 'desktop.ini'],
+  ...['.DS_Store', '._*', 'Icon[\r]', '.Spotlight-V100', '.Trashes', 'Thumbs.db', 'desktop.ini'],
   ...['*~', '.*.sw[a-p]', '.#*', '\\#*#', '.idea', '.vscode'],
   ignoreFileName,
 ];
