@@ -45,7 +45,7 @@ const pureFiles = [
 const homes: Record<string, string> = {
   '@noble/hashes': 'src/core/signing/secret-key\\.ts',
   '@aws-sdk/[^/]+': 'src/core/storage/s3/(client|sdk)\\.ts',
-  '@smithy/[^/]+': 'src/core/storage/s3/sdk\\.ts',
+  '@smithy/[^/]+': 'src/core/storage/s3/(sdk|answer-limit)\\.ts',
   'ssh2-sftp-client': 'src/core/storage/sftp/session\\.ts',
   ssh2: 'src/core/storage/sftp/.+',
   express: 'src/(api|weather)/.+',

@@ -4,6 +4,7 @@ import path from 'node:path';
 import type { Test } from 'tap';
 import t from 'tap';
 import { errorTable } from '../src/core/lib/error-codes.ts';
+import { program } from './cli/process.ts';
 import { bash, blocksOf } from './docs/pasted-blocks.ts';
 import { ensureInstalled } from './services/debian.ts';
 import { freePort } from './services/free-port.ts';
@@ -88,10 +89,24 @@ t.test('the catalog page shows catalogs that waybill reads', async (t) => {
   ]);
 });
 
+t.test('the quick start of the README works, pasted into an empty directory', async (t) => {
+  const [quickStart = ''] = blocksOf(readFileSync('README.md', 'utf8'), 'sh');
+  const script = `npx() { shift; "${process.execPath}" "${program}" "$@"; }\n${quickStart}`;
+  const { status, output } = await bash(script, { cwd: t.testdir({}) });
+  t.equal(status, 0, output);
+  const order = ['publish_new=1', 'replace_catalog=1', 'rolled back', '<h1>Hello</h1>'];
+  const found = order.map((text) => output.indexOf(text));
+  t.same(
+    found,
+    found.toSorted((a, b) => a - b),
+    output,
+  );
+  t.notOk(found.includes(-1), output);
+});
+
 t.test('every command of the five-minute tour works, pasted in order', async (t) => {
   await ensureInstalled('curl');
-  const tour = /^## A five-minute tour$(.*?)^## /ms.exec(readFileSync('README.md', 'utf8'))?.[1] ?? '';
-  const blocks = blocksOf(tour, 'sh');
+  const blocks = blocksOf(readFileSync('docs/tutorials/five-minute-tour.md', 'utf8'), 'sh');
   t.ok(blocks.length >= 8, 'the tour was found');
   const port = await freePort();
   const clone = makeClone(t);

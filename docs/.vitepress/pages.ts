@@ -7,7 +7,7 @@ export const root = path.join(import.meta.dirname, '../..');
 
 /** Pages of the site that lie outside `docs/`, and their places in it. */
 const outside: Readonly<Record<string, string>> = {
-  'README.md': 'tour.md',
+  'README.md': 'overview.md',
   'ARCHITECTURE.md': 'architecture.md',
   'CHANGELOG.md': 'changelog.md',
   'CONTRIBUTING.md': 'contributing.md',

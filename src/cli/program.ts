@@ -138,7 +138,8 @@ function askedCommand(program: Command, argv: readonly string[]): { words: strin
 
 /** The help of the command that the arguments name, as a line to paste. */
 export function howToAsk(program: Command, argv: readonly string[]): string {
-  return `${askedCommand(program, argv).words} --help shows what it takes`;
+  const { words, command } = askedCommand(program, argv);
+  return `${words} --help lists ${command.commands.length > 0 ? 'the commands' : 'its arguments, options and examples'}`;
 }
 
 /** Commander's message, with the choices of an argument that is missing. */

@@ -219,12 +219,16 @@ function parseJson(text: string, url: URL): unknown {
 }
 
 function baseOf(text: string | URL): URL {
-  const hint = 'give it like https://publish.example.org, with the base path of the daemon if it has one';
+  const hint = 'write it like https://publish.example.org, with the base path of the daemon if it has one';
   const url = URL.canParse(String(text)) ? new URL(String(text)) : null;
   if (url === null || !['http:', 'https:'].includes(url.protocol))
-    throw new WaybillError('usage', `"${String(text)}" is no URL of a daemon`, { hint });
-  if (url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== '')
-    throw new WaybillError('usage', 'the URL of the daemon has more than host and path', { hint });
+    throw new WaybillError('usage', `"${String(text)}" is not the URL of a daemon`, { hint });
+  if (url.username !== '' || url.password !== '')
+    throw new WaybillError('usage', 'the URL of the daemon has a user name or password', {
+      hint: 'remove it, and set WAYBILL_TOKEN to the token',
+    });
+  if (url.search !== '' || url.hash !== '')
+    throw new WaybillError('usage', 'the URL of the daemon has a "?" or "#"', { hint });
   if (!url.pathname.endsWith('/')) url.pathname += '/';
   return url;
 }

@@ -1,6 +1,7 @@
 import { type ErrorCode, errorTable } from '../core/lib/error-codes.ts';
 import { type Finding, WaybillError } from '../core/lib/errors.ts';
 import { parseRetryAfter } from '../core/lib/retry.ts';
+import { describeNetworkError } from '../core/lib/system-errors.ts';
 import type { Answer } from './exchange.ts';
 
 const unreachable = new Set([
@@ -22,7 +23,7 @@ const transientStatuses: ReadonlySet<number> = new Set([408, 425, 429, 502, 503,
 /** Converts the error of a connection to a `WaybillError`. Pure. */
 export function connectionFailure(thrown: unknown, { origin, host }: URL): WaybillError {
   if (thrown instanceof WaybillError) return thrown;
-  const { code, message } = asSystemError(thrown);
+  const { code, message, reason } = asSystemError(thrown);
   // OpenSSL reads the first bytes of another protocol as the version of a record.
   if (code === 'EPROTO' && /wrong version number|packet length too long/.test(message))
     return new WaybillError('tls_failed', `${host} answers in plain HTTP, not HTTPS`, {
@@ -35,12 +36,14 @@ export function connectionFailure(thrown: unknown, { origin, host }: URL): Waybi
       cause: thrown,
     });
   if (unreachable.has(code))
-    return new WaybillError('daemon_unreachable', `${origin} cannot be reached: ${message}`, {
-      hint: 'check the URL, and that the daemon runs',
+    return new WaybillError('daemon_unreachable', `${origin} cannot be reached: ${reason}`, {
+      hint: /^E(NOTFOUND|AI_AGAIN|NET)/.test(code)
+        ? 'check the host name in the URL, and the network of this machine'
+        : 'check the URL, and that the daemon runs',
       cause: thrown,
     });
   if (code === 'HPE_INVALID_CONSTANT')
-    return new WaybillError('unexpected_answer', `what answers at ${origin} does not speak HTTP`, {
+    return new WaybillError('unexpected_answer', `the server at ${origin} does not speak HTTP`, {
       hint: 'check the URL: its port, and whether it begins with https',
       cause: thrown,
     });
@@ -138,12 +141,13 @@ function problemIn(type: string | undefined, text: string): Problem | null {
   }
 }
 
-function asSystemError(thrown: unknown): { code: string; message: string } {
+function asSystemError(thrown: unknown): { code: string; message: string; reason: string } {
   // For a host with several addresses, the error has one error per address.
   const error = thrown instanceof AggregateError ? (thrown.errors[0] as unknown) : thrown;
-  if (!(error instanceof Error)) return { code: '', message: String(error) };
+  if (!(error instanceof Error)) return { code: '', message: String(error), reason: String(error) };
   return {
     code: 'code' in error && typeof error.code === 'string' ? error.code : '',
     message: error.message,
+    reason: describeNetworkError(error),
   };
 }

@@ -55,7 +55,7 @@ t.test('a missing argument is named with its choices, and the real command with 
   t.equal(
     stderr,
     'error  missing required argument <situation>: one of directory, uploads, s3, sftp, weather\n' +
-      'next   waybill init --help shows what it takes\n',
+      'next   waybill init --help lists its arguments, options and examples\n',
   );
   const json = waybill(['init', '--format', 'json']).stderr;
   t.match(json, '<situation>: one of directory');

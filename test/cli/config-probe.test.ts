@@ -115,9 +115,9 @@ pipelines:
     said.get('pipelines[0].destinations[0].path'),
     /may be written; belongs to \S+ \(mode 0\d+\); .* free/,
   );
-  t.match(said.get('pipelines[0].destinations[1].path'), /is not there, and can be made/);
+  t.match(said.get('pipelines[0].destinations[1].path'), /does not exist, but can be created/);
   t.match(said.get('pipelines[0].destinations[2].path'), /reached, written to and cleaned/);
-  t.match(said.get('pipelines[0].destinations[3].path'), /is not there, and can be made/);
+  t.match(said.get('pipelines[0].destinations[3].path'), /does not exist, but can be created/);
   t.match(said.get('templates.base_dir'), /14 of 14 templates/);
   const shown = await waybill(place, []);
   t.equal(shown.status, 0);
@@ -175,15 +175,25 @@ pipelines:
   t.equal(valid, true, 'the file itself is');
   const failed = new Map(probes.flatMap((each) => (each.error === null ? [] : [[each.pointer, each]])));
   const expected: [string, string, RegExp, RegExp][] = [
-    ['server.queue.redis_url_env', 'queue_unavailable', /NO_REDIS.*ECONNREFUSED/, /start Redis/],
+    ['server.queue.redis_url_env', 'queue_unavailable', /NO_REDIS.*connection refused/, /start Redis/],
     ['tracing.endpoint', 'unreachable', /ECONNREFUSED/, /tracing\.endpoint/],
     ['notifiers[0]', 'unreachable', /ECONNREFUSED/, /start the receiver/],
     ['notifiers[1]', 'unreachable', /nowhere" is not writable \(ENOENT\)/, /mkdir -p .*nowhere/],
-    ['databases[0]', 'database_unavailable', /"primary" cannot be reached/, /look at the database/],
+    ['databases[0]', 'database_unavailable', /"primary" cannot be reached/, /check the database/],
     ['templates.base_dir', 'template_error', /alert\.txt\.tmpl/, /fix the template/],
-    ['pipelines[0].source.path', 'storage_not_found', /source is not there/, /mkdir -p/],
-    ['pipelines[0].destinations[0].path', 'storage_permanent', /file" is not a directory/, /move it away/],
-    ['pipelines[0].destinations[1].path', 'storage_permanent', /view of the kernel/, /correct the path/],
+    ['pipelines[0].source.path', 'storage_not_found', /source does not exist/, /mkdir -p/],
+    [
+      'pipelines[0].destinations[0].path',
+      'storage_permanent',
+      /file" is not a directory/,
+      /move that file away/,
+    ],
+    [
+      'pipelines[0].destinations[1].path',
+      'storage_permanent',
+      /kernel file system/,
+      /choose a path on a disk/,
+    ],
     ['pipelines[0].destinations[2].path', 'storage_transient', /connection refused/, /host.*port/],
     ['pipelines[0].destinations[3].path', 'storage_denied', /accepts none/, /authorized_keys/],
     ['pipelines[0].destinations[4].bucket', 'storage_not_found', /no bucket/, /create it/],
@@ -239,7 +249,7 @@ t.test('decides by the owner of a directory, and reports it', async (t) => {
   for (const { error, pointer } of probes)
     t.match(
       error,
-      { code: 'storage_denied', message: /belongs to root \(mode 07\d\d\)/, hint: /let / },
+      { code: 'storage_denied', message: /belongs to root \(mode 07\d\d\)/, hint: /write access/ },
       pointer,
     );
   t.equal(probes.length, 3);

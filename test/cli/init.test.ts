@@ -71,7 +71,7 @@ t.test('every situation passes config check, with and without a unit', async (t)
       t.equal(valid, true, `${name} ${more.join(' ')}`);
       // The directory of bundles is not there yet, nor may the user's key be.
       const said = warnings.map((one) => JSON.stringify(one));
-      const missing = said.filter((one) => one.includes('incoming is not there'));
+      const missing = said.filter((one) => one.includes('incoming does not exist'));
       t.equal(missing.length, publishesFromHere.includes(name) ? 1 : 0, name);
       const others = said.filter((one) => !missing.includes(one));
       t.strictSame(

@@ -22,7 +22,12 @@ import { document, type Ended, errorDocument, fingerprint, program, programForAl
 
 const golden = new URL('../fixtures/mistakes.txt', import.meta.url);
 
-const pages = createServer((_, response) => {
+const pages = createServer(({ url }, response) => {
+  if (url?.startsWith('/gone') === true) {
+    response.writeHead(404, { 'content-type': 'application/xml' });
+    response.end('<Error><Code>NoSuchBucket</Code><BucketName>gone</BucketName></Error>');
+    return;
+  }
   response.setHeader('content-type', 'text/html');
   response.end('<!doctype html><title>Welcome to nginx!</title><p>It works.<br>');
 });

@@ -61,7 +61,7 @@ t.test('pack, push and uploads refuse names that are not UTF-8 in the same words
   writeFileSync(path.join(site, 'manifest.json'), manifest(['index.html', 'café.txt']));
   const missing = run(['push', 'site', '-p', 'site']);
   t.match(missing, { status: 1, stdout: '', stderr: said });
-  t.match(missing.stderr, /café\.txt.*is listed in the manifest and is not there/);
+  t.match(missing.stderr, /café\.txt.*is listed in the manifest but does not exist/);
 });
 
 t.test('warns about local names that are not UTF-8, and publishes the rest', async (t) => {

@@ -72,7 +72,7 @@ t.test('pack: names each error, and writes no archive', (t) => {
   mkdirSync(path.join(place, 'good'));
   writeFileSync(path.join(place, 'good', 'a'), 'A');
   const wrong: [string[], RegExp][] = [
-    [['gone'], /"gone" is not a readable directory/],
+    [['gone'], /"gone" does not exist/],
     [['good', '-o', 'good/x.tgz'], /would be inside the directory that it packs/],
     [['good', '-o', 'nowhere/x.tgz'], /cannot be written/],
     [['good', '--created', 'soon'], /RFC 3339/],
@@ -185,7 +185,7 @@ t.test('push, runs and pipelines on a daemon', async (t) => {
     status: 2,
     stderr: /there is no token/,
   });
-  t.match(run(['push', 'gone', '-p', 'site']), { status: 2, stderr: /"gone" is not a readable directory/ });
+  t.match(run(['push', 'gone', '-p', 'site']), { status: 2, stderr: /"gone" does not exist/ });
 
   t.match(document(t, run(['runs', 'list', '--format', 'json', '--status', 'failed'])), {
     kind: 'runs',

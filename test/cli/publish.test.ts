@@ -168,15 +168,15 @@ t.test('mistakes are usage errors with a remedy, and nothing is written', async 
   const mistakes = [
     [['nowhere', 'www'], /"nowhere" does not exist\nnext/],
     [['file', 'www'], /"file" is not a directory/],
-    [['site', 'site/www'], /lie inside one another/],
-    [['site', '.'], /lie inside one another/],
+    [['site', 'site/www'], /is inside the published directory/],
+    [['site', '.'], /published directory .* is inside the destination/],
     [['site', 'link'], /"link" is the directory that is published/],
     [['site', 'www', './www'], /"\.\/www" is given twice/],
     [['site', 'ftp://host/www'], threeForms],
     [['site', 'https://host/www'], threeForms],
     [['site', ''], threeForms],
     [['site', 'deploy@web1:/srv/www'], /write sftp:\/\/deploy@web1\/srv\/www/],
-    [['site', 'sftp://web1/'], /names no directory/],
+    [['site', 'sftp://web1/'], /path of the directory on the server is missing/],
     [['site', 's3://bucket/x?key=1'], /"key" is not a parameter; S3 takes endpoint/],
     [['site', 's3://bucket/x?path_style=yes'], /path_style is true or false/],
     [['site', 's3://bad_bucket%/x'], /^error {2}the destination's bucket: found the text "bad_bucket%"/],
@@ -200,11 +200,11 @@ t.test('mistakes are usage errors with a remedy, and nothing is written', async 
 t.test('an empty directory, secrets and a mistaken manifest fail with the file', async (t) => {
   const { cwd, waybill } = layOut(t);
   mkdirSync(path.join(cwd, 'empty'));
-  t.match(await waybill(['publish', 'empty', 'www']), { status: 1, stdout: /has no files to publish/ });
+  t.match(await waybill(['publish', 'empty', 'www']), { status: 1, stdout: /it has no files/ });
   writeFileSync(path.join(cwd, 'site/.env'), 'TOKEN=1');
   t.match(await waybill(['publish', 'site', 'www']), {
     status: 1,
-    stdout: /\.env: has the name of a file with secrets/,
+    stdout: /\.env: looks like a file with secrets/,
   });
   t.match(await waybill(['publish', 'site', 'www', '--exclude', '.env']), { status: 0 });
   writeFileSync(path.join(cwd, 'site/manifest.json'), '{"files": 3}');

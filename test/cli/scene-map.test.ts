@@ -55,7 +55,7 @@ t.test('reports every schema finding of an invalid map with line, column and poi
     stdout,
     /error not_in_enumeration .*session-42-invalid\.json:\d+:\d+ \/scenes\/1\/primary_mode: .*Did you mean "Planning"/,
   );
-  t.match(stdout, /error missing_property .* \/scenes\/2: Scene 3 lacks the property "summary"/);
+  t.match(stdout, /error missing_property .* \/scenes\/2: Scene 3 lacks the required property "summary"/);
   t.match(stdout, /error wrong_type .* \/scenes\/3\/start_segment_id: .*Remove the quotes/);
   t.match(stdout, /error unknown_property .* \/notes:/);
   t.match(stdout, /invalid \(4 errors, 0 warnings\)\n.*session-42\.json: valid\n$/);

@@ -4,7 +4,7 @@ import { belowLabel, widthOf, wrapped } from '../../src/cli/output/terminal.ts';
 
 const rows = [
   '    + target=docs/handbook  replace_catalog  12 files, 72.5 KiB, 1 removed, release 20261126T103320Z-287dcce7',
-  'error  the destination "ftp://example.org/www" is not understood: "ftp" is not a kind of destination',
+  'error  the destination "ftp://example.org/www" is not understood: "ftp:" is not supported',
   '  → 20261126T103320Z-a1e0357f  32 files  95 B  docs  since 2026-11-26 11:33 CET  current, a rollback goes here',
   'published 1, unchanged 1, failed 0 in 0.4 s (72.5 KiB)  publish_new=1 skip_same=1',
 ];

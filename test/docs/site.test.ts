@@ -95,7 +95,13 @@ t.test('pages ask no other host, can be searched, and fit a phone in light and d
     page.on('response', (response) => {
       if (response.status() >= 400) failed.push(response.url());
     });
-    for (const name of ['', 'installation.html', 'configuration.html', 'tour.html']) {
+    for (const name of [
+      '',
+      'installation.html',
+      'configuration.html',
+      'overview.html',
+      'tutorials/five-minute-tour.html',
+    ]) {
       await page.goto(`${origin}${base}${name}`, { waitUntil: 'networkidle' });
       t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360, `${name} fits`);
       t.same(await contrastProblems(page), [], `${name} in ${colorScheme} can be read`);

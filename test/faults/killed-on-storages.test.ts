@@ -249,15 +249,18 @@ async function killAct(test: Test, place: StoragePlace, act: Act): Promise<numbe
   const { readsFirst } = place;
   const eligible = changes.length - readsFirst;
   const kills = Math.min(maxKills, eligible);
+  let killed = 0;
   for (let kill = 0; kill < kills; kill += 1) {
     const at = readsFirst + 1 + Math.floor(((kill + 0.5) * eligible) / kills);
     const site = await siteFor(place, root, act);
     const [ended] = await site.waybill(act.command, { KILL_AT: String(at) });
-    const wrong = ended === 'SIGKILL' ? [] : [`it ended with ${ended}`];
+    // The number of packets of SSH differs from run to run: it may have ended before.
+    const wrong = ended === 'SIGKILL' || ended === 0 ? [] : [`it ended with ${ended}`];
+    if (ended === 'SIGKILL') killed += 1;
     wrong.push(...(await wrongAfterKill(site, act).catch((error: unknown) => [String(error)])));
     test.same(wrong, [], `${act.name} on ${place.name}, killed before change ${at} of ${changes.length}`);
   }
-  return kills;
+  return killed;
 }
 
 t.setTimeout(0);

@@ -322,9 +322,24 @@ for (const obstacle of obstacles) {
 
 /** The outcome of a first publication without write permission, and of one that changes published files. */
 for (const [at, isFirst, message, hint] of [
-  ['', true, '"bundle" cannot be made: the server denies it', 'write to "ROOT", or make "bundle" and'],
-  ['bundle', false, '"bundle/.publisher.tmp" cannot be made: the server denies it', 'write to "bundle"'],
-  ['bundle/new', false, '"bundle/new/sub" cannot be made: the server denies it', 'write to "bundle/new"'],
+  [
+    '',
+    true,
+    '"bundle" cannot be created: the server denies it',
+    'write access to "ROOT", or create "bundle" for',
+  ],
+  [
+    'bundle',
+    false,
+    '"bundle/.publisher.tmp" cannot be created: the server denies it',
+    'write access to "bundle"',
+  ],
+  [
+    'bundle/new',
+    false,
+    '"bundle/new/sub" cannot be created: the server denies it',
+    'write access to "bundle/new"',
+  ],
   [
     'bundle/assets',
     false,

@@ -189,7 +189,7 @@ t.test('tokens', async (t) => {
       const literal = uploads('').replace('value_env: TOKEN_CI', 'value: a-token-of-all-producers');
       api.world.write('literal.yml', literal);
       const refused = await api.world.cli('config', 'check', '-c', 'literal.yml');
-      t.match(refused, { status: 2, stderr: /secrets never stand in the configuration/ });
+      t.match(refused, { status: 2, stderr: /secrets are not allowed in the configuration/ });
       api.world.write('nameless.yml', uploads('').replace('id: ci, ', ''));
       t.match(await api.world.cli('config', 'check', '-c', 'nameless.yml'), { status: 2, stderr: /\bid\b/ });
       for (const one of [{}, { token: tokens.TOKEN_SECOND }]) t.ok((await api.upload(one)).ok);

@@ -35,6 +35,9 @@ export function loginPath(basePath: string, next: string): string {
   return `${basePath}${paths.login()}?${new URLSearchParams({ next }).toString()}`;
 }
 
+/** Any origin, to resolve a path as browsers do. */
+const origin = 'http://localhost';
+
 /**
  * The path to open after the login: `next` if it is a console page, otherwise the overview. This prevents
  * open redirects by a crafted login link. Pure.
@@ -42,6 +45,8 @@ export function loginPath(basePath: string, next: string): string {
 export function afterLogin(basePath: string, next: string | null): string {
   const home = `${basePath}${paths.overview()}`;
   if (next === null || !/^[\x21-\x7e]{1,2000}$/.test(next) || next.includes('\\')) return home;
+  // `..` would lead out of the console.
+  if (!URL.canParse(next, origin) || new URL(next, origin).href !== `${origin}${next}`) return home;
   const isOurs = next === home || next.startsWith(`${home}/`) || next.startsWith(`${home}?`);
   return isOurs && !next.startsWith(`${home}/log`) ? next : home;
 }

@@ -4,6 +4,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
+import { errnoOf } from '../../core/lib/system-errors.ts';
 import { answerRefusedBytes, type RefusalPorts } from './refused-bytes.ts';
 import { requestContext } from './request/request-context.ts';
 
@@ -89,6 +90,19 @@ export async function listen(
   };
 }
 
+/** Reasons and remedies. */
+const listenErrors: Readonly<Record<string, readonly [string, string]>> = {
+  EADDRINUSE: [
+    'another program uses this port',
+    'choose a free port, or stop that program; `ss -ltnp` lists the programs that listen',
+  ],
+  EADDRNOTAVAIL: [
+    'this machine does not have that address',
+    'choose an address of this machine; 0.0.0.0 and [::] mean all of them',
+  ],
+  EACCES: ['permission denied', 'choose a port above 1023, or let systemd pass on the socket'],
+};
+
 async function bind(server: Server, options: ListenOptions): Promise<AddressInfo> {
   const { host, port, inherited = null, setting = 'server.http.listen' } = options;
   try {
@@ -98,18 +112,16 @@ async function bind(server: Server, options: ListenOptions): Promise<AddressInfo
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
     if (inherited !== null) throw unusable(`cannot listen on it: ${why}`, cause);
-    throw new WaybillError('config_invalid', `${setting}: cannot listen on ${host}:${port}: ${why}`, {
+    const [reason, hint] = listenErrors[errnoOf(cause) ?? ''] ?? [why, 'choose another address or port'];
+    throw new WaybillError('config_invalid', `${setting}: cannot listen on ${host}:${port}: ${reason}`, {
       cause,
-      hint:
-        cause instanceof Error && 'code' in cause && cause.code === 'EADDRNOTAVAIL'
-          ? 'name an address of this machine; 0.0.0.0 and [::] are all of them'
-          : 'choose a free port of this machine, or stop what has it',
+      hint,
     });
   }
   const bound = server.address();
   if (bound !== null && typeof bound !== 'string') return bound;
   server.close();
-  throw unusable('it is no TCP socket');
+  throw unusable('it is not a TCP socket');
 }
 
 function unusable(why: string, cause?: unknown): WaybillError {

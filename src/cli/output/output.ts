@@ -90,8 +90,10 @@ export function printErrorDocument(error: ErrorRecord): void {
 export function printError(error: WaybillError, options: { color: boolean }): void {
   const { line, style } = lineWriter(process.stderr, options.color);
   line(`${style.red('error')}  ${error.message}`);
+  const isWarning = ({ severity }: Finding): boolean => severity === 'warning';
   for (const finding of error.findings)
-    if (!isTold(error.message, finding)) line(`       ${describeFinding(finding)}`);
+    if (!isWarning(finding) && !isTold(error.message, finding)) line(`       ${describeFinding(finding)}`);
+  for (const finding of error.findings.filter(isWarning)) line(`       warning: ${describeFinding(finding)}`);
   if (error.hint !== undefined) line(`${style.cyan('next')}   ${error.hint}`);
 }
 

@@ -6,6 +6,7 @@ import { requireSafePaths } from '../../core/config/unsafe-paths.ts';
 import { systemClock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { loadSecrets, type Secrets } from '../../core/lib/secrets.ts';
+import { describeNetworkError } from '../../core/lib/system-errors.ts';
 
 /** A daemon as its operator sees it, with the admin token. */
 export interface Operator {
@@ -115,11 +116,11 @@ async function ask<T>(
     throw new TypeError(`it answered ${response.status}, and not as a daemon does`);
   } catch (cause) {
     if (cause instanceof WaybillError) throw cause;
-    const why = tooLate.signal.aborted ? `nothing came within ${patienceMs / 1000} s` : whyOf(cause);
+    const why = tooLate.signal.aborted ? `no answer within ${patienceMs / 1000} s` : whyOf(cause);
     const or = without === undefined ? '' : `; or ${without}`;
     throw new WaybillError('daemon_unreachable', `no daemon answers at ${url}: ${why}`, {
       cause,
-      hint: `is it running, with this server.http.listen? --url names another address${or}`,
+      hint: `check that it runs and listens at server.http.listen; --url names another address${or}`,
     });
   } finally {
     timer.cancel();
@@ -142,5 +143,5 @@ export function isObject(value: unknown): value is Record<string, unknown> {
 function whyOf(cause: unknown): string {
   if (!(cause instanceof Error)) return String(cause);
   // The message `fetch failed` does not help; its cause does.
-  return cause.cause instanceof Error ? cause.cause.message : cause.message;
+  return describeNetworkError(cause.cause instanceof Error ? cause.cause : cause);
 }

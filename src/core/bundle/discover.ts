@@ -177,7 +177,11 @@ function bundleOf(
 
 function addCandidate(found: Discovery, directory: Key | '', read: BundleCandidate | Finding[]): void {
   const path = directory === '' ? '.' : directory;
-  if (Array.isArray(read)) found.invalid.push({ path, error: invalidBundle(`"${path}"`, read) });
+  if (Array.isArray(read))
+    found.invalid.push({
+      path,
+      error: invalidBundle(path === '.' ? 'the source directory' : `"${path}"`, read),
+    });
   else found.candidates.push(read);
 }
 

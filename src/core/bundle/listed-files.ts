@@ -92,7 +92,7 @@ export function whatIsWrong(
   if (entry === undefined) {
     const link = linkAboveIt();
     if (link === undefined)
-      return { code: 'file_missing', message: 'is listed in the manifest and is not there' };
+      return { code: 'file_missing', message: 'is listed in the manifest but does not exist' };
     return {
       code: 'file_is_link',
       message: `lies below the symbolic link "${link}", which is not followed; docs/manifest.md describes links`,

@@ -94,7 +94,7 @@ function requireDigests({ files }: Pick<Manifest, 'files'>, name: string): void 
       : [],
   );
   if (findings.length > 0)
-    throw invalidBundle(name, findings, 'sign it with waybill sign, which adds the digests');
+    throw invalidBundle(name, findings, { hint: 'sign it with waybill sign, which adds the digests' });
 }
 
 function unsigned(path: string): Finding {

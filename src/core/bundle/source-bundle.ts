@@ -54,12 +54,12 @@ const fixTheBundle = 'fix the findings in the bundle; docs/manifest.md has the r
 export function invalidBundle(
   name: string,
   findings: readonly Finding[],
-  hint: string = fixTheBundle,
+  { verdict = 'is not a valid bundle', hint = fixTheBundle }: { verdict?: string; hint?: string } = {},
 ): WaybillError {
   const errors = findings.filter(({ severity }) => severity === 'error');
   const first = errors[0] === undefined ? '' : `: ${describeFinding(errors[0])}`;
   const more = errors.length > 1 ? ` (and ${errors.length - 1} more)` : '';
-  return new WaybillError('invalid_bundle', `${name} is not a valid bundle${first}${more}`, {
+  return new WaybillError('invalid_bundle', `${name} ${verdict}${first}${more}`, {
     hint,
     findings,
   });

@@ -297,7 +297,7 @@ function readStaged(file: string): Buffer {
 }
 
 function gone(cause?: unknown): WaybillError {
-  return new WaybillError('bundle_not_found', 'the staged bundle is not there any more, or not whole', {
+  return new WaybillError('bundle_not_found', 'the staged bundle no longer exists, or is incomplete', {
     cause,
     hint: 'upload it again',
   });

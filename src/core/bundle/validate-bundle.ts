@@ -90,7 +90,7 @@ async function validateFile(file: BundleFile, { onBytes, sceneMaps }: ValidateOp
   } catch (error) {
     if (!hasCode(error, 'storage_not_found')) throw error;
     return [
-      finding('error', 'file_missing', 'is listed in the manifest and is not there', { file: file.path }),
+      finding('error', 'file_missing', 'is listed in the manifest but does not exist', { file: file.path }),
     ];
   }
 }

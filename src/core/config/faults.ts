@@ -85,7 +85,7 @@ export function faultOf(problem: Problem): Fault {
     }
     case 'incomplete': {
       const { present, missing } = problem;
-      const message = `is missing; ${present} is set, and the two are set together or not at all`;
+      const message = `is missing, but ${present} is set; set both or neither`;
       return { ...missingKey([...path, missing], [...path, present], message), part: 'key' };
     }
     case 'none of': {
@@ -110,7 +110,7 @@ function unknownKey(key: string, known: readonly string[]): string {
   return reason ?? `unknown key${didYouMean(key, known) || `; the keys here are ${known.join(', ')}`}`;
 }
 
-const noLiterals = 'secrets never stand in the configuration; ';
+const noLiterals = 'secrets are not allowed in the configuration; ';
 
 /** Keys that people try, and why they are not there. */
 const refused: Readonly<Record<string, string>> = {

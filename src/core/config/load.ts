@@ -74,7 +74,7 @@ function invalid(file: string, findings: Finding[]): WaybillError {
     'config_invalid',
     `the configuration ${file} has ${errors === 1 ? 'an error' : `${errors} errors`}`,
     {
-      hint: 'fix these settings and run again; docs/configuration.md describes every setting',
+      hint: 'fix the file and run again; docs/configuration.md describes every setting',
       findings,
     },
   );
@@ -113,11 +113,11 @@ async function readFile(file: string): Promise<Uint8Array | undefined> {
 
 const unreadable: Readonly<Record<string, [string, string]>> = {
   ENOENT: [
-    'there is no such file',
-    'check the path given with --config; waybill init writes a configuration to begin with',
+    'the file does not exist',
+    'check the path after --config, or write an example with `waybill init`',
   ],
-  EISDIR: ['it is a directory', 'name the file in it with --config'],
+  EISDIR: ['it is a directory', 'pass the file in that directory to --config'],
   ENOTDIR: ['a part of the path is not a directory', 'check the path given with --config'],
-  EACCES: ['permission denied', 'let the user that runs waybill read it'],
-  EPERM: ['permission denied', 'let the user that runs waybill read it'],
+  EACCES: ['permission denied', 'give the user that runs waybill read access'],
+  EPERM: ['permission denied', 'give the user that runs waybill read access'],
 };

@@ -54,7 +54,7 @@ function locationFaults(pipeline: Item, base: PathBase): Fault[] {
         fault(
           'same_location',
           at,
-          `this is the very location of destinations[${same}]; two destinations of a pipeline cannot share one`,
+          `destinations[${same}] has the same location; give each destination of a pipeline its own`,
         ),
       );
 
@@ -63,7 +63,7 @@ function locationFaults(pipeline: Item, base: PathBase): Fault[] {
         fault(
           'overlapping_locations',
           at,
-          'this location and the source of the pipeline are the same, or one is inside the other; expected separate locations, or outputs and bundles would mix',
+          'this location and the source of the pipeline are the same or nested; choose separate locations, so that published files are not read as bundles',
         ),
       );
     return faults;

@@ -42,7 +42,7 @@ const noPipelines: Fault = {
   code: 'no_pipelines',
   path: ['pipelines'],
   part: 'key',
-  message: 'there are no pipelines, so there is nothing to publish; waybill init writes one to begin with',
+  message: 'there are no pipelines, so there is nothing to publish; `waybill init` writes an example',
 };
 
 function duplicateIds(items: Item[], what: string, key = 'id'): Fault[] {
@@ -58,7 +58,7 @@ function duplicateIds(items: Item[], what: string, key = 'id'): Fault[] {
       fault(
         'duplicate_id',
         [...path, key],
-        `another ${what} before this one has the same ${key}; ${key}s are unique`,
+        `another ${what} has the ${key} "${id}" already; choose a different ${key}`,
       ),
     ];
   });
@@ -139,7 +139,7 @@ function uploadsWithoutToken(pipelines: Item[], tokens: Item[]): Fault[] {
     if (id === undefined || named.has(id) || textOf(mapIn(value)['source'], 'backend') !== 'http_upload')
       return [];
     const message =
-      'no entry of upload_tokens or trusted_publishers names this pipeline, so no client can upload to it';
+      'no entry of upload_tokens or trusted_publishers lists this pipeline, so no client can upload to it; add its id to the pipelines of an entry';
     return [{ ...fault('upload_token_missing', [...path, 'id'], message), severity: 'warning' }];
   });
 }
@@ -169,7 +169,7 @@ function stagingFaults(document: unknown, base: PathBase): Fault[] {
     fault(
       'overlapping_locations',
       ['server', 'queue'],
-      `${own.what} are the same, or one is inside the other; expected separate locations`,
+      `${own.what} are the same or nested; choose separate locations`,
     ),
   ];
 }
@@ -225,6 +225,6 @@ function literal(found: string, path: KeyPath): Fault {
     code: 'variable_in_path',
     path,
     part: 'value',
-    message: `${found} is not expanded, and taken as part of the name; write the path itself ("~/" is your home directory)`,
+    message: `${found} is not expanded, but used as part of the name; write the full path ("~/" is your home directory)`,
   };
 }

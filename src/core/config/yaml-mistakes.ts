@@ -1,4 +1,4 @@
-import type { Document } from 'yaml';
+import { type Document, visit } from 'yaml';
 
 /*
  * Mistakes in YAML, in words: the parser's messages describe tokens.
@@ -40,8 +40,10 @@ function indentationFault(text: string, line: number): string | undefined {
   const columns = new Set(above.flatMap((each) => columnsOf(each, dash === undefined ? 'key' : 'dash')));
   if (columns.has(indent)) return undefined;
   const spaces = `${indent} ${indent === 1 ? 'space' : 'spaces'}`;
-  const fitting = [...columns].sort((a, b) => a - b).join(' or ');
-  return `the line is indented by ${spaces}; expected ${fitting}, as the lines above that it may belong to`;
+  const fitting = new Intl.ListFormat('en', { type: 'disjunction' })
+    .format([...columns].sort((a, b) => a - b).map(String))
+    .replace(', or ', ' or ');
+  return `the line is indented by ${spaces}; expected ${fitting}, like the line above that it belongs to`;
 }
 
 function isContent(line: string): boolean {
@@ -63,35 +65,47 @@ const unclosed = /must be sufficiently indented and end with a ([\]}])$|expected
 export function sentenceFor({ code, message }: Complaint): string {
   const [, bracket] = unclosed.exec(message) ?? [];
   if (bracket !== undefined)
-    return `a "${bracket}" is missing before this place: a map or list was begun with "${bracket === '}' ? '{' : '['}" and not ended`;
+    return `a "${bracket}" is missing before this place: the "${bracket === '}' ? '{' : '['}" of a map or list is not closed`;
+  const [, quote] = /^Missing closing (['"])quote/.exec(message) ?? [];
+  if (quote !== undefined) return `the closing ${quote} of this text is missing`;
   return sentences[code] ?? `this is not valid YAML (${code})`;
 }
 
 const sentences: Readonly<Record<string, string>> = {
   ALIAS_PROPS: 'an alias ("*name") takes no anchor or tag of its own',
   BAD_ALIAS: 'an alias ("*…") needs a name; put text that begins with "*" in quotes',
-  BAD_COLLECTION_TYPE: 'the tag does not fit what it stands before',
+  BAD_COLLECTION_TYPE: 'the tag does not fit the value after it',
   BAD_DIRECTIVE: 'a directive ("%…") is not valid; put text that begins with "%" in quotes',
   BAD_DQ_ESCAPE: 'a backslash in double quotes begins no valid escape; write it twice or use single quotes',
   BAD_INDENT: 'the indentation does not fit the lines around it',
-  BAD_PROP_ORDER: 'an anchor or a tag stands before the "-", "?" or ":" that it must follow',
+  BAD_PROP_ORDER: 'an anchor or a tag must come after the "-", "?" or ":"',
   BAD_SCALAR_START: 'a plain value cannot begin with this character; put the value in quotes',
   BLOCK_AS_IMPLICIT_KEY:
-    'a nested map or list stands where a key on one line is needed; check the indentation and the ":" above',
-  BLOCK_IN_FLOW: 'a block map or list cannot stand within { } or [ ]',
-  DUPLICATE_KEY: 'the key stands twice in this map',
+    'found a nested map or list; expected a key on one line; check the indentation and the ":" above',
+  BLOCK_IN_FLOW: 'an indented map or list cannot be inside { } or [ ]',
+  DUPLICATE_KEY: 'the key appears twice in this map',
   IMPOSSIBLE: 'this is not valid YAML',
   KEY_OVER_1024_CHARS: 'the key is too long, or a ":" is missing',
   MISSING_CHAR: 'a character is missing here: a closing quote, a comma, a colon, or a space after one',
   MULTILINE_IMPLICIT_KEY: 'a key spans several lines; a ":" or a quote is missing above',
   MULTIPLE_ANCHORS: 'a value has more than one anchor',
-  MULTIPLE_DOCS:
-    'a second document begins here; a configuration is one document, without "---" in its middle',
+  MULTIPLE_DOCS: 'a second document begins here; a configuration is one document: remove the "---" line',
   MULTIPLE_TAGS: 'a value has more than one tag',
   RESOURCE_EXHAUSTION: 'maps and lists are nested too deeply here',
   NON_STRING_KEY: 'keys are plain text',
-  TAB_AS_INDENT: 'a tab is used as indentation; YAML takes spaces only',
+  TAB_AS_INDENT: 'the line is indented with a tab; YAML allows only spaces',
   TAG_RESOLVE_FAILED: 'a tag ("!…") is not known; put text that begins with "!" in quotes',
-  UNEXPECTED_TOKEN:
-    'something stands here that does not belong; check quotes, commas, brackets and indentation',
+  UNEXPECTED_TOKEN: 'unexpected text; check quotes, commas, brackets and indentation',
 };
+
+/** The offset of a complaint. If a quote is not closed, it is the opening one. */
+export function offsetOfComplaint(document: Document.Parsed, { code, pos }: Complaint): number {
+  let offset = pos[0];
+  if (code !== 'MISSING_CHAR') return offset;
+  visit(document, {
+    Scalar: (_, { type, range }) => {
+      if (type?.startsWith('QUOTE_') === true && range?.[1] === pos[0]) offset = range[0];
+    },
+  });
+  return offset;
+}

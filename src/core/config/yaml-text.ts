@@ -15,7 +15,7 @@ import {
   type YAMLMap,
 } from 'yaml';
 import type { KeyPath } from '../lib/settings/check.ts';
-import { misplacedLine, sentenceFor } from './yaml-mistakes.ts';
+import { misplacedLine, offsetOfComplaint, sentenceFor } from './yaml-mistakes.ts';
 
 /** Lines and columns count from 1. */
 interface Position {
@@ -90,11 +90,11 @@ export function readYaml(
       return failed(
         ...[...byPlace.values()]
           .toReversed()
-          .map((complaint) => syntax(complaint.pos[0], sentenceFor(complaint))),
+          .map((complaint) => syntax(offsetOfComplaint(document, complaint), sentenceFor(complaint))),
       );
     }
     if (document.contents === null || (isScalar(document.contents) && document.contents.value === null))
-      return failed(syntax(0, 'the file is empty; waybill init writes a configuration to begin with'));
+      return failed(syntax(0, 'the file is empty; `waybill init` writes an example'));
     const { problems, fatal } = inspect(document, at);
     if (fatal) return failed(...problems);
     const value: unknown = document.toJS({ maxAliasCount });
@@ -182,7 +182,7 @@ function inspect(
         problems.push({
           code: 'duplicate_key',
           path: here,
-          message: `the key stands twice in this map; the first is on line ${at(earlier).line}`,
+          message: `the key appears twice in this map; the first is on line ${at(earlier).line}`,
           ...at(offset),
         });
       else seen.set(key, offset);

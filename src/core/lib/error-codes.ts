@@ -167,7 +167,7 @@ export const errorTable = {
   nested_managed_path: {
     retryable: false,
     about:
-      'A forced replacement would delete another managed bundle path, or files that a catalog above it records.',
+      'The bundle path lies in a release. Or a forced replacement would delete another managed bundle path, or files that a catalog above it records.',
   },
   bucket_root_protected: {
     retryable: false,

@@ -106,7 +106,8 @@ export function finding(
 
 /** `file:line:column: message`, as compilers print it, without the parts that are null. */
 export function describeFinding({ file, pointer, line, column, message }: Finding): string {
-  const position = [file, line, column].filter((part) => part !== null).join(':');
+  // The bundle itself needs no name: the line above or the message names it.
+  const position = [file === '.' ? null : file, line, column].filter((part) => part !== null).join(':');
   const place = [position, pointer ?? ''].filter((part) => part !== '').join(' ');
   return place === '' ? message : `${place}: ${message}`;
 }

@@ -119,7 +119,7 @@ async function readSecretFiles(directory: string): Promise<Map<string, string>> 
       ? await readSecretFile(file)
       : {
           reason:
-            'the name of a secret file must be the name of an environment variable: letters, digits and _, not starting with a digit',
+            'a secret file must be named like an environment variable: letters, digits and _, not beginning with a digit',
         };
     if ('value' in read) files.set(name, read.value);
     else findings.push(finding('error', 'secret_file_invalid', read.reason, { file }));
@@ -129,9 +129,9 @@ async function readSecretFiles(directory: string): Promise<Map<string, string>> 
   const more = findings.length === 1 ? '' : ` (and ${findings.length - 1} more)`;
   throw new WaybillError(
     'secrets_invalid',
-    `the secrets directory ${directory} holds a bad entry: ${JSON.stringify(first.file)}: ${first.message}${more}`,
+    `the secrets directory ${directory} has an invalid file: ${JSON.stringify(first.file)}: ${first.message}${more}`,
     {
-      hint: 'keep nothing in it but files that are named like environment variables',
+      hint: 'fix, rename or remove each file above: a secret is a UTF-8 file, named like an environment variable',
       findings,
     },
   );
@@ -142,7 +142,7 @@ async function listNames(directory: string): Promise<string[]> {
     return (await readdir(directory)).sort();
   } catch (cause) {
     throw new WaybillError('secrets_invalid', `the secrets directory ${directory} ${failure(cause)}`, {
-      hint: 'create it, let the user that runs waybill read it, or remove secrets.directory from the configuration',
+      hint: 'create it and give the user that runs waybill read access, or remove secrets.directory from the configuration',
       cause,
     });
   }
@@ -175,7 +175,7 @@ function decode(bytes: Uint8Array): string {
 function failure(error: unknown): string {
   const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
   const reasons: Readonly<Record<string, string>> = {
-    ENOENT: 'is not there',
+    ENOENT: 'does not exist',
     ENOTDIR: 'is not a directory',
     EACCES: 'may not be read (permission denied)',
     EPERM: 'may not be read (permission denied)',

@@ -182,7 +182,9 @@ function isWanted(outputs: GeneratedOutputs, output: Output): boolean {
 
 /** One error for all name conflicts. `name` is the bundle's name for the message. */
 export function namesTaken(name: string, taken: readonly Finding[]): WaybillError {
-  return invalidBundle(name, taken, 'change the setting named above, or rename the file in the bundle');
+  return invalidBundle(name, taken, {
+    hint: 'change the setting named above, or rename the file in the bundle',
+  });
 }
 
 interface Conflict {

@@ -48,7 +48,10 @@ export async function findBundles(
   const refused = (): FoundBundles => {
     found.invalid.push({
       path: '.',
-      error: invalidBundle(`the directory "${id}"`, findings, fixTheDirectory),
+      error: invalidBundle(`the directory "${id}"`, findings, {
+        verdict: 'cannot be published',
+        hint: findings.some(({ code }) => code === 'no_files') ? addFiles : fixTheFiles,
+      }),
     });
     return found;
   };
@@ -68,14 +71,15 @@ export async function findBundles(
   return found;
 }
 
-const fixTheDirectory =
-  'fix the files named above, or exclude them: source.exclude, --exclude or a line in .waybillignore';
+const fixTheFiles =
+  'fix the files above, or exclude them: --exclude, a line in .waybillignore, or exclude: in a source';
+const addFiles = 'add files, or check what excludes them: --exclude, .waybillignore, or exclude: in a source';
 
 function countFindings(files: readonly SelectedFile[], findings: readonly Finding[]): Finding[] {
   if (files.length === 0 && findings.length === 0)
-    return [finding('error', 'no_files', 'has no files to publish, or all are excluded', { file: '.' })];
+    return [finding('error', 'no_files', 'it has no files, or every file is excluded', { file: '.' })];
   if (files.length <= maxListedFiles) return [];
-  const message = `has ${files.length} files, more than the maximum of ${maxListedFiles} per bundle; split it`;
+  const message = `it has ${files.length} files, more than the maximum of ${maxListedFiles} per bundle; split it`;
   return [finding('error', 'too_many_listed_files', message, { file: '.' })];
 }
 

@@ -1,6 +1,8 @@
 import type { OutputRecord } from '../catalog/catalog.ts';
 import { destinationBusy } from '../catalog/lease/lease.ts';
 import type { CoreContext } from '../context.ts';
+import { WaybillError } from '../lib/errors.ts';
+import { releaseAround } from '../releases/release.ts';
 import { storedBody } from '../storage/body.ts';
 import { keyOf, parseBundlePath } from '../storage/key.ts';
 import type { Body, Storage } from '../storage/storage.ts';
@@ -39,6 +41,7 @@ export async function publishBundle(
   const channel = releases?.channels.find(({ name }) => name === request.channel) ?? null;
   const candidate = new Candidate(publication);
   const publish = async (): Promise<ActionResult> => {
+    refuseWithinRelease(destinationPath);
     const storage = within(root, parseBundlePath(destinationPath));
     const assignment = { context, root, storage, publication, request };
     return releases === null
@@ -94,6 +97,22 @@ async function publishIn<S extends Sight, D extends Decision>(
     return isChange ? asLayoutChange(result, layout.former, publication, request) : result;
   }
   throw destinationBusy(storage, null);
+}
+
+/**
+ * Files within a release would change what its readers see, and would be removed with it. Throws
+ * `nested_managed_path`. Pure.
+ */
+function refuseWithinRelease(destinationPath: string): void {
+  const release = releaseAround(destinationPath);
+  if (release === null) return;
+  throw new WaybillError(
+    'nested_managed_path',
+    destinationPath === release
+      ? `"${destinationPath}" is the path of a release, and releases never change`
+      : `"${destinationPath}" lies in "${release}", which is the path of a release, and releases never change`,
+    { hint: 'give the bundle another path: the name in its manifest, or its directory in the source' },
+  );
 }
 
 async function publishedFile(base: Storage | null, { path, size }: OutputRecord): Promise<Body | null> {

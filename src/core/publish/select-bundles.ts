@@ -57,11 +57,16 @@ export async function selectFromSource(
 ): Promise<Selection> {
   const { selected, warnings } = mapBundles(mapping, candidates);
   if (mapping === 'fixed' && invalid[0] !== undefined) {
-    const error = new WaybillError(
-      'invalid_bundle',
-      `"${invalid[0].bundle}" has an invalid manifest, so it is not known which bundle is the newest`,
-      { hint: 'fix or remove that bundle' },
-    );
+    const isOnly = candidates.length === 0 && invalid.length === 1;
+    const error = isOnly
+      ? new WaybillError('invalid_bundle', `the only bundle, "${invalid[0].bundle}", is invalid`, {
+          hint: 'fix it and run again',
+        })
+      : new WaybillError(
+          'invalid_bundle',
+          `the bundle "${invalid[0].bundle}" is invalid and could be the newest, so nothing is published`,
+          { hint: 'fix or remove that bundle' },
+        );
     return { bundles: [], warnings, error: errorRecord(error) };
   }
   const bundles: MappedBundle<SourceBundle>[] = [];

@@ -163,7 +163,7 @@ export function unknownName(
   return new WaybillError(code, `there is no ${what} named "${name}"`, {
     hint:
       known.length === 0
-        ? (noneYet[code] ?? 'none exists yet')
+        ? (noneYet[code] ?? 'nothing exists yet: publish first')
         : `${guess}known: ${known.slice(0, maxNamed).join(', ')}${more}`,
   });
 }

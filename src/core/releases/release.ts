@@ -27,6 +27,7 @@ export const currentObjectKey = joinKey('', 'current.json');
 export type ReleasedOutput = Omit<OutputRecord, 'updatedAt'>;
 
 const idForm = /^\d{8}T\d{6}Z-[0-9a-f]{8}$/;
+const withinRelease = /^(?:.+\/)?releases\/\d{8}T\d{6}Z-[0-9a-f]{8}(?=\/|$)/i;
 const releasePathForm = /^(?:(.+)\/)?releases\/([^/]+)$/;
 
 /** The pointer of a channel. On object stores, the channels are fields of `current.json` instead. Pure. */
@@ -67,6 +68,14 @@ export function releasePathOf(path: string): { bundlePath: string; id: ReleaseId
   const [, above, name = ''] = releasePathForm.exec(path) ?? [];
   const id = parseReleaseId(name);
   return id === undefined ? null : { bundlePath: above ?? '.', id };
+}
+
+/**
+ * The release directory that a path names or is in; null if there is none. Ignores case, as some file systems
+ * do. Pure.
+ */
+export function releaseAround(path: string): string | null {
+  return withinRelease.exec(path)?.[0] ?? null;
 }
 
 /** Whether a key within a bundle path is a pointer, a release or a file of a release. Pure. */

@@ -162,7 +162,7 @@ function explain(refusal: SwitchRefusal): { message: string; hint: string } {
     case 'nothing_to_go_back_to':
       return {
         message: 'there is no earlier release to roll back to',
-        hint: `${others}, and choose one with --to ID`,
+        hint: '`waybill releases list` shows the releases; --to ID chooses one',
       };
     case 'rolled_back':
       return {

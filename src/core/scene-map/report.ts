@@ -29,7 +29,7 @@ export const findingCodes = {
   byte_order_mark: { severity: 'error', about: 'JSON text begins without a byte order mark.' },
   empty_document: { severity: 'error', about: 'The document holds one JSON object.' },
   json_syntax: { severity: 'error', about: 'The document is JSON as RFC 8259 has it.' },
-  trailing_comma: { severity: 'error', about: 'No comma stands before a closing bracket or brace.' },
+  trailing_comma: { severity: 'error', about: 'No comma comes before a closing bracket or brace.' },
   json_comment: { severity: 'error', about: 'JSON has no comments.' },
   duplicate_key: { severity: 'error', about: 'A key stands once in an object.' },
   missing_property: { severity: 'error', about: 'Every property of the schema is present.' },

@@ -104,7 +104,7 @@ function findingOf(error: ErrorObject, firstScene: number): PlacelessFinding {
       const missing = String(params['missingProperty']);
       return {
         code: 'missing_property',
-        message: `${where} lacks the property ${quoted(missing)}, which is required.`,
+        message: `${where} lacks the required property ${quoted(missing)}.`,
         pointer,
       };
     }

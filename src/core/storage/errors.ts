@@ -9,11 +9,11 @@ import type { Storage } from './storage.ts';
 type Labelled = Pick<Storage, 'label'>;
 
 export function notFound(storage: Labelled, key: string, cause?: unknown): WaybillError {
-  return new WaybillError('storage_not_found', `${storage.label}: "${key}" is not there`, { cause });
+  return new WaybillError('storage_not_found', `${storage.label}: "${key}" does not exist`, { cause });
 }
 
 export function alreadyExists(storage: Labelled, key: string, cause?: unknown): WaybillError {
-  return new WaybillError('storage_exists', `${storage.label}: "${key}" exists already`, { cause });
+  return new WaybillError('storage_exists', `${storage.label}: "${key}" already exists`, { cause });
 }
 
 export function versionConflict(storage: Labelled, key: string, cause?: unknown): WaybillError {
@@ -94,8 +94,8 @@ const mountHint = 'check the disk, and the server of a mounted file system';
 /** The error by the code of a system error; `storage_permanent` for all other codes. */
 const systemErrors: Record<string, { code: ErrorCode; hint?: string }> = {
   ENOENT: { code: 'storage_not_found' },
-  EACCES: { code: 'storage_denied', hint: 'give the user that waybill runs as access to it' },
-  EPERM: { code: 'storage_denied', hint: 'give the user that waybill runs as access to it' },
+  EACCES: { code: 'storage_denied', hint: 'give the user that runs waybill access to it' },
+  EPERM: { code: 'storage_denied', hint: 'give the user that runs waybill access to it' },
   EXDEV: {
     code: 'storage_permanent',
     hint: 'another file system is mounted below the destination, and files cannot be moved to it in one step; make it a destination of its own, or unmount it',

@@ -51,7 +51,7 @@ export async function openWeather({
   });
   const directory = templates.baseDir === null ? packagedTemplates : resolve(templates.baseDir);
   await access(directory).catch(() =>
-    log.warn({ directory }, 'templates.base_dir is not there: format=text is answered with 406'),
+    log.warn({ directory }, 'templates.base_dir does not exist: format=text is answered with 406'),
   );
   const text = createTextRenderer(directory);
   const observer = newWeatherObserver(log, metrics);

@@ -33,8 +33,8 @@ async function created(file: string): Promise<boolean> {
     return true;
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return false;
-    throw new WaybillError('database_unavailable', `the lock ${file} cannot be made`, {
-      hint: 'let the user that runs waybill write to the parent directory of the database',
+    throw new WaybillError('database_unavailable', `the lock ${file} cannot be created`, {
+      hint: 'give the user that runs waybill write access to the parent directory of the database',
       cause: error,
     });
   }

@@ -12,7 +12,7 @@ export function databaseError(thrown: unknown, name: string): WaybillError {
   const options = { cause: origin };
   if (isUnavailable(code))
     return new WaybillError('database_unavailable', `the database "${name}" ${reasonOf(code)} (${code})`, {
-      hint: 'try again in a moment; if it lasts, look at the database and at what lies between',
+      hint: 'try again in a moment; if it still fails, check the database and the network',
       ...retryOf(origin),
       ...options,
     });

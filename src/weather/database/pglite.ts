@@ -82,7 +82,7 @@ async function mustHoldDatabase(name: string, directory: string): Promise<void> 
   if (file?.isFile() === true) return;
   throw new WaybillError(
     'database_unavailable',
-    `the database "${name}" is not there: ${directory} holds none`,
+    `the database "${name}" does not exist: ${directory} holds none`,
     {
       hint: 'let the feeder create it (waybill weather feed --create-tables), or correct "directory"',
     },

@@ -7,6 +7,7 @@ import type { TracedEvent } from '../../core/notify/event.ts';
 import type { Ended, KeptEvent, LeftEvent, Outbox } from '../../core/notify/outbox.ts';
 import type { EventKeeping } from '../queue/event-keeping.ts';
 import { bullmqUndelivered, deliveryNotes } from './deliveries.ts';
+import { isEvent, isObject, jsonOf } from './job-shape.ts';
 import { RedisLink } from './link.ts';
 import { keyRoot, type RedisServer } from './redis-client.ts';
 import { defineScripts, type RunScript } from './scripts.ts';
@@ -177,7 +178,7 @@ class EventOutbox implements Outbox {
   }
 
   async #takeLeft(take: (left: LeftEvent) => void): Promise<void> {
-    const { link, run, hostLifeMs } = this.#options;
+    const { link, log, run, hostLifeMs } = this.#options;
     // After an outage of Redis for all hosts, live hosts need time to report before their events are taken.
     const limit = link.upForMs() < hostLifeMs ? 0 : maxTaken;
     const own = Number(this.#hasMissed);
@@ -193,8 +194,12 @@ class EventOutbox implements Outbox {
       const [field = '', text = ''] = found.slice(index, index + 2);
       if (this.#known.has(field)) continue;
       this.#known.add(field);
-      // Only `tell.lua` writes these values.
-      take({ ...(JSON.parse(text) as KeptEvent), ended: this.#endOf(field) });
+      const kept = keptEventOf(text);
+      if (kept !== null) take({ ...kept, ended: this.#endOf(field) });
+      else {
+        log.error({ event: field.slice(0, 200) }, 'another program has replaced an event in redis');
+        this.#endOf(field)();
+      }
     }
   }
 
@@ -214,6 +219,13 @@ class EventOutbox implements Outbox {
   #logDefect(error: unknown): void {
     this.#options.log.error({ err: error }, 'redis refused an event');
   }
+}
+
+/** null if another program has replaced the event. */
+function keptEventOf(text: string): KeptEvent | null {
+  const value = jsonOf(text);
+  const isValid = isObject(value) && typeof value['notifierId'] === 'string' && isEvent(value['event']);
+  return isValid ? (value as unknown as KeptEvent) : null;
 }
 
 function fieldOf(notifierId: string, eventId: string): string {

@@ -8,10 +8,10 @@ import {
   RunWaiters,
   type RunWatch,
 } from '../queue/run-changes.ts';
-import { recordOf, type RunRecord } from '../queue/run-record.ts';
+import type { RunRecord } from '../queue/run-record.ts';
 import type { RedisLink } from './link.ts';
 import type { RedisClient } from './redis-client.ts';
-import type { RunReads } from './run-reads.ts';
+import { optionalRecord, type RunReads } from './run-reads.ts';
 
 interface RunFeedOptions {
   clock: Clock;
@@ -143,11 +143,14 @@ class RedisRunFeed implements RunFeed {
 
   #hear(text: string): void {
     const revision = Number(text.slice(0, text.indexOf(' ')));
+    // Any program may publish to the channel.
+    if (!Number.isSafeInteger(revision)) return;
     this.#heard = Math.max(this.#heard, revision);
     const changes = this.#changes;
     if (changes === null || this.#reading !== undefined || revision <= changes.revision) return;
-    if (revision === changes.revision + 1) {
-      this.#add(changes, recordOf(text.slice(text.indexOf(' ') + 1)), revision);
+    const record = optionalRecord(text.slice(text.indexOf(' ') + 1));
+    if (revision === changes.revision + 1 && record !== null) {
+      this.#add(changes, record, revision);
       this.#notify();
     } else void this.#catchUp().catch(() => undefined);
   }

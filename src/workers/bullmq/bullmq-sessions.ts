@@ -9,6 +9,8 @@ export interface BullmqEndedSessionsOptions extends RedisServer {
   prefix: string;
 }
 
+/** The last time that a `Date` can have. */
+const lastTime = 8.64e15;
 /** How long a request waits for the first connection to Redis, in milliseconds. */
 const withinMs = 3_000;
 /** After a failed connection, how long requests do not wait for Redis, in milliseconds. */
@@ -46,7 +48,8 @@ export function bullmqEndedSessions({ prefix, ...server }: BullmqEndedSessionsOp
       const ends = await ask(({ redis }) => redis.mget(ids.map(key)));
       ids.forEach((id, index) => {
         const end = ends[index] ?? null;
-        if (end !== null) found.set(id, new Date(Number(end)));
+        // A session also ends if another program has replaced the time.
+        if (end !== null) found.set(id, new Date(Number.isSafeInteger(Number(end)) ? Number(end) : lastTime));
       });
       return found;
     },

@@ -5,6 +5,7 @@ import type { RunRecord } from '../queue/run-record.ts';
 import { acceptedRun, queuedRun } from '../queue/run-transitions.ts';
 import type { Decision, TriggeredJob, TriggerKind, TriggerOf, Triggers } from '../queue/trigger.ts';
 import type { JobSeal } from './job-seal.ts';
+import { isTrigger, jsonOf } from './job-shape.ts';
 import type { RedisLink } from './link.ts';
 import type { RunScript } from './scripts.ts';
 
@@ -79,6 +80,8 @@ export function bullmqTriggers(options: {
   };
 }
 
-// Only `trigger.lua` writes these values.
-const triggerOf = (text: string | null | undefined): Trigger | null =>
-  text ? (JSON.parse(text) as Trigger) : null;
+/** null if there is none, or if another program has replaced it. */
+function triggerOf(text: string | null | undefined): Trigger | null {
+  const value = jsonOf(text ?? '');
+  return isTrigger(value) ? value : null;
+}

@@ -14,9 +14,11 @@ import {
 import {
   type DeliveryNote,
   type FailedDeliveries,
+  type FailedDelivery,
   noFailedDeliveries,
   withNote,
 } from '../queue/run-record.ts';
+import { isEvent, isObject, jsonOf } from './job-shape.ts';
 import type { RedisLink } from './link.ts';
 import type { RunScript } from './scripts.ts';
 
@@ -75,7 +77,7 @@ export function bullmqUndelivered({ clock, log, link, run, prefix, onDropped }: 
       list: async (notifierId) => {
         const found = await link.ask(() => link.redis.hvals(`${prefix}:undelivered:${notifierId}`));
         return found
-          .map(keptOf)
+          .flatMap(keptOf)
           .sort(inOrder)
           .map(({ undelivered }) => undelivered);
       },
@@ -113,13 +115,13 @@ async function claim(notifier: string, run: RunScript, clock: Clock): ReturnType
   };
 }
 
-// Only `keep.lua` writes these values.
-function keptOf(text: string): Kept {
+/** Empty if another program has replaced the value. */
+function keptOf(text: string): Kept[] {
   const space = text.indexOf(' ');
-  return {
-    seq: Number(text.slice(0, space)),
-    undelivered: JSON.parse(text.slice(space + 1)) as Undelivered,
-  };
+  const [seq, undelivered] = [Number(text.slice(0, space)), jsonOf(text.slice(space + 1))];
+  return isObject(undelivered) && isEvent(undelivered['event'])
+    ? [{ seq, undelivered: undelivered as unknown as Undelivered }]
+    : [];
 }
 
 /**
@@ -149,5 +151,9 @@ function textOf({ failed_deliveries, failed_deliveries_omitted }: FailedDeliveri
 }
 
 function membersOf(text: string): FailedDeliveries {
-  return JSON.parse(`{${text}}`) as FailedDeliveries;
+  const value = jsonOf(`{${text}}`);
+  const list = isObject(value) ? value['failed_deliveries'] : null;
+  if (!Array.isArray(list) || !list.every(isObject)) return noFailedDeliveries;
+  const omitted = Number(isObject(value) && value['failed_deliveries_omitted']);
+  return { failed_deliveries: list as unknown as FailedDelivery[], failed_deliveries_omitted: omitted || 0 };
 }

@@ -1,4 +1,4 @@
-import type { PublishJob } from '../queue/job.ts';
+import type { PublishJob, Trigger } from '../queue/job.ts';
 
 /** A value of Redis as JSON, which other programs may have replaced; undefined if it is not JSON. */
 export function jsonOf(text: string): unknown {
@@ -15,10 +15,23 @@ export function isObject(value: unknown): value is Record<string, unknown> {
 
 const isText = (value: unknown): value is string => typeof value === 'string';
 const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && Number(value) >= 0;
-const isTrigger = (value: unknown): boolean =>
-  isObject(value) && [value['kind'], value['tick'] ?? value['state']].every(isText);
 const isArchive = (value: unknown): boolean =>
   isObject(value) && isText(value['name']) && isText(value['digest']) && isCount(value['size']);
+
+/** Whether a value has the parts of an event that sorting and sending it need. */
+export function isEvent(value: unknown): boolean {
+  return (
+    isObject(value) &&
+    isObject(value['data']) &&
+    [value['id'], value['type'], value['timestamp']].every(isText)
+  );
+}
+
+export function isTrigger(value: unknown): value is Trigger {
+  if (!isObject(value)) return false;
+  const { kind, tick, schedule, state } = value;
+  return kind === 'schedule' ? isText(tick) && isText(schedule) : kind === 'watch' && isText(state);
+}
 
 /** The fields that a job may lack, with the test of each. */
 const optional: Readonly<Record<string, (value: unknown) => boolean>> = {

@@ -2,6 +2,7 @@ import { Cluster } from 'ioredis';
 import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode, WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
+import { describeNetworkError, errnoOf } from '../../core/lib/system-errors.ts';
 import { type RedisClient, redisClient, type RedisServer } from './redis-client.ts';
 
 export interface LinkOptions extends RedisServer {
@@ -75,7 +76,10 @@ export class RedisLink {
     this.redis = redisClient(server);
     this.redis.on('error', (error: Error) => {
       const { lastNodeError } = error as { lastNodeError?: unknown };
-      this.#lastFailure = plain(lastNodeError ?? error).message;
+      const cause = lastNodeError ?? error;
+      this.#lastFailure = describeNetworkError(
+        cause instanceof Error && errnoOf(cause) !== undefined ? cause : plain(cause),
+      );
     });
     this.redis.on('ready', () => this.#onReady());
     this.redis.on('close', () => this.#onClose());
@@ -163,7 +167,7 @@ export class RedisLink {
         },
       );
     throw new WaybillError('queue_unavailable', `Redis (${urlEnv}) cannot be reached: ${this.#lastFailure}`, {
-      hint: 'start Redis, or correct the URL',
+      hint: 'start Redis, or correct the URL in that variable',
     });
   }
 

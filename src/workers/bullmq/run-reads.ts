@@ -2,7 +2,9 @@ import { randomBytes } from 'node:crypto';
 import type { LastSuccess, PipelineOverview, RunQuery } from '../queue/job-queue.ts';
 import { pageGone } from '../queue/refusals.ts';
 import { PageOfRuns, type RunPage } from '../queue/run-filter.ts';
-import { recordOf, type RunRecord } from '../queue/run-record.ts';
+import { recordOf, type RunRecord, runStatuses } from '../queue/run-record.ts';
+import { unreadable } from './job-seal.ts';
+import { isObject, jsonOf } from './job-shape.ts';
 import type { RunScript } from './scripts.ts';
 
 /** Reads of the records that all hosts share. Throws `queue_unavailable` while Redis is unreachable. */
@@ -71,7 +73,7 @@ export function runReads(run: RunScript): RunReads {
           retrying: Number(retrying),
           running: running === '' ? null : (running ?? null),
           lastRun: optionalRecord(newest ?? ''),
-          lastSuccess: (success ?? '') === '' ? null : (JSON.parse(success as string) as LastSuccess),
+          lastSuccess: successOf(success ?? ''),
         };
       });
     },
@@ -101,12 +103,33 @@ function pairsOf(answer: readonly (string | number)[]): { number: number; record
   );
 }
 
-/** null if the run has expired, or if another program has overwritten the record. */
+const statuses: readonly unknown[] = runStatuses;
+const lists = ['destinations', 'warnings', 'failed_deliveries'] as const;
+
+/** null if the run has expired, or if another program has replaced the record. */
 export function optionalRecord(text: string): RunRecord | null {
-  if (text === '') return null;
+  const value = jsonOf(text);
+  if (!isObject(value) || !statuses.includes(value['status'])) return null;
+  if (typeof value['run_id'] !== 'string' || typeof value['pipeline_id'] !== 'string') return null;
+  if (!lists.every((name) => Array.isArray(value[name] ?? []))) return null;
   try {
     return recordOf(text);
   } catch {
     return null;
   }
+}
+
+/** Throws `job_rejected` if another program has replaced the record. */
+export function requiredRecord(text: string): RunRecord {
+  const record = optionalRecord(text);
+  if (record === null) throw unreadable('record');
+  return record;
+}
+
+/** The last successful run; null if there is none, or if another program has replaced the value. */
+function successOf(text: string): LastSuccess | null {
+  const value = jsonOf(text);
+  return isObject(value) && typeof value['run_id'] === 'string' && typeof value['finished_at'] === 'string'
+    ? { run_id: value['run_id'], finished_at: value['finished_at'] }
+    : null;
 }

@@ -3,9 +3,11 @@ import type { PublishJob } from '../queue/job.ts';
 import type { KeptBundles, Pause } from '../queue/job-queue.ts';
 import { type KeepLimits, stagedBytes, withoutBundle } from '../queue/kept-bundles.ts';
 import { maxEnds } from '../queue/refusals.ts';
-import { recordOf, type RunRecord } from '../queue/run-record.ts';
+import type { RunRecord } from '../queue/run-record.ts';
 import { endedJob, type JobSeal } from './job-seal.ts';
+import { isObject, jsonOf } from './job-shape.ts';
 import type { RedisLink } from './link.ts';
+import { optionalRecord, requiredRecord } from './run-reads.ts';
 import type { RunScript } from './scripts.ts';
 
 /**
@@ -56,18 +58,29 @@ export function steeringStore({ ask, redis }: RedisLink, run: RunScript, key: st
         ...string[],
       ];
       if (outcome === undefined) return null;
-      const record = recordOf(text);
-      return outcome === 'forgotten'
-        ? { outcome, record, job: JSON.parse(job) as PublishJob }
-        : { outcome, record };
+      const record = requiredRecord(text);
+      if (outcome !== 'forgotten') return { outcome, record };
+      const { run_id: runId, pipeline_id: pipelineId } = record;
+      return { outcome, record, job: endedJob(job) ?? { runId, pipelineId, staged: null } };
     },
     cancelled: async (runIds) =>
       runIds.length === 0 ? [] : ((await run('cancelled', {}, runIds)) as string[]),
   };
 }
 
-// Only `pause.lua` writes these values.
-const pauseOf = (text: string): Pause => JSON.parse(text) as Pause;
+const unreadablePause: Pause = {
+  since: new Date(0).toISOString(),
+  reason: 'another program has overwritten this pause in Redis; resume the pipeline to remove it',
+};
+
+/** The pause of a pipeline. It also lasts if another program has replaced the value. */
+function pauseOf(text: string): Pause {
+  const value = jsonOf(text);
+  if (!isObject(value)) return unreadablePause;
+  const { since, reason } = value;
+  const isWhole = typeof since === 'string' && (typeof reason === 'string' || reason === null);
+  return isWhole ? { since, reason } : unreadablePause;
+}
 
 /** Reruns, and the bundles that are kept for them. Each call is one step in Redis. */
 export interface RerunStore {
@@ -123,7 +136,7 @@ export function rerunStore(
       const [outcome = 'unknown', first = '', second = ''] = answer as [Rerun['outcome']?, ...string[]];
       if (outcome === 'ok') return { outcome, position: Number(first) };
       if (outcome !== 'replay') return { outcome };
-      return { outcome, record: recordOf(first), position: Number(second) };
+      return { outcome, record: requiredRecord(first), position: Number(second) };
     },
     overkept: async ({ keepMs, maxBundles, maxBytes }, limit) => {
       const jobs = (await run('overkept', { keepMs, maxBundles, maxBytes, limit })) as string[];
@@ -189,15 +202,14 @@ export function retryStore(run: RunScript, seal: JobSeal): RetryStore {
         ('due' | 'unchanged' | 'finished')?,
         string?,
       ];
-      return outcome === undefined ? null : { outcome, record: recordOf(text) };
+      return outcome === undefined ? null : { outcome, record: requiredRecord(text) };
     },
     retrying: async (pipeline) => {
       const found = (await run('retrying', { pipeline })) as string[];
-      return found.flatMap((text, index) =>
-        index % 2 === 0
-          ? authentic(found[index + 1] ?? '').map((job) => ({ record: recordOf(text), job }))
-          : [],
-      );
+      return found.flatMap((text, index) => {
+        const record = index % 2 === 0 ? optionalRecord(text) : null;
+        return record === null ? [] : authentic(found[index + 1] ?? '').map((job) => ({ record, job }));
+      });
     },
     newer: async (runId, limit) => ((await run('newer', { runId, limit })) as string[]).flatMap(authentic),
     supersede: async (job, record, retentionMs) => {

@@ -3,13 +3,13 @@ import type { Digest } from '../../core/lib/digest.ts';
 import type { PublishJob } from '../queue/job.ts';
 import type { AdmissionRequest, QueueDepth } from '../queue/job-queue.ts';
 import { maxEnds, type Pace } from '../queue/refusals.ts';
-import { type DeliveryNote, recordOf, type RunRecord } from '../queue/run-record.ts';
+import type { DeliveryNote, RunRecord } from '../queue/run-record.ts';
 import { acceptedRun } from '../queue/run-transitions.ts';
 import { type TriggerStore, triggerStore } from './bullmq-triggers.ts';
 import { deliveryNotes } from './deliveries.ts';
 import { endedJob, type JobSeal, jobSeal, unreadable } from './job-seal.ts';
 import type { RedisLink } from './link.ts';
-import { optionalRecord, type RunReads, runReads } from './run-reads.ts';
+import { optionalRecord, requiredRecord, type RunReads, runReads } from './run-reads.ts';
 import {
   type RerunStore,
   rerunStore,
@@ -177,7 +177,7 @@ export function runStore(
     pace: async (pipelineId) => {
       const answer = (await run('pace', { pipeline: pipelineId ?? '' })) as string[];
       const [now = 0, waiting = 0, isPaused = 0, ...ends] = answer.map(Number);
-      return { now, waiting, isPaused: isPaused === 1, endedAt: ends.reverse() };
+      return { now, waiting, isPaused: isPaused === 1, endedAt: ends.reverse().filter(Number.isFinite) };
     },
     expired: async (limit) => {
       const found = (await run('expired', { limit })) as string[];
@@ -288,6 +288,6 @@ function owned(owner: string, record: RunRecord): { runId: string; owner: string
 
 function replayOf(outcome: string, record?: string, position?: string | null): Replay {
   return outcome === 'replay' && record !== undefined
-    ? { outcome, record: recordOf(record), position: position == null ? null : Number(position) }
+    ? { outcome, record: requiredRecord(record), position: position == null ? null : Number(position) }
     : { outcome: 'conflict' };
 }

@@ -169,10 +169,11 @@ export async function prepareStaging(
     return { swept: await sweepUploadDirectories(directory, keep) };
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
-    const hint = cause instanceof WaybillError && cause.hint !== undefined ? `${cause.hint}; ` : '';
+    const hint = cause instanceof WaybillError ? cause.hint : undefined;
     throw new WaybillError('config_invalid', `server.staging.directory ${directory} cannot be used: ${why}`, {
       cause,
-      hint: `${hint}name a directory that the daemon may write, with room for the uploads that are retained`,
+      hint:
+        hint ?? 'choose a directory that the daemon can write to, with room for the uploads that it retains',
     });
   }
 }

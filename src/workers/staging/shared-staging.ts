@@ -46,7 +46,7 @@ export async function openSharedStaging(
       `server.staging ${describeLocation(location)} cannot be used: ${why}`,
       {
         cause,
-        hint: 'name a storage that every host may write, with room for the uploads that are retained',
+        hint: 'choose a storage that every host can write to, with room for the uploads that they retain',
       },
     );
   });

@@ -113,6 +113,8 @@ t.test('redirects only to the console after a login', (t) => {
     }),
   );
   t.equal(afterLogin('/waybill/', `${home}x`), home);
+  for (const way of ['../../logout', '..//evil.example', '.%2e/x', 'a/%2E%2e/../..', './runs'])
+    t.equal(afterLogin('/waybill/', `${home}/${way}`), home, way);
   t.equal(afterLogin('/waybill/', null), home);
   t.end();
 });

@@ -15,7 +15,7 @@ export const inConfiguration: Mistake[] = [
     args: ['config', 'check', '-c', 'conf'],
     files: { 'conf/c.yml': '' },
     place: 'conf',
-    remedy: 'name the file in it',
+    remedy: 'the file in that directory',
   },
   { name: 'empty', config: '# nothing yet\n', place: 'c.yml', remedy: 'waybill init' },
   {
@@ -28,7 +28,7 @@ export const inConfiguration: Mistake[] = [
     name: 'a tab as indentation',
     config: 'pipelines:\n\t- id: maps\n',
     place: 'c.yml:2:1',
-    remedy: 'spaces only',
+    remedy: 'only spaces',
   },
   {
     name: 'a key too far to the left',
@@ -57,8 +57,8 @@ export const inConfiguration: Mistake[] = [
   {
     name: 'a quote that is not closed',
     config: to('backend: local, path: "./web'),
-    place: 'c.yml',
-    remedy: 'quote',
+    place: 'c.yml:5:41',
+    remedy: 'closing "',
   },
   {
     name: 'a brace that is not closed',
@@ -156,7 +156,7 @@ export const inConfiguration: Mistake[] = [
     name: 'half of the keys of S3',
     config: to('backend: s3, bucket: maps, region: eu-1, access_key_id_env: KEY'),
     place: 'secret_access_key_env',
-    remedy: 'set together',
+    remedy: 'set both',
   },
   {
     name: 'an id in capitals',
@@ -168,25 +168,25 @@ export const inConfiguration: Mistake[] = [
     name: 'two pipelines of one id',
     config: `${to(local)}${to(local).replace('pipelines:\n', '')}`,
     place: 'pipelines[1].id',
-    remedy: 'unique',
+    remedy: 'different id',
   },
   {
     name: 'two destinations of one id',
     config: `${to(local)}      - {id: web, backend: local, path: ./b}\n`,
     place: 'destinations[1].id',
-    remedy: 'unique',
+    remedy: 'different id',
   },
   {
     name: 'two destinations at one place',
     config: `${to(local)}      - {id: b, backend: local, path: web/}\n`,
     place: 'destinations[1].path',
-    remedy: 'cannot share',
+    remedy: 'its own',
   },
   {
     name: 'a destination in the source',
     config: to('backend: local, path: ./source/out'),
     place: 'destinations[0].path',
-    remedy: 'expected separate locations',
+    remedy: 'choose separate locations',
   },
   {
     name: 'a token for a pipeline that there is not',
@@ -271,7 +271,7 @@ export const inConfiguration: Mistake[] = [
     name: 'a queue within staging',
     config: to(local, 'server: {staging: {directory: ./s}, queue: {driver: embedded, directory: ./s/q}}\n'),
     place: 'server.queue',
-    remedy: 'expected separate locations',
+    remedy: 'choose separate locations',
   },
   {
     name: 'a secret as the name of a variable',

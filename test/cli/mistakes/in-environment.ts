@@ -148,7 +148,7 @@ export const inEnvironment = (servers: Servers): Mistake[] => [
     args: ['validate', 'source/one'],
     files: { 'source/one/manifest.json': manifest(['gone.txt']) },
     place: 'gone.txt',
-    remedy: 'not there',
+    remedy: 'does not exist',
   },
   {
     name: 'a manifest that leads out of the bundle',
@@ -227,7 +227,7 @@ export const inEnvironment = (servers: Servers): Mistake[] => [
     env: { DB: `postgres://u:p@127.0.0.1:${servers.closed}/w` },
     textOnly: true,
     place: 'primary',
-    remedy: 'look at the database',
+    remedy: 'check the database',
   },
   {
     name: 'a URL of a database that is none',
@@ -259,6 +259,6 @@ export const inEnvironment = (servers: Servers): Mistake[] => [
     args: ['init', 'directory', '-o', 'c.yml'],
     config: to(local),
     place: 'c.yml',
-    remedy: 'name another file',
+    remedy: 'another file',
   },
 ];

@@ -1,6 +1,6 @@
-import { mkdirSync, symlinkSync } from 'node:fs';
+import { chmodSync, mkdirSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
-import type { Mistake, Servers } from './mistake.ts';
+import { type Mistake, type Servers, sshKey } from './mistake.ts';
 
 const site = { 'site/index.html': '<p>home</p>\n' };
 const forms = 's3://bucket/prefix?endpoint=https://s3.example.org';
@@ -9,6 +9,26 @@ const key = {
   AWS_SECRET_ACCESS_KEY: 'a-secret-access-key',
   AWS_REGION: 'eu-1',
 };
+
+/** No name of a host can be looked up, as on a machine without a network. */
+const noNetwork = {
+  files: {
+    'offline.mjs': `import dns from 'node:dns';
+dns.lookup = (host, options, done = options) =>
+  done(Object.assign(new Error('getaddrinfo EAI_AGAIN ' + host), { code: 'EAI_AGAIN', hostname: host }));
+`,
+  },
+  env: { NODE_OPTIONS: '--import=./offline.mjs' },
+};
+
+/** A destination with releases, and one without. */
+const releases = `pipelines:
+  - id: site
+    source: {backend: local, path: ./site, manifest: auto}
+    destinations:
+      - {id: web, backend: local, path: ./web, mapping: fixed, layout: releases}
+      - {id: flat, backend: local, path: ./flat, mapping: fixed}
+`;
 
 /** `waybill publish` and `waybill push` by hand, without a configuration: nothing is ever written. */
 export function inPublishing({ closed, pages }: Servers): Mistake[] {
@@ -21,6 +41,19 @@ export function inPublishing({ closed, pages }: Servers): Mistake[] {
     ...{ name: `push: ${name}`, args: ['push', ...args], env: { WAYBILL_TOKEN: 'a-token-of-these-tests' } },
   });
   const to = (port: number): string[] => ['--to', `http://127.0.0.1:${port}`, '-p', 'maps'];
+  const release = (name: string, args: string[], place: string, remedy: string): Mistake => ({
+    ...publish(name, [], place, remedy),
+    ...{
+      name: `releases: ${name}`,
+      args: ['releases', ...args, '-c', 'c.yml', '-p', 'site'],
+      config: releases,
+    },
+  });
+  const offline = (mistake: Mistake): Mistake => ({
+    ...mistake,
+    files: { ...mistake.files, ...noNetwork.files },
+    env: { ...mistake.env, ...noNetwork.env },
+  });
   const all: Mistake[] = [
     publish('no destination', ['site'], "'destination'", 'publish --help'),
     publish('an FTP server', ['site', 'ftp://web1/srv/www'], 'ftp://web1/srv/www', forms),
@@ -76,11 +109,16 @@ export function inPublishing({ closed, pages }: Servers): Mistake[] {
       ...publish('a manifest with mistakes', ['site', 'www'], 'manifest.json:1:13', 'docs/manifest.md'),
       files: { ...site, 'site/manifest.json': '{"created": "yesterday", "files": []}' },
     },
-    publish('the directory itself', ['site', './site'], './site', 'outside of the directory'),
-    publish('a destination inside', ['site', 'site/www'], 'site/www', 'outside of the directory'),
-    publish('a destination around', ['site', '.'], '"."', 'outside of the directory'),
+    publish('the directory itself', ['site', './site'], './site', 'outside of that directory'),
+    publish('a destination inside', ['site', 'site/www'], 'site/www', 'outside of that directory'),
+    publish('a destination around', ['site', '.'], '"."', 'outside of that directory'),
     publish('a destination twice', ['site', 'www', './www/'], './www/', 'once'),
-    publish('two destinations in one another', ['site', 'www', 'www/docs'], 'www/docs', 'apart'),
+    publish(
+      'two destinations in one another',
+      ['site', 'www', 'www/docs'],
+      'www/docs',
+      'separate directories',
+    ),
     {
       ...publish('content of others', ['site', 'www'], 'the destination root', '--force'),
       files: { ...site, 'www/theirs.txt': 'theirs' },
@@ -110,6 +148,74 @@ export function inPublishing({ closed, pages }: Servers): Mistake[] {
       ),
       env: { AWS_EC2_METADATA_DISABLED: 'true', AWS_REGION: 'eu-1' },
     },
+    {
+      ...publish(
+        'no such bucket',
+        ['site', `s3://gone?endpoint=http://127.0.0.1:${pages}`],
+        '"gone"',
+        'create it',
+      ),
+      env: key,
+    },
+    {
+      ...publish(
+        'no such SSH key',
+        ['site', 'sftp://web1/srv/www', '--ssh-key', './id'],
+        '/id',
+        'correct the path',
+      ),
+    },
+    offline({
+      ...publish(
+        'SFTP without a network',
+        ['site', 'sftp://web1.example.org/srv/www', '--ssh-key', './id'],
+        'web1.example.org',
+        'network',
+      ),
+      files: { ...site, id: sshKey },
+      prepare: (place) => chmodSync(path.join(place, 'id'), 0o600),
+    }),
+    offline({
+      ...publish(
+        'S3 without a network',
+        ['site', 's3://maps?endpoint=https://s3.example.org&path_style=true'],
+        's3.example.org',
+        'network',
+      ),
+      env: key,
+    }),
+    publish(
+      'a choice that there is not',
+      ['site', 'www', '--links', 'yes'],
+      '--links',
+      'refuse, follow, skip',
+    ),
+    publish('a rate in words', ['site', 'www', '--max-rate', 'fast'], '"fast"', '2MiB/s'),
+    publish('an option of rsync', ['site', 'www', '--delete'], '--delete', 'publish --help'),
+    offline(
+      push(
+        'no network',
+        ['site', '--to', 'https://publish.example.org', '-p', 'maps'],
+        'publish.example.org',
+        'network',
+      ),
+    ),
+    { ...push('no token', ['site', ...to(pages)], 'token', 'WAYBILL_TOKEN'), env: {} },
+    push(
+      'a password in the URL',
+      ['site', '--to', 'http://ci:hunter2@127.0.0.1/', '-p', 'maps'],
+      'password',
+      'WAYBILL_TOKEN',
+    ),
+    push('an FTP server', ['site', '--to', 'ftp://publish.example.org', '-p', 'maps'], 'ftp://', 'https://'),
+    push('no pipeline', ['site', '--to', `http://127.0.0.1:${pages}`], '--pipeline', 'push --help'),
+    // The directory of the destination is made for the lease.
+    {
+      ...release('rollback before a release', ['rollback', '-d', 'web'], 'earlier release', 'releases list'),
+      writesNothing: false,
+    },
+    release('rollback without releases', ['rollback', '-d', 'flat'], '"flat"', 'layout: releases'),
+    release('promote what there is not', ['promote', 'r1', '-d', 'web'], '"r1"', 'publish first'),
     push('a message of two lines', ['site', ...to(pages), '--message', 'a\nb'], '--message', 'one line'),
     push('no such directory', ['sit', ...to(pages)], '"sit"', 'directory'),
     push(

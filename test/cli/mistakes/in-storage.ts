@@ -1,14 +1,8 @@
-import { generateKeyPairSync } from 'node:crypto';
 import { chmodSync, mkdirSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import { manifest } from '../process.ts';
-import { keys, local, type Mistake, s3, type Servers, to } from './mistake.ts';
+import { keys, local, type Mistake, s3, type Servers, sshKey, to } from './mistake.ts';
 
-const key = generateKeyPairSync('rsa', {
-  modulusLength: 2048,
-  publicKeyEncoding: { type: 'pkcs1', format: 'pem' },
-  privateKeyEncoding: { type: 'pkcs1', format: 'pem' },
-}).privateKey;
 const bundle = { 'source/one/manifest.json': manifest(['a.txt']), 'source/one/a.txt': 'a' };
 const run = ['run', '-c', 'c.yml'];
 const sftp = (more: string, port = 1): string =>
@@ -72,7 +66,7 @@ export const inStorage = (servers: Servers): Mistake[] => [
     },
     unprivileged: true,
     place: 'one',
-    remedy: 'write to',
+    remedy: 'write access',
   },
   {
     name: 'a configuration that may not be read',
@@ -80,7 +74,7 @@ export const inStorage = (servers: Servers): Mistake[] => [
     prepare: (place) => chmodSync(path.join(place, 'c.yml'), 0),
     unprivileged: true,
     place: 'c.yml',
-    remedy: 'let the user',
+    remedy: 'give the user',
   },
   {
     name: 'unmanaged files at the destination',
@@ -102,7 +96,7 @@ export const inStorage = (servers: Servers): Mistake[] => [
     name: 'a private key that others can read',
     args: run,
     config: sftp(`, ${withKey}`),
-    files: { ...bundle, key },
+    files: { ...bundle, key: sshKey },
     prepare: (place) => chmodSync(path.join(place, 'key'), 0o644),
     place: '/key',
     remedy: 'chmod 600',
@@ -110,7 +104,7 @@ export const inStorage = (servers: Servers): Mistake[] => [
   {
     name: 'a private key that others can read, checked',
     config: sftp(`, ${withKey}`),
-    files: { ...bundle, key },
+    files: { ...bundle, key: sshKey },
     prepare: (place) => chmodSync(path.join(place, 'key'), 0o644),
     place: '/key',
     remedy: 'chmod 600',
@@ -145,7 +139,7 @@ export const inStorage = (servers: Servers): Mistake[] => [
     name: 'no SFTP server',
     args: run,
     config: sftp(`, ${withKey}`, servers.closed),
-    files: { ...bundle, key },
+    files: { ...bundle, key: sshKey },
     prepare: (place) => chmodSync(path.join(place, 'key'), 0o600),
     place: `127.0.0.1:${servers.closed}`,
     remedy: 'host',

@@ -1,3 +1,5 @@
+import { generateKeyPairSync } from 'node:crypto';
+
 /** A mistake that people make, and how they meet it. */
 export interface Mistake {
   /** Name in the golden file; unique. */
@@ -27,6 +29,12 @@ export interface Servers {
   closed: number;
   taken: number;
 }
+
+export const sshKey = generateKeyPairSync('rsa', {
+  modulusLength: 2048,
+  publicKeyEncoding: { type: 'pkcs1', format: 'pem' },
+  privateKeyEncoding: { type: 'pkcs1', format: 'pem' },
+}).privateKey;
 
 /** A configuration with one pipeline, `maps`, whose destination has these settings. */
 export function to(destination: string, more = '', source = 'backend: local, path: ./source'): string {

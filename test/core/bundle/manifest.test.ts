@@ -154,10 +154,10 @@ t.test('mistakes of a text are named, each at its own place, and those after the
   t.same(
     findings.map(({ line, column, message }) => `${line}:${column} ${message}`),
     [
-      '2:16 is not JSON: a comma stands before a closing bracket or brace; remove it',
+      '2:16 is not JSON: there is a comma before a closing bracket or brace; remove it',
       '3:3 is not JSON: JSON has no comments; remove this one',
       '4:18 is not JSON: a comma is expected between two entries',
-      '4:27 is not JSON: a comma stands before a closing bracket or brace; remove it',
+      '4:27 is not JSON: there is a comma before a closing bracket or brace; remove it',
     ],
   );
 });

@@ -365,12 +365,12 @@ pipelines:
         file_concurrency: 65
 `;
   t.same(complaintsOf(text), [
-    'c.yml:2:18 server.http.listen: found the text "::1:80": an IPv6 address stands in brackets, as in [::1]:8080; expected host:port such as 127.0.0.1:8080 or [::1]:8080',
+    'c.yml:2:18 server.http.listen: found the text "::1:80": an IPv6 address needs brackets, as in [::1]:8080; expected host:port such as 127.0.0.1:8080 or [::1]:8080',
     'c.yml:2:39 server.http.retention: found the number 30; expected a duration: a whole number with a unit, such as 500ms, 30s, 15m, 24h or 7d',
-    'c.yml:4:5 pipelines[0].source: is missing; expected a source: a map with the key backend (one of local, sftp, s3, http_upload) and what belongs to it',
+    'c.yml:4:5 pipelines[0].source: is missing; expected a source: a map with the key backend (one of local, sftp, s3, http_upload) and the settings of that backend',
     'c.yml:5:5 pipelines[0].sorce: unknown key; did you mean "source"?',
     'c.yml:7:28 pipelines[0].destinations[0].backend: found the text "locl"; expected one of local, sftp, s3; did you mean "local"?',
-    'c.yml:11:9 pipelines[0].destinations[1].secret_access_key_env: is missing; access_key_id_env is set, and the two are set together or not at all',
+    'c.yml:11:9 pipelines[0].destinations[1].secret_access_key_env: is missing, but access_key_id_env is set; set both or neither',
     'c.yml:12:9 pipelines[0].destinations[2].id: found nothing (null); expected an id of at most 64 lower-case letters, digits, _ and -, beginning with a letter or digit',
     'c.yml:15:27 pipelines[0].destinations[2].file_concurrency: found the number 65; expected a whole number from 1 to 64',
   ]);
@@ -495,7 +495,7 @@ t.test('each bad value is refused at its own key', async (t) => {
     [`${s3}, prefix: ../b`, '.prefix', /"\.\."/],
     [`${s3}, prefix: .publisher.tmp`, '.prefix', /reserved/],
     [`${s3}, endpoint: s3.example.org`, '.endpoint', /https:\/\//],
-    [`${s3}, secret_access_key_env: K`, '.access_key_id_env', /set together/],
+    [`${s3}, secret_access_key_env: K`, '.access_key_id_env', /set both/],
     [
       `${s3}, secret_access_key: K`,
       '.secret_access_key',
@@ -717,10 +717,10 @@ t.test('reports the line of invalid YAML or UTF-8', async (t) => {
     ['', 1, /empty/],
     ['# nothing\n', 1, /empty/],
     ['---\n', 1, /empty/],
-    ['pipelines:\n\t- id: a\n', 2, /a tab is used as indentation/],
+    ['pipelines:\n\t- id: a\n', 2, /indented with a tab/],
     ['pipelines: []\n---\npipelines: []\n', 2, /second document/],
     ['pipelines: [\n', 2, /a "\]" is missing before this place/],
-    ['secrets: {directory: "x}\n', 2, /missing/],
+    ['secrets: {directory: "x}\n', 1, /missing/],
     ['a: b: c\n', 1, /spans|nested map/],
     [Buffer.from('pipelines: []\n# caf\xe9\n', 'latin1'), 2, /not UTF-8/],
     [Buffer.from('\ufeffpipelines: []\n', 'utf16le'), 1, /UTF-16/],
@@ -758,7 +758,7 @@ t.test('reports duplicate keys together with other errors', async (t) => {
       'the number 1;',
       'the number 1;',
     ),
-    'c.yml:3:1 server: the key stands twice in this map; the first is on line 2',
+    'c.yml:3:1 server: the key appears twice in this map; the first is on line 2',
     'c.yml:3:10 server.htp: unknown key; did you mean "http"?',
   ]);
 });
@@ -795,7 +795,7 @@ t.test('a file that cannot be read is config_unreadable, one too large is not re
   const load = (file: string) => failure(loadConfig(file, { home: '/home/me' }));
   t.match(await load(join(directory, 'none.yml')), {
     code: 'config_unreadable',
-    message: /none\.yml cannot be read: there is no such file/,
+    message: /none\.yml cannot be read: the file does not exist/,
     hint: /--config/,
   });
   await mkdir(join(directory, 'sub'));

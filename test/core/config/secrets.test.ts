@@ -104,7 +104,7 @@ t.test('without a directory only the environment is asked', async (t) => {
 t.test('a directory that is missing, or is none, is fatal', async (t) => {
   const directory = t.testdir({ FILE: 'x' });
   t.match(await refusal({ directory: join(directory, 'none'), env: {} }), {
-    message: /none is not there/,
+    message: /none does not exist/,
     hint: /create it/,
   });
   t.match(await refusal({ directory: join(directory, 'FILE'), env: {} }), {
@@ -137,7 +137,7 @@ t.test('every bad entry is named, and no content', async (t) => {
     SUB: /not a file/,
     LATIN: /not UTF-8/,
     LARGE: /larger than 64 KiB/,
-    DANGLING: /not there/,
+    DANGLING: /does not exist/,
     LOOP: /leads to itself/,
     FOLDER_LINK: /not a file/,
     PIPE: /not a file/,

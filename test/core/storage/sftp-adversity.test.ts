@@ -50,7 +50,7 @@ t.test(
     const warnings: string[] = [];
     const storage = await sftpStorage(here({ sshAgentSocket }), { ...options, log: logTo(warnings) });
     await storage.close();
-    t.match(warnings, [/agent cannot be asked; the key file is tried alone/]);
+    t.match(warnings, [/agent did not answer; trying only the key file/]);
     await t.rejects(sftpStorage(here({ sshAgentSocket, sshKeyFile: null }), options), {
       code: 'storage_denied',
       message: /agent at ".*no-agent" cannot be asked/,
@@ -81,7 +81,7 @@ t.test('reports an agent with more keys than the server accepts', async (t) => {
   }
   await t.rejects(sftpStorage(here({ sshAgentSocket }), options), {
     code: 'storage_denied',
-    message: /too many identities/,
+    message: /too many SSH keys/,
     hint: /MaxAuthTries/,
   });
 });

@@ -129,6 +129,20 @@ t.test('a record that another program replaced is left out, and the others are l
   }
 });
 
+t.test('a pause or a last success that another program replaced breaks no list', async (t) => {
+  const prefix = 'values';
+  const { queue } = await open(t, prefix, []);
+  await queue.pause('maps', 'repairs');
+  for (const text of ['nonsense', '[]', '{}', 'null', '5', '']) {
+    await redis.hset(`${prefix}:paused`, 'maps', text);
+    await redis.hset(`${prefix}:succeeded`, 'maps', text);
+    t.match((await queue.pauses()).get('maps'), { reason: /overwritten.*resume the pipeline/ }, text);
+    t.match(await queue.overview(['maps']), [{ lastSuccess: null }], text);
+  }
+  t.equal(await queue.resume('maps'), true);
+  t.equal((await queue.pauses()).size, 0);
+});
+
 t.test('keys are rotated without a pause; a host with another key refuses jobs', async (t) => {
   const before = await open(t, 'rotated', [oldKey]);
   await submit(before, 'maps.1');

@@ -162,8 +162,8 @@ async function missingSource(
   if (entry?.isDirectory() === true) return null;
   const message =
     entry === null
-      ? `${root} is not there; make it (mkdir -p ${root}), or correct the path`
-      : `${root} is not a directory; move it away, or correct the path`;
+      ? `${root} does not exist; create it (mkdir -p ${root}), or correct the path`
+      : `${root} is not a directory; correct the path, or move that file away`;
   return finding('warning', 'source_missing', message, place);
 }
 
@@ -173,7 +173,7 @@ async function keyFile(location: Location, place: Place): Promise<Finding | null
   try {
     const mode = await openToOthers(key);
     if (mode === null) return null;
-    const message = `${key} can be read by others (mode ${mode}), and will be refused: chmod 600 ${key}`;
+    const message = `${key} can be read by other users (mode ${mode}), and will be refused: chmod 600 ${key}`;
     return finding('warning', 'key_open_to_others', message, place);
   } catch {
     return finding(

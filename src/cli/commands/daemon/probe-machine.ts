@@ -34,7 +34,7 @@ export function tryWritableDirectory(directory: string, { minRoom = 0 } = {}): s
     );
   const room = `${formatSize(free)} free${type === memoryFileSystem ? ', in memory' : ''}`;
   if (there === directory) return `may be written; ${describeOwner(there)}; ${room}`;
-  return `is not there, and can be made: ${there} ${describeOwner(there)}; ${room}`;
+  return `does not exist, but can be created: ${there} ${describeOwner(there)}; ${room}`;
 }
 
 /** `f_type` of tmpfs, whose files do not survive a restart of the machine. */
@@ -44,12 +44,12 @@ const memoryFileSystem = 0x01021994;
 export function tryReadableDirectory(directory: string): string {
   const there = nearestExisting(directory);
   if (there !== directory)
-    throw new WaybillError('storage_not_found', `${directory} is not there`, {
+    throw new WaybillError('storage_not_found', `${directory} does not exist`, {
       hint: `make it (mkdir -p ${directory}), or correct the path`,
     });
   if (!statSync(directory).isDirectory())
     throw new WaybillError('storage_permanent', `${directory} is not a directory`, {
-      hint: 'name a directory: move the file away, or correct the path',
+      hint: 'correct the path, or move that file away',
     });
   try {
     accessSync(directory, constants.R_OK | constants.X_OK);

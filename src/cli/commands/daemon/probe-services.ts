@@ -130,7 +130,7 @@ export async function tryDestination(
       location,
       options,
       signal,
-      async () => 'reached; the directory is not there, and can be made',
+      async () => 'reached; the directory does not exist, but can be created',
     );
   }
 }

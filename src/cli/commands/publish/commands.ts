@@ -211,7 +211,7 @@ export const unpublishCommand = described({
     destination: destinationIfSeveral,
     layout: choice(
       '--layout <layout>',
-      'layout to remove if the destination has both; fails if it is not there',
+      'layout to remove if the destination has both; fails if it does not exist',
       ['in_place', 'releases'],
     ),
     dryRun: flag('--dry-run', 'list the removals without making them'),

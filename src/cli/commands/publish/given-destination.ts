@@ -25,14 +25,16 @@ export function parseDestination(text: string, defaults: DestinationDefaults): D
   const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(text)?.[1]?.toLowerCase();
   if (scheme === 'sftp') return sftp(text, defaults);
   if (scheme === 's3') return s3(text);
-  if (scheme !== undefined) throw notUnderstood(text, `"${scheme}" is not a kind of destination`);
+  if (scheme !== undefined) throw notUnderstood(text, `"${scheme}:" is not supported`);
   if (text.trim() === '') throw notUnderstood(text, 'it is empty');
   const remote = /^([^/\s]+@[^/:\s]+):(.*)$/.exec(text);
   if (remote !== null)
     throw notUnderstood(text, `write sftp://${remote[1] ?? ''}/${(remote[2] ?? '').replace(/^\//, '')}`);
-  // `web1:/srv/www`, `web1::module` and `sftp:/srv/www`, which other programs take for other machines.
+  const slip = /^(sftp|s3):\/*(.*)$/i.exec(text);
+  if (slip !== null) throw notUnderstood(text, `write ${slip[1]?.toLowerCase() ?? ''}://${slip[2] ?? ''}`);
+  // `web1:/srv/www` and `web1::module`, which other programs take for other machines.
   if (/^[^/]*:/.test(text))
-    throw notUnderstood(text, 'it begins like an address; write ./ before the name of a directory');
+    throw notUnderstood(text, `it looks like the address of a host; for a directory, write ./${text}`);
   return named('local', { path: path.resolve(defaults.workingDirectory, text) });
 }
 
@@ -43,7 +45,7 @@ function sftp(text: string, { userName, sshKeyFile }: DestinationDefaults): Dest
     .replace(/^\/~\//, '')
     .replace(/(?<=.)\/+$/, '');
   if (directory === '' || directory === '/' || directory === '/~')
-    throw notUnderstood(text, 'it names no directory of the server');
+    throw notUnderstood(text, 'the path of the directory on the server is missing');
   return named(
     'sftp',
     {
@@ -63,7 +65,7 @@ function s3(text: string): DestinationSettings {
   // The host of a URL is in lower case, and the name of a bucket need not be.
   const bucket = /^s3:\/\/([^/?#]*)/i.exec(text)?.[1] ?? '';
   if (url.username !== '')
-    throw notUnderstood(text, 'S3 takes no user; credentials come from the environment');
+    throw notUnderstood(text, 'S3 takes no user name; credentials come from the environment');
   const unknown = [...url.searchParams.keys()].find((name) => !s3Parameters.includes(name));
   if (unknown !== undefined)
     throw notUnderstood(text, `"${unknown}" is not a parameter; S3 takes ${s3Parameters.join(', ')}`);
@@ -87,10 +89,12 @@ function parseUrl(text: string): URL {
   if (!URL.canParse(text)) throw notUnderstood(text, 'it is not a URL');
   const url = new URL(text);
   if (url.password !== '')
-    throw new WaybillError('usage', 'a destination has a password in its URL, where other users can see it', {
-      hint: 'use an SSH agent or --ssh-key for SFTP, and the environment or a role for S3',
-    });
-  if (url.hostname === '') throw notUnderstood(text, 'it names no host or bucket');
+    throw new WaybillError(
+      'usage',
+      `the destination "${withoutPassword(text)}" has a password in its URL, which other users can see`,
+      { hint: 'remove it: SFTP uses an SSH agent or --ssh-key, and S3 uses the environment or a role' },
+    );
+  if (url.hostname === '') throw notUnderstood(text, 'the host or bucket is missing');
   return url;
 }
 
@@ -113,11 +117,18 @@ function named(
 }
 
 function notUnderstood(text: string, reason: string): WaybillError {
-  // The password of a URL must not appear in the message.
-  const shown = text.replace(/(?<=:\/\/)[^/@]*:[^/@]*@/, '…@');
-  return new WaybillError('usage', `the destination "${shown}" is not understood: ${reason}`, {
-    hint: 'give a path like /srv/www, sftp://deploy@web1/srv/www, or s3://bucket/prefix?endpoint=https://s3.example.org',
-  });
+  return new WaybillError(
+    'usage',
+    `the destination "${withoutPassword(text)}" is not understood: ${reason}`,
+    {
+      hint: 'write a path like /srv/www, sftp://deploy@web1/srv/www, or s3://bucket/prefix?endpoint=https://s3.example.org',
+    },
+  );
+}
+
+/** The password of a URL must not appear in a message. */
+function withoutPassword(text: string): string {
+  return text.replace(/(?<=:\/\/)[^/@]*:[^/@]*@/, '…@');
 }
 
 export interface PublishSettings {

@@ -128,8 +128,8 @@ async function isThere(file: string): Promise<boolean> {
 }
 
 function taken(file: string): WaybillError {
-  return new WaybillError('usage', `"${file}" is there already, and nothing was written`, {
-    hint: 'name another file, or remove this one',
+  return new WaybillError('usage', `"${file}" already exists; nothing was written`, {
+    hint: 'choose another file with --out, or remove this one',
   });
 }
 

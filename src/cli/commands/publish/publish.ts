@@ -155,16 +155,18 @@ function refuseOverlaps(
     if (other >= 0)
       throw new WaybillError(
         'usage',
-        `the destinations "${texts[other] ?? ''}" and "${text}" lie inside one another`,
-        { hint: 'name destinations that lie apart' },
+        `one of the destinations "${texts[other] ?? ''}" and "${text}" is inside the other`,
+        { hint: 'choose separate directories' },
       );
     if (isWithin(target, source) || isWithin(source, target))
       throw new WaybillError(
         'usage',
         target === source
-          ? `"${text}" is the directory that is published`
-          : `the destination "${text}" and the directory "${source}" lie inside one another`,
-        { hint: 'name a destination outside of the directory' },
+          ? `the destination "${text}" is the published directory itself`
+          : isWithin(target, source)
+            ? `the destination "${text}" is inside the published directory "${source}"`
+            : `the published directory "${source}" is inside the destination "${text}"`,
+        { hint: 'choose a destination outside of that directory' },
       );
   });
 }
@@ -214,8 +216,8 @@ export async function confirmForce(destinations: number): Promise<void> {
     terminal.close();
     if (/^y(es)?$/i.test(answer.trim())) return;
   }
-  throw new WaybillError('usage', `--force deletes everything else at ${where}, and was not confirmed`, {
-    hint: 'look at what it would do with --dry-run, and then add --yes',
+  throw new WaybillError('usage', `--force deletes everything else at ${where}, and needs a confirmation`, {
+    hint: 'check the plan with --dry-run, then add --yes',
   });
 }
 
@@ -246,6 +248,8 @@ const hints: readonly [RegExp, string][] = [
     'set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give',
   ],
   [/^check endpoint \(/, 'check the ?endpoint= of the destination ('],
+  [/^create it, or correct bucket, endpoint and path_style/, 'create it, or correct the destination'],
+  [/^check `host` and `port`/, 'check the host and port of the destination'],
 ];
 
 /** The same result, with hints that name options in place of settings. */

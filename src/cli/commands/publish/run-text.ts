@@ -187,10 +187,9 @@ function predicted(
 
 function printFailure(about: string, error: ErrorRecord, { data, style }: Output, indent: string): void {
   data(`${indent}${style.red(`failed: ${about}${error.message}`)}  ${style.dim(`(${error.code})`)}`);
-  const findings = error.findings.map(describeFinding);
-  // A message often names its only finding.
-  const isNamed = findings.length === 1 && error.message.includes(findings[0] ?? '');
-  if (!isNamed) for (const finding of findings) data(`${indent}  ${finding}`);
+  // A message often contains its first finding.
+  for (const finding of error.findings.map(describeFinding))
+    if (!error.message.includes(finding)) data(`${indent}  ${finding}`);
   if (error.hint !== null) data(`${indent}  ${style.cyan('next:')} ${error.hint}`);
 }
 

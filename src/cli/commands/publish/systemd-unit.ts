@@ -131,7 +131,7 @@ RestartPreventExitStatus=2
 
 function credentialLines(names: readonly string[]): string {
   const note = `# Files that root alone can read, given to the service as its secrets: one line for each secret that the
-# configuration names. A file that is not there keeps the service from starting.`;
+# configuration names. A missing file keeps the service from starting.`;
   const lines = names.map((name) => `LoadCredential=${name}:${secretsOfServices}/${name}`);
   return [note, ...(lines.length === 0 ? [`# LoadCredential=NAME:${secretsOfServices}/NAME`] : lines)].join(
     '\n',

@@ -80,9 +80,7 @@ export async function uploadedManifest(
   const selected = await selectFiles(storage, patterns);
   const findings = [...selected.findings];
   if (selected.files.length === 0 && findings.length === 0)
-    findings.push(
-      finding('error', 'no_files', 'has no files to publish, or all are excluded', { file: '.' }),
-    );
+    findings.push(finding('error', 'no_files', 'it has no files, or every file is excluded', { file: '.' }));
   if (hasErrors(findings)) throw invalidBundle('the upload', findings);
   const now = clock.now().getTime();
   let newest = 0;

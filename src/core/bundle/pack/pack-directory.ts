@@ -85,10 +85,9 @@ async function openDirectory(directory: string): Promise<Storage> {
     return await localStorage(path.resolve(directory), { readOnly: true, mustExist: true });
   } catch (error) {
     if (!(error instanceof WaybillError)) throw error;
-    throw new WaybillError('usage', `"${directory}" is not a readable directory`, {
-      hint: 'pass the directory of the bundle',
-      cause: error,
-    });
+    const reason = error.code === 'storage_not_found' ? 'does not exist' : 'is not a readable directory';
+    const hint = 'name the directory to pack or push';
+    throw new WaybillError('usage', `"${directory}" ${reason}`, { hint, cause: error });
   }
 }
 
@@ -190,13 +189,13 @@ async function makeManifest(
   const selected = await selectFiles(storage, options);
   const findings = [...selected.findings];
   if (selected.files.length === 0 && findings.length === 0)
-    findings.push(finding('error', 'no_files', 'has no files to publish', { file: '.' }));
+    findings.push(finding('error', 'no_files', 'it has no files, or every file is excluded', { file: '.' }));
   if (selected.files.length > maxListedFiles)
     findings.push(
       finding(
         'error',
         'too_many_listed_files',
-        `has ${selected.files.length} files, more than the maximum of ${maxListedFiles} per bundle; split it`,
+        `it has ${selected.files.length} files, more than the maximum of ${maxListedFiles} per bundle; split it`,
         { file: '.' },
       ),
     );

@@ -174,19 +174,19 @@ function whatIsWrong(
       code: 'file_is_link',
       message:
         unfollowed ??
-        'is a symbolic link; publish its target with --links follow, or leave links out with --links skip (links: in a source)',
+        'is a symbolic link; publish its target with --links follow, or skip links with --links skip (links: in a source)',
     };
   if (type !== 'file')
     return { code: 'file_not_regular', message: 'is neither a file nor a directory; exclude it' };
   if (isSecret(key))
     return {
       code: 'secret_file',
-      message: `has the name of a file with secrets; exclude it, or publish it with the exclusion "!${key}"`,
+      message: `looks like a file with secrets; exclude it, or publish it with --exclude "!${key}" (exclude: in a source)`,
     };
   if (leadsTo !== undefined && isSecret(nameOf(leadsTo)))
     return {
       code: 'secret_file',
-      message: `leads to "${leadsTo}", which has the name of a file with secrets; exclude it, or copy the file`,
+      message: `leads to "${leadsTo}", which looks like a file with secrets; exclude it, or copy the file`,
     };
   if (key.split('/').length > maxPathSegments)
     return { code: 'unsafe_path', message: `has more than ${maxPathSegments} segments; exclude it` };

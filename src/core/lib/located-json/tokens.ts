@@ -111,7 +111,7 @@ export interface JsonProblem {
 
 export const problemMessages = {
   empty: 'the document is empty; one JSON value is expected',
-  trailingComma: 'a comma stands before a closing bracket or brace; remove it',
+  trailingComma: 'there is a comma before a closing bracket or brace; remove it',
   comment: 'JSON has no comments; remove this one',
   invalidValue:
     'this is not a JSON value: values are objects, arrays, strings in double quotes, numbers, true, false and null',

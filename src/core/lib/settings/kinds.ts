@@ -305,7 +305,7 @@ export function variants<M extends Settings>(
   maps: M,
 ): Setting<AcceptedBy<M[keyof M]>, false, ResolvedBy<M[keyof M]>> {
   const names = Object.keys(maps);
-  const expected = `${what}: a map with the key ${discriminator} (one of ${names.join(', ')}) and what belongs to it`;
+  const expected = `${what}: a map with the key ${discriminator} (one of ${names.join(', ')}) and the settings of that ${discriminator}`;
   return expects({ kind: 'variants', discriminator, maps, otherwise: null }, expected);
 }
 

@@ -20,7 +20,7 @@ export function parseListen(text: string): Verdict<{ host: string; port: number 
   const [, bracketed, plain, digits] = /^(?:\[([^\]]*)\]|([^:]*)):(\d{1,5})$/.exec(text) ?? [];
   if (digits === undefined) {
     if ((text.match(/:/g)?.length ?? 0) > 1)
-      return refuse('an IPv6 address stands in brackets, as in [::1]:8080');
+      return refuse('an IPv6 address needs brackets, as in [::1]:8080');
     return refuse(text.includes(':') ? 'the part after the colon is not a port' : 'the port is missing');
   }
   if (bracketed !== undefined && !isIPv6(bracketed))

@@ -57,13 +57,13 @@ function decideWithoutState(input: DecisionInput): Plan {
   if (input.observed.contentPresent)
     return refuseOrForce(input, 'fail_unmanaged', {
       code: 'content_unmanaged',
-      message: 'the destination holds content and no state: it is not managed by waybill',
+      message: 'the destination has files but no .publisher.json, so waybill did not publish them',
     });
   const nested = findNestedBundle(input);
   if (nested !== null) return refuseOrForce(input, 'fail_unmanaged', nested);
   return proceed(input, 'publish_new', {
     code: 'destination_empty',
-    message: 'there is no state and no content',
+    message: 'the destination is empty',
   });
 }
 

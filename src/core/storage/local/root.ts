@@ -52,13 +52,13 @@ export function requireDirectory(storage: Pick<Storage, 'label'>, root: string):
     found = statSync(root);
   } catch (error) {
     if (!isAbsent(error)) throw localFailure(storage, root, error);
-    const what = `${storage.label}: "${root}" is not there`;
-    const hint = `make it (mkdir -p ${root}), or correct the path`;
+    const what = `${storage.label}: "${root}" does not exist`;
+    const hint = `create it (mkdir -p ${root}), or correct the path`;
     throw new WaybillError('storage_not_found', what, { hint, cause: error });
   }
   if (!found.isDirectory())
     throw new WaybillError('storage_permanent', `${storage.label}: "${root}" is not a directory`, {
-      hint: 'name a directory: move the file away, or correct the path',
+      hint: 'correct the path, or move that file away',
     });
 }
 
@@ -137,14 +137,14 @@ function isDirectory(storage: Pick<Storage, 'label'>, component: string): boolea
 
 const fileInTheWay = {
   what: 'is not a directory',
-  hint: 'move it away, or correct the path',
+  hint: 'correct the path, or move that file away',
 };
 
 function faultOfLink(component: string): { what: string; hint: string } {
   const what = `is a symbolic link to "${readlinkSync(component)}", which is not a directory`;
   return {
     what,
-    hint: 'make that directory (or mount what belongs there), or correct the path',
+    hint: 'create or mount that directory, or correct the path',
   };
 }
 
@@ -153,18 +153,20 @@ function cannotMake(storage: Pick<Storage, 'label'>, missing: string, error: unk
   const parent = path.dirname(missing);
   const view = kernelViewOf(parent);
   if (view !== null) {
-    const message = `${storage.label}: "${missing}" cannot be made: "${parent}" is a view of the kernel (${view}) and holds no files`;
-    return new WaybillError('storage_permanent', message, { hint: 'correct the path' });
+    const message = `${storage.label}: "${missing}" cannot be created: "${parent}" is a kernel file system (${view}), which cannot store files`;
+    return new WaybillError('storage_permanent', message, {
+      hint: 'correct the path, so that it is on a disk',
+    });
   }
   const failure = localFailure(storage, missing, error);
   const errno = errnoOf(error);
   const hint =
     errno === 'EACCES' || errno === 'EPERM'
-      ? `let the user that waybill runs as write to "${parent}", or make "${missing}" and give it to that user`
+      ? `give the user that runs waybill write access to "${parent}", or create "${missing}" for that user`
       : (failure.hint ?? 'correct the path');
   // The missing entry is not an output of a publication, so its code must not be `storage_not_found`.
   const code = failure.code === 'storage_not_found' ? 'storage_permanent' : failure.code;
-  const message = `${storage.label}: "${missing}" cannot be made: ${errno ?? String(error)}`;
+  const message = `${storage.label}: "${missing}" cannot be created: ${errno ?? String(error)}`;
   return new WaybillError(code, message, { hint, cause: error, retryable: true });
 }
 
@@ -218,7 +220,7 @@ export function cannotMakeDirectory(
   const isDenied = code === 'storage_denied' && errnoOf(error) !== 'EROFS';
   return new WaybillError(
     code,
-    `${storage.label}: the directory "${directory}" cannot be made: ${describeSystemError(error)}`,
-    { cause: error, hint: isDenied ? `let the user that waybill runs as write to ${where}` : hint },
+    `${storage.label}: the directory "${directory}" cannot be created: ${describeSystemError(error)}`,
+    { cause: error, hint: isDenied ? `give the user that runs waybill write access to ${where}` : hint },
   );
 }

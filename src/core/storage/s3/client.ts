@@ -187,7 +187,7 @@ export class BucketClient {
     const page = await this.#send(prefix, command);
     // The SDK parses any XML, and even HTML, as an empty listing.
     if (page.IsTruncated === undefined)
-      throw this.#requests.unusableAnswer(prefix, 'something that is not a listing', otherServer);
+      throw this.#requests.unusableAnswer(prefix, 'something other than an S3 listing', otherServer);
     const next = page.NextContinuationToken ?? '';
     if (page.IsTruncated && (next === '' || next === token)) throw this.#cutShort(prefix);
     const name = nameDecoder(page.EncodingType);

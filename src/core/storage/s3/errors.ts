@@ -28,8 +28,7 @@ interface Meaning {
   hint?: string;
 }
 
-export const otherServer =
-  'check endpoint and path_style: this does not look like the answer of an S3 server';
+export const otherServer = 'check endpoint and path_style: this does not look like an S3 server';
 const clockHint = 'set the clock of this machine (chrony, systemd-timesyncd), then run again';
 
 /** By S3 error code or Node.js error name. Any other failure is classified by its status. */
@@ -95,12 +94,16 @@ const meanings: Record<string, Meaning> = {
     message: 'the name of the server was not found',
     hint: 'check endpoint and DNS; with path_style: false the bucket is part of the host name',
   },
-  EAI_AGAIN: { code: 'storage_transient', message: 'the name of the server could not be looked up' },
+  EAI_AGAIN: {
+    code: 'storage_transient',
+    message: 'the name of the server could not be looked up',
+    hint: 'check the network and DNS of this machine',
+  },
   ECONNRESET: { code: 'storage_transient', message: 'the connection was lost' },
   EPIPE: { code: 'storage_transient', message: 'the connection was lost' },
   ETIMEDOUT: { code: 'storage_transient', message: 'the connection timed out' },
-  EHOSTUNREACH: { code: 'storage_transient', message: 'the server cannot be reached' },
-  ENETUNREACH: { code: 'storage_transient', message: 'the network cannot be reached' },
+  EHOSTUNREACH: { code: 'storage_transient', message: 'no route to the server' },
+  ENETUNREACH: { code: 'storage_transient', message: 'no route to the network' },
   EPROTO: {
     code: 'storage_permanent',
     message: 'no TLS connection could be made',
@@ -167,7 +170,7 @@ function byContext({ bucket }: S3Place, failure: S3Failure, now: Date): Meaning 
     return {
       code: 'storage_permanent',
       message: `there is no bucket "${bucket}"`,
-      hint: 'create it, or correct bucket, endpoint and path_style; waybill makes no buckets',
+      hint: 'create it, or correct bucket, endpoint and path_style; waybill does not create buckets',
     };
   if (name === 'RequestTimeTooSkewed' || name === 'RequestExpired')
     return { code: 'storage_permanent', message: skew(headers['date'], now), hint: clockHint };
@@ -188,7 +191,7 @@ function byContext({ bucket }: S3Place, failure: S3Failure, now: Date): Meaning 
   if (/region is missing/i.test(message))
     return {
       code: 'storage_permanent',
-      message: 'no region is known',
+      message: 'no region is set',
       hint: 'set region, or AWS_REGION in the environment',
     };
   if (/certificate|CERT|ALTNAME/.test(`${name} ${message}`))

@@ -180,7 +180,7 @@ async function inTheWay(
 ): Promise<WaybillError> {
   if (!isLink)
     return new WaybillError('storage_permanent', `${root.label}: "${here}" is not a directory`, {
-      hint: 'move it away, or correct the path of the destination',
+      hint: 'correct the path of the destination, or move that file away',
     });
   const target = await root.ask<string>((sftp, done) => sftp.readlink(here, done)).catch(() => null);
   const to = target === null ? '' : ` to "${target}"`;
@@ -188,7 +188,7 @@ async function inTheWay(
     'storage_permanent',
     `${root.label}: "${here}" is a symbolic link${to}, which is not a directory`,
     {
-      hint: 'make that directory on the server (or mount what belongs there), or correct the path',
+      hint: 'create or mount that directory on the server, or correct the path',
       retryable: isMissing,
     },
   );

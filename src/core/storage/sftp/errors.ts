@@ -97,7 +97,7 @@ function meaningOf(answer: number | null, error: unknown): { code: ErrorCode; wh
       return {
         code: 'storage_denied',
         why: 'the server denies it',
-        hint: 'give the user that waybill logs in as access to it',
+        hint: 'give the login user access to it',
       };
     case code.writeProtected:
       return { code: 'storage_denied', why: 'the file system of the server is read-only' };
@@ -147,11 +147,9 @@ export function cannotMake(
 ): WaybillError {
   const { code: as, why, hint } = meaningOf(answerOf(error), error);
   // Only waybill creates its own directories.
-  const orMake = isReservedPath(directory) ? '' : `, or make "${directory}" and give it to that user`;
-  const better = isDenied(error)
-    ? `let the user that waybill logs in as write to "${parent}"${orMake}`
-    : hint;
-  return new WaybillError(as, `${label}: the directory "${directory}" cannot be made: ${why}`, {
+  const orMake = isReservedPath(directory) ? '' : `, or create "${directory}" for that user`;
+  const better = isDenied(error) ? `give the login user write access to "${parent}"${orMake}` : hint;
+  return new WaybillError(as, `${label}: the directory "${directory}" cannot be created: ${why}`, {
     cause: error,
     ...(better === undefined ? {} : { hint: better }),
     ...(isRoot ? { retryable: true } : {}),
@@ -174,7 +172,7 @@ export function deniedChange(
   const rights = `mode ${(mode & 0o7777).toString(8).padStart(4, '0')}, owner ${uid}:${gid}`;
   return new WaybillError('storage_denied', `${label}: "${key}" cannot be changed: the server denies it`, {
     cause,
-    hint: `let the user that waybill logs in as write to the directory "${directory}" (${rights})`,
+    hint: `give the login user write access to the directory "${directory}" (${rights})`,
   });
 }
 
@@ -199,19 +197,23 @@ export function connectFailure(label: string, error: unknown): WaybillError {
   if (/authentication methods failed/i.test(message))
     return fail(
       'storage_denied',
-      'the server accepts none of the identities',
+      'the server accepts none of the SSH keys',
       'add the public key to authorized_keys of that user on the server, or name another ssh_key_file or agent',
     );
   if (/too many authentication failures/i.test(message))
     return fail(
       'storage_denied',
-      'the server refused after too many identities',
+      'the server refused after too many SSH keys',
       'the SSH agent holds more keys than the server accepts attempts (MaxAuthTries); remove some, or run with an empty SSH_AUTH_SOCK so that only ssh_key_file is tried',
     );
   if (code === 'ENOTFOUND' || /address lookup failed/i.test(message))
     return fail('storage_transient', 'the name of the host is not known', 'check `host` and DNS');
   if (code === 'EAI_AGAIN')
-    return fail('storage_transient', 'the name of the host cannot be looked up at the moment');
+    return fail(
+      'storage_transient',
+      'the name of the host could not be looked up',
+      'check the network and DNS of this machine',
+    );
   if (code === 'ECONNREFUSED')
     return fail('storage_transient', 'connection refused', 'check `host` and `port`, and that sshd runs');
   if (/no matching|handshake failed/i.test(message))

@@ -5,6 +5,8 @@ import type { Clock } from '../../lib/clock.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Secrets } from '../../lib/secrets.ts';
+import { isAbsent } from '../../lib/system-errors.ts';
+import { describeSystemError } from '../errors.ts';
 import {
   fingerprint,
   hostKeyType,
@@ -56,7 +58,7 @@ export async function authMethods(
         });
       log.warn(
         { storage: label, agent, err: cause },
-        'the SSH agent cannot be asked; the key file is tried alone',
+        'the SSH agent did not answer; trying only the key file',
       );
     }
   if (location.sshKeyFile !== null)
@@ -66,7 +68,7 @@ export async function authMethods(
       ...(await readKey(location.sshKeyFile, location, secrets, label)),
     });
   if (methods.length > 0) return { methods, release };
-  throw new WaybillError('storage_denied', `${label}: there is no identity to log in with`, {
+  throw new WaybillError('storage_denied', `${label}: there is no SSH key to log in with`, {
     hint: 'set ssh_key_file, or start an SSH agent and let SSH_AUTH_SOCK name its socket',
   });
 }
@@ -125,14 +127,15 @@ async function readKey(
   const unusable = (why: string, hint: string, cause?: unknown): WaybillError =>
     new WaybillError('storage_denied', `${label}: ssh_key_file "${file}" ${why}`, { cause, hint });
   const key = await readFile(file).catch((cause: unknown) => {
-    const why = cause instanceof Error ? (cause.message.split(', ')[0] ?? '') : String(cause);
-    throw unusable(`cannot be read: ${why}`, 'name the file of a private key that this user may read', cause);
+    if (isAbsent(cause)) throw unusable('does not exist', 'correct the path of the private key', cause);
+    const why = `cannot be read: ${describeSystemError(cause)}`;
+    throw unusable(why, 'give the user that runs waybill read access', cause);
   });
   if (/^(?:ssh|ecdsa|sk)-\S+ /.test(key.toString('latin1', 0, 64)))
     throw unusable('is a public key', 'name the file of the private key, which has no .pub');
   const open = await openToOthers(file);
   if (open !== null)
-    throw unusable(`can be read by others (mode ${open}), so that it proves nothing`, `chmod 600 ${file}`);
+    throw unusable(`can be read by other users (mode ${open}), so it is refused`, `chmod 600 ${file}`);
   const passphrase = sshKeyPassphraseEnv === null ? undefined : secrets.get(sshKeyPassphraseEnv);
   const parsed = ssh2.utils.parseKey(key, passphrase);
   if (!(parsed instanceof Error)) {

@@ -83,7 +83,7 @@ async function holdsDatabase(directory: string): Promise<boolean> {
 function notThere(directory: string): WaybillError {
   return new WaybillError(
     'database_unavailable',
-    `the embedded database is not there: ${directory} holds none`,
+    `the embedded database does not exist: ${directory} holds none`,
     { hint: 'give --create-tables to have it made, or correct "directory" of the database' },
   );
 }

@@ -72,11 +72,42 @@ local function number(value)
   return known and known > -1e15 and known < 1e15 and known or 0
 end
 
--- Fields of a run as texts: '' for one that is missing.
+-- The next number of a counter. If another program has replaced the counter, it goes on with the time, which is
+-- higher than any count.
+local function nextOf(counter)
+  local number = redis.pcall('INCR', prefix .. counter)
+  if type(number) == 'number' then return number end
+  redis.call('SET', prefix .. counter, now)
+  return now
+end
+
+-- Fields of a run as texts: '' for one that is missing, and if another program has replaced the run.
 local function fieldsOf(runId, ...)
-  local known = redis.call('HMGET', prefix .. 'run:' .. runId, ...)
-  for i = 1, #known do known[i] = known[i] or '' end
-  return known
+  local known, fields = redis.pcall('HMGET', prefix .. 'run:' .. runId, ...), {}
+  for i = 1, select('#', ...) do fields[i] = known[i] or '' end
+  return fields
+end
+
+-- One field of a run, as `fieldsOf`.
+local function fieldOf(runId, field)
+  return fieldsOf(runId, field)[1]
+end
+
+-- A JSON object; an empty one if another program has replaced it.
+local function objectOf(text)
+  local isJson, value = pcall(cjson.decode, text)
+  return isJson and type(value) == 'table' and value or {}
+end
+
+-- Whether a run of the pipeline waits, for its turn or for its next try.
+local function hasWaiting(pipeline)
+  for _, runId in ipairs(redis.call('SMEMBERS', prefix .. 'queued:' .. pipeline)) do
+    if fieldOf(runId, 'state') == 'queued' then return true end
+  end
+  for _, runId in ipairs(redis.call('ZRANGE', prefix .. 'retrying:' .. pipeline, 0, -1)) do
+    if fieldOf(runId, 'state') == 'queued' then return true end
+  end
+  return false
 end
 
 -- Deletes the key if it has this value.
@@ -96,8 +127,7 @@ end
 -- Whether a run has ended as failed.
 local function hasFailed(runId)
   local known = fieldsOf(runId, 'state', 'record')
-  local isJson, record = pcall(cjson.decode, known[2])
-  return known[1] == 'finished' and isJson and type(record) == 'table' and record['status'] == 'failed'
+  return known[1] == 'finished' and objectOf(known[2])['status'] == 'failed'
 end
 
 -- The host that delivers an event, and the event as JSON; nil if its delivery has ended.
@@ -119,20 +149,20 @@ end
 -- Saves a run's record and the further fields given, and notifies watchers.
 local function saveRecord(runId, written, ...)
   local record = withDeliveries(runId, written)
+  local revision = nextOf('revision')
   redis.call('HSET', prefix .. 'run:' .. runId, 'record', record, ...)
-  local revision = redis.call('INCR', prefix .. 'revision')
   redis.call('ZADD', prefix .. 'changed', revision, runId)
   redis.call('PUBLISH', prefix .. 'changes', revision .. ' ' .. record)
 end
 
 -- Queues a run. Returns its position in the pipeline's queue.
 local function queueRun(runId, pipeline, job, record, key, digest)
-  local seq = redis.call('INCR', prefix .. 'seq')
-  redis.call('SADD', prefix .. 'queued:' .. pipeline, runId)
-  local position = redis.call('SCARD', prefix .. 'queued:' .. pipeline)
+  local seq = nextOf('seq')
+  local position = redis.call('SCARD', prefix .. 'queued:' .. pipeline) + 1
   saveRecord(runId, record, 'pipeline', pipeline, 'seq', seq, 'state', 'queued', 'job', job, 'key', key,
     'digest', digest, 'owner', '', 'takes', 0, 'position', position)
   redis.call('ZADD', prefix .. 'runs:' .. pipeline, seq, runId)
+  redis.call('SADD', prefix .. 'queued:' .. pipeline, runId)
   redis.call('ZADD', prefix .. 'queued', seq, runId)
   redis.call('ZADD', prefix .. 'outbox:' .. pipeline, seq, runId)
   redis.call('SADD', prefix .. 'outboxes', pipeline)
@@ -167,10 +197,10 @@ end
 local function isHeld(pipeline)
   local runId = redis.call('HGET', prefix .. 'active', pipeline)
   if not runId then return false end
-  local held, holdMs = unpack(redis.call('HMGET', prefix .. 'run:' .. runId, 'held', 'hold'))
+  local held, holdMs = unpack(fieldsOf(runId, 'held', 'hold'))
   local leftMs = number(held) - now
   -- More is left if the clock of Redis was set back.
-  return leftMs > 0 and leftMs <= (holdMs and number(holdMs) or leftMs)
+  return leftMs > 0 and leftMs <= (holdMs ~= '' and number(holdMs) or leftMs)
 end
 
 -- Milliseconds until a run's next try is due; 0 if it is due or the run does not wait for one.
@@ -197,23 +227,20 @@ end
 local function unkeep(runId)
   local run = prefix .. 'run:' .. runId
   if redis.call('ZREM', prefix .. 'kept', runId) == 1 then
-    addKept(-number(redis.call('HGET', run, 'bytes')))
+    addKept(-number(fieldOf(runId, 'bytes')))
   end
   redis.call('HSET', run, 'bundle', 'gone')
 end
 
 -- Records that the run can no longer be rerun.
 local function notRerunnable(runId)
-  local record = redis.call('HGET', prefix .. 'run:' .. runId, 'record')
-  local changed, count = string.gsub(record or '', '"rerunnable":true', '"rerunnable":false', 1)
+  local changed, count = string.gsub(fieldOf(runId, 'record'), '"rerunnable":true', '"rerunnable":false', 1)
   if count == 1 then saveRecord(runId, changed) end
 end
 
 -- Marks the archive of a run for removal by any host. Another program may have changed the job.
 local function unwant(runId)
-  local job = redis.call('HGET', prefix .. 'run:' .. runId, 'job')
-  local isJson, decoded = pcall(cjson.decode, job or '')
-  local archive = isJson and type(decoded) == 'table' and decoded['archive']
+  local archive = objectOf(fieldOf(runId, 'job'))['archive']
   if type(archive) == 'table' and type(archive['name']) == 'string' then
     redis.call('ZADD', prefix .. 'unwanted', now, archive['name'])
   end
@@ -245,10 +272,9 @@ end
 
 -- The record of a run; '' if it is unknown or has expired.
 local function recordOf(runId)
-  local known = redis.pcall('HMGET', prefix .. 'run:' .. runId, 'record', 'expires')
-  local record, expires = known[1], known[2]
-  local isGone = not record or (expires and number(expires) <= now)
-  return isGone and '' or record
+  local known = fieldsOf(runId, 'record', 'expires')
+  local isGone = known[2] ~= '' and number(known[2]) <= now
+  return isGone and '' or known[1]
 end
 
 -- Why no slot is free: 'full' or 'pipeline_full'; nil if one is. `maxWaiting`: nil for no limit per pipeline.
@@ -258,6 +284,11 @@ local function noSlot(pipeline, queueSize, maxWaiting)
     return 'full'
   end
   if maxWaiting and waitingOf(pipeline) >= maxWaiting then return 'pipeline_full' end
+end
+
+-- The digest and the run of an Idempotency-Key that was used; nil for any other value.
+local function usedKey(value)
+  return string.match(value, '^u (%S+) (.+)$')
 end
 
 local function isStaging(value)

@@ -103,6 +103,21 @@ for (const flavour of flavours) {
     }
   });
 
+  t.test(`${flavour}: refuses a bundle path within a release, in both layouts`, async (t) => {
+    const root = await published(flavour, 0);
+    const before = await snapshot(root);
+    const release = `${site}/${releaseKey(await releaseIdFor(0))}`;
+    for (const at of [release, `${release}/below`, release.toLowerCase()])
+      for (const releases of [undefined, null])
+        for (const request of [{}, { force: true }, { dryRun: true }]) {
+          const destination = releases === null ? { releases } : {};
+          const { action, error } = await publish(root, 1, { at, destination, request });
+          t.match({ action, error }, { action: 'error', error: { code: 'nested_managed_path' } }, at);
+        }
+    t.same(await snapshot(root), before, 'nothing was written');
+    t.match(await publish(root, 1, { at: `${site}/releases/latest` }), { error: null });
+  });
+
   t.test(`${flavour}: changes nothing if the decision callback rejects`, async (t) => {
     const root = await published(flavour, 0);
     const before = await snapshot(root);

@@ -66,7 +66,10 @@ t.test('a manifest that cannot be read excludes itself, or all where it may be t
   const content = { candidates, invalid: [unreadable], loader };
   const none = await selectFromSource(fixed, content);
   t.same(none.bundles, []);
-  t.match(none, { error: { code: 'invalid_bundle', message: /^"bad"/ }, warnings: [{ file: 'new' }] });
+  t.match(none, {
+    error: { code: 'invalid_bundle', message: /^the bundle "bad" is invalid/ },
+    warnings: [{ file: 'new' }],
+  });
   t.same(read, []);
   const others = await selectFromSource(preserving, content);
   t.equal(others.bundles.length, 2);

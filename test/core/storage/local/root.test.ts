@@ -16,19 +16,19 @@ const obstacles: Record<string, { lay: (here: string) => void; root: string; at:
     lay: (here) => symlinkSync('/nowhere/at/all', path.join(here, 'link')),
     root: 'link',
     at: 'link',
-    hint: /make that directory/,
+    hint: /create or mount that directory/,
   },
   'a directory below a dangling link': {
     lay: (here) => symlinkSync('gone', path.join(here, 'link')),
     root: 'link/deep/below',
     at: 'link',
-    hint: /make that directory/,
+    hint: /create or mount that directory/,
   },
   'a link to itself': {
     lay: (here) => symlinkSync('link', path.join(here, 'link')),
     root: 'link/deep',
     at: 'link',
-    hint: /make that directory/,
+    hint: /create or mount that directory/,
   },
   'a link to a file': {
     lay(here) {
@@ -37,19 +37,19 @@ const obstacles: Record<string, { lay: (here: string) => void; root: string; at:
     },
     root: 'link/deep',
     at: 'link',
-    hint: /make that directory/,
+    hint: /create or mount that directory/,
   },
   'a file': {
     lay: (here) => writeFileSync(path.join(here, 'file'), ''),
     root: 'file',
     at: 'file',
-    hint: /move it away/,
+    hint: /move that file away/,
   },
   'a file above': {
     lay: (here) => writeFileSync(path.join(here, 'file'), ''),
     root: 'file/a/b',
     at: 'file',
-    hint: /move it away/,
+    hint: /move that file away/,
   },
 };
 
@@ -95,7 +95,7 @@ t.test(
   },
 );
 
-t.test('below a view of the kernel nothing can be made, and trying ends', async (t) => {
+t.test('below a kernel file system nothing can be created, and trying ends', async (t) => {
   for (const view of ['/proc', '/sys']) {
     const root = path.join(view, 'nope/deep');
     await names(t, localStorage(root), path.join(view, 'nope'), /correct the path/);

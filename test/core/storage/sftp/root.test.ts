@@ -79,6 +79,6 @@ async function named(t: Test, work: Promise<unknown>, component: string): Promis
   await t.rejects(work, {
     code: 'storage_permanent',
     message: `"${component}"`,
-    hint: /make that directory|move it away/,
+    hint: /create or mount that directory|move that file away/,
   });
 }

@@ -62,11 +62,11 @@ t.test('identities: a key file, an encrypted one, an agent, and the agent before
   });
   await t.rejects(sftpStorage(here({ sshKeyFile: '/nowhere/key' }), options), {
     code: 'storage_denied',
-    message: /"\/nowhere\/key" cannot be read: ENOENT/,
+    message: /"\/nowhere\/key" does not exist/,
   });
   await t.rejects(sftpStorage(here({ sshKeyFile: null }), options), {
     code: 'storage_denied',
-    message: /no identity/,
+    message: /no SSH key/,
     hint: /SSH_AUTH_SOCK/,
   });
 
@@ -94,7 +94,7 @@ t.test('identities: a key file, an encrypted one, an agent, and the agent before
   await works(t, here({ sshAgentSocket: socket }));
   await t.rejects(sftpStorage(here({ sshKeyFile: other, sshAgentSocket: socket }), options), {
     code: 'storage_denied',
-    message: /accepts none of the identities/,
+    message: /accepts none of the SSH keys/,
     hint: /authorized_keys/,
   });
   await t.rejects(sftpStorage(here({ user: 'nobody-at-all' }), options), { code: 'storage_denied' });

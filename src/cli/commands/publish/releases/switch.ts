@@ -141,7 +141,7 @@ function printSwitch(
   data(`${style.green(head)}  ${where}: ${from ?? 'nothing'} → ${to ?? ''}${end}`);
   if (verb === 'rollback' && !dryRun)
     data(
-      `${style.cyan('next:')} what was rolled back stays back until a bundle with other content comes, or \`waybill releases resume\``,
+      `${style.cyan('next:')} publish other content, or run \`waybill releases resume\` to publish the rolled back content again`,
     );
 }
 

@@ -26,12 +26,13 @@ if key ~= '' then
   local known = redis.call('GET', prefix .. 'key:' .. key)
   if isStaging(known) and known ~= 's ' .. slot then return {'busy'} end
   if known and not isStaging(known) then
-    local used, first = string.match(known, '^u (%S+) (.+)$')
-    local firstRecord = redis.call('HGET', prefix .. 'run:' .. first, 'record')
+    local used, first = usedKey(known)
+    local firstRecord = first and fieldOf(first, 'record')
+    if firstRecord == '' then firstRecord = nil end
     if firstRecord and used ~= digest then return {'conflict'} end
     local isRerun = rerunFailed == '1' and firstRecord and hasFailed(first)
     if firstRecord and not isRerun then
-      return {'replay', firstRecord, redis.call('HGET', prefix .. 'run:' .. first, 'position')}
+      return {'replay', firstRecord, fieldOf(first, 'position')}
     end
   end
 end

@@ -17,8 +17,8 @@ local pipeline, maxWaiting = ARGV[7], tonumber(ARGV[8])
 
 local known = key ~= '' and redis.call('GET', prefix .. 'key:' .. key)
 if known and not isStaging(known) then
-  local first = string.match(known, '^u %S+ (.+)$')
-  local isKnown = redis.call('EXISTS', prefix .. 'run:' .. first) == 1
+  local _, first = usedKey(known)
+  local isKnown = first and redis.call('EXISTS', prefix .. 'run:' .. first) == 1
   if isKnown and not (rerunFailed == '1' and hasFailed(first)) then return 'used' end
 end
 -- Slots that were taken before the clock of Redis was set back. A live upload renews its slot.
@@ -28,8 +28,10 @@ redis.call('ZREMRANGEBYSCORE', prefix .. 'slots:' .. pipeline, latest, '+inf')
 local refusal = noSlot(pipeline, queueSize, maxWaiting)
 if refusal then return refusal end
 if key ~= '' then
-  if isStaging(known) then return 'busy' end
-  if not known then redis.call('SET', prefix .. 'key:' .. key, 's ' .. slot, 'PX', lifeMs) end
+  -- A key that waybill has not written has no life.
+  local isFree = not known or redis.call('PTTL', prefix .. 'key:' .. key) < 0 and not usedKey(known)
+  if isStaging(known) and not isFree then return 'busy' end
+  if isFree then redis.call('SET', prefix .. 'key:' .. key, 's ' .. slot, 'PX', lifeMs) end
 end
 redis.call('ZADD', prefix .. 'slots', now + lifeMs, slot)
 redis.call('ZADD', prefix .. 'slots:' .. pipeline, now + lifeMs, slot)

@@ -20,9 +20,10 @@ local isTick = given.kind == 'schedule'
 local key = prefix .. 'triggers:' .. given.kind
 local last = redis.call('HGET', key, pipeline)
 if last then
-  local before = cjson.decode(last)
-  local isIgnored = isTick and latest ~= '' and before.tick > latest
-  if isTick and not isIgnored and before.tick >= given.tick then return {'known'} end
+  local before = objectOf(last)
+  local tick = type(before.tick) == 'string' and before.tick or ''
+  local isIgnored = isTick and latest ~= '' and tick > latest
+  if isTick and not isIgnored and tick >= given.tick then return {'known'} end
   if not isTick and before.state == given.state then return {'known'} end
 end
 redis.call('HSET', key, pipeline, trigger)
@@ -30,11 +31,10 @@ redis.call('HSET', key, pipeline, trigger)
 local function outcomeOf()
   if passes == '1' then return 'passed' end
   if isTick and redis.call('HEXISTS', prefix .. 'paused', pipeline) == 1 then return 'paused' end
-  if redis.call('SCARD', prefix .. 'queued:' .. pipeline) > 0 then return 'coalesced' end
-  if redis.call('ZCARD', prefix .. 'retrying:' .. pipeline) > 0 then return 'coalesced' end
+  if hasWaiting(pipeline) then return 'coalesced' end
   if isTick then
     for _, running in ipairs(redis.call('SMEMBERS', prefix .. 'running')) do
-      if redis.call('HGET', prefix .. 'run:' .. running, 'pipeline') == pipeline then return 'coalesced' end
+      if fieldOf(running, 'pipeline') == pipeline then return 'coalesced' end
     end
   end
   return 'started'

@@ -11,7 +11,8 @@ local notifier, owner, lifeMs = ARGV[2], ARGV[3], tonumber(ARGV[4])
 
 local key = prefix .. 'redelivering:' .. notifier
 local current = redis.call('GET', key)
-if current and current ~= owner then return 0 end
+-- A claim that waybill has not written has no life.
+if current and current ~= owner and redis.call('PTTL', key) >= 0 then return 0 end
 if lifeMs == 0 then
   redis.call('DEL', key)
 else

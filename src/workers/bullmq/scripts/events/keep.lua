@@ -15,7 +15,7 @@ local notifier, event, happened, undelivered, limit = ARGV[2], ARGV[3], ARGV[4],
 local order = prefix .. 'undelivered-order:' .. notifier
 local events = prefix .. 'undelivered:' .. notifier
 local known = redis.call('HGET', events, event)
-local seq = known and string.match(known, '^%d+') or redis.call('INCR', prefix .. 'undelivered-seq')
+local seq = known and string.match(known, '^%d+') or nextOf('undelivered-seq')
 redis.call('HSET', events, event, seq .. ' ' .. undelivered)
 redis.call('ZADD', order, happened, event)
 redis.call('SADD', prefix .. 'undelivered-of', notifier)

@@ -19,10 +19,15 @@ for _, dead in ipairs(limit > 0 and redis.call('ZRANGEBYSCORE', hosts, '-inf', n
   for i = 1, #found, 2 do
     local field, number = found[i], found[i + 1]
     local _, text = ownedEvent(field)
-    redis.call('HSET', events, field, host .. ' ' .. text)
     redis.call('ZREM', theirs, field)
-    redis.call('ZADD', mine, number, field)
-    taken[#taken + 1] = field
+    -- Another program may have replaced the event.
+    if text then
+      redis.call('HSET', events, field, host .. ' ' .. text)
+      redis.call('ZADD', mine, number, field)
+      taken[#taken + 1] = field
+    else
+      redis.call('HDEL', events, field)
+    end
   end
   if redis.call('EXISTS', theirs) == 0 then redis.call('ZREM', hosts, dead) end
   if #taken >= limit then break end
@@ -30,8 +35,8 @@ end
 if own == '1' then taken = redis.call('ZRANGE', mine, 0, -1) end
 local answer = {}
 for _, field in ipairs(taken) do
-  answer[#answer + 1] = field
   local _, text = ownedEvent(field)
-  answer[#answer + 1] = text
+  answer[#answer + 1] = field
+  answer[#answer + 1] = text or ''
 end
 return answer

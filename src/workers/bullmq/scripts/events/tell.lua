@@ -19,7 +19,7 @@ end
 for i = 7, #ARGV, 2 do
   local field = ARGV[i] .. ' ' .. event
   redis.call('HSET', prefix .. 'events', field, host .. ' ' .. ARGV[i + 1])
-  redis.call('ZADD', prefix .. 'events-of:' .. host, redis.call('INCR', prefix .. 'events-seq'), field)
+  redis.call('ZADD', prefix .. 'events-of:' .. host, nextOf('events-seq'), field)
 end
 redis.call('ZADD', prefix .. 'event-hosts', now + lifeMs, host)
 return 1

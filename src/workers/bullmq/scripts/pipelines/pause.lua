@@ -10,7 +10,8 @@
 local pipeline, since, reason = ARGV[2], ARGV[3], ARGV[4]
 
 local known = redis.call('HGET', prefix .. 'paused', pipeline)
-if known then since = cjson.decode(known)['since'] end
+local before = objectOf(known or '')['since']
+if type(before) == 'string' then since = before end
 local pause = '{"since":' .. cjson.encode(since) .. ',"reason":' .. reason .. '}'
 redis.call('HSET', prefix .. 'paused', pipeline, pause)
 return pause

@@ -11,9 +11,9 @@
 local runId, record, retentionMs = ARGV[2], ARGV[3], ARGV[4]
 
 local run = prefix .. 'run:' .. runId
-local known = redis.call('HMGET', run, 'state', 'record', 'job', 'pipeline', 'key', 'digest')
+local known = fieldsOf(runId, 'state', 'record', 'job', 'pipeline', 'key', 'digest')
 local state, current, job, pipeline, key, digest = known[1], known[2], known[3], known[4], known[5], known[6]
-if not state then return {} end
+if redis.call('TYPE', run).ok ~= 'hash' then return {} end
 if state == 'finished' then return {'finished', current} end
 if state == 'running' then
   redis.call('HSET', run, 'cancel', 1)

@@ -7,6 +7,6 @@
 ]]
 local found = {}
 for i = 2, #ARGV do
-  if redis.call('HGET', prefix .. 'run:' .. ARGV[i], 'cancel') == '1' then found[#found + 1] = ARGV[i] end
+  if fieldOf(ARGV[i], 'cancel') == '1' then found[#found + 1] = ARGV[i] end
 end
 return found

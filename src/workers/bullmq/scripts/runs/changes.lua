@@ -12,8 +12,8 @@ local after, limit, epoch = ARGV[2], ARGV[3], ARGV[4]
 redis.call('SET', prefix .. 'epoch', epoch, 'NX')
 local answer = {
   redis.call('GET', prefix .. 'epoch'),
-  tonumber(redis.call('GET', prefix .. 'revision') or 0),
-  tonumber(redis.call('GET', prefix .. 'horizon') or 0),
+  number(redis.call('GET', prefix .. 'revision')),
+  number(redis.call('GET', prefix .. 'horizon')),
 }
 if after == '' then return answer end
 local found = redis.call('ZRANGEBYSCORE', prefix .. 'changed', '(' .. after, '+inf', 'WITHSCORES', 'LIMIT', 0, limit)

@@ -14,8 +14,8 @@ local known = redis.call('HMGET', run, 'owner', 'state', 'seq', 'pipeline')
 local seq, pipeline = known[3], known[4]
 if known[1] ~= owner or known[2] ~= 'running' then return 0 end
 saveRecord(runId, record, 'state', 'queued', 'owner', '')
-redis.call('HINCRBY', run, 'takes', -1)
+redis.call('HSET', run, 'takes', number(redis.call('HGET', run, 'takes')) - 1)
 leaveRunning(runId, pipeline)
-redis.call('ZADD', prefix .. 'queued', seq, runId)
+redis.call('ZADD', prefix .. 'queued', number(seq), runId)
 redis.call('SADD', prefix .. 'queued:' .. pipeline, runId)
 return 1

@@ -8,9 +8,10 @@
 ]]
 local runId, limit = ARGV[2], ARGV[3]
 
-local known = redis.call('HMGET', prefix .. 'run:' .. runId, 'pipeline', 'seq')
-if not known[1] then return {} end
+local pipeline = fieldOf(runId, 'pipeline')
+local seq = redis.call('ZSCORE', prefix .. 'runs:' .. pipeline, runId)
+if not seq then return {} end
 local jobs = {}
-local newer = redis.call('ZREVRANGEBYSCORE', prefix .. 'runs:' .. known[1], '+inf', '(' .. known[2], 'LIMIT', 0, limit)
-for _, id in ipairs(newer) do jobs[#jobs + 1] = redis.call('HGET', prefix .. 'run:' .. id, 'job') end
+local newer = redis.call('ZREVRANGEBYSCORE', prefix .. 'runs:' .. pipeline, '+inf', '(' .. seq, 'LIMIT', 0, limit)
+for _, id in ipairs(newer) do jobs[#jobs + 1] = fieldOf(id, 'job') end
 return jobs

@@ -13,12 +13,14 @@ local keepMs, maxBundles, maxBytes, limit = ARGV[2], tonumber(ARGV[3]), tonumber
 local jobs = {}
 for i = 1, limit do
   local oldest = redis.call('ZRANGE', prefix .. 'kept', 0, 0, 'WITHSCORES')
-  local count, bytes = redis.call('ZCARD', prefix .. 'kept'), tonumber(redis.call('GET', prefix .. 'kept-bytes') or 0)
+  local count, bytes = redis.call('ZCARD', prefix .. 'kept'), number(redis.call('GET', prefix .. 'kept-bytes'))
   local isDue = oldest[1] and tonumber(oldest[2]) + keepMs <= now
   if not oldest[1] or not (isDue or count > maxBundles or bytes > maxBytes) then break end
+  -- Another program may have replaced the run.
+  if redis.call('TYPE', prefix .. 'run:' .. oldest[1]).ok ~= 'hash' then redis.call('DEL', prefix .. 'run:' .. oldest[1]) end
   unkeep(oldest[1])
   notRerunnable(oldest[1])
   unwant(oldest[1])
-  jobs[i] = redis.call('HGET', prefix .. 'run:' .. oldest[1], 'job') or ''
+  jobs[i] = fieldOf(oldest[1], 'job')
 end
 return jobs

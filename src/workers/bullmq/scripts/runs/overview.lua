@@ -8,8 +8,8 @@
 ]]
 local running = {}
 for _, runId in ipairs(redis.call('SMEMBERS', prefix .. 'running')) do
-  local pipeline = redis.call('HGET', prefix .. 'run:' .. runId, 'pipeline')
-  if pipeline then running[pipeline] = runId end
+  local pipeline = fieldOf(runId, 'pipeline')
+  running[pipeline] = runId
 end
 local answer = {}
 for i = 2, #ARGV do

@@ -8,4 +8,6 @@
 local runId = ARGV[2]
 
 if recordOf(runId) == '' then return {} end
-return redis.call('HMGET', prefix .. 'run:' .. runId, 'pipeline', 'seq')
+local pipeline = fieldOf(runId, 'pipeline')
+local seq = redis.call('ZSCORE', prefix .. 'runs:' .. pipeline, runId)
+return seq and {pipeline, seq} or {}

@@ -17,13 +17,13 @@ local runId, newRunId, record, job, oldJob = ARGV[2], ARGV[3], ARGV[4], ARGV[5],
 local hasBundle, queueSize, maxWaiting = ARGV[7], tonumber(ARGV[8]), tonumber(ARGV[9])
 
 local run = prefix .. 'run:' .. runId
-local known = redis.call('HMGET', run, 'state', 'pipeline', 'expires', 'rerun', 'bundle')
+local known = fieldsOf(runId, 'state', 'pipeline', 'expires', 'rerun', 'bundle')
 local state, pipeline, expires, again, bundle = known[1], known[2], known[3], known[4], known[5]
-if not state or (expires and tonumber(expires) <= now) then return {} end
+if state == '' or (expires ~= '' and number(expires) <= now) then return {} end
 if state ~= 'finished' then return {'unfinished'} end
-if again then
-  local repeated = redis.call('HMGET', prefix .. 'run:' .. again, 'record', 'position')
-  if repeated[1] then return {'replay', repeated[1], repeated[2]} end
+if again ~= '' then
+  local repeated = fieldsOf(again, 'record', 'position')
+  if repeated[1] ~= '' then return {'replay', repeated[1], repeated[2]} end
 end
 if hasBundle == '1' and bundle == 'gone' then return {'gone'} end
 local refusal = noSlot(pipeline, queueSize, maxWaiting)

@@ -9,7 +9,7 @@ local pipeline = ARGV[2]
 
 local answer = {}
 for _, runId in ipairs(redis.call('ZRANGE', prefix .. 'retrying:' .. pipeline, 0, -1)) do
-  local known = redis.call('HMGET', prefix .. 'run:' .. runId, 'record', 'job')
+  local known = fieldsOf(runId, 'record', 'job')
   answer[#answer + 1] = known[1]
   answer[#answer + 1] = known[2]
 end

@@ -10,9 +10,9 @@
 ]]
 local runId, record, retentionMs, bytes = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
-local known = redis.call('HMGET', prefix .. 'run:' .. runId, 'pipeline', 'key', 'digest')
+local known = fieldsOf(runId, 'pipeline', 'key', 'digest')
 local pipeline, key, digest = known[1], known[2], known[3]
-if not pipeline or not redis.call('ZSCORE', prefix .. 'retrying:' .. pipeline, runId) then return 0 end
+if not redis.call('ZSCORE', prefix .. 'retrying:' .. pipeline, runId) then return 0 end
 leaveLine(runId, pipeline)
 endRun(runId, record, retentionMs, key, digest, bytes)
 return 1
