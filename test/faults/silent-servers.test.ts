@@ -25,7 +25,7 @@ import { openSpanExport } from '../../src/core/tracing/open-telemetry.ts';
 import { openPostgres } from '../../src/weather/database/postgres.ts';
 import { request } from '../../src/weather/feed/sources/http-client.ts';
 import { openServer } from '../../src/weather/feed/tables/open-server.ts';
-import { linkRedis } from '../../src/workers/bullmq/link.ts';
+import { RedisLink } from '../../src/workers/bullmq/link.ts';
 import { makeKeys, noSecrets, sftpLocationOf, type SftpServer } from '../services/sshd.ts';
 import { isExhaustive } from '../support/sampling.ts';
 
@@ -194,7 +194,7 @@ const waits: Wait[] = [
     row: 'Redis: first connection',
     silences: { ...anywhere, 'in the middle of an answer': redis(0, '$1000\r\nredis') },
     fail: (host, port) =>
-      linkRedis({
+      RedisLink.open({
         ...{ url: `redis://${host}:${port}`, urlEnv: 'REDIS_URL', log: silentLog, clock: systemClock },
         withinMs: limitMs,
       }),
@@ -204,7 +204,7 @@ const waits: Wait[] = [
     row: 'Redis: command',
     silences: { 'after the login': redis(1) },
     fail: (host, port) =>
-      linkRedis({
+      RedisLink.open({
         ...{ url: `redis://${host}:${port}`, urlEnv: 'REDIS_URL', log: silentLog, clock: systemClock },
         withinMs: 10_000,
       }),

@@ -3,7 +3,7 @@ import t from 'tap';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { digestOf } from '../../src/core/lib/digest.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
-import { bullmqQueue } from '../../src/workers/bullmq/bullmq-queue.ts';
+import { BullmqQueue } from '../../src/workers/bullmq/bullmq-queue.ts';
 import { runResult } from '../contract/queue.ts';
 import type { RedisService } from '../services/redis.ts';
 import { startWatchedRedis } from '../services/redis-groups.ts';
@@ -37,7 +37,7 @@ async function insist<T>(call: () => Promise<T>): Promise<T> {
 }
 
 t.test('every accepted run ends in order when the primary is killed', async (t) => {
-  const queue = await bullmqQueue({
+  const queue = await BullmqQueue.open({
     clock: systemClock,
     log: silentLog,
     redis: {

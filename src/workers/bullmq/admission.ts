@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { newArchiveName } from '../../core/bundle/shared-archive.ts';
-import type { Clock } from '../../core/lib/clock.ts';
+import type { Clock, Timer } from '../../core/lib/clock.ts';
 import type { Digest } from '../../core/lib/digest.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
@@ -19,6 +19,7 @@ import {
   runUnknown,
   shuttingDown,
 } from '../queue/refusals.ts';
+import type { RunRecord } from '../queue/run-record.ts';
 import { acceptedRun, queuedRun } from '../queue/run-transitions.ts';
 import { type Replay, type RunStore, scopeKey, type Slot } from './run-store.ts';
 
@@ -37,123 +38,88 @@ export interface AdmissionsOptions {
   onAccepted: (pipelineId: string) => Promise<void>;
 }
 
-/** The uploads that this process is receiving. */
-export interface Admissions {
-  reserve(request: AdmissionRequest): Promise<Admission>;
-  /** As `JobQueue.rerun`. */
-  rerun(runId: string, next: NewRun): Promise<AcceptedRun>;
-  /** Whether new uploads are accepted. */
-  isOpen(): boolean;
-  drain(): void;
-  /** Resolves when no upload is being received. */
-  idle(): Promise<void>;
-  /** Stops accepting, and releases every slot. */
-  close(): Promise<void>;
-}
+/** An upload that this process is receiving. */
+class HeldSlot {
+  readonly slot: Slot;
+  /** Whether a slot of the queue is taken. A used key takes none. */
+  hasSlot: boolean;
+  /** The upload's name in shared staging, which is renewed with the slot; null until it has one. */
+  staged: string | null = null;
+  /** Whether the upload was accepted, refused or released. */
+  isEnded = false;
+  readonly #store: RunStore;
+  readonly #renewal: Timer;
 
-/** A slot of this process. */
-interface HeldSlot {
-  slot: Slot;
-  /** Sets the upload's name in shared staging, which is renewed with the slot from now on. */
-  stagedAs: (name: string) => void;
-  /** Called before the slot is released. Redis refuses a renewal that arrives later (`renew.lua`). */
-  stopRenewing: () => void;
+  constructor(slot: Slot, hasSlot: boolean, { store, clock, workerTimeoutMs }: AdmissionsOptions) {
+    this.slot = slot;
+    this.hasSlot = hasSlot;
+    this.#store = store;
+    this.#renewal = clock.every(workerTimeoutMs / 3, () => {
+      if (this.hasSlot) void store.renew(slot, this.staged).catch(() => undefined);
+    });
+  }
+
+  /** Redis refuses a renewal that arrives after the release (`renew.lua`). */
+  stopRenewing(): void {
+    this.#renewal.cancel();
+  }
+
+  /** Releases the slot and the key. If that fails, they expire. */
+  async release(): Promise<void> {
+    this.stopRenewing();
+    await this.#store.release(this.slot).catch(() => undefined);
+  }
 }
 
 /**
- * A slot and its key carry the id of the request that holds them. They expire unless its process renews them,
- * so a dead API blocks them for at most `workerTimeoutMs`. The name in shared staging expires later, because
- * the bytes of the upload are lost with it.
+ * The uploads that this process is receiving. A slot and its key carry the id of the request that holds them.
+ * They expire unless its process renews them, so a dead API blocks them for at most `workerTimeoutMs`. The
+ * name in shared staging expires later, because the bytes of the upload are lost with it.
  */
-export function admissions(options: AdmissionsOptions): Admissions {
-  const { store, log } = options;
-  let phase: 'open' | 'draining' | 'closed' = 'open';
-  const open = new Map<string, { held: HeldSlot; stop: () => void }>();
-  let onIdle: (() => void) | undefined;
+export class Admissions {
+  readonly #options: AdmissionsOptions;
+  readonly #held = new Set<HeldSlot>();
+  #phase: 'open' | 'draining' | 'closed' = 'open';
+  #onIdle: (() => void) | undefined;
 
-  async function reserve({ pipelineId, idempotency }: AdmissionRequest): Promise<Admission> {
-    if (phase !== 'open') throw shuttingDown();
+  constructor(options: AdmissionsOptions) {
+    this.#options = options;
+  }
+
+  async reserve({ pipelineId, idempotency }: AdmissionRequest): Promise<Admission> {
+    if (!this.isOpen()) throw shuttingDown();
     const key = scopeKey(pipelineId, idempotency);
     const rerunFailed = idempotency?.rerunFailed ?? false;
     const slot: Slot = { id: randomUUID(), pipelineId, key, rerunFailed };
-    let hasSlot = await takeSlot(slot);
-
-    let staged: string | null = null;
-    const renewal = options.clock.every(options.workerTimeoutMs / 3, () => {
-      if (hasSlot) void store.renew(slot, staged).catch(() => undefined);
-    });
-    const stop = (): void => {
-      renewal.cancel();
-      open.delete(slot.id);
-      if (open.size === 0) onIdle?.();
-    };
-    let ended = false;
-    const end = (): boolean => {
-      const first = !ended;
-      ended = true;
-      return first;
-    };
-    const held: HeldSlot = {
-      slot,
-      stagedAs: (name) => (staged = name),
-      stopRenewing: () => renewal.cancel(),
-    };
-    open.set(slot.id, { held, stop });
+    const held = new HeldSlot(slot, await this.#takeSlot(slot), this.#options);
+    this.#held.add(held);
     return {
-      accept: async (job, contentDigest) => {
-        if (!end()) throw admissionEnded();
-        try {
-          const known = await replayOf(held, contentDigest);
-          if (known !== null) return known;
-          // The first run with this key was forgotten or failed during this upload.
-          hasSlot ||= await takeSlot(slot);
-          return await accept(held, job, contentDigest);
-        } catch (error) {
-          await giveBack(held);
-          throw error;
-        } finally {
-          stop();
-        }
+      accept: async (job, digest) => {
+        if (held.isEnded) throw admissionEnded();
+        held.isEnded = true;
+        return this.#accept(held, job, digest);
       },
       release: async () => {
-        if (!end()) return;
-        await giveBack(held);
-        stop();
+        if (held.isEnded) return;
+        held.isEnded = true;
+        await held.release();
+        this.#forget(held);
       },
     };
   }
 
-  /** False if the key was used: nothing will be queued, and no slot was taken. */
-  async function takeSlot(slot: Slot): Promise<boolean> {
-    const outcome = await store.reserve(slot, limitsOf(slot.pipelineId));
-    if (outcome === 'full' || outcome === 'pipeline_full') throw await noSlot(outcome, slot.pipelineId);
-    if (outcome === 'busy') throw keyInProgress();
-    return outcome === 'ok';
-  }
-
-  const limitsOf = (pipelineId: string): { queueSize: number; maxWaiting: number | null } => ({
-    queueSize: options.queueSize,
-    maxWaiting: options.maxWaitingOf?.(pipelineId) ?? null,
-  });
-
-  async function noSlot(outcome: 'full' | 'pipeline_full', pipelineId: string): Promise<WaybillError> {
-    const { queueSize, maxWaiting } = limitsOf(pipelineId);
-    return outcome === 'full' || maxWaiting === null
-      ? queueFull(queueSize, retryAfterSeconds(await store.pace(null)))
-      : pipelineFull(pipelineId, maxWaiting, retryAfterSeconds(await store.pace(pipelineId)));
-  }
-
-  async function rerun(runId: string, next: NewRun): Promise<AcceptedRun> {
-    if (phase !== 'open') throw shuttingDown();
+  /** As `JobQueue.rerun`. */
+  async rerun(runId: string, next: NewRun): Promise<AcceptedRun> {
+    if (!this.isOpen()) throw shuttingDown();
+    const { store, onAccepted } = this.#options;
     const [old, found] = [await store.jobOf(runId), await store.find(runId)];
     if (old === null || found === undefined) throw runUnknown();
     const job = jobAgain(old, next);
-    const record = acceptedRun(job, options.clock.now());
-    const waiting = queuedRun(record, options.clock.now());
-    const answer = await store.rerun(old, job, waiting, limitsOf(job.pipelineId));
+    const { record, queued } = this.#newRecord(job);
+    const answer = await store.rerun(old, job, queued, this.#limitsOf(job.pipelineId));
     switch (answer.outcome) {
       case 'ok':
-        await options.onAccepted(job.pipelineId);
+        await onAccepted(job.pipelineId);
         return { record, replayed: false, position: answer.position };
       case 'replay':
         return { record: answer.record, replayed: true, position: answer.position };
@@ -165,92 +131,145 @@ export function admissions(options: AdmissionsOptions): Admissions {
         throw bundleGone();
       case 'full':
       case 'pipeline_full':
-        throw await noSlot(answer.outcome, job.pipelineId);
+        throw await this.#noSlot(answer.outcome, job.pipelineId);
+    }
+  }
+
+  /** Whether new uploads are accepted. */
+  isOpen(): boolean {
+    return this.#phase === 'open';
+  }
+
+  drain(): void {
+    if (this.#phase === 'open') this.#phase = 'draining';
+  }
+
+  /** Resolves when no upload is being received. */
+  async idle(): Promise<void> {
+    if (this.#held.size > 0) await new Promise<void>((resolve) => (this.#onIdle = resolve));
+  }
+
+  /** Stops accepting, and releases every slot. */
+  async close(): Promise<void> {
+    this.#phase = 'closed';
+    const held = [...this.#held];
+    for (const one of held) this.#forget(one);
+    await Promise.all(held.map((one) => one.release()));
+  }
+
+  async #accept(held: HeldSlot, job: PublishJob, digest: Digest): Promise<AcceptedRun> {
+    try {
+      const replay = await this.#replayOf(held, digest);
+      if (replay !== null) return replay;
+      // The first run with this key was forgotten or failed during this upload.
+      held.hasSlot ||= await this.#takeSlot(held.slot);
+      return await this.#queue(held, job, digest);
+    } catch (error) {
+      await held.release();
+      throw error;
+    } finally {
+      this.#forget(held);
     }
   }
 
   /** Called before the bundle is shared, because a replay does not need it. null if no run has the key. */
-  async function replayOf(held: HeldSlot, digest: Digest): Promise<AcceptedRun | null> {
-    if (phase === 'closed') throw shuttingDown();
-    const known = await store.replay(held.slot, digest);
+  async #replayOf(held: HeldSlot, digest: Digest): Promise<AcceptedRun | null> {
+    this.#refuseIfClosed();
+    const known = await this.#options.store.replay(held.slot, digest);
     if (known === null) return null;
-    await giveBack(held);
+    await held.release();
     return answerReplay(known);
   }
 
-  async function accept(held: HeldSlot, job: PublishJob, digest: Digest): Promise<AcceptedRun> {
-    const { slot } = held;
+  async #queue(held: HeldSlot, job: PublishJob, digest: Digest): Promise<AcceptedRun> {
+    const { store, shared, onAccepted } = this.#options;
     const name = job.staged === null ? null : newArchiveName();
     if (name !== null) {
       await store.stage(name);
-      held.stagedAs(name);
+      held.staged = name;
     }
-    const shared = name === null ? job : await options.shared.share(job, name);
-    if (isClosed()) throw shuttingDown();
-    const record = acceptedRun(job, options.clock.now());
-    const waiting = queuedRun(record, options.clock.now());
+    const sharedJob = name === null ? job : await shared.share(job, name);
+    this.#refuseIfClosed();
+    const { record, queued } = this.#newRecord(job);
     held.stopRenewing();
     // If this throws, the run may or may not have been accepted. The bundle is kept: either the run needs it,
     // or it is swept as unwanted.
-    const answer = await store.accept(slot, shared, waiting, digest, name);
+    const answer = await store.accept(held.slot, sharedJob, queued, digest, name);
     switch (answer.outcome) {
       case 'ok':
-        await options.onAccepted(job.pipelineId);
+        await onAccepted(job.pipelineId);
         return { record, replayed: false, position: answer.position };
       case 'swept':
-        throw new WaybillError(
-          'queue_unavailable',
-          'the queue was away for so long that the upload was given up',
-          {
-            hint: 'try again',
-          },
-        );
+        throw uploadSwept();
       case 'busy':
-        await unshare(name);
+        await this.#unshare(name);
         throw keyInProgress();
       case 'conflict':
       case 'replay':
-        await unshare(name);
+        await this.#unshare(name);
         return answerReplay(answer);
     }
   }
 
-  const isClosed = (): boolean => phase === 'closed';
+  /** The record that the client gets, and the one of the waiting run. */
+  #newRecord(job: PublishJob): { record: RunRecord; queued: RunRecord } {
+    const { clock } = this.#options;
+    const record = acceptedRun(job, clock.now());
+    return { record, queued: queuedRun(record, clock.now()) };
+  }
 
   /** If it fails, the name is swept later. */
-  async function unshare(name: string | null): Promise<void> {
+  async #unshare(name: string | null): Promise<void> {
+    const { shared, log } = this.#options;
     if (name === null) return;
-    await options.shared
+    await shared
       .remove(name)
       .catch((error: unknown) => log.warn({ err: error }, 'a shared bundle could not be removed now'));
   }
 
-  /** If it fails, the slot and the key expire. */
-  const giveBack = ({ slot, stopRenewing }: HeldSlot): Promise<void> => {
-    stopRenewing();
-    return store.release(slot).catch(() => undefined);
-  };
+  #forget(held: HeldSlot): void {
+    held.stopRenewing();
+    this.#held.delete(held);
+    if (this.#held.size === 0) this.#onIdle?.();
+  }
 
-  return {
-    reserve,
-    rerun,
-    isOpen: () => phase === 'open',
-    drain: () => {
-      if (phase === 'open') phase = 'draining';
-    },
-    idle: async () => {
-      if (open.size > 0) await new Promise<void>((resolve) => (onIdle = resolve));
-    },
-    close: async () => {
-      phase = 'closed';
-      const left = [...open.values()];
-      for (const { stop } of left) stop();
-      await Promise.all(left.map(({ held }) => giveBack(held)));
-    },
-  };
+  /** False if the key was used: nothing will be queued, and no slot was taken. */
+  async #takeSlot(slot: Slot): Promise<boolean> {
+    const outcome = await this.#options.store.reserve(slot, this.#limitsOf(slot.pipelineId));
+    if (outcome === 'full' || outcome === 'pipeline_full') throw await this.#noSlot(outcome, slot.pipelineId);
+    if (outcome === 'busy') throw keyInProgress();
+    return outcome === 'ok';
+  }
+
+  async #noSlot(outcome: 'full' | 'pipeline_full', pipelineId: string): Promise<WaybillError> {
+    const { store } = this.#options;
+    const { queueSize, maxWaiting } = this.#limitsOf(pipelineId);
+    return outcome === 'full' || maxWaiting === null
+      ? queueFull(queueSize, retryAfterSeconds(await store.pace(null)))
+      : pipelineFull(pipelineId, maxWaiting, retryAfterSeconds(await store.pace(pipelineId)));
+  }
+
+  #limitsOf(pipelineId: string): { queueSize: number; maxWaiting: number | null } {
+    const { queueSize, maxWaitingOf } = this.#options;
+    return { queueSize, maxWaiting: maxWaitingOf?.(pipelineId) ?? null };
+  }
+
+  #refuseIfClosed(): void {
+    if (this.#phase === 'closed') throw shuttingDown();
+  }
 }
 
 function answerReplay(known: Replay): AcceptedRun {
   if (known.outcome === 'replay') return { record: known.record, replayed: true, position: known.position };
   throw keyConflict();
+}
+
+function uploadSwept(): WaybillError {
+  return new WaybillError(
+    'queue_unavailable',
+    'the queue was away for so long that the upload was given up',
+    {
+      hint: 'try again',
+    },
+  );
 }

@@ -1,6 +1,4 @@
 import type { Queue } from 'bullmq';
-import type { Clock } from '../../core/lib/clock.ts';
-import { WaybillError } from '../../core/lib/errors.ts';
 import type { PublishJob, RunOrigin } from '../queue/job.ts';
 import type {
   AcceptedRun,
@@ -24,14 +22,14 @@ import type { DeliveryNote, RunRecord } from '../queue/run-record.ts';
 import { dueRun } from '../queue/run-retry.ts';
 import { cancelledRun, isCancelled } from '../queue/run-transitions.ts';
 import type { Triggers } from '../queue/trigger.ts';
-import { type Admissions, admissions } from './admission.ts';
+import { Admissions } from './admission.ts';
 import { type FinishPoll, finishPoll, type RunFeed, runFeed } from './bullmq-feed.ts';
 import { type BullmqQueueOptions, type FilledIn, filledIn } from './bullmq-options.ts';
 import { bullmqTriggers } from './bullmq-triggers.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { Housekeeping } from './housekeeping.ts';
-import { linkRedis, type RedisLink } from './link.ts';
-import { type PipelineQueues, pipelineQueues } from './pipelines.ts';
+import { RedisLink } from './link.ts';
+import { PipelineQueues } from './pipelines.ts';
 import { keyRoot } from './redis-client.ts';
 import { type RunStore, runStore } from './run-store.ts';
 import { RunWorker } from './run-worker.ts';
@@ -40,8 +38,6 @@ import { supersede } from './superseding.ts';
 /** Life of the key that `prove` writes, in milliseconds. */
 const probeLifeMs = 60_000;
 
-const openWithinMs = 10_000;
-
 /** The parts of a queue that need Redis to open. */
 interface Opened {
   link: RedisLink;
@@ -49,22 +45,6 @@ interface Opened {
   root: string;
   store: RunStore;
   pipelines: PipelineQueues;
-}
-
-/** Opens the queue. Throws as `linkRedis` and `pipelineQueues` do. */
-export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQueue> {
-  const { clock, log, workerTimeoutMs } = options;
-  const { prefix, ...server } = options.redis;
-  const root = keyRoot(prefix, server);
-  const link = await linkRedis({ ...server, log, clock });
-  try {
-    const store = runStore(link, root, workerTimeoutMs, options.seal);
-    const pipelines = await pipelineQueues({ ...options, prefix, link, store });
-    return new BullmqQueue(filledIn(options), { link, root, store, pipelines });
-  } catch (error) {
-    link.close();
-    throw error;
-  }
 }
 
 /**
@@ -99,7 +79,7 @@ export class BullmqQueue implements JobQueue {
   #dispatcher: Dispatcher | undefined;
   #closed: Promise<{ unfinished: string[] }> | undefined;
 
-  constructor(options: FilledIn, opened: Opened) {
+  private constructor(options: FilledIn, opened: Opened) {
     const { link, root, store, pipelines } = opened;
     const { clock } = options;
     this.#options = options;
@@ -109,7 +89,7 @@ export class BullmqQueue implements JobQueue {
     this.#pipelines = pipelines;
     this.#channel = `${root}:wake`;
     const onAccepted = (pipelineId: string): Promise<void> => this.#onAccepted(pipelineId);
-    this.#admissions = admissions({ ...options, store, onAccepted });
+    this.#admissions = new Admissions({ ...options, store, onAccepted });
     this.triggers = bullmqTriggers({ clock, store, isOpen: () => this.#admissions.isOpen(), onAccepted });
     this.#finishes = finishPoll(clock, (runIds) => store.finishedOf(runIds));
     this.#feed = runFeed({ clock, link, reads: store, channel: `${root}:changes` });
@@ -122,6 +102,22 @@ export class BullmqQueue implements JobQueue {
     });
   }
 
+  /** Throws as `RedisLink.open` and `PipelineQueues.open` do. */
+  static async open(options: BullmqQueueOptions): Promise<BullmqQueue> {
+    const { clock, log, workerTimeoutMs } = options;
+    const { prefix, ...server } = options.redis;
+    const root = keyRoot(prefix, server);
+    const link = await RedisLink.open({ ...server, log, clock });
+    try {
+      const store = runStore(link, root, workerTimeoutMs, options.seal);
+      const pipelines = await PipelineQueues.open({ ...options, prefix, link, store });
+      return new BullmqQueue(filledIn(options), { link, root, store, pipelines });
+    } catch (error) {
+      link.close();
+      throw error;
+    }
+  }
+
   /** BullMQ's queues, by pipeline. */
   get queues(): ReadonlyMap<string, Queue> {
     return this.#pipelines.queues;
@@ -132,9 +128,7 @@ export class BullmqQueue implements JobQueue {
    * published. Throws `queue_unavailable`.
    */
   async addPipelines(pipelineIds: readonly string[]): Promise<void> {
-    // BullMQ would wait for a connection without a limit.
-    await this.#link.ask(() => this.#link.redis.ping());
-    await within(this.#options.clock, openWithinMs, this.#pipelines.add(pipelineIds));
+    await this.#pipelines.add(pipelineIds);
     for (const id of pipelineIds) this.#dispatcher?.consider(id);
   }
 
@@ -261,7 +255,7 @@ export class BullmqQueue implements JobQueue {
     // On each connection: ioredis is set not to resubscribe (`link.ts`).
     subscriber.on('ready', () => void subscriber.subscribe(...channels).catch(() => undefined));
     subscriber.connect().catch(() => undefined);
-    for (const id of pipelines.queues.keys()) dispatcher.consider(id);
+    for (const id of pipelines.ids) dispatcher.consider(id);
   }
 
   drain(): void {
@@ -317,23 +311,5 @@ export class BullmqQueue implements JobQueue {
       const { log } = this.#options;
       log.warn({ run_id: job.runId, err: error }, 'the staged files of a run are removed later');
     }
-  }
-}
-
-/** Throws `queue_unavailable` if the work is not done in time. */
-async function within(clock: Clock, ms: number, work: Promise<void>): Promise<void> {
-  const enough = new AbortController();
-  const late = clock.sleep(ms, enough.signal).then(
-    () => {
-      throw new WaybillError('queue_unavailable', 'the queue in Redis did not answer in time', {
-        hint: 'try again once Redis is back',
-      });
-    },
-    () => undefined,
-  );
-  try {
-    await Promise.race([work, late]);
-  } finally {
-    enough.abort();
   }
 }

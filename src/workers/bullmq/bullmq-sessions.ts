@@ -1,7 +1,7 @@
 import type { Clock } from '../../core/lib/clock.ts';
 import { silentLog } from '../../core/lib/log.ts';
 import type { EndedSessions } from '../queue/ended-sessions.ts';
-import { linkRedis, type RedisLink } from './link.ts';
+import { RedisLink } from './link.ts';
 import { keyRoot, type RedisServer } from './redis-client.ts';
 
 export interface BullmqEndedSessionsOptions extends RedisServer {
@@ -25,7 +25,7 @@ export function bullmqEndedSessions({ prefix, ...server }: BullmqEndedSessionsOp
   const linked = (): Promise<RedisLink> => {
     if (link !== undefined) return link;
     // The connection of the queue logs outages.
-    link = linkRedis({ ...server, withinMs, log: silentLog });
+    link = RedisLink.open({ ...server, withinMs, log: silentLog });
     link.catch(() => clock.timeout(retryAfterMs, () => (link = undefined), { unref: true }));
     return link;
   };

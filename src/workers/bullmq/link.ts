@@ -5,25 +5,6 @@ import type { Log } from '../../core/lib/log.ts';
 import { describeNetworkError, errnoOf } from '../../core/lib/system-errors.ts';
 import { type RedisClient, redisClient, type RedisServer } from './redis-client.ts';
 
-/** This process's connection to Redis, restored after each loss. */
-export interface RedisLink {
-  redis: RedisClient;
-  readonly server: RedisServer;
-  /**
-   * Makes a call to Redis. Throws `queue_unavailable` if Redis is unreachable, or cannot answer or store
-   * anything at the moment. Any other error is a defect. Errors never contain the URL or the arguments of a
-   * command.
-   */
-  ask: <T>(work: () => Promise<T>) => Promise<T>;
-  /**
-   * How long the connection has been up and every call was answered, in milliseconds; 0 while it is down.
-   */
-  upForMs(): number;
-  /** Returns another, unconnected client with the same settings. It is closed with this one. */
-  another(): RedisClient;
-  close(): void;
-}
-
 export interface LinkOptions extends RedisServer {
   log: Log;
   clock: Clock;
@@ -69,103 +50,160 @@ const refusalLogEveryMs = 60_000;
 const refusalExplainsMs = 5_000;
 
 /**
- * Connects, and checks that this Redis keeps its data. Throws `secrets_invalid` if the URL is malformed and
- * `queue_unavailable` if nothing answers in time. Throws `config_invalid` if Redis would evict data, or if it
- * is a Cluster and the settings name a single Redis, or the other way round.
- *
- * A call fails immediately while the connection is down. It is not repeated if the connection breaks before
- * the answer, because only the caller knows whether repeating is safe.
+ * This process's connection to Redis, restored after each loss. A call fails immediately while the connection
+ * is down. It is not repeated if the connection breaks before the answer, because only the caller knows
+ * whether repeating is safe.
  */
-export async function linkRedis({
-  log,
-  clock,
-  withinMs = firstConnectionMs,
-  ...server
-}: LinkOptions): Promise<RedisLink> {
-  const open = (): RedisClient => redisClient(server);
-  const redis = open();
-  const others: RedisClient[] = [];
-  let upSince: number | null = null;
-  let lastFailure = 'no answer';
-  let isOutageLogged = false;
-  let lastRefusal: { refusal: Refusal; at: number } | null = null;
-  redis.on('error', (error: Error) => {
-    const { lastNodeError } = error as { lastNodeError?: unknown };
-    const cause = lastNodeError ?? error;
-    lastFailure = describeNetworkError(
-      cause instanceof Error && errnoOf(cause) !== undefined ? cause : plain(cause),
-    );
-  });
-  redis.on('ready', () => {
-    upSince = clock.monotonic();
-    if (isOutageLogged) {
-      log.info({}, 'redis is back');
-      // Duplicate connections may be half-open; reconnect them.
-      for (const other of others) other.disconnect(true);
-    }
-    isOutageLogged = false;
-  });
-  redis.on('close', () => {
-    if (upSince !== null && !isOutageLogged) {
-      log.warn({ reason: lastFailure }, 'redis is unreachable; uploads are refused until it is back');
-      isOutageLogged = true;
-    }
-    upSince = null;
-  });
-  const close = (): void => {
-    isOutageLogged = true; // Closing is no outage.
-    for (const one of [redis, ...others]) one.disconnect();
-  };
-  const logged = new Map<string, number>();
-  const logRefusal = ({ why, hint }: Refusal): void => {
-    const before = logged.get(why);
-    if (before !== undefined && clock.monotonic() - before < refusalLogEveryMs) return;
-    logged.set(why, clock.monotonic());
-    log.warn({ reason: why, hint }, 'redis refuses a command; uploads are refused');
-  };
-  const recentRefusal = (): Refusal | null =>
-    lastRefusal !== null && clock.monotonic() - lastRefusal.at < refusalExplainsMs
-      ? lastRefusal.refusal
-      : null;
-  const link: RedisLink = {
-    redis,
-    server,
-    ask: async (work) => {
-      try {
-        return await work();
-      } catch (error) {
-        // No answer and no end of the connection: the line is cut. Reconnecting runs everything that follows
-        // a reconnect.
-        if (error instanceof Error && error.message === 'Command timed out') redis.disconnect(true);
-        // After READONLY, reconnect in case another server is the primary now.
-        const refusal = refusalOf(error);
-        if (refusal !== null) {
-          lastRefusal = { refusal, at: clock.monotonic() };
-          logRefusal(refusal);
-        }
-        const thrown = asUnavailable(error, refusal ?? (isReply(error) ? null : recentRefusal()));
-        // One node of a Cluster may be unreachable while the connection is up.
-        if (hasCode(thrown, 'queue_unavailable') && upSince !== null) upSince = clock.monotonic();
-        throw thrown;
-      }
-    },
-    upForMs: () => (upSince === null ? 0 : Math.max(1, clock.monotonic() - upSince)),
-    another: () => {
-      const other = open();
-      other.on('error', () => undefined);
-      others.push(other);
-      return other;
-    },
-    close,
-  };
-  try {
-    await connected(redis, clock, withinMs, () => lastFailure, server);
-    await checkServer(link, log);
-  } catch (error) {
-    close();
-    throw error;
+export class RedisLink {
+  readonly redis: RedisClient;
+  readonly server: RedisServer;
+  readonly #clock: Clock;
+  readonly #log: Log;
+  /** Further clients with the same settings. */
+  readonly #others: RedisClient[] = [];
+  /** When the connection came up, or a call last failed; null while it is down. */
+  #upSince: number | null = null;
+  #lastFailure = 'no answer';
+  #isOutageLogged = false;
+  #lastRefusal: { refusal: Refusal; at: number } | null = null;
+  /** When each refusal was last logged. */
+  readonly #loggedAt = new Map<string, number>();
+
+  private constructor({ log, clock }: { log: Log; clock: Clock }, server: RedisServer) {
+    this.#clock = clock;
+    this.#log = log;
+    this.server = server;
+    this.redis = redisClient(server);
+    this.redis.on('error', (error: Error) => {
+      const { lastNodeError } = error as { lastNodeError?: unknown };
+      const cause = lastNodeError ?? error;
+      this.#lastFailure = describeNetworkError(
+        cause instanceof Error && errnoOf(cause) !== undefined ? cause : plain(cause),
+      );
+    });
+    this.redis.on('ready', () => this.#onReady());
+    this.redis.on('close', () => this.#onClose());
   }
-  return link;
+
+  /**
+   * Connects, and checks that this Redis keeps its data. Throws `secrets_invalid` if the URL is malformed and
+   * `queue_unavailable` if nothing answers in time. Throws `config_invalid` if Redis would evict data, or if
+   * it is a Cluster and the settings name a single Redis, or the other way round.
+   */
+  static async open(options: LinkOptions): Promise<RedisLink> {
+    const { log, clock, withinMs = firstConnectionMs, ...server } = options;
+    const link = new RedisLink({ log, clock }, server);
+    try {
+      await link.#connect(withinMs);
+      await checkServer(link, log);
+    } catch (error) {
+      link.close();
+      throw error;
+    }
+    return link;
+  }
+
+  /**
+   * Makes a call to Redis. Throws `queue_unavailable` if Redis is unreachable, or cannot answer or store
+   * anything at the moment. Any other error is a defect. Errors never contain the URL or the arguments of a
+   * command.
+   */
+  readonly ask = async <T>(work: () => Promise<T>): Promise<T> => {
+    try {
+      return await work();
+    } catch (error) {
+      // No answer and no end of the connection: the line is cut. Reconnecting runs everything that follows
+      // a reconnect.
+      if (error instanceof Error && error.message === 'Command timed out') this.redis.disconnect(true);
+      // After READONLY, reconnect in case another server is the primary now.
+      const refusal = refusalOf(error);
+      if (refusal !== null) this.#noteRefusal(refusal);
+      const thrown = asUnavailable(error, refusal ?? (isReply(error) ? null : this.#recentRefusal()));
+      // One node of a Cluster may be unreachable while the connection is up.
+      if (hasCode(thrown, 'queue_unavailable') && this.#upSince !== null)
+        this.#upSince = this.#clock.monotonic();
+      throw thrown;
+    }
+  };
+
+  /**
+   * How long the connection has been up and every call was answered, in milliseconds; 0 while it is down.
+   */
+  upForMs(): number {
+    return this.#upSince === null ? 0 : Math.max(1, this.#clock.monotonic() - this.#upSince);
+  }
+
+  /** Returns another, unconnected client with the same settings. It is closed with this one. */
+  another(): RedisClient {
+    const other = redisClient(this.server);
+    other.on('error', () => undefined);
+    this.#others.push(other);
+    return other;
+  }
+
+  close(): void {
+    this.#isOutageLogged = true; // Closing is no outage.
+    for (const client of [this.redis, ...this.#others]) client.disconnect();
+  }
+
+  async #connect(withinMs: number): Promise<void> {
+    const ready = new Promise<boolean>((resolve) => {
+      const timeout = this.#clock.timeout(withinMs, () => resolve(false));
+      this.redis.once('ready', () => {
+        timeout.cancel();
+        resolve(true);
+      });
+    });
+    // The promise rejects at the first refusal, but the client keeps trying.
+    this.redis.connect().catch(() => undefined);
+    if (await ready) return;
+    const { urlEnv } = this.server;
+    if (this.#lastFailure.includes('cluster support disabled'))
+      throw new WaybillError(
+        'config_invalid',
+        `server.queue: the Redis of ${urlEnv} is not a Redis Cluster`,
+        {
+          hint: 'remove redis_cluster from server.queue, or name a node of a Cluster',
+        },
+      );
+    throw new WaybillError('queue_unavailable', `Redis (${urlEnv}) cannot be reached: ${this.#lastFailure}`, {
+      hint: 'start Redis, or correct the URL in that variable',
+    });
+  }
+
+  #onReady(): void {
+    this.#upSince = this.#clock.monotonic();
+    if (!this.#isOutageLogged) return;
+    this.#isOutageLogged = false;
+    this.#log.info({}, 'redis is back');
+    // Their connections may be half-open; reconnect them.
+    for (const other of this.#others) other.disconnect(true);
+  }
+
+  #onClose(): void {
+    if (this.#upSince !== null && !this.#isOutageLogged) {
+      this.#isOutageLogged = true;
+      const reason = this.#lastFailure;
+      this.#log.warn({ reason }, 'redis is unreachable; uploads are refused until it is back');
+    }
+    this.#upSince = null;
+  }
+
+  /** Logs the refusal, at most once a minute. */
+  #noteRefusal(refusal: Refusal): void {
+    const now = this.#clock.monotonic();
+    this.#lastRefusal = { refusal, at: now };
+    const { why: reason, hint } = refusal;
+    if (now - (this.#loggedAt.get(reason) ?? -Infinity) < refusalLogEveryMs) return;
+    this.#loggedAt.set(reason, now);
+    this.#log.warn({ reason, hint }, 'redis refuses a command; uploads are refused');
+  }
+
+  #recentRefusal(): Refusal | null {
+    if (this.#lastRefusal === null) return null;
+    const { refusal, at } = this.#lastRefusal;
+    return this.#clock.monotonic() - at < refusalExplainsMs ? refusal : null;
+  }
 }
 
 /**
@@ -210,32 +248,6 @@ export function isDamage(error: unknown): error is Error {
 
 function isReply(error: unknown): error is Error {
   return error instanceof Error && error.name === 'ReplyError';
-}
-
-async function connected(
-  redis: RedisClient,
-  clock: Clock,
-  withinMs: number,
-  lastFailure: () => string,
-  { urlEnv }: RedisServer,
-): Promise<void> {
-  const ready = new Promise<boolean>((resolve) => {
-    const timeout = clock.timeout(withinMs, () => resolve(false));
-    redis.once('ready', () => {
-      timeout.cancel();
-      resolve(true);
-    });
-  });
-  // The promise rejects at the first refusal, but the client keeps trying.
-  redis.connect().catch(() => undefined);
-  if (await ready) return;
-  if (lastFailure().includes('cluster support disabled'))
-    throw new WaybillError('config_invalid', `server.queue: the Redis of ${urlEnv} is not a Redis Cluster`, {
-      hint: 'remove redis_cluster from server.queue, or name a node of a Cluster',
-    });
-  throw new WaybillError('queue_unavailable', `Redis (${urlEnv}) cannot be reached: ${lastFailure()}`, {
-    hint: 'start Redis, or correct the URL in that variable',
-  });
 }
 
 /**

@@ -152,7 +152,6 @@ export function runStore(
   slotLifeMs: number,
   seal: JobSeal = jobSeal(),
 ): RunStore {
-  const stagedLifeMs = stagedLives * slotLifeMs;
   const { redis } = link;
   const script = defineScripts(redis, prefix);
   const run: RunScript = (...call) => link.ask(() => script(...call));
@@ -163,7 +162,46 @@ export function runStore(
     ...runReads(run),
     ...rerunStore(link, run, at, seal),
     ...retryStore(run, seal),
+    ...slotStore(run, slotLifeMs, seal),
+    ...ownedRuns(run, seal),
     noteDelivery: deliveryNotes(link, run, at),
+    outbox: (pipelineId) => link.ask(() => redis.zrange(at(`outbox:${pipelineId}`), '0', '-1')),
+    outboxes: () => link.ask(() => redis.smembers(at('outboxes'))),
+    handedOver: async (pipeline, runIds) => {
+      await run('handedOver', { pipeline }, runIds);
+    },
+    depth: async () => {
+      const [reserved = 0, queued = 0, running = 0] = (await run('depth', {})) as number[];
+      return { reserved, queued, running };
+    },
+    pace: async (pipelineId) => {
+      const answer = (await run('pace', { pipeline: pipelineId ?? '' })) as string[];
+      const [now = 0, waiting = 0, isPaused = 0, ...ends] = answer.map(Number);
+      return { now, waiting, isPaused: isPaused === 1, endedAt: ends.reverse().filter(Number.isFinite) };
+    },
+    expired: async (limit) => {
+      const found = (await run('expired', { limit })) as string[];
+      return found.flatMap((runId, index) =>
+        index % 2 === 0 ? [{ runId, job: endedJob(found[index + 1] ?? '') }] : [],
+      );
+    },
+    forget: async (runId) => {
+      await run('forget', { runId });
+    },
+    unwanted: async (limit) => (await run('unwanted', { limit })) as string[],
+    forgetStaged: async (staged) => {
+      await link.ask(() => redis.zrem(at('unwanted'), staged));
+    },
+    waiting: async (pipelineIds) => (await run('waiting', {}, pipelineIds)) as string[],
+  };
+}
+
+type SlotStore = Pick<RunStore, 'reserve' | 'renew' | 'release' | 'stage' | 'replay' | 'accept'>;
+
+/** Uploads in progress, until they are accepted. */
+function slotStore(run: RunScript, slotLifeMs: number, seal: JobSeal): SlotStore {
+  const stagedLifeMs = stagedLives * slotLifeMs;
+  return {
     reserve: async ({ id, pipelineId, key, rerunFailed }, { queueSize, maxWaiting }) =>
       (await run('reserve', {
         slot: id,
@@ -207,11 +245,14 @@ export function runStore(
       if (outcome === 'ok') return { outcome, position: Number(rest[0]) };
       return outcome === 'busy' || outcome === 'swept' ? { outcome } : replayOf(outcome, ...rest);
     },
-    outbox: (pipelineId) => link.ask(() => redis.zrange(at(`outbox:${pipelineId}`), '0', '-1')),
-    outboxes: () => link.ask(() => redis.smembers(at('outboxes'))),
-    handedOver: async (pipeline, runIds) => {
-      await run('handedOver', { pipeline }, runIds);
-    },
+  };
+}
+
+type OwnedRuns = Pick<RunStore, 'take' | 'save' | 'finish' | 'giveBack' | 'hold'>;
+
+/** Runs that a worker has taken. */
+function ownedRuns(run: RunScript, seal: JobSeal): OwnedRuns {
+  return {
     take: async ({ runId, pipelineId }, owner, at) => {
       const args = { runId, owner, at: at.toISOString(), pipeline: pipelineId };
       const answer = (await run('take', args)) as string[];
@@ -237,30 +278,7 @@ export function runStore(
       return (await run('finish', args)) === 1;
     },
     giveBack: async (owner, record) => (await run('giveBack', owned(owner, record))) === 1,
-    depth: async () => {
-      const [reserved = 0, queued = 0, running = 0] = (await run('depth', {})) as number[];
-      return { reserved, queued, running };
-    },
-    pace: async (pipelineId) => {
-      const answer = (await run('pace', { pipeline: pipelineId ?? '' })) as string[];
-      const [now = 0, waiting = 0, isPaused = 0, ...ends] = answer.map(Number);
-      return { now, waiting, isPaused: isPaused === 1, endedAt: ends.reverse().filter(Number.isFinite) };
-    },
-    expired: async (limit) => {
-      const found = (await run('expired', { limit })) as string[];
-      return found.flatMap((runId, index) =>
-        index % 2 === 0 ? [{ runId, job: endedJob(found[index + 1] ?? '') }] : [],
-      );
-    },
-    forget: async (runId) => {
-      await run('forget', { runId });
-    },
-    unwanted: async (limit) => (await run('unwanted', { limit })) as string[],
-    forgetStaged: async (staged) => {
-      await link.ask(() => redis.zrem(at('unwanted'), staged));
-    },
     hold: async (runId, owner, holdMs) => (await run('hold', { runId, owner, holdMs })) === 1,
-    waiting: async (pipelineIds) => (await run('waiting', {}, pipelineIds)) as string[],
   };
 }
 

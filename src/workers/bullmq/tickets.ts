@@ -9,7 +9,7 @@ export interface Ticket {
 }
 
 /** BullMQ's queue of one pipeline, and the worker that takes its jobs. */
-export interface Line {
+export interface PipelineQueue {
   queue: Queue<Ticket>;
   worker: Worker<Ticket>;
 }
@@ -22,30 +22,6 @@ export interface TicketsOptions {
   keptEvents: number;
   /** Life of the lock on a ticket, in milliseconds. */
   lockMs: number;
-}
-
-/**
- * Takes tickets, which other programs that can write to Redis may change. waybill reads only the id of a
- * ticket. If BullMQ cannot read the rest, it is rewritten, and the store decides whether the id is a run. If
- * the queue itself is damaged, its settings are written again.
- */
-export interface Tickets {
-  /** The options of a ticket. */
-  optionsOf(runId: string): { jobId: string; attempts: number };
-  /** Locks the next ticket; undefined if none is waiting or one is active. */
-  next(line: Line, token: string): Promise<Job<Ticket> | undefined>;
-  /**
-   * Makes a call to BullMQ about a ticket that this process has locked, and repeats it after a repair if
-   * Redis refuses it.
-   */
-  settle(line: Line, job: Job<Ticket>, token: string, work: () => Promise<unknown>): Promise<void>;
-  /** Ends a ticket without a run as failed, or removes it if no run can have its id. */
-  reject(line: Line, job: Job<Ticket>, token: string): Promise<void>;
-  /**
-   * Makes a call to BullMQ about a queue, and repeats it after a repair if Redis refuses it. `undo` is called
-   * between the two.
-   */
-  repaired<T>(line: Line, work: () => Promise<T>, undo?: () => Promise<void>): Promise<T>;
 }
 
 /** At most one ticket is active, unless another program has added some. */
@@ -66,13 +42,97 @@ export function foreignTicket(): WaybillError {
   });
 }
 
-export function ticketsOf(options: TicketsOptions): Tickets {
-  const { log, keep, keptEvents, lockMs } = options;
-  const { redis, ask } = options.link;
-  const optionsOf = (jobId: string) => ({ jobId, attempts: 1, removeOnComplete: keep, removeOnFail: keep });
+/**
+ * Takes tickets, which other programs that can write to Redis may change. waybill reads only the id of a
+ * ticket. If BullMQ cannot read the rest, it is rewritten, and the store decides whether the id is a run. If
+ * the queue itself is damaged, its settings are written again.
+ */
+export class Tickets {
+  readonly #options: TicketsOptions;
+  readonly #link: RedisLink;
 
-  const jobOf = ({ worker }: Line, id: string): Job<Ticket> => {
-    const json = { id, name: 'publish', data: JSON.stringify({ run_id: id }), opts: optionsOf(id) };
+  constructor(options: TicketsOptions) {
+    this.#options = options;
+    this.#link = options.link;
+  }
+
+  /** The options of a ticket. */
+  optionsOf(runId: string) {
+    const { keep } = this.#options;
+    return { jobId: runId, attempts: 1, removeOnComplete: keep, removeOnFail: keep };
+  }
+
+  /** Locks the next ticket; undefined if none is waiting or one is active. */
+  next(pipeline: PipelineQueue, token: string): Promise<Job<Ticket> | undefined> {
+    return this.#link.ask(async () => {
+      const id = await this.#repairing(pipeline, () => this.#take(pipeline, token));
+      return id === undefined ? undefined : this.#jobOf(pipeline, id);
+    });
+  }
+
+  /**
+   * Makes a call to BullMQ about a ticket that this process has locked, and repeats it after a repair if
+   * Redis refuses it.
+   */
+  async settle(
+    pipeline: PipelineQueue,
+    job: Job<Ticket>,
+    token: string,
+    work: () => Promise<void>,
+  ): Promise<void> {
+    await this.repaired(pipeline, work, () => this.#rewrite(pipeline, job.id ?? '', token));
+  }
+
+  /** Ends a ticket without a run as failed, or removes it if no run can have its id. */
+  reject(pipeline: PipelineQueue, job: Job<Ticket>, token: string): Promise<void> {
+    return this.#link.ask(async () => {
+      const { id = '' } = job;
+      if (!isRunId(id)) return this.#drop(pipeline, id);
+      await this.#rewrite(pipeline, id, token);
+      const { code, message } = foreignTicket();
+      await job.moveToFailed(new Error(`${code}: ${message}`), token, false);
+    });
+  }
+
+  /**
+   * Makes a call to BullMQ about a queue, and repeats it after a repair if Redis refuses it. `undo` is called
+   * between the two.
+   */
+  repaired<T>(pipeline: PipelineQueue, work: () => Promise<T>, undo?: () => Promise<void>): Promise<T> {
+    return this.#link.ask(() => this.#repairing(pipeline, work, undo));
+  }
+
+  async #repairing<T>(
+    pipeline: PipelineQueue,
+    work: () => Promise<T>,
+    undo?: () => Promise<void>,
+  ): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      if (!isDamage(error)) throw error;
+      await this.#repairQueue(pipeline, error);
+      await undo?.();
+      return work();
+    }
+  }
+
+  /** The id of the next ticket, which is locked; undefined if there is none. */
+  async #take(pipeline: PipelineQueue, token: string): Promise<string | undefined> {
+    try {
+      const [, id] = (await pipeline.worker.backend.moveToActive(token)) as unknown[];
+      return typeof id === 'string' && id !== '' ? id : undefined;
+    } catch (error) {
+      // Redis or BullMQ could not read the ticket, after it was locked.
+      const id = await this.#lockedBy(pipeline, token);
+      if (id === null) throw error;
+      if (isRunId(id)) await this.#rewrite(pipeline, id, token);
+      return id;
+    }
+  }
+
+  #jobOf({ worker }: PipelineQueue, id: string): Job<Ticket> {
+    const json = { id, name: 'publish', data: JSON.stringify({ run_id: id }), opts: this.optionsOf(id) };
     const unused = {
       progress: 0,
       attemptsMade: 0,
@@ -84,91 +144,40 @@ export function ticketsOf(options: TicketsOptions): Tickets {
       stacktrace: '[]',
     };
     return Job.fromJSON<Ticket>(worker, { ...json, ...unused }, id);
-  };
+  }
 
   /** The ticket that the token has locked; null if there is none. */
-  const lockedBy = async ({ queue }: Line, token: string): Promise<string | null> => {
+  async #lockedBy({ queue }: PipelineQueue, token: string): Promise<string | null> {
+    const { redis } = this.#link;
     for (const id of await redis.lrange(queue.toKey('active'), 0, maxActive))
       if ((await redis.get(`${queue.toKey(id)}:lock`)) === token) return id;
     return null;
-  };
+  }
 
   /** Replaces everything that Redis has about the ticket but its place in the queue. */
-  const rewrite = async ({ queue }: Line, id: string, token: string): Promise<void> => {
+  async #rewrite({ queue }: PipelineQueue, id: string, token: string): Promise<void> {
     const key = queue.toKey(id);
-    const fields = {
-      name: 'publish',
-      data: JSON.stringify({ run_id: id }),
-      opts: '{}',
-      timestamp: Date.now(),
-    };
-    await redis.multi().del(key).hset(key, fields).set(`${key}:lock`, token, 'PX', lockMs).exec();
-  };
+    const data = JSON.stringify({ run_id: id });
+    const fields = { name: 'publish', data, opts: '{}', timestamp: Date.now() };
+    const { lockMs } = this.#options;
+    await this.#link.redis.multi().del(key).hset(key, fields).set(`${key}:lock`, token, 'PX', lockMs).exec();
+  }
 
   /** Removes a ticket. Its key may be one of BullMQ's own, and is left. */
-  const drop = async ({ queue }: Line, id: string): Promise<void> => {
-    const lock = `${queue.toKey(id)}:lock`;
-    await redis.multi().lrem(queue.toKey('active'), 0, id).srem(queue.toKey('stalled'), id).del(lock).exec();
-  };
+  async #drop({ queue }: PipelineQueue, id: string): Promise<void> {
+    await this.#link.redis
+      .multi()
+      .lrem(queue.toKey('active'), 0, id)
+      .srem(queue.toKey('stalled'), id)
+      .del(`${queue.toKey(id)}:lock`)
+      .exec();
+  }
 
   /** Writes the settings of the queue again. No ticket uses the counter for ids. */
-  const repairQueue = async ({ queue }: Line, error: Error): Promise<void> => {
+  async #repairQueue({ queue }: PipelineQueue, error: Error): Promise<void> {
+    const { log, keptEvents } = this.#options;
     log.warn({ pipeline_id: queue.name, reason: plain(error).message }, 'repairing a queue in Redis');
     const settings = { concurrency: 1, 'opts.maxLenEvents': keptEvents };
-    await redis.multi().hset(queue.toKey('meta'), settings).del(queue.toKey('id')).exec();
-  };
-
-  const repaired: Tickets['repaired'] = async (line, work, undo) => {
-    try {
-      return await work();
-    } catch (error) {
-      if (!isDamage(error)) throw error;
-      await repairQueue(line, error);
-      await undo?.();
-      return work();
-    }
-  };
-
-  /** The id of the next ticket, which is locked; undefined if there is none. */
-  const take = async (line: Line, token: string): Promise<string | undefined> => {
-    try {
-      const [, id] = (await line.worker.backend.moveToActive(token)) as unknown[];
-      return typeof id === 'string' && id !== '' ? id : undefined;
-    } catch (error) {
-      // Redis or BullMQ could not read the ticket, after it was locked.
-      const id = await lockedBy(line, token);
-      if (id === null) throw error;
-      if (isRunId(id)) await rewrite(line, id, token);
-      return id;
-    }
-  };
-
-  return {
-    optionsOf,
-    repaired: (...call) => ask(() => repaired(...call)),
-    next: (line, token) =>
-      ask(async () => {
-        const id = await repaired(line, () => take(line, token));
-        return id === undefined ? undefined : jobOf(line, id);
-      }),
-    reject: (line, job, token) =>
-      ask(async () => {
-        const { id = '' } = job;
-        if (!isRunId(id)) return drop(line, id);
-        await rewrite(line, id, token);
-        const { code, message } = foreignTicket();
-        await job.moveToFailed(new Error(`${code}: ${message}`), token, false);
-      }),
-    settle: (line, job, token, work) =>
-      ask(async () => {
-        try {
-          await work();
-        } catch (error) {
-          if (!isDamage(error)) throw error;
-          await repairQueue(line, error);
-          await rewrite(line, job.id ?? '', token);
-          await work();
-        }
-      }),
-  };
+    await this.#link.redis.multi().hset(queue.toKey('meta'), settings).del(queue.toKey('id')).exec();
+  }
 }

@@ -7,7 +7,7 @@ import type { RunResult } from '../../core/publish/results/result.ts';
 import { storageOpener } from '../../core/storage/open-storage.ts';
 import { noTracing } from '../../core/tracing/open-tracing.ts';
 import type { BullmqQueueOptions } from '../bullmq/bullmq-options.ts';
-import { type BullmqQueue, bullmqQueue } from '../bullmq/bullmq-queue.ts';
+import { BullmqQueue } from '../bullmq/bullmq-queue.ts';
 import { jobSeal, signingKeys } from '../bullmq/job-seal.ts';
 import { redisServer } from '../bullmq/redis-client.ts';
 import type { JobResult, PublishJob } from '../queue/job.ts';
@@ -85,7 +85,7 @@ export class BullmqCoordinator implements Coordinator {
       if (!isFailure || queue?.isInterrupted(data.run_id ?? '') !== true) options.notify(occurrence, trace);
     });
     try {
-      queue = await bullmqQueue({
+      queue = await BullmqQueue.open({
         ...queueSettings(settings),
         ...bundlesIn(directories),
         redis: { ...server, prefix: redis.prefix },

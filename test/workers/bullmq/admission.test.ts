@@ -2,8 +2,8 @@ import t, { type Test } from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
-import { type Admissions, admissions } from '../../../src/workers/bullmq/admission.ts';
-import { linkRedis } from '../../../src/workers/bullmq/link.ts';
+import { Admissions } from '../../../src/workers/bullmq/admission.ts';
+import { RedisLink } from '../../../src/workers/bullmq/link.ts';
 import { type RunStore, runStore, type Slot } from '../../../src/workers/bullmq/run-store.ts';
 import { acceptedRun, queuedRun } from '../../../src/workers/queue/run-transitions.ts';
 import { startRedis } from '../../services/redis.ts';
@@ -97,7 +97,7 @@ const limits = { queueSize: 2, maxWaiting: null };
 async function arrange(t: Test, url: string): Promise<Arranged> {
   const clock = manualClock();
   const gate = newGate();
-  const link = await linkRedis({ url, urlEnv: 'REDIS_URL', log: silentLog, clock: systemClock });
+  const link = await RedisLink.open({ url, urlEnv: 'REDIS_URL', log: silentLog, clock: systemClock });
   t.teardown(() => link.close());
   const store = runStore(link, t.name, workerTimeoutMs);
   const release = store.release.bind(store);
@@ -105,7 +105,7 @@ async function arrange(t: Test, url: string): Promise<Arranged> {
     await release(slot);
     await gate.pass();
   };
-  const admission = admissions({
+  const admission = new Admissions({
     clock,
     log: silentLog,
     store,

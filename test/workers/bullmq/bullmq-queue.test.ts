@@ -5,8 +5,8 @@ import { systemClock } from '../../../src/core/lib/clock.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
-import { bullmqQueue } from '../../../src/workers/bullmq/bullmq-queue.ts';
-import { linkRedis } from '../../../src/workers/bullmq/link.ts';
+import { BullmqQueue } from '../../../src/workers/bullmq/bullmq-queue.ts';
+import { RedisLink } from '../../../src/workers/bullmq/link.ts';
 import { runStore } from '../../../src/workers/bullmq/run-store.ts';
 import type { JobQueue } from '../../../src/workers/queue/job-queue.ts';
 import type { RunRecord } from '../../../src/workers/queue/run-record.ts';
@@ -24,7 +24,7 @@ t.teardown(() => redis.close());
 let opened = 0;
 queueContract(t, async (settings) => {
   opened += 1;
-  const queue = await bullmqQueue({
+  const queue = await BullmqQueue.open({
     clock: systemClock,
     log: silentLog,
     redis: { url: redis.url, urlEnv: 'REDIS_URL', prefix: `contract-${opened}` },
@@ -37,7 +37,7 @@ queueContract(t, async (settings) => {
 });
 
 t.test('a page reads as many records as it shows and one more, however many there are', async (t) => {
-  const queue = await bullmqQueue({
+  const queue = await BullmqQueue.open({
     clock: systemClock,
     log: silentLog,
     redis: { url: redis.url, urlEnv: 'REDIS_URL', prefix: 'pages' },
@@ -72,7 +72,7 @@ const openHost = (
   told: () => Promise<void> = async () => undefined,
   retries: RetriesOf = noRetries,
 ) =>
-  bullmqQueue({
+  BullmqQueue.open({
     told,
     retries,
     clock: systemClock,
@@ -232,7 +232,12 @@ t.test('pausing while runs are taken loses none and keeps their order', async (t
 });
 
 t.test('whether a pipeline is paused is decided where a run is taken', async (t) => {
-  const link = await linkRedis({ url: redis.url, urlEnv: 'REDIS_URL', log: silentLog, clock: systemClock });
+  const link = await RedisLink.open({
+    url: redis.url,
+    urlEnv: 'REDIS_URL',
+    log: silentLog,
+    clock: systemClock,
+  });
   t.teardown(() => link.close());
   const store = runStore(link, 'taking', 5_000);
   const now = new Date();
@@ -285,7 +290,12 @@ t.test('any host cancels a run, wherever it runs', async (t) => {
 t.test('a run is stopped though the message is lost, and though its worker died', async (t) => {
   const [api, worker] = [await openHost('flags'), await openHost('flags')];
   const other = new Redis(redis.url);
-  const link = await linkRedis({ url: redis.url, urlEnv: 'REDIS_URL', log: silentLog, clock: systemClock });
+  const link = await RedisLink.open({
+    url: redis.url,
+    urlEnv: 'REDIS_URL',
+    log: silentLog,
+    clock: systemClock,
+  });
   t.teardown(async () => {
     other.disconnect();
     link.close();
@@ -293,9 +303,13 @@ t.test('a run is stopped though the message is lost, and though its worker died'
   });
   await submit(api, 'docs.1');
   const store = runStore(link, 'flags', 5_000);
-  t.match(await store.take({ runId: 'docs.1', pipelineId: 'docs' }, 'a worker that dies', new Date()), { isCancelled: false });
+  t.match(await store.take({ runId: 'docs.1', pipelineId: 'docs' }, 'a worker that dies', new Date()), {
+    isCancelled: false,
+  });
   t.match(await api.cancel('docs.1'), { outcome: 'stopping' }, 'it may live');
-  t.match(await store.take({ runId: 'docs.1', pipelineId: 'docs' }, 'another', new Date()), { isCancelled: true });
+  t.match(await store.take({ runId: 'docs.1', pipelineId: 'docs' }, 'another', new Date()), {
+    isCancelled: true,
+  });
   await submit(api, 'maps.1');
   const { begun, reasons } = await stoppable(worker);
   await begun;
@@ -309,7 +323,12 @@ t.test('a run is stopped though the message is lost, and though its worker died'
 
 t.test('gives the next worker of a run its start time, to send missing events', async (t) => {
   const [api, worker] = [await openHost('begun'), await openHost('begun')];
-  const link = await linkRedis({ url: redis.url, urlEnv: 'REDIS_URL', log: silentLog, clock: systemClock });
+  const link = await RedisLink.open({
+    url: redis.url,
+    urlEnv: 'REDIS_URL',
+    log: silentLog,
+    clock: systemClock,
+  });
   t.teardown(async () => {
     link.close();
     await Promise.all([api.close(0), worker.close(0)]);
@@ -318,7 +337,9 @@ t.test('gives the next worker of a run its start time, to send missing events', 
   await submit(api, 'maps.1');
   const first = new Date('2026-11-20T02:04:34.123Z');
   const store = runStore(link, 'begun', 5_000);
-  t.match(await store.take({ runId: 'docs.1', pipelineId: 'docs' }, 'a worker that dies', first), { begunAt: null });
+  t.match(await store.take({ runId: 'docs.1', pipelineId: 'docs' }, 'a worker that dies', first), {
+    begunAt: null,
+  });
   const begun = new Map<string, string | undefined>();
   await worker.start(async ({ runId, begunAt }) => {
     begun.set(runId, begunAt);
@@ -395,7 +416,7 @@ t.test('a watch shows what other hosts do, though messages are lost, and notices
 t.test('lets any host rerun a failed run, once, with the archive of the last one', async (t) => {
   const removed: string[] = [];
   const open = () =>
-    bullmqQueue({
+    BullmqQueue.open({
       clock: systemClock,
       log: silentLog,
       redis: { url: redis.url, urlEnv: 'REDIS_URL', prefix: 'reruns' },

@@ -4,7 +4,7 @@ import { digestOf } from '../../../src/core/lib/digest.ts';
 import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
 import { type Log, silentLog } from '../../../src/core/lib/log.ts';
 import type { BullmqQueueOptions } from '../../../src/workers/bullmq/bullmq-options.ts';
-import { type BullmqQueue, bullmqQueue } from '../../../src/workers/bullmq/bullmq-queue.ts';
+import { BullmqQueue } from '../../../src/workers/bullmq/bullmq-queue.ts';
 import type { JobResult } from '../../../src/workers/queue/job.ts';
 import type { RunObserver } from '../../../src/workers/queue/run-observer.ts';
 import { runResult } from '../../contract/queue.ts';
@@ -25,7 +25,7 @@ async function host(
   redis: RedisService,
   options: Partial<BullmqQueueOptions> = {},
 ): Promise<BullmqQueue> {
-  const queue = await bullmqQueue({
+  const queue = await BullmqQueue.open({
     clock: systemClock,
     log: silentLog,
     redis: { url: redis.url, urlEnv: 'REDIS_URL', prefix: 'waybill' },

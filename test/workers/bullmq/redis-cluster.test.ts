@@ -2,8 +2,8 @@ import t from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
-import { type BullmqQueue, bullmqQueue } from '../../../src/workers/bullmq/bullmq-queue.ts';
-import { linkRedis } from '../../../src/workers/bullmq/link.ts';
+import { BullmqQueue } from '../../../src/workers/bullmq/bullmq-queue.ts';
+import { RedisLink } from '../../../src/workers/bullmq/link.ts';
 import { defineScripts } from '../../../src/workers/bullmq/scripts.ts';
 import { queueContract, runResult } from '../../contract/queue.ts';
 import { startRedis } from '../../services/redis.ts';
@@ -18,7 +18,7 @@ const server = { url: cluster.url, urlEnv: 'REDIS_URL', isCluster: true };
 let opened = 0;
 
 function open(settings: object = {}): Promise<BullmqQueue> {
-  return bullmqQueue({
+  return BullmqQueue.open({
     clock: systemClock,
     log: silentLog,
     redis: { ...server, prefix: `cluster-${opened}` },
@@ -76,7 +76,7 @@ t.test('runs of a moving slot wait, and all end once, in order', async (t) => {
 });
 
 t.test('no script runs on a part of a slot', async (t) => {
-  const link = await linkRedis({ ...server, clock: systemClock, log: silentLog });
+  const link = await RedisLink.open({ ...server, clock: systemClock, log: silentLog });
   t.teardown(() => link.close());
   const run = defineScripts(link.redis, '{part}');
   for (let index = 0; index < 30; index += 1)
@@ -101,9 +101,11 @@ t.test('a Redis and a Cluster are not mistaken for each other', async (t) => {
   const single = await startRedis();
   t.teardown(() => single.close());
   const options = { urlEnv: 'REDIS_URL', clock: systemClock, log: silentLog, withinMs: 3_000 };
-  await t.rejects(linkRedis({ ...options, url: cluster.url }), {
+  await t.rejects(RedisLink.open({ ...options, url: cluster.url }), {
     code: 'config_invalid',
     hint: /redis_cluster: true/,
   });
-  await t.rejects(linkRedis({ ...options, url: single.url, isCluster: true }), { code: 'config_invalid' });
+  await t.rejects(RedisLink.open({ ...options, url: single.url, isCluster: true }), {
+    code: 'config_invalid',
+  });
 });

@@ -3,7 +3,7 @@ import t, { type Test } from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
-import { type BullmqQueue, bullmqQueue } from '../../../src/workers/bullmq/bullmq-queue.ts';
+import { BullmqQueue } from '../../../src/workers/bullmq/bullmq-queue.ts';
 import { jobSeal, signingKeys } from '../../../src/workers/bullmq/job-seal.ts';
 import type { PublishJob } from '../../../src/workers/queue/job.ts';
 import { runResult } from '../../contract/queue.ts';
@@ -28,7 +28,7 @@ interface Host {
 }
 
 async function open(t: Test, prefix: string, keys: readonly string[]): Promise<Host> {
-  const queue = await bullmqQueue({
+  const queue = await BullmqQueue.open({
     clock: systemClock,
     log: silentLog,
     redis: { url: server.url, urlEnv: 'REDIS_URL', prefix },

@@ -6,7 +6,7 @@ import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { type Log, silentLog } from '../../../src/core/lib/log.ts';
 import { inParallel } from '../../../src/core/lib/parallel.ts';
 import { bullmqEvents } from '../../../src/workers/bullmq/bullmq-events.ts';
-import { type BullmqQueue, bullmqQueue } from '../../../src/workers/bullmq/bullmq-queue.ts';
+import { BullmqQueue } from '../../../src/workers/bullmq/bullmq-queue.ts';
 import type { PublishJob } from '../../../src/workers/queue/job.ts';
 import type { JobProcessor } from '../../../src/workers/queue/job-queue.ts';
 import type { DeliveryNote } from '../../../src/workers/queue/run-record.ts';
@@ -42,7 +42,7 @@ async function open(prefix: string, workerTimeoutMs: number) {
   };
   const log: Log = { ...silentLog, error };
   const place = { url: server.url, urlEnv: 'REDIS_URL' };
-  const queue = await bullmqQueue({
+  const queue = await BullmqQueue.open({
     clock: systemClock,
     log,
     redis: { ...place, prefix },

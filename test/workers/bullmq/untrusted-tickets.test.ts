@@ -4,7 +4,7 @@ import { systemClock } from '../../../src/core/lib/clock.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import type { Log } from '../../../src/core/lib/log.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
-import { bullmqQueue } from '../../../src/workers/bullmq/bullmq-queue.ts';
+import { BullmqQueue } from '../../../src/workers/bullmq/bullmq-queue.ts';
 import { unobserved } from '../../../src/workers/queue/run-observer.ts';
 import { runResult } from '../../contract/queue.ts';
 import { startRedis } from '../../services/redis.ts';
@@ -49,7 +49,7 @@ async function open(t: Test) {
   const prefix = `tickets-${(prefixes += 1)}`;
   const errors: Record<string, unknown>[] = [];
   const log: Log = { ...silentLog, error: (fields) => void errors.push({ ...fields }) };
-  const queue = await bullmqQueue({
+  const queue = await BullmqQueue.open({
     clock: systemClock,
     log,
     redis: { url: server.url, urlEnv: 'REDIS_URL', prefix },

@@ -68,15 +68,15 @@ const queueAnswerMs = 5_000;
 
 /**
  * Connects to the Redis of the queue, logs in and checks its settings. Resolves with the result as text,
- * including warnings about settings that can lose data. Throws as `linkRedis`.
+ * including warnings about settings that can lose data. Throws as `RedisLink.open`.
  */
 export async function tryQueue({ clock, secrets }: CoreContext, queue: BullmqConfig): Promise<string> {
   const doubts: string[] = [];
   const log = { ...silentLog, warn: (_: object, message: string) => void doubts.push(message) };
-  const { linkRedis } = await import('../../../workers/bullmq/link.ts');
+  const { RedisLink } = await import('../../../workers/bullmq/link.ts');
   const { redisServer } = await import('../../../workers/bullmq/redis-client.ts');
   const server = redisServer(queue, secrets);
-  const link = await linkRedis({ ...server, log, clock, withinMs: queueAnswerMs });
+  const link = await RedisLink.open({ ...server, log, clock, withinMs: queueAnswerMs });
   link.close();
   return ['reached, and logged in to', ...doubts].join('; ');
 }
