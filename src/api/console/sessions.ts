@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { Request, Response } from 'express';
-import { type Clock, isFuture } from '../../core/lib/clock.ts';
+import type { Clock } from '../../core/lib/clock.ts';
+import { isFuture } from '../../core/lib/clock-skew.ts';
 import type { Current } from '../../core/lib/current.ts';
 import type { EndedSessions } from '../../workers/queue/ended-sessions.ts';
 import { isExpired, type Token } from '../http/auth.ts';

@@ -1,5 +1,6 @@
 import type { Counter, Gauge, Histogram } from 'prom-client';
-import { isFuture, systemClock } from '../../core/lib/clock.ts';
+import { systemClock } from '../../core/lib/clock.ts';
+import { isFuture } from '../../core/lib/clock-skew.ts';
 import { futureBundle } from '../../core/publish/results/action-result.ts';
 import type { DestinationResult, RunResult } from '../../core/publish/results/result.ts';
 import type { JobResult } from '../../workers/queue/job.ts';

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type { OutputRecord } from '../catalog/catalog.ts';
 import type { PrunePolicy } from '../config/config.ts';
-import { type Clock, maxClockSkewMs } from '../lib/clock.ts';
+import type { Clock } from '../lib/clock.ts';
+import { maxClockSkewMs } from '../lib/clock-skew.ts';
 import { WaybillError } from '../lib/errors.ts';
 import { compareCodeUnits } from '../lib/paths.ts';
 import { formatDuration } from '../lib/settings/units.ts';

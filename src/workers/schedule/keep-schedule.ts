@@ -6,7 +6,7 @@ import {
   type Timetable,
   timetable,
 } from '../../core/config/timetable.ts';
-import { isFuture, maxClockSkewMs } from '../../core/lib/clock.ts';
+import { isFuture, maxClockSkewMs } from '../../core/lib/clock-skew.ts';
 import type { Trigger } from '../queue/job.ts';
 import { newRunId } from '../queue/start-run.ts';
 import type { Decision, TriggeredJob, Triggers } from '../queue/trigger.ts';
