@@ -434,6 +434,7 @@ export const stageAnything: StageUpload = async ({ input, directory }) => {
     bundlePath: 'session-1',
     manifest,
     contentDigest: digestOf(body),
+    description: digestOf(body),
     bytes: 2 * body.length,
   };
 };

@@ -72,6 +72,8 @@ export interface StagedUpload {
   manifest: Pick<Manifest, 'name' | 'files' | 'document'>;
   /** Digest of the manifest and of the bytes that it does not declare. Used for idempotency keys. */
   contentDigest: Digest;
+  /** As `StagedBundle.description`. */
+  description: Digest;
   /** Total size of the files in the manifest, in bytes. */
   bytes: number;
 }

@@ -81,13 +81,14 @@ export async function accept(
   origin: RunOrigin,
 ): Promise<Accepted> {
   const runId = newRunId(pipeline.id, ports.clock.now());
-  const { directory, bundlePath, bytes, manifest } = staged;
+  const { directory, bundlePath, bytes, manifest, description } = staged;
   const revision = revisionOf(manifest.document['metadata']);
   const to = {
     ...(channel === null ? {} : { channel }),
     ...(revision === null ? {} : { revision }),
   };
-  const job = { runId, pipelineId: pipeline.id, staged: directory, bundlePath, bytes, ...to, ...origin };
+  const bundle = { staged: directory, bundlePath, bytes, description };
+  const job = { runId, pipelineId: pipeline.id, ...bundle, ...to, ...origin };
   const accepted = await admission.accept(job, digestFor(staged, channel));
   return { isKept: !accepted.replayed, accepted };
 }

@@ -55,9 +55,10 @@ function archiveKey(name: unknown): Key {
 export async function storeStagedBundle(
   storage: Storage,
   name: string,
-  staged: { directory: string; pipelineId: string; bundlePath: string },
+  staged: { directory: string; pipelineId: string; bundlePath: string; description?: Digest | undefined },
 ): Promise<SharedArchive> {
-  const bundle = await openStagedBundle(staged.directory, staged.pipelineId, staged.bundlePath);
+  const { directory, pipelineId, bundlePath, description } = staged;
+  const bundle = await openStagedBundle(directory, pipelineId, bundlePath, description);
   const { manifestFile, signatureFile = null } = bundle;
   const files: TarFile[] = [
     { path: manifestName, ...manifestFile },

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { type Breathe, breathless } from '../lib/breath.ts';
-import { type Digest, digestOf, parseDigest } from '../lib/digest.ts';
+import { type Digest, digestOf } from '../lib/digest.ts';
 import { type Disk, waitingDisk } from '../lib/disk.ts';
 import { asWaybillError, type Finding, finding, WaybillError } from '../lib/errors.ts';
 import { abortable } from '../lib/on-abort.ts';
@@ -34,6 +34,15 @@ import {
 import { checkSignature } from './signed-bundle.ts';
 import { type BundleFile, hasErrors, invalidBundle, revisionOf, type SourceBundle } from './source-bundle.ts';
 import {
+  checkDescribed,
+  describe,
+  descriptionName,
+  type FileFacts,
+  gone,
+  readFacts,
+  readStaged,
+} from './staged-description.ts';
+import {
   checkSceneMapFile,
   defaultSceneMapRules,
   type SceneMapRules,
@@ -42,11 +51,11 @@ import {
 } from './validate-bundle.ts';
 
 /*
- * A staged bundle is a directory with `files`, the archive's content, and `staged.json`, the measured sizes
- * and digests. A publication reads the digests from there and not from the files.
+ * A staged bundle is a directory with `files`, the archive's content, and its description `staged.json`: the
+ * measured sizes, and the digests of the files, the manifest and the signature. A publication reads the
+ * digests from there and not from the files. The job has the digest of the description.
  */
 const filesName = 'files';
-const factsName = 'staged.json';
 const sceneMapsAtOnce = 4;
 
 export interface StageRequest {
@@ -84,6 +93,8 @@ export interface StagedBundle {
   contentDigest: Digest;
   /** The bundle's relative path: the manifest's `name`, or a name from its time and digest. */
   bundlePath: string;
+  /** The digest of the description on disk. */
+  description: Digest;
   /** How many files the manifest lists, and their bytes. */
   files: number;
   bytes: number;
@@ -104,17 +115,23 @@ export async function stageUpload(request: StageRequest): Promise<StagedBundle> 
   }
 }
 
-/** Opens a bundle that `stageUpload` left in `directory`. Throws `bundle_not_found` if it is missing. */
+/**
+ * Opens a bundle that `stageUpload` left in `directory`. Throws `bundle_not_found` if it is missing, and
+ * `body_mismatch` if its description has another digest than `description`, or its manifest or signature has
+ * another one than in there. Reading a changed file fails later.
+ */
 export async function openStagedBundle(
   directory: string,
   pipelineId: string,
   bundlePath: string,
+  description?: Digest,
 ): Promise<SourceBundle> {
-  const facts = readFacts(directory);
+  const facts = readFacts(directory, description);
   const bytes = readStaged(path.join(directory, filesName, manifestName));
   const { manifest, findings } = parseManifest(bytes, manifestName);
   if (manifest === null) throw invalidBundle('the staged bundle', findings);
   const signature = readSignature(path.join(directory, filesName));
+  if (description !== undefined) checkDescribed(facts, { manifest: bytes, signature });
   const storage = await localStorage(path.join(directory, filesName), { readOnly: true });
   return {
     identity: { backend: 'http_upload', id: pipelineId, path: bundlePath },
@@ -184,14 +201,16 @@ async function stage(request: StageRequest): Promise<StagedBundle> {
   await content?.keep(keepable(manifest, extraction, received, files));
   if (lacking.length > 0) throw filesMissing(lacking);
   await breathe();
-  const facts = JSON.stringify({ files: measured, warnings: findings });
-  await disk.writeFile(path.join(directory, factsName), Buffer.from(facts));
+  const described = { files: measured, warnings: findings };
+  const description = describe({ ...described, manifest: manifestBytes, signature: readSignature(files) });
+  await disk.writeFile(path.join(directory, descriptionName), description);
   signal.throwIfAborted();
   return {
     directory,
     manifest,
     contentDigest: contentDigest(manifest, ({ path }) => (extraction.files.get(path) as FileFacts).digest),
     bundlePath: uploadBundlePath(manifest, manifestDigest(manifest)),
+    description: digestOf(description),
     files: measured.length,
     bytes: measured.reduce((sum, { size }) => sum + size, 0),
   };
@@ -257,11 +276,6 @@ function compare(manifest: Manifest, { files }: Extraction, lacking: ReadonlySet
   ];
 }
 
-interface FileFacts {
-  size: number;
-  digest: Digest;
-}
-
 /** The files of the manifest. `measured` has their sizes and digests, in the same order. */
 function bundleFiles(storage: Storage, { files }: Manifest, measured: readonly FileFacts[]): BundleFile[] {
   if (measured.length !== files.length) throw gone();
@@ -271,36 +285,10 @@ function bundleFiles(storage: Storage, { files }: Manifest, measured: readonly F
   });
 }
 
-function readFacts(directory: string): { files: FileFacts[]; warnings: Finding[] } {
-  const text = readStaged(path.join(directory, factsName)).toString();
-  // Written by `stage` in this very form, in a directory that only this user can write to.
-  const facts = JSON.parse(text) as { files: FileFacts[]; warnings: Finding[] };
-  if (
-    !facts.files.every(({ size, digest }) => Number.isSafeInteger(size) && parseDigest(digest) !== undefined)
-  )
-    throw gone();
-  return facts;
-}
-
 /** The signature in a directory of staged files; null if there is none. */
 function readSignature(files: string): Buffer | null {
   const file = path.join(files, signatureName);
   return existsSync(file) ? readStaged(file) : null;
-}
-
-function readStaged(file: string): Buffer {
-  try {
-    return readFileSync(file);
-  } catch (error) {
-    throw gone(error);
-  }
-}
-
-function gone(cause?: unknown): WaybillError {
-  return new WaybillError('bundle_not_found', 'the staged bundle no longer exists, or is incomplete', {
-    cause,
-    hint: 'upload it again',
-  });
 }
 
 function stopReason({ reason }: AbortSignal): WaybillError {

@@ -37,7 +37,7 @@ export function isTrigger(value: unknown): value is Trigger {
 const optional: Readonly<Record<string, (value: unknown) => boolean>> = {
   ...{ rerunOf: isText, channel: isText, begunAt: isText, tokenId: isText },
   ...{ traceparent: isText, tracestate: isText, revision: isObject, publishedBy: isObject },
-  ...{ trigger: isTrigger, archive: isArchive, bytes: isCount },
+  ...{ trigger: isTrigger, archive: isArchive, bytes: isCount, description: isText },
 };
 
 /** The value as a job; null if it has another shape. Pure. */

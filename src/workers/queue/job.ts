@@ -45,6 +45,11 @@ export interface StagedJob extends Common {
   bundlePath: string;
   /** Size of the staged bundle. */
   bytes?: number;
+  /**
+   * Digest of the description of the bundle in `staged`, with which every later change is detected. Absent in
+   * jobs of earlier versions. The bundle in `archive` has its own digest.
+   */
+  description?: Digest;
 }
 
 export interface StagedArchive {

@@ -52,9 +52,9 @@ export async function openSharedStaging(
   });
   return {
     share: async (job, name) => {
-      const { staged: directory, pipelineId, bundlePath } = job;
+      const { staged: directory, pipelineId, bundlePath, description } = job;
       const archive = await using((storage) =>
-        storeStagedBundle(storage, name, { directory, pipelineId, bundlePath }),
+        storeStagedBundle(storage, name, { directory, pipelineId, bundlePath, description }),
       );
       return { ...job, staged: '', archive };
     },

@@ -96,10 +96,11 @@ export async function processJob(
 
 /** Opens a staged bundle, and checks its signature against the keys that the pipeline trusts now. */
 async function openTrusted(
-  { staged, pipelineId, bundlePath }: StagedJob,
+  { staged, pipelineId, bundlePath, archive, description }: StagedJob,
   { signatures }: PipelineConfig,
 ): Promise<SourceBundle> {
-  return requireTrusted(await openStagedBundle(staged, pipelineId, bundlePath), signatures);
+  const expected = archive === undefined ? description : undefined;
+  return requireTrusted(await openStagedBundle(staged, pipelineId, bundlePath, expected), signatures);
 }
 
 /** Extracts the bundle from shared staging into the job's directory. */

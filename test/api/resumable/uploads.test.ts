@@ -199,7 +199,7 @@ t.test(
         for await (const chunk of input) t.ok(chunk.length > 0);
         const contentDigest = `sha256:${'0'.repeat(64)}` as never;
         const manifest = { name: null, files: [], document: {} };
-        return { directory, bundlePath: 's', manifest, contentDigest, bytes: 3 };
+        return { directory, bundlePath: 's', manifest, contentDigest, description: contentDigest, bytes: 3 };
       },
     });
     const url = await begin(api.origin, 3);

@@ -1,0 +1,83 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { type Digest, digestOf, parseDigest } from '../lib/digest.ts';
+import { type Finding, WaybillError } from '../lib/errors.ts';
+
+/*
+ * The description of a staged bundle, `staged.json`. The job has its digest, so that every change of a bundle
+ * between its acceptance and its publication is detected.
+ */
+export const descriptionName = 'staged.json';
+
+export interface FileFacts {
+  size: number;
+  digest: Digest;
+}
+
+/** The manifest and the signature as bytes. */
+interface Described {
+  manifest: Uint8Array;
+  signature: Uint8Array | null;
+}
+
+/** The description of a staged bundle. Earlier versions wrote no digests of manifest and signature. */
+export interface Facts {
+  files: readonly FileFacts[];
+  warnings: Finding[];
+  manifest?: Digest;
+  signature?: Digest | null;
+}
+
+/** The description as it is written to disk. */
+export function describe({
+  files,
+  warnings,
+  ...bytes
+}: Pick<Facts, 'files' | 'warnings'> & Described): Buffer {
+  const facts: Facts = { files, warnings, ...digestsOf(bytes) };
+  return Buffer.from(JSON.stringify(facts));
+}
+
+/** Throws `body_mismatch` if the manifest or the signature is not the described one. */
+export function checkDescribed(facts: Facts, bytes: Described): void {
+  const { manifest, signature } = digestsOf(bytes);
+  if (facts.manifest !== manifest || facts.signature !== signature) throw changed();
+}
+
+function digestsOf({ manifest, signature }: Described): Required<Pick<Facts, 'manifest' | 'signature'>> {
+  return { manifest: digestOf(manifest), signature: signature === null ? null : digestOf(signature) };
+}
+
+/** Throws `bundle_not_found`, or `body_mismatch` if the digest is not `description`. */
+export function readFacts(directory: string, description: Digest | undefined): Facts {
+  const bytes = readStaged(path.join(directory, descriptionName));
+  if (description !== undefined && digestOf(bytes) !== description) throw changed();
+  // Written by `stage` in this very form, in a directory that only this user can write to.
+  const facts = JSON.parse(bytes.toString()) as Facts;
+  if (
+    !facts.files.every(({ size, digest }) => Number.isSafeInteger(size) && parseDigest(digest) !== undefined)
+  )
+    throw gone();
+  return facts;
+}
+
+export function readStaged(file: string): Buffer {
+  try {
+    return readFileSync(file);
+  } catch (error) {
+    throw gone(error);
+  }
+}
+
+function changed(): WaybillError {
+  return new WaybillError('body_mismatch', 'the staged bundle was changed after it was accepted', {
+    hint: 'find out which program writes to the staging directory, then upload the bundle again',
+  });
+}
+
+export function gone(cause?: unknown): WaybillError {
+  return new WaybillError('bundle_not_found', 'the staged bundle no longer exists, or is incomplete', {
+    cause,
+    hint: 'upload it again',
+  });
+}
