@@ -140,6 +140,8 @@ export class TrailWriter {
     if ((await listTrailFiles(directory)).length === 0)
       await writeHead(handle, { ...chainStart, file: null, size: 0 });
     await handle.sync();
+    // A trail file whose name outlives that of the head would look cut.
+    await syncDirectory(directory);
     return handle;
   }
 
