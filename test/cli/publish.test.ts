@@ -164,13 +164,13 @@ t.test('mistakes are usage errors with a remedy, and nothing is written', async 
   writeFileSync(path.join(cwd, 'file'), '');
   symlinkSync('site', path.join(cwd, 'link'));
   const before = fingerprint(cwd);
-  const threeForms = /next {3}give a path like .*, sftp:\/\/.*, or s3:\/\//;
+  const threeForms = /next {3}write a path like .*, sftp:\/\/.*, or s3:\/\//;
   const mistakes = [
     [['nowhere', 'www'], /"nowhere" does not exist\nnext/],
     [['file', 'www'], /"file" is not a directory/],
     [['site', 'site/www'], /is inside the published directory/],
     [['site', '.'], /published directory .* is inside the destination/],
-    [['site', 'link'], /"link" is the directory that is published/],
+    [['site', 'link'], /"link" is the published directory itself/],
     [['site', 'www', './www'], /"\.\/www" is given twice/],
     [['site', 'ftp://host/www'], threeForms],
     [['site', 'https://host/www'], threeForms],
@@ -191,7 +191,10 @@ t.test('mistakes are usage errors with a remedy, and nothing is written', async 
   });
   for (const destination of ['sftp://me:s3cret-word@host/www', 's3://key:s3cret-word@bucket/www']) {
     const ended = await waybill(['publish', 'site', destination]);
-    t.match(ended, { status: 2, stderr: /has a password in its URL[^]*next {3}use an SSH agent/ });
+    t.match(ended, {
+      status: 2,
+      stderr: /has a password in its URL[^]*next {3}remove it: SFTP uses an SSH agent/,
+    });
     t.notMatch(ended.stdout + ended.stderr, 's3cret-word');
   }
   t.same(fingerprint(cwd), before);
