@@ -38,7 +38,7 @@ export interface ApiPorts
     ReleasesPorts,
     ReloadPorts,
     UndeliveredPorts,
-    Pick<ConsolePorts, 'look' | 'issuerKeys'>,
+    Pick<ConsolePorts, 'inspect' | 'issuerKeys'>,
     Pick<TokenPorts, 'exchangeLimit'>,
     MetricsPorts,
     HealthPorts {

@@ -12,7 +12,7 @@ const callbacks = {
   beforeAttributeUpdated: (name: string): boolean => name !== 'checked' && name !== 'open',
 };
 /** Milliseconds. Ages are shown in minutes. */
-const anewMs = 30_000;
+const refreshMs = 30_000;
 
 const note = document.querySelector<HTMLElement>('[data-events]');
 const events = note?.dataset['events'];
@@ -20,21 +20,21 @@ if (note !== null && events !== undefined) follow(note, events);
 
 function follow(place: HTMLElement, url: string): void {
   const state = place.querySelector<HTMLElement>('[data-live-state]');
-  const tell = (text: string): void => {
+  const showState = (text: string): void => {
     place.hidden = text === '';
     if (state !== null) state.textContent = text;
   };
   const refresh = paced(async () => {
-    if (!(await takeAnew())) location.reload();
+    if (!(await morphPage())) location.reload();
   });
   const source = new EventSource(url);
-  source.addEventListener('open', () => tell(''));
-  source.addEventListener('error', () => tell('connecting'));
+  source.addEventListener('open', () => showState(''));
+  source.addEventListener('error', () => showState('connecting'));
   source.addEventListener('snapshot', refresh);
   source.addEventListener('run', refresh);
   setInterval(() => {
     if (!document.hidden) refresh();
-  }, anewMs);
+  }, refreshMs);
 }
 
 /** Limits the rate of calls to `work`. Calls in between cause one more call afterwards. */
@@ -58,7 +58,7 @@ function paced(work: () => Promise<void>): () => void {
 }
 
 /** Returns false if the page no longer exists: the session has ended, or the run has expired. */
-async function takeAnew(): Promise<boolean> {
+async function morphPage(): Promise<boolean> {
   const address = new URL(location.href);
   address.searchParams.delete('done');
   const response = await fetch(address, { headers: { Accept: 'text/html' }, redirect: 'manual' });

@@ -34,12 +34,12 @@ export type WeatherReader = {
   close(): Promise<void>;
 };
 
-const longestReadMs = 5000;
+const maxReadMs = 5000;
 
 type ReaderSource = Pick<WeatherSource, 'database' | 'clock'> & Partial<Pick<WeatherSource, 'deadlineMs'>>;
 
 export function createReader(
-  { deadlineMs = longestReadMs, ...source }: ReaderSource,
+  { deadlineMs = maxReadMs, ...source }: ReaderSource,
   close: () => Promise<void>,
 ): WeatherReader {
   const places = openPlaceLists(shareOf(source.database, 'places'), source.clock);
@@ -90,7 +90,7 @@ interface OpenReaderOptions {
    * Called for a database that is unreachable at startup, which is then opened once it is reachable.
    * Without it, an unreachable database is an error.
    */
-  onAway?: (name: string, error: unknown) => void;
+  onUnreachable?: (name: string, error: unknown) => void;
 }
 
 /** The steps of starting the reader. A failure is reported as `weather: <context>: <reason>`. */
@@ -108,7 +108,7 @@ export async function openWeatherDatabases(options: OpenReaderOptions): Promise<
     });
   const databases = await inContext('open databases', () => openAll(options));
   const primary = await inContext('select primary database', () => selectPrimary(databases));
-  const { clock, deadlineMs = longestReadMs } = options;
+  const { clock, deadlineMs = maxReadMs } = options;
   return createReader({ database: primary, clock, deadlineMs }, () => closeAll(databases));
 }
 
@@ -130,18 +130,19 @@ async function openAll({
   databases,
   secrets,
   clock,
-  deadlineMs = longestReadMs,
-  onAway,
+  deadlineMs = maxReadMs,
+  onUnreachable,
 }: OpenReaderOptions): Promise<WeatherDatabase[]> {
   const opened: WeatherDatabase[] = [];
   try {
     for (const config of databases) {
       const open = (): Promise<WeatherDatabase> => openDatabase(config, { secrets, deadlineMs });
-      const database = onAway === undefined ? await open() : await openWhenThere(config.name, open, clock);
+      const database =
+        onUnreachable === undefined ? await open() : await openWhenThere(config.name, open, clock);
       opened.push(database);
       await database.probe().catch((error: unknown) => {
-        if (onAway === undefined || asWaybillError(error).code !== 'database_unavailable') throw error;
-        onAway(config.name, error);
+        if (onUnreachable === undefined || asWaybillError(error).code !== 'database_unavailable') throw error;
+        onUnreachable(config.name, error);
       });
     }
     return opened;

@@ -21,7 +21,7 @@ import { createStreams } from '../../src/api/runs/event-stream.ts';
 import type { StageUpload, UploadPipeline } from '../../src/api/uploads/ports.ts';
 import { measuredStage } from '../../src/api/uploads/staged-upload.ts';
 import { createDaemonApp, type DaemonPorts } from '../../src/cli/daemon/daemon-app.ts';
-import { newEntrance } from '../../src/cli/daemon/listener.ts';
+import { newRequestGate } from '../../src/cli/daemon/listener.ts';
 import type { Config, PublisherConfig } from '../../src/core/config/config.ts';
 import { parseConfig } from '../../src/core/config/load.ts';
 import { scopes } from '../../src/core/config/schema/schema.ts';
@@ -32,7 +32,7 @@ import { errorRecord } from '../../src/core/lib/errors.ts';
 import { type Log, type LogControl, logControl } from '../../src/core/lib/log.ts';
 import { eventOf } from '../../src/core/notify/event.ts';
 import { Notifier } from '../../src/core/notify/notifier.ts';
-import { undeliveredBook } from '../../src/core/notify/outbox.ts';
+import { undeliveredInMemory } from '../../src/core/notify/outbox.ts';
 import { runFailure } from '../../src/core/publish/results/occurrences.ts';
 import type { ReleaseView } from '../../src/core/releases/describe.ts';
 import type { ReleaseId } from '../../src/core/releases/release.ts';
@@ -190,7 +190,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     nodeVersion: process.version,
     pipelineIds: ['maps', 'docs', 'files'],
   });
-  const undelivered = undeliveredBook();
+  const undelivered = undeliveredInMemory();
   await undelivered.keep('hook', {
     event: eventOf(runFailure('maps', 'maps.1', errorRecord(cancelled())), 'msg_1', new Date(0)),
     tries: 4,
@@ -313,7 +313,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
       settings: { cacheMs: 0, staleAfter: neverStale },
       observer: newWeatherObserver(log, metrics),
     }),
-    weatherPulse: { isUp: () => settings.weatherIsUp ?? true },
+    weatherHealth: { isHealthy: () => settings.weatherIsUp ?? true },
     partialUploads,
     staging: {
       create: () => newUploadDirectory(directory),
@@ -321,7 +321,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     },
     plan: async () => planned,
     releases: async (request) => answered(request),
-    look: async () => ({ kind: 'catalog', paths: [], pathsOmitted: 0, catalog: null }),
+    inspect: async () => ({ kind: 'catalog', paths: [], pathsOmitted: 0, catalog: null }),
     console: settings.console === null ? null : consoleSettings,
     room: settings.room ?? (async () => undefined),
     content,
@@ -346,12 +346,12 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
         ...stagingChecks(directory, clock, 0),
       ],
       isDraining: () => draining.signal.aborted,
-      weatherPulse: { isUp: () => settings.weatherIsUp ?? true },
+      weatherHealth: { isHealthy: () => settings.weatherIsUp ?? true },
     }),
   };
   Object.assign(ports, settings.ports);
   // As in the daemon, which listens before it can answer.
-  const entrance = newEntrance();
+  const entrance = newRequestGate();
   const server = await listen(
     entrance.listener,
     { ...http, headersTimeoutMs: settings.headersTimeoutMs ?? 30_000 },
@@ -370,7 +370,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     partialUploads: () => partialUploads.stats(),
     content: () => content.stats(),
     freeBytes: () => freeBytes(directory),
-    weather: { isUp: () => true },
+    weather: { isHealthy: () => true },
     notifiers: () => configured.get().notifierIds,
     undelivered: () => undelivered.counts(),
   });

@@ -306,9 +306,9 @@ t.test('a client that does not read takes bounded memory, and is dropped', async
   const frame = frameOf({ event: 'run', id: '1', data: JSON.stringify('x'.repeat(10_000)) });
   let most = 0;
   const dropped = async (res: http.ServerResponse): Promise<string> => {
-    const stream = openEventStream(res, { clock: systemClock, patienceMs: 100 });
+    const stream = openEventStream(res, { clock: systemClock, stallTimeoutMs: 100 });
     while (await stream.send(frame)) most = Math.max(most, res.writableLength);
-    stream.beat(':\n\n');
+    stream.heartbeat(':\n\n');
     stream.end(frameOf({ event: 'end', id: null, data: '{"reason":"too_slow"}' }));
     return String(stream.over.reason);
   };

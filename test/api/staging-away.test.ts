@@ -139,7 +139,7 @@ t.test('a check that does not answer is reported after five seconds, and not beg
     log: silentLog,
     checks: [check],
     isDraining: () => false,
-    weatherPulse: null,
+    weatherHealth: null,
   });
   for (const times of [1, 2]) {
     const looking = readiness.look();

@@ -1182,11 +1182,11 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
       let [cursor, isLast] = [beginning, false];
       while (!isLast) {
         const wants = ({ pipeline_id }: Readonly<RunRecord>): boolean => pipeline_id === 'maps';
-        const page = await watch.after(cursor, { most, wants });
+        const page = await watch.after(cursor, { limit: most, wants });
         t.ok(page !== null && page.changes.length <= most);
         found.push(...(page?.changes ?? []).map(({ record }) => record.run_id));
         for (const change of page?.changes ?? []) {
-          const rest = await watch.after(change.cursor, { most: 100, wants: () => true });
+          const rest = await watch.after(change.cursor, { limit: 100, wants: () => true });
           t.equal(
             rest?.changes[0]?.record.run_id,
             ids[ids.indexOf(change.record.run_id) + 1],
@@ -1257,7 +1257,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
       ({ length }) => length > 0,
     );
     const later = queue.watch(() => undefined);
-    const query = { most: 10, wants: () => true };
+    const query = { limit: 10, wants: () => true };
     await until(
       () => later.after(beginning, query),
       (page) => page === null,
@@ -1416,7 +1416,7 @@ async function changesAfter(
 ): Promise<Readonly<RunRecord>[]> {
   const records: Readonly<RunRecord>[] = [];
   for (let cursor = after; ;) {
-    const page = await watch.after(cursor, { most: 4, wants });
+    const page = await watch.after(cursor, { limit: 4, wants });
     if (page === null) throw new TypeError(`${cursor} is not usable`);
     records.push(...page.changes.map(({ record }) => record));
     if (!page.more) return records;

@@ -100,7 +100,7 @@ interface Wait {
 async function delivered(sink: Sink): Promise<void> {
   const never = new AbortController().signal;
   const event = eventOf(testOccurrence('n'), newEventId(), new Date());
-  const options = { clock: systemClock, signal: never, hurry: AbortSignal.abort() };
+  const options = { clock: systemClock, signal: never, stopping: AbortSignal.abort() };
   try {
     const { reason } = await deliver(sink, event, options);
     if (reason !== null) throw new Error(reason);

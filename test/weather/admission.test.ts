@@ -2,7 +2,7 @@ import t from 'tap';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { openAdmission } from '../../src/weather/database/admission.ts';
 
-const limits = { most: 4, share: 2, waitMs: 5000 };
+const limits = { maxConcurrent: 4, share: 2, waitMs: 5000 };
 
 /** Time passes only where a test says so, and no timer fires. */
 function stoppedClock() {
@@ -77,7 +77,7 @@ t.test('a family that was slow is let in again once it is not', async (t) => {
 });
 
 t.test('waits at most as long as a read may take', async (t) => {
-  const admit = openAdmission({ most: 1, share: 1, waitMs: 20 }, systemClock);
+  const admit = openAdmission({ maxConcurrent: 1, share: 1, waitMs: 20 }, systemClock);
   const release = await admit('alerts');
   await t.rejects(admit('alerts'), { code: 'POOL_TIMEOUT' });
   await t.rejects(admit('observations'), { code: 'POOL_TIMEOUT' }, 'nor for all families together');

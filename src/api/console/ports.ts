@@ -2,7 +2,7 @@ import type { Current } from '../../core/lib/current.ts';
 import type { RunResult } from '../../core/publish/results/result.ts';
 import type { EndedSessions } from '../../workers/queue/ended-sessions.ts';
 import type { PublishJob } from '../../workers/queue/job.ts';
-import type { LookAnswer, LookRequest } from '../../workers/threads/look-request.ts';
+import type { InspectionAnswer, InspectionRequest } from '../../workers/threads/inspection-request.ts';
 import type { HealthPorts } from '../daemon/health-routes.ts';
 import type { ReloadPorts } from '../daemon/reload-route.ts';
 import type { NotifierAccess, UndeliveredPorts } from '../daemon/undelivered-routes.ts';
@@ -37,8 +37,8 @@ export interface ConsolePorts
   plan: (job: PublishJob, signal: AbortSignal) => Promise<RunResult>;
   endedSessions: Pick<EndedSessions, 'add' | 'among'>;
   issuerKeys: LoginPorts['issuerKeys'];
-  /** Reads catalogs of destinations off the event loop. Throws as `Coordinator.look`. */
-  look: (request: LookRequest, signal: AbortSignal) => Promise<LookAnswer>;
+  /** Reads catalogs of destinations off the event loop. Throws as `Coordinator.inspect`. */
+  inspect: (request: InspectionRequest, signal: AbortSignal) => Promise<InspectionAnswer>;
 }
 
 /** The dependencies of console handlers, with those that only the console has. */

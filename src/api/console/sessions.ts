@@ -57,7 +57,7 @@ interface SessionOptions {
 
 const maxSeen = 10_000;
 /** Session checks of open streams within this time share one query. In milliseconds. */
-const lookEveryMs = 250;
+const refreshEveryMs = 250;
 /** The longest lifetime that the configuration allows. A logout everywhere is stored for this time. */
 const maxLifetimeMs = 30 * 86_400_000;
 
@@ -102,7 +102,7 @@ export class Sessions {
   async find(req: Pick<Request, 'headers' | 'secure'>): Promise<Visitor | null> {
     const session = await this.#cookie.read(req);
     if (session === null) return null;
-    await this.#look(idsOf(session));
+    await this.#refreshEnded(idsOf(session));
     return this.current({ session });
   }
 
@@ -136,7 +136,7 @@ export class Sessions {
   refusalOf({ session }: Pick<Visitor, 'session'>): 'token_expired' | 'token_revoked' | null {
     const token = this.#tokenOf(session);
     // The next check sees a logout on another host.
-    this.#lookSoon(session);
+    this.#refreshSoon(session);
     if (token === null || this.#hasLoggedOut(session)) return 'token_revoked';
     const { clock } = this.#ports;
     const isOver = clock.now().getTime() >= session.expiresMs || isFuture(session.begunMs, clock);
@@ -157,7 +157,7 @@ export class Sessions {
     return known.find((token) => token.id === tokenId && fingerprintOf(token) === fingerprint) ?? null;
   }
 
-  async #look(ids: readonly string[]): Promise<void> {
+  async #refreshEnded(ids: readonly string[]): Promise<void> {
     const found = await this.#ports.endedSessions.among(ids);
     if (this.#ended.size + found.size > maxSeen) this.#ended.clear();
     for (const [id, expiresAt] of found) {
@@ -168,13 +168,13 @@ export class Sessions {
     }
   }
 
-  #lookSoon(session: Session): void {
-    const lookUp = (): void => {
+  #refreshSoon(session: Session): void {
+    const refresh = (): void => {
       const ids = [...this.#checked];
       this.#checked.clear();
-      this.#look(ids).catch(() => undefined);
+      this.#refreshEnded(ids).catch(() => undefined);
     };
-    if (this.#checked.size === 0) this.#ports.clock.timeout(lookEveryMs, lookUp, { unref: true });
+    if (this.#checked.size === 0) this.#ports.clock.timeout(refreshEveryMs, refresh, { unref: true });
     for (const id of idsOf(session)) this.#checked.add(id);
   }
 }

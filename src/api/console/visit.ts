@@ -67,13 +67,13 @@ export function action<Params>(
       await act(visit, form);
     } catch (thrown) {
       if (again === undefined || res.headersSent || !prefersPage(req.headers.accept)) throw thrown;
-      await tellRefusal(visit, asWaybillError(thrown), again);
+      await sendRefusal(visit, asWaybillError(thrown), again);
     }
   };
   return handler as Handler;
 }
 
-async function tellRefusal<Params>(
+async function sendRefusal<Params>(
   visit: Visit<Params>,
   error: WaybillError,
   again: (visit: Visit<Params>) => Promise<void> | void,
@@ -187,7 +187,7 @@ function notOurs(message: string): WaybillError {
  * pipeline. The rules match the API with one exception. Here the admin token may also read, because it may
  * cancel any run.
  */
-const deeds = {
+const pipelineOperations = {
   read: { scope: 'read', admin: true },
   upload: { scope: 'upload', admin: false },
   start: { scope: 'run', admin: false },
@@ -199,7 +199,7 @@ const deeds = {
   releases: { scope: 'releases', admin: true },
   verify: { scope: 'run', admin: true },
 } as const satisfies Record<string, { scope: Scope; admin: boolean }>;
-export type Deed = keyof typeof deeds;
+export type PipelineOperation = keyof typeof pipelineOperations;
 
 /**
  * Returns the pipeline if the visitor may perform the action on it. Throws `pipeline_not_found`, `forbidden`
@@ -208,11 +208,11 @@ export type Deed = keyof typeof deeds;
 export function permit(
   res: Response,
   { token }: Visitor,
-  deed: Deed,
+  operation: PipelineOperation,
   id: string,
   { pipelines, adminToken }: PipelineAccess,
 ): PipelineSummary {
-  const { scope, admin } = deeds[deed];
+  const { scope, admin } = pipelineOperations[operation];
   return permitPipeline(res, token, {
     ...{ adminToken: admin ? adminToken : null, id, scope },
     find: (wanted) => pipelines.find(({ pipeline_id }) => pipeline_id === wanted),
@@ -220,8 +220,8 @@ export function permit(
 }
 
 /** Whether `permit` would allow the action. Pure. */
-export function may({ token, isAdmin }: Visitor, deed: Deed, id: string): boolean {
-  const { scope, admin } = deeds[deed];
+export function isAllowed({ token, isAdmin }: Visitor, operation: PipelineOperation, id: string): boolean {
+  const { scope, admin } = pipelineOperations[operation];
   return (isAdmin && admin) || allows(token, scope, id);
 }
 
@@ -236,5 +236,5 @@ export function requireAdmin({ token, isAdmin }: Visitor, access: Pick<ConsoleAc
 
 /** The pipelines that the visitor may read, in the order of the configuration. Pure. */
 export function seenBy(visitor: Visitor, { pipelines }: PipelineAccess): PipelineSummary[] {
-  return pipelines.filter(({ pipeline_id }) => may(visitor, 'read', pipeline_id));
+  return pipelines.filter(({ pipeline_id }) => isAllowed(visitor, 'read', pipeline_id));
 }

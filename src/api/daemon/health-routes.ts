@@ -9,7 +9,7 @@ export interface HealthPorts {
   readiness: Readiness;
   queue: JobQueue;
   /** null if no weather database is configured. */
-  weatherPulse: { isUp(): boolean } | null;
+  weatherHealth: { isHealthy(): boolean } | null;
   /** The queue driver of an API. `memory`, the default, is not reported. */
   queueDriver?: 'memory' | 'embedded' | 'bullmq';
   /** Thread statistics; reported by workers only. */
@@ -91,11 +91,11 @@ function health(ports: HealthPorts): RequestHandler {
 }
 
 function detailsOf(
-  { weatherPulse, queueDriver = 'memory', threads }: HealthPorts,
+  { weatherHealth, queueDriver = 'memory', threads }: HealthPorts,
   paused: readonly string[],
 ): Record<string, unknown> {
   return {
-    ...(weatherPulse === null ? {} : { weather: weatherPulse.isUp() ? 'ok' : 'degraded' }),
+    ...(weatherHealth === null ? {} : { weather: weatherHealth.isHealthy() ? 'ok' : 'degraded' }),
     ...(queueDriver === 'memory' ? {} : { queue: queueDriver }),
     ...(threads === undefined ? {} : { threads: threads() }),
     ...(paused.length === 0 ? {} : { paused }),

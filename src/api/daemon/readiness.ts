@@ -37,7 +37,7 @@ export interface ReadinessOptions {
   /** Whether the process is shutting down. */
   isDraining: () => boolean;
   /** null if no weather database is configured. */
-  weatherPulse: { isUp(): boolean } | null;
+  weatherHealth: { isHealthy(): boolean } | null;
 }
 
 const deadlineMs = 5_000;
@@ -50,7 +50,7 @@ interface Found {
   isHarmless?: boolean;
 }
 
-export function newReadiness({ clock, log, checks, isDraining, weatherPulse }: ReadinessOptions): Readiness {
+export function newReadiness({ clock, log, checks, isDraining, weatherHealth }: ReadinessOptions): Readiness {
   const known = new Map<CheckReport['name'], CheckReport>();
   const probes = checks.map((check) => probeOf(check, clock));
   const report = (found: Found): CheckReport => {
@@ -69,7 +69,7 @@ export function newReadiness({ clock, log, checks, isDraining, weatherPulse }: R
       }
       const found = await Promise.all(probes.map((probe) => probe()));
       const reports = found.map(report);
-      if (weatherPulse !== null) reports.push(report(weatherFound(weatherPulse.isUp())));
+      if (weatherHealth !== null) reports.push(report(weatherFound(weatherHealth.isHealthy())));
       return { checks: reports, failure: found.find(isFailure)?.error ?? null };
     },
   };
@@ -108,8 +108,8 @@ function isFailure({ error, isHarmless }: Found): boolean {
   return error !== null && isHarmless !== true;
 }
 
-function weatherFound(isUp: boolean): Found {
-  const error = isUp
+function weatherFound(isHealthy: boolean): Found {
+  const error = isHealthy
     ? null
     : new WaybillError('database_unavailable', 'the weather database does not answer');
   const remedy = 'see that the database runs and is reached from this host; publishing goes on without it';

@@ -6,7 +6,7 @@ import type { Log, LogControl } from '../../core/lib/log.ts';
 import type { Tracer } from '../../core/tracing/span.ts';
 import { crossOrigin } from './answer/cross-origin.ts';
 import { type ProblemPage, type ProblemPorts, sendProblem } from './answer/problem.ts';
-import { type AuditTarget, recordTokenUse, Seldom } from './recorded-acts.ts';
+import { type AuditTarget, RecordLimiter, recordTokenUse } from './recorded-acts.ts';
 import { dropUnreadBody } from './request/client-connection.ts';
 import { refusedHead } from './request/request-head.ts';
 import { requestLog } from './request-log.ts';
@@ -42,7 +42,7 @@ export function createHttpApp<Ports extends HttpPorts>(
   app.disable('x-powered-by').disable('etag');
   app.set('trust proxy', ports.http.trustedProxies);
   app.use(requestLog(ports));
-  if (ports.audit != null) app.use(recordTokenUse(ports.audit, new Seldom(ports.clock)));
+  if (ports.audit != null) app.use(recordTokenUse(ports.audit, new RecordLimiter(ports.clock)));
   app.use(closeUnread(ports.clock));
   // Pages are for operators only, so CORS does not apply to them.
   const cors = crossOrigin(ports.http.cors);

@@ -145,10 +145,10 @@ function withAcceptTime(server: Server, clock: Clock, listener: RequestListener)
   };
 }
 
-function limitConnections(server: Server, most: number, clock: Clock, log: Log): () => ConnectionStats {
+function limitConnections(server: Server, maximum: number, clock: Clock, log: Log): () => ConnectionStats {
   const stats: ConnectionStats = { open: 0, refused: 0 };
   let quietUntil = -Infinity;
-  server.maxConnections = most;
+  server.maxConnections = maximum;
   server.on('connection', (socket) => {
     stats.open += 1;
     socket.once('close', () => (stats.open -= 1));
@@ -157,7 +157,10 @@ function limitConnections(server: Server, most: number, clock: Clock, log: Log):
     stats.refused += 1;
     if (clock.monotonic() < quietUntil) return;
     quietUntil = clock.monotonic() + refusalLogMs;
-    log.warn({ max_connections: most, refused: stats.refused }, 'all connections are taken; more are closed');
+    log.warn(
+      { max_connections: maximum, refused: stats.refused },
+      'all connections are taken; more are closed',
+    );
   });
   return () => ({ ...stats });
 }

@@ -26,11 +26,11 @@ interface RecordOptions {
   audit: AuditTarget;
   act: Act;
   via: 'api' | 'console';
-  seldom: Seldom;
+  recordLimiter: RecordLimiter;
 }
 
 /** Admits the act and records it. Throws `audit_unavailable` before the act if it could not be recorded. */
-export function recordAct({ audit, act: actOfRoute, via, seldom }: RecordOptions): RequestHandler {
+export function recordAct({ audit, act: actOfRoute, via, recordLimiter }: RecordOptions): RequestHandler {
   return async (req, res, next) => {
     const { params } = req;
     await audit.trail.admit();
@@ -40,7 +40,7 @@ export function recordAct({ audit, act: actOfRoute, via, seldom }: RecordOptions
       const { act } = context;
       if (act == null) return;
       const entry = entryOf(act, context, { params, res, via });
-      const repeated = isLimited(entry) ? 0 : seldom.note(anonymousKey(entry));
+      const repeated = isLimited(entry) ? 0 : recordLimiter.note(anonymousKey(entry));
       if (repeated === null) return;
       for (const one of context.reruns?.map((rerun) => entryOfRerun(entry, rerun)) ?? [entry])
         await audit.trail.append(repeated === 0 ? one : { ...one, detail: { ...one.detail, repeated } });
@@ -50,14 +50,14 @@ export function recordAct({ audit, act: actOfRoute, via, seldom }: RecordOptions
 }
 
 /** Records the first use of each token from each address in an hour. */
-export function recordTokenUse({ trail }: AuditTarget, seldom: Seldom): RequestHandler {
+export function recordTokenUse({ trail }: AuditTarget, recordLimiter: RecordLimiter): RequestHandler {
   return (req, res, next) => {
     res.once('close', () => {
       const context = requestContext(req);
       const { token_id: id } = context.fields;
       const address = context.client ?? null;
       if (typeof id !== 'string') return;
-      const repeated = seldom.note(`${id} ${address ?? ''}`);
+      const repeated = recordLimiter.note(`${id} ${address ?? ''}`);
       if (repeated === null) return;
       const actor = context.actor ?? actorOf(context);
       const detail: Record<string, Fact> = repeated === 0 ? {} : { repeated };
@@ -166,7 +166,7 @@ const hourMs = 3_600_000;
 const maxKeys = 10_000;
 
 /** Limits records that clients can cause at will to one for each key and hour. */
-export class Seldom {
+export class RecordLimiter {
   readonly #clock: Pick<Clock, 'monotonic'>;
   readonly #noted = new Map<string, { at: number; repeated: number }>();
 

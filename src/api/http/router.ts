@@ -5,7 +5,7 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Tracer } from '../../core/tracing/span.ts';
 import { receivedTrace, traceFields } from '../../core/tracing/trace-context.ts';
-import { type AuditTarget, recordAct, Seldom } from './recorded-acts.ts';
+import { type AuditTarget, recordAct, RecordLimiter } from './recorded-acts.ts';
 import { requestContext } from './request/request-context.ts';
 import type { Handler, Route } from './route.ts';
 
@@ -30,14 +30,14 @@ export function createRouter<Ports extends RouterPorts, R extends ServedRoute<Po
   via: 'api' | 'console' = 'api',
 ): Router {
   const router = express.Router({ strict: true, caseSensitive: true });
-  const seldom = new Seldom(ports.clock);
+  const recordLimiter = new RecordLimiter(ports.clock);
   const present = routes.filter(({ isPresent }) => isPresent?.(ports) ?? true);
   for (const path of new Set(present.map((route) => route.path))) {
     const ofPath = present.filter((route) => route.path === path);
     const served = router.route(expressPath(path)).all(noteRoute(path, ofPath));
     for (const route of ofPath) {
       const spans = route.isTraced === true && ports.tracer?.isOn === true ? [requestSpan(ports.tracer)] : [];
-      const records = recordsOf(route, ports.audit, { via, seldom });
+      const records = recordsOf(route, ports.audit, { via, recordLimiter });
       const handlers = [...spans, ...records, route.handle(ports, present)].flat();
       served[route.method](...(handlers as RequestHandler[]));
     }
@@ -49,7 +49,7 @@ export function createRouter<Ports extends RouterPorts, R extends ServedRoute<Po
 function recordsOf(
   { audit: act }: Pick<Route<never>, 'audit'>,
   audit: AuditTarget | null = null,
-  options: { via: 'api' | 'console'; seldom: Seldom },
+  options: { via: 'api' | 'console'; recordLimiter: RecordLimiter },
 ): RequestHandler[] {
   return typeof act === 'string' && audit !== null ? [recordAct({ audit, act, ...options })] : [];
 }

@@ -28,7 +28,7 @@ export interface ObservedDaemon extends ObservedReadiness {
   partialUploads: () => { uploads: number; bytes: number };
   content: () => { files: number; bytes: number };
   /** null if no weather database is configured. */
-  weather: { isUp(): boolean } | null;
+  weather: { isHealthy(): boolean } | null;
   /** Ids of the notifiers that are configured now. */
   notifiers: () => Iterable<string>;
   /** The number of undelivered events of each notifier that has any. */
@@ -42,7 +42,7 @@ export function observeDaemon(registry: Registry, daemon: ObservedDaemon): void 
     gauge(
       'waybill_weather_database_up',
       '1 if the weather database answered when it was last asked, else 0.',
-      () => (weather.isUp() ? 1 : 0),
+      () => (weather.isHealthy() ? 1 : 0),
     );
   gauge('waybill_connections', 'Connections that are open.', () => connections().open);
   total(

@@ -16,7 +16,7 @@ export function weatherMetrics({ counter, gauge }: Definer): WeatherMetrics {
     ['family', 'reason'],
   );
   const stale = counter('waybill_weather_stale_answers_total', 'Answers whose data was stale.', ['family']);
-  const stoodIn = counter(
+  const servedStale = counter(
     'waybill_weather_stand_in_answers_total',
     'Last good answers that were given while the database did not answer.',
     ['family'],
@@ -32,7 +32,7 @@ export function weatherMetrics({ counter, gauge }: Definer): WeatherMetrics {
   const newest = new Map<string, number>();
   return {
     weatherRejected: (family, reason) => rejected.inc({ family: label(family), reason }),
-    weatherStoodIn: (family) => stoodIn.inc({ family: label(family) }),
+    weatherStoodIn: (family) => servedStale.inc({ family: label(family) }),
     weatherAnswered: (name, answer) => {
       const family = label(name);
       if (answer.asOf === null) return;

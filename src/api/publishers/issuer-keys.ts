@@ -59,7 +59,7 @@ export interface IssuerMetadata {
   takesSecretInForm: boolean;
 }
 
-interface Known {
+interface CachedKeys {
   keys: KeySet | null;
   metadata: IssuerMetadata | null;
   /** Monotonic, in milliseconds. */
@@ -74,7 +74,7 @@ interface Known {
  * unreachable does not remove them. An issuer is asked at most once a minute.
  */
 export class IssuerKeys {
-  readonly #known = new Map<string, Known>();
+  readonly #known = new Map<string, CachedKeys>();
   readonly #clock: Clock;
   readonly #fetch: typeof fetchJson;
 
@@ -107,13 +107,18 @@ export class IssuerKeys {
     return metadata;
   }
 
-  #withoutFetch(issuer: string, kid: string | undefined, { keys, failure }: Known, waitMs: number): KeySet {
+  #withoutFetch(
+    issuer: string,
+    kid: string | undefined,
+    { keys, failure }: CachedKeys,
+    waitMs: number,
+  ): KeySet {
     if (keys !== null && has(keys, kid)) return keys;
     const reason = failure === '' ? `${new URL(issuer).origin} had no such key a moment ago` : failure;
     throw unavailable(reason, waitMs);
   }
 
-  async #refresh(issuer: string, known: Known): Promise<void> {
+  async #refresh(issuer: string, known: CachedKeys): Promise<void> {
     known.triedAt = this.#clock.monotonic();
     try {
       const { jwksUri, metadata } = await this.#discover(issuer);
@@ -155,7 +160,7 @@ export class IssuerKeys {
   }
 }
 
-function never(): Known {
+function never(): CachedKeys {
   return {
     keys: null,
     metadata: null,
@@ -166,7 +171,11 @@ function never(): Known {
   };
 }
 
-function isCurrent(known: Known, kid: string | undefined, now: number): known is Known & { keys: KeySet } {
+function isCurrent(
+  known: CachedKeys,
+  kid: string | undefined,
+  now: number,
+): known is CachedKeys & { keys: KeySet } {
   return known.keys !== null && has(known.keys, kid) && now - known.fetchedAt < maxAgeMs;
 }
 

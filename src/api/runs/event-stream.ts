@@ -39,10 +39,10 @@ export interface Streams {
 /** Maximum number of cached events. */
 const maxFrames = 100;
 
-export function createStreams(most: number, perOwner: number): Streams {
+export function createStreams(maxStreams: number, perOwner: number): Streams {
   const ended = Object.fromEntries(streamEnds.map((end) => [end, 0])) as Record<StreamEnd, number>;
   const frames = new Map<string, string>();
-  const shares = createShares({ total: most, perOwner });
+  const shares = createShares({ total: maxStreams, perOwner });
   return {
     open: (owner) => {
       const refusedBy = shares.take(owner, 1);
@@ -51,7 +51,7 @@ export function createStreams(most: number, perOwner: number): Streams {
           hint: 'close one, or ask for the record with `?wait=30`',
         });
       if (refusedBy === 'total')
-        throw new WaybillError('too_many_streams', `all ${most} streams of events are taken`, {
+        throw new WaybillError('too_many_streams', `all ${maxStreams} streams of events are taken`, {
           hint: 'try again later, or ask for the record with `?wait=30`',
         });
       return (end) => {
@@ -93,7 +93,7 @@ export interface EventStream {
    */
   send(frame: string): Promise<boolean>;
   /** Sends a heartbeat, unless earlier output is still unread. */
-  beat(frame: string): void;
+  heartbeat(frame: string): void;
   /** Sends a last event and closes. Does nothing on a stream that has ended. */
   end(frame: string): void;
   /** Aborts when the stream has ended. The reason is `too_slow`, `client_left` or `ended`. */
@@ -105,14 +105,17 @@ export interface EventStream {
 interface EventStreamOptions {
   clock: Clock;
   /** How long a client may leave sent data unread, in milliseconds. */
-  patienceMs: number;
+  stallTimeoutMs: number;
 }
 
 /** Maximum time for the last event to leave, in milliseconds. */
-const lastWordsMs = 5_000;
+const maxFinalEventMs = 5_000;
 
 /** Sends the head immediately, so that the client sees the open stream before its first event. */
-export function openEventStream(res: ServerResponse, { clock, patienceMs }: EventStreamOptions): EventStream {
+export function openEventStream(
+  res: ServerResponse,
+  { clock, stallTimeoutMs }: EventStreamOptions,
+): EventStream {
   const over = new AbortController();
   let [bytes, isWaiting] = [0, false];
   res.statusCode = 200;
@@ -134,20 +137,20 @@ export function openEventStream(res: ServerResponse, { clock, patienceMs }: Even
       if (write(frame)) return true;
       isWaiting = true;
       await new Promise<void>((resolve) => {
-        const timer = clock.timeout(patienceMs, () => over.abort('too_slow'));
-        const goOn = (): void => {
+        const timer = clock.timeout(stallTimeoutMs, () => over.abort('too_slow'));
+        const resume = (): void => {
           timer.cancel();
-          res.off('drain', goOn);
+          res.off('drain', resume);
           release();
           resolve();
         };
-        res.once('drain', goOn);
-        const release = onAbort(over.signal, goOn);
+        res.once('drain', resume);
+        const release = onAbort(over.signal, resume);
       });
       isWaiting = false;
       return !over.signal.aborted;
     },
-    beat: (frame) => {
+    heartbeat: (frame) => {
       if (!isWaiting && !over.signal.aborted) write(frame);
     },
     end: (frame) => {
@@ -156,7 +159,7 @@ export function openEventStream(res: ServerResponse, { clock, patienceMs }: Even
       write(frame);
       res.end();
       // A client that does not read keeps the connection from closing.
-      const timer = clock.timeout(lastWordsMs, () => res.destroy(), { unref: true });
+      const timer = clock.timeout(maxFinalEventMs, () => res.destroy(), { unref: true });
       res.once('close', () => timer.cancel());
     },
   };

@@ -63,14 +63,14 @@ function followRun(ports: LivePorts): RequestHandler<{ runId: string }> {
     const token = tokenOfReader(req, res, ports);
     const record = await findRun(token, runId, ports);
     const isOver = record.finished_at !== null;
-    const followed = {
+    const subscription = {
       wants: ({ run_id }: { run_id: string }) => run_id === runId,
       snapshot: async () => ({ runs: [isOver ? record : await findRun(token, runId, ports)], next: null }),
       isLast: ({ finished_at }: { finished_at: string | null }) => finished_at !== null,
       isOver,
       refusal: () => (token === null ? null : refusalOf(req, [record.pipeline_id], ports)),
     };
-    await streamRuns(req, res, followed, ports);
+    await streamRuns(req, res, subscription, ports);
   };
 }
 
@@ -109,7 +109,7 @@ function followRuns(ports: LivePorts): RequestHandler {
     const { pipeline, limit } = followQuery.read(req.url);
     const pipelineIds = pipelinesOf(token, pipeline, ports);
     const wanted = new Set(pipelineIds);
-    const followed = {
+    const subscription = {
       wants: ({ pipeline_id }: { pipeline_id: string }) => wanted.has(pipeline_id),
       snapshot: async () => {
         const { runs, next } = await ports.queue.list(pipelineIds, { limit });
@@ -119,7 +119,7 @@ function followRuns(ports: LivePorts): RequestHandler {
       isOver: false,
       refusal: () => refusalOf(req, pipelineIds, ports),
     };
-    await streamRuns(req, res, followed, ports);
+    await streamRuns(req, res, subscription, ports);
   };
 }
 
@@ -135,7 +135,7 @@ function refusalOf(
   } catch {
     return 'token_revoked';
   }
-  const mayStill = token.scopes.has('read') && pipelineIds.every((id) => token.pipelines.has(id));
-  if (!mayStill) return 'token_revoked';
+  const isStillAllowed = token.scopes.has('read') && pipelineIds.every((id) => token.pipelines.has(id));
+  if (!isStillAllowed) return 'token_revoked';
   return isExpired(token, clock) ? 'token_expired' : null;
 }

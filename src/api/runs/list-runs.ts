@@ -7,13 +7,13 @@ import { jsonContent, pipelineIdParameter, type Route } from '../http/route.ts';
 import { authorizeConfigured, pipelinesOf, tokenOfCaller } from '../pipelines/pipeline-access.ts';
 import type { RunPorts } from './ports.ts';
 
-const longestId = 255;
+const maxIdChars = 255;
 
 /** The parameters of every list of runs. */
 export const pageParameters = {
   limit: wholeNumber(1, 500, 50, { description: 'Number of runs per page.' }),
   status: choice(runStatuses, null, { description: 'Lists only runs with this status.' }),
-  before: freeText(longestId, {
+  before: freeText(maxIdChars, {
     description:
       'Lists only runs that were accepted before this one, so pages do not shift when runs are added. Use the value from the link to the next page.',
     example: 'maps.20261120T020434Z.k3f9q2ab7x',
@@ -32,7 +32,7 @@ export const listProblems: Route<RunPorts>['problems'] = [
 ];
 
 /** Selects some of the token's pipelines. */
-export const pipelinesParameter = names(100, longestId, {
+export const pipelinesParameter = names(100, maxIdChars, {
   description: 'Lists only runs of these pipelines (comma-separated). Default: all pipelines of the token.',
   example: 'maps',
 });

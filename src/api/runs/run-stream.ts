@@ -19,7 +19,7 @@ interface StreamPorts {
 }
 
 /** The runs that a client follows. */
-export interface Followed {
+export interface RunSubscription {
   wants: (record: Readonly<RunRecord>) => boolean;
   /** The current runs, for a client that has no valid cursor. */
   snapshot: () => Promise<{ runs: readonly RunRecord[]; next: string | null }>;
@@ -31,9 +31,9 @@ export interface Followed {
   refusal: () => 'token_expired' | 'token_revoked' | null;
 }
 
-const changesAtOnce = 100;
-const beatMs = 15_000;
-const patienceMs = 30_000;
+const changesPerPage = 100;
+const heartbeatMs = 15_000;
+const stallTimeoutMs = 30_000;
 /** How long a client waits before it reconnects, in milliseconds. */
 const retryMs = 3_000;
 
@@ -44,32 +44,32 @@ const retryMs = 3_000;
  * records, but never the newest record of a run.
  *
  * Errors before the head is sent are thrown: `quota_exceeded`, `too_many_streams`, `queue_unavailable`, and
- * those of `followed.snapshot`. Later errors of the queue pause the stream until the queue is reachable
+ * those of `subscription.snapshot`. Later errors of the queue pause the stream until the queue is reachable
  * again.
  */
 export async function streamRuns(
   req: IncomingMessage,
   res: Response,
-  followed: Followed,
+  subscription: RunSubscription,
   ports: StreamPorts,
 ): Promise<void> {
   const close = ports.streams.open(callerOf(req).owner);
-  const bell = newBell();
-  const watch = ports.queue.watch(bell.ring);
+  const changed = newChangeSignal();
+  const watch = ports.queue.watch(changed.notify);
   let end: StreamEnd | null = null;
   try {
-    const begun = ports.draining.aborted
+    const start = ports.draining.aborted
       ? { cursor: lastCursor(req), first: null }
-      : await begin(req, followed, watch);
-    if (begun === null) {
+      : await startStream(req, subscription, watch);
+    if (start === null) {
       res.status(204).end();
       return;
     }
     if (res.destroyed) return;
     end = 'failed';
-    const stream = openEventStream(res, { clock: ports.clock, patienceMs });
+    const stream = openEventStream(res, { clock: ports.clock, stallTimeoutMs });
     if (req.method === 'HEAD') stream.end('');
-    else end = await new RunStream(stream, { ...ports, followed, watch, bell }).run(begun);
+    else end = await new RunStream(stream, { ...ports, subscription, watch, changed }).run(start);
     requestContext(req).sent = stream.bytes();
     requestContext(req).fields['stream_end'] = end;
   } finally {
@@ -78,7 +78,7 @@ export async function streamRuns(
   }
 }
 
-interface Beginning {
+interface StreamStart {
   /** The id of the client's last event; null if it no longer matters. */
   cursor: string | null;
   /** The event to send first. */
@@ -88,13 +88,17 @@ interface Beginning {
 }
 
 /** Returns null if there is nothing to send, now or later. */
-async function begin(req: IncomingMessage, followed: Followed, watch: RunWatch): Promise<Beginning | null> {
+async function startStream(
+  req: IncomingMessage,
+  subscription: RunSubscription,
+  watch: RunWatch,
+): Promise<StreamStart | null> {
   const last = lastCursor(req);
-  if (last === null) return anew(followed, watch, 'start');
-  const page = await watch.after(last, { most: 1, wants: followed.wants });
-  if (page === null) return anew(followed, watch, 'gap');
+  if (last === null) return startFromSnapshot(subscription, watch, 'start');
+  const page = await watch.after(last, { limit: 1, wants: subscription.wants });
+  if (page === null) return startFromSnapshot(subscription, watch, 'gap');
   const isSeen = page.changes.length === 0 && !page.more;
-  return isSeen && followed.isOver ? null : { cursor: last, first: null };
+  return isSeen && subscription.isOver ? null : { cursor: last, first: null };
 }
 
 /** Returns the client's `Last-Event-ID`; null if it has received no event. */
@@ -104,22 +108,22 @@ function lastCursor(req: IncomingMessage): string | null {
 }
 
 /** Reads the cursor before the snapshot: a change in between is then sent twice rather than lost. */
-async function anew(
-  followed: Followed,
+async function startFromSnapshot(
+  subscription: RunSubscription,
   watch: RunWatch,
   reason: 'start' | 'gap',
-): Promise<Beginning & { cursor: string }> {
+): Promise<StreamStart & { cursor: string }> {
   const cursor = await watch.cursor();
-  const snapshot = await followed.snapshot();
+  const snapshot = await subscription.snapshot();
   const data = JSON.stringify({ reason, ...snapshot });
   const first = frameOf({ event: 'snapshot', id: cursor, data });
-  return { cursor, first, isOver: snapshot.runs.some(followed.isLast) };
+  return { cursor, first, isOver: snapshot.runs.some(subscription.isLast) };
 }
 
 interface RunStreamParts extends StreamPorts {
-  followed: Followed;
+  subscription: RunSubscription;
   watch: RunWatch;
-  bell: Bell;
+  changed: ChangeSignal;
 }
 
 class RunStream {
@@ -134,26 +138,26 @@ class RunStream {
   }
 
   /** Resolves with the reason for the end of the stream. */
-  async run(begun: Beginning): Promise<StreamEnd> {
-    const { clock, draining, bell, followed } = this.#parts;
+  async run(start: StreamStart): Promise<StreamEnd> {
+    const { clock, draining, changed, subscription } = this.#parts;
     const over = this.#stream.over;
-    this.#cursor = begun.cursor;
+    this.#cursor = start.cursor;
     const stop = (): void => this.#finish('shutting_down');
-    const beat = clock.every(beatMs, () => {
+    const heartbeat = clock.every(heartbeatMs, () => {
       // An id without data only updates the client's last event id.
-      this.#stream.beat(this.#cursor === null ? ':\n\n' : `:\nid: ${this.#cursor}\n\n`);
-      bell.ring();
+      this.#stream.heartbeat(this.#cursor === null ? ':\n\n' : `:\nid: ${this.#cursor}\n\n`);
+      changed.notify();
     });
     const check = clock.every(recheckMs, () => {
-      const refusal = followed.refusal();
+      const refusal = subscription.refusal();
       if (refusal !== null) this.#finish(refusal);
     });
     const release = onAbort(draining, stop);
     try {
-      await this.#sendFirst(begun);
-      while (!over.aborted) if (!(await this.#sendPage())) await bell.wait(over);
+      await this.#sendFirst(start);
+      while (!over.aborted) if (!(await this.#sendPage())) await changed.wait(over);
     } finally {
-      beat.cancel();
+      heartbeat.cancel();
       check.cancel();
       release();
     }
@@ -161,7 +165,7 @@ class RunStream {
     return this.#end ?? 'client_left';
   }
 
-  async #sendFirst({ cursor, first, isOver = false }: Beginning): Promise<void> {
+  async #sendFirst({ cursor, first, isOver = false }: StreamStart): Promise<void> {
     if (first !== null && (await this.#stream.send(first))) this.#cursor = cursor;
     if (isOver) this.#finish('finished');
   }
@@ -172,7 +176,7 @@ class RunStream {
     for (const change of page?.changes ?? []) {
       if (!(await this.#stream.send(this.#parts.streams.frameOf(change)))) return false;
       this.#cursor = change.cursor;
-      if (this.#parts.followed.isLast(change.record)) this.#finish('finished');
+      if (this.#parts.subscription.isLast(change.record)) this.#finish('finished');
     }
     this.#cursor = page?.cursor ?? this.#cursor;
     return page?.more ?? false;
@@ -180,14 +184,14 @@ class RunStream {
 
   /** Resolves with null while the queue is unreachable. */
   async #nextPage(): Promise<ChangePage | null> {
-    const { watch, followed } = this.#parts;
+    const { watch, subscription } = this.#parts;
     try {
-      const query = { most: changesAtOnce, wants: followed.wants };
+      const query = { limit: changesPerPage, wants: subscription.wants };
       const page = await watch.after(this.#cursor ?? '', query);
       if (page !== null) return page;
-      const begun = await anew(followed, watch, 'gap');
-      await this.#sendFirst(begun);
-      return { changes: [], cursor: begun.cursor, more: true };
+      const start = await startFromSnapshot(subscription, watch, 'gap');
+      await this.#sendFirst(start);
+      return { changes: [], cursor: start.cursor, more: true };
     } catch (error) {
       if (hasCode(error, 'queue_unavailable')) return null;
       throw error;
@@ -202,23 +206,23 @@ class RunStream {
 }
 
 /** A signal that is kept until a waiter has received it. */
-interface Bell {
-  ring: () => void;
-  /** Resolves if the bell was rung since the last wait began, or when `signal` aborts. */
+interface ChangeSignal {
+  notify: () => void;
+  /** Resolves after a `notify` since the last wait began, or when `signal` aborts. */
   wait(signal: AbortSignal): Promise<void>;
 }
 
-/** Creates a bell for one waiter and any number of ringers. */
-function newBell(): Bell {
-  let isRung = false;
+/** For one waiter and any number of notifiers. */
+function newChangeSignal(): ChangeSignal {
+  let isNotified = false;
   let wake: () => void = () => undefined;
   return {
-    ring: () => {
-      isRung = true;
+    notify: () => {
+      isNotified = true;
       wake();
     },
     wait: async (signal) => {
-      if (!isRung && !signal.aborted)
+      if (!isNotified && !signal.aborted)
         await new Promise<void>((resolve) => {
           const release = onAbort(signal, () => wake());
           wake = () => {
@@ -226,7 +230,7 @@ function newBell(): Bell {
             resolve();
           };
         });
-      isRung = false;
+      isNotified = false;
     },
   };
 }

@@ -24,7 +24,7 @@ import {
   callerProblems,
   callOf,
   expiresHeader,
-  isSpoken,
+  isResumable,
   refuseNothing,
   requireVersion,
   tusHeader,
@@ -102,7 +102,7 @@ export const createUploadRoute: Route<ResumablePorts> = {
     'insufficient_storage',
     'staging_unavailable',
   ],
-  isPresent: isSpoken,
+  isPresent: isResumable,
   audit: 'upload',
   handle: (ports) => create(ports),
 };
@@ -172,12 +172,12 @@ export const uploadOptionsRoute: Route<ResumablePorts> = {
     },
   },
   problems: callerProblems,
-  isPresent: isSpoken,
+  isPresent: isResumable,
   audit: { none: 'it describes the server' },
-  handle: (ports) => tellOptions(ports),
+  handle: (ports) => sendUploadOptions(ports),
 };
 
-function tellOptions(ports: ResumablePorts): RequestHandler<{ pipelineId: string }> {
+function sendUploadOptions(ports: ResumablePorts): RequestHandler<{ pipelineId: string }> {
   return async (req, res) => {
     const { pipeline } = admitCaller(req, res, ports);
     const store = new TusStore(ports.partialUploads);
@@ -221,7 +221,7 @@ export const listUploadsRoute: Route<ResumablePorts> = {
     },
   },
   problems: [...callerProblems, 'invalid_request'],
-  isPresent: isSpoken,
+  isPresent: isResumable,
   handle: (ports) => list(ports),
 };
 

@@ -57,10 +57,10 @@ export const missingRoute: Route<MissingPorts> = {
   problems,
   isPresent: ({ content }) => content.isOn,
   audit: { none: 'it reads only' },
-  handle: (ports) => tellMissing(ports),
+  handle: (ports) => sendMissing(ports),
 };
 
-function tellMissing(ports: MissingPorts): RequestHandler<{ pipelineId: string }> {
+function sendMissing(ports: MissingPorts): RequestHandler<{ pipelineId: string }> {
   return async (req, res) => {
     const { pipeline } = authorizeUpload(req, res, ports);
     checkMediaType(mediaTypes, req, res);
@@ -86,10 +86,10 @@ function tooLong(): WaybillError {
   );
 }
 
-function tooMany(count: number, most: number): WaybillError {
+function tooMany(count: number, maximum: number): WaybillError {
   return new WaybillError(
     'too_many_files',
-    `the manifest lists ${count} files, and this pipeline takes ${most}`,
+    `the manifest lists ${count} files, and this pipeline takes ${maximum}`,
     {
       hint: 'split the bundle, or have max_files raised',
     },

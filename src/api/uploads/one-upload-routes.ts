@@ -13,7 +13,7 @@ import {
   expiresHeader,
   finishUpload,
   holding,
-  isSpoken,
+  isResumable,
   offsetHeader,
   oneUploadPath,
   outcomeHeaders,
@@ -25,7 +25,7 @@ import {
   uploadDocument,
   uploadIdParameter,
 } from './resumable-upload.ts';
-import { chunkType, sendTus, type speakTus, tellOutcome } from './tus-server.ts';
+import { addRunHeaders, chunkType, sendTus, type speakTus } from './tus-server.ts';
 
 export const showUploadRoute: Route<ResumablePorts> = {
   method: 'get',
@@ -45,7 +45,7 @@ export const showUploadRoute: Route<ResumablePorts> = {
     },
   },
   problems: resumableProblems,
-  isPresent: isSpoken,
+  isPresent: isResumable,
   handle: (ports) => show(ports),
 };
 
@@ -61,7 +61,7 @@ function show(ports: ResumablePorts): RequestHandler<UploadParams> {
     }
     const { outcome } = upload;
     res.setHeader('Upload-Offset', offsetOf(upload));
-    if (outcome !== null) tellOutcome(res, ports.http.basePath, outcome);
+    if (outcome !== null) addRunHeaders(res, ports.http.basePath, outcome);
     res.json(uploadDocument(upload, ports.partialUploads));
   };
 }
@@ -77,7 +77,7 @@ export const removeUploadRoute: Route<ResumablePorts> = {
   parameters: [pipelineIdParameter, uploadIdParameter, tusResumable],
   responses: { 204: { description: 'The upload is removed.', headers: { 'Tus-Resumable': tusHeader } } },
   problems: [...resumableProblems, 'unsupported_tus_version', 'upload_locked'],
-  isPresent: isSpoken,
+  isPresent: isResumable,
   audit: 'upload.remove',
   handle: (ports) => remove(ports),
 };
@@ -158,7 +158,7 @@ export const sendUploadRoute: Route<ResumablePorts> = {
     'insufficient_storage',
     'staging_unavailable',
   ],
-  isPresent: isSpoken,
+  isPresent: isResumable,
   audit: 'upload',
   handle: (ports) => send(ports),
 };
@@ -182,7 +182,7 @@ function send(ports: ResumablePorts): RequestHandler<UploadParams> {
       const { outcome } = upload;
       if (outcome !== null) {
         context.fields['run_id'] = outcome.runId;
-        tellOutcome(res, ports.http.basePath, outcome);
+        addRunHeaders(res, ports.http.basePath, outcome);
       }
       sendTus(res, answer);
     });

@@ -21,7 +21,7 @@ import { authorizeUpload } from './take-upload.ts';
 import { speakTus, type TusCall, TusStore, tusVersion } from './tus-server.ts';
 
 /** Whether resumable uploads are enabled. */
-export function isSpoken({ partialUploads }: Pick<ResumablePorts, 'partialUploads'>): boolean {
+export function isResumable({ partialUploads }: Pick<ResumablePorts, 'partialUploads'>): boolean {
   return partialUploads.maxUploads > 0;
 }
 

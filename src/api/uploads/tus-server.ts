@@ -132,7 +132,7 @@ export function sendTus(res: Response, { status, headers }: Awaited<ReturnType<t
 }
 
 /** Adds the run of a finished upload to the response. */
-export function tellOutcome(res: Response, basePath: string, { runId, replayed }: PartialOutcome): void {
+export function addRunHeaders(res: Response, basePath: string, { runId, replayed }: PartialOutcome): void {
   if (replayed) res.setHeader('Idempotency-Replayed', 'true');
   res.location(`${basePath}runs/${encodeURIComponent(runId)}`);
 }

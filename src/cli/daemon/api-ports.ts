@@ -24,7 +24,7 @@ export function apiPorts(daemon: Daemon, reload: () => Promise<ReloadReport>): D
   const { config, clock, log, logging } = foundation;
   const { disk, requireAnswers } = stagingDisk;
   const { http, queue, staging } = config.server;
-  const stage = stageWithContent(content, { breathe: foundation.breathe, disk });
+  const stage = stageWithContent(content, { yieldToEventLoop: foundation.yieldToEventLoop, disk });
   const settings = consoleSettings(config, foundation.secrets);
   return {
     http,
@@ -51,11 +51,11 @@ export function apiPorts(daemon: Daemon, reload: () => Promise<ReloadReport>): D
     stage: metrics === null ? stage : measuredStage(stage, metrics),
     plan: (job, signal) => coordinator.plan(job, signal),
     releases: (request, signal) => coordinator.releases(request, signal),
-    look: (request, signal) => coordinator.look(request, signal),
+    inspect: (request, signal) => coordinator.inspect(request, signal),
     console: settings,
     metrics,
     weather: weather?.service ?? null,
-    weatherPulse: weather?.pulse ?? null,
+    weatherHealth: weather?.health ?? null,
     readiness: daemon.readiness,
     sceneMaps: daemon.sceneMaps,
     endedSessions: daemon.endedSessions,

@@ -3,9 +3,9 @@ import type { Config } from '../../core/config/config.ts';
 import { loadConfig } from '../../core/config/load.ts';
 import { secretValues } from '../../core/config/secret-references.ts';
 import { requireSafePaths } from '../../core/config/unsafe-paths.ts';
-import { type SharedBreath, sharedBreath } from '../../core/lib/breath.ts';
 import { type Clock, systemClock } from '../../core/lib/clock.ts';
 import { describeFinding, type Finding } from '../../core/lib/errors.ts';
+import { type SharedEventLoop, sharedEventLoop } from '../../core/lib/event-loop.ts';
 import { type Log, type LogControl, logControl, newRedaction } from '../../core/lib/log.ts';
 import { loadSecrets, type Secrets } from '../../core/lib/secrets.ts';
 import { controlOf, makeLogger } from '../output/logger.ts';
@@ -42,7 +42,7 @@ export interface ReadConfig {
 }
 
 /** The base of every long-running program. */
-export interface Foundation extends SharedBreath {
+export interface ProgramContext extends SharedEventLoop {
   /** The configuration at the start. Reloads do not change it. */
   config: Config;
   secrets: Secrets;
@@ -62,7 +62,7 @@ export interface Foundation extends SharedBreath {
 export async function bootstrap(
   { configFile, log, logging = logControl(), env, onSecrets }: ProgramOptions,
   check: (config: Config) => void = () => undefined,
-): Promise<Foundation> {
+): Promise<ProgramContext> {
   const read = async (onConfig: (config: Config) => void = () => undefined): Promise<ReadConfig> => {
     const loaded = await loadConfig(configFile, { home: env['HOME'] ?? homedir() });
     const { config } = loaded;
@@ -80,7 +80,16 @@ export async function bootstrap(
   logWarnings(log, warnings);
   const readAgain = (): Promise<ReadConfig> => read();
   const clock = systemClock;
-  return { config, secrets, readAgain, clock, ...sharedBreath(clock), log, logging, env: definedValues(env) };
+  return {
+    config,
+    secrets,
+    readAgain,
+    clock,
+    ...sharedEventLoop(clock),
+    log,
+    logging,
+    env: definedValues(env),
+  };
 }
 
 /** Runs a program for a command until SIGINT or SIGTERM. A second signal ends the process immediately. */

@@ -6,7 +6,7 @@ import type { Log } from '../../core/lib/log.ts';
 import { storageOpener } from '../../core/storage/open-storage.ts';
 import type { RunReader } from '../../workers/queue/job-queue.ts';
 import type { RunRecord } from '../../workers/queue/run-record.ts';
-import type { Foundation } from './bootstrap.ts';
+import type { ProgramContext } from './bootstrap.ts';
 
 /** A background search. */
 export interface Search {
@@ -19,12 +19,12 @@ export interface Search {
 }
 
 /** The parts of the foundation that a reload replaces. */
-export type Configured = Pick<Foundation, 'config' | 'secrets'>;
+export type Configured = Pick<ProgramContext, 'config' | 'secrets'>;
 
 /** Maximum number of records that are read for each pipeline. */
 const maxRecords = 50;
 /** Time limit for one destination, which is then skipped. */
-const patienceMs = 60_000;
+const timeoutMs = 60_000;
 
 /**
  * Finds, in the background, when each destination was last published to before this process started. Uses
@@ -34,7 +34,7 @@ const patienceMs = 60_000;
  * @param found Notified of each destination with a known time.
  */
 export function findLastSuccesses(
-  foundation: Foundation,
+  foundation: ProgramContext,
   queue: Pick<RunReader, 'list' | 'overview'>,
   found: Pick<RunMetrics, 'succeededAt'>,
 ): Search {
@@ -72,7 +72,10 @@ interface Looking {
   signal: AbortSignal;
 }
 
-async function lookAtAll(foundation: Foundation, { queue, found, isNew, signal }: Looking): Promise<void> {
+async function lookAtAll(
+  foundation: ProgramContext,
+  { queue, found, isNew, signal }: Looking,
+): Promise<void> {
   const { config, log } = foundation;
   for (const { id: pipelineId, destinations } of config.pipelines) {
     const unknown = destinations.filter(({ id }) => isNew({ pipelineId, destinationId: id }));
@@ -131,7 +134,7 @@ function quiet(log: Log): Log {
 }
 
 async function fromCatalogs(
-  { clock, log, secrets }: Foundation,
+  { clock, log, secrets }: ProgramContext,
   place: Place,
   { location, mapping, releases }: DestinationConfig,
   signal: AbortSignal,
@@ -150,7 +153,7 @@ async function fromCatalogs(
   };
   // A lookup that takes too long is aborted, and its result is ignored.
   const late = new AbortController();
-  const tooLate = clock.sleep(patienceMs, AbortSignal.any([signal, late.signal])).then(
+  const tooLate = clock.sleep(timeoutMs, AbortSignal.any([signal, late.signal])).then(
     () => null,
     () => null,
   );

@@ -7,10 +7,10 @@ import { replaceable } from '../../core/lib/current.ts';
 import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
 import type { ThreadStats } from '../../workers/threads/pool.ts';
 import { metricsToken } from './access.ts';
-import type { Foundation, ReadConfig } from './bootstrap.ts';
+import type { ProgramContext, ReadConfig } from './bootstrap.ts';
 
 /** Holds requests back until the program is ready for them. */
-export interface Entrance {
+export interface RequestGate {
   listener: RequestListener;
   /** Passes the held requests and all further ones to `listener`. */
   open(listener: RequestListener): void;
@@ -21,7 +21,7 @@ export interface Entrance {
  * refused in the same turn of the event loop, so the application must know it already. A request that was
  * refused while it was held is dropped.
  */
-export function newEntrance(): Entrance {
+export function newRequestGate(): RequestGate {
   let opened: RequestListener | null = null;
   const held: [IncomingMessage, ServerResponse][] = [];
   return {
@@ -52,22 +52,22 @@ export interface WorkerListener {
  * `secrets_invalid` if the token of `/metrics` is missing.
  */
 export async function openWorkerListener(
-  { config, secrets, clock, log, logging }: Foundation,
+  { config, secrets, clock, log, logging }: ProgramContext,
   address: { host: string; port: number },
   metrics: MetricsText | null,
 ): Promise<WorkerListener> {
   const configured = replaceable({ metricsToken: metricsToken(config, secrets) });
   const http = workerHttp(config, address);
-  const entrance = newEntrance();
+  const requestGate = newRequestGate();
   const options = { ...http, setting: 'server.worker.listen' };
-  const server = await listen(entrance.listener, options, { clock, log, logging, metrics: null });
+  const server = await listen(requestGate.listener, options, { clock, log, logging, metrics: null });
   return {
     url: `${server.origin}/`,
     open: ({ coordinator, readiness }) => {
       const { queue } = coordinator;
       const threads = (): ThreadStats => coordinator.threads();
-      const ports = { queue, threads, readiness, weatherPulse: null };
-      entrance.open(createWorkerApp({ ...ports, http, clock, log, logging, metrics, configured }));
+      const ports = { queue, threads, readiness, weatherHealth: null };
+      requestGate.open(createWorkerApp({ ...ports, http, clock, log, logging, metrics, configured }));
     },
     prepare: (next) => {
       const access = { metricsToken: metricsToken(next.config, next.secrets) };

@@ -20,10 +20,10 @@ import { freeBytes } from '../../workers/staging/staging-check.ts';
 import { type SceneMapPool, sceneMapPool } from '../../workers/threads/scene-map-pool.ts';
 import { inheritedSocket } from '../process/systemd.ts';
 import { quotasOf, resolveAccess } from './access.ts';
-import { bootstrap, type Foundation, type ProgramOptions } from './bootstrap.ts';
+import { bootstrap, type ProgramContext, type ProgramOptions } from './bootstrap.ts';
 import { metricsOptions, watchLoopLag } from './daemon-metrics.ts';
 import { findLastSuccesses, type Search } from './last-successes.ts';
-import { type Entrance, newEntrance } from './listener.ts';
+import { newRequestGate, type RequestGate } from './listener.ts';
 import { openConfiguredWeather } from './open-weather.ts';
 import { openPublishing, openReporting, type Own, ownedBy, type Reporting } from './publishing.ts';
 import { recordedTriggers } from './recorded.ts';
@@ -36,12 +36,12 @@ export interface DaemonOptions extends ProgramOptions {
 
 /** Everything that is open while the daemon runs. */
 export interface Daemon {
-  foundation: Foundation;
+  foundation: ProgramContext;
   configured: Replaceable<ApiAccess>;
   metrics: Metrics | null;
   reporting: Reporting;
   server: HttpServer;
-  entrance: Entrance;
+  requestGate: RequestGate;
   weather: OpenedWeather | null;
   coordinator: Coordinator;
   uploads: Uploads;
@@ -71,10 +71,10 @@ export async function openDaemon(
 
   // Listen before staging is cleaned up: a second daemon with the same configuration fails here, before it
   // removes anything.
-  const entrance = newEntrance();
+  const requestGate = newRequestGate();
   const inherited = inheritedSocket(options.env, process.pid);
   const http = { ...config.server.http, onAccepted: foundation.onAccepted, inherited };
-  const server = own(await listen(entrance.listener, http, { ...foundation, metrics }));
+  const server = own(await listen(requestGate.listener, http, { ...foundation, metrics }));
 
   const weather = own(await openConfiguredWeather(foundation, metrics));
   const stagingDisk = own(openDisk(foundation));
@@ -97,11 +97,11 @@ export async function openDaemon(
     ...foundation,
     checks: coordinator.checks,
     isDraining: () => shutdown.draining.signal.aborted,
-    weatherPulse: weather?.pulse ?? null,
+    weatherHealth: weather?.health ?? null,
   });
   const streams = createStreams(config.server.http.maxStreams, config.server.http.maxStreamsPerClient);
   const parts = { foundation, configured, metrics, reporting, server, weather, coordinator, uploads };
-  const running = { ...parts, entrance, scheduler, background, streams, readiness };
+  const running = { ...parts, requestGate, scheduler, background, streams, readiness };
   if (metrics !== null) observe(metrics, running);
   const reloader = reloaderOf(running, options.onReload);
   return { ...running, sceneMaps, endedSessions, shutdown, reloader };
@@ -115,7 +115,7 @@ interface Uploads {
 }
 
 async function openUploads(
-  foundation: Foundation,
+  foundation: ProgramContext,
   configured: Replaceable<ApiAccess>,
   stagingDisk: OpenedDisk,
   own: Own,
@@ -149,7 +149,7 @@ interface Background {
 }
 
 function startBackground(
-  foundation: Foundation,
+  foundation: ProgramContext,
   { metrics, coordinator, workers }: { metrics: Metrics | null; coordinator: Coordinator; workers: boolean },
   own: Own,
 ): Background {
@@ -181,7 +181,7 @@ function observe(
     partialUploads: () => partialUploads.stats(),
     content: () => content.stats(),
     freeBytes: () => freeBytes(staging.directory),
-    weather: weather?.pulse ?? null,
+    weather: weather?.health ?? null,
     undelivered: () => daemon.reporting.events.undelivered.counts(),
     notifiers: () => configured.get().notifierIds,
   });

@@ -17,9 +17,9 @@ import {
   openEvents,
 } from '../../workers/coordinator/open-coordinator.ts';
 import type { QueueStore } from '../../workers/embedded/queue-store.ts';
-import type { EventKeeping } from '../../workers/queue/event-keeping.ts';
+import type { EventStore } from '../../workers/queue/event-store.ts';
 import { noteOfOutcome, noteOfPostponed } from '../../workers/queue/run-record.ts';
-import { type Foundation, logWarnings, type ReadConfig } from './bootstrap.ts';
+import { logWarnings, type ProgramContext, type ReadConfig } from './bootstrap.ts';
 
 /*
  * The parts that the daemon and a worker have in common: tracing, events and notifiers, and the coordinator
@@ -45,7 +45,7 @@ export interface Reporting {
   tracing: ProgramTracing;
   /** null unless the queue is embedded. */
   store: QueueStore | null;
-  events: EventKeeping;
+  events: EventStore;
   notifier: ProgramNotifier;
 }
 
@@ -53,7 +53,7 @@ type ProgramTracing = Tracing & { close: () => Promise<void> };
 
 /** Throws as `openConfiguredTrail`, `openTracing`, `openConfiguredStore`, `openEvents`, `openNotifiers`. */
 export async function openReporting(
-  foundation: Foundation,
+  foundation: ProgramContext,
   metrics: ProcessMetrics | null,
   own: Own,
 ): Promise<Reporting> {
@@ -74,7 +74,7 @@ export async function openReporting(
 const lastSpansMs = 5_000;
 
 /** Closing sends the recorded spans, for up to five seconds or `shutdown_timeout`, whichever is shorter. */
-async function openConfiguredTracing(foundation: Foundation): Promise<ProgramTracing> {
+async function openConfiguredTracing(foundation: ProgramContext): Promise<ProgramTracing> {
   const { config } = foundation;
   const version = config.tracing === null ? '' : productVersion();
   const tracing = await openTracing(config.tracing, { ...foundation, version });
@@ -96,7 +96,7 @@ const deliveryGraceMs = 10_000;
  * Outcomes are logged, counted, and noted in the records of their runs.
  */
 async function openNotifier(
-  { config, secrets, clock, log }: Foundation,
+  { config, secrets, clock, log }: ProgramContext,
   { events, tracing, metrics }: Pick<Reporting, 'events' | 'tracing'> & { metrics: ProcessMetrics | null },
 ): Promise<ProgramNotifier> {
   const stopping = new AbortController();
@@ -108,7 +108,7 @@ async function openNotifier(
     notifiers,
     clock,
     log,
-    hurry: stopping.signal,
+    stopping: stopping.signal,
     tracer: tracing.tracer,
     outbox: events.outbox,
     undelivered: events.undelivered,
@@ -137,7 +137,7 @@ async function openNotifier(
 
 /** The coordinator of a program, whose runs report to `reporting` and are counted in `metrics`. */
 export async function openPublishing(
-  foundation: Foundation,
+  foundation: ProgramContext,
   { audit, tracing, store, events, notifier }: Reporting,
   { metrics, disk }: { metrics: ProcessMetrics | null; disk?: Disk },
   own: Own,
@@ -153,7 +153,7 @@ export async function openPublishing(
       if (entry !== null) void audit.append(entry);
       notifier.notify(occurrence, trace);
     },
-    told: () => events.told(),
+    flushed: () => events.flushed(),
     observer: metrics?.runs,
   });
   return own(coordinator);

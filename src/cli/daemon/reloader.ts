@@ -5,13 +5,13 @@ import { referencedSecrets, requireSecrets } from '../../core/config/secret-refe
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { describeFinding, WaybillError } from '../../core/lib/errors.ts';
 import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
-import { type Foundation, logWarnings, type ProgramOptions, type ReadConfig } from './bootstrap.ts';
+import { logWarnings, type ProgramContext, type ProgramOptions, type ReadConfig } from './bootstrap.ts';
 import { expectMetrics } from './daemon-metrics.ts';
 import type { Search } from './last-successes.ts';
 import type { ProgramNotifier } from './publishing.ts';
 
 export interface ReloaderOptions {
-  foundation: Foundation;
+  foundation: ProgramContext;
   metrics: ProcessMetrics | null;
   notifier: ProgramNotifier;
   coordinator: Coordinator;

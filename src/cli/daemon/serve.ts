@@ -71,7 +71,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
     const ports = apiPorts(daemon, reload);
     if (workers) await coordinator.start();
     daemon.scheduler.update(config.pipelines);
-    daemon.entrance.open(withDirectReads(createDaemonApp(ports), ports));
+    daemon.requestGate.open(withDirectReads(createDaemonApp(ports), ports));
     const url = `${server.origin}${config.server.http.basePath}`;
     const pages = pagesOf(url, config.server);
     log.info({ url, ...pages, pipelines: [...configured.get().uploadPipelines.keys()] }, 'listening');

@@ -20,7 +20,14 @@ export async function serveWeather(options: ProgramOptions): Promise<ServedWeath
   return releasedOnFailure(async (onFailure) => {
     const { config, secrets, clock, log, logging } = await inContext('load config', () => bootstrap(options));
     await requireForDatabases(config, secrets);
-    const weather = await openWeather({ config, secrets, clock, log, metrics: null, mayBeAway: false });
+    const weather = await openWeather({
+      config,
+      secrets,
+      clock,
+      log,
+      metrics: null,
+      allowUnreachable: false,
+    });
     const closeDatabases = (): Promise<void> =>
       weather.close().catch((error: unknown) => log.error({ err: error }, 'closing the databases failed'));
     onFailure(closeDatabases);

@@ -10,7 +10,7 @@ import { requireBullmq } from '../../workers/coordinator/open-coordinator.ts';
 import { freeBytes } from '../../workers/staging/staging-check.ts';
 import {
   bootstrap,
-  type Foundation,
+  type ProgramContext,
   type ProgramFlags,
   type ProgramOptions,
   runOnce,
@@ -56,7 +56,7 @@ export interface Working {
 
 /** Everything that is open while the worker runs. */
 interface Worker {
-  foundation: Foundation;
+  foundation: ProgramContext;
   reporting: Reporting;
   listener: WorkerListener | null;
   coordinator: Coordinator;
@@ -107,7 +107,7 @@ async function openWorker(
     ...foundation,
     checks: coordinator.checks,
     isDraining: () => shutdown.isDraining,
-    weatherPulse: null,
+    weatherHealth: null,
   });
   metrics?.observe({
     threads: () => coordinator.threads(),

@@ -92,13 +92,14 @@ export function printError(error: WaybillError, options: { color: boolean }): vo
   line(`${style.red('error')}  ${error.message}`);
   const isWarning = ({ severity }: Finding): boolean => severity === 'warning';
   for (const finding of error.findings)
-    if (!isWarning(finding) && !isTold(error.message, finding)) line(`       ${describeFinding(finding)}`);
+    if (!isWarning(finding) && !isInMessage(error.message, finding))
+      line(`       ${describeFinding(finding)}`);
   for (const finding of error.findings.filter(isWarning)) line(`       warning: ${describeFinding(finding)}`);
   if (error.hint !== undefined) line(`${style.cyan('next')}   ${error.hint}`);
 }
 
 /** Whether the message of an error already contains the finding. */
-function isTold(message: string, { code, file, message: found }: Finding): boolean {
+function isInMessage(message: string, { code, file, message: found }: Finding): boolean {
   const [, name] = code === 'secret_missing' ? (/^the secret (\S+), /.exec(found) ?? []) : [];
   if (name !== undefined) return message.includes(` ${name} (needed by `);
   if (file === null) return message.startsWith(found);

@@ -28,15 +28,15 @@ export function timeLeft(
   { done, total, nowMs }: { done: number; total: number; nowMs: number },
   begun: { done: number; atMs: number },
 ): string {
-  const [doneSince, tookMs] = [done - begun.done, nowMs - begun.atMs];
-  if (doneSince <= 0 || tookMs < minPaceMs || done >= total) return '';
-  const leftMs = (tookMs / doneSince) * (total - done);
+  const [doneSince, durationMs] = [done - begun.done, nowMs - begun.atMs];
+  if (doneSince <= 0 || durationMs < minPaceMs || done >= total) return '';
+  const leftMs = (durationMs / doneSince) * (total - done);
   return `${formatDuration(Math.ceil(leftMs / 1000) * 1000)} left`;
 }
 
 /** Bytes a second since the bar began; empty while that would be a guess. Pure. */
-function rateText(bytes: number, tookMs: number): string {
-  return tookMs < minPaceMs ? '' : `${formatSize(Math.round((bytes / tookMs) * 1000))}/s`;
+function rateText(bytes: number, durationMs: number): string {
+  return durationMs < minPaceMs ? '' : `${formatSize(Math.round((bytes / durationMs) * 1000))}/s`;
 }
 
 /**

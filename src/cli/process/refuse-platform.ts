@@ -16,24 +16,24 @@ const of32Bits = new Set<NodeJS.Architecture>(['arm', 'ia32', 'mips', 'mipsel'])
 export function refusalOf({ node, platform, arch }: Platform): string | null {
   const [major = 0, minor = 0] = node.split('.').map(Number);
   if (platform === 'win32')
-    return said(
+    return unsupported(
       'waybill does not run on Windows, whose files cannot be replaced while they are read',
       'run it on Linux: in WSL 2, a container or a machine of its own',
     );
   if (of32Bits.has(arch))
-    return said(
+    return unsupported(
       `waybill needs a 64-bit system, and this Node.js is made for ${arch}`,
       'install Node.js for x64 or arm64',
     );
   if (major < oldest.major || (major === oldest.major && minor < oldest.minor))
-    return said(
+    return unsupported(
       `waybill needs Node.js ${oldest.major}.${oldest.minor} or newer, and this is ${node}`,
       'install a newer Node.js, and start waybill with that: https://nodejs.org/en/download',
     );
   return null;
 }
 
-function said(what: string, next: string): string {
+function unsupported(what: string, next: string): string {
   return `error  ${what}\nnext   ${next}\n`;
 }
 

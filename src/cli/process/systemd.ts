@@ -29,10 +29,10 @@ interface ServiceManagerOptions {
 }
 
 /** Longer than systemd-notify waits for the answer. */
-const patienceMs = 10_000;
+const timeoutMs = 10_000;
 const run = promisify(execFile);
 
-const nobody: ServiceManager = {
+const noManager: ServiceManager = {
   ready: () => undefined,
   reloading: () => undefined,
   reloaded: () => undefined,
@@ -49,24 +49,24 @@ const nobody: ServiceManager = {
  */
 export function serviceManager({ env, pid, clock, log }: ServiceManagerOptions): ServiceManager {
   const { NOTIFY_SOCKET: socket = '', PATH = '/usr/bin:/bin' } = env;
-  if (socket === '') return nobody;
+  if (socket === '') return noManager;
   let isFailureLogged = false;
-  let told: Promise<void> = Promise.resolve();
-  let isTelling = false;
+  let sent: Promise<void> = Promise.resolve();
+  let isSending = false;
   // In sequence: with two children at a time, the older state could arrive last.
-  const tell = (...assignments: string[]): void => {
-    told = told.then(async () => {
-      isTelling = true;
+  const send = (...assignments: string[]): void => {
+    sent = sent.then(async () => {
+      isSending = true;
       try {
         await run('systemd-notify', assignments, {
           env: { PATH, NOTIFY_SOCKET: socket },
-          timeout: patienceMs,
+          timeout: timeoutMs,
         });
       } catch (error) {
         if (!isFailureLogged) log.warn({ err: error }, 'cannot notify systemd');
         isFailureLogged = true;
       } finally {
-        isTelling = false;
+        isSending = false;
       }
     });
   };
@@ -75,30 +75,30 @@ export function serviceManager({ env, pid, clock, log }: ServiceManagerOptions):
   /** The status sent with `READY=1`; null before it, and once the process stops. */
   let working: string | null = null;
   const turn = (): void => {
-    if (!isTelling) tell('WATCHDOG=1');
+    if (!isSending) send('WATCHDOG=1');
   };
   return {
     ready: (status) => {
       working = status;
-      tell('READY=1', `STATUS=${status}`);
+      send('READY=1', `STATUS=${status}`);
       if (everyMs !== null) watchdog ??= clock.every(everyMs, turn, { unref: true });
     },
     reloading: () => {
       if (working === null) return;
       // systemd distinguishes this reload from the previous one by a time of the monotonic clock.
       const microseconds = process.hrtime.bigint() / 1000n;
-      tell('RELOADING=1', `MONOTONIC_USEC=${microseconds}`, 'STATUS=reading the configuration again');
+      send('RELOADING=1', `MONOTONIC_USEC=${microseconds}`, 'STATUS=reading the configuration again');
     },
     reloaded: () => {
-      if (working !== null) tell('READY=1', `STATUS=${working}`);
+      if (working !== null) send('READY=1', `STATUS=${working}`);
     },
     stopping: (status) => {
       working = null;
-      tell('STOPPING=1', `STATUS=${status}`);
+      send('STOPPING=1', `STATUS=${status}`);
     },
     close: async () => {
       watchdog?.cancel();
-      await told;
+      await sent;
     },
   };
 }

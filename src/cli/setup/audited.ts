@@ -4,7 +4,7 @@ import type { Act, ActEntry, Actor, Fact } from '../../core/audit/record.ts';
 import type { CoreContext } from '../../core/context.ts';
 import { asWaybillError, type ErrorRecord, type Finding } from '../../core/lib/errors.ts';
 import { exitCodes } from '../exit-codes.ts';
-import { type SetUp, withNotifier } from './set-up.ts';
+import { type CommandContext, withNotifier } from './set-up.ts';
 
 /** The act of a command, as its audit record has it. */
 export interface CommandAct {
@@ -25,7 +25,7 @@ export interface CommandAct {
  *   start is recorded as done before `work`, without this function.
  */
 export async function audited<T>(
-  { config, context }: Pick<SetUp, 'config' | 'context'>,
+  { config, context }: Pick<CommandContext, 'config' | 'context'>,
   { dryRun, ...about }: CommandAct,
   work: (context: CoreContext) => Promise<T>,
   failureOf?: (result: T) => Pick<ErrorRecord, 'code'> | null,
@@ -57,7 +57,7 @@ export async function audited<T>(
 
 /** As `audited`, with the notifiers of the pipeline. Returns their warnings, too. */
 export function auditedAndNotified<T>(
-  prepared: Pick<SetUp, 'config' | 'context'>,
+  prepared: Pick<CommandContext, 'config' | 'context'>,
   act: CommandAct & { pipelineId: string },
   work: (context: CoreContext) => Promise<T>,
   failureOf: (result: T) => Pick<ErrorRecord, 'code'> | null,

@@ -21,7 +21,7 @@ export interface Operator {
    * @param route Relative to the base URL.
    */
   ask: <T>(
-    request: { method: 'GET' | 'POST'; route: string; patienceMs: number },
+    request: { method: 'GET' | 'POST'; route: string; timeoutMs: number },
     isAnswer: (body: unknown) => body is T,
   ) => Promise<T>;
 }
@@ -91,18 +91,18 @@ function givenUrl(text: string): string {
 interface Request {
   method: 'GET' | 'POST';
   route: string;
-  patienceMs: number;
+  timeoutMs: number;
   url: string;
   token: string;
   without: string | undefined;
 }
 
 async function ask<T>(
-  { method, route, patienceMs, url, token, without }: Request,
+  { method, route, timeoutMs, url, token, without }: Request,
   isAnswer: (body: unknown) => body is T,
 ): Promise<T> {
   const tooLate = new AbortController();
-  const timer = systemClock.timeout(patienceMs, () => tooLate.abort());
+  const timer = systemClock.timeout(timeoutMs, () => tooLate.abort());
   try {
     const response = await fetch(url + route, {
       method,
@@ -116,7 +116,7 @@ async function ask<T>(
     throw new TypeError(`it answered ${response.status}, and not as a daemon does`);
   } catch (cause) {
     if (cause instanceof WaybillError) throw cause;
-    const why = tooLate.signal.aborted ? `no answer within ${patienceMs / 1000} s` : whyOf(cause);
+    const why = tooLate.signal.aborted ? `no answer within ${timeoutMs / 1000} s` : causeText(cause);
     const or = without === undefined ? '' : `; or ${without}`;
     throw new WaybillError('daemon_unreachable', `no daemon answers at ${url}: ${why}`, {
       cause,
@@ -140,7 +140,7 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null;
 }
 
-function whyOf(cause: unknown): string {
+function causeText(cause: unknown): string {
   if (!(cause instanceof Error)) return String(cause);
   // The message `fetch failed` does not help; its cause does.
   return describeNetworkError(cause.cause instanceof Error ? cause.cause : cause);

@@ -22,7 +22,7 @@ import { destinationsWithChannel } from '../../core/releases/place.ts';
 import { storageOpener } from '../../core/storage/open-storage.ts';
 import type { Output } from '../output/output.ts';
 
-export interface SetUp {
+export interface CommandContext {
   config: Config;
   context: CoreContext;
   warnings: Finding[];
@@ -45,7 +45,10 @@ interface SetUpOptions {
  * Resolves configuration and secrets in full before any storage is touched: a failure here is fatal. The
  * credentials of the named pipelines (all of them if none is named) must be set.
  */
-export async function setUp({ config, ...options }: SetUpOptions & { config: string }): Promise<SetUp> {
+export async function setUp({
+  config,
+  ...options
+}: SetUpOptions & { config: string }): Promise<CommandContext> {
   return prepare(await loadConfig(config, { home: homedir() }), options);
 }
 
@@ -63,7 +66,7 @@ export function setUpFor({
 }
 
 /** As `setUp`, with a configuration that is already loaded. */
-export async function prepare(loaded: Loaded, options: SetUpOptions): Promise<SetUp> {
+export async function prepare(loaded: Loaded, options: SetUpOptions): Promise<CommandContext> {
   const { config } = loaded;
   for (const id of options.pipelineIds ?? []) pipelineOf(config, id);
   const unsafe = requireSafePaths(loaded, { ...options, sudoUser: process.env['SUDO_UID'] });
@@ -200,7 +203,7 @@ const waitAtMostMs = 60_000;
  * event.
  */
 export async function withNotifier<T>(
-  { config, context }: Pick<SetUp, 'config' | 'context'>,
+  { config, context }: Pick<CommandContext, 'config' | 'context'>,
   options: { dryRun: boolean; pipelineIds?: readonly string[] | undefined },
   work: (context: CoreContext) => Promise<T>,
 ): Promise<{ result: T; warnings: Finding[] }> {
@@ -221,7 +224,7 @@ export async function withNotifier<T>(
     clock,
     log,
     onOutcome: collected.onOutcome,
-    hurry: signal,
+    stopping: signal,
     tracer,
   });
   let result: T;

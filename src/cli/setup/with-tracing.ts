@@ -4,7 +4,7 @@ import { publishPipeline } from '../../core/publish/publish.ts';
 import type { PublishRequest } from '../../core/publish/publish-request.ts';
 import type { PipelineResult } from '../../core/publish/results/result.ts';
 import { receivedTrace } from '../../core/tracing/trace-context.ts';
-import type { SetUp } from './set-up.ts';
+import type { CommandContext } from './set-up.ts';
 
 /** How long a command that has done its work waits for the collector. */
 const waitAtMostMs = 3_000;
@@ -14,7 +14,7 @@ const waitAtMostMs = 3_000;
  * tracing module is loaded. Throws as `openTracing`, before `work` begins.
  */
 export async function withTracing<T>(
-  { config, context }: Pick<SetUp, 'config' | 'context'>,
+  { config, context }: Pick<CommandContext, 'config' | 'context'>,
   work: (context: CoreContext) => Promise<T>,
 ): Promise<T> {
   if (config.tracing === null) return work(context);

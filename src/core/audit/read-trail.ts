@@ -30,7 +30,7 @@ export interface AuditPage {
 }
 
 /** Records that are looked at for one page at most. */
-const maxLooked = 20_000;
+const maxExamined = 20_000;
 
 /**
  * Reads one page of records, newest first. A page of a filter that selects few records may be shorter than
@@ -43,11 +43,11 @@ export async function readPage(
   { limit, before = null, ...filter }: AuditFilter & { limit: number; before?: number | null },
 ): Promise<AuditPage> {
   const records: AuditRecord[] = [];
-  let [looked, last] = [0, 0];
+  let [examined, last] = [0, 0];
   for await (const record of newestFirst(directory, before)) {
     if (filter.since != null && new Date(record.time) < filter.since) return { records, next: null };
-    if (records.length === limit || looked === maxLooked) return { records, next: last };
-    looked += 1;
+    if (records.length === limit || examined === maxExamined) return { records, next: last };
+    examined += 1;
     last = record.seq;
     if (isSelected(record, filter)) records.push(record);
   }

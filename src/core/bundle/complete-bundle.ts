@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { setImmediate as breathe } from 'node:timers/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Digest, digestOf } from '../lib/digest.ts';
 import { type Finding, finding, WaybillError } from '../lib/errors.ts';
 import type { RelativePath } from '../lib/paths.ts';
@@ -18,10 +18,10 @@ export interface BundleContent {
    */
   place(digest: Digest, file: string, signal?: AbortSignal): Promise<number | null>;
   /** Keeps these files for later bundles, as far as there is room. They must never be written to again. */
-  keep(files: Iterable<KeptFile>): Promise<void>;
+  keep(files: Iterable<CachedFile>): Promise<void>;
 }
 
-export interface KeptFile {
+export interface CachedFile {
   digest: Digest;
   /** Bytes. */
   size: number;
@@ -39,7 +39,7 @@ export function mustBeSent(declaredDigest: Digest | null, missing: ReadonlySet<D
 }
 
 /** Placing small files never waits for I/O. After this many files, other work gets the event loop. */
-const filesAtOnce = 64;
+const filesPerYield = 64;
 
 /** Throws `invalid_request` if the archive has another manifest than the request has named. */
 export function checkPartialManifest(bytes: Uint8Array, named: Digest): void {
@@ -67,7 +67,7 @@ export async function completeBundle(
   let looked = 0;
   for (const [index, { path: name, digest }] of manifest.files.entries()) {
     if (extraction.files.has(name) || digest === null) continue;
-    if ((looked += 1) % filesAtOnce === 0) await breathe();
+    if ((looked += 1) % filesPerYield === 0) await nextTurn();
     signal.throwIfAborted();
     await extraction.take(name);
     const size = await content.place(digest, path.join(directory, name), signal);

@@ -10,7 +10,7 @@ import type { SourceIdentity } from '../storage/identity.ts';
 import { joinKey, type Key, keyOf, nameOf } from '../storage/key.ts';
 import type { Body, Entry, Storage, UnreadableName } from '../storage/storage.ts';
 import { distrusted, maxDepth } from '../storage/untrusted.ts';
-import { linkAbove, listBundle, unlistedWarning, unreadableFindings, whatIsWrong } from './listed-files.ts';
+import { linkAbove, listBundle, problemOf, unlistedWarning, unreadableFindings } from './listed-files.ts';
 import {
   type Manifest,
   manifestName,
@@ -103,7 +103,7 @@ export interface BundleSource {
 /** A file of a bundle, with its identity if it was listed on this machine. */
 export type ListedFile = Pick<Entry, 'key' | 'size' | 'identity'>;
 
-const sceneMapsAtOnce = 4;
+const maxConcurrentSceneMaps = 4;
 
 /**
  * Makes a candidate a bundle. Lists its directory recursively: every listed file must be a regular file of
@@ -125,13 +125,13 @@ export async function loadBundle(
   const files: BundleFile[] = [];
   manifest.files.forEach(({ path, kind, contentType, size, digest }, index) => {
     const entry = listing.present.get(path);
-    const wrong = whatIsWrong(entry, size, () => linkAbove(path, listing.links));
+    const wrong = problemOf(entry, size, () => linkAbove(path, listing.links));
     if (wrong !== null)
       findings.push(finding('error', wrong.code, wrong.message, { file: path, pointer: `/files/${index}` }));
     else if (entry !== undefined)
       files.push({ path, kind, contentType, size: entry.size, digest, body: bodyOf(entry) });
   });
-  await inParallel(files, sceneMapsAtOnce, async (file) => {
+  await inParallel(files, maxConcurrentSceneMaps, async (file) => {
     findings.push(...(await checkSceneMapFile(file, source.sceneMaps ?? defaultSceneMapRules)));
   });
   findings.push(...unlistedWarning(candidate.path, listing.unlisted));

@@ -1,8 +1,8 @@
 import path from 'node:path';
-import { type Breathe, breathless } from '../lib/breath.ts';
 import { type Digest, finishDigest, startDigest } from '../lib/digest.ts';
 import { type Disk, waitingDisk, type WriteBehind, writeBehind } from '../lib/disk.ts';
 import { finding, WaybillError } from '../lib/errors.ts';
+import { neverYield, type YieldToEventLoop } from '../lib/event-loop.ts';
 import { ancestorsOf, parseRelativePath, type RelativePath } from '../lib/paths.ts';
 import { foldedPath } from '../lib/text.ts';
 import { decompress } from './archive/gzip.ts';
@@ -27,7 +27,7 @@ export interface ExtractRequest {
   /** Whether an archive without a root `manifest.json` is refused; by default it is. */
   needsManifest?: boolean;
   /** Yields to the event loop before each file; by default never. */
-  breathe?: Breathe;
+  yieldToEventLoop?: YieldToEventLoop;
   disk?: Disk;
 }
 
@@ -61,7 +61,7 @@ export async function extractArchive(request: ExtractRequest): Promise<Extractio
     directory,
     limits,
     needsManifest = true,
-    breathe = breathless,
+    yieldToEventLoop = neverYield,
     disk = waitingDisk,
   } = request;
   const tree = pathTree(limits);
@@ -90,7 +90,7 @@ export async function extractArchive(request: ExtractRequest): Promise<Extractio
     if (extraction.bytes > limits.maxUploadSize)
       throw tooLarge('what the archive holds', limits.maxUploadSize);
     await makeParents(entryPath);
-    await breathe();
+    await yieldToEventLoop();
     const digest = await writeEntry(entry, path.join(directory, entryPath), { disk, writes });
     extraction.files.set(entryPath, { size: entry.size, digest });
     if (entry.modifiedAt !== null) extraction.modified.set(entryPath, entry.modifiedAt.getTime());

@@ -84,7 +84,7 @@ export function unreadableFindings({ unreadable }: Listing, findings: readonly F
 }
 
 /** The reason why a listed file cannot be published; null if there is none. */
-export function whatIsWrong(
+export function problemOf(
   entry: Entry | undefined,
   size: number | null,
   linkAboveIt: () => string | undefined,

@@ -1,9 +1,9 @@
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import { type Breathe, breathless } from '../lib/breath.ts';
 import { type Digest, digestOf } from '../lib/digest.ts';
 import { type Disk, waitingDisk } from '../lib/disk.ts';
 import { asWaybillError, type Finding, finding, WaybillError } from '../lib/errors.ts';
+import { neverYield, type YieldToEventLoop } from '../lib/event-loop.ts';
 import { abortable } from '../lib/on-abort.ts';
 import { inParallel } from '../lib/parallel.ts';
 import type { RelativePath } from '../lib/paths.ts';
@@ -15,10 +15,10 @@ import { localStorage } from '../storage/local/local-storage.ts';
 import type { Storage } from '../storage/storage.ts';
 import {
   type BundleContent,
+  type CachedFile,
   checkPartialManifest,
   completeBundle,
   filesMissing,
-  type KeptFile,
 } from './complete-bundle.ts';
 import { type ArchiveLimits, extractArchive, type Extraction } from './extract-archive.ts';
 import { unlistedWarning } from './listed-files.ts';
@@ -56,7 +56,7 @@ import {
  * digests from there and not from the files. The job has the digest of the description.
  */
 const filesName = 'files';
-const sceneMapsAtOnce = 4;
+const maxConcurrentSceneMaps = 4;
 
 export interface StageRequest {
   /** tar or tar.gz. */
@@ -81,7 +81,7 @@ export interface StageRequest {
   /** Supplies the files that the archive leaves out, and keeps the files of this bundle. */
   content?: BundleContent;
   /** Yields to the event loop between two pieces of work; by default never. */
-  breathe?: Breathe;
+  yieldToEventLoop?: YieldToEventLoop;
   /** The disk of `directory`; by default its calls block the event loop. */
   disk?: Disk;
 }
@@ -163,20 +163,27 @@ export function stagingFailure(error: unknown): unknown {
 async function stage(request: StageRequest): Promise<StagedBundle> {
   const { directory, limits, signal, sceneMaps, partial = null, signatures = null } = request;
   const { makeManifest, content } = request;
-  const { breathe = breathless, disk = waitingDisk } = request;
-  await breathe();
+  const { yieldToEventLoop = neverYield, disk = waitingDisk } = request;
+  await yieldToEventLoop();
   signal.throwIfAborted();
   const files = path.join(directory, filesName);
   await disk.makeDirectory(files);
   const input = abortable(request.input, signal);
   // The manifest of a partial archive lists the files that it leaves out.
   const needsManifest = makeManifest === undefined || partial !== null;
-  const extraction = await extractArchive({ input, directory: files, limits, needsManifest, breathe, disk });
+  const extraction = await extractArchive({
+    input,
+    directory: files,
+    limits,
+    needsManifest,
+    yieldToEventLoop,
+    disk,
+  });
   if (!extraction.files.has(manifestName as RelativePath)) {
     const made = await makeManifest?.(extraction, files);
     if (made !== undefined) await disk.writeFile(path.join(files, manifestName), made);
   }
-  await breathe();
+  await yieldToEventLoop();
   // Synchronous: parsing these bytes takes far longer than reading a file that was just written.
   const manifestBytes = readFileSync(path.join(files, manifestName));
   if (partial !== null) checkPartialManifest(manifestBytes, partial);
@@ -200,7 +207,7 @@ async function stage(request: StageRequest): Promise<StagedBundle> {
   // Keeps the received files even if others are missing, so that the client need not send them again.
   await content?.keep(keepable(manifest, extraction, received, files));
   if (lacking.length > 0) throw filesMissing(lacking);
-  await breathe();
+  await yieldToEventLoop();
   const described = { files: measured, warnings: findings };
   const description = describe({ ...described, manifest: manifestBytes, signature: readSignature(files) });
   await disk.writeFile(path.join(directory, descriptionName), description);
@@ -224,7 +231,7 @@ async function sceneMapFindings(
 ): Promise<Finding[]> {
   const findings: Finding[] = [];
   const storage = await localStorage(directory, { readOnly: true });
-  await inParallel(bundleFiles(storage, manifest, measured), sceneMapsAtOnce, async (file) => {
+  await inParallel(bundleFiles(storage, manifest, measured), maxConcurrentSceneMaps, async (file) => {
     findings.push(...(await checkSceneMapFile(file, rules)));
   });
   return findings;
@@ -239,7 +246,7 @@ function* keepable(
   { files }: Extraction,
   received: ReadonlySet<RelativePath>,
   directory: string,
-): Generator<KeptFile> {
+): Generator<CachedFile> {
   for (const { path: name } of manifest.files)
     if (received.has(name)) yield { ...(files.get(name) as FileFacts), file: path.join(directory, name) };
 }

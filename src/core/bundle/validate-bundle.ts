@@ -19,7 +19,7 @@ export interface ValidateOptions {
   contents?: 'all' | 'scene_maps';
 }
 
-const filesAtOnce = 8;
+const maxConcurrentFiles = 8;
 
 /**
  * Reads a bundle and reports each file with a wrong size, digest or scene map, sorted by path. Warnings are
@@ -31,7 +31,7 @@ export async function validateBundle(
 ): Promise<Finding[]> {
   const findings: Finding[] = [];
   const isRead = ({ kind }: BundleFile): boolean => options.contents !== 'scene_maps' || kind === 'scene_map';
-  await inParallel(bundle.files.filter(isRead), options.concurrency ?? filesAtOnce, async (file) => {
+  await inParallel(bundle.files.filter(isRead), options.concurrency ?? maxConcurrentFiles, async (file) => {
     findings.push(...(await validateFile(file, options)));
   });
   return findings.sort((a, b) => compareCodeUnits(a.file ?? '', b.file ?? ''));
@@ -72,7 +72,7 @@ async function complete(bundle: SourceBundle, reading: Reading | undefined): Pro
   const files = [...bundle.files];
   const missing = [...files.entries()].filter(([, { digest }]) => digest === null);
   reading?.expect(missing.reduce((sum, [, { size }]) => sum + size, 0));
-  await inParallel(missing, filesAtOnce, async ([index, file]) => {
+  await inParallel(missing, maxConcurrentFiles, async ([index, file]) => {
     const found = await measure(file.body.open(), reading?.onBytes);
     checkBody(file.path, found, { size: file.size });
     files[index] = { ...file, digest: found.digest };

@@ -98,7 +98,7 @@ export class CanonicalReader {
   /** The comparison rejects truncated documents, duplicate lists and other versions. */
   #withoutRecords(): Catalog | null {
     const rest = Buffer.concat(this.#rest);
-    const catalog = unlessMalformed(() =>
+    const catalog = nullIfMalformed(() =>
       parseCatalog(asObject(JSON.parse(rest.toString()), ''), this.#backends),
     );
     return catalog !== null && serialiseCatalog(catalog).equals(rest) ? catalog : null;
@@ -144,13 +144,13 @@ export class CanonicalReader {
   #readRecord(line: Buffer): OutputRecord | null {
     if (!isUtf8(line)) return null;
     const text = line.toString();
-    const record = unlessMalformed(() => this.#parseRecord(JSON.parse(text)));
+    const record = nullIfMalformed(() => this.#parseRecord(JSON.parse(text)));
     return record !== null && recordToJson(record) === text ? record : null;
   }
 }
 
 /** null if the text is not JSON, or not what its parser expects. */
-function unlessMalformed<T>(parse: () => T): T | null {
+function nullIfMalformed<T>(parse: () => T): T | null {
   try {
     return parse();
   } catch (error) {

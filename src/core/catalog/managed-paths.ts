@@ -139,7 +139,7 @@ function holdersIn(state: Extract<CatalogState, { kind: 'valid' | 'legacy' }>): 
 }
 
 /** Limits of `lastPublished`, which returns null if it would exceed one. */
-interface LookLimits {
+interface CatalogReadLimits {
   /** The maximum number of listed entries. */
   entries: number;
   /** The maximum number of catalogs whose modification time is requested. */
@@ -151,7 +151,12 @@ interface LookLimits {
 }
 
 const mebibyte = 1024 * 1024;
-export const lookLimits: LookLimits = { entries: 20_000, catalogs: 500, read: 5, bytes: 16 * mebibyte };
+export const catalogReadLimits: CatalogReadLimits = {
+  entries: 20_000,
+  catalogs: 500,
+  read: 5,
+  bytes: 16 * mebibyte,
+};
 
 /**
  * The time of this owner's last commit at the destination, according to its catalogs; null if they do not
@@ -162,7 +167,7 @@ export async function lastPublished(
   storage: Storage,
   owner: Owner,
   mapping: 'preserve_relative' | 'fixed',
-  limits: LookLimits = lookLimits,
+  limits: CatalogReadLimits = catalogReadLimits,
 ): Promise<Date | null> {
   const paths = mapping === 'fixed' ? ([''] as const) : await bundlePaths(storage, limits);
   if (paths === null) return null;
@@ -175,7 +180,7 @@ export async function lastPublished(
 }
 
 /** The managed bundle paths; null if the listing exceeds the limits. */
-async function bundlePaths(storage: Storage, limits: LookLimits): Promise<(Key | '')[] | null> {
+async function bundlePaths(storage: Storage, limits: CatalogReadLimits): Promise<(Key | '')[] | null> {
   const paths: (Key | '')[] = [];
   let entries = 0;
   for await (const { key, type } of storage.list('', { recursive: true })) {
@@ -193,7 +198,7 @@ async function bundlePaths(storage: Storage, limits: LookLimits): Promise<(Key |
 async function newestCatalogs(
   storage: Storage,
   paths: readonly (Key | '')[],
-  limits: LookLimits,
+  limits: CatalogReadLimits,
 ): Promise<(Key | '')[] | null> {
   const found: { path: Key | ''; at: number; size: number }[] = [];
   for (const path of paths) {

@@ -4,7 +4,7 @@ import { measure } from '../storage/body.ts';
 import { type Key, listedKey } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { Catalog, OutputRecord } from './catalog.ts';
-import { type Observed, pathsToSettle, settle, type Truth } from './settle.ts';
+import { type ActualContent, type Observed, pathsToSettle, settle } from './settle.ts';
 
 export interface Settled {
   /** The records that match the files, without the paths that the current attempt handles. */
@@ -26,7 +26,7 @@ export async function settleInterrupted(
   const observed = await observeBytes(storage, pathsToSettle(catalog, handled));
   return {
     outputs: settle(catalog, observed).filter(({ path }) => !handled.has(path)),
-    vanished: [...observed].flatMap(([path, truth]) => (truth === null ? [listedKey(path)] : [])),
+    vanished: [...observed].flatMap(([path, actual]) => (actual === null ? [listedKey(path)] : [])),
   };
 }
 
@@ -55,12 +55,12 @@ export async function observeBytes(
   paths: readonly string[],
   options: ObserveBytesOptions = {},
 ): Promise<Observed> {
-  const observed = new Map<string, Truth>();
+  const observed = new Map<string, ActualContent>();
   await observeEach(
     storage,
     paths.map((path) => ({ path })),
     options,
-    ({ path }, truth) => observed.set(path, truth),
+    ({ path }, actual) => observed.set(path, actual),
   );
   return observed;
 }
@@ -70,7 +70,7 @@ export async function observeEach<T extends { path: string }>(
   storage: Storage,
   files: Iterable<T>,
   { concurrency = 8, onBytes }: ObserveBytesOptions,
-  onFile: (file: T, truth: Truth) => void,
+  onFile: (file: T, actual: ActualContent) => void,
 ): Promise<void> {
   await inParallel(files, concurrency, async (file) => {
     try {

@@ -7,9 +7,9 @@ import type { Catalog, OutputRecord } from './catalog.ts';
  */
 
 /** The actual content of a path; null if the file does not exist. */
-export type Truth = { size: number; digest: Digest } | null;
+export type ActualContent = { size: number; digest: Digest } | null;
 /** By path. */
-export type Observed = ReadonlyMap<string, Truth>;
+export type Observed = ReadonlyMap<string, ActualContent>;
 
 /**
  * The paths to read before an interrupted attempt can be closed: all that it may have touched, except the
@@ -34,15 +34,15 @@ export function settle(catalog: Catalog, observed: Observed): OutputRecord[] {
     catalog.pending?.outputs.map((record) => [record.path, record]),
   );
   const recorded = new Map<string, OutputRecord>(catalog.outputs.map((record) => [record.path, record]));
-  for (const [path, truth] of observed) {
-    if (truth === null) {
+  for (const [path, actual] of observed) {
+    if (actual === null) {
       recorded.delete(path);
       continue;
     }
     const announced = intended.get(path);
     const known = recorded.get(path);
-    const record = announced?.digest === truth.digest ? announced : (known ?? announced);
-    if (record !== undefined) recorded.set(path, corrected(record, truth));
+    const record = announced?.digest === actual.digest ? announced : (known ?? announced);
+    if (record !== undefined) recorded.set(path, corrected(record, actual));
   }
   return [...recorded.values()];
 }

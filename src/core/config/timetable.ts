@@ -87,7 +87,7 @@ export interface Ticks {
   upTo(at: number): number | null;
 }
 
-const nicknames = /^@(yearly|annually|monthly|weekly|daily|midnight|hourly)$/i;
+const cronAliases = /^@(yearly|annually|monthly|weekly|daily|midnight|hourly)$/i;
 const fiveFields = /^\S+( \S+){4}$/;
 
 /**
@@ -95,7 +95,7 @@ const fiveFields = /^\S+( \S+){4}$/;
  * as `@daily`. A pattern that never matches, such as 30 February, is rejected. Pure.
  */
 export function parseCron(text: string): Verdict<string> {
-  if (!nicknames.test(text) && !fiveFields.test(text))
+  if (!cronAliases.test(text) && !fiveFields.test(text))
     return { ok: false, reason: 'it does not have five fields separated by single spaces' };
   try {
     const first = cronOf(text, 'UTC').nextRun(new Date(0));

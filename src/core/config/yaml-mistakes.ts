@@ -12,7 +12,7 @@ const ofIndentation = new Set([
 /** The line whose indentation explains a parser error: the line of the error or the next one. */
 export function misplacedLine(
   text: string,
-  complaints: readonly Complaint[],
+  complaints: readonly YamlDiagnostic[],
   at: (offset: number) => { line: number },
 ): { line: number; message: string } | undefined {
   const [first] = complaints;
@@ -57,12 +57,12 @@ function columnsOf(line: string, part: 'key' | 'dash'): number[] {
   return [...dashes.matchAll(/-/g)].map(({ index }) => indent + index);
 }
 
-type Complaint = Document.Parsed['errors'][number] | Document.Parsed['warnings'][number];
+type YamlDiagnostic = Document.Parsed['errors'][number] | Document.Parsed['warnings'][number];
 
 /** The parser's messages about a missing closing bracket. */
 const unclosed = /must be sufficiently indented and end with a ([\]}])$|expected to end with ([\]}])$/i;
 
-export function sentenceFor({ code, message }: Complaint): string {
+export function sentenceFor({ code, message }: YamlDiagnostic): string {
   const [, bracket] = unclosed.exec(message) ?? [];
   if (bracket !== undefined)
     return `a "${bracket}" is missing before this place: the "${bracket === '}' ? '{' : '['}" of a map or list is not closed`;
@@ -99,7 +99,7 @@ const sentences: Readonly<Record<string, string>> = {
 };
 
 /** The offset of a complaint. If a quote is not closed, it is the opening one. */
-export function offsetOfComplaint(document: Document.Parsed, { code, pos }: Complaint): number {
+export function offsetOfComplaint(document: Document.Parsed, { code, pos }: YamlDiagnostic): number {
   let offset = pos[0];
   if (code !== 'MISSING_CHAR') return offset;
   visit(document, {

@@ -77,7 +77,7 @@ export interface Redaction {
 }
 
 // Shorter values would blank out ordinary words, and no useful secret is that short.
-const shortestSecret = 6;
+const minSecretChars = 6;
 
 /** A signed JWT. The values of ID tokens and access tokens are not known beforehand. */
 const signedJwt = /\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*/g;
@@ -92,7 +92,7 @@ export function newRedaction(): Redaction {
   return {
     add(values) {
       for (const value of values)
-        for (const form of formsOf(value)) if (form.length >= shortestSecret) known.add(form);
+        for (const form of formsOf(value)) if (form.length >= minSecretChars) known.add(form);
       // Longest first: one may contain another.
       const forms = [...known].sort((a, b) => b.length - a.length).map(escapeRegExp);
       pattern = forms.length === 0 ? null : new RegExp(forms.join('|'), 'g');

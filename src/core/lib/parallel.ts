@@ -1,8 +1,8 @@
-import { setImmediate as breathe } from 'node:timers/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { onAbort } from './on-abort.ts';
 
 /** Number of items after which the event loop gets a turn. */
-const itemsPerBreath = 256;
+const itemsPerYield = 256;
 
 /**
  * Runs `work` on each item, at most `concurrency` (from 1) concurrently. After the first failure, no
@@ -22,7 +22,7 @@ export async function inParallel<T>(
     try {
       for (let next = remaining.next(); next.done !== true; next = remaining.next()) {
         begun += 1;
-        if (begun % itemsPerBreath === 0) await breathe();
+        if (begun % itemsPerYield === 0) await nextTurn();
         if (failures.length > 0) return;
         await work(next.value);
       }

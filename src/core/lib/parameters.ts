@@ -71,15 +71,15 @@ export function identifier(pattern: RegExp, expected: string, about: About): Par
   };
 }
 
-/** Up to `most` identifiers separated by commas; empty if absent. Duplicates count once. */
+/** Up to `max` identifiers separated by commas; empty if absent. Duplicates count once. */
 export function identifiers(
   pattern: RegExp,
-  most: number,
+  max: number,
   one: string,
   about: About,
 ): Parameter<readonly string[]> {
   return listOf(
-    { most, expected: `${one}, or up to ${most} of them separated by commas`, ...about },
+    { max, expected: `${one}, or up to ${max} of them separated by commas`, ...about },
     { type: 'string', pattern: anyCase(pattern) },
     (item) => (pattern.test(item.toUpperCase()) ? item.toUpperCase() : undefined),
   );
@@ -88,18 +88,18 @@ export function identifiers(
 /** Some of a closed list, in any case, separated by commas; empty if absent. */
 export function choices<const T extends string>(values: readonly T[], about: About): Parameter<readonly T[]> {
   return listOf(
-    { most: values.length, expected: `any of ${values.join(', ')}, separated by commas`, ...about },
+    { max: values.length, expected: `any of ${values.join(', ')}, separated by commas`, ...about },
     { type: 'string', enum: values },
     (item) => values.find((value) => value.toLowerCase() === item.toLowerCase()),
   );
 }
 
-/** Up to `most` free names of up to `longest` characters, separated by commas; empty if absent. */
-export function names(most: number, longest: number, about: About): Parameter<readonly string[]> {
+/** Up to `max` free names of up to `maxChars` characters, separated by commas; empty if absent. */
+export function names(max: number, maxChars: number, about: About): Parameter<readonly string[]> {
   return listOf(
-    { most, expected: `up to ${most} names of up to ${longest} characters, separated by commas`, ...about },
-    { type: 'string', maxLength: longest },
-    (item) => (item.length <= longest && !item.includes('\0') ? item : undefined),
+    { max, expected: `up to ${max} names of up to ${maxChars} characters, separated by commas`, ...about },
+    { type: 'string', maxLength: maxChars },
+    (item) => (item.length <= maxChars && !item.includes('\0') ? item : undefined),
   );
 }
 
@@ -118,25 +118,25 @@ export function choice<const T extends string, const A extends T | null>(
   };
 }
 
-/** Any text of up to `longest` UTF-16 code units, even an empty one; null if absent. */
-export function freeText(longest: number, about: About): Parameter<string | null> {
+/** Any text of up to `maxChars` UTF-16 code units, even an empty one; null if absent. */
+export function freeText(maxChars: number, about: About): Parameter<string | null> {
   return {
     ...about,
-    schema: { type: 'string', maxLength: longest },
+    schema: { type: 'string', maxLength: maxChars },
     absent: null,
-    expected: `at most ${longest} characters long`,
-    parse: (text) => (text.length <= longest ? text : undefined),
+    expected: `at most ${maxChars} characters long`,
+    parse: (text) => (text.length <= maxChars ? text : undefined),
   };
 }
 
-/** Some text that is not blank, of up to `longest` UTF-16 code units; null if absent. */
-export function words(longest: number, about: About): Parameter<string | null> {
+/** Some text that is not blank, of up to `maxChars` UTF-16 code units; null if absent. */
+export function words(maxChars: number, about: About): Parameter<string | null> {
   return {
     ...about,
-    schema: { type: 'string', minLength: 1, maxLength: longest },
+    schema: { type: 'string', minLength: 1, maxLength: maxChars },
     absent: null,
-    expected: `some text of at most ${longest} characters`,
-    parse: (text) => (text.trim() === '' || text.length > longest ? undefined : text.trim()),
+    expected: `some text of at most ${maxChars} characters`,
+    parse: (text) => (text.trim() === '' || text.length > maxChars ? undefined : text.trim()),
   };
 }
 
@@ -172,16 +172,16 @@ export function periodBound(bound: 'since' | 'until', about: About): Parameter<D
   };
 }
 
-/** An integer from `least` to `most`, in decimal digits alone. */
-export function wholeNumber(least: number, most: number, absent: number, about: About): Parameter<number> {
+/** An integer from `min` to `max`, in decimal digits alone. */
+export function wholeNumber(min: number, max: number, absent: number, about: About): Parameter<number> {
   return {
     ...about,
-    schema: { type: 'integer', minimum: least, maximum: most, default: absent },
+    schema: { type: 'integer', minimum: min, maximum: max, default: absent },
     absent,
-    expected: `a whole number from ${least} to ${most}`,
+    expected: `a whole number from ${min} to ${max}`,
     parse: (text) => {
       const value = /^\d{1,6}$/.test(text) ? Number(text) : NaN;
-      return value >= least && value <= most ? value : undefined;
+      return value >= min && value <= max ? value : undefined;
     },
   };
 }
@@ -220,7 +220,7 @@ export function bundlePath(about: About): Parameter<string | null> {
 }
 
 function listOf<T extends string>(
-  { most, ...rest }: About & { most: number; expected: string },
+  { max, ...rest }: About & { max: number; expected: string },
   items: object,
   parseItem: (item: string) => T | undefined,
 ): Parameter<readonly T[]> {
@@ -231,7 +231,7 @@ function listOf<T extends string>(
     parse: (text) => {
       const items = text.split(',').map((item) => (item.trim() === '' ? undefined : parseItem(item.trim())));
       const found = new Set(items.filter((item) => item !== undefined));
-      return items.includes(undefined) || found.size > most ? undefined : [...found];
+      return items.includes(undefined) || found.size > max ? undefined : [...found];
     },
   };
 }

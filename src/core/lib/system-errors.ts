@@ -31,7 +31,7 @@ export function isAbsent(error: unknown): boolean {
 }
 
 /** The result of `work`; undefined if it fails because there is no such file. Throws its other errors. */
-export function unlessAbsent<T>(work: () => T): T | undefined {
+export function undefinedIfAbsent<T>(work: () => T): T | undefined {
   try {
     return work();
   } catch (error) {

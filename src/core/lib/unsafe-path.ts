@@ -53,8 +53,8 @@ export function weaknessesOf(target: string, sudoUser?: string): Weakness[] {
     current = entry;
     isSticky = stats.isDirectory() && (stats.mode & 0o1000) !== 0;
     if (!owners.has(stats.uid)) add(weakOwner(entry, stats));
-    const leadsOn = steps.some((each) => each !== '' && each !== '.');
-    if (!isSticky || !leadsOn) add(weakMode(entry, stats, owners));
+    const hasFurtherSteps = steps.some((each) => each !== '' && each !== '.');
+    if (!isSticky || !hasFurtherSteps) add(weakMode(entry, stats, owners));
   }
   return [...found.values()];
 

@@ -62,7 +62,7 @@ async function repairPath(
   context: CoreContext,
   { pipeline, destination, root, dryRun }: RepairTarget,
   { destinationPath, differing }: VerifyReport,
-  find: FindSupply,
+  find: FindRepairSource,
 ): Promise<RepairReport> {
   const owner = { pipelineId: pipeline.id, destinationId: destination.id };
   const storage = within(root, parseBundlePath(destinationPath));
@@ -70,7 +70,7 @@ async function repairPath(
   try {
     const catalog = settledCatalog(requireCatalog((await readState(storage)).state));
     const damaged = new Set(differing.map(({ path }) => path));
-    const found = new Map<string, { record: OutputRecord; supply: Supply }>();
+    const found = new Map<string, { record: OutputRecord; supply: RepairSource }>();
     for (const record of catalog.outputs.filter(({ path }) => damaged.has(path))) {
       const supply = sameOwner(record.owner, owner) ? await find(destinationPath, record) : null;
       if (supply === null) report.unrepaired.push({ path: record.path, reason: whyNot(record, owner) });
@@ -99,7 +99,7 @@ async function writeAgain(
   context: CoreContext,
   storage: Storage,
   place: { owner: Owner; destination: DestinationConfig; destinationPath: string },
-  found: ReadonlyMap<string, { record: OutputRecord; supply: Supply }>,
+  found: ReadonlyMap<string, { record: OutputRecord; supply: RepairSource }>,
 ): Promise<Set<string>> {
   if (found.size === 0) return new Set();
   const { clock, log, signal } = context;
@@ -154,13 +154,13 @@ function settledCatalog(catalog: Catalog): Catalog {
  */
 
 /** Verified content of a record. `from` is `source` or, for example, `destination "web"`. */
-interface Supply {
+interface RepairSource {
   from: string;
   body: Body;
 }
 
 /** Finds the content of a record published under `destinationPath`; null if no place has it. */
-type FindSupply = (destinationPath: string, record: OutputRecord) => Promise<Supply | null>;
+type FindRepairSource = (destinationPath: string, record: OutputRecord) => Promise<RepairSource | null>;
 
 /**
  * Searches the source of the pipeline first, then its other destinations. Skips a place that cannot be read,
@@ -171,7 +171,7 @@ function supplies(
   pipeline: PipelineConfig,
   destination: DestinationConfig,
   onRelease: (release: Release) => void,
-): FindSupply {
+): FindRepairSource {
   const open = async (location: Parameters<CoreContext['openStorage']>[0]): Promise<Storage> => {
     const storage = await context.openStorage(location, { readOnly: true, mustExist: true, dryRun: true });
     onRelease(() => storage.close());

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { announcedPaths, type OutputRecord } from '../catalog/catalog.ts';
 import { reportedPath, requireManagedPaths } from '../catalog/managed-paths.ts';
-import type { Truth } from '../catalog/settle.ts';
+import type { ActualContent } from '../catalog/settle.ts';
 import { observeEach } from '../catalog/settle-interrupted.ts';
 import { readState, requireCatalog } from '../catalog/store.ts';
 import { type ErrorRecord, errorRecord } from '../lib/errors.ts';
@@ -80,17 +80,17 @@ async function verifyPath(root: Storage, path: Key | '', options: VerifyOptions)
     const announced = announcedPaths(pending);
     const known = outputs.filter(({ path }) => !announced.has(path));
     const { subset } = options;
-    const vouched =
+    const selected =
       subset === undefined ? known : known.filter(({ path }) => isInSubset(subset, destinationPath, path));
-    report.skipped = known.length - vouched.length;
+    report.skipped = known.length - selected.length;
     const differing: Difference[] = [];
     let bytes = 0;
-    await observeEach(storage, vouched, options, (record, truth) => {
-      bytes += truth?.size ?? 0;
-      const difference = differenceOf(record, truth);
+    await observeEach(storage, selected, options, (record, actual) => {
+      bytes += actual?.size ?? 0;
+      const difference = differenceOf(record, actual);
       if (difference !== null) differing.push(difference);
     });
-    report.verified = vouched.length;
+    report.verified = selected.length;
     report.bytes = bytes;
     report.differing = differing.sort((a, b) => compareCodeUnits(a.path, b.path));
     report.unfinishedRelease = await unfinishedRelease(root, path, catalog, options.lingerMs ?? null);
@@ -101,10 +101,10 @@ async function verifyPath(root: Storage, path: Key | '', options: VerifyOptions)
   return report;
 }
 
-function differenceOf({ path, size, digest }: OutputRecord, truth: Truth): Difference | null {
-  if (truth === null) return { path, problem: 'missing', expected: digest, found: null };
-  if (truth.size !== size) return { path, problem: 'size', expected: `${size}`, found: `${truth.size}` };
-  if (truth.digest !== digest) return { path, problem: 'digest', expected: digest, found: truth.digest };
+function differenceOf({ path, size, digest }: OutputRecord, actual: ActualContent): Difference | null {
+  if (actual === null) return { path, problem: 'missing', expected: digest, found: null };
+  if (actual.size !== size) return { path, problem: 'size', expected: `${size}`, found: `${actual.size}` };
+  if (actual.digest !== digest) return { path, problem: 'digest', expected: digest, found: actual.digest };
   return null;
 }
 

@@ -14,7 +14,7 @@ interface DeliverOptions {
   /** Aborts the delivery immediately. */
   signal: AbortSignal;
   /** Lets the current try finish and prevents further ones. */
-  hurry: AbortSignal;
+  stopping: AbortSignal;
   /** The span of the delivery. */
   trace?: TraceContext;
   onRetry?: (refused: Refused, attempt: number, pauseMs: number) => void;
@@ -28,7 +28,7 @@ export interface Delivery {
   /** Whether the receiver permanently wants no more events. */
   gone: boolean;
   /** Whether the failure is temporary. false after a failure means that the receiver rejected this event. */
-  isAway: boolean;
+  isTemporary: boolean;
 }
 
 /** If a receiver requests a longer pause, the delivery fails: waiting would delay its other events. */
@@ -39,23 +39,23 @@ const maxRetryAfterMs = 30_000;
  * the receiver requested. Never throws: a failure is returned with its reason.
  */
 export async function deliver(sink: Sink, event: Event, options: DeliverOptions): Promise<Delivery> {
-  const { clock, signal, hurry, policy = briefRetryPolicy, random = Math.random } = options;
+  const { clock, signal, stopping, policy = briefRetryPolicy, random = Math.random } = options;
   for (let attempt = 1; ; attempt += 1) {
     const answer = await oneTry(sink, event, options);
-    if (answer.ok) return { delivered: true, tries: attempt, reason: null, gone: false, isAway: false };
-    const { reason, gone = false, retry: isAway } = answer;
-    const given: Delivery = { delivered: false, tries: attempt, reason, gone, isAway };
-    const asked = answer.retryAfterMs ?? 0;
-    if (!isAway || attempt > policy.retries || signal.aborted || hurry.aborted) return given;
-    if (asked > maxRetryAfterMs)
-      return { ...given, reason: `${reason} and asked to wait ${Math.round(asked / 1000)} s` };
+    if (answer.ok) return { delivered: true, tries: attempt, reason: null, gone: false, isTemporary: false };
+    const { reason, gone = false, retry: isTemporary } = answer;
+    const failure: Delivery = { delivered: false, tries: attempt, reason, gone, isTemporary };
+    const requestedMs = answer.retryAfterMs ?? 0;
+    if (!isTemporary || attempt > policy.retries || signal.aborted || stopping.aborted) return failure;
+    if (requestedMs > maxRetryAfterMs)
+      return { ...failure, reason: `${reason} and asked to wait ${Math.round(requestedMs / 1000)} s` };
     const jitter = Math.floor(random() * Math.min(policy.capMs, policy.baseMs * 2 ** (attempt - 1)));
-    const pauseMs = Math.max(asked, jitter);
+    const pauseMs = Math.max(requestedMs, jitter);
     options.onRetry?.(answer, attempt, pauseMs);
     try {
-      await clock.sleep(pauseMs, AbortSignal.any([signal, hurry]));
+      await clock.sleep(pauseMs, AbortSignal.any([signal, stopping]));
     } catch {
-      return given;
+      return failure;
     }
   }
 }
@@ -119,7 +119,7 @@ interface RedeliverOptions {
   /** Delivers one event with the usual tries, in its original trace. */
   send: (traced: TracedEvent) => Promise<Delivery>;
   /** Whether to start another event. */
-  mayGoOn: () => boolean;
+  mayContinue: () => boolean;
 }
 
 /** No event starts after this time, because a client waits for the response. */
@@ -149,13 +149,13 @@ async function sendAll({
   undelivered,
   clock,
   send,
-  mayGoOn,
+  mayContinue,
 }: RedeliverOptions): Promise<Omit<Redelivery, 'left'>> {
   const began = clock.monotonic();
   const done: Omit<Redelivery, 'left' | 'ended'> = { delivered: 0, failed: [] };
   for (const one of await undelivered.list(notifierId)) {
     const { event } = one;
-    if (!mayGoOn()) return { ...done, ended: 'stopping' };
+    if (!mayContinue()) return { ...done, ended: 'stopping' };
     if (clock.monotonic() - began > maxDurationMs) return { ...done, ended: 'time_over' };
     const delivery = await send({ event, ...traceOf(one) });
     if (delivery.delivered) {
@@ -168,7 +168,8 @@ async function sendAll({
     const givenUpAt = clock.now().toISOString();
     await undelivered.keep(notifierId, { ...one, tries, reason, givenUpAt });
     done.failed.push({ eventId: event.id, type: event.type, reason });
-    if (delivery.isAway || delivery.gone) return { ...done, ended: mayGoOn() ? 'failing' : 'stopping' };
+    if (delivery.isTemporary || delivery.gone)
+      return { ...done, ended: mayContinue() ? 'failing' : 'stopping' };
   }
   return { ...done, ended: 'all_tried' };
 }

@@ -46,7 +46,7 @@ export interface DeliveryQueueOptions {
   /** Aborts all deliveries immediately. */
   signal: AbortSignal;
   /** After it aborts, each event gets one try. */
-  hurry: AbortSignal;
+  stopping: AbortSignal;
   /** Set only by tests. */
   policy?: RetryPolicy;
   random?: () => number;
@@ -147,7 +147,7 @@ export class DeliveryQueue {
       onRetry: ({ reason }, tries, pauseMs) => this.#postpone(traced, { tries, reason, pauseMs }),
     });
     span.set({ 'waybill.tries': delivery.tries });
-    if (!delivery.delivered) span.fail(delivery.gone ? 'gone' : delivery.isAway ? 'away' : 'refused');
+    if (!delivery.delivered) span.fail(delivery.gone ? 'gone' : delivery.isTemporary ? 'away' : 'refused');
     span.end();
     const running = (this.#running.get(sink) ?? 1) - 1;
     if (running > 0) this.#running.set(sink, running);
@@ -170,8 +170,8 @@ export class DeliveryQueue {
   }
 
   #end({ ended, ...traced }: WaitingEvent, delivery: Delivery): void {
-    const { clock, hurry, outlives, signal, undelivered } = this.#options;
-    const isStopping = hurry.aborted || signal.aborted;
+    const { clock, stopping, outlives, signal, undelivered } = this.#options;
+    const isStopping = stopping.aborted || signal.aborted;
     if (outlives && isStopping && !delivery.delivered && !delivery.gone) {
       this.#keepForNextStart(traced, delivery);
       return;
@@ -215,7 +215,7 @@ function closeQuietly(sink: Sink): void {
 
 /** The result of a delivery that failed before its first try. */
 export function unsent(reason: string, { gone = false } = {}): Delivery {
-  return { delivered: false, tries: 0, reason, gone, isAway: false };
+  return { delivered: false, tries: 0, reason, gone, isTemporary: false };
 }
 
 export function givenUp(

@@ -7,12 +7,12 @@ import { DeliveryQueue, type DeliveryQueueOptions, givenUp, unsent } from './del
 import { eventOf, type Occurrence, pipelineOfEvent } from './event.ts';
 import { eventIdOf } from './event-id.ts';
 import {
-  type LeftEvent,
+  type AbandonedEvent,
   noOutbox,
   type Outbox,
   type Undelivered,
-  undeliveredBook,
   type UndeliveredEvents,
+  undeliveredInMemory,
 } from './outbox.ts';
 import type { NotifierConfig, OpenNotifier } from './sink-kinds.ts';
 
@@ -26,11 +26,11 @@ export interface NotifierOptions extends Pick<
   /** Stores the events whose delivery failed. Default: in memory. */
   undelivered?: UndeliveredEvents;
   /** Aborts when the process is stopping. Each event then gets one try. */
-  hurry?: AbortSignal;
+  stopping?: AbortSignal;
 }
 
-/** Once `hurry` aborts, deliveries end after this time. */
-const hurriedMs = 10_000;
+/** Once `stopping` aborts, deliveries end after this time. */
+const stoppingTimeoutMs = 10_000;
 
 /**
  * Notifies receivers of events. Each notifier has its own queue, so that a dead receiver delays neither
@@ -40,7 +40,7 @@ export class Notifier {
   readonly #options: NotifierOptions;
   readonly #outbox: Outbox;
   readonly #undelivered: UndeliveredEvents;
-  readonly #hurry: AbortSignal;
+  readonly #stopping: AbortSignal;
   /** Aborts all deliveries. */
   readonly #deadline = new AbortController();
   /** By notifier id. */
@@ -53,8 +53,8 @@ export class Notifier {
   constructor(options: NotifierOptions) {
     this.#options = options;
     this.#outbox = options.outbox ?? noOutbox;
-    this.#undelivered = options.undelivered ?? undeliveredBook();
-    this.#hurry = options.hurry ?? new AbortController().signal;
+    this.#undelivered = options.undelivered ?? undeliveredInMemory();
+    this.#stopping = options.stopping ?? new AbortController().signal;
     this.#queues = new Map(options.notifiers.map((notifier) => [notifier.config.id, this.#open(notifier)]));
     this.#outbox.open((event) => {
       if (!this.#isClosing) this.#queue(event);
@@ -122,7 +122,8 @@ export class Notifier {
       notifierId,
       undelivered: this.#undelivered,
       clock: this.#options.clock,
-      mayGoOn: () => this.#queues.get(notifierId) === queue && !this.#isClosing && signal?.aborted !== true,
+      mayContinue: () =>
+        this.#queues.get(notifierId) === queue && !this.#isClosing && signal?.aborted !== true,
       send: (traced) => queue.resend(traced),
     });
     this.#redeliveries.add(redelivery);
@@ -130,8 +131,8 @@ export class Notifier {
   }
 
   /**
-   * Waits until all deliveries have ended, for at most `withinMs` milliseconds, or ten seconds once `hurry`
-   * aborts. Then drops the remaining events and closes the sinks. Later events are dropped.
+   * Waits until all deliveries have ended, for at most `withinMs` milliseconds, or ten seconds once
+   * `stopping` aborts. Then drops the remaining events and closes the sinks. Later events are dropped.
    */
   async close(withinMs: number): Promise<void> {
     this.#isClosing = true;
@@ -139,7 +140,7 @@ export class Notifier {
     const abortAfter = (ms: number): void =>
       void timers.push(this.#options.clock.timeout(ms, () => this.#deadline.abort()));
     abortAfter(withinMs);
-    const release = onAbort(this.#hurry, () => abortAfter(hurriedMs));
+    const release = onAbort(this.#stopping, () => abortAfter(stoppingTimeoutMs));
     try {
       await Promise.allSettled(this.#redeliveries);
       const closing = [...this.#queues.values()].map(async (queue) => queue.close());
@@ -155,12 +156,12 @@ export class Notifier {
       ...this.#options,
       undelivered: this.#undelivered,
       outlives: this.#outbox.outlives,
-      hurry: this.#hurry,
+      stopping: this.#stopping,
       signal: this.#deadline.signal,
     });
   }
 
-  #queue({ notifierId, ended, ...traced }: LeftEvent): void {
+  #queue({ notifierId, ended, ...traced }: AbandonedEvent): void {
     const queue = this.#queues.get(notifierId);
     if (queue !== undefined) {
       queue.add(traced, ended);

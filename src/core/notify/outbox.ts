@@ -6,11 +6,11 @@ import type { TracedEvent } from './event.ts';
  */
 
 /** An event for one notifier. Plain data. */
-export interface KeptEvent extends TracedEvent {
+export interface OutboxEvent extends TracedEvent {
   notifierId: string;
 }
 
-export interface LeftEvent extends KeptEvent {
+export interface AbandonedEvent extends OutboxEvent {
   ended: Ended;
 }
 
@@ -28,7 +28,7 @@ export interface Outbox {
    * Called once. `take` receives the events that earlier processes left, oldest first. If several processes
    * share the outbox, it also receives the events of those that end later.
    */
-  open(take: (left: LeftEvent) => void): void;
+  open(take: (left: AbandonedEvent) => void): void;
   /**
    * Stores an event for these notifiers. Calls `deliver` for each of them once it may be delivered:
    * immediately, or when the event is stored where other processes can find it. Does not call it for an event
@@ -93,14 +93,14 @@ export interface Claim {
 export const maxUndelivered = 1_000;
 
 /** A stored event with its position. */
-export interface Kept {
+export interface UndeliveredEntry {
   undelivered: Undelivered;
   /** Orders events of the same millisecond. */
   seq: number;
 }
 
 /** Orders events by the time when they happened. */
-export function inOrder(a: Kept, b: Kept): number {
+export function inOrder(a: UndeliveredEntry, b: UndeliveredEntry): number {
   const [first, second] = [a.undelivered.event.timestamp, b.undelivered.event.timestamp];
   return first < second ? -1 : first > second ? 1 : a.seq - b.seq;
 }
@@ -118,30 +118,30 @@ export function redeliveryRunning(notifierId: string): WaybillError {
  */
 
 /** One undelivered event of one notifier. Plain data. */
-export interface KeptFor extends Kept {
+export interface StoredUndelivered extends UndeliveredEntry {
   notifierId: string;
 }
 
-interface UndeliveredBookOptions {
+interface UndeliveredInMemoryOptions {
   /** The events that earlier processes stored, in any order. Default: none. */
-  left?: readonly KeptFor[];
+  left?: readonly StoredUndelivered[];
   /** Called at each change, to make it persistent. null removes the event. */
-  write?: (key: { notifierId: string; eventId: string }, kept: KeptFor | null) => void;
+  write?: (key: { notifierId: string; eventId: string }, kept: StoredUndelivered | null) => void;
   /** Called when the oldest event of a notifier was dropped because of the limit. */
   onDropped?: (notifierId: string, count: number) => void;
 }
 
 /** All changes take effect synchronously, before the returned promises resolve. */
-export function undeliveredBook(options: UndeliveredBookOptions = {}): UndeliveredEvents {
+export function undeliveredInMemory(options: UndeliveredInMemoryOptions = {}): UndeliveredEvents {
   const { left = [], write = () => undefined, onDropped = () => undefined } = options;
   /** By notifier, then by event. */
-  const books = new Map<string, Map<string, KeptFor>>();
+  const books = new Map<string, Map<string, StoredUndelivered>>();
   const claimed = new Set<string>();
   let lastSeq = 0;
 
-  const put = (kept: KeptFor): Map<string, KeptFor> => {
+  const put = (kept: StoredUndelivered): Map<string, StoredUndelivered> => {
     const { notifierId, undelivered } = kept;
-    const book = books.get(notifierId) ?? new Map<string, KeptFor>();
+    const book = books.get(notifierId) ?? new Map<string, StoredUndelivered>();
     books.set(notifierId, book);
     book.set(undelivered.event.id, kept);
     lastSeq = Math.max(lastSeq, kept.seq);
@@ -159,7 +159,7 @@ export function undeliveredBook(options: UndeliveredBookOptions = {}): Undeliver
     async keep(notifierId, undelivered) {
       const { id: eventId } = undelivered.event;
       const seq = books.get(notifierId)?.get(eventId)?.seq ?? lastSeq + 1;
-      const kept: KeptFor = { notifierId, undelivered, seq };
+      const kept: StoredUndelivered = { notifierId, undelivered, seq };
       const book = put(kept);
       write({ notifierId, eventId }, kept);
       if (book.size <= maxUndelivered) return;

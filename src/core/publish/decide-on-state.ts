@@ -36,7 +36,7 @@ export function decider(
     // most of the cost of a publication that keeps most of its outputs.
     const known = last !== undefined && isSameState(last.stored, stored) ? last.observed : undefined;
     const observed = await observe(storage, input, stored, known?.damaged);
-    const isAsBefore = known !== undefined && isSameSight(known, observed);
+    const isAsBefore = known !== undefined && isEquivalent(known, observed);
     const decided = last !== undefined && isAsBefore ? last.decided : decide({ ...input, observed });
     last = { stored, observed, decided };
     const plan = dependsOnClaims(decided)
@@ -79,7 +79,7 @@ export function dependsOnStrays({ action, clears }: Plan): boolean {
 /**
  * Whether two observations of the same state show nothing beyond its records, and so lead to the same plan.
  */
-function isSameSight(a: Observation, b: Observation): boolean {
+function isEquivalent(a: Observation, b: Observation): boolean {
   const isPlain = ({ contentPresent, unrecorded, nested, contents, obstacles }: Observation): boolean =>
     contentPresent &&
     obstacles.size === 0 &&

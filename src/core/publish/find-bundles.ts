@@ -24,7 +24,7 @@ interface FoundBundles extends Discovery {
   excluded: readonly string[];
 }
 
-const filesAtOnce = 8;
+const maxConcurrentFiles = 8;
 
 /**
  * Finds the bundles of a pipeline's source: those with a manifest or, with `manifest: auto`, the directory
@@ -98,7 +98,7 @@ async function digestsOf(
     if (digest === undefined) unknown.push(file);
     else digests.set(file.path, digest);
   }
-  await inParallel(unknown, filesAtOnce, async (file) => {
+  await inParallel(unknown, maxConcurrentFiles, async (file) => {
     signal?.throwIfAborted();
     const found = await measureUnchanged(storage, file);
     if (found === null)

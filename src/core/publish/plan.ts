@@ -135,7 +135,7 @@ export type Fate = 'add' | 'change' | 'keep' | 'refresh' | 'remove';
  * Removed paths: `omitted` by a replacement; `interrupted` (the unfinished attempt intended to remove it);
  * `cleared` by force.
  */
-export type Why =
+export type ChangeReason =
   | 'not_recorded'
   | 'content_differs'
   | 'headers_differ'
@@ -158,7 +158,7 @@ export type Damage = 'missing' | 'size_differs' | 'not_a_file';
 export interface PlannedChange {
   path: string;
   fate: Fate;
-  why: Why;
+  why: ChangeReason;
 }
 
 /**

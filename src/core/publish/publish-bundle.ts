@@ -7,16 +7,16 @@ import { storedBody } from '../storage/body.ts';
 import { keyOf, parseBundlePath } from '../storage/key.ts';
 import type { Body, Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
-import { AsReleases } from './layouts/as-releases.ts';
-import { InPlace } from './layouts/in-place.ts';
+import { InPlaceLayout } from './layouts/in-place-layout.ts';
 import {
-  type Assignment,
   Candidate,
   type Decision,
+  type ObservedState,
   type PublicationLayout,
-  type Sight,
+  type PublicationTask,
 } from './layouts/layout.ts';
 import { asLayoutChange } from './layouts/migration.ts';
+import { ReleasesLayout } from './layouts/releases-layout.ts';
 import { planOutputs, signingOf } from './outputs.ts';
 import { abortedIfStopped, type BundlePublication, type PublishRequest } from './publish-request.ts';
 import { failedResult } from './results/action-result.ts';
@@ -43,10 +43,10 @@ export async function publishBundle(
   const publish = async (): Promise<ActionResult> => {
     refuseWithinRelease(destinationPath);
     const storage = within(root, parseBundlePath(destinationPath));
-    const assignment = { context, root, storage, publication, request };
+    const task = { context, root, storage, publication, request };
     return releases === null
-      ? publishIn(new InPlace(assignment), assignment, candidate)
-      : publishIn(new AsReleases(assignment, releases, channel), assignment, candidate);
+      ? publishIn(new InPlaceLayout(task), task, candidate)
+      : publishIn(new ReleasesLayout(task, releases, channel), task, candidate);
   };
   const result = await publish().catch((error: unknown) => {
     const { path } = candidate.bundle;
@@ -61,28 +61,28 @@ export async function publishBundle(
  * Looks, decides and acts, until no other process interferes. A change of layout takes a round of its own.
  * Throws `destination_busy` after ten rounds.
  */
-async function publishIn<S extends Sight, D extends Decision>(
+async function publishIn<S extends ObservedState, D extends Decision>(
   layout: PublicationLayout<S, D>,
-  { context, storage, publication, request }: Assignment,
+  { context, storage, publication, request }: PublicationTask,
   candidate: Candidate,
 ): Promise<ActionResult> {
   let hasMigrated = false;
   for (let round = 1; round <= maxRounds; round += 1) {
-    const sight = await layout.observe(candidate);
-    await candidate.update(sight);
-    const { state } = sight.stored;
+    const observed = await layout.observe(candidate);
+    await candidate.update(observed);
+    const { state } = observed.stored;
     candidate.planned = await planOutputs(candidate.bundle, {
       owner: publication.owner,
       destination: publication.destination,
       signing: await signingOf(context, publication, request),
-      published: async (record) => publishedFile(sight.base ?? null, record),
+      published: async (record) => publishedFile(observed.base ?? null, record),
       destinationPath: layout.urlPath,
       recorded: state.kind === 'valid' ? state.catalog.outputs : [],
       reading: request.reading,
     });
     // The decision was already reported before the migration.
     const options = hasMigrated ? { ...request, onDecided: undefined } : request;
-    const decision = await layout.decide(sight, candidate, options);
+    const decision = await layout.decide(observed, candidate, options);
     if (round === 1) reportPlan(request, publication, decision);
     const { migration } = decision;
     if (migration !== null && !request.dryRun) {

@@ -4,7 +4,7 @@ import { readState, requireCatalog, type StoredState } from '../catalog/store.ts
 import { type Key, parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
-import { lastGood, ledTo, type Releases, rolledBack } from './ledger.ts';
+import { channelTargets, lastGood, type Releases, rolledBack } from './ledger.ts';
 import { type Layout, type ReleaseId, releasePathOf } from './release.ts';
 import { removableFrom } from './retention.ts';
 import { readReleases } from './store.ts';
@@ -223,7 +223,8 @@ export async function unfinishedRelease(
   if (place === null || pending === null) return null;
   const releases = await readReleases(within(root, parseBundlePath(place.bundlePath)));
   const { current, foreignTarget } = releases;
-  if (foreignTarget !== null || current === place.id || ledTo(releases).includes(place.id)) return null;
+  if (foreignTarget !== null || current === place.id || channelTargets(releases).includes(place.id))
+    return null;
   const release = { id: place.id, ...releaseState({ pending, updatedAt }) };
   return {
     state: release.state === 'abandoned' ? 'abandoned' : 'writing',

@@ -160,7 +160,7 @@ export function withChannel(releases: Releases, channel: Channel): Ledger {
   const { ledger } = releases;
   const others = ledger.channels.filter(({ name }) => name !== channel.name);
   const channels = [...others, channel].sort((a, b) => compareCodeUnits(a.name, b.name));
-  const left = ledTo(releases, [channel.name]).filter((id) => id !== channel.id);
+  const left = channelTargets(releases, [channel.name]).filter((id) => id !== channel.id);
   return { ...ledger, channels, leftByChannels: leftSince(ledger, left, channel.setAt) };
 }
 
@@ -168,7 +168,7 @@ export function withChannel(releases: Releases, channel: Channel): Ledger {
 export function withoutChannels(releases: Releases, names: readonly string[], now: string): Ledger {
   const { ledger } = releases;
   const channels = ledger.channels.filter(({ name }) => !names.includes(name));
-  return { ...ledger, channels, leftByChannels: leftSince(ledger, ledTo(releases, names), now) };
+  return { ...ledger, channels, leftByChannels: leftSince(ledger, channelTargets(releases, names), now) };
 }
 
 /** The names of the expired channels. Pure. */
@@ -178,7 +178,7 @@ export function expiredChannels({ ledger }: Pick<Releases, 'ledger'>, now: Date)
 }
 
 /** The releases that these channels point at or are about to point at. Default: all channels. Pure. */
-export function ledTo({ ledger, channels }: Releases, names?: readonly string[]): ReleaseId[] {
+export function channelTargets({ ledger, channels }: Releases, names?: readonly string[]): ReleaseId[] {
   const isSelected = (name: string): boolean => names?.includes(name) ?? true;
   const announced = ledger.channels.filter(({ name }) => isSelected(name)).map(({ id }) => id);
   const pointedAt = [...channels].filter(([name]) => isSelected(name)).map(([, id]) => id);

@@ -1,4 +1,4 @@
-import { expiredChannels, lastGood, ledTo, type Releases } from './ledger.ts';
+import { channelTargets, expiredChannels, lastGood, type Releases } from './ledger.ts';
 import type { ReleaseId } from './release.ts';
 import type { StoredRelease } from './stored-releases.ts';
 
@@ -28,7 +28,7 @@ export function retired(
 ): ReleaseId[] {
   if (releases.foreignTarget !== null) return [];
   const { leftAt, channelLeftAt, lastUse } = uses(releases);
-  const inUse = [releases.current, ...ledTo(releases)];
+  const inUse = [releases.current, ...channelTargets(releases)];
   const protectedIds = new Set<ReleaseId | null>([...inUse, lastGood(releases)]);
   const wasPreview = (id: ReleaseId): boolean => channelLeftAt.has(id) && !leftAt.has(id);
   const complete = stored

@@ -1,7 +1,7 @@
 import { quoted } from '../lib/located-json/measure.ts';
 import type { Scene, SceneMap } from './generated/schema-types.ts';
 import { maxFindings, type PlacelessFinding } from './report.ts';
-import { countSentences, surelyWithin } from './sentences.ts';
+import { countSentences, isWithinSentenceLimit } from './sentences.ts';
 import type { Transcript } from './transcript.ts';
 
 /**
@@ -247,7 +247,7 @@ function checkTexts(map: SceneMap, found: PlacelessFinding[]): void {
       if (isBlank(people[at] ?? ''))
         reportBlank('A participant', `/scenes/${index}/main_participants/${at}`, found);
     }
-    if (surelyWithin(summary, 3)) continue;
+    if (isWithinSentenceLimit(summary, 3)) continue;
     const sentences = countSentences(summary);
     if (sentences <= 3) continue;
     const message = `The summary of ${named(scene, index)} has ${sentences} sentences; one to three are asked for.`;

@@ -139,7 +139,7 @@ function clean(text: string): string {
 }
 
 /** The minimum width of a bar in percent, so that it is visible. */
-const thinnest = 0.05;
+const minBarWidth = 0.05;
 /** Pixels. */
 const laneHeight = 30;
 const barHeights = { High: 24, Medium: 15, Low: 7 } as const;
@@ -183,9 +183,9 @@ function timelineOf(map: SceneMap, classesOf: (scene: Scene) => string): Timelin
   const last = Math.max(from, to);
   const scale = 100 / (last - first + 1);
   const bars = map.scenes.map((scene, index): Bar => {
-    const left = Math.min(clamp((scene.start_segment_id - first) * scale), 100 - thinnest);
+    const left = Math.min(clamp((scene.start_segment_id - first) * scale), 100 - minBarWidth);
     const right = clamp((scene.end_segment_id - first + 1) * scale);
-    const width = Math.max(right - left, thinnest);
+    const width = Math.max(right - left, minBarWidth);
     const height = barHeights[scene.boundary_confidence];
     const bottom = (modes.indexOf(scene.primary_mode) + 1) * laneHeight - 3;
     const bar = { number: index + 1, y: bottom - height, height, classes: classesOf(scene) };

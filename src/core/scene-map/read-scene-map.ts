@@ -165,13 +165,13 @@ function asFinding({ kind, message, pointer }: JsonProblem): {
   };
 }
 
-function cap(findings: Finding[], file: string, most = maxFindings): Finding[] {
-  if (findings.length <= most) return findings;
-  const message = `More than ${most} findings; the first ${most} are reported. Fix them and check again.`;
+function cap(findings: Finding[], file: string, limit = maxFindings): Finding[] {
+  if (findings.length <= limit) return findings;
+  const message = `More than ${limit} findings; the first ${limit} are reported. Fix them and check again.`;
   // Cutting the list must never leave an invalid document with warnings only.
   const shown = [...findings]
     .sort((a, b) => Number(b.severity === 'error') - Number(a.severity === 'error'))
-    .slice(0, most);
+    .slice(0, limit);
   const severity = findings.some((one) => one.severity === 'error') ? 'error' : 'warning';
   return [...shown, { ...sceneMapFinding('too_many_findings', message, { file }), severity }];
 }

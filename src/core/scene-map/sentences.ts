@@ -14,7 +14,7 @@ export function countSentences(text: string): number {
  * Whether a text certainly has at most `limit` sentences. A cheap check that avoids the full count for most
  * texts.
  */
-export function surelyWithin(text: string, limit: number): boolean {
+export function isWithinSentenceLimit(text: string, limit: number): boolean {
   let ends = 0;
   let last = -1;
   for (let index = 0; index < text.length; index++) {
@@ -50,14 +50,14 @@ function inParagraph(text: string): number {
   for (const [index, piece] of pieces.entries()) {
     current += piece;
     const next = pieces[index + 1];
-    if (next !== undefined && goesOn(current, next, pieces.slice(index + 1).join(''))) continue;
+    if (next !== undefined && isContinued(current, next, pieces.slice(index + 1).join(''))) continue;
     if (/[\p{L}\p{N}]/u.test(current)) count++;
     current = '';
   }
   return count;
 }
 
-function goesOn(current: string, next: string, rest: string): boolean {
+function isContinued(current: string, next: string, rest: string): boolean {
   const done = current.trimEnd();
   if (!/[\p{L}\p{N}]/u.test(next)) return true;
   if (/^[\s"“‘'(\[—–-]*\p{Ll}/u.test(next)) return true;

@@ -144,7 +144,7 @@ export interface FixedModes {
 }
 
 /** The files are on this machine. */
-export interface OnThisMachine {
+export interface LocalAccess {
   readonly localFiles: LocalFiles;
 }
 
@@ -171,4 +171,4 @@ export interface ObjectPlace {
 
 /** All capabilities. */
 export interface Capabilities
-  extends Renames, ReplaceableLinks, Backups, Duplicates, Modes, OnThisMachine, CopySource {}
+  extends Renames, ReplaceableLinks, Backups, Duplicates, Modes, LocalAccess, CopySource {}

@@ -1,14 +1,14 @@
-import { setImmediate as breathe } from 'node:timers/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { RelativePath } from '../lib/paths.ts';
 import type { LocalFiles } from './capabilities.ts';
 import { keyOf } from './key.ts';
 import type { Storage } from './storage.ts';
 
 /** The part of a storage that reports sizes. */
-type Look = Pick<Storage, 'localFiles' | 'list' | 'stat'>;
+type SizeReader = Pick<Storage, 'localFiles' | 'list' | 'stat'>;
 
 /** After this many files, the loop lets timers run, including the lease's. */
-const filesPerBreath = 2048;
+const filesPerYield = 2048;
 
 /**
  * The sizes in bytes of the files that exist, by path; links do not count. A local storage is bypassed with
@@ -16,14 +16,14 @@ const filesPerBreath = 2048;
  * once. Throws the storage's own error.
  */
 export async function sizesOf(
-  storage: Look,
+  storage: SizeReader,
   paths: readonly RelativePath[],
 ): Promise<ReadonlyMap<string, number>> {
   const { localFiles } = storage;
   return localFiles === undefined ? listed(storage) : askedFor(storage, localFiles, paths);
 }
 
-async function listed(storage: Look): Promise<ReadonlyMap<string, number>> {
+async function listed(storage: SizeReader): Promise<ReadonlyMap<string, number>> {
   const sizes = new Map<string, number>();
   for await (const { key, type, size } of storage.list('', { recursive: true }))
     if (type === 'file') sizes.set(key, size);
@@ -31,13 +31,13 @@ async function listed(storage: Look): Promise<ReadonlyMap<string, number>> {
 }
 
 async function askedFor(
-  storage: Look,
+  storage: SizeReader,
   files: LocalFiles,
   paths: readonly RelativePath[],
 ): Promise<ReadonlyMap<string, number>> {
   const sizes = new Map<string, number>();
   for (const [index, path] of paths.entries()) {
-    if (index % filesPerBreath === filesPerBreath - 1) await breathe();
+    if (index % filesPerYield === filesPerYield - 1) await nextTurn();
     try {
       const size = files.sizeOf(keyOf(path));
       if (size !== undefined) sizes.set(path, size);

@@ -162,7 +162,7 @@ export interface Entry {
   /** Set for files if the listing was requested with stamps. */
   stamp?: Stamp;
   /** The target of the followed link that this entry was listed as. */
-  leadsTo?: string;
+  linkTarget?: string;
   /** Why a link was not followed, as the predicate of a sentence, if links are followed. */
   unfollowed?: string;
 }

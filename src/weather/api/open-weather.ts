@@ -15,14 +15,14 @@ import { createWeatherService, newWeatherObserver, type WeatherService } from '.
 export interface OpenedWeather {
   service: WeatherService;
   /** Whether the database responds. */
-  pulse: Pulse;
+  health: DatabaseHealth;
   /** Closes the databases. */
   close(): Promise<void>;
 }
 
 /**
  * Opens the configured databases and creates the service for the first one. Throws as `openWeatherDatabases`,
- * with the context before the message. With `mayBeAway`, an unreachable database is only logged.
+ * with the context before the message. With `allowUnreachable`, an unreachable database is only logged.
  */
 export async function openWeather({
   config,
@@ -30,24 +30,24 @@ export async function openWeather({
   clock,
   log,
   metrics,
-  mayBeAway,
+  allowUnreachable,
 }: {
   config: Pick<Config, 'databases' | 'templates' | 'weather'>;
   secrets: Secrets;
   clock: Clock;
   log: Log;
   metrics: WeatherMetrics | null;
-  mayBeAway: boolean;
+  allowUnreachable: boolean;
 }): Promise<OpenedWeather> {
   const { databases, templates, weather } = config;
-  const onAway = (database: string, error: unknown): void =>
+  const onUnreachable = (database: string, error: unknown): void =>
     log.warn({ database, reason: asWaybillError(error).message }, 'a weather database is unreachable');
   const reader = await openWeatherDatabases({
     databases,
     secrets,
     clock,
     deadlineMs: weather.deadlineMs,
-    ...(mayBeAway ? { onAway } : {}),
+    ...(allowUnreachable ? { onUnreachable } : {}),
   });
   const directory = templates.baseDir === null ? packagedTemplates : resolve(templates.baseDir);
   await access(directory).catch(() =>
@@ -56,7 +56,7 @@ export async function openWeather({
   const text = createTextRenderer(directory);
   const observer = newWeatherObserver(log, metrics);
   const service = createWeatherService({ reader, text, clock, settings: weather, observer });
-  return { service, pulse: newPulse(reader, clock), close: () => reader.close() };
+  return { service, health: newDatabaseHealth(reader, clock), close: () => reader.close() };
 }
 
 /** Throws `package_missing` or `secrets_invalid` before it opens a database. */
@@ -69,16 +69,16 @@ export async function requireForDatabases(config: Config, secrets: Secrets): Pro
 }
 
 /** Reports whether the weather database responds, without waiting for it. */
-export interface Pulse {
+export interface DatabaseHealth {
   /** The result of the last finished probe. Starts another probe if that one is older than two seconds. */
-  isUp(): boolean;
+  isHealthy(): boolean;
 }
 
 const freshMs = 2000;
 
 /** Probes in the background. A probe can take as long as a read may, and readiness must not. */
-function newPulse(reader: { probe(): Promise<void> }, clock: Clock): Pulse {
-  let isUp = true;
+function newDatabaseHealth(reader: { probe(): Promise<void> }, clock: Clock): DatabaseHealth {
+  let isHealthy = true;
   let probedAt = -Infinity;
   let isProbing = false;
   const probe = (): void => {
@@ -86,8 +86,8 @@ function newPulse(reader: { probe(): Promise<void> }, clock: Clock): Pulse {
     void reader
       .probe()
       .then(
-        () => (isUp = true),
-        () => (isUp = false),
+        () => (isHealthy = true),
+        () => (isHealthy = false),
       )
       .finally(() => {
         isProbing = false;
@@ -96,9 +96,9 @@ function newPulse(reader: { probe(): Promise<void> }, clock: Clock): Pulse {
   };
   probe();
   return {
-    isUp: () => {
+    isHealthy: () => {
       if (!isProbing && clock.monotonic() - probedAt >= freshMs) probe();
-      return isUp;
+      return isHealthy;
     },
   };
 }

@@ -20,15 +20,15 @@ import { type AnswerMeta, renderCsv, renderGeoJson, renderJson, renderXml } from
 import type { TextRenderer } from '../render/text.ts';
 import type { UnitSystem } from '../units.ts';
 import type { UnknownPart } from '../values.ts';
+import { ByteCache, maxKept, newAnswerCache } from './answer-cache.ts';
 import { asOfMeta, type Dates, isStale, linkToNext, newDates } from './answer-headers.ts';
 import type { WeatherEndpoint, WeatherRequest } from './endpoints.ts';
-import { ByteCache, maxKept, newKeptAnswers } from './kept-answers.ts';
 
 /** A rendered answer, ready to be sent, with its endpoint. */
 export interface WeatherAnswer extends TaggedAnswer {
   endpoint: WeatherEndpoint;
   /** How long it may replace a failed read, in milliseconds; 0: not at all. */
-  goodForMs: number;
+  staleIfErrorMs: number;
 }
 
 export interface WeatherService {
@@ -77,7 +77,7 @@ export function createWeatherService(parts: ServiceParts): WeatherService {
   const { clock, settings, observer } = parts;
   const { cacheMs } = settings;
   // Two caches: by parsed query, and by the request as written, which needs no parsing.
-  const byMeaning = newKeptAnswers<WeatherAnswer>(clock, cacheMs);
+  const byMeaning = newAnswerCache<WeatherAnswer>(clock, cacheMs);
   const byRequest = new ByteCache<WeatherAnswer>(maxKept);
   const encode = newAnswerEncoder<WeatherAnswer>();
   const dates = newDates();
@@ -87,10 +87,10 @@ export function createWeatherService(parts: ServiceParts): WeatherService {
       const as = negotiate(format, request.accept, endpoint.formats);
       const key = `${endpoint.path} ${as.mediaType} ${JSON.stringify(query)}`;
       const make = (): Promise<WeatherAnswer> => answerOf({ key, endpoint, query, as, dates }, parts);
-      const produced = await byMeaning.of(key, make, (error) => observer.stoodIn(endpoint.family, error));
+      const produced = await byMeaning.of(key, make, (error) => observer.servedStale(endpoint.family, error));
       const coding = codingFor(request.acceptEncoding, produced.answer.bytes);
       const answer = await encode(produced.answer, coding);
-      if (produced.isStandIn) return standIn(answer);
+      if (produced.isStale) return withStaleWarning(answer);
       const exactly = requestKey(request);
       const bytes = answer.bytes + exactly.length;
       if (cacheMs > 0) byRequest.set(exactly, answer, { bytes, until: produced.until });
@@ -113,7 +113,7 @@ function requestKey({ url, accept = '', acceptEncoding = '' }: WeatherRequest): 
 }
 
 /** RFC 7234, 5.5.2: the warning of a cache that could not revalidate. */
-function standIn(answer: WeatherAnswer): WeatherAnswer {
+function withStaleWarning(answer: WeatherAnswer): WeatherAnswer {
   const headers = { ...answer.headers, Warning: '111 waybill "Revalidation Failed"' };
   return { ...answer, headers };
 }
@@ -172,8 +172,8 @@ async function answerOf(
   });
   // A template can change without a newer date of the data.
   const dated = format === 'text' || stale ? null : reading.lastModified;
-  const goodForMs = stale || staleAt === null ? 0 : staleAt - now.getTime();
-  return { endpoint, goodForMs, ...answer, lastModified: dates.of(key, answer.etag, dated, now) };
+  const staleIfErrorMs = stale || staleAt === null ? 0 : staleAt - now.getTime();
+  return { endpoint, staleIfErrorMs, ...answer, lastModified: dates.of(key, answer.etag, dated, now) };
 }
 
 function staleAtOf({ asOf }: Reading<object>, afterMs: number): number | null {
@@ -234,7 +234,7 @@ interface WeatherObserver {
     answer: { stale: boolean; asOf: Date | null; rejected: readonly Rejection[] },
   ): void;
   /** The last good answer was sent because the database did not respond. */
-  stoodIn(family: FamilyName, error: unknown): void;
+  servedStale(family: FamilyName, error: unknown): void;
 }
 
 const maxNamed = 10_000;
@@ -259,7 +259,7 @@ export function newWeatherObserver(log: Log, metrics: WeatherMetrics | null): We
         log.warn({ family, field, reason, record }, what);
       }
     },
-    stoodIn(family, error) {
+    servedStale(family, error) {
       metrics?.weatherStoodIn(family);
       const reason = error instanceof Error ? reasonOf(error) : String(error);
       log.warn({ family, reason }, 'the last good answer stands in');

@@ -10,7 +10,7 @@ export type Admission = (family: string) => Promise<() => void>;
 
 export interface AdmissionLimits {
   /** Maximum number of concurrent reads of all families. */
-  most: number;
+  maxConcurrent: number;
   /**
    * Maximum number of concurrent reads of one family. The rest stays free for the others while its tables
    * are locked.
@@ -22,7 +22,7 @@ export interface AdmissionLimits {
 
 /** A bulkhead: a family whose reads hang uses only its share of the connections. */
 export function openAdmission(limits: AdmissionLimits, clock: Clock): Admission {
-  const all = newQueue(limits.most);
+  const all = newQueue(limits.maxConcurrent);
   const families = new Map<string, Queue>();
   return async (name) => {
     const own = families.get(name) ?? newQueue(limits.share);
@@ -49,8 +49,8 @@ function newQueue(capacity: number): Queue {
 }
 
 /** Recent reads have the most weight, since a lock appears and disappears suddenly. */
-function learn(queue: Queue, tookMs: number): void {
-  queue.takesMs += (tookMs - queue.takesMs) / 4;
+function learn(queue: Queue, durationMs: number): void {
+  queue.takesMs += (durationMs - queue.takesMs) / 4;
 }
 
 /** Milliseconds until a read that arrives now would be done. Pure. */
@@ -107,10 +107,10 @@ function both(first: () => void, second: () => void): () => void {
   };
 }
 
-const longestRetryAfter = 30;
+const maxRetryAfterSeconds = 30;
 
 function full(doneInMs: number): Error {
-  const seconds = Math.min(longestRetryAfter, Math.ceil(doneInMs / 1000));
+  const seconds = Math.min(maxRetryAfterSeconds, Math.ceil(doneInMs / 1000));
   return Object.assign(refusal('POOL_FULL'), { retryAfterSeconds: seconds });
 }
 

@@ -50,14 +50,14 @@ const unitLimits: readonly [suffix: string, least: number, most: number][] = [
 
 /** Checks a number in a column of this name: it must be finite and in the range of its unit. */
 export function numberCheck(columnName: string): FieldCheck {
-  const [, least, most] = unitLimits.find(([suffix]) => columnName.endsWith(suffix)) ?? [
+  const [, min, max] = unitLimits.find(([suffix]) => columnName.endsWith(suffix)) ?? [
     '',
     -Infinity,
     Infinity,
   ];
   return (value) => {
     if (typeof value !== 'number' || !Number.isFinite(value)) return 'not_finite';
-    return value < least || value > most ? 'out_of_range' : null;
+    return value < min || value > max ? 'out_of_range' : null;
   };
 }
 
@@ -201,7 +201,7 @@ function checkOf(column: AnyColumn): FieldCheck | null {
   }
 }
 
-const longestRecord = 120;
+const maxRecordChars = 120;
 
 function recordOf(row: Record<string, unknown>, key: readonly string[]): string {
   return key
@@ -211,5 +211,5 @@ function recordOf(row: Record<string, unknown>, key: readonly string[]): string 
       return Number.isNaN(value.getTime()) ? 'no instant' : `${value.toISOString().slice(0, 19)}Z`;
     })
     .join(' ')
-    .slice(0, longestRecord);
+    .slice(0, maxRecordChars);
 }

@@ -4,12 +4,12 @@ import type { PostgresConfig } from '../../core/config/weather/databases.ts';
 import type { Clock, Timer } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 
-const longestBackoffSeconds = 1;
+const maxBackoffSeconds = 1;
 
 /** Options of the driver for one connection, apart from its server. */
 interface ConnectionOptions {
   /** Maximum number of connections. */
-  most: number;
+  maxConnections: number;
   /** Statements that may be sent on one connection before the first is answered. */
   inTurn: number;
   /** Whether the driver closes a connection after 30 to 60 minutes, and opens another for what follows. */
@@ -31,17 +31,17 @@ export function connectTo(config: PostgresConfig, url: string, deadlineMs: numbe
   // The server's own time-outs come first, so that a slow query does not look like a dead line.
   const statementTimeoutMs = Math.min(config.statementTimeoutMs, Math.ceil(deadlineMs * 0.8));
   const lockTimeoutMs = config.lockTimeoutMs < statementTimeoutMs ? config.lockTimeoutMs : 0;
-  return ({ most, inTurn, isRenewed, onClose = () => undefined }) => {
+  return ({ maxConnections, inTurn, isRenewed, onClose = () => undefined }) => {
     /** An option that is missing in the driver's types. */
     const pipelining = { max_pipeline: inTurn };
     try {
       return preparing(
         openClient(url, {
-          max: most,
+          max: maxConnections,
           ...pipelining,
           ...(isRenewed ? {} : { max_lifetime: null }),
           connect_timeout: Math.ceil(config.connectTimeoutMs / 1000),
-          backoff: (attempt: number) => Math.min(0.05 * 2 ** attempt, longestBackoffSeconds),
+          backoff: (attempt: number) => Math.min(0.05 * 2 ** attempt, maxBackoffSeconds),
           // This would query the array types of the server on every connection. drizzle parses arrays
           // itself.
           fetch_types: false,

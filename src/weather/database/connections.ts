@@ -82,7 +82,7 @@ function openLine(connect: Connect, inTurn: number, until: number): Line {
   const onClose = (): void => {
     line.isLost = true;
   };
-  const client = connect({ most: 1, inTurn, isRenewed: false, onClose });
+  const client = connect({ maxConnections: 1, inTurn, isRenewed: false, onClose });
   const whileOpen = withUnsafe(client, (...statement) => {
     // The driver would open another connection for it, outside of the transaction.
     if (line.isLost) throw closed();
@@ -120,10 +120,10 @@ interface Pool {
   queries: Queries;
 }
 
-/** `most` connections for single statements, `inTurn` of which share one at a time. */
-export function openShared(connect: Connect, most: number, inTurn: number): Connections {
+/** `maxConnections` connections for single statements, `inTurn` of which share one at a time. */
+export function openShared(connect: Connect, maxConnections: number, inTurn: number): Connections {
   const open = (): Pool => {
-    const client = connect({ most, inTurn, isRenewed: true });
+    const client = connect({ maxConnections, inTurn, isRenewed: true });
     return { client, queries: drizzle(client) };
   };
   let pool = open();

@@ -46,7 +46,7 @@ export function pgliteDatabase(
 ): WeatherDatabase {
   // It is of this process: no line to it can be dead.
   const inTime = openWatchdog(deadlineMs, clock, () => undefined);
-  const admit = openAdmission({ most: 1, share: 1, waitMs: deadlineMs }, clock);
+  const admit = openAdmission({ maxConcurrent: 1, share: 1, waitMs: deadlineMs }, clock);
   const admitted = async <T>(family: string, work: () => Promise<T>): Promise<T> => {
     const release = await admit(family);
     // The session stays busy until an abandoned read has ended.

@@ -66,7 +66,7 @@ function openLane(
 ): Lane {
   const { reads, share, clock, deadlineMs } = limits;
   const waitMs = Math.min(config.connectTimeoutMs, deadlineMs);
-  const admit = openAdmission({ most: reads, share, waitMs }, clock);
+  const admit = openAdmission({ maxConcurrent: reads, share, waitMs }, clock);
   const inTime = openWatchdog(deadlineMs, clock, () => connections.renew());
   const admitted = async <T>(family: string, read: () => Promise<T>): Promise<T> => {
     const release = await admit(family);

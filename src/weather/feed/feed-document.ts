@@ -18,7 +18,7 @@ export interface Arrived {
 }
 
 /** The outcome for a document. */
-export interface Fed {
+export interface FeedResult {
   place: string;
   /**
    * `unchanged`: all of its data was stored already. `skipped`: it has no data for the reader. `failed`: it
@@ -39,7 +39,7 @@ export interface Fed {
  * throwing. Throws the errors of the database (`database_unavailable`, `schema_mismatch`,
  * `internal_error`).
  */
-export async function feedDocument(target: Target, arrived: Arrived): Promise<Fed> {
+export async function feedDocument(target: Target, arrived: Arrived): Promise<FeedResult> {
   const { place, name, text, receivedAt, alongside } = arrived;
   let recognised: Recognised;
   try {
@@ -71,6 +71,6 @@ export function notFed(
   place: string,
   outcome: 'unchanged' | 'skipped' | 'failed',
   reason: string | null,
-): Fed {
+): FeedResult {
   return { place, outcome, families: [], rows: 0, reason, leftOut: [] };
 }

@@ -2,7 +2,7 @@ import type { FeedConfig, NwsConfig, SourceName } from '../../core/config/weathe
 import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode } from '../../core/lib/errors.ts';
 import { inParallel } from '../../core/lib/parallel.ts';
-import type { Fed } from './feed-document.ts';
+import type { FeedResult } from './feed-document.ts';
 import { filesAt, watchDirectory } from './sources/files.ts';
 import { createClient } from './sources/http-client.ts';
 import { poll } from './sources/poll.ts';
@@ -16,7 +16,7 @@ export interface FeedOptions {
   clock: Clock;
   signal: AbortSignal;
   /** Called immediately with the outcome for each document. */
-  onFed: (fed: Fed) => void;
+  onResult: (fed: FeedResult) => void;
   /** Returns a number in [0, 1). Replaced in tests only. */
   random?: () => number;
 }
@@ -29,21 +29,21 @@ export interface ForeverOptions extends FeedOptions {
 }
 
 /** A kind of source, polled at its own interval. */
-interface Rhythm {
+interface PolledSource {
   everyMs: number;
-  round: () => Promise<void>;
+  pollOnce: () => Promise<void>;
 }
 
-const troubledAgainMs = 10_000;
-const shortestLookMs = 500;
+const retryAfterTroubleMs = 10_000;
+const minPollMs = 500;
 
 /**
  * Polls every configured source once, and looks once into the watched directory. Throws the errors of the
  * database, and the reason of `signal`.
  */
 export async function feedOnce(options: FeedOptions): Promise<void> {
-  const rhythms = await rhythmsOf({ ...options, intervalMs: null, settled: true });
-  await allEnded(rhythms.map(({ round }) => round()));
+  const polledSources = await openPolledSources({ ...options, intervalMs: null, settled: true });
+  await allEnded(polledSources.map(({ pollOnce }) => pollOnce()));
 }
 
 /**
@@ -54,28 +54,28 @@ export async function feedForever(options: ForeverOptions): Promise<void> {
   const { clock, signal, onTrouble, config } = options;
   // A directory that was never there is a mistake in the configuration, and not away for a moment.
   if (config.watch !== null) await filesAt(config.watch.directory);
-  const rhythms = await rhythmsOf({ ...options, settled: false });
+  const polledSources = await openPolledSources({ ...options, settled: false });
   // One source that fails for good stops the others, too.
   const failed = new AbortController();
   const ended = AbortSignal.any([signal, failed.signal]);
   const isOver = (): boolean => ended.aborted;
-  const goOn = async ({ everyMs, round }: Rhythm): Promise<void> => {
+  const pollForever = async ({ everyMs, pollOnce }: PolledSource): Promise<void> => {
     while (!isOver()) {
       let pauseMs = everyMs;
       try {
-        await round();
+        await pollOnce();
       } catch (error) {
         if (isOver()) return;
         if (!hasCode(error, 'database_unavailable') && !hasCode(error, 'usage')) throw error;
-        pauseMs = Math.min(everyMs, troubledAgainMs);
+        pauseMs = Math.min(everyMs, retryAfterTroubleMs);
         onTrouble(error, pauseMs);
       }
       await clock.sleep(pauseMs, ended).catch(() => undefined);
     }
   };
   await allEnded(
-    rhythms.map((rhythm) =>
-      goOn(rhythm).catch((error: unknown) => {
+    polledSources.map((polledSource) =>
+      pollForever(polledSource).catch((error: unknown) => {
         failed.abort();
         throw error;
       }),
@@ -88,29 +88,29 @@ async function allEnded(works: readonly Promise<void>[]): Promise<void> {
   for (const result of await Promise.allSettled(works)) if (result.status === 'rejected') throw result.reason;
 }
 
-async function rhythmsOf(
+async function openPolledSources(
   options: FeedOptions & { intervalMs: number | null; settled: boolean },
-): Promise<Rhythm[]> {
-  const { target, config, clock, signal, settled, onFed } = options;
-  const rhythms = config.nws === null ? [] : await nwsRhythms(config.nws, options);
-  if (config.watch === null) return rhythms;
-  const look = watchDirectory(config.watch, clock);
-  const everyMs = Math.max(shortestLookMs, config.watch.settleMs / 2);
+): Promise<PolledSource[]> {
+  const { target, config, clock, signal, settled, onResult } = options;
+  const polledSources = config.nws === null ? [] : await openNwsSources(config.nws, options);
+  if (config.watch === null) return polledSources;
+  const scan = watchDirectory(config.watch, clock);
+  const everyMs = Math.max(minPollMs, config.watch.settleMs / 2);
   return [
-    ...rhythms,
+    ...polledSources,
     {
       everyMs,
-      round: async () => {
-        for (const fed of await look(target, { settled, signal })) onFed(fed);
+      pollOnce: async () => {
+        for (const fed of await scan(target, { settled, signal })) onResult(fed);
       },
     },
   ];
 }
 
-async function nwsRhythms(
+async function openNwsSources(
   config: NwsConfig,
-  { target, clock, signal, onFed, random, intervalMs }: FeedOptions & { intervalMs: number | null },
-): Promise<Rhythm[]> {
+  { target, clock, signal, onResult, random, intervalMs }: FeedOptions & { intervalMs: number | null },
+): Promise<PolledSource[]> {
   const requests = await openRequests(target);
   const get = createClient({ ...config, clock, signal, ...(random === undefined ? {} : { random }) });
   const polling = { target, requests, get, productsUrl: `${config.baseUrl}/products` };
@@ -119,11 +119,11 @@ async function nwsRhythms(
     byName.set(source.name, [...(byName.get(source.name) ?? []), source]);
   return [...byName].map(([name, sources]) => ({
     everyMs: intervalMs ?? config.intervals[`${name}Ms`],
-    round: async () => {
+    pollOnce: async () => {
       // Discussions belong to outlooks, which are better there first.
       for (const part of [isDocument, isList])
         await inParallel(sources.filter(part), config.concurrency, async (source) => {
-          for (const fed of await poll(polling, source)) onFed(fed);
+          for (const fed of await poll(polling, source)) onResult(fed);
         });
     },
   }));

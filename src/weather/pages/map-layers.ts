@@ -146,7 +146,7 @@ export function outlookAreas({ areas }: ConvectiveOutlookData, least: number): M
 export type UnplacedAlert = Pick<AlertData, 'event' | 'areaDescription'>;
 
 const maxAlerts = 500;
-const maxLookedAt = 50;
+const maxCandidates = 50;
 const maxNamed = 5;
 
 /**
@@ -166,7 +166,7 @@ export async function unplacedAlerts(
   const near = all
     .filter((each) => (each.geometry === null || has(each, 'UnreadableOutline')) && !placed.has(each.id))
     .sort((a, b) => Number(isNear(b)) - Number(isNear(a)))
-    .slice(0, maxLookedAt);
+    .slice(0, maxCandidates);
   const outlines = await weather.zoneOutlines(near.flatMap(({ affectedZones }) => affectedZones));
   return near
     .filter(

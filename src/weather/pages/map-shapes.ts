@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { Clock } from '../../core/lib/clock.ts';
-import { ByteCache } from '../api/kept-answers.ts';
+import { ByteCache } from '../api/answer-cache.ts';
 import type { WeatherService } from '../api/service.ts';
 import type { ZoneKey } from '../places/position.ts';
 import { mapSize, outlinePath } from './projection.ts';
@@ -77,12 +77,12 @@ export type ZoneShapes = (keys: readonly ZoneKey[], least: number) => Promise<Re
 
 /** In milliseconds. Outlines are revised twice a year. */
 const keptMs = 60 * 60_000;
-const most = { entries: 20_000, bytes: 16 * 1024 * 1024 };
+const limits = { entries: 20_000, bytes: 16 * 1024 * 1024 };
 /** Outlines are large, so they are read and converted in batches of this size. */
-const atOnce = 50;
+const batchSize = 50;
 
 export function openZoneShapes(weather: Pick<WeatherService, 'zoneOutlines'>, clock: Clock): ZoneShapes {
-  const known = new ByteCache<string>(most);
+  const known = new ByteCache<string>(limits);
   return async (keys, least) => {
     const shapes = new Map<ZoneKey, string>();
     const now = clock.monotonic();
@@ -92,8 +92,8 @@ export function openZoneShapes(weather: Pick<WeatherService, 'zoneOutlines'>, cl
       if (shape === undefined) wanted.push(key);
       else shapes.set(key, shape);
     }
-    for (let from = 0; from < wanted.length; from += atOnce) {
-      const asked = wanted.slice(from, from + atOnce);
+    for (let from = 0; from < wanted.length; from += batchSize) {
+      const asked = wanted.slice(from, from + batchSize);
       const outlines = await weather.zoneOutlines(asked);
       for (const key of asked) {
         const geometry = outlines.get(key);

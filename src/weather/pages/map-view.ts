@@ -156,9 +156,9 @@ function noticesOf(content: MapContent): Notice[] {
   if (outlook === null && tests.length > 0)
     notices.push({ status: 'neutral', text: `Tests, which are not warnings: ${namesOf(tests)}.` });
   const total = dataOf(alerts)?.total ?? 0;
-  const told = dataOf(alerts)?.alerts.length ?? 0;
-  if (outlook === null && total > told)
-    notices.push({ status: 'warning', text: `Shown are the ${told} most severe of ${total} alerts.` });
+  const listed = dataOf(alerts)?.alerts.length ?? 0;
+  if (outlook === null && total > listed)
+    notices.push({ status: 'warning', text: `Shown are the ${listed} most severe of ${total} alerts.` });
   if (stations.length === 0) notices.push({ status: 'neutral', text: 'No weather station is known here.' });
   else if (shown.length === 0)
     notices.push({
@@ -229,13 +229,13 @@ export function stationHref(id: string, { units }: Pick<MapQuery, 'units'>, here
   return `${here}stations/${encodeURIComponent(id)}${queryText({ units })}`;
 }
 
-const maxTold = 100;
+const maxListed = 100;
 
 /** The most urgent first. */
 function alertsOf(alerts: readonly AlertData[], { state }: MapQuery): object[] {
   const sorted = [...alerts].sort((a, b) => alertRank(a.event) - alertRank(b.event));
   // The list of the whole country would be too long.
-  return sorted.slice(0, state === null ? 25 : maxTold).map((alert) => alertLine(alert));
+  return sorted.slice(0, state === null ? 25 : maxListed).map((alert) => alertLine(alert));
 }
 
 /** An alert on a page. Its end is in `timeZone`; default: the time zone of its area. */

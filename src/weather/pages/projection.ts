@@ -45,7 +45,7 @@ function ringsPath(rings: readonly Ring[], least: number): string {
   return path;
 }
 
-const longestStepDeg = 0.5;
+const maxStepDeg = 0.5;
 
 /** The corners of a ring, with intermediate points on long edges. */
 function* withSteps(ring: Ring): Generator<readonly [longitude: number, latitude: number]> {
@@ -53,7 +53,7 @@ function* withSteps(ring: Ring): Generator<readonly [longitude: number, latitude
   for (const corner of ring) {
     if (before !== undefined) {
       const [east, north] = [corner[0] - before[0], corner[1] - before[1]];
-      const steps = Math.ceil(Math.max(Math.abs(east), Math.abs(north)) / longestStepDeg);
+      const steps = Math.ceil(Math.max(Math.abs(east), Math.abs(north)) / maxStepDeg);
       for (let step = 1; step < steps; step++)
         yield [before[0] + (east * step) / steps, before[1] + (north * step) / steps];
     }

@@ -18,12 +18,12 @@ export async function sectionOf<Name extends FamilyName>(
   try {
     return { kind: 'read', ...(await weather.record(family, query)) };
   } catch (error) {
-    return { kind: 'refused', why: whyOf(error) };
+    return { kind: 'refused', why: publicReason(error) };
   }
 }
 
 /** The reason for readers of the page, without details of the database. Throws any other error. */
-function whyOf(thrown: unknown): string {
+function publicReason(thrown: unknown): string {
   switch (asWaybillError(thrown).code) {
     case 'database_unavailable':
       return 'The weather database does not answer at present.';

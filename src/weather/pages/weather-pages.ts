@@ -7,7 +7,7 @@ import { publicPage } from '../../api/pages/send-page.ts';
 import type { Site } from '../../api/pages/site.ts';
 import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import { newKeptAnswers } from '../api/kept-answers.ts';
+import { newAnswerCache } from '../api/answer-cache.ts';
 import type { WeatherPorts, WeatherService } from '../api/service.ts';
 import { type PlaceData } from '../records/observation-fields.ts';
 import type { UnitSystem } from '../units.ts';
@@ -92,7 +92,7 @@ function partsOf(ports: PagePorts, siteOf: SiteOf): PageParts {
   const { weather, clock } = ports;
   if (weather === null) throw new TypeError('weather pages without a weather service');
   const site = siteOf(ports);
-  const answers = newKeptAnswers<TaggedAnswer & { goodForMs: number }>(clock, keptMs);
+  const answers = newAnswerCache<TaggedAnswer & { staleIfErrorMs: number }>(clock, keptMs);
   return {
     weather,
     clock,
@@ -100,7 +100,7 @@ function partsOf(ports: PagePorts, siteOf: SiteOf): PageParts {
     kept: async (parts, units, make) => {
       const key = JSON.stringify([...parts, units]);
       const options = { vary: 'Cookie', headers: unitsHeaders(units, site.basePath) };
-      const answer = async () => ({ ...publicPage(site, await make(), options), goodForMs: 0 });
+      const answer = async () => ({ ...publicPage(site, await make(), options), staleIfErrorMs: 0 });
       return (await answers.of(key, answer, () => undefined)).answer;
     },
   };

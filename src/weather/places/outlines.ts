@@ -1,4 +1,4 @@
-import { setImmediate as breathe } from 'node:timers/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { booleanPointInPolygon } from '@turf/boolean-point-in-polygon';
 import { sql } from 'drizzle-orm';
 import Flatbush from 'flatbush';
@@ -29,7 +29,7 @@ interface Owned extends Polygon {
 }
 
 /** Number of outlines after which the event loop gets a turn. */
-const outlinesPerBreath = 1000;
+const outlinesPerYield = 1000;
 
 /**
  * Edges are straight in longitude and latitude, and take the shorter way around the Earth. A pole is within a
@@ -38,13 +38,13 @@ const outlinesPerBreath = 1000;
 export async function outlineIndex(outlines: readonly Outline[]): Promise<OutlineIndex> {
   const polygons: Owned[] = [];
   for (const [index, { owners, geometry }] of outlines.entries()) {
-    if (index % outlinesPerBreath === 0) await breathe();
+    if (index % outlinesPerYield === 0) await nextTurn();
     for (const polygon of polygonsOf(geometry)) polygons.push({ owners, ...polygon });
   }
   if (polygons.length === 0) return { at: () => new Set(), within: () => new Set() };
   const tree = new Flatbush(polygons.length);
   for (const { box } of polygons) tree.add(box.west, box.south, box.east, box.north);
-  await breathe();
+  await nextTurn();
   tree.finish();
   const found = (box: Box, isWanted: (polygon: Polygon, turned: Box) => boolean): Owned[] =>
     turnsOf(box).flatMap((turned) =>

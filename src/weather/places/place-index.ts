@@ -36,10 +36,10 @@ export interface PlaceIndex {
   get(id: string): Place | undefined;
   /** Sorted by identifier. */
   matching(filter: PlaceFilter): readonly Place[];
-  /** The nearest first, then by identifier: `most` of those that are at most `withinKm` away. */
+  /** The nearest first, then by identifier: `limit` of those that are at most `withinKm` away. */
   nearest(
     from: Position,
-    options: { most: number; withinKm: number; among?: readonly Place[] | undefined },
+    options: { limit: number; withinKm: number; among?: readonly Place[] | undefined },
   ): readonly Nearby[];
 }
 
@@ -58,15 +58,15 @@ export function placeIndex(places: readonly Place[]): PlaceIndex {
   return {
     get: (id) => byId.get(id),
     matching: (filter) => matching(sorted, tree, filter),
-    nearest: (from, { most, withinKm, among }) => {
+    nearest: (from, { limit, withinKm, among }) => {
       const isAmong = among === undefined ? undefined : new Set(among);
       const accepts =
         isAmong === undefined ? undefined : (index: number) => isAmong.has(sorted[index] as Place);
       const search = (count: number, reachKm: number): number[] =>
-        sorted.length === 0 || most === 0
+        sorted.length === 0 || limit === 0
           ? []
           : around(tree, from.longitude, from.latitude, count, Math.min(reachKm, halfwayRoundKm), accepts);
-      const far = search(most, withinKm + toleranceKm).at(-1);
+      const far = search(limit, withinKm + toleranceKm).at(-1);
       if (far === undefined) return [];
       // Those as far as the last one too, so that the order of equals does not depend on the tree.
       const reachKm = kilometres(from, sorted[far] as Place) + toleranceKm;
@@ -74,7 +74,7 @@ export function placeIndex(places: readonly Place[]): PlaceIndex {
         .map((index) => nearby(from, sorted[index] as Place))
         .filter(({ distanceKm }) => distanceKm <= withinKm)
         .sort((a, b) => inMillimetres(a) - inMillimetres(b) || (a.place.id < b.place.id ? -1 : 1))
-        .slice(0, most);
+        .slice(0, limit);
     },
   };
 }
@@ -138,12 +138,12 @@ function wordsOf(text: string): string[] {
 }
 
 /** The requested point, and the maximum distance of the answer from it. */
-export interface Around {
+export interface SearchArea {
   point: Position;
   radiusKm: number;
 }
 
-export function aroundOf(point: Position | null, radiusKm: number): Around | null {
+export function searchAreaOf(point: Position | null, radiusKm: number): SearchArea | null {
   return point === null ? null : { point, radiusKm };
 }
 
@@ -151,24 +151,24 @@ export function aroundOf(point: Position | null, radiusKm: number): Around | nul
 const batches = [10, 100, Infinity];
 
 /**
- * Up to `most` of the nearest places that have something to say, the nearest first. `having` picks them out
+ * Up to `limit` of the nearest places that have something to say, the nearest first. `having` picks them out
  * of some places' identifiers.
  */
 export async function nearestHaving(
   index: PlaceIndex,
-  { point, radiusKm }: Around,
-  { most, having }: { most: number; having: (ids: readonly string[]) => Promise<ReadonlySet<string>> },
+  { point, radiusKm }: SearchArea,
+  { limit, having }: { limit: number; having: (ids: readonly string[]) => Promise<ReadonlySet<string>> },
 ): Promise<Nearby[]> {
   const found: Nearby[] = [];
   let asked = 0;
   for (const batch of batches) {
-    const near = index.nearest(point, { most: batch, withinKm: radiusKm });
+    const near = index.nearest(point, { limit: batch, withinKm: radiusKm });
     const next = near.slice(asked);
     if (next.length === 0) break;
     const ids = await having(next.map(({ place }) => place.id));
     found.push(...next.filter(({ place }) => ids.has(place.id)));
     asked = near.length;
-    if (found.length >= most || near.length < batch) break;
+    if (found.length >= limit || near.length < batch) break;
   }
-  return found.slice(0, most);
+  return found.slice(0, limit);
 }

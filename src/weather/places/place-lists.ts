@@ -81,7 +81,7 @@ export function openPlaceLists(database: WeatherDatabase, clock: Clock): PlaceLi
 function cached(database: WeatherDatabase, clock: Clock, kind: PlaceKind): () => Promise<PlaceList> {
   let known: { version: string; list: PlaceList } | null = null;
   let lookedAt = -Infinity;
-  let underWay: Promise<PlaceList> | null = null;
+  let inFlight: Promise<PlaceList> | null = null;
   const look = async (): Promise<PlaceList> => {
     const now = clock.monotonic();
     const found = await database
@@ -100,8 +100,8 @@ function cached(database: WeatherDatabase, clock: Clock, kind: PlaceKind): () =>
   };
   return () => {
     if (known !== null && clock.monotonic() - lookedAt < freshMs) return Promise.resolve(known.list);
-    underWay ??= look().finally(() => (underWay = null));
-    return underWay;
+    inFlight ??= look().finally(() => (inFlight = null));
+    return inFlight;
   };
 }
 

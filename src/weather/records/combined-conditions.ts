@@ -270,8 +270,8 @@ const refusedLetters: ReadonlySet<string> = new Set(['X', 'Q', 'B']);
 export function usable(row: MeasuredRow & Pick<ObservationRow, 'qc'>, column: MeasuredColumn): number | null {
   const value = row[column];
   if (value === null || refusedLetters.has(row.qc[columnName(column)] ?? '')) return null;
-  const [least, most] = bounds[column] ?? [-Infinity, Infinity];
-  if (value < least || value > most) return null;
+  const [min, max] = bounds[column] ?? [-Infinity, Infinity];
+  if (value < min || value > max) return null;
   if (column !== 'dewpointC') return value;
   const temperature = usable(row, 'temperatureC');
   return temperature !== null && value > temperature + 1 ? null : value;

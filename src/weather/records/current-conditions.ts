@@ -83,7 +83,7 @@ async function readConditions(
     const near: readonly Nearby[] =
       point === null || index === null
         ? []
-        : await nearestHaving(index, { point, radiusKm }, { most: 5, having });
+        : await nearestHaving(index, { point, radiusKm }, { limit: 5, having });
     const stations = point === null ? [...query.station] : near.map(({ place }) => place.id);
     if (point !== null && stations.length === 0) return { near, stations, rows: [] };
     if (stations.length === 0) {

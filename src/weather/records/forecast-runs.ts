@@ -13,7 +13,7 @@ import {
   resolvedPlace,
   type WeatherSource,
 } from '../family.ts';
-import { type Around, type Nearby, nearestHaving, type PlaceIndex } from '../places/place-index.ts';
+import { type Nearby, nearestHaving, type PlaceIndex, type SearchArea } from '../places/place-index.ts';
 import type { PlaceLists } from '../places/place-lists.ts';
 import { pointParameter } from '../places/place-parameters.ts';
 import type { Position } from '../places/position.ts';
@@ -138,7 +138,7 @@ interface ForecastQuery {
   /** null: the newest run of any place. */
   location: string | null;
   /** Answers with the nearest cell that has a current forecast. null: no point was requested. */
-  around: Around | null;
+  searchArea: SearchArea | null;
   /** Most periods. */
   count: number;
   /** Periods that end at or before this moment are over. */
@@ -156,7 +156,7 @@ export async function readForecast<T>(
   const now = clock.now();
   const notes = newNotes();
   const generatedAt = pastCheck(presentUntil(now));
-  const index = await cellsOf(places, query.around !== null);
+  const index = await cellsOf(places, query.searchArea !== null);
   return database.snapshot(async (queries) => {
     const near = await nearestCell(queries, index, query, now);
     if (near === undefined) return noReading(notes);
@@ -201,10 +201,10 @@ async function cellsOf(places: PlaceLists, isAsked: boolean): Promise<PlaceIndex
 async function nearestCell(
   queries: Queries,
   index: PlaceIndex | null,
-  { kind, around }: ForecastQuery,
+  { kind, searchArea }: ForecastQuery,
   now: Date,
 ): Promise<Nearby | null | undefined> {
-  if (around === null || index === null) return null;
+  if (searchArea === null || index === null) return null;
   const having = async (ids: readonly string[]): Promise<ReadonlySet<string>> => {
     const rows = await queries
       .selectDistinct({ id: forecastRuns.locationId })
@@ -219,7 +219,7 @@ async function nearestCell(
       );
     return new Set(rows.map(({ id }) => id));
   };
-  const [nearest] = await nearestHaving(index, around, { most: 1, having });
+  const [nearest] = await nearestHaving(index, searchArea, { limit: 1, having });
   return nearest;
 }
 

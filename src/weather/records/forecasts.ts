@@ -1,6 +1,6 @@
 import { atMostOneOf, moment, wholeNumber } from '../../core/lib/parameters.ts';
 import { weatherFamily } from '../family.ts';
-import { aroundOf } from '../places/place-index.ts';
+import { searchAreaOf } from '../places/place-index.ts';
 import { radiusParameter, radiusRule, rangeRule, unitsParameter } from '../places/place-parameters.ts';
 import { converterOf } from '../units.ts';
 import { type Column, fields, weatherTable } from '../values.ts';
@@ -88,7 +88,7 @@ export const hourlyForecasts = weatherFamily({
       {
         kind: 'hourly',
         location,
-        around: aroundOf(point, radius),
+        searchArea: searchAreaOf(point, radius),
         count: end === null ? hours : maxHours,
         from,
         until: end ?? lastHour,
@@ -130,7 +130,7 @@ export const narrativeForecasts = weatherFamily({
       {
         kind: 'narrative',
         location,
-        around: aroundOf(point, radius),
+        searchArea: searchAreaOf(point, radius),
         count,
         from: source.clock.now(),
         until: null,

@@ -24,7 +24,7 @@ import {
 import { observations } from './observations.ts';
 
 const dayMs = 24 * 60 * 60_000;
-const longestMs = 366 * dayMs;
+const maxRangeMs = 366 * dayMs;
 
 const station: Parameter<string> = {
   description: 'The station.',
@@ -59,7 +59,7 @@ export const observationHistory = weatherFamily({
     operationId: 'listObservations',
     summary: 'List the observations of a station in a time range',
     parameters,
-    rules: [rangeRule(longestMs)],
+    rules: [rangeRule(maxRangeMs)],
     maxAgeSeconds: 60,
   },
   record: observationHistoryRecord,
@@ -114,7 +114,7 @@ function rangeOf(
   now: Date,
 ): { start: Date; end: Date } {
   if (start === null) return { start: new Date((end ?? now).getTime() - dayMs), end: end ?? now };
-  return { start, end: end ?? new Date(Math.min(now.getTime(), start.getTime() + longestMs)) };
+  return { start, end: end ?? new Date(Math.min(now.getTime(), start.getTime() + maxRangeMs)) };
 }
 
 /**

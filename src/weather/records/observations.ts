@@ -14,7 +14,7 @@ import {
   weatherFamily,
   type WeatherSource,
 } from '../family.ts';
-import { type Around, nearestHaving } from '../places/place-index.ts';
+import { nearestHaving, type SearchArea } from '../places/place-index.ts';
 import { stations } from '../places/place-lists.ts';
 import {
   pointParameter,
@@ -136,7 +136,7 @@ async function readEach(
 /** The newest observation with a value, of the nearest station that has one. */
 async function readNearest(
   { database, clock, places }: WeatherSource,
-  around: Around,
+  searchArea: SearchArea,
   { maxAge, convert }: { maxAge: number; convert: Converter },
 ): Promise<Reading<ObservationData>> {
   const now = clock.now();
@@ -147,7 +147,7 @@ async function readNearest(
     const having = (ids: readonly string[]): Promise<ReadonlySet<string>> =>
       stationsHaving(queries, ids, within, { isMeasured: true });
     // Includes stations after the nearest one, whose values may all be rejected.
-    for (const near of await nearestHaving(index, around, { most: 10, having })) {
+    for (const near of await nearestHaving(index, searchArea, { limit: 10, having })) {
       const rows = await selectObservations(
         queries,
         and(

@@ -169,7 +169,7 @@ export function riskAt(
   const probability = highest('probability');
   const isHigher = ({ kind, rank, isThere }: RiskArea): boolean =>
     isThere === null && rank > ((kind === 'category' ? category : highest(kind))?.rank ?? 0);
-  const told = (at: 'outlined' | 'none' | 'unknown', reason: UnknownReason | null): OutlookRiskData => ({
+  const riskData = (at: 'outlined' | 'none' | 'unknown', reason: UnknownReason | null): OutlookRiskData => ({
     hazard,
     state: at,
     reason,
@@ -178,14 +178,14 @@ export function riskAt(
     probability: probability?.probability ?? null,
     intensity: highest('intensity')?.label ?? null,
   });
-  const none = isCovered ? told('none', null) : told('unknown', 'not_covered');
+  const none = isCovered ? riskData('none', null) : riskData('unknown', 'not_covered');
   return fold<unknown, OutlookRiskData>(state, {
     known: () => {
-      if (areas.some(isHigher)) return told('unknown', 'unplaced');
-      return (category ?? probability) === undefined ? none : told('outlined', null);
+      if (areas.some(isHigher)) return riskData('unknown', 'unplaced');
+      return (category ?? probability) === undefined ? none : riskData('outlined', null);
     },
     empty: () => none,
-    unknown: (reason) => told('unknown', reason),
+    unknown: (reason) => riskData('unknown', reason),
   });
 }
 

@@ -157,7 +157,7 @@ async function readPlaces(
   const found: readonly (Nearby | { place: Place })[] =
     near === null
       ? matching.slice(0, limit).map((place) => ({ place }))
-      : index.nearest(near, { most: limit, withinKm: Infinity, among: matching });
+      : index.nearest(near, { limit, withinKm: Infinity, among: matching });
   const now = clock.now();
   const ids = found.map(({ place }) => place.id);
   const dates = await database.one((queries) => newestOf(queries, newest, { ids, until: presentUntil(now) }));

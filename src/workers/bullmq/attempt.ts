@@ -6,7 +6,7 @@ import type { JobProcessor } from '../queue/job-queue.ts';
 import { cancelled } from '../queue/refusals.ts';
 import type { RunRecord } from '../queue/run-record.ts';
 import { progressedRun } from '../queue/run-transitions.ts';
-import type { Taken } from './run-store.ts';
+import type { TakenRun } from './run-store.ts';
 
 /** The result of a run on this host: the worker's result, or the error that ended it. */
 export type Outcome = { result: JobResult } | { error: unknown };
@@ -29,7 +29,7 @@ const busyPauseMs = 5_000;
  * Runs a job that was taken. If another worker began the run and died, its lease may remain. This waits at
  * most three minutes for that lease. Never rejects.
  */
-export async function attempt(taken: Taken, options: AttemptOptions): Promise<Outcome> {
+export async function attempt(taken: TakenRun, options: AttemptOptions): Promise<Outcome> {
   const { takes, begunAt } = taken;
   const job = begunAt === null ? taken.job : { ...taken.job, begunAt };
   const { clock, log, process, signal, onProgress } = options;

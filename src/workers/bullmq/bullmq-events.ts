@@ -4,8 +4,8 @@ import { hasCode } from '../../core/lib/errors.ts';
 import { type Log, silentLog } from '../../core/lib/log.ts';
 import { onAbort } from '../../core/lib/on-abort.ts';
 import type { TracedEvent } from '../../core/notify/event.ts';
-import type { Ended, KeptEvent, LeftEvent, Outbox } from '../../core/notify/outbox.ts';
-import type { EventKeeping } from '../queue/event-keeping.ts';
+import type { AbandonedEvent, Ended, Outbox, OutboxEvent } from '../../core/notify/outbox.ts';
+import type { EventStore } from '../queue/event-store.ts';
 import { bullmqUndelivered, deliveryNotes } from './deliveries.ts';
 import { isEvent, isObject, jsonOf } from './job-shape.ts';
 import { RedisLink } from './link.ts';
@@ -22,13 +22,13 @@ interface BullmqEventsOptions extends RedisServer {
 }
 
 /** How long closing waits for Redis, in milliseconds. */
-const patienceMs = 5_000;
+const closeTimeoutMs = 5_000;
 
 /**
  * The events of all hosts, in Redis. The events have their own connection, because the last ones are
  * delivered or given up after the queue is closed. Throws as `RedisLink.open` does.
  */
-export async function bullmqEvents(options: BullmqEventsOptions): Promise<EventKeeping> {
+export async function bullmqEvents(options: BullmqEventsOptions): Promise<EventStore> {
   const { clock, log } = options;
   const prefix = keyRoot(options.prefix, options);
   // The queue's connection logs outages and problems of this Redis.
@@ -42,14 +42,14 @@ export async function bullmqEvents(options: BullmqEventsOptions): Promise<EventK
   return {
     undelivered: undelivered.events,
     outbox,
-    told: () => outbox.settled(),
+    flushed: () => outbox.settled(),
     // One at a time, to keep their order.
     note: (runId, note) =>
       void (noting = noting
         .then(() => noteDelivery(runId, note))
         .catch((error: unknown) => {
-          const isAway = hasCode(error, 'queue_unavailable');
-          log[isAway ? 'warn' : 'error'](
+          const isUnavailable = hasCode(error, 'queue_unavailable');
+          log[isUnavailable ? 'warn' : 'error'](
             { run_id: runId, event_id: note.eventId, err: error },
             'what became of a delivery could not be noted in its run',
           );
@@ -57,7 +57,7 @@ export async function bullmqEvents(options: BullmqEventsOptions): Promise<EventK
     attach: () => undefined,
     close: async () => {
       const enough = new AbortController();
-      const timer = clock.timeout(patienceMs, () => enough.abort());
+      const timer = clock.timeout(closeTimeoutMs, () => enough.abort());
       await undelivered.close(enough.signal);
       await outbox.close(enough.signal);
       await noting;
@@ -104,7 +104,7 @@ class EventOutbox implements Outbox {
     this.#options = options;
   }
 
-  open(take: (left: LeftEvent) => void): void {
+  open(take: (left: AbandonedEvent) => void): void {
     this.#polling = this.#poll(take);
   }
 
@@ -138,7 +138,7 @@ class EventOutbox implements Outbox {
     const runId = 'run_id' in event.data ? (event.data.run_id ?? '') : '';
     const args = { host: this.#host, lifeMs, runId, event: event.id, call: randomUUID() };
     const texts = notifierIds.flatMap((notifierId) => {
-      const kept: KeptEvent = { notifierId, ...traced };
+      const kept: OutboxEvent = { notifierId, ...traced };
       return [notifierId, JSON.stringify(kept)];
     });
     for (const notifierId of notifierIds) this.#known.add(fieldOf(notifierId, event.id));
@@ -166,7 +166,7 @@ class EventOutbox implements Outbox {
     };
   }
 
-  async #poll(take: (left: LeftEvent) => void): Promise<void> {
+  async #poll(take: (left: AbandonedEvent) => void): Promise<void> {
     const { clock, hostLifeMs } = this.#options;
     while (!this.#closing.signal.aborted) {
       await this.#takeLeft(take).catch((error: unknown) => {
@@ -177,7 +177,7 @@ class EventOutbox implements Outbox {
     }
   }
 
-  async #takeLeft(take: (left: LeftEvent) => void): Promise<void> {
+  async #takeLeft(take: (left: AbandonedEvent) => void): Promise<void> {
     const { link, log, run, hostLifeMs } = this.#options;
     // After an outage of Redis for all hosts, live hosts need time to report before their events are taken.
     const limit = link.upForMs() < hostLifeMs ? 0 : maxTaken;
@@ -222,10 +222,10 @@ class EventOutbox implements Outbox {
 }
 
 /** null if another program has replaced the event. */
-function keptEventOf(text: string): KeptEvent | null {
+function keptEventOf(text: string): OutboxEvent | null {
   const value = jsonOf(text);
   const isValid = isObject(value) && typeof value['notifierId'] === 'string' && isEvent(value['event']);
-  return isValid ? (value as unknown as KeptEvent) : null;
+  return isValid ? (value as unknown as OutboxEvent) : null;
 }
 
 function fieldOf(notifierId: string, eventId: string): string {

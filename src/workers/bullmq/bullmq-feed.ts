@@ -48,7 +48,7 @@ class RedisRunFeed implements RunFeed {
   /** null until the first read since the first watcher came. */
   #changes: RunChanges | null = null;
   /** The newest revision seen in a message. */
-  #heard = 0;
+  #newestSeen = 0;
   #reading: Promise<void> | undefined;
   #subscriber: RedisClient | undefined;
   #check: Timer | undefined;
@@ -86,8 +86,8 @@ class RedisRunFeed implements RunFeed {
   }
 
   /** Reads a page of changes that are no longer in memory. */
-  async #read(revision: number, { most, wants }: ChangeQuery): Promise<ChangePage | null> {
-    const found = await this.#options.reads.changes(revision, most);
+  async #read(revision: number, { limit, wants }: ChangeQuery): Promise<ChangePage | null> {
+    const found = await this.#options.reads.changes(revision, limit);
     if (found.horizon > revision) return null;
     const { epoch, changes } = found;
     const last = changes.at(-1)?.revision ?? revision;
@@ -98,7 +98,7 @@ class RedisRunFeed implements RunFeed {
           : [],
       ),
       cursor: cursorOf({ epoch, revision: last }),
-      more: changes.length === most,
+      more: changes.length === limit,
     };
   }
 
@@ -113,7 +113,7 @@ class RedisRunFeed implements RunFeed {
     const { clock, link, channel } = this.#options;
     if (this.#subscriber === undefined) {
       const subscriber = link.another();
-      subscriber.on('message', (_channel: string, text: string) => this.#hear(text));
+      subscriber.on('message', (_channel: string, text: string) => this.#onMessage(text));
       // On each connection: ioredis is set not to resubscribe (`link.ts`).
       subscriber.on('ready', () => this.#subscribe(subscriber, channel));
       subscriber.connect().catch(() => undefined);
@@ -136,16 +136,16 @@ class RedisRunFeed implements RunFeed {
   #end(): void {
     this.#check?.cancel();
     this.#changes = null;
-    this.#heard = 0;
+    this.#newestSeen = 0;
     if (this.#subscriber?.status === 'ready')
       void this.#subscriber.unsubscribe(this.#options.channel).catch(() => undefined);
   }
 
-  #hear(text: string): void {
+  #onMessage(text: string): void {
     const revision = Number(text.slice(0, text.indexOf(' ')));
     // Any program may publish to the channel.
     if (!Number.isSafeInteger(revision)) return;
-    this.#heard = Math.max(this.#heard, revision);
+    this.#newestSeen = Math.max(this.#newestSeen, revision);
     const changes = this.#changes;
     if (changes === null || this.#reading !== undefined || revision <= changes.revision) return;
     const record = optionalRecord(text.slice(text.indexOf(' ') + 1));
@@ -160,17 +160,17 @@ class RedisRunFeed implements RunFeed {
     return (this.#reading ??= this.#readNewest().finally(() => {
       this.#reading = undefined;
       // A message came too late for the last answer.
-      if (this.#changes !== null && this.#heard > this.#changes.revision)
+      if (this.#changes !== null && this.#newestSeen > this.#changes.revision)
         void this.#catchUp().catch(() => undefined);
     }));
   }
 
   async #readNewest(): Promise<void> {
-    const [known, heard] = [this.#changes, this.#heard];
+    const [known, heard] = [this.#changes, this.#newestSeen];
     const found = await this.#options.reads.changes(known?.revision ?? null, maxKept);
     if (this.#isClosed || this.#watchers.size === 0) return;
     // Redis restarted without its last changes.
-    if (this.#heard === heard) this.#heard = Math.min(heard, found.revision);
+    if (this.#newestSeen === heard) this.#newestSeen = Math.min(heard, found.revision);
     const isLater = known?.epoch === found.epoch && known.revision <= found.revision;
     if (known !== null && known === this.#changes && isLater && found.changes.length < maxKept) {
       for (const { revision, record } of found.changes)

@@ -51,7 +51,7 @@ export interface BullmqQueueOptions {
    * Resolves once all events so far are stored outside this process. A run ends only after that. Default:
    * resolves immediately. Never rejects.
    */
-  told?: () => Promise<void>;
+  flushed?: () => Promise<void>;
 }
 
 /** Transports staged bundles from the host that received them to the ones that publish them. */
@@ -63,15 +63,15 @@ export interface SharedBundles {
 }
 
 /** The options with every default filled in. */
-export function filledIn(options: BullmqQueueOptions) {
+export function resolveOptions(options: BullmqQueueOptions) {
   return {
     ...options,
     discard: options.discard ?? (async () => undefined),
     keep: options.keep ?? { keepMs: options.retentionMs, maxBundles: 1e9, maxBytes: 1e15 },
     retries: options.retries ?? noRetries,
     onOutcome: options.onOutcome ?? (() => undefined),
-    told: options.told ?? (async () => undefined),
+    flushed: options.flushed ?? (async () => undefined),
   };
 }
 
-export type FilledIn = ReturnType<typeof filledIn>;
+export type ResolvedOptions = ReturnType<typeof resolveOptions>;

@@ -24,7 +24,7 @@ import { cancelledRun, isCancelled } from '../queue/run-transitions.ts';
 import type { Triggers } from '../queue/trigger.ts';
 import { Admissions } from './admission.ts';
 import { type FinishPoll, finishPoll, type RunFeed, runFeed } from './bullmq-feed.ts';
-import { type BullmqQueueOptions, type FilledIn, filledIn } from './bullmq-options.ts';
+import { type BullmqQueueOptions, type ResolvedOptions, resolveOptions } from './bullmq-options.ts';
 import { bullmqTriggers } from './bullmq-triggers.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { Housekeeping } from './housekeeping.ts';
@@ -64,7 +64,7 @@ interface Opened {
  */
 export class BullmqQueue implements JobQueue {
   readonly triggers: Triggers;
-  readonly #options: FilledIn;
+  readonly #options: ResolvedOptions;
   readonly #link: RedisLink;
   readonly #root: string;
   readonly #store: RunStore;
@@ -79,7 +79,7 @@ export class BullmqQueue implements JobQueue {
   #dispatcher: Dispatcher | undefined;
   #closed: Promise<{ unfinished: string[] }> | undefined;
 
-  private constructor(options: FilledIn, opened: Opened) {
+  private constructor(options: ResolvedOptions, opened: Opened) {
     const { link, root, store, pipelines } = opened;
     const { clock } = options;
     this.#options = options;
@@ -111,7 +111,7 @@ export class BullmqQueue implements JobQueue {
     try {
       const store = runStore(link, root, workerTimeoutMs, options.seal);
       const pipelines = await PipelineQueues.open({ ...options, prefix, link, store });
-      return new BullmqQueue(filledIn(options), { link, root, store, pipelines });
+      return new BullmqQueue(resolveOptions(options), { link, root, store, pipelines });
     } catch (error) {
       link.close();
       throw error;

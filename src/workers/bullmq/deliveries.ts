@@ -5,10 +5,10 @@ import type { Log } from '../../core/lib/log.ts';
 import { onAbort } from '../../core/lib/on-abort.ts';
 import {
   inOrder,
-  type Kept,
   maxUndelivered,
   redeliveryRunning,
   type Undelivered,
+  type UndeliveredEntry,
   type UndeliveredEvents,
 } from '../../core/notify/outbox.ts';
 import {
@@ -116,7 +116,7 @@ async function claim(notifier: string, run: RunScript, clock: Clock): ReturnType
 }
 
 /** Empty if another program has replaced the value. */
-function keptOf(text: string): Kept[] {
+function keptOf(text: string): UndeliveredEntry[] {
   const space = text.indexOf(' ');
   const [seq, undelivered] = [Number(text.slice(0, space)), jsonOf(text.slice(space + 1))];
   return isObject(undelivered) && isEvent(undelivered['event'])

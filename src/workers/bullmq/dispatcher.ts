@@ -52,7 +52,7 @@ export class Dispatcher {
   readonly #candidates = new Set<string>();
   /** By pipeline. */
   readonly #running = new Map<string, Running>();
-  readonly #givenBack: string[] = [];
+  readonly #requeued: string[] = [];
   #pumping: Promise<void> | undefined;
   #isStopped = false;
   #isFull = false;
@@ -98,7 +98,7 @@ export class Dispatcher {
     worker.stop();
     for (const { abort } of this.#running.values()) abort.abort(reason);
     await worker.finish(this.settled());
-    return this.#givenBack;
+    return this.#requeued;
   }
 
   #find(runId: string): Running | undefined {
@@ -163,8 +163,8 @@ export class Dispatcher {
     const heartbeat = clock.every(workerTimeoutMs / 4, beat);
     const done = worker
       .run({ job, token }, abort.signal)
-      .then((isGivenBack) => {
-        if (isGivenBack) this.#givenBack.push(runId);
+      .then((isRequeued) => {
+        if (isRequeued) this.#requeued.push(runId);
       })
       .catch((error: unknown) =>
         log.error(
@@ -176,7 +176,7 @@ export class Dispatcher {
         heartbeat.cancel();
         this.#running.delete(pipelineId);
         this.#considerNext();
-        return this.#lookForNext(pipelineId);
+        return this.#continuePipeline(pipelineId);
       });
     this.#running.set(pipelineId, { runId, abort, done, beat });
   }
@@ -185,7 +185,7 @@ export class Dispatcher {
    * Starts the pipeline's next run. If none is waiting, other workers are not woken: adding a run wakes them.
    * Called after the job has ended, so that it sees runs added in the meantime.
    */
-  async #lookForNext(pipelineId: string): Promise<void> {
+  async #continuePipeline(pipelineId: string): Promise<void> {
     const { store, wake } = this.#options;
     // If Redis does not answer, wake every host.
     const waiting = await store.waiting([pipelineId]).catch(() => [pipelineId]);

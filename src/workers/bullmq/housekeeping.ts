@@ -1,14 +1,14 @@
 import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode } from '../../core/lib/errors.ts';
 import type { PublishJob } from '../queue/job.ts';
-import type { FilledIn } from './bullmq-options.ts';
+import type { ResolvedOptions } from './bullmq-options.ts';
 import type { Dispatcher } from './dispatcher.ts';
 import type { RedisLink } from './link.ts';
 import type { PipelineQueues } from './pipelines.ts';
 import type { RunStore } from './run-store.ts';
 
 export interface HousekeepingOptions extends Pick<
-  FilledIn,
+  ResolvedOptions,
   'clock' | 'log' | 'keep' | 'shared' | 'onExpire' | 'workerTimeoutMs'
 > {
   link: RedisLink;
@@ -49,7 +49,7 @@ export class Housekeeping {
     let hasFailed = false;
     while (!signal.aborted) {
       try {
-        await this.#keepHouse();
+        await this.#sweep();
         hasFailed = false;
       } catch (error) {
         if (!hasFailed && !hasCode(error, 'queue_unavailable'))
@@ -60,7 +60,7 @@ export class Housekeeping {
     }
   }
 
-  async #keepHouse(): Promise<void> {
+  async #sweep(): Promise<void> {
     const { link, store, pipelines, keep, shared } = this.#options;
     if (link.upForMs() === 0) return;
     for (const pipelineId of await store.outboxes()) await this.#options.handOver(pipelineId);

@@ -25,7 +25,7 @@ export interface PipelineQueuesOptions {
  * Opening hundreds of queues at the same time would keep the event loop from reading answers. Calls would
  * time out, and Redis would seem unreachable.
  */
-const openedAtOnce = 8;
+const maxConcurrentOpens = 8;
 const addWithinMs = 10_000;
 /** BullMQ's answers if the lock belongs to another worker or the job is not active. */
 const lost: ReadonlySet<number> = new Set([
@@ -169,7 +169,7 @@ export class PipelineQueues {
   }
 
   /** Returns the job to the head of its queue. */
-  giveBack(job: Job<Ticket>, token: string): Promise<void> {
+  requeue(job: Job<Ticket>, token: string): Promise<void> {
     return this.#settle(job, token, () => job.moveToWait(token));
   }
 
@@ -202,7 +202,7 @@ export class PipelineQueues {
 
   async #open(pipelineIds: readonly string[]): Promise<void> {
     const missing = pipelineIds.filter((id) => !this.#pipelines.has(id));
-    await pMap(missing, (id) => this.#openOne(id), { concurrency: openedAtOnce });
+    await pMap(missing, (id) => this.#openOne(id), { concurrency: maxConcurrentOpens });
   }
 
   async #openOne(id: string): Promise<void> {

@@ -46,13 +46,13 @@ export function ticketRoot(
 const untagged = (prefix: string): string => prefix.replaceAll(/[{}]/g, '');
 
 const commandTimeoutMs = 3_000;
-const longestPauseMs = 1_000;
+const maxPauseMs = 1_000;
 
 /** Returns an unconnected client. Throws `secrets_invalid` if the URL is malformed. */
 export function redisClient(server: RedisServer): RedisClient {
   checkUrl(server);
   const { url, sentinels = null, isCluster = false } = server;
-  const retryStrategy = (times: number): number => Math.min(50 * 2 ** Math.min(times, 10), longestPauseMs);
+  const retryStrategy = (times: number): number => Math.min(50 * 2 ** Math.min(times, 10), maxPauseMs);
   const common = {
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: null,

@@ -2,7 +2,7 @@ import { hasCode } from '../../core/lib/errors.ts';
 import type { PublishJob } from '../queue/job.ts';
 import type { KeptBundles, Pause } from '../queue/job-queue.ts';
 import { type KeepLimits, stagedBytes, withoutBundle } from '../queue/kept-bundles.ts';
-import { maxEnds } from '../queue/refusals.ts';
+import { maxEndTimes } from '../queue/refusals.ts';
 import type { RunRecord } from '../queue/run-record.ts';
 import { endedJob, type JobSeal } from './job-seal.ts';
 import { isObject, jsonOf } from './job-shape.ts';
@@ -192,7 +192,14 @@ export function retryStore(run: RunScript, seal: JobSeal): RetryStore {
   return {
     retry: async (owner, record, { pauseMs, blocks }) => {
       const text = JSON.stringify(record);
-      const args = { runId: record.run_id, owner, record: text, pauseMs, maxEnds, blocks: Number(blocks) };
+      const args = {
+        runId: record.run_id,
+        owner,
+        record: text,
+        pauseMs,
+        maxEnds: maxEndTimes,
+        blocks: Number(blocks),
+      };
       const answer = await run('retry', args);
       return answer === 1 ? 'ok' : answer === 2 ? 'cancelled' : 'lost';
     },

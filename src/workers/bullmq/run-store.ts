@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Digest } from '../../core/lib/digest.ts';
 import type { PublishJob } from '../queue/job.ts';
 import type { AdmissionRequest, QueueDepth } from '../queue/job-queue.ts';
-import { maxEnds, type Pace } from '../queue/refusals.ts';
+import { maxEndTimes, type QueueLoad } from '../queue/refusals.ts';
 import type { DeliveryNote, RunRecord } from '../queue/run-record.ts';
 import { acceptedRun } from '../queue/run-transitions.ts';
 import { type TriggerStore, triggerStore } from './bullmq-triggers.ts';
@@ -57,15 +57,15 @@ export interface RunStore extends SteeringStore, TriggerStore, RerunStore, Retry
   handedOver(pipelineId: string, runIds: readonly string[]): Promise<void>;
   /**
    * Makes `owner` the owner of a run of the pipeline. null: the run is finished. `paused`: its pipeline is
-   * paused. `held`: a live worker runs it. `Early`: its next try is not due yet.
+   * paused. `held`: a live worker runs it. `EarlyRun`: its next try is not due yet.
    */
   take(
     run: { runId: string; pipelineId: string },
     owner: string,
     at: Date,
-  ): Promise<Taken | Rejected | Early | 'unknown' | 'paused' | 'held' | null>;
+  ): Promise<TakenRun | Rejected | EarlyRun | 'unknown' | 'paused' | 'held' | null>;
   /**
-   * `save`, `finish` and `giveBack` do nothing and return false if the run has another owner.
+   * `save`, `finish` and `requeue` do nothing and return false if the run has another owner.
    *
    * `bytes` is the size of the run's kept bundle; null if the bundle is removed.
    */
@@ -75,10 +75,10 @@ export interface RunStore extends SteeringStore, TriggerStore, RerunStore, Retry
     record: RunRecord,
     end: { retentionMs: number; bytes: number | null },
   ): Promise<boolean>;
-  giveBack(owner: string, record: RunRecord): Promise<boolean>;
+  requeue(owner: string, record: RunRecord): Promise<boolean>;
   depth(): Promise<QueueDepth>;
   /** The pace of one pipeline; null: of all pipelines together. */
-  pace(pipelineId: string | null): Promise<Pace>;
+  pace(pipelineId: string | null): Promise<QueueLoad>;
   /** At most `limit` finished runs whose retention is over. */
   expired(limit: number): Promise<{ runId: string; job: PublishJob | null }[]>;
   forget(runId: string): Promise<void>;
@@ -111,7 +111,7 @@ export interface Rejected {
   rejection: unknown;
 }
 
-export interface Taken {
+export interface TakenRun {
   record: RunRecord;
   job: PublishJob;
   /** The run was cancelled while it had no worker: the caller ends it. */
@@ -123,7 +123,7 @@ export interface Taken {
 }
 
 /** The next try of the run is due in `pauseMs` milliseconds. */
-export interface Early {
+export interface EarlyRun {
   pauseMs: number;
   /** Later runs of the pipeline wait behind it. */
   blocks: boolean;
@@ -248,7 +248,7 @@ function slotStore(run: RunScript, slotLifeMs: number, seal: JobSeal): SlotStore
   };
 }
 
-type OwnedRuns = Pick<RunStore, 'take' | 'save' | 'finish' | 'giveBack' | 'hold'>;
+type OwnedRuns = Pick<RunStore, 'take' | 'save' | 'finish' | 'requeue' | 'hold'>;
 
 /** Runs that a worker has taken. */
 function ownedRuns(run: RunScript, seal: JobSeal): OwnedRuns {
@@ -274,10 +274,10 @@ function ownedRuns(run: RunScript, seal: JobSeal): OwnedRuns {
     },
     save: async (owner, record) => (await run('save', owned(owner, record))) === 1,
     finish: async (owner, record, { retentionMs, bytes }) => {
-      const args = { ...owned(owner, record), retentionMs, maxEnds, bytes: bytes ?? '' };
+      const args = { ...owned(owner, record), retentionMs, maxEnds: maxEndTimes, bytes: bytes ?? '' };
       return (await run('finish', args)) === 1;
     },
-    giveBack: async (owner, record) => (await run('giveBack', owned(owner, record))) === 1,
+    requeue: async (owner, record) => (await run('giveBack', owned(owner, record))) === 1,
     hold: async (runId, owner, holdMs) => (await run('hold', { runId, owner, holdMs })) === 1,
   };
 }

@@ -21,7 +21,7 @@ import {
 } from '../queue/run-transitions.ts';
 import { attempt, type Outcome, ProgressSaver } from './attempt.ts';
 import type { PipelineQueues } from './pipelines.ts';
-import type { Rejected, RunStore, Taken } from './run-store.ts';
+import type { Rejected, RunStore, TakenRun } from './run-store.ts';
 import { newerOf } from './superseding.ts';
 import { foreignTicket, isRunId, type Ticket } from './tickets.ts';
 
@@ -38,8 +38,8 @@ export interface RunWorkerOptions {
   discard: (job: PublishJob) => Promise<void>;
   /** As `BullmqQueueOptions.onOutcome`. */
   onOutcome: (job: PublishJob, next: RunRecord) => void;
-  /** As `BullmqQueueOptions.told`. */
-  told: () => Promise<void>;
+  /** As `BullmqQueueOptions.flushed`. */
+  flushed: () => Promise<void>;
 }
 
 /** BullMQ's job of a run, and the token of its lock. */
@@ -54,7 +54,7 @@ const maxRetryPauseMs = 2_000;
 /** Logged of an id that another program chose. */
 const maxIdCharacters = 200;
 /** How long a process that stops waits for Redis. */
-const patienceMs = 20_000;
+const closeTimeoutMs = 20_000;
 
 /** Runs the jobs that this host has locked, and records their outcomes in the store and in BullMQ. */
 export class RunWorker {
@@ -72,9 +72,9 @@ export class RunWorker {
     this.#isStopping = true;
   }
 
-  /** Waits for the work, which stops retrying Redis after `patienceMs`. */
+  /** Waits for the work, which stops retrying Redis after `closeTimeoutMs`. */
   async finish(work: Promise<unknown>): Promise<void> {
-    const timer = this.#options.clock.timeout(patienceMs, () => this.#abandoned.abort());
+    const timer = this.#options.clock.timeout(closeTimeoutMs, () => this.#abandoned.abort());
     await work;
     timer.cancel();
   }
@@ -88,15 +88,16 @@ export class RunWorker {
     const { job, token } = locked;
     const run = { runId: job.id ?? '', pipelineId: job.queueName };
     const taken = isRunId(run.runId)
-      ? await this.#insist(() => store.take(run, token, clock.now()))
+      ? await this.#retryUntilAvailable(() => store.take(run, token, clock.now()))
       : 'unknown';
     // A worker recorded the end of the run and died before it ended the job.
-    if (taken === null) await this.#insist(() => pipelines.end(job, token, null));
+    if (taken === null) await this.#retryUntilAvailable(() => pipelines.end(job, token, null));
     else if (taken === 'unknown') await this.#setAside(locked);
     // The pipeline was paused, or its run held again, after this host's check.
-    else if (taken === 'paused' || taken === 'held') await this.#insist(() => pipelines.giveBack(job, token));
+    else if (taken === 'paused' || taken === 'held')
+      await this.#retryUntilAvailable(() => pipelines.requeue(job, token));
     // A worker died before it postponed the job.
-    else if ('pauseMs' in taken) await this.#insist(() => pipelines.postpone(job, token, taken));
+    else if ('pauseMs' in taken) await this.#retryUntilAvailable(() => pipelines.postpone(job, token, taken));
     else if (await this.#endAgain(locked)) return false;
     else if ('rejection' in taken) await this.#refuse(locked, taken);
     else if (!(await this.#supersede(locked, taken))) return this.#try(locked, taken, signal);
@@ -113,7 +114,7 @@ export class RunWorker {
     if (known === undefined) return false;
     log.error({ run_id: job.id }, 'a run that has ended was in the queue again; it is not repeated');
     await this.#recordEnd(token, known.record, known.bytes);
-    await this.#insist(() => pipelines.end(job, token, known.record));
+    await this.#retryUntilAvailable(() => pipelines.end(job, token, known.record));
     return true;
   }
 
@@ -126,7 +127,7 @@ export class RunWorker {
       err: foreignTicket(),
     };
     log.error(fields, 'a job in the queue was set aside');
-    await this.#insist(() => pipelines.reject(job, token));
+    await this.#retryUntilAvailable(() => pipelines.reject(job, token));
     observer.rejected({ pipelineId: job.queueName });
   }
 
@@ -137,7 +138,7 @@ export class RunWorker {
     log.error({ run_id, pipeline_id, err: rejection }, 'run refused');
     const failed = failedRun(record, errorRecord(rejection), clock.now());
     await this.#recordEnd(token, { ...failed, rerunnable: false }, null);
-    await this.#insist(() => pipelines.end(job, token, failed));
+    await this.#retryUntilAvailable(() => pipelines.end(job, token, failed));
     observer.finished({
       pipelineId: pipeline_id,
       seconds: 0,
@@ -149,10 +150,10 @@ export class RunWorker {
   }
 
   /** Ends a run that a newer one replaced before this retry; false if none did. */
-  async #supersede(locked: Locked, { job, record, isCancelled: isCancelling }: Taken): Promise<boolean> {
+  async #supersede(locked: Locked, { job, record, isCancelled: isCancelling }: TakenRun): Promise<boolean> {
     const { store, clock, retries, onOutcome } = this.#options;
     if (record.attempt === 1 || isCancelling) return false;
-    const newer = await this.#insist(() => newerOf(store, job, retries));
+    const newer = await this.#retryUntilAvailable(() => newerOf(store, job, retries));
     if (newer === undefined) return false;
     const superseded = supersededRun(record, newer, clock.now());
     onOutcome(job, superseded);
@@ -162,7 +163,7 @@ export class RunWorker {
   }
 
   /** Makes one try. Resolves with whether the run was returned to the queue. */
-  async #try(locked: Locked, taken: Taken, signal: AbortSignal): Promise<boolean> {
+  async #try(locked: Locked, taken: TakenRun, signal: AbortSignal): Promise<boolean> {
     const { store, pipelines, clock, log, observer } = this.#options;
     const { job } = taken;
     const { runId, pipelineId } = job;
@@ -172,7 +173,7 @@ export class RunWorker {
     if (taken.takes === 1 && begun.attempt === 1)
       observer.started({ job, pipelineId, waitedSeconds: waitedSeconds(begun) });
     const since = clock.monotonic();
-    await this.#insist(() => store.save(locked.token, begun));
+    await this.#retryUntilAvailable(() => store.save(locked.token, begun));
     const progress = new ProgressSaver(begun, clock, (record) => store.save(locked.token, record));
     const { process } = this.#options;
     const onProgress = (message: JobProgress): void => progress.add(message);
@@ -187,8 +188,10 @@ export class RunWorker {
     if (this.#isStopping && ended.status !== 'succeeded' && !wasCancelled) {
       await this.#keepEvents();
       log.info(fields, 'run given back');
-      await this.#insist(() => store.giveBack(locked.token, queuedRun({ ...taken.record }, clock.now())));
-      await this.#insist(() => pipelines.giveBack(locked.job, locked.token));
+      await this.#retryUntilAvailable(() =>
+        store.requeue(locked.token, queuedRun({ ...taken.record }, clock.now())),
+      );
+      await this.#retryUntilAvailable(() => pipelines.requeue(locked.job, locked.token));
       return true;
     }
     await this.#conclude(locked, job, ended, { outcome, seconds, fields });
@@ -197,7 +200,7 @@ export class RunWorker {
 
   /** Whether the run was cancelled, even if the message has not arrived. */
   async #isCancelled(runId: string): Promise<boolean> {
-    return (await this.#insist(() => this.#options.store.cancelled([runId]))).length > 0;
+    return (await this.#retryUntilAvailable(() => this.#options.store.cancelled([runId]))).length > 0;
   }
 
   /** Records the end of a try: the run waits for its next try, or has ended. */
@@ -233,7 +236,7 @@ export class RunWorker {
     if (ended.status !== 'failed') return ended;
     const next = afterFailure(ended, clock.now(), retries(job.pipelineId));
     if (next === ended) return ended;
-    const newer = await this.#insist(() => newerOf(store, job, retries));
+    const newer = await this.#retryUntilAvailable(() => newerOf(store, job, retries));
     return newer === undefined ? next : supersededRun(ended, newer, clock.now());
   }
 
@@ -242,8 +245,8 @@ export class RunWorker {
     const { store, pipelines, clock, retries } = this.#options;
     const blocks = retries(next.pipeline_id).whileRetrying === 'wait';
     const wait = { pauseMs: pauseOf(next, clock.now()), blocks };
-    const outcome = await this.#insist(() => store.retry(token, next, wait));
-    if (outcome === 'ok') await this.#insist(() => pipelines.postpone(job, token, wait));
+    const outcome = await this.#retryUntilAvailable(() => store.retry(token, next, wait));
+    if (outcome === 'ok') await this.#retryUntilAvailable(() => pipelines.postpone(job, token, wait));
     return outcome === 'ok';
   }
 
@@ -257,14 +260,15 @@ export class RunWorker {
       log.warn({ run_id: runId }, 'another worker has taken this run over; its outcome here is dropped');
       return false;
     }
-    await this.#insist(() => pipelines.end(job, token, record));
+    await this.#retryUntilAvailable(() => pipelines.end(job, token, record));
     if (!keeps) await discard(of);
     return true;
   }
 
   async #recordEnd(token: string, record: RunRecord, bytes: number | null): Promise<boolean> {
     const { store, retentionMs } = this.#options;
-    if (!(await this.#insist(() => store.finish(token, record, { retentionMs, bytes })))) return false;
+    if (!(await this.#retryUntilAvailable(() => store.finish(token, record, { retentionMs, bytes }))))
+      return false;
     this.#ended.set(record.run_id, { record, bytes });
     for (const oldest of this.#ended.keys()) if (this.#ended.size > maxEnded) this.#ended.delete(oldest);
     return true;
@@ -275,11 +279,11 @@ export class RunWorker {
    * worker reports the missing events. After the outcome is recorded, no worker would.
    */
   #keepEvents(): Promise<void> {
-    return this.#insist(() => promised(this.#options.told(), this.#abandoned.signal));
+    return this.#retryUntilAvailable(() => promised(this.#options.flushed(), this.#abandoned.signal));
   }
 
   /** Repeats the call until Redis answers or this process stops trying. */
-  async #insist<T>(work: () => Promise<T>): Promise<T> {
+  async #retryUntilAvailable<T>(work: () => Promise<T>): Promise<T> {
     const { clock } = this.#options;
     const { signal } = this.#abandoned;
     for (let pauseMs = 50; ; pauseMs = Math.min(pauseMs * 2, maxRetryPauseMs)) {
@@ -308,10 +312,10 @@ function recordAfter(record: RunRecord, outcome: Outcome, isCancelling: boolean,
 /** Rejects with `queue_unavailable` if `signal` aborts first. */
 async function promised(work: Promise<void>, signal: AbortSignal): Promise<void> {
   let release: () => void = () => undefined;
-  const givenUp = new Promise<never>((_resolve, reject) => {
+  const aborted = new Promise<never>((_resolve, reject) => {
     release = onAbort(signal, () =>
       reject(new WaybillError('queue_unavailable', 'this process ends before redis is back')),
     );
   });
-  await Promise.race([work, givenUp]).finally(release);
+  await Promise.race([work, aborted]).finally(release);
 }

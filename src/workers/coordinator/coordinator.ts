@@ -1,12 +1,12 @@
 import type { Config } from '../../core/config/config.ts';
-import type { Breathe } from '../../core/lib/breath.ts';
 import type { Disk } from '../../core/lib/disk.ts';
+import type { YieldToEventLoop } from '../../core/lib/event-loop.ts';
 import type { RunResult } from '../../core/publish/results/result.ts';
 import type { PublishJob } from '../queue/job.ts';
 import type { JobQueue } from '../queue/job-queue.ts';
 import type { RunObserver } from '../queue/run-observer.ts';
 import type { StagingArea } from '../staging/staged-directories.ts';
-import type { LookAnswer, LookRequest } from '../threads/look-request.ts';
+import type { InspectionAnswer, InspectionRequest } from '../threads/inspection-request.ts';
 import type { ThreadStats } from '../threads/pool.ts';
 import type { PublishingPoolOptions } from '../threads/publishing-pool.ts';
 import type { ReleasesAnswer, ReleasesRequest } from '../threads/releases-request.ts';
@@ -34,9 +34,9 @@ export interface Coordinator {
   releases(request: ReleasesRequest, signal: AbortSignal): Promise<ReleasesAnswer>;
   /**
    * Reads the published content of a destination on a thread of this process. Throws as
-   * `PublishingThreads.look`.
+   * `PublishingThreads.inspect`.
    */
-  look(request: LookRequest, signal: AbortSignal): Promise<LookAnswer>;
+  inspect(request: InspectionRequest, signal: AbortSignal): Promise<InspectionAnswer>;
   /** Starts publishing. */
   start(): Promise<void>;
   /**
@@ -53,11 +53,11 @@ export interface CoordinatorOptions extends Omit<PublishingPoolOptions, 'setting
   /** The configuration at the start. */
   config: Config;
   /** Called before upload directories are created or removed, to share the event loop. Default: no yield. */
-  breathe?: Breathe;
+  yieldToEventLoop?: YieldToEventLoop;
   /** The disk of upload directories. Default: calls block the process. */
   disk?: Disk;
   /** Notified when a thread begins or ends a run. */
   observer?: RunObserver;
-  /** As `EventKeeping.told`. */
-  told?: () => Promise<void>;
+  /** As `EventStore.flushed`. */
+  flushed?: () => Promise<void>;
 }

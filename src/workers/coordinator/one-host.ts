@@ -1,8 +1,8 @@
 import { rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { Config } from '../../core/config/config.ts';
-import { breathless } from '../../core/lib/breath.ts';
 import { errorRecord, WaybillError } from '../../core/lib/errors.ts';
+import { neverYield } from '../../core/lib/event-loop.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import { eventIdOf } from '../../core/notify/event-id.ts';
 import { runFailure } from '../../core/publish/results/occurrences.ts';
@@ -14,7 +14,7 @@ import { type Journal, noJournal } from '../memory/journal.ts';
 import { type MemoryQueue, memoryQueue } from '../memory/memory-queue.ts';
 import type { PublishJob } from '../queue/job.ts';
 import type { JobProcessor } from '../queue/job-queue.ts';
-import { RunNews } from '../queue/run-news.ts';
+import { RunEventBuffer } from '../queue/run-event-buffer.ts';
 import { tracedRuns, tracedWaits } from '../queue/run-trace.ts';
 import {
   type StagingArea,
@@ -22,7 +22,7 @@ import {
   uploadDirectories,
   uploadDirectoryOf,
 } from '../staging/staged-directories.ts';
-import type { LookAnswer, LookRequest } from '../threads/look-request.ts';
+import type { InspectionAnswer, InspectionRequest } from '../threads/inspection-request.ts';
 import type { ThreadStats } from '../threads/pool.ts';
 import { PublishingThreads } from '../threads/publishing-pool.ts';
 import type { ReleasesAnswer, ReleasesRequest } from '../threads/releases-request.ts';
@@ -31,13 +31,13 @@ import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
 import { type HealthCheck, queueCheck, stagingChecks } from './health-checks.ts';
 
 /** Storage for runs that outlive the process. */
-export interface Keeping {
+export interface RunPersistence {
   journal: Journal;
   /** Throws the reason if nothing can be stored at the moment. */
   check(): void;
 }
 
-const keepsNothing: Keeping = { journal: noJournal, check: () => undefined };
+const noPersistence: RunPersistence = { journal: noJournal, check: () => undefined };
 
 /**
  * The coordinator of a single process. The staging directory must be ready (`prepareStaging`). Closing
@@ -50,24 +50,24 @@ export class OneHostCoordinator implements Coordinator {
   readonly #options: CoordinatorOptions;
   readonly #journal: Journal;
   readonly #settings: RunSettings;
-  readonly #news: RunNews;
+  readonly #news: RunEventBuffer;
   readonly #threads: PublishingThreads;
 
-  constructor(options: CoordinatorOptions, keeping: Keeping = keepsNothing) {
+  constructor(options: CoordinatorOptions, persistence: RunPersistence = noPersistence) {
     const { config, clock } = options;
     const { directory } = config.server.staging;
     this.#options = options;
-    this.#journal = keeping.journal;
+    this.#journal = persistence.journal;
     this.#settings = runSettings(config);
-    this.#news = new RunNews((occurrence, trace) => {
-      if (isNews(this.queue, occurrence)) options.notify(occurrence, trace);
+    this.#news = new RunEventBuffer((occurrence, trace) => {
+      if (isReported(this.queue, occurrence)) options.notify(occurrence, trace);
     });
-    this.staging = uploadDirectories(directory, options.breathe ?? breathless, options.disk);
+    this.staging = uploadDirectories(directory, options.yieldToEventLoop ?? neverYield, options.disk);
     this.queue = this.#openQueue();
     this.checks = [
       queueCheck(this.queue, {
         remedy: 'see that the disk of server.queue.directory has room and can be written',
-        keeps: () => keeping.check(),
+        keeps: () => persistence.check(),
       }),
       ...stagingChecks(directory, clock),
     ];
@@ -99,7 +99,7 @@ export class OneHostCoordinator implements Coordinator {
     return this.#threads.releases(request, signal);
   }
 
-  look(request: LookRequest, signal: AbortSignal): Promise<LookAnswer> {
+  inspect(request: InspectionRequest, signal: AbortSignal): Promise<InspectionAnswer> {
     return this.#threads.look(request, signal);
   }
 
@@ -139,7 +139,7 @@ export class OneHostCoordinator implements Coordinator {
  * Whether to send the event to notifiers. The failure of an interrupted run is not sent, because the next
  * process continues the run. Neither are events that an earlier try or process has already reported.
  */
-function isNews(queue: MemoryQueue, occurrence: Occurrence): boolean {
+function isReported(queue: MemoryQueue, occurrence: Occurrence): boolean {
   const { type, data } = occurrence;
   if (!('run_id' in data) || data.run_id === null) return true;
   if (type === 'bundle.publish_failed' && queue.isInterrupted(data.run_id)) return false;

@@ -4,7 +4,7 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
 import type { QueueStore } from '../embedded/queue-store.ts';
 import { type EndedSessions, endedSessionsBook } from '../queue/ended-sessions.ts';
-import { type EventKeeping, eventsOfOneProcess } from '../queue/event-keeping.ts';
+import { eventsOfOneProcess, type EventStore } from '../queue/event-store.ts';
 import { needsBundle } from '../queue/kept-bundles.ts';
 import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
 import { OneHostCoordinator, prepareStaging, stagedOf } from './one-host.ts';
@@ -85,7 +85,7 @@ export async function openEvents({
 }: Pick<CoordinatorOptions, 'config' | 'clock' | 'log'> & {
   secrets: Secrets;
   store?: QueueStore | null;
-} & OnDropped): Promise<EventKeeping> {
+} & OnDropped): Promise<EventStore> {
   const { queue } = config.server;
   if (queue.driver !== 'bullmq') return eventsOfOneProcess(store, onDropped);
   const { bullmqEvents } = await import('../bullmq/bullmq-events.ts');

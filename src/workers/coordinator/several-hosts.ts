@@ -1,7 +1,7 @@
 import type { Config } from '../../core/config/config.ts';
-import { breathless } from '../../core/lib/breath.ts';
 import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
+import { neverYield } from '../../core/lib/event-loop.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
 import type { RunResult } from '../../core/publish/results/result.ts';
 import { storageOpener } from '../../core/storage/open-storage.ts';
@@ -12,13 +12,13 @@ import { jobSeal, signingKeys } from '../bullmq/job-seal.ts';
 import { redisServer } from '../bullmq/redis-client.ts';
 import type { JobResult, PublishJob } from '../queue/job.ts';
 import type { JobProcessor } from '../queue/job-queue.ts';
-import { RunNews } from '../queue/run-news.ts';
+import { RunEventBuffer } from '../queue/run-event-buffer.ts';
 import { tracedRuns, tracedWaits } from '../queue/run-trace.ts';
 import { openScratch } from '../staging/claimed-directory.ts';
 import { openSharedStaging, type SharedStaging } from '../staging/shared-staging.ts';
 import { type StagingArea, uploadDirectories } from '../staging/staged-directories.ts';
 import { provedAtMost } from '../staging/staging-check.ts';
-import type { LookAnswer, LookRequest } from '../threads/look-request.ts';
+import type { InspectionAnswer, InspectionRequest } from '../threads/inspection-request.ts';
 import type { ThreadStats } from '../threads/pool.ts';
 import { PublishingThreads } from '../threads/publishing-pool.ts';
 import type { ReleasesAnswer, ReleasesRequest } from '../threads/releases-request.ts';
@@ -42,7 +42,7 @@ export class BullmqCoordinator implements Coordinator {
   readonly #options: CoordinatorOptions;
   readonly #settings: RunSettings;
   readonly #directories: Directories;
-  readonly #news: RunNews;
+  readonly #news: RunEventBuffer;
   readonly #threads: PublishingThreads;
 
   private constructor(
@@ -50,7 +50,7 @@ export class BullmqCoordinator implements Coordinator {
     settings: RunSettings,
     directories: Directories,
     queue: BullmqQueue,
-    news: RunNews,
+    eventBuffer: RunEventBuffer,
   ) {
     this.queue = queue;
     this.staging = directories.uploads;
@@ -58,8 +58,8 @@ export class BullmqCoordinator implements Coordinator {
     this.#options = options;
     this.#settings = settings;
     this.#directories = directories;
-    this.#news = news;
-    const notify: CoordinatorOptions['notify'] = (occurrence, trace) => news.add(occurrence, trace);
+    this.#news = eventBuffer;
+    const notify: CoordinatorOptions['notify'] = (occurrence, trace) => eventBuffer.add(occurrence, trace);
     this.#threads = new PublishingThreads({ ...options, settings, notify });
   }
 
@@ -79,7 +79,7 @@ export class BullmqCoordinator implements Coordinator {
     const settings = runSettings(config);
     let queue: BullmqQueue | undefined;
     // The failure of an interrupted run is not sent: another worker repeats the run.
-    const news = new RunNews((occurrence, trace) => {
+    const eventBuffer = new RunEventBuffer((occurrence, trace) => {
       const { type, data } = occurrence;
       const isFailure = type === 'bundle.publish_failed' || type === 'run.retry_scheduled';
       if (!isFailure || queue?.isInterrupted(data.run_id ?? '') !== true) options.notify(occurrence, trace);
@@ -94,14 +94,14 @@ export class BullmqCoordinator implements Coordinator {
         log,
         pipelineIds: config.pipelines.map(({ id }) => id),
         workerTimeoutMs: redis.workerTimeoutMs,
-        onOutcome: (job, next) => news.decided(job, next),
-        told: async () => options.told?.(),
+        onOutcome: (job, next) => eventBuffer.decided(job, next),
+        flushed: async () => options.flushed?.(),
       });
     } catch (error) {
       await directories.close();
       throw error;
     }
-    return new BullmqCoordinator(options, settings, directories, queue, news);
+    return new BullmqCoordinator(options, settings, directories, queue, eventBuffer);
   }
 
   async start(): Promise<void> {
@@ -122,7 +122,7 @@ export class BullmqCoordinator implements Coordinator {
     return this.#threads.releases(request, signal);
   }
 
-  look(request: LookRequest, signal: AbortSignal): Promise<LookAnswer> {
+  inspect(request: InspectionRequest, signal: AbortSignal): Promise<InspectionAnswer> {
     return this.#threads.look(request, signal);
   }
 
@@ -174,7 +174,14 @@ interface Directories {
 }
 
 async function openDirectories(
-  { config, clock, log, secrets, disk, breathe = breathless }: CoordinatorOptions & { secrets: Secrets },
+  {
+    config,
+    clock,
+    log,
+    secrets,
+    disk,
+    yieldToEventLoop: breathe = neverYield,
+  }: CoordinatorOptions & { secrets: Secrets },
   location: Parameters<typeof openSharedStaging>[0],
 ): Promise<Directories> {
   const shared = await openSharedStaging(location, storageOpener({ clock, log, secrets }));

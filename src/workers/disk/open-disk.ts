@@ -17,17 +17,17 @@ export interface DiskOptions {
   clock: Clock;
   log: Log;
   /** How long one call may take until the disk counts as not answering, in milliseconds. */
-  patienceMs?: number;
+  timeoutMs?: number;
   /** Replaces the thread in tests. */
   file?: URL;
 }
 
-interface Asked extends DiskRequest {
+interface PendingCall extends DiskRequest {
   resolve: (value: unknown) => void;
   reject: (error: Error) => void;
 }
 
-const defaultPatienceMs = 10_000;
+const defaultTimeoutMs = 10_000;
 /** Maximum of calls that the thread has at a time. */
 const maxCalls = 64;
 
@@ -41,7 +41,7 @@ const diskThread = new URL(
  * A disk whose calls run on a thread. An unresponsive disk (frozen, or on an unreachable network) therefore
  * blocks only callers that need it. Several calls are in progress at a time; later ones form the next batch.
  *
- * If a call takes longer than `patienceMs`, all waiting calls are refused with `staging_unavailable`. New
+ * If a call takes longer than `timeoutMs`, all waiting calls are refused with `staging_unavailable`. New
  * ones are refused until the disk answers again. Calls in progress may still take effect. Removals always
  * take effect: while the disk does not answer, they resolve immediately. A broken thread is replaced.
  */
@@ -58,10 +58,10 @@ class DiskThread {
   readonly #options: DiskOptions;
   #worker: Worker | null = null;
   /** Calls that the thread has now. */
-  #underWay: Asked[] = [];
-  #waiting: Asked[] = [];
-  #patience: Timer | null = null;
-  #isSilent = false;
+  #inFlight: PendingCall[] = [];
+  #waiting: PendingCall[] = [];
+  #timeout: Timer | null = null;
+  #isUnresponsive = false;
   #isClosed = false;
   #onIdle: () => void = () => undefined;
 
@@ -71,24 +71,24 @@ class DiskThread {
 
   ask(name: DiskCallName, args: readonly unknown[]): Promise<unknown> {
     if (this.#isClosed) return Promise.reject(new Error('the disk was closed'));
-    if (this.#isSilent && !isTidying(name)) return Promise.reject(this.#unanswered());
+    if (this.#isUnresponsive && !isTidying(name)) return Promise.reject(this.#unresponsiveError());
     return new Promise((resolve, reject) => {
       // Copies the bytes: a view would be sent with its whole buffer, and the caller may reuse that buffer.
       const own = args.map((arg) => (arg instanceof Uint8Array ? new Uint8Array(arg) : arg));
-      const asked: Asked = { name, args: own, resolve, reject };
-      if (this.#isSilent) this.#release(asked);
-      this.#waiting.push(asked);
-      if (this.#underWay.length === 0) this.#send();
+      const call: PendingCall = { name, args: own, resolve, reject };
+      if (this.#isUnresponsive) this.#release(call);
+      this.#waiting.push(call);
+      if (this.#inFlight.length === 0) this.#send();
     });
   }
 
   requireAnswers(): void {
-    if (this.#isSilent) throw this.#unanswered();
+    if (this.#isUnresponsive) throw this.#unresponsiveError();
   }
 
   async close(withinMs: number): Promise<void> {
     if (this.#isClosed) return;
-    if (this.#underWay.length > 0)
+    if (this.#inFlight.length > 0)
       await new Promise<void>((resolve) => {
         const timer = this.#options.clock.timeout(withinMs, resolve);
         this.#onIdle = () => {
@@ -97,24 +97,24 @@ class DiskThread {
         };
       });
     this.#isClosed = true;
-    this.#patience?.cancel();
+    this.#timeout?.cancel();
     // A thread that waits for a disk cannot be ended, so this does not wait.
     const ended = this.#worker?.terminate();
-    if (this.#underWay.length === 0) await ended;
+    if (this.#inFlight.length === 0) await ended;
   }
 
   #send(): void {
-    const { clock, patienceMs = defaultPatienceMs } = this.#options;
-    this.#underWay = this.#waiting.splice(0, maxCalls);
+    const { clock, timeoutMs = defaultTimeoutMs } = this.#options;
+    this.#inFlight = this.#waiting.splice(0, maxCalls);
     const worker = (this.#worker ??= this.#start());
-    const requests = this.#underWay.map(({ name, args }): DiskRequest => ({ name, args }));
+    const requests = this.#inFlight.map(({ name, args }): DiskRequest => ({ name, args }));
     const bytes = requests.flatMap(({ args }) => args.filter((arg) => arg instanceof Uint8Array));
     worker.ref();
     worker.postMessage(
       requests,
       bytes.map(({ buffer }) => buffer as ArrayBuffer),
     );
-    this.#patience = clock.timeout(patienceMs, () => this.#fallSilent(), { unref: true });
+    this.#timeout = clock.timeout(timeoutMs, () => this.#failAll(), { unref: true });
   }
 
   #start(): Worker {
@@ -126,25 +126,25 @@ class DiskThread {
       if (this.#worker !== worker) return;
       this.#worker = null;
       const cause = error instanceof Error ? error : new Error(String(error));
-      this.#settle(this.#underWay.splice(0).map((asked) => () => asked.reject(cause)));
+      this.#settle(this.#inFlight.splice(0).map((call) => () => call.reject(cause)));
     });
     return worker;
   }
 
   #onAnswer(answer: Answer): void {
     const { log } = this.#options;
-    if (this.#isSilent) log.info({}, 'the staging disk answers again');
-    this.#isSilent = false;
-    const answered = this.#underWay.splice(0, answer.length);
-    this.#settle(answered.map((asked, index) => () => settle(asked, answer[index])));
+    if (this.#isUnresponsive) log.info({}, 'the staging disk answers again');
+    this.#isUnresponsive = false;
+    const answered = this.#inFlight.splice(0, answer.length);
+    this.#settle(answered.map((call, index) => () => settle(call, answer[index])));
   }
 
   /** Settles completed calls, and starts the next ones. */
   #settle(ended: readonly (() => void)[]): void {
-    const { clock, patienceMs = defaultPatienceMs } = this.#options;
-    this.#patience?.cancel();
-    if (this.#underWay.length > 0)
-      this.#patience = clock.timeout(patienceMs, () => this.#fallSilent(), { unref: true });
+    const { clock, timeoutMs = defaultTimeoutMs } = this.#options;
+    this.#timeout?.cancel();
+    if (this.#inFlight.length > 0)
+      this.#timeout = clock.timeout(timeoutMs, () => this.#failAll(), { unref: true });
     else if (this.#waiting.length > 0) this.#send();
     else {
       this.#worker?.unref();
@@ -153,34 +153,34 @@ class DiskThread {
     for (const end of ended) end();
   }
 
-  #fallSilent(): void {
+  #failAll(): void {
     const { log } = this.#options;
-    const error = this.#unanswered();
+    const error = this.#unresponsiveError();
     log.error({ err: error }, 'the staging disk does not answer');
-    this.#isSilent = true;
-    const refused = [...this.#underWay, ...this.#waiting];
+    this.#isUnresponsive = true;
+    const refused = [...this.#inFlight, ...this.#waiting];
     this.#waiting = this.#waiting.filter(({ name }) => isTidying(name));
-    for (const asked of refused) {
-      if (!isTidying(asked.name)) asked.reject(error);
-      this.#release(asked);
+    for (const call of refused) {
+      if (!isTidying(call.name)) call.reject(error);
+      this.#release(call);
     }
   }
 
   /** Lets the caller continue without an answer. */
-  #release(asked: Asked): void {
+  #release(call: PendingCall): void {
     const { log } = this.#options;
-    asked.resolve(undefined);
-    asked.resolve = () => undefined;
-    asked.reject = (error) => {
-      if (isTidying(asked.name)) log.error({ err: error }, 'staged files could not be removed');
+    call.resolve(undefined);
+    call.resolve = () => undefined;
+    call.reject = (error) => {
+      if (isTidying(call.name)) log.error({ err: error }, 'staged files could not be removed');
     };
   }
 
-  #unanswered(): WaybillError {
-    const { patienceMs = defaultPatienceMs } = this.#options;
+  #unresponsiveError(): WaybillError {
+    const { timeoutMs = defaultTimeoutMs } = this.#options;
     return new WaybillError(
       'staging_unavailable',
-      `uploads cannot be staged: the disk has not answered for ${patienceMs / 1000} s`,
+      `uploads cannot be staged: the disk has not answered for ${timeoutMs / 1000} s`,
       { hint: 'try again later; the log of the daemon has the details' },
     );
   }
@@ -191,7 +191,7 @@ function isTidying(name: DiskCallName): boolean {
   return name === 'remove' || name === 'endFile';
 }
 
-function settle({ resolve, reject }: Asked, outcome: Outcome | undefined): void {
+function settle({ resolve, reject }: PendingCall, outcome: Outcome | undefined): void {
   if (outcome?.error === undefined) resolve(outcome?.value);
   else reject(Object.assign(new Error(outcome.error.message), outcome.error));
 }

@@ -8,11 +8,11 @@ import { checkLmdbStructure } from './lmdb-structure.ts';
  */
 
 /** Messages of the reader: entries in batches, then the failure; null: all were read. */
-export type FromReader = { entries: [key: string, value: string][] } | { failure: string | null };
+export type ReaderMessage = { entries: [key: string, value: string][] } | { failure: string | null };
 
 const portion = 500;
 
-function answer(message: FromReader): void {
+function answer(message: ReaderMessage): void {
   process.send?.(message);
 }
 
@@ -21,7 +21,7 @@ function answer(message: FromReader): void {
  * listener, and fails if the channel is already closed then.
  */
 function conclude(failure: string | null): void {
-  process.send?.({ failure } satisfies FromReader, () => process.disconnect());
+  process.send?.({ failure } satisfies ReaderMessage, () => process.disconnect());
 }
 
 process.once('message', (file) => {

@@ -23,7 +23,7 @@ export interface GroupCommitOptions {
    */
   onHealth: (failure: WaybillError | null) => void;
   /** How long an addition may take to become durable, in milliseconds. */
-  patienceMs: number;
+  timeoutMs: number;
 }
 
 interface Waiting extends Addition {
@@ -62,26 +62,26 @@ export class GroupCommit {
 
   /**
    * Resolves once the entry is durable. Rejects with the error of `sync` or `commit`, or with
-   * `queue_unavailable` after `patienceMs`. After a rejection the entry may still be written, until its key
+   * `queue_unavailable` after `timeoutMs`. After a rejection the entry may still be written, until its key
    * is `set`.
    */
   add(addition: Addition): Promise<void> {
-    const { clock, patienceMs } = this.#options;
+    const { clock, timeoutMs } = this.#options;
     return new Promise((resolve, reject) => {
-      const patience = clock.timeout(patienceMs, () => {
+      const timer = clock.timeout(timeoutMs, () => {
         this.#additions = this.#additions.filter((one) => one !== waiting);
-        const error = unanswered(patienceMs);
+        const error = unanswered(timeoutMs);
         this.#note(error);
         reject(error);
       });
       const waiting: Waiting = {
         ...addition,
         resolve: () => {
-          patience.cancel();
+          timer.cancel();
           resolve();
         },
         reject: (error) => {
-          patience.cancel();
+          timer.cancel();
           reject(error instanceof Error ? error : new Error(String(error)));
         },
       };

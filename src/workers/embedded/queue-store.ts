@@ -5,22 +5,22 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { syncDirectories } from '../../core/lib/sync.ts';
 import {
-  type KeptEvent,
-  type KeptFor,
   type Outbox,
-  undeliveredBook,
+  type OutboxEvent,
+  type StoredUndelivered,
   type UndeliveredEvents,
+  undeliveredInMemory,
 } from '../../core/notify/outbox.ts';
 import { makeRoot } from '../../core/storage/local/root.ts';
-import type { Journal, KeptRun } from '../memory/journal.ts';
+import type { Journal, StoredRun } from '../memory/journal.ts';
 import { type EndedSessions, endedSessionsBook } from '../queue/ended-sessions.ts';
 import type { Pause } from '../queue/job-queue.ts';
 import { type DirectoryLock, lockDirectory } from '../staging/directory-lock.ts';
 import { framed } from './framing.ts';
 import { GroupCommit } from './group-commit.ts';
-import { keptRunText, parseKeptRun, withStagedIn } from './kept-run.ts';
 import { createLmdb, dataFile, type LmdbFile, openLmdb } from './lmdb-file.ts';
 import { readQueueFile } from './read-file.ts';
+import { parseStoredRun, storedRunText, withStagedIn } from './stored-run.ts';
 import { syncStaged } from './sync-staged.ts';
 
 export interface QueueStoreOptions {
@@ -59,7 +59,7 @@ const pausePrefix = 'pause/';
 const triggerPrefix = 'trigger/';
 const undeliveredPrefix = 'undelivered/';
 const sessionPrefix = 'ended-session/';
-const patienceMs = 10_000;
+const timeoutMs = 10_000;
 
 /**
  * Opens the directory for this process alone. Throws `queue_unusable` if another daemon uses it or it cannot
@@ -119,7 +119,7 @@ function storeOn(
 ): QueueStore {
   const writes = new GroupCommit({
     clock,
-    patienceMs,
+    timeoutMs,
     sync: (staged) => sync(staging, staged),
     commit: (entries) => file.commit(entries),
     onHealth: (failure) =>
@@ -132,7 +132,7 @@ function storeOn(
   /** Keys sort as text, in the order in which entries were made. */
   const newKey = (kind: 'run' | 'event'): string => `${kind}/${String(++last).padStart(16, '0')}`;
   const close = async (): Promise<void> => {
-    const isWritten = await writes.close(patienceMs);
+    const isWritten = await writes.close(timeoutMs);
     if (!isWritten) log.error({}, 'the queue could not be written before the end');
     // Closing waits for writes in progress: forever if the disk does not answer.
     if (isWritten) await file.close();
@@ -157,14 +157,14 @@ function journalOn(
   { staging, newKey }: { staging: string; newKey: (kind: 'run') => string },
 ): Journal {
   const keys = new Map<string, string>();
-  const runs: KeptRun[] = [];
+  const runs: StoredRun[] = [];
   for (const [key, text] of values) {
-    const run = key.startsWith('run/') ? parseKeptRun(text) : undefined;
+    const run = key.startsWith('run/') ? parseStoredRun(text) : undefined;
     if (run === undefined) continue;
     keys.set(run.job.runId, key);
     runs.push(withStagedIn(run, staging));
   }
-  const value = (key: string, run: KeptRun) => (): string => framed(key, keptRunText(run, staging));
+  const value = (key: string, run: StoredRun) => (): string => framed(key, storedRunText(run, staging));
   return {
     outlives: true,
     runs,
@@ -175,10 +175,10 @@ function journalOn(
     ),
     triggers: [...values]
       .filter(([key]) => key.startsWith(triggerPrefix))
-      .map(([, text]) => JSON.parse(text) as KeptTrigger),
+      .map(([, text]) => JSON.parse(text) as StoredTrigger),
     triggered(pipelineId, trigger) {
       const key = `${triggerPrefix}${trigger.kind}/${pipelineId}`;
-      const kept: KeptTrigger = { pipelineId, trigger };
+      const kept: StoredTrigger = { pipelineId, trigger };
       writes.set(key, () => framed(key, JSON.stringify(kept)));
     },
     paused(pipelineId, pause) {
@@ -205,7 +205,7 @@ function journalOn(
   };
 }
 
-type KeptTrigger = Journal['triggers'][number];
+type StoredTrigger = Journal['triggers'][number];
 
 function outboxOn(
   writes: GroupCommit,
@@ -218,12 +218,12 @@ function outboxOn(
     outlives: true,
     open(take) {
       for (const [key, text] of values)
-        if (key.startsWith('event/')) take({ ...(JSON.parse(text) as KeptEvent), ended: forget(key) });
+        if (key.startsWith('event/')) take({ ...(JSON.parse(text) as OutboxEvent), ended: forget(key) });
     },
     keep(traced, notifierIds, deliver) {
       for (const notifierId of notifierIds) {
         const key = newKey('event');
-        const kept: KeptEvent = { notifierId, ...traced };
+        const kept: OutboxEvent = { notifierId, ...traced };
         writes.set(key, () => framed(key, JSON.stringify(kept)));
         deliver(notifierId, forget(key));
       }
@@ -237,10 +237,10 @@ function undeliveredOn(
   values: ReadonlyMap<string, string>,
   onDropped: QueueStoreOptions['onDropped'],
 ): UndeliveredEvents {
-  return undeliveredBook({
+  return undeliveredInMemory({
     left: [...values]
       .filter(([key]) => key.startsWith(undeliveredPrefix))
-      .map(([, text]) => JSON.parse(text) as KeptFor),
+      .map(([, text]) => JSON.parse(text) as StoredUndelivered),
     write: ({ notifierId, eventId }, kept) => {
       const key = `${undeliveredPrefix}${notifierId}/${eventId}`;
       writes.set(key, kept === null ? null : () => framed(key, JSON.stringify(kept)));

@@ -2,9 +2,9 @@ import { fork } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { WaybillError } from '../../core/lib/errors.ts';
-import type { FromReader } from './file-reader.ts';
+import type { ReaderMessage } from './file-reader.ts';
 import { framedIn, unframed } from './framing.ts';
-import { parseKeptRun } from './kept-run.ts';
+import { parseStoredRun } from './stored-run.ts';
 
 /** The module of the reader, compiled or from source. */
 const reader = new URL(
@@ -39,7 +39,7 @@ function readInChild(file: string): Promise<{ entries: [string, string][]; failu
       // The child does not need the secrets of this process.
       env: {},
     });
-    child.on('message', (message: FromReader) => {
+    child.on('message', (message: ReaderMessage) => {
       if ('entries' in message) entries.push(...message.entries);
       else ({ failure } = message);
     });
@@ -75,7 +75,7 @@ function damaged(file: string, why: string): WaybillError {
 function legibleRuns(file: string): { whole: number; unfinished: string[] } {
   const isOver = new Map<string, boolean>();
   for (const json of framedIn(readFileSync(file))) {
-    const run = parseKeptRun(json);
+    const run = parseStoredRun(json);
     if (run === undefined) continue;
     const { run_id: runId, finished_at: finishedAt } = run.record;
     isOver.set(runId, finishedAt !== null || isOver.get(runId) === true);

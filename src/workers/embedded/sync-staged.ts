@@ -1,11 +1,11 @@
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
-import { setImmediate as breathe } from 'node:timers/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { makeDurable } from '../../core/lib/sync.ts';
 import { uploadDirectoryOf } from '../staging/staged-directories.ts';
 
 /** Uploads between two yields to the event loop. */
-const uploadsPerBreath = 8;
+const uploadsPerYield = 8;
 
 /**
  * Makes staged uploads durable: everything in their directories, and the directories' names in `staging`.
@@ -34,7 +34,7 @@ async function syncAll(staging: string, uploads: readonly string[]): Promise<voi
   const directories = [staging];
   for (const [index, staged] of uploads.entries()) {
     // A whole group waits for this work, so it yields rarely and does not queue behind uploads being staged.
-    if (index % uploadsPerBreath === uploadsPerBreath - 1) await breathe();
+    if (index % uploadsPerYield === uploadsPerYield - 1) await nextTurn();
     const upload = uploadDirectoryOf(staging, staged);
     directories.push(upload);
     for (const entry of readdirSync(upload, { recursive: true, withFileTypes: true }))

@@ -12,14 +12,14 @@ import {
   shuttingDown,
 } from '../queue/refusals.ts';
 import type { RunRecord } from '../queue/run-record.ts';
-import type { RunBook } from './run-book.ts';
+import type { RunRegistry } from './run-registry.ts';
+import type { RunScheduler } from './run-scheduler.ts';
 import type { Run } from './run-table.ts';
 import { type Keys, scopeOf, type Slots, type UsedKey } from './slots.ts';
-import type { Turns } from './turns.ts';
 
 interface AdmissionsOptions {
-  runs: RunBook;
-  turns: Turns;
+  runs: RunRegistry;
+  scheduler: RunScheduler;
   slots: Slots;
   keys: Keys;
   /** Called when the last upload in progress may have ended. */
@@ -49,16 +49,16 @@ interface Acceptance {
  * (nothing starts).
  */
 export class Admissions {
-  readonly #runs: RunBook;
-  readonly #turns: Turns;
+  readonly #runs: RunRegistry;
+  readonly #scheduler: RunScheduler;
   readonly #slots: Slots;
   readonly #keys: Keys;
   readonly #onIdle: () => void;
   #phase: 'open' | 'draining' | 'closed' = 'open';
 
-  constructor({ runs, turns, slots, keys, onIdle }: AdmissionsOptions) {
+  constructor({ runs, scheduler, slots, keys, onIdle }: AdmissionsOptions) {
     this.#runs = runs;
-    this.#turns = turns;
+    this.#scheduler = scheduler;
     this.#slots = slots;
     this.#keys = keys;
     this.#onIdle = onIdle;
@@ -126,7 +126,7 @@ export class Admissions {
     if (old.bundle === 'gone') throw bundleGone();
     const { pipelineId } = old.job;
     this.#slots.refuseIfFull(pipelineId);
-    const position = this.#turns.waitingOf(pipelineId) + 1;
+    const position = this.#scheduler.waitingOf(pipelineId) + 1;
     const { run, accepted } = this.#runs.rerun(old, next, position);
     return this.#queued(run, accepted);
   }
@@ -152,7 +152,7 @@ export class Admissions {
       if (!(rerunFailed && this.#hasFailed(known))) return this.#replayed(first);
     }
     if (hasNoSlot) this.#slots.refuseIfFull(job.pipelineId);
-    const position = this.#turns.waitingOf(job.pipelineId) + 1;
+    const position = this.#scheduler.waitingOf(job.pipelineId) + 1;
     const key = scope === null ? null : { scope, contentDigest };
     const { run, accepted } = this.#runs.accept(job, { key, position });
     if (scope !== null) this.#keys.use(scope, job.runId, contentDigest);
@@ -168,7 +168,7 @@ export class Admissions {
   async #queued(run: Run, accepted: RunRecord, before?: UsedKey): Promise<AcceptedRun> {
     try {
       if (run.kept !== null) await this.#untilKept(run, before);
-      this.#turns.add(run);
+      this.#scheduler.add(run);
       return { record: accepted, replayed: false, position: run.position };
     } finally {
       this.#onIdle();

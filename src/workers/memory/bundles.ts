@@ -10,7 +10,7 @@ import {
   stagedBytes,
   withoutBundle,
 } from '../queue/kept-bundles.ts';
-import type { Journal, KeptRun } from './journal.ts';
+import type { Journal, StoredRun } from './journal.ts';
 
 interface BundlesOptions<Run> {
   clock: Clock;
@@ -24,14 +24,14 @@ interface BundlesOptions<Run> {
 }
 
 /** How long closing waits for removals in progress, in milliseconds. */
-const patienceMs = 5_000;
+const closeTimeoutMs = 5_000;
 
 /**
  * The staged bundles of runs. A bundle belongs to one run at a time: to an unfinished run, within the limits
  * to an ended run for a rerun, then to the rerun. A bundle is removed only after the journal records that it
  * is unused. If the process is killed, therefore, no run lacks its bundle.
  */
-export class Bundles<Run extends KeptRun> {
+export class Bundles<Run extends StoredRun> {
   readonly #options: BundlesOptions<Run>;
   /** Ended runs with a kept bundle, in the order of their ends. */
   readonly #kept = new Map<string, Run>();
@@ -103,8 +103,8 @@ export class Bundles<Run extends KeptRun> {
     await this.#retention.close();
     if (this.#leaving.size === 0) return;
     const enough = new AbortController();
-    const patience = this.#options.clock.sleep(patienceMs, enough.signal).catch(() => undefined);
-    await Promise.race([patience, Promise.all(this.#leaving)]);
+    const timeout = this.#options.clock.sleep(closeTimeoutMs, enough.signal).catch(() => undefined);
+    await Promise.race([timeout, Promise.all(this.#leaving)]);
     enough.abort();
   }
 
@@ -150,7 +150,7 @@ export class Bundles<Run extends KeptRun> {
   }
 }
 
-const endOf = ({ record }: KeptRun): string => record.finished_at ?? '';
+const endOf = ({ record }: StoredRun): string => record.finished_at ?? '';
 
 interface RetentionOptions<T> {
   clock: Clock;
@@ -161,7 +161,7 @@ interface RetentionOptions<T> {
 }
 
 // Timers longer than 24.8 days fire immediately.
-const longestSleepMs = 3_600_000;
+const maxSleepMs = 3_600_000;
 
 /** Keeps each item for the same time, then passes it to `onExpire`. */
 export class Retention<T> {
@@ -207,7 +207,7 @@ export class Retention<T> {
     const { clock } = this.#options;
     const { signal } = this.#closing;
     for (let [next] = this.#kept; next !== undefined && !signal.aborted; [next] = this.#kept) {
-      const pauseMs = Math.min(Math.max(next.expiresAt - clock.monotonic(), 0), longestSleepMs);
+      const pauseMs = Math.min(Math.max(next.expiresAt - clock.monotonic(), 0), maxSleepMs);
       await clock.sleep(pauseMs, signal).catch(() => undefined);
       if (!isAborted(signal)) this.expire();
     }

@@ -5,7 +5,7 @@ import type { BundleState } from '../queue/kept-bundles.ts';
 import type { RunRecord } from '../queue/run-record.ts';
 
 /** Everything about a run that another process needs to continue it. Plain data. */
-export interface KeptRun {
+export interface StoredRun {
   job: PublishJob;
   bundle: BundleState;
   /** The run that repeats it; null if it was not rerun. */
@@ -35,7 +35,7 @@ export interface Journal {
   /** Whether the next process continues runs that are unfinished when this one ends. */
   readonly outlives: boolean;
   /** The runs of earlier processes, in the order of acceptance. */
-  readonly runs: readonly KeptRun[];
+  readonly runs: readonly StoredRun[];
   /** The pipelines that earlier processes left paused. */
   readonly pauses: ReadonlyMap<string, Pause>;
   /**
@@ -43,11 +43,11 @@ export interface Journal {
    * `insufficient_storage` or `queue_unavailable`: the run is then not accepted. Calls of `changed` in the
    * same turn are written in the same step.
    */
-  accepted(run: KeptRun): Promise<void> | null;
+  accepted(run: StoredRun): Promise<void> | null;
   /** The run began, ended, was returned to the queue, was rerun, reported an event, or lost its bundle. */
-  changed(run: KeptRun): void;
+  changed(run: StoredRun): void;
   /** The run's retention has ended, or it was not accepted in the end. */
-  forgotten(run: KeptRun): void;
+  forgotten(run: StoredRun): void;
   /**
    * Resolves once everything written so far is durable, never earlier. Never rejects. null if nothing is
    * written.

@@ -27,9 +27,9 @@ import type { Triggers } from '../queue/trigger.ts';
 import { Admissions } from './admissions.ts';
 import { type Journal, noJournal } from './journal.ts';
 import { triggersOf } from './memory-triggers.ts';
-import { RunBook } from './run-book.ts';
+import { RunRegistry } from './run-registry.ts';
+import { RunScheduler } from './run-scheduler.ts';
 import { Keys, type SlotLimits, Slots } from './slots.ts';
-import { Turns } from './turns.ts';
 
 export interface MemoryQueueOptions extends SlotLimits {
   clock: Clock;
@@ -75,13 +75,13 @@ export function memoryQueue(options: MemoryQueueOptions): MemoryQueue {
 }
 
 /**
- * Admits uploads by slots and keys (`Admissions`), adds their runs to the book, and schedules them (`Turns`).
- * No run of a paused pipeline begins, and closing waits for none.
+ * Admits uploads by slots and keys (`Admissions`), adds their runs to the book, and schedules them
+ * (`RunScheduler`). No run of a paused pipeline begins, and closing waits for none.
  */
 class QueueOfOneProcess implements MemoryQueue {
   readonly #options: MemoryQueueOptions & { journal: Journal; retries: RetriesOf };
-  readonly #runs: RunBook;
-  readonly #turns: Turns;
+  readonly #runs: RunRegistry;
+  readonly #scheduler: RunScheduler;
   readonly #admissions: Admissions;
   readonly triggers: Triggers;
   #onIdle: (() => void) | undefined;
@@ -92,7 +92,7 @@ class QueueOfOneProcess implements MemoryQueue {
     const { onGivenUp = () => undefined, onOutcome = () => undefined } = options;
     this.#options = { ...options, journal, retries };
     const keys = new Keys();
-    this.#runs = new RunBook({
+    this.#runs = new RunRegistry({
       ...this.#options,
       onGivenUp,
       onOutcome,
@@ -100,17 +100,21 @@ class QueueOfOneProcess implements MemoryQueue {
         if (key !== null) keys.forget(key.scope, job.runId);
       },
     });
-    this.#turns = new Turns({ ...this.#options, runs: this.#runs, onEnd: () => this.#notifyIdle() });
+    this.#scheduler = new RunScheduler({
+      ...this.#options,
+      runs: this.#runs,
+      onEnd: () => this.#notifyIdle(),
+    });
     this.#admissions = new Admissions({
-      ...{ runs: this.#runs, turns: this.#turns, slots: new Slots(options, this.#turns), keys },
+      ...{ runs: this.#runs, scheduler: this.#scheduler, slots: new Slots(options, this.#scheduler), keys },
       onIdle: () => this.#notifyIdle(),
     });
     for (const { key, job } of journal.runs)
       if (key !== null) keys.use(key.scope, job.runId, key.contentDigest);
-    for (const run of this.#runs.restore()) this.#turns.add(run);
+    for (const run of this.#runs.restore()) this.#scheduler.add(run);
     this.triggers = triggersOf({
       journal,
-      stateOf: (id) => ({ ...this.#turns.of(id), isPaused: this.#turns.pauses.has(id) }),
+      stateOf: (id) => ({ ...this.#scheduler.of(id), isPaused: this.#scheduler.pauses.has(id) }),
       start: (job) => this.#admissions.startTriggered(job),
     });
   }
@@ -136,11 +140,11 @@ class QueueOfOneProcess implements MemoryQueue {
 
   async overview(pipelineIds: readonly string[]): Promise<PipelineOverview[]> {
     this.#runs.expire();
-    return pipelineIds.map((id) => ({ ...this.#turns.of(id), ...this.#runs.table.newestOf(id) }));
+    return pipelineIds.map((id) => ({ ...this.#scheduler.of(id), ...this.#runs.table.newestOf(id) }));
   }
 
   async waitingSince(pipelineIds: readonly string[]): Promise<(string | null)[]> {
-    return pipelineIds.map((id) => this.#turns.waitingSince(id));
+    return pipelineIds.map((id) => this.#scheduler.waitingSince(id));
   }
 
   watch(onChange: () => void): RunWatch {
@@ -148,7 +152,11 @@ class QueueOfOneProcess implements MemoryQueue {
   }
 
   async depth(): Promise<QueueDepth> {
-    return { reserved: this.#admissions.reserved, queued: this.#turns.waiting, running: this.#turns.running };
+    return {
+      reserved: this.#admissions.reserved,
+      queued: this.#scheduler.waiting,
+      running: this.#scheduler.running,
+    };
   }
 
   async kept(): Promise<KeptBundles> {
@@ -157,29 +165,29 @@ class QueueOfOneProcess implements MemoryQueue {
   }
 
   async start(process: JobProcessor, observer?: RunObserver): Promise<void> {
-    this.#turns.start(process, observer);
+    this.#scheduler.start(process, observer);
   }
 
   async pause(pipelineId: string, reason: string | null): Promise<Pause> {
-    const pause = this.#turns.pause(pipelineId, reason);
+    const pause = this.#scheduler.pause(pipelineId, reason);
     // A closing queue does not wait for runs that may not begin.
     this.#notifyIdle();
     return pause;
   }
 
   async resume(pipelineId: string): Promise<boolean> {
-    return this.#turns.resume(pipelineId);
+    return this.#scheduler.resume(pipelineId);
   }
 
   async pauses(): Promise<ReadonlyMap<string, Pause>> {
-    return new Map(this.#turns.pauses);
+    return new Map(this.#scheduler.pauses);
   }
 
   async cancel(runId: string): Promise<Cancellation> {
     this.#runs.expire();
     const run = this.#runs.get(runId);
     if (run === undefined) throw runUnknown();
-    const outcome = this.#turns.cancel(run) ?? 'repeated';
+    const outcome = this.#scheduler.cancel(run) ?? 'repeated';
     if (outcome === 'repeated' && !isCancelled(run.record)) throw runFinished(run.record.status);
     return { outcome, record: structuredClone(run.record) };
   }
@@ -197,7 +205,7 @@ class QueueOfOneProcess implements MemoryQueue {
     const run = this.#runs.get(runId);
     if (run === undefined) throw runUnknown();
     if (run.record.finished_at !== null) throw nothingToRetry(run.record.status);
-    this.#turns.retryNow(run);
+    this.#scheduler.retryNow(run);
     return structuredClone(run.record);
   }
 
@@ -226,14 +234,14 @@ class QueueOfOneProcess implements MemoryQueue {
   }
 
   #isIdle(): boolean {
-    return this.#admissions.isIdle && this.#turns.isIdle;
+    return this.#admissions.isIdle && this.#scheduler.isIdle;
   }
 
   async #shutDown(timeoutMs: number): Promise<{ unfinished: string[] }> {
     const { clock, journal } = this.#options;
     this.#admissions.drain();
-    if (journal.outlives) this.#turns.hold();
-    else this.#turns.endRetries();
+    if (journal.outlives) this.#scheduler.hold();
+    else this.#scheduler.endRetries();
     if (!this.#isIdle())
       await new Promise<void>((resolve) => {
         const timeout = clock.timeout(timeoutMs, resolve);
@@ -247,7 +255,7 @@ class QueueOfOneProcess implements MemoryQueue {
     const stopped = new WaybillError('aborted', 'the daemon stopped before the run was done', {
       hint: 'upload the bundle again',
     });
-    const undone = await this.#turns.close(stopped);
+    const undone = await this.#scheduler.close(stopped);
     await this.#runs.close();
     return { unfinished: undone.map(({ job }) => job.runId) };
   }

@@ -2,16 +2,16 @@ import type { Clock } from '../../core/lib/clock.ts';
 import type { PublishJob } from '../queue/job.ts';
 import type { LastSuccess, RunQuery } from '../queue/job-queue.ts';
 import { pageGone } from '../queue/refusals.ts';
-import { newestOfAll, RunLine } from '../queue/run-changes.ts';
+import { newestOfAll, OrderedRuns } from '../queue/run-changes.ts';
 import { PageOfRuns, type RunPage } from '../queue/run-filter.ts';
 import { type DeliveryNote, type RunRecord, withNote } from '../queue/run-record.ts';
-import type { Journal, KeptRun } from './journal.ts';
+import type { Journal, StoredRun } from './journal.ts';
 import { RunFeed } from './memory-feed.ts';
 
 /** An accepted run, until its retention ends. Only the run book modifies it. */
-export interface Run extends KeptRun {
+export interface Run extends StoredRun {
   /** Ordinal number among all runs. */
-  arrival: number;
+  sequence: number;
   /**
    * Resolves once the run is durable; rejects if it was not accepted in the end. null if it needs no wait.
    */
@@ -30,8 +30,8 @@ export class RunTable {
   readonly #journal: Journal;
   readonly #runs = new Map<string, Run>();
   /** The same runs by pipeline. */
-  readonly #lines = new Map<string, RunLine<Run>>();
-  #arrivals = 0;
+  readonly #byPipeline = new Map<string, OrderedRuns<Run>>();
+  #nextSequence = 0;
   /** By pipeline. */
   readonly #successes = new Map<string, LastSuccess>();
   /** Reports changes to watchers. */
@@ -46,9 +46,9 @@ export class RunTable {
   add(run: Run): void {
     const { runId, pipelineId } = run.job;
     this.#runs.set(runId, run);
-    const line = this.#lines.get(pipelineId) ?? new RunLine();
-    this.#lines.set(pipelineId, line);
-    run.arrival = line.push(run, this.#arrivals++);
+    const line = this.#byPipeline.get(pipelineId) ?? new OrderedRuns();
+    this.#byPipeline.set(pipelineId, line);
+    run.sequence = line.push(run, this.#nextSequence++);
   }
 
   change(run: Run, record: RunRecord): void {
@@ -86,7 +86,7 @@ export class RunTable {
   remove(run: Run): void {
     const { runId, pipelineId } = run.job;
     this.#runs.delete(runId);
-    this.#lines.get(pipelineId)?.remove(run.arrival);
+    this.#byPipeline.get(pipelineId)?.remove(run.sequence);
     this.feed.forgotten(runId);
     this.#journal.forgotten(run);
   }
@@ -105,22 +105,22 @@ export class RunTable {
     if (from === undefined ? typeof before === 'string' : !pipelineIds.includes(from.job.pipelineId))
       throw pageGone();
     const page = new PageOfRuns(limit, filter);
-    const lines = pipelineIds.flatMap((id) => this.#lines.get(id) ?? []);
-    for (const { record } of newestOfAll(lines, ({ arrival }) => arrival, from?.arrival))
+    const lines = pipelineIds.flatMap((id) => this.#byPipeline.get(id) ?? []);
+    for (const { record } of newestOfAll(lines, ({ sequence }) => sequence, from?.sequence))
       if (page.isFull(record)) break;
     return structuredClone(page.page());
   }
 
   /** The newest run of the pipeline, and its last successful one. */
   newestOf(pipelineId: string): { lastRun: RunRecord | null; lastSuccess: LastSuccess | null } {
-    const [newest] = this.#lines.get(pipelineId)?.newestFirst() ?? [];
+    const [newest] = this.#byPipeline.get(pipelineId)?.newestFirst() ?? [];
     const lastRun = newest === undefined ? null : structuredClone(newest.record);
     return { lastRun, lastSuccess: this.#successes.get(pipelineId) ?? null };
   }
 
   /** The newest run of the same pipeline that was accepted later and matches; undefined if there is none. */
   newestAfter(run: Run, matches: (newer: Run) => boolean): Run | undefined {
-    for (const newer of this.#lines.get(run.job.pipelineId)?.newestFirst() ?? []) {
+    for (const newer of this.#byPipeline.get(run.job.pipelineId)?.newestFirst() ?? []) {
       if (newer === run) return undefined;
       if (matches(newer)) return newer;
     }

@@ -1,7 +1,7 @@
 import type { Digest } from '../../core/lib/digest.ts';
 import type { AdmissionRequest } from '../queue/job-queue.ts';
 import { pipelineFull, queueFull, retryAfterSeconds } from '../queue/refusals.ts';
-import type { Turns } from './turns.ts';
+import type { RunScheduler } from './run-scheduler.ts';
 
 export interface SlotLimits {
   /** The maximum of uploads in progress and waiting runs. Running ones do not count. */
@@ -16,26 +16,26 @@ export interface SlotLimits {
  */
 export class Slots {
   readonly #limits: SlotLimits;
-  readonly #turns: Turns;
+  readonly #scheduler: RunScheduler;
   readonly #held = new Map<string, number>();
   #all = 0;
   #replays = 0;
 
-  constructor(limits: SlotLimits, turns: Turns) {
+  constructor(limits: SlotLimits, scheduler: RunScheduler) {
     this.#limits = limits;
-    this.#turns = turns;
+    this.#scheduler = scheduler;
   }
 
   /** Throws `queue_full` or `pipeline_full`. */
   refuseIfFull(pipelineId: string): void {
     const { queueSize, maxWaitingOf } = this.#limits;
-    const turns = this.#turns;
-    const all = this.#all + turns.waiting;
-    if (all >= queueSize) throw queueFull(queueSize, retryAfterSeconds(turns.pace(null, all)));
+    const scheduler = this.#scheduler;
+    const all = this.#all + scheduler.waiting;
+    if (all >= queueSize) throw queueFull(queueSize, retryAfterSeconds(scheduler.load(null, all)));
     const maxWaiting = maxWaitingOf?.(pipelineId) ?? null;
-    const waiting = this.lengthOf(pipelineId) + turns.waitingOf(pipelineId);
+    const waiting = this.lengthOf(pipelineId) + scheduler.waitingOf(pipelineId);
     if (maxWaiting === null || waiting < maxWaiting) return;
-    throw pipelineFull(pipelineId, maxWaiting, retryAfterSeconds(turns.pace(pipelineId, waiting)));
+    throw pipelineFull(pipelineId, maxWaiting, retryAfterSeconds(scheduler.load(pipelineId, waiting)));
   }
 
   /** Number of slots over all pipelines. */

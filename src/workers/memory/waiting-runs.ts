@@ -2,9 +2,9 @@ import type { Clock, Timer } from '../../core/lib/clock.ts';
 import type { RunRecord } from '../queue/run-record.ts';
 import { pauseOf } from '../queue/run-retry.ts';
 
-interface Place<T> {
-  /** Ordinal number of the arrival, over all pipelines. */
-  arrival: number;
+interface QueuedItem<T> {
+  /** Order of acceptance, over all pipelines. */
+  sequence: number;
   item: T;
 }
 
@@ -12,8 +12,8 @@ interface Place<T> {
  * Waiting items, with one queue per pipeline. The pipelines take turns, so that a busy one does not delay the
  * others. `take` examines only the heads of the queues, so its cost does not depend on the number of items.
  */
-export class WaitingLine<T> {
-  readonly #lines = new Map<string, Place<T>[]>();
+export class FairQueue<T> {
+  readonly #queues = new Map<string, QueuedItem<T>[]>();
   /** The number of the last turn of each pipeline. */
   readonly #turns = new Map<string, number>();
   #turn = 0;
@@ -25,85 +25,86 @@ export class WaitingLine<T> {
 
   /** Number of the pipeline's waiting items. */
   lengthOf(pipelineId: string): number {
-    return this.#lines.get(pipelineId)?.length ?? 0;
+    return this.#queues.get(pipelineId)?.length ?? 0;
   }
 
   /** The pipeline's first item. */
   firstOf(pipelineId: string): T | undefined {
-    return this.#lines.get(pipelineId)?.[0]?.item;
+    return this.#queues.get(pipelineId)?.[0]?.item;
   }
 
-  /** @param arrival Its place among all items; earlier arrivals come first. */
-  push(pipelineId: string, item: T, arrival: number): void {
-    const line = this.#lines.get(pipelineId) ?? [];
-    this.#lines.set(pipelineId, line);
-    const index = line.findLastIndex((place) => place.arrival < arrival) + 1;
-    line.splice(index, 0, { arrival, item });
+  /** @param sequence Its order among all items; lower numbers come first. */
+  push(pipelineId: string, item: T, sequence: number): void {
+    const queue = this.#queues.get(pipelineId) ?? [];
+    this.#queues.set(pipelineId, queue);
+    const index = queue.findLastIndex((queued) => queued.sequence < sequence) + 1;
+    queue.splice(index, 0, { sequence, item });
     this.#length += 1;
   }
 
   /**
    * Takes the first item of the free pipeline whose last turn is the oldest; undefined if none is free. Among
-   * pipelines without a turn so far, the earliest arrival comes first.
+   * pipelines without a turn so far, the lowest sequence number comes first.
    */
   take(isFree: (pipelineId: string) => boolean): T | undefined {
-    let first: { pipelineId: string; line: Place<T>[]; place: Place<T>; turn: number } | undefined;
-    for (const [pipelineId, line] of this.#lines) {
-      const place = line[0] as Place<T>;
+    let first:
+      { pipelineId: string; queue: QueuedItem<T>[]; queued: QueuedItem<T>; turn: number } | undefined;
+    for (const [pipelineId, queue] of this.#queues) {
+      const queued = queue[0] as QueuedItem<T>;
       const turn = this.#turns.get(pipelineId) ?? 0;
       const isEarlier =
         first === undefined ||
         turn < first.turn ||
-        (turn === first.turn && place.arrival < first.place.arrival);
-      if (isEarlier && isFree(pipelineId)) first = { pipelineId, line, place, turn };
+        (turn === first.turn && queued.sequence < first.queued.sequence);
+      if (isEarlier && isFree(pipelineId)) first = { pipelineId, queue, queued, turn };
     }
     if (first === undefined) return undefined;
     this.#turn += 1;
     this.#turns.set(first.pipelineId, this.#turn);
-    first.line.shift();
-    if (first.line.length === 0) this.#lines.delete(first.pipelineId);
+    first.queue.shift();
+    if (first.queue.length === 0) this.#queues.delete(first.pipelineId);
     this.#length -= 1;
-    return first.place.item;
+    return first.queued.item;
   }
 
   /** Removes one item; false if it is not waiting. */
   remove(pipelineId: string, item: T): boolean {
-    const line = this.#lines.get(pipelineId);
-    const index = line?.findIndex((place) => place.item === item) ?? -1;
-    if (line === undefined || index === -1) return false;
-    line.splice(index, 1);
-    if (line.length === 0) this.#lines.delete(pipelineId);
+    const queue = this.#queues.get(pipelineId);
+    const index = queue?.findIndex((queued) => queued.item === item) ?? -1;
+    if (queue === undefined || index === -1) return false;
+    queue.splice(index, 1);
+    if (queue.length === 0) this.#queues.delete(pipelineId);
     this.#length -= 1;
     return true;
   }
 
   /** Whether `take` would find an item. */
   has(isFree: (pipelineId: string) => boolean): boolean {
-    return [...this.#lines.keys()].some(isFree);
+    return [...this.#queues.keys()].some(isFree);
   }
 
-  /** Removes and returns all items in the order of arrival. */
+  /** Removes and returns all items in the order of their sequence numbers. */
   takeAll(): T[] {
-    const places = [...this.#lines.values()].flat().sort((a, b) => a.arrival - b.arrival);
-    this.#lines.clear();
+    const queued = [...this.#queues.values()].flat().sort((a, b) => a.sequence - b.sequence);
+    this.#queues.clear();
     this.#length = 0;
-    return places.map(({ item }) => item);
+    return queued.map(({ item }) => item);
   }
 }
 
-interface RetryLineOptions<Run> {
+interface RetryQueueOptions<Run> {
   clock: Clock;
-  /** Called for each run whose next try is due; the run has left the line. */
+  /** Called for each run whose next try is due; the run has left the queue. */
   onDue: (run: Run) => void;
 }
 
 /** Runs that wait for their next try, with one timer for the earliest of them. */
-export class RetryLine<Run extends { record: RunRecord }> {
-  readonly #options: RetryLineOptions<Run>;
+export class RetryQueue<Run extends { record: RunRecord }> {
+  readonly #options: RetryQueueOptions<Run>;
   readonly #runs = new Set<Run>();
   #timer: Timer | undefined;
 
-  constructor(options: RetryLineOptions<Run>) {
+  constructor(options: RetryQueueOptions<Run>) {
     this.#options = options;
   }
 
@@ -121,7 +122,7 @@ export class RetryLine<Run extends { record: RunRecord }> {
     this.#wake();
   }
 
-  /** Returns whether the run was in the line. */
+  /** Returns whether the run was queued. */
   remove(run: Run): boolean {
     const wasThere = this.#runs.delete(run);
     if (wasThere) this.#wake();

@@ -101,16 +101,16 @@ export function bundleGone(): WaybillError {
  */
 
 /** The maximum of run end times kept. */
-export const maxEnds = 64;
+export const maxEndTimes = 64;
 
 const windowMs = 15 * 60_000;
 const usualSeconds = 10;
 const maxSeconds = 300;
 
-export interface Pace {
+export interface QueueLoad {
   /** Uploads and runs that occupy a slot. */
   waiting: number;
-  /** End times of the last runs, in milliseconds, oldest first; at most `maxEnds`. */
+  /** End times of the last runs, in milliseconds, oldest first; at most `maxEndTimes`. */
   endedAt: readonly number[];
   /** The current time on the same clock. */
   now: number;
@@ -123,7 +123,7 @@ export interface Pace {
  * fewer than two runs ended in the last 15 minutes. The time since the last end counts: the result grows
  * while the queue is stalled. It is the maximum for a paused pipeline.
  */
-export function retryAfterSeconds({ waiting, endedAt, now, isPaused }: Pace): number {
+export function retryAfterSeconds({ waiting, endedAt, now, isPaused }: QueueLoad): number {
   if (isPaused) return maxSeconds;
   const recent = endedAt.filter((at) => now - at <= windowMs);
   const [oldest] = recent;
@@ -134,16 +134,16 @@ export function retryAfterSeconds({ waiting, endedAt, now, isPaused }: Pace): nu
 }
 
 /** The end times of the last runs, per pipeline and overall. */
-export class Ends {
+export class RunEndTimes {
   readonly #endedAt = new Map<string | null, number[]>();
 
-  /** @param at Milliseconds on the clock of `Pace.now`. */
+  /** @param at Milliseconds on the clock of `QueueLoad.now`. */
   note(pipelineId: string, at: number): void {
-    for (const whose of [pipelineId, null]) {
-      const ends = this.#endedAt.get(whose) ?? [];
-      this.#endedAt.set(whose, ends);
-      ends.push(at);
-      if (ends.length > maxEnds) ends.shift();
+    for (const key of [pipelineId, null]) {
+      const endTimes = this.#endedAt.get(key) ?? [];
+      this.#endedAt.set(key, endTimes);
+      endTimes.push(at);
+      if (endTimes.length > maxEndTimes) endTimes.shift();
     }
   }
 

@@ -37,7 +37,7 @@ export interface ChangePage {
 
 export interface ChangeQuery {
   /** Maximum of changes on the page, at least 1. */
-  most: number;
+  limit: number;
   wants: (record: Readonly<RunRecord>) => boolean;
 }
 
@@ -68,7 +68,7 @@ export function placeOf(cursor: string): ChangePlace | null {
  */
 export class RunChanges {
   readonly epoch: string;
-  readonly #line = new RunLine<{ revision: number; record: Readonly<RunRecord> }>();
+  readonly #ordered = new OrderedRuns<{ revision: number; record: Readonly<RunRecord> }>();
   /** By run id. */
   readonly #latest = new Map<string, { revision: number; record: Readonly<RunRecord> }>();
   #revision: number;
@@ -98,9 +98,9 @@ export class RunChanges {
     const { run_id: runId } = record;
     const before = this.#latest.get(runId);
     if (before?.record === record) return false;
-    if (before !== undefined) this.#line.remove(before.revision);
+    if (before !== undefined) this.#ordered.remove(before.revision);
     const change = { revision, record };
-    this.#line.push(change, revision);
+    this.#ordered.push(change, revision);
     this.#latest.set(runId, change);
     this.#revision = revision;
     return true;
@@ -116,24 +116,24 @@ export class RunChanges {
     const change = this.#latest.get(runId);
     if (change === undefined) return;
     this.#latest.delete(runId);
-    this.#line.remove(change.revision);
+    this.#ordered.remove(change.revision);
     this.#horizon = Math.max(this.#horizon, change.revision);
   }
 
   /** Drops the run with the oldest change. */
   forgetOldest(): void {
-    const [oldest] = this.#line.oldestFirst();
+    const [oldest] = this.#ordered.oldestFirst();
     if (oldest !== undefined) this.forget(oldest.record.run_id);
   }
 
   /** The changes after the revision; null if some of them were dropped. Examines at most 1,000 changes. */
-  after(revision: number, { most, wants }: ChangeQuery): ChangePage | null {
+  after(revision: number, { limit, wants }: ChangeQuery): ChangePage | null {
     if (revision < this.#horizon || revision > this.#revision) return null;
     const { epoch } = this;
     const changes: RunChange[] = [];
     let [seen, examined] = [revision, 0];
-    for (const change of this.#line.oldestFirst(revision)) {
-      if (changes.length === most || examined === maxExamined)
+    for (const change of this.#ordered.oldestFirst(revision)) {
+      if (changes.length === limit || examined === maxExamined)
         return { changes, cursor: cursorOf({ epoch, revision: seen }), more: true };
       examined += 1;
       seen = change.revision;
@@ -144,68 +144,68 @@ export class RunChanges {
   }
 }
 
-interface Place<T> {
-  /** Ordinal number of the arrival, increasing along the line. */
-  arrival: number;
+interface Entry<T> {
+  /** Increases with each item. */
+  sequence: number;
   /** undefined once the item is removed. */
   item: T | undefined;
 }
 
 /**
- * Items in the order of their arrival. Iterating from an item or an end costs only the steps taken. Adding
- * and removing take amortized constant time. No item may be removed during an iteration.
+ * Items in the order of their sequence numbers. Iterating from an item or an end costs only the steps taken.
+ * Adding and removing take amortized constant time. No item may be removed during an iteration.
  */
-export class RunLine<T> {
-  #places: Place<T>[] = [];
-  #arrivals = 0;
-  #gone = 0;
+export class OrderedRuns<T> {
+  #entries: Entry<T>[] = [];
+  #nextSequence = 0;
+  #removed = 0;
 
   get length(): number {
-    return this.#places.length - this.#gone;
+    return this.#entries.length - this.#removed;
   }
 
   /**
-   * Adds an item. Returns its arrival number for `remove` and iterations. The default is the next number. A
+   * Adds an item. Returns its sequence number for `remove` and iterations. The default is the next number. A
    * given number must be greater than all before it.
    */
-  push(item: T, arrival = this.#arrivals): number {
-    this.#arrivals = arrival + 1;
-    this.#places.push({ arrival, item });
-    return arrival;
+  push(item: T, sequence = this.#nextSequence): number {
+    this.#nextSequence = sequence + 1;
+    this.#entries.push({ sequence, item });
+    return sequence;
   }
 
-  remove(arrival: number): void {
-    const place = this.#places[this.#indexOf(arrival)];
-    if (place?.arrival !== arrival || place.item === undefined) return;
-    place.item = undefined;
-    this.#gone += 1;
-    if (this.#gone * 2 <= this.#places.length) return;
-    this.#places = this.#places.filter(({ item }) => item !== undefined);
-    this.#gone = 0;
+  remove(sequence: number): void {
+    const entry = this.#entries[this.#indexOf(sequence)];
+    if (entry?.sequence !== sequence || entry.item === undefined) return;
+    entry.item = undefined;
+    this.#removed += 1;
+    if (this.#removed * 2 <= this.#entries.length) return;
+    this.#entries = this.#entries.filter(({ item }) => item !== undefined);
+    this.#removed = 0;
   }
 
   /** Iterates from the newest item, or from the last one before `before`, to the oldest. */
   *newestFirst(before = Infinity): Generator<T> {
     for (let index = this.#indexOf(before) - 1; index >= 0; index--) {
-      const item = this.#places[index]?.item;
+      const item = this.#entries[index]?.item;
       if (item !== undefined) yield item;
     }
   }
 
   /** Iterates from the oldest item, or from the first one after `after`, to the newest. */
   *oldestFirst(after = -1): Generator<T> {
-    for (let index = this.#indexOf(after + 1); index < this.#places.length; index++) {
-      const item = this.#places[index]?.item;
+    for (let index = this.#indexOf(after + 1); index < this.#entries.length; index++) {
+      const item = this.#entries[index]?.item;
       if (item !== undefined) yield item;
     }
   }
 
-  /** Index of the first place whose arrival is not before this one. */
-  #indexOf(arrival: number): number {
-    let [low, high] = [0, this.#places.length];
+  /** Index of the first entry whose sequence number is not lower. */
+  #indexOf(sequence: number): number {
+    let [low, high] = [0, this.#entries.length];
     while (low < high) {
       const middle = (low + high) >> 1;
-      if ((this.#places[middle] as Place<T>).arrival < arrival) low = middle + 1;
+      if ((this.#entries[middle] as Entry<T>).sequence < sequence) low = middle + 1;
       else high = middle;
     }
     return low;
@@ -213,12 +213,12 @@ export class RunLine<T> {
 }
 
 /**
- * Iterates over several lines with common numbering, from the newest item or the last one before `before`.
- * Each step costs as much as there are lines.
+ * Iterates over several lists with common numbering, from the newest item or the last one before `before`.
+ * The cost of a step is proportional to the number of lists.
  */
 export function* newestOfAll<T>(
-  lines: readonly RunLine<T>[],
-  arrivalOf: (item: T) => number,
+  lines: readonly OrderedRuns<T>[],
+  sequenceOf: (item: T) => number,
   before = Infinity,
 ): Generator<T> {
   const heads = lines.flatMap((line) => {
@@ -227,7 +227,7 @@ export function* newestOfAll<T>(
     return first.done === true ? [] : [{ walk, item: first.value }];
   });
   while (heads.length > 0) {
-    const newest = heads.reduce((a, b) => (arrivalOf(a.item) > arrivalOf(b.item) ? a : b));
+    const newest = heads.reduce((a, b) => (sequenceOf(a.item) > sequenceOf(b.item) ? a : b));
     yield newest.item;
     const next = newest.walk.next();
     if (next.done === true) heads.splice(heads.indexOf(newest), 1);

@@ -41,7 +41,7 @@ function hasWords(record: Readonly<RunRecord>, text: string): boolean {
 
 function searchedText(record: Readonly<RunRecord>): string {
   const { run_id, status, error, destinations, warnings, triggered_by, revision, published_by } = record;
-  const whoAndWhy = [
+  const auditedFields = [
     triggered_by.token_id,
     published_by?.publisher_id,
     published_by?.subject,
@@ -54,7 +54,7 @@ function searchedText(record: Readonly<RunRecord>): string {
   return [
     run_id,
     status,
-    ...whoAndWhy.map((text) => text ?? ''),
+    ...auditedFields.map((text) => text ?? ''),
     ...destinations.flatMap(({ destination_id, action, destination_path }) => [
       destination_id,
       action,

@@ -180,7 +180,7 @@ export const noFailedDeliveries: FailedDeliveries = { failed_deliveries: [], fai
 
 /** The maximum in a record: with a dead receiver, every event of the run fails. */
 export const maxFailedDeliveries = 20;
-const longestReason = 300;
+const maxReasonChars = 300;
 
 /**
  * The deliveries including the note; null if nothing changes, as after a first successful try. If the list is
@@ -223,7 +223,7 @@ function noted(note: DeliveryNote, before: FailedDelivery | null): FailedDeliver
 const origin = /\b[a-z][a-z0-9+.-]*:\/\/[^\s,;)]+/gi;
 
 function publicReason(reason: string): string {
-  return withoutPaths(reason.replaceAll(origin, 'the receiver')).slice(0, longestReason);
+  return withoutPaths(reason.replaceAll(origin, 'the receiver')).slice(0, maxReasonChars);
 }
 
 /** The event's run and the note for its record; null if the event has no run. */
@@ -255,10 +255,10 @@ export const firstTry = { attempt: 1, next_try_at: null, retry_until: null, last
 
 /** Parses a record from Redis. Only waybill writes these values. */
 export function recordOf(text: string): RunRecord {
-  return withLaterFields(JSON.parse(text) as EarlierRecord);
+  return withAddedFields(JSON.parse(text) as EarlierRecord);
 }
 
-type LaterField =
+type AddedField =
   | 'rerun_of'
   | 'channel'
   | 'rerunnable'
@@ -268,15 +268,15 @@ type LaterField =
   | 'failed_deliveries'
   | 'failed_deliveries_omitted';
 
-type LaterOfDestination = 'reason' | 'changes' | 'changes_omitted';
-type EarlierDestination = Omit<RunDestination, LaterOfDestination> &
-  Partial<Pick<RunDestination, LaterOfDestination>>;
+type AddedDestinationField = 'reason' | 'changes' | 'changes_omitted';
+type EarlierDestination = Omit<RunDestination, AddedDestinationField> &
+  Partial<Pick<RunDestination, AddedDestinationField>>;
 
 /** A record of an earlier version, which may lack newer fields. */
-export type EarlierRecord = Omit<RunRecord, LaterField | 'destinations'> &
-  Partial<Pick<RunRecord, LaterField>> & { destinations: EarlierDestination[] };
+export type EarlierRecord = Omit<RunRecord, AddedField | 'destinations'> &
+  Partial<Pick<RunRecord, AddedField>> & { destinations: EarlierDestination[] };
 
-export function withLaterFields(record: EarlierRecord): RunRecord {
+export function withAddedFields(record: EarlierRecord): RunRecord {
   const triggeredBy = { kind: 'request' as const, tick: null };
   return {
     ...{ rerun_of: null, channel: null, rerunnable: false, triggered_by: triggeredBy, trace_id: null },

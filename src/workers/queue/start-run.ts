@@ -26,8 +26,8 @@ export async function startRun(
     const runId = newRunId(pipelineId, clock.now());
     const to = channel === null ? {} : { channel };
     // The whole request: a second use of the key must have the same content.
-    const said = digestOf(JSON.stringify(to));
-    return await admission.accept({ runId, pipelineId, staged: null, ...to, ...origin }, said);
+    const requestDigest = digestOf(JSON.stringify(to));
+    return await admission.accept({ runId, pipelineId, staged: null, ...to, ...origin }, requestDigest);
   } finally {
     await admission.release();
   }

@@ -10,9 +10,14 @@ import { isFuture, maxClockSkewMs } from '../../core/lib/clock-skew.ts';
 import type { Trigger } from '../queue/job.ts';
 import { newRunId } from '../queue/start-run.ts';
 import type { Decision, TriggeredJob, Triggers } from '../queue/trigger.ts';
-import { type Enduring, type MissedReason, persist, type ScheduleObserver } from './schedule-observer.ts';
+import {
+  type BackgroundTask,
+  type MissedReason,
+  retryUntilDone,
+  type ScheduleObserver,
+} from './schedule-observer.ts';
 
-export interface ScheduledPipeline extends Enduring {
+export interface ScheduledPipeline extends BackgroundTask {
   pipelineId: string;
   schedule: ScheduleConfig;
   triggers: Triggers;
@@ -22,7 +27,7 @@ export interface ScheduledPipeline extends Enduring {
 /** A tick that has not started for this long is missed. */
 export const graceMs = 60_000;
 /** The system clock may be changed during a sleep. */
-const longestSleepMs = 30_000;
+const maxSleepMs = 30_000;
 /** Missed ticks are counted one by one up to this number, because counting takes time. */
 const maxCounted = 1_000;
 
@@ -41,14 +46,14 @@ export async function keepSchedule(pipeline: ScheduledPipeline): Promise<void> {
   const fields = { pipeline_id: pipelineId };
   const table = timetable(pipelineId, schedule);
   try {
-    let decided = await persist(pipeline, fields, () => lastDecided(pipeline, table));
+    let decided = await retryUntilDone(pipeline, fields, () => lastDecided(pipeline, table));
     for (let next = table.following(decided); next !== null; next = table.following(decided)) {
       if (!(await sleepUntil(next.at, pipeline, decided))) {
-        decided = await persist(pipeline, fields, () => lastDecided(pipeline, table));
+        decided = await retryUntilDone(pipeline, fields, () => lastDecided(pipeline, table));
         continue;
       }
       // Each attempt reads the due tick again, because a tick becomes missed after some time.
-      decided = await persist(pipeline, fields, () => decide(pipeline, table, decided));
+      decided = await retryUntilDone(pipeline, fields, () => decide(pipeline, table, decided));
     }
   } catch (error) {
     if (!signal.aborted) throw error;
@@ -66,7 +71,7 @@ async function sleepUntil(
     const leftMs = at - now;
     if (isFuture(decided, clock)) return false;
     if (leftMs <= 0) return true;
-    await clock.sleep(Math.min(leftMs, longestSleepMs), signal);
+    await clock.sleep(Math.min(leftMs, maxSleepMs), signal);
   }
 }
 

@@ -2,10 +2,10 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { onAbort } from '../../core/lib/on-abort.ts';
 import { newRunId } from '../queue/start-run.ts';
 import type { Triggers } from '../queue/trigger.ts';
-import { type Enduring, persist, type ScheduleObserver } from './schedule-observer.ts';
+import { type BackgroundTask, retryUntilDone, type ScheduleObserver } from './schedule-observer.ts';
 import { WatchedTree, type WatchedTreeOptions } from './watched-tree.ts';
 
-export interface WatchedPipeline extends Enduring, Pick<WatchedTreeOptions, 'watchDirectory'> {
+export interface WatchedPipeline extends BackgroundTask, Pick<WatchedTreeOptions, 'watchDirectory'> {
   pipelineId: string;
   /** Directory of the source, absolute. */
   directory: string;
@@ -34,7 +34,8 @@ export async function keepWatch(pipeline: WatchedPipeline): Promise<void> {
   const reportFailure = failureReporter(pipeline);
   const fields = { pipeline_id: pipelineId };
   try {
-    let handled = (await persist(pipeline, fields, () => triggers.last(pipelineId, 'watch')))?.state ?? null;
+    let handled =
+      (await retryUntilDone(pipeline, fields, () => triggers.last(pipelineId, 'watch')))?.state ?? null;
     while (!signal.aborted) {
       const before = changes.count;
       const found = await tree.read();
@@ -42,12 +43,12 @@ export async function keepWatch(pipeline: WatchedPipeline): Promise<void> {
       if (found !== null && found !== handled) {
         const settled = await settledState(found, pipeline, tree, changes);
         if (settled !== null && settled !== handled) {
-          await persist(pipeline, fields, () => start(pipeline, settled));
+          await retryUntilDone(pipeline, fields, () => start(pipeline, settled));
           handled = settled;
         }
       }
       const pauseMs = tree.failure === null ? checkEveryMs : Math.max(pollEveryMs, pipeline.settleMs);
-      if (changes.count === before) await changes.next(clock, pauseMs);
+      if (changes.count === before) await changes.wait(clock, pauseMs);
     }
   } catch (error) {
     if (!signal.aborted) throw error;
@@ -137,7 +138,7 @@ class ChangeSignal {
   }
 
   /** Resolves at the next change, after `ms` milliseconds, or when the signal aborts. */
-  async next(clock: Pick<Clock, 'timeout'>, ms: number): Promise<void> {
+  async wait(clock: Pick<Clock, 'timeout'>, ms: number): Promise<void> {
     if (this.#signal.aborted) return;
     await new Promise<void>((resolve) => {
       const timer = clock.timeout(ms, resolve);

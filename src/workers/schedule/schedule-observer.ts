@@ -33,7 +33,7 @@ export const unobserved: ScheduleObserver = {
 const retryEveryMs = 5_000;
 
 /** The common options of work that continues as long as a pipeline is configured. */
-export interface Enduring {
+export interface BackgroundTask {
   clock: Clock;
   log: Log;
   signal: AbortSignal;
@@ -43,8 +43,8 @@ export interface Enduring {
  * Retries the work every few seconds until it succeeds. Logs the first of a series of failures. The queue
  * itself logs its outages. Rejects with the reason of `signal` when that aborts.
  */
-export async function persist<T>(
-  { clock, log, signal }: Enduring,
+export async function retryUntilDone<T>(
+  { clock, log, signal }: BackgroundTask,
   fields: Record<string, unknown>,
   work: () => Promise<T>,
 ): Promise<T> {

@@ -140,8 +140,8 @@ async function readTree(
     for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
       const at = path.join(directory, entry.name);
       digest.update(`${path.relative(root, at)}\0`);
-      if (entry.isDirectory()) await unlessGone(() => visit(at));
-      else await unlessGone(async () => digest.update(await stateOf(at)));
+      if (entry.isDirectory()) await ignoreMissing(() => visit(at));
+      else await ignoreMissing(async () => digest.update(await stateOf(at)));
     }
     digest.update('\0');
   };
@@ -154,7 +154,7 @@ async function stateOf(file: string): Promise<string> {
   return `${size} ${mtimeMs} ${ino}\0`;
 }
 
-async function unlessGone(work: () => Promise<unknown>): Promise<void> {
+async function ignoreMissing(work: () => Promise<unknown>): Promise<void> {
   try {
     await work();
   } catch (error) {

@@ -1,7 +1,7 @@
 import { lstatSync, readFileSync } from 'node:fs';
 import { open, readdir, rmdir } from 'node:fs/promises';
 import path from 'node:path';
-import { setImmediate as breathe } from 'node:timers/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   type Digest,
   digestOf,
@@ -42,7 +42,7 @@ export interface ContentFiles {
 }
 
 /** Files are examined synchronously. This is the number between two yields to the event loop. */
-const lookedAtOnce = 512;
+const filesPerYield = 512;
 
 export function contentFiles(directory: string, disk: Disk = waitingDisk): ContentFiles {
   const placeOf = (pipelineId: string, digest: Digest): string => {
@@ -71,7 +71,7 @@ export function contentFiles(directory: string, disk: Disk = waitingDisk): Conte
       const found: FoundFile[] = [];
       for (const pipelineId of await directoriesIn(directory))
         for await (const file of filesOf(pipelineId))
-          if (found.push(file) % lookedAtOnce === 0) await breathe();
+          if (found.push(file) % filesPerYield === 0) await nextTurn();
       return found.sort((a, b) => a.usedAt - b.usedAt);
     },
     link: (pipelineId, digest, file) => disk.linkInPlace(file, placeOf(pipelineId, digest)),
@@ -134,7 +134,7 @@ async function measureLarge(
 }
 
 /** In-memory index of one pipeline's kept files, in the order of their removal. */
-export interface KeptOfPipeline {
+export interface PipelineCache {
   readonly size: number;
   /** Disk space of the files. */
   readonly bytes: number;
@@ -153,7 +153,7 @@ export interface KeptOfPipeline {
    * Drops files that were last used at `usedAt` or before, least recently used first: at most `files`, and
    * enough to free `bytes`. Returns them. Times are in milliseconds.
    */
-  expire(usedAt: number, most: { files: number; bytes?: number }): Digest[];
+  expire(usedAt: number, limits: { files: number; bytes?: number }): Digest[];
 }
 
 const blockBytes = 4096;
@@ -165,7 +165,7 @@ export function roomOf(size: number): number {
   return Math.max(1, Math.ceil(size / blockBytes)) * blockBytes;
 }
 
-export function minRecentlyUsed(): KeptOfPipeline {
+export function minRecentlyUsed(): PipelineCache {
   /** Least recently used first. */
   const files = new Map<Digest, { room: number; usedAt: number }>();
   let bytes = 0;
@@ -213,9 +213,9 @@ export function minRecentlyUsed(): KeptOfPipeline {
       return gone;
     },
     drop,
-    expire: (latest, most) => {
-      const [before, enough] = [bytes, most.bytes ?? Infinity];
-      return dropWhile((usedAt, gone) => usedAt <= latest && gone < most.files && before - bytes < enough);
+    expire: (latest, limits) => {
+      const [before, enough] = [bytes, limits.bytes ?? Infinity];
+      return dropWhile((usedAt, gone) => usedAt <= latest && gone < limits.files && before - bytes < enough);
     },
   };
 }

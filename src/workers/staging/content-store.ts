@@ -1,18 +1,18 @@
-import { setImmediate as breathe } from 'node:timers/promises';
-import type { BundleContent, KeptFile } from '../../core/bundle/complete-bundle.ts';
-import { type Breathe, breathless } from '../../core/lib/breath.ts';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { BundleContent, CachedFile } from '../../core/bundle/complete-bundle.ts';
 import type { Clock } from '../../core/lib/clock.ts';
 import type { Digest } from '../../core/lib/digest.ts';
 import { type Disk, waitingDisk, writeBehind } from '../../core/lib/disk.ts';
+import { neverYield, type YieldToEventLoop } from '../../core/lib/event-loop.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { claimDirectory, type ClaimedDirectory, claimLeft } from './claimed-directory.ts';
 import { type ContentBounds, shortageAt } from './content-bounds.ts';
 import {
   type ContentFiles,
   contentFiles,
-  type KeptOfPipeline,
   measureFile,
   minRecentlyUsed,
+  type PipelineCache,
 } from './content-files.ts';
 
 /**
@@ -41,7 +41,7 @@ export interface ContentOptions extends ContentBounds {
   /** Missing bytes of the reserve on a directory's disk. Replaced only by tests. */
   shortage?: (directory: string) => Promise<number>;
   /** Called before each added file, to share the event loop. Default: no yield. */
-  breathe?: Breathe;
+  yieldToEventLoop?: YieldToEventLoop;
   /** The disk of `staging`. Default: calls block the process. */
   disk?: Disk;
 }
@@ -50,7 +50,7 @@ export interface ContentOptions extends ContentBounds {
 const directoryName = 'content';
 const sweepMs = 60_000;
 /** Files removed between two yields to the event loop. */
-const filesAtOnce = 64;
+const filesPerYield = 64;
 
 /** Opens the store with the readable files of earlier processes, within the limits. */
 export async function openContentStore(options: ContentOptions): Promise<ContentStore> {
@@ -66,13 +66,13 @@ interface Opened extends ClaimedDirectory {
 class LinkedContent implements ContentStore {
   readonly isOn: boolean;
   readonly #options: ContentOptions;
-  readonly #pipelines = new Map<string, KeptOfPipeline>();
+  readonly #pipelines = new Map<string, PipelineCache>();
   readonly #sweeper: { cancel(): void };
   /** Kinds of errors that were logged. */
-  readonly #told = new Set<string>();
+  readonly #loggedKinds = new Set<string>();
   #opened: Opened | null = null;
   #opening: Promise<Opened> | null = null;
-  #makingRoom: Promise<void> | null = null;
+  #freeingSpace: Promise<void> | null = null;
 
   constructor(options: ContentOptions) {
     const { clock, isOn, ageMs } = options;
@@ -119,7 +119,7 @@ class LinkedContent implements ContentStore {
 
   stats(): { files: number; bytes: number } {
     const all = [...this.#pipelines.values()];
-    const sum = (pick: (kept: KeptOfPipeline) => number): number =>
+    const sum = (pick: (kept: PipelineCache) => number): number =>
       all.reduce((total, kept) => total + pick(kept), 0);
     return { files: sum(({ size }) => size), bytes: sum(({ bytes }) => bytes) };
   }
@@ -157,7 +157,7 @@ class LinkedContent implements ContentStore {
     try {
       for (const file of await files.read()) {
         const { pipelineId, digest, usedAt } = file;
-        const gone = this.#keptOf(pipelineId).add(file, usedAt, this.#options.maxBytes(pipelineId));
+        const gone = this.#cacheOf(pipelineId).add(file, usedAt, this.#options.maxBytes(pipelineId));
         await this.#remove(files, pipelineId, gone ?? [digest]);
       }
       return { ...claimed, files };
@@ -167,7 +167,7 @@ class LinkedContent implements ContentStore {
     }
   }
 
-  #keptOf(pipelineId: string): KeptOfPipeline {
+  #cacheOf(pipelineId: string): PipelineCache {
     let kept = this.#pipelines.get(pipelineId);
     if (kept === undefined) this.#pipelines.set(pipelineId, (kept = minRecentlyUsed()));
     return kept;
@@ -195,13 +195,13 @@ class LinkedContent implements ContentStore {
   }
 
   /** Throws the system's error and stops: the next file would fail the same way. */
-  async #keep(pipelineId: string, added: Iterable<KeptFile>): Promise<void> {
+  async #keep(pipelineId: string, added: Iterable<CachedFile>): Promise<void> {
     const { files } = await this.#claim();
-    const { breathe: asked = breathless } = this.#options;
+    const { yieldToEventLoop: pause = neverYield } = this.#options;
     const links = writeBehind();
     for (const file of added) {
-      await asked();
-      const kept = this.#keptOf(pipelineId);
+      await pause();
+      const kept = this.#cacheOf(pipelineId);
       if (kept.use(file.digest, this.#now())) continue;
       // Removals come first, and the disk keeps the order, so that the limit is never exceeded.
       const gone = kept.add(file, this.#now(), this.#options.maxBytes(pipelineId));
@@ -216,7 +216,7 @@ class LinkedContent implements ContentStore {
       await links.add(0, link);
     }
     await links.done();
-    await this.#makeRoom();
+    await this.#freeSpace();
   }
 
   /** Never rejects. */
@@ -233,7 +233,7 @@ class LinkedContent implements ContentStore {
   async #sweep(): Promise<void> {
     const oldest = this.#now() - this.#options.ageMs;
     for (const pipelineId of [...this.#pipelines.keys()]) await this.#expire(pipelineId, oldest);
-    await this.#makeRoom().catch((error: unknown) => this.#warn(error));
+    await this.#freeSpace().catch((error: unknown) => this.#warn(error));
   }
 
   /** Removes files last used at `oldest` or before. */
@@ -241,40 +241,44 @@ class LinkedContent implements ContentStore {
     for (;;) {
       const kept = this.#pipelines.get(pipelineId);
       if (kept === undefined || this.#opened === null) return;
-      await this.#remove(this.#opened.files, pipelineId, kept.expire(oldest, { files: filesAtOnce }));
+      await this.#remove(this.#opened.files, pipelineId, kept.expire(oldest, { files: filesPerYield }));
       if (kept.size === 0) this.#pipelines.delete(pipelineId);
       if (kept.oldest > oldest || kept.size === 0) return;
-      await breathe();
+      await nextTurn();
     }
   }
 
   /** If the disk is short of space, removes the least recently used files of all pipelines. */
-  #makeRoom(): Promise<void> {
-    return (this.#makingRoom ??= this.#giveWay().finally(() => (this.#makingRoom = null)));
+  #freeSpace(): Promise<void> {
+    return (this.#freeingSpace ??= this.#evictOldest().finally(() => (this.#freeingSpace = null)));
   }
 
-  async #giveWay(): Promise<void> {
+  async #evictOldest(): Promise<void> {
     if (this.#opened === null) return;
     const { directory, files } = this.#opened;
-    let lacking = await (this.#options.shortage ?? shortageAt)(directory);
-    while (lacking > 0) {
+    let missingBytes = await (this.#options.shortage ?? shortageAt)(directory);
+    while (missingBytes > 0) {
       const all = [...this.#pipelines].sort(([, a], [, b]) => a.oldest - b.oldest);
       const [first, second] = all;
       if (first === undefined || first[1].size === 0) return;
       const [pipelineId, kept] = first;
       const before = kept.bytes;
       const until = second?.[1].oldest ?? Infinity;
-      await this.#remove(files, pipelineId, kept.expire(until, { files: filesAtOnce, bytes: lacking }));
-      lacking -= before - kept.bytes;
-      await breathe();
+      await this.#remove(
+        files,
+        pipelineId,
+        kept.expire(until, { files: filesPerYield, bytes: missingBytes }),
+      );
+      missingBytes -= before - kept.bytes;
+      await nextTurn();
     }
   }
 
   /** Logs each kind of error once: it recurs with every upload, and uploads succeed without kept files. */
   #warn(error: unknown): void {
     const kind = error instanceof Error && 'code' in error ? String(error.code) : String(error);
-    if (this.#told.has(kind)) return;
-    this.#told.add(kind);
+    if (this.#loggedKinds.has(kind)) return;
+    this.#loggedKinds.add(kind);
     this.#options.log.warn({ err: error }, 'uploaded files cannot be kept for later uploads');
   }
 }

@@ -83,21 +83,21 @@ export interface Holds {
 }
 
 /** Shorter than the timeout of any proxy. */
-const patienceMs = 10_000;
+const holdTimeoutMs = 10_000;
 
-export function createHolds(clock: Pick<Clock, 'timeout'>, waitMs: number = patienceMs): Holds {
+export function createHolds(clock: Pick<Clock, 'timeout'>, waitMs: number = holdTimeoutMs): Holds {
   const held = new Map<string, { abort: AbortController; released: Promise<void> }>();
 
   async function whenFree(id: string): Promise<void> {
-    const patience = { isOver: false, end: (): void => undefined };
-    const isOver = new Promise<void>((resolve) => (patience.end = resolve));
+    const timeout = { isOver: false, end: (): void => undefined };
+    const isOver = new Promise<void>((resolve) => (timeout.end = resolve));
     const timer = clock.timeout(waitMs, () => {
-      patience.isOver = true;
-      patience.end();
+      timeout.isOver = true;
+      timeout.end();
     });
     try {
       for (let holder = held.get(id); holder !== undefined; holder = held.get(id)) {
-        if (patience.isOver) throw locked('another request hands it to the queue, or sends it');
+        if (timeout.isOver) throw locked('another request hands it to the queue, or sends it');
         holder.abort.abort(locked('another request has taken it over'));
         await Promise.race([holder.released, isOver]);
       }

@@ -1,22 +1,25 @@
 import { uploadedManifest } from '../../core/bundle/pack/make-manifest.ts';
 import type { Patterns } from '../../core/bundle/pack/select-files.ts';
 import { type StagedBundle, type StageRequest, stageUpload } from '../../core/bundle/staging.ts';
-import { type Breathe, breathless } from '../../core/lib/breath.ts';
 import { systemClock } from '../../core/lib/clock.ts';
 import { type Disk, waitingDisk } from '../../core/lib/disk.ts';
 import { hasCode } from '../../core/lib/errors.ts';
+import { neverYield, type YieldToEventLoop } from '../../core/lib/event-loop.ts';
 import type { ContentStore } from './content-store.ts';
 
 /**
- * `stageUpload` with the pipeline's kept files. Calls `breathe` between pieces. With `keeps: false` no file
- * of the upload is kept. With `autoManifest` an archive needs no manifest. Removes kept files if the disk has
- * no room for an upload.
+ * `stageUpload` with the pipeline's kept files. Calls `yieldToEventLoop` between pieces. With `keeps: false`
+ * no file of the upload is kept. With `autoManifest` an archive needs no manifest. Removes kept files if the
+ * disk has no room for an upload.
  */
 export function stageWithContent(
   content: ContentStore,
-  { breathe = breathless, disk = waitingDisk }: { breathe?: Breathe; disk?: Disk } = {},
+  {
+    yieldToEventLoop = neverYield,
+    disk = waitingDisk,
+  }: { yieldToEventLoop?: YieldToEventLoop; disk?: Disk } = {},
 ): (
-  request: Omit<StageRequest, 'content' | 'breathe' | 'disk' | 'makeManifest'> & {
+  request: Omit<StageRequest, 'content' | 'yieldToEventLoop' | 'disk' | 'makeManifest'> & {
     pipelineId: string;
     keeps: boolean;
     autoManifest?: Patterns | undefined;
@@ -29,7 +32,7 @@ export function stageWithContent(
         autoManifest === undefined
           ? undefined
           : (extraction, directory) => uploadedManifest(extraction, directory, autoManifest, systemClock);
-      return await stageUpload({ ...request, makeManifest, breathe, disk, content: kept });
+      return await stageUpload({ ...request, makeManifest, yieldToEventLoop, disk, content: kept });
     } catch (error) {
       if (hasCode(error, 'insufficient_storage')) await content.clear();
       throw error;

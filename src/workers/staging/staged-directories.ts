@@ -1,9 +1,9 @@
 import { readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { customAlphabet } from 'nanoid';
-import type { Breathe } from '../../core/lib/breath.ts';
 import { type Disk, waitingDisk } from '../../core/lib/disk.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
+import type { YieldToEventLoop } from '../../core/lib/event-loop.ts';
 import { errnoOf } from '../../core/lib/system-errors.ts';
 
 export interface StagingArea {
@@ -23,15 +23,22 @@ export interface StagingArea {
 const nameForm = /^upload-[0-9a-z]{16}$/;
 const randomName = customAlphabet('0123456789abcdefghijklmnopqrstuvwxyz', 16);
 
-/** The upload directories in `staging`, on that disk. Calls `breathe` before each creation or removal. */
-export function uploadDirectories(staging: string, breathe: Breathe, disk: Disk = waitingDisk): StagingArea {
+/**
+ * The upload directories in `staging`, on that disk. Calls `yieldToEventLoop` before each creation or
+ * removal.
+ */
+export function uploadDirectories(
+  staging: string,
+  yieldToEventLoop: YieldToEventLoop,
+  disk: Disk = waitingDisk,
+): StagingArea {
   return {
     create: async () => {
-      await breathe();
+      await yieldToEventLoop();
       return newUploadDirectory(staging, disk);
     },
     discard: async (staged) => {
-      await breathe();
+      await yieldToEventLoop();
       await removeUploadDirectory(staging, staged, disk);
     },
   };

@@ -8,7 +8,7 @@ import type { FinishedSpan } from '../../core/tracing/span.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 import type { JobResult, PublishJob } from '../queue/job.ts';
 import type { JobProcessor } from '../queue/job-queue.ts';
-import type { LookAnswer, LookRequest } from './look-request.ts';
+import type { InspectionAnswer, InspectionRequest } from './inspection-request.ts';
 import { ThreadPool, type ThreadStats, type WorkerPool, workerPool, type WorkerPoolOptions } from './pool.ts';
 import type { ThreadData } from './publish-task.ts';
 import type { ReleasesAnswer, ReleasesRequest } from './releases-request.ts';
@@ -51,7 +51,7 @@ export class PublishingThreads {
   /** As many threads as publish, and at least two. They change nothing and send no events. */
   readonly #planning: WorkerPool;
   readonly #releases: ReleasesPool;
-  readonly #looks: AnsweringPool<LookRequest, LookAnswer>;
+  readonly #looks: AnsweringPool<InspectionRequest, InspectionAnswer>;
 
   constructor(options: PublishingPoolOptions) {
     const readOnly = poolOptions(
@@ -79,8 +79,8 @@ export class PublishingThreads {
     return this.#releases.ask(request, signal);
   }
 
-  /** Reads the catalog of a destination. Throws as `AnsweringPool.ask` and `answerLook`. */
-  look(request: LookRequest, signal: AbortSignal): Promise<LookAnswer> {
+  /** Reads the catalog of a destination. Throws as `AnsweringPool.ask` and `answerInspection`. */
+  look(request: InspectionRequest, signal: AbortSignal): Promise<InspectionAnswer> {
     return this.#looks.ask(request, signal);
   }
 

@@ -10,11 +10,11 @@ import type { FinishedSpan } from '../../core/tracing/span.ts';
 import { type TraceContext, traceFields } from '../../core/tracing/trace-context.ts';
 import type { JobProgress } from '../queue/job.ts';
 import {
-  type FromThread,
-  isFromThread,
+  type AbortMessage,
+  isThreadMessage,
   type ThreadJob,
+  type ThreadMessage,
   type ThreadTask,
-  type ToThread,
 } from './thread-channel.ts';
 
 interface SupervisionOptions {
@@ -70,7 +70,7 @@ export function supervise<Job extends ThreadJob>(
   };
   const abort = (): void => {
     const { code, message: reason, hint = null } = asWaybillError(signal.reason);
-    port1.postMessage({ type: 'abort', code, reason, hint } satisfies ToThread);
+    port1.postMessage({ type: 'abort', code, reason, hint } satisfies AbortMessage);
     const grace = clock.timeout(graceMs, () => terminate.abort());
     onAbort(settled.signal, () => grace.cancel());
   };
@@ -79,7 +79,7 @@ export function supervise<Job extends ThreadJob>(
     signs.seen();
     // Messages of a defective thread must not crash the daemon.
     try {
-      if (!isFromThread(message)) throw new TypeError('it is none of the messages of a thread');
+      if (!isThreadMessage(message)) throw new TypeError('it is none of the messages of a thread');
       receive(message, job, options, onProgress);
     } catch (error) {
       log.error({ run_id: job.runId, err: error }, 'a worker thread sent what cannot be used');
@@ -113,7 +113,7 @@ export function supervise<Job extends ThreadJob>(
 }
 
 function receive(
-  message: FromThread,
+  message: ThreadMessage,
   job: ThreadJob,
   { log, notify, onSpan }: SupervisionOptions,
   onProgress: (progress: JobProgress) => void,

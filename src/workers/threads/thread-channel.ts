@@ -36,7 +36,7 @@ export interface ThreadTask<Job extends ThreadJob = PublishJob> {
 export type ThreadOutcome<Result = JobResult> =
   { ok: true; result: Result } | { ok: false; error: ErrorRecord };
 
-export interface ToThread {
+export interface AbortMessage {
   type: 'abort';
   /** Error code of the publication. */
   code: ErrorCode;
@@ -44,7 +44,7 @@ export interface ToThread {
   hint: string | null;
 }
 
-export type FromThread =
+export type ThreadMessage =
   /** A sign of life: the thread's event loop is running. */
   | { type: 'alive' }
   | { type: 'progress'; progress: JobProgress[] }
@@ -54,7 +54,7 @@ export type FromThread =
   | { type: 'log'; level: LineLevel; fields: object; message: string };
 
 /** Whether a value from a thread is one of its messages. */
-export function isFromThread(message: unknown): message is FromThread {
+export function isThreadMessage(message: unknown): message is ThreadMessage {
   if (!isObject(message)) return false;
   switch (message['type']) {
     case 'alive':
@@ -102,7 +102,7 @@ export interface ThreadWork {
 
 /** Short enough to be invisible in a run's record. Each message wakes the daemon's main thread. */
 const progressEveryMs = 50;
-const signOfLifeMs = 5_000;
+const aliveEveryMs = 5_000;
 
 /**
  * The thread's side: runs `work` on the task's job, with abort, progress and log connected to the pool. Sends
@@ -114,8 +114,8 @@ export async function answerTask<Job extends ThreadJob, Result>(
   work: (job: Job, context: ThreadWork) => Promise<Result>,
 ): Promise<ThreadOutcome<Result>> {
   const abort = new AbortController();
-  const post = (message: FromThread): void => port.postMessage(message);
-  port.on('message', ({ code, reason, hint }: ToThread) =>
+  const post = (message: ThreadMessage): void => port.postMessage(message);
+  port.on('message', ({ code, reason, hint }: AbortMessage) =>
     abort.abort(new WaybillError(code, reason, hint === null ? {} : { hint })),
   );
   const { onProgress, flush } = batchProgress(
@@ -132,7 +132,7 @@ export async function answerTask<Job extends ThreadJob, Result>(
     error: line('error'),
     isLevelEnabled: () => verbose,
   };
-  const signs = clock.every(signOfLifeMs, () => post({ type: 'alive' }));
+  const signs = clock.every(aliveEveryMs, () => post({ type: 'alive' }));
   try {
     // An event without its own span belongs to the run's span.
     const notify: ThreadWork['notify'] = (occurrence, trace = traceOf(job)) =>

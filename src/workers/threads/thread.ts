@@ -1,7 +1,7 @@
 import { workerData } from 'node:worker_threads';
 import { systemClock } from '../../core/lib/clock.ts';
 import { errorRecord, WaybillError } from '../../core/lib/errors.ts';
-import { answerLook, type LookAnswer, type LookRequest } from './look-request.ts';
+import { answerInspection, type InspectionAnswer, type InspectionRequest } from './inspection-request.ts';
 import { publishTask, threadContext, type ThreadData } from './publish-task.ts';
 import type { AnswerOutcome } from './publishing-pool.ts';
 import { answerReleases, type ReleasesAnswer, type ReleasesRequest } from './releases-request.ts';
@@ -9,14 +9,16 @@ import { sceneMapTask } from './scene-map-task.ts';
 import { answerTask, type ThreadOutcome, type ThreadTask } from './thread-channel.ts';
 
 /** The body of a thread that reads catalogs of destinations. Refusals are answers, too. */
-function lookTask({
+function inspectionTask({
   env,
-}: ThreadData): (task: ThreadTask<LookRequest>) => Promise<ThreadOutcome<AnswerOutcome<LookAnswer>>> {
+}: ThreadData): (
+  task: ThreadTask<InspectionRequest>,
+) => Promise<ThreadOutcome<AnswerOutcome<InspectionAnswer>>> {
   return (task) =>
     answerTask(task, { clock: systemClock }, async (request, work) => {
       try {
         const context = await threadContext(env, task, work);
-        return { answer: await answerLook(context, task.config, request) };
+        return { answer: await answerInspection(context, task.config, request) };
       } catch (error) {
         if (!(error instanceof WaybillError)) throw error;
         return { refused: errorRecord(error) };
@@ -47,5 +49,5 @@ function releasesTask({
 const data = workerData as ThreadData;
 export const publish = publishTask(data);
 export const releases = releasesTask(data);
-export const looks = lookTask(data);
+export const looks = inspectionTask(data);
 export const sceneMaps = sceneMapTask;

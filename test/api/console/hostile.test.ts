@@ -68,7 +68,7 @@ function portsOf(text: () => string): Partial<DaemonPorts> {
   });
   return {
     plan: async () => resultOf(text()),
-    look: async ({ kind }) => {
+    inspect: async ({ kind }) => {
       const [one] = [text()];
       if (kind === 'compare')
         return { kind, omitted: 1, added: [one], changed: [one], removed: [one], same: 1 };

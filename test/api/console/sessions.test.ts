@@ -9,7 +9,7 @@ import { createLoginLimit } from '../../../src/api/http/login-limit.ts';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { endedSessionsBook } from '../../../src/workers/queue/ended-sessions.ts';
-import type { LookRequest } from '../../../src/workers/threads/look-request.ts';
+import type { InspectionRequest } from '../../../src/workers/threads/inspection-request.ts';
 import { manualClock } from '../../workers/manual-clock.ts';
 import { type Api, startApi, tokens } from '../harness.ts';
 
@@ -339,10 +339,10 @@ async function uploadTo(
 }
 
 t.test('a path that leads out of the destination is refused, wherever the console takes one', async (t) => {
-  const asked: LookRequest[] = [];
+  const asked: InspectionRequest[] = [];
   const api = await startApi(t, {
     ports: {
-      look: async (request) => {
+      inspect: async (request) => {
         asked.push(request);
         return { kind: 'catalog', paths: [], pathsOmitted: 0, catalog: null };
       },

@@ -3,9 +3,9 @@ import {
   linkAbove,
   listBundle,
   type Listing,
+  problemOf,
   unlistedWarning,
   unreadableFindings,
-  whatIsWrong,
 } from '../../../src/core/bundle/listed-files.ts';
 import type { ManifestFile } from '../../../src/core/bundle/manifest.ts';
 import { finding } from '../../../src/core/lib/errors.ts';
@@ -112,12 +112,12 @@ t.test('only a regular file of the listed size can be published', async (t) => {
     [entry('a', 'file', 1), 1, undefined, undefined],
     [entry('a', 'file', 5), null, undefined, undefined],
   ] as const)
-    t.equal(whatIsWrong(found, size, () => link)?.code, code, `${found?.type} ${code}`);
+    t.equal(problemOf(found, size, () => link)?.code, code, `${found?.type} ${code}`);
   t.match(
-    whatIsWrong(undefined, 1, () => 'd'),
+    problemOf(undefined, 1, () => 'd'),
     { message: /the symbolic link "d"/ },
   );
-  t.match(whatIsWrong(entry('a', 'file', 2), 1, none), { message: 'should have 1 bytes, and has 2' });
+  t.match(problemOf(entry('a', 'file', 2), 1, none), { message: 'should have 1 bytes, and has 2' });
 });
 
 t.test('the link that a path goes through is the outermost', async (t) => {

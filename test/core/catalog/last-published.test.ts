@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { Catalog } from '../../../src/core/catalog/catalog.ts';
-import { lastPublished, lookLimits } from '../../../src/core/catalog/managed-paths.ts';
+import { catalogReadLimits, lastPublished } from '../../../src/core/catalog/managed-paths.ts';
 import { serialiseCatalog } from '../../../src/core/catalog/serialise.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import type { RelativePath } from '../../../src/core/lib/paths.ts';
@@ -65,7 +65,9 @@ function textOf({ hour, by = owner, padding = 0 }: Given): string {
 }
 
 const look = async (storage: Storage, limits = {}): Promise<string | undefined> =>
-  (await lastPublished(storage, owner, 'preserve_relative', { ...lookLimits, ...limits }))?.toISOString();
+  (
+    await lastPublished(storage, owner, 'preserve_relative', { ...catalogReadLimits, ...limits })
+  )?.toISOString();
 
 t.test('finds the last commit in the most recently written catalogs', async (t) => {
   const { storage, read } = await destination({

@@ -2,8 +2,8 @@ import t from 'tap';
 import { lockText } from '../../../src/core/catalog/lease/lock-file.ts';
 import { newHolder, retire } from '../../../src/core/catalog/lease/this-holder.ts';
 import {
+  catalogReadLimits,
   lastPublished,
-  lookLimits,
   managedPaths,
   reportedPath,
   requireManagedPaths,
@@ -358,7 +358,7 @@ t.test('when an owner last published is found in the catalogs, within limits', a
     ['catalogs', 0],
     ['bytes', 10],
   ] as const) {
-    const limits = { ...lookLimits, [name]: value };
+    const limits = { ...catalogReadLimits, [name]: value };
     t.equal(await lastPublished(storage, owner, 'preserve_relative', limits), null, `${name} are limited`);
   }
   const broken: Storage = {

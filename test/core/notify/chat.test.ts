@@ -203,7 +203,7 @@ for (const [name, kind] of Object.entries({ slack: slackKind, discord: discordKi
     const context = { clock, secrets, log: silentLog, neededBy: 'notifier "chat"', warn: () => undefined };
     const settings = { kind: name, urlEnv: 'URL', title: null, consoleUrl: null, timeoutMs: 5_000 };
     const sink = await kind.open(settings as never, context);
-    const sent = async () => deliver(sink, event(failure('talk')), { clock, signal: never, hurry: never });
+    const sent = async () => deliver(sink, event(failure('talk')), { clock, signal: never, stopping: never });
     t.match(await sent(), { delivered: true, tries: 2 });
     t.same(clock.pauses, [2_000]);
     t.match(receiver.received[0]?.body, 'Failed to publish');

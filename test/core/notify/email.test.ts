@@ -28,7 +28,7 @@ async function send(
   const clock = impatientClock();
   const sink = emailSink(given);
   const event = eventOf(occurrence, newEventId(), new Date('2026-11-20T02:04:34.334Z'));
-  const delivery = await deliver(sink, event, { clock, signal: never, hurry: never });
+  const delivery = await deliver(sink, event, { clock, signal: never, stopping: never });
   await sink.close();
   return { ...delivery, event };
 }
@@ -113,9 +113,9 @@ t.test('a server that is silent at any step is abandoned after the timeout', asy
     const server = await startScripted(t, (_, at) => (at === step ? '' : null));
     const sink = emailSink({ ...optionsFor(step, server.port), timeoutMs: 100 });
     const answer = await deliver(sink, eventOf(testOccurrence('m'), newEventId(), new Date()), {
-      ...{ clock: systemClock, signal: never, hurry: AbortSignal.abort() },
+      ...{ clock: systemClock, signal: never, stopping: AbortSignal.abort() },
     });
-    t.match(answer, { delivered: false, isAway: true }, step);
+    t.match(answer, { delivered: false, isTemporary: true }, step);
     await server.closed();
   }
 });
@@ -124,7 +124,11 @@ t.test('a server that is unreachable or drops the connection is tried again', as
   t.match(await send(options(await deadPort())), { delivered: false, tries: 4, reason: /\(ECONNREFUSED\)/ });
   for (const step of steps) {
     const server = await startScripted(t, (_, at) => (at === step ? 'hang up' : null));
-    t.match(await send(optionsFor(step, server.port)), { delivered: false, tries: 4, isAway: true }, step);
+    t.match(
+      await send(optionsFor(step, server.port)),
+      { delivered: false, tries: 4, isTemporary: true },
+      step,
+    );
   }
 });
 

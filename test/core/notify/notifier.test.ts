@@ -200,7 +200,7 @@ function open(sinks: Record<string, Sink>, hurry?: AbortSignal, outbox?: Outbox)
     clock: impatientClock(),
     log: silentLog,
     onOutcome: (outcome) => void outcomes.push(outcome),
-    ...(hurry === undefined ? {} : { hurry }),
+    ...(hurry === undefined ? {} : { stopping: hurry }),
     ...(outbox === undefined ? {} : { outbox }),
   });
   return { notifier, outcomes };
@@ -296,7 +296,7 @@ t.test('a sink that breaks is a failed delivery, and its message is not told', a
 t.test('a dead receiver of many events does not make as many warnings', async (t) => {
   const { onOutcome, warnings } = collectWarnings();
   const event = eventOf(published, 'msg_1', new Date());
-  const rest = { isAway: true, isRedelivery: false, notifierId: 'n', kind: 'log' } as const;
+  const rest = { isTemporary: true, isRedelivery: false, notifierId: 'n', kind: 'log' } as const;
   for (let index = 0; index < 500; index += 1)
     onOutcome({ delivered: false, tries: 4, reason: 'x', gone: false, ...rest, event });
   t.equal(warnings().length, 11);

@@ -3,7 +3,7 @@ import { silentLog } from '../../../src/core/lib/log.ts';
 import type { Outcome } from '../../../src/core/notify/delivery-queue.ts';
 import { type Event, eventOf } from '../../../src/core/notify/event.ts';
 import { Notifier } from '../../../src/core/notify/notifier.ts';
-import { type Outbox, undeliveredBook } from '../../../src/core/notify/outbox.ts';
+import { type Outbox, undeliveredInMemory } from '../../../src/core/notify/outbox.ts';
 import type { Attempted, Sink } from '../../../src/core/notify/sink.ts';
 import type { NotifierConfig } from '../../../src/core/notify/sink-kinds.ts';
 import { pruneOccurrence } from '../../../src/core/publish/results/occurrences.ts';
@@ -23,7 +23,7 @@ const refusing: Attempted = { ok: false, reason: 'answered 400', retry: false };
 /** A notifier `n` whose receiver answers as the test says, and what it got. */
 function open(more: { concurrency?: number; outbox?: Outbox; hurry?: AbortSignal } = {}) {
   const { concurrency = 1, ...options } = more;
-  const undelivered = undeliveredBook();
+  const undelivered = undeliveredInMemory();
   const received: Event[] = [];
   const outcomes: Outcome[] = [];
   const world = {

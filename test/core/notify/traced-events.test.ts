@@ -4,7 +4,7 @@ import { silentLog } from '../../../src/core/lib/log.ts';
 import type { Outcome } from '../../../src/core/notify/delivery-queue.ts';
 import { eventOf } from '../../../src/core/notify/event.ts';
 import { Notifier } from '../../../src/core/notify/notifier.ts';
-import { type KeptEvent, undeliveredBook } from '../../../src/core/notify/outbox.ts';
+import { type OutboxEvent, undeliveredInMemory } from '../../../src/core/notify/outbox.ts';
 import type { Attempted, Sink } from '../../../src/core/notify/sink.ts';
 import { testOccurrence } from '../../../src/core/publish/results/occurrences.ts';
 import { type FinishedSpan, recordingTracer } from '../../../src/core/tracing/span.ts';
@@ -15,11 +15,11 @@ const trace: TraceContext = { traceparent, tracestate: 'rojo=00f067aa0ba902b7,t@
 const parent = parseTraceparent(traceparent);
 const occurrence = testOccurrence('n');
 
-function open({ left = [], answer }: { left?: KeptEvent[]; answer: () => Attempted }) {
+function open({ left = [], answer }: { left?: OutboxEvent[]; answer: () => Attempted }) {
   const spans: FinishedSpan[] = [];
   const sent: (TraceContext | undefined)[] = [];
-  const kept: KeptEvent[] = [];
-  const undelivered = undeliveredBook();
+  const kept: OutboxEvent[] = [];
+  const undelivered = undeliveredInMemory();
   const outcomes: Outcome[] = [];
   const sink: Sink = {
     concurrency: 1,
@@ -87,7 +87,7 @@ t.test('an event that is refused again and again stays in its trace', async (t) 
 });
 
 t.test('what an earlier process left goes on with its trace, or with one of its own', async (t) => {
-  const eventFor = (id: string): KeptEvent => ({
+  const eventFor = (id: string): OutboxEvent => ({
     notifierId: 'n',
     event: eventOf(occurrence, id, new Date(0)),
   });

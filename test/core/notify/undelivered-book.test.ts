@@ -1,8 +1,11 @@
 import t from 'tap';
-import { undeliveredBook } from '../../../src/core/notify/outbox.ts';
+import { undeliveredInMemory } from '../../../src/core/notify/outbox.ts';
 import { undeliveredContract } from '../../contract/undelivered.ts';
 
 undeliveredContract(t, async () => {
   const dropped: [string, number][] = [];
-  return { events: undeliveredBook({ onDropped: (id, count) => void dropped.push([id, count]) }), dropped };
+  return {
+    events: undeliveredInMemory({ onDropped: (id, count) => void dropped.push([id, count]) }),
+    dropped,
+  };
 });

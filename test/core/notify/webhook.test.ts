@@ -27,7 +27,12 @@ async function send(
   const sink = webhookSink({ url, keys, timeoutMs: 5_000, allowAddresses: [], clock, ...settings });
   const event = eventOf(testOccurrence('hook'), newEventId(), clock.now());
   try {
-    const delivery = await deliver(sink, event, { clock, signal: never, hurry: never, random: () => 0.999 });
+    const delivery = await deliver(sink, event, {
+      clock,
+      signal: never,
+      stopping: never,
+      random: () => 0.999,
+    });
     return { ...delivery, event, pauses: clock.pauses };
   } finally {
     await sink.close();
@@ -305,7 +310,7 @@ t.test('a connection is used again, and none is left open', async (t) => {
   const sink = webhookSink({ url, keys, timeoutMs: 5_000, allowAddresses: [], clock });
   for (let index = 0; index < 20; index += 1) {
     const event = eventOf(testOccurrence('hook'), newEventId(), clock.now());
-    t.match(await deliver(sink, event, { clock, signal: never, hurry: never }), { delivered: true });
+    t.match(await deliver(sink, event, { clock, signal: never, stopping: never }), { delivered: true });
   }
   t.ok(connections < 20, `${connections} connections`);
   await sink.close();

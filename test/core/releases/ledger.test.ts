@@ -3,11 +3,11 @@ import t from 'tap';
 import {
   announcing,
   beforeSwitch,
+  channelTargets,
   forgetting,
   lastGood,
   leaving,
   type Ledger,
-  ledTo,
   noReleases,
   type Releases,
   resumed,
@@ -100,7 +100,7 @@ function after(steps: readonly Step[]): Releases {
       if (kind === 'lead') channels.set(name, id);
       releases = { ...releases, ledger: withChannel(releases, channel), channels };
     } else if (kind === 'announce') {
-      if (lastGood(releases) !== id && !ledTo(releases).includes(id))
+      if (lastGood(releases) !== id && !channelTargets(releases).includes(id))
         releases = { ...releases, ledger: announcing(ledger, [id]) };
     } else if (kind === 'switch') releases = switched(releases, id, minute);
     else if (kind === 'back') releases = wentBack(releases, id, minute);
@@ -146,11 +146,11 @@ t.test('retention keeps current, last good, unfinished and unreadable releases',
         const byId = new Map(unique.map((each) => [each.id, each]));
         const left = new Map(releases.ledger.history.map((each) => [each.id, each.leftAt]));
         const leftByChannels = new Map(releases.ledger.leftByChannels.map((each) => [each.id, each.leftAt]));
-        const inUse = new Set<ReleaseId | null>([releases.current, ...ledTo(releases)]);
+        const inUse = new Set<ReleaseId | null>([releases.current, ...channelTargets(releases)]);
         for (const id of goes) {
           t.not(id, releases.current);
           t.not(id, lastGood(releases));
-          t.notOk(ledTo(releases).includes(id), 'no channel leads to it');
+          t.notOk(channelTargets(releases).includes(id), 'no channel leads to it');
           t.ok(['complete', 'abandoned'].includes(byId.get(id)?.state ?? ''));
           for (const used of [byId.get(id)?.writtenAt, left.get(id), leftByChannels.get(id)])
             if (used != null) t.ok(now.getTime() - Date.parse(used) >= lingerMs, 'it has lingered');

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { contentFindings } from '../../../src/core/scene-map/content-rules.ts';
 import type { SceneMap } from '../../../src/core/scene-map/generated/schema-types.ts';
-import { countSentences, surelyWithin } from '../../../src/core/scene-map/sentences.ts';
+import { countSentences, isWithinSentenceLimit } from '../../../src/core/scene-map/sentences.ts';
 import { soundMap, soundScene } from './maps.ts';
 
 /** A map over the ids, cut before each of the indexes. */
@@ -238,7 +238,7 @@ t.test('the quick look never lets a long summary through', async (t) => {
   fc.assert(
     fc.property(fc.array(words, { maxLength: 30 }), (parts) => {
       const text = parts.join('');
-      return !surelyWithin(text, 3) || countSentences(text) <= 3;
+      return !isWithinSentenceLimit(text, 3) || countSentences(text) <= 3;
     }),
     { numRuns: 3000 },
   );

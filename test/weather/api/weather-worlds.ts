@@ -1,7 +1,7 @@
 import type { Test } from 'tap';
 import type { Clock } from '../../../src/core/lib/clock.ts';
 import { loadSecrets } from '../../../src/core/lib/secrets.ts';
-import { type Fed, feedDocument } from '../../../src/weather/feed/feed-document.ts';
+import { feedDocument, type FeedResult } from '../../../src/weather/feed/feed-document.ts';
 import { createTables } from '../../../src/weather/feed/tables/create-tables.ts';
 import { openServer } from '../../../src/weather/feed/tables/open-server.ts';
 import type { Target } from '../../../src/weather/feed/tables/upsert.ts';
@@ -18,7 +18,7 @@ import { startWeather } from './weather-harness.ts';
  */
 
 export interface WeatherWorld {
-  fed: Fed[];
+  fed: FeedResult[];
   target: Target;
   get: (path: string) => Promise<string>;
   json: (path: string) => Promise<Record<string, unknown>>;
@@ -64,7 +64,7 @@ function makerOf({ openTarget, openReader }: Database): MakeWorld {
   return async (t, documents, now = defaultNow) => {
     const target = await openTarget();
     await emptied(target);
-    const fed: Fed[] = [];
+    const fed: FeedResult[] = [];
     for (const [name, document] of documents) {
       const text = typeof document === 'string' ? document : JSON.stringify(document);
       fed.push(await feedDocument(target, { place: name, name, text, receivedAt: null }));

@@ -92,7 +92,7 @@ t.test('a feeder goes on once the database is back, whichever statement finds it
           isBack = true;
         });
       },
-      onFed({ place }) {
+      onResult({ place }) {
         if (isBack && place.includes('/products/')) stopping.abort();
       },
     });

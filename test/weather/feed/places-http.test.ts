@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
 import type { NwsConfig } from '../../../src/core/config/weather/feed.ts';
 import { systemClock } from '../../../src/core/lib/clock.ts';
-import { type Fed, feedDocument } from '../../../src/weather/feed/feed-document.ts';
+import { feedDocument, type FeedResult } from '../../../src/weather/feed/feed-document.ts';
 import { feedOnce } from '../../../src/weather/feed/feed-sources.ts';
 import { sourcesOf } from '../../../src/weather/feed/sources/requests-of.ts';
 import { createRequestTable } from '../../../src/weather/feed/tables/create-tables.ts';
@@ -35,15 +35,15 @@ function placesOnly(url: string, offices: readonly string[] = []): NwsConfig {
   };
 }
 
-async function feed(nws: NwsServer, offices: readonly string[] = []): Promise<Record<string, Fed>> {
+async function feed(nws: NwsServer, offices: readonly string[] = []): Promise<Record<string, FeedResult>> {
   nws.asked.length = 0;
-  const fed: Record<string, Fed> = {};
+  const fed: Record<string, FeedResult> = {};
   await feedOnce({
     target,
     config: { database: null, urlEnv: null, watch: null, nws: placesOnly(nws.url, offices) },
     clock: { ...systemClock, sleep: () => Promise.resolve() },
     signal: new AbortController().signal,
-    onFed: (each) => (fed[each.place.slice(nws.url.length)] = each),
+    onResult: (each) => (fed[each.place.slice(nws.url.length)] = each),
     random: () => 0,
   });
   return fed;
@@ -137,7 +137,7 @@ t.test('an observation moves a station only if it is elsewhere', async (t) => {
       elevation: { value: 48 },
     },
   };
-  const observe = (changes: object): Promise<Fed> =>
+  const observe = (changes: object): Promise<FeedResult> =>
     feedDocument(target, {
       place: 'KNYC.json',
       name: 'KNYC.json',

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap';
-import { type Fed, feedDocument } from '../../../src/weather/feed/feed-document.ts';
+import { feedDocument, type FeedResult } from '../../../src/weather/feed/feed-document.ts';
 import { createTables } from '../../../src/weather/feed/tables/create-tables.ts';
 import { openServer } from '../../../src/weather/feed/tables/open-server.ts';
 import type { Target } from '../../../src/weather/feed/tables/upsert.ts';
@@ -56,7 +56,7 @@ function station(stationIdentifier: string, changes: object = {}) {
 const list = (features: object[]): string => JSON.stringify({ type: 'FeatureCollection', features });
 
 async function places(t: Test, target: Target): Promise<void> {
-  const feed = (name: string, text: string): Promise<Fed> =>
+  const feed = (name: string, text: string): Promise<FeedResult> =>
     feedDocument(target, { place: `places/${name}`, name, text, receivedAt: null });
   const rows = (table: string): Promise<unknown[]> => target.query(`select * from ${table} order by 1`, []);
   await target.run('drop schema if exists weather cascade');

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import type { Test } from 'tap';
 import type { FeedConfig } from '../../../src/core/config/weather/feed.ts';
 import { systemClock } from '../../../src/core/lib/clock.ts';
-import { type Fed, feedDocument } from '../../../src/weather/feed/feed-document.ts';
+import { feedDocument, type FeedResult } from '../../../src/weather/feed/feed-document.ts';
 import { feedOnce } from '../../../src/weather/feed/feed-sources.ts';
 import { createRequestTable, createTables } from '../../../src/weather/feed/tables/create-tables.ts';
 import type { Target } from '../../../src/weather/feed/tables/upsert.ts';
@@ -22,15 +22,19 @@ export function feedConfig(url: string, offices: readonly string[] = []): FeedCo
   return { database: null, urlEnv: null, watch: null, nws: nwsConfig(url, offices) };
 }
 
-export async function feedFrom(target: Target, url: string, offices: readonly string[] = []): Promise<Fed[]> {
-  const fed: Fed[] = [];
+export async function feedFrom(
+  target: Target,
+  url: string,
+  offices: readonly string[] = [],
+): Promise<FeedResult[]> {
+  const fed: FeedResult[] = [];
   const { signal } = new AbortController();
   await feedOnce({
     target,
     config: feedConfig(url, offices),
     clock: systemClock,
     signal,
-    onFed: (each) => fed.push(each),
+    onResult: (each) => fed.push(each),
     random: () => 0,
   });
   return fed;
@@ -230,7 +234,7 @@ export async function feedSuite(t: Test, open: () => Promise<Target>): Promise<v
     Object.assign(nul.properties, { timestamp: '2026-01-20T21:00:00Z', textDescription: 'a\u0000b' });
     const fine = structuredClone(sample);
     Object.assign(fine.properties, { timestamp: '2026-01-20T22:00:00Z' });
-    const feed = (features: object[]): Promise<Fed> =>
+    const feed = (features: object[]): Promise<FeedResult> =>
       feedDocument(target, {
         place: 'list.json',
         name: 'list.json',

@@ -3,14 +3,14 @@ import type { ErrorCode } from '../../../src/core/lib/error-codes.ts';
 import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import { attempt, type Outcome } from '../../../src/workers/bullmq/attempt.ts';
-import type { Taken } from '../../../src/workers/bullmq/run-store.ts';
+import type { TakenRun } from '../../../src/workers/bullmq/run-store.ts';
 import type { JobResult } from '../../../src/workers/queue/job.ts';
 import { acceptedRun } from '../../../src/workers/queue/run-transitions.ts';
 import { runResult } from '../../contract/queue.ts';
 import { manualClock } from '../manual-clock.ts';
 
 const job = { runId: 'maps.1', pipelineId: 'maps', staged: null };
-const taken = (takes: number): Taken => ({
+const taken = (takes: number): TakenRun => ({
   job,
   takes,
   begunAt: null,

@@ -73,7 +73,7 @@ const openHost = (
   retries: RetriesOf = noRetries,
 ) =>
   BullmqQueue.open({
-    told,
+    flushed: told,
     retries,
     clock: systemClock,
     log: silentLog,
@@ -389,7 +389,7 @@ t.test('a watch shows what other hosts do, though messages are lost, and notices
   const watch = api.watch(() => ring());
   const rung = (): Promise<void> => new Promise((resolve) => (ring = resolve));
   const beginning = await watch.cursor();
-  const query = { most: 100, wants: () => true };
+  const query = { limit: 100, wants: () => true };
   const cut = (): Promise<string> => redis.cli('client', 'kill', 'type', 'pubsub');
   for (let run = 1; run <= 20; run++) {
     await submit(worker, `maps.${run}`);

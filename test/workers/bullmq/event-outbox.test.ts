@@ -97,7 +97,7 @@ t.test('what a dead host had not delivered is delivered by another, in its order
   dead.tell('msg_1', ['a', 'b'], null, trace);
   dead.tell('msg_3', ['b']);
   dead.tell('msg_2', ['b']);
-  await dead.told();
+  await dead.flushed();
   t.same(listed(dead.sent), ['a msg_1', 'b msg_1', 'b msg_3', 'b msg_2']);
   dead.sent[1]!.ended();
   while ((await other.hlen('dead:events')) > 3) await systemClock.sleep(20);
@@ -115,7 +115,7 @@ t.test('what a host leaves when it stops is delivered at once, by one of the oth
   const [first, second, third] = hosts as [(typeof hosts)[0], (typeof hosts)[0], (typeof hosts)[0]];
   first.tell('msg_1', ['a']);
   first.tell('msg_2', ['a']);
-  await first.told();
+  await first.flushed();
   first.sent[0]!.ended();
   await first.close();
   await Promise.race([second.until(1), third.until(1)]);
@@ -126,9 +126,9 @@ t.test('sends an event of a run once, also when another worker repeats the run',
   const [first, second] = [await openHost(t, 'again'), await openHost(t, 'again')];
   await other.hset('again:run:maps.1', 'record', '{}');
   first.tell('msg_1', ['a'], 'maps.1');
-  await first.told();
+  await first.flushed();
   for (const id of ['msg_1', 'msg_2']) second.tell(id, ['a'], 'maps.1');
-  await second.told();
+  await second.flushed();
   t.same(listed(first.sent), ['a msg_1']);
   t.same(listed(second.sent), ['a msg_2'], 'and no other is taken for it');
 });
@@ -149,7 +149,7 @@ t.test('sends events when Redis is back, from the host that has them', async (t)
   const lifeMs = 8_000;
   const [first, second] = [await openHost(t, 'away', lifeMs), await openHost(t, 'away', lifeMs)];
   first.tell('msg_1', ['a']);
-  await first.told();
+  await first.flushed();
   await redis.stop();
   first.tell('msg_2', ['a']);
   await systemClock.sleep(lifeMs + 1_000);
@@ -157,7 +157,7 @@ t.test('sends events when Redis is back, from the host that has them', async (t)
   // Not `once` of node:events: it takes a refused attempt to connect for the end of waiting.
   const back = new Promise((resolve) => void other.once('ready', resolve));
   await redis.start();
-  await Promise.all([back, first.told()]);
+  await Promise.all([back, first.flushed()]);
   t.same(listed(first.sent), ['a msg_1', 'a msg_2']);
   // All were silent for too long, and each has looked around since.
   while ((await other.zcount('away:event-hosts', Date.now(), '+inf')) < 2) await systemClock.sleep(20);

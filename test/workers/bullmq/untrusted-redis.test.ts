@@ -120,7 +120,7 @@ async function prepare(prefix: string): Promise<() => Promise<void>> {
     events.outbox.keep(givenUp(id, 1), ['n'], () => undefined);
   }
   const claim = await events.undelivered.claim('n');
-  await events.told();
+  await events.flushed();
   return async () => {
     await claim.release();
     await Promise.all([queue.close(0), events.close()]);
@@ -203,7 +203,7 @@ async function problemsOf({ apply }: Damage, prefix: string): Promise<string[]> 
   await call('overview', () => queue.overview(['maps', 'docs']));
   await call('waiting', () => queue.waitingSince(['maps', 'docs']));
   await call('depth', () => Promise.all([queue.depth(), queue.kept(), queue.pauses()]));
-  await call('changes', async () => watch.after(await watch.cursor(), { most: 10, wants: () => true }));
+  await call('changes', async () => watch.after(await watch.cursor(), { limit: 10, wants: () => true }));
   await call('trigger', () => queue.triggers.last('maps', 'schedule'));
   await call('undelivered', () => Promise.all([events.undelivered.list('n'), events.undelivered.counts()]));
   await Promise.all([call('maps', () => ended('maps.7')), call('docs', () => ended('docs.7'))]);
@@ -267,7 +267,7 @@ t.test('issue 36: messages of other programs on the channels of waybill do no ha
     for (const channel of ['changes', 'wake', 'cancel']) await redis.publish(`${prefix}:${channel}`, text);
   await submit(queue, 'maps.2');
   await queue.untilFinished('maps.2', AbortSignal.timeout(15_000));
-  const page = await watch.after(cursor, { most: 100, wants: () => true });
+  const page = await watch.after(cursor, { limit: 100, wants: () => true });
   t.match(page?.changes.at(-1)?.record, { run_id: 'maps.2' });
   t.same(wrong, []);
   watch.close();

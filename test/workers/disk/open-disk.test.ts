@@ -54,7 +54,7 @@ for (const kind of ['a thread', 'the caller'] as const)
 t.test(
   'a disk that does not answer refuses who waits and who comes, and removes what it made late',
   async (t) => {
-    const { disk, directory, requireAnswers } = opened(t, { file: slowThread, patienceMs: 300 });
+    const { disk, directory, requireAnswers } = opened(t, { file: slowThread, timeoutMs: 300 });
     const at = (name: string): string => path.join(directory, name);
     await disk.makeDirectory(at('before'));
     writeFileSync(at('frozen'), '');

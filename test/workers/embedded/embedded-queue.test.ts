@@ -13,13 +13,13 @@ import { systemClock } from '../../../src/core/lib/clock.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
-import type { LeftEvent } from '../../../src/core/notify/outbox.ts';
+import type { AbandonedEvent } from '../../../src/core/notify/outbox.ts';
 import {
   openQueueStore,
   type QueueStore,
   type QueueStoreOptions,
 } from '../../../src/workers/embedded/queue-store.ts';
-import { type Journal, type KeptRun, noJournal } from '../../../src/workers/memory/journal.ts';
+import { type Journal, noJournal, type StoredRun } from '../../../src/workers/memory/journal.ts';
 import { type MemoryQueue, memoryQueue } from '../../../src/workers/memory/memory-queue.ts';
 import type { PublishJob, Trigger } from '../../../src/workers/queue/job.ts';
 import type { RunRecord } from '../../../src/workers/queue/run-record.ts';
@@ -297,7 +297,7 @@ t.test('a run that may have brought the process down again and again is publishe
   for (const id of ['docs.1', 'maps.1', 'docs.2']) await daemon.submit(id);
   await daemon.kill();
   const store = await storeIn(daemon.root);
-  const run = store.journal.runs.find(({ job }) => job.runId === 'maps.1') as KeptRun;
+  const run = store.journal.runs.find(({ job }) => job.runId === 'maps.1') as StoredRun;
   store.journal.changed({ ...run, begun: 5 });
   await store.close();
   await daemon.open();
@@ -509,8 +509,8 @@ t.test('keeps undelivered events in order after a kill', async (t) => {
     daemon.store.outbox.keep({ event: eventOf(id), ...trace }, ['hook'], (_notifierId, ended) => {
       if (id === 'msg_2') ended();
     });
-  const left = (): LeftEvent[] => {
-    const found: LeftEvent[] = [];
+  const left = (): AbandonedEvent[] => {
+    const found: AbandonedEvent[] = [];
     daemon.store.outbox.open((one) => found.push(one));
     return found;
   };
@@ -589,7 +589,7 @@ t.test('a tick whose run was written is decided, though the mark of it was not',
   const trigger: Trigger = { kind: 'schedule', tick: '2026-11-20T02:00:00.000Z', schedule: '0 * * * * UTC' };
   const job: PublishJob = { runId: 'maps.1', pipelineId: 'maps', staged: null, trigger };
   const record = queuedRun(acceptedRun(job, new Date(0)), new Date(0));
-  const run: KeptRun = {
+  const run: StoredRun = {
     job,
     record,
     key: null,

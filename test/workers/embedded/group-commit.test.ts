@@ -15,7 +15,7 @@ function harness({ duringSync = async (): Promise<void> => undefined } = {}) {
   let onCommit = (): void => undefined;
   const writes = new GroupCommit({
     clock,
-    patienceMs: 10_000,
+    timeoutMs: 10_000,
     sync: async (directories) => {
       synced.push([...directories]);
       await duringSync();

@@ -8,11 +8,11 @@ import { systemClock } from '../../../src/core/lib/clock.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import { framed, framedIn, unframed } from '../../../src/workers/embedded/framing.ts';
-import { parseKeptRun } from '../../../src/workers/embedded/kept-run.ts';
 import { openLmdb } from '../../../src/workers/embedded/lmdb-file.ts';
 import { openQueueStore, type QueueStore } from '../../../src/workers/embedded/queue-store.ts';
 import { readQueueFile } from '../../../src/workers/embedded/read-file.ts';
-import type { KeptRun } from '../../../src/workers/memory/journal.ts';
+import { parseStoredRun } from '../../../src/workers/embedded/stored-run.ts';
+import type { StoredRun } from '../../../src/workers/memory/journal.ts';
 import type { EarlierRecord } from '../../../src/workers/queue/run-record.ts';
 import { acceptedRun, queuedRun } from '../../../src/workers/queue/run-transitions.ts';
 import { howMany, sampleOf } from '../../support/sampling.ts';
@@ -34,7 +34,7 @@ async function filled(root: string, runs: number): Promise<void> {
   await store.close();
 }
 
-function accept({ journal }: QueueStore, pipelineId: string, runs: number): Promise<KeptRun[]> {
+function accept({ journal }: QueueStore, pipelineId: string, runs: number): Promise<StoredRun[]> {
   return Promise.all(
     Array.from({ length: runs }, async (_, index) => {
       const job = { runId: `${pipelineId}.${index + 1}`, pipelineId, staged: null };
@@ -110,14 +110,14 @@ t.test('runs of an earlier version are read as those that they are', async (t) =
   delete record.rerunnable;
   const kept = { job, record, key: null, position: 1, begun: 0, begunAt: null };
   const earlier = { ...kept, told: ['published'] };
-  t.match(parseKeptRun(JSON.stringify(earlier)), {
+  t.match(parseStoredRun(JSON.stringify(earlier)), {
     ...kept,
     reported: ['published'],
     bundle: 'staged',
     rerunAs: null,
     record: { ...record, rerun_of: null, rerunnable: false },
   });
-  t.match(parseKeptRun(JSON.stringify({ ...earlier, job: { ...job, staged: null } })), { bundle: 'none' });
+  t.match(parseStoredRun(JSON.stringify({ ...earlier, job: { ...job, staged: null } })), { bundle: 'none' });
 });
 
 t.test('a directory is for one daemon at a time', async (t) => {

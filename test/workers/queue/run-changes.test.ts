@@ -30,7 +30,7 @@ t.test('a reader who asks again and again sees the newest change of every run (p
         order = order.filter((id) => id !== runId);
       };
       const read = (most: number): boolean => {
-        const page = changes.after(revision, { most, wants: () => true });
+        const page = changes.after(revision, { limit: most, wants: () => true });
         if (page === null) return missed;
         if (missed) return false;
         for (const { record } of page.changes) seen.set(record.run_id, record);
@@ -71,7 +71,7 @@ t.test('one page looks at a thousand changes at most, and the next goes on there
       looks += 1;
       return run_id === 'maps.2500';
     };
-    const page = changes.after(revision, { most: 10, wants });
+    const page = changes.after(revision, { limit: 10, wants });
     t.ok(looks <= 1_000);
     revision = placeOf(page?.cursor ?? '')?.revision ?? NaN;
     more = page?.more ?? false;
@@ -82,7 +82,7 @@ t.test('one page looks at a thousand changes at most, and the next goes on there
 
 t.test('accepts given revisions, with gaps for removed runs', async (t) => {
   const changes = new RunChanges({ epoch: 'abcdefgh', revision: 40 });
-  const all = { most: 10, wants: () => true };
+  const all = { limit: 10, wants: () => true };
   t.equal(changes.after(39, all), null, 'before its time');
   changes.add(recordOf(1), 42);
   changes.skipTo(50);

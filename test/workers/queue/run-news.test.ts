@@ -4,7 +4,7 @@ import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
 import type { Occurrence } from '../../../src/core/notify/event.ts';
 import { eventIdOf } from '../../../src/core/notify/event-id.ts';
 import { destinationFailure } from '../../../src/core/publish/results/occurrences.ts';
-import { RunNews } from '../../../src/workers/queue/run-news.ts';
+import { RunEventBuffer } from '../../../src/workers/queue/run-event-buffer.ts';
 import { afterFailure, supersededRun } from '../../../src/workers/queue/run-retry.ts';
 import { acceptedRun, failedRun, startedRun } from '../../../src/workers/queue/run-transitions.ts';
 
@@ -18,7 +18,7 @@ const failure = (code: ErrorCode): Occurrence =>
 
 function newNews() {
   const seen: Occurrence[] = [];
-  const news = new RunNews((occurrence) => void seen.push(occurrence));
+  const news = new RunEventBuffer((occurrence) => void seen.push(occurrence));
   return { news, seen, types: () => seen.map(({ type }) => type) };
 }
 

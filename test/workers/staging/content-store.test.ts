@@ -27,7 +27,7 @@ import { type ManualClock, manualClock } from '../manual-clock.ts';
 
 const block = 4096;
 
-interface Settings extends Partial<Pick<ContentOptions, 'log' | 'shortage' | 'breathe'>> {
+interface Settings extends Partial<Pick<ContentOptions, 'log' | 'shortage' | 'yieldToEventLoop'>> {
   maxBytes?: number;
   ageMs?: number;
 }
@@ -383,7 +383,7 @@ t.test('yields to the event loop before each kept file', async (t) => {
   const { staging, open, file } = place(t);
   const seen: number[] = [];
   const breathe = async (): Promise<void> => void seen.push(onDisk(staging));
-  const store = await open({ breathe });
+  const store = await open({ yieldToEventLoop: breathe });
   await store.of('maps').keep([file('a'), file('bb'), file('ccc')]);
   t.same(seen, [0, 1, 3]);
   await store.close();

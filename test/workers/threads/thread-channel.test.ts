@@ -6,8 +6,8 @@ import type { JobProgress } from '../../../src/workers/queue/job.ts';
 import {
   answerTask,
   batchProgress,
-  type FromThread,
-  isFromThread,
+  isThreadMessage,
+  type ThreadMessage,
 } from '../../../src/workers/threads/thread-channel.ts';
 import { runResult } from '../../contract/queue.ts';
 
@@ -66,7 +66,7 @@ t.test('distinguishes messages from other data', async (t) => {
     { type: 'occurrence', occurrence: {} },
     { type: 'log', level: 'info', fields: {}, message: 'x' },
   ])
-    t.ok(isFromThread(message), JSON.stringify(message));
+    t.ok(isThreadMessage(message), JSON.stringify(message));
   for (const message of [
     null,
     'alive',
@@ -79,7 +79,7 @@ t.test('distinguishes messages from other data', async (t) => {
     { type: 'occurrence', occurrence: null },
     { type: 'log', fields: 'x' },
   ])
-    t.notOk(isFromThread(message), JSON.stringify(message));
+    t.notOk(isThreadMessage(message), JSON.stringify(message));
 });
 
 t.test(
@@ -144,10 +144,10 @@ t.test('log fields that cannot be cloned still arrive; debug lines only where th
   }
 });
 
-function drain(port: MessagePort): FromThread[] {
-  const messages: FromThread[] = [];
+function drain(port: MessagePort): ThreadMessage[] {
+  const messages: ThreadMessage[] = [];
   for (let next = receiveMessageOnPort(port); next !== undefined; next = receiveMessageOnPort(port)) {
-    messages.push(next.message as FromThread);
+    messages.push(next.message as ThreadMessage);
   }
   return messages;
 }

@@ -1,6 +1,6 @@
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { bundlePath, freeText } from '../../../core/lib/parameters.ts';
-import type { LookAnswer, LookRequest } from '../../../workers/threads/look-request.ts';
+import type { InspectionAnswer, InspectionRequest } from '../../../workers/threads/inspection-request.ts';
 import { queryParameters } from '../../http/query-parameters.ts';
 import { untilLeft } from '../../http/request/client-connection.ts';
 import { requestContext } from '../../http/request/request-context.ts';
@@ -18,7 +18,7 @@ import {
   type ReleaseRow,
   releaseRows,
 } from '../views/destination-view.ts';
-import { action, type Deed, type Form, may, page, permit, type Visit } from '../visit.ts';
+import { action, type Form, isAllowed, page, permit, type PipelineOperation, type Visit } from '../visit.ts';
 
 const pathParameter = bundlePath({
   description: 'The bundle path; `.` for the root.',
@@ -26,11 +26,11 @@ const pathParameter = bundlePath({
 });
 
 const outputsPerPage = 100;
-const longestPath = 1024;
+const maxPathChars = 1024;
 const catalogQuery = queryParameters({
   path: pathParameter,
-  prefix: freeText(longestPath, { description: 'Only outputs whose paths begin so.' }),
-  after: freeText(longestPath, { description: 'Only outputs after this path.' }),
+  prefix: freeText(maxPathChars, { description: 'Only outputs whose paths begin so.' }),
+  after: freeText(maxPathChars, { description: 'Only outputs after this path.' }),
   done: freeText(40, { description: 'The action.' }),
 });
 
@@ -45,7 +45,7 @@ async function showDestination(visit: Visit<PlaceParams>): Promise<void> {
   const { pipelineId, destination } = placeOf(visit, 'read');
   const asked = catalogQuery.read(queryOf(visit));
   const prefix = asked.prefix ?? '';
-  const answer = await look(visit, {
+  const answer = await inspect(visit, {
     kind: 'catalog',
     path: asked.path,
     prefix,
@@ -66,7 +66,7 @@ async function showDestination(visit: Visit<PlaceParams>): Promise<void> {
       at: (path: string, more: Record<string, string> = {}) =>
         `${here}?${new URLSearchParams({ path, ...more }).toString()}`,
       releasesPath: destination.layout === 'releases' ? paths.releases(pipelineId, id) : null,
-      mayVerify: may(visit.visitor, 'verify', pipelineId),
+      mayVerify: isAllowed(visit.visitor, 'verify', pipelineId),
     },
   });
 }
@@ -82,7 +82,7 @@ export const openPage: PageRoute<ConsoleParts> = {
     page<PlaceParams>(parts, async (visit) => {
       const { pipelineId, destination } = placeOf(visit, 'read');
       const { path } = catalogQuery.read(visit.req.url);
-      const answer = await look(visit, { kind: 'catalog', path, prefix: '', after: null, limit: 1 });
+      const answer = await inspect(visit, { kind: 'catalog', path, prefix: '', after: null, limit: 1 });
       if (answer.kind !== 'catalog') return;
       const [first] = openable(answer.catalog?.pages ?? []);
       const here = paths.destination(pipelineId, destination.destination_id);
@@ -102,7 +102,7 @@ export const verifyAction: PageRoute<ConsoleParts> = {
       async (visit, form) => {
         const { pipelineId, destination } = placeOf(visit, 'verify');
         const path = pathOf(form);
-        const answer = await look(visit, { kind: 'verify', path });
+        const answer = await inspect(visit, { kind: 'verify', path });
         if (answer.kind !== 'verify') return;
         const id = destination.destination_id;
         show(visit, {
@@ -149,7 +149,7 @@ async function showReleases(visit: Visit<PlaceParams>): Promise<void> {
     rows: releaseRows(one),
     current: one.releases.find(({ isCurrent }) => isCurrent)?.id ?? null,
   }));
-  const mayActivate = may(visit.visitor, 'releases', pipelineId);
+  const mayActivate = isAllowed(visit.visitor, 'releases', pipelineId);
   const choice = mayActivate ? choiceOf(places, choose, path) : null;
   const compared = await differenceOf(visit, {
     path: choice?.path ?? path,
@@ -201,13 +201,13 @@ function choiceOf(places: readonly ReleasePlace[], id: string | null, path: stri
   return null;
 }
 
-/** The differences between two releases; null if one is missing. Throws as `look`. */
+/** The differences between two releases; null if one is missing. Throws as `inspect`. */
 async function differenceOf(
   visit: Visit<PlaceParams>,
   { path, from, to }: { path: string | null; from: string | null; to: string | null },
 ): Promise<object | null> {
   if (from === null || to === null) return null;
-  const answer = await look(visit, { kind: 'compare', path, from, to });
+  const answer = await inspect(visit, { kind: 'compare', path, from, to });
   return answer.kind === 'compare' ? { ...answer, from, to } : null;
 }
 
@@ -280,9 +280,9 @@ function crumbsTo(pipelineId: string, id: string, label: string | null): Console
 /** Throws `destination_not_found`, and as `permit`. */
 function placeOf(
   { req, res, visitor, access }: Visit<PlaceParams>,
-  deed: Deed,
+  operation: PipelineOperation,
 ): { pipelineId: string; destination: DestinationSummary } {
-  const pipeline = permit(res, visitor, deed, req.params.pipelineId, access);
+  const pipeline = permit(res, visitor, operation, req.params.pipelineId, access);
   const destination = pipeline.destinations.find((one) => one.destination_id === req.params.destinationId);
   if (destination !== undefined) return { pipelineId: pipeline.pipeline_id, destination };
   throw new WaybillError('destination_not_found', 'the pipeline has no such destination', {
@@ -290,19 +290,21 @@ function placeOf(
   });
 }
 
-type Asked = LookRequest extends infer R
+type Asked = InspectionRequest extends infer R
   ? R extends unknown
     ? Omit<R, 'runId' | 'pipelineId' | 'destinationId'>
     : never
   : never;
 
-/** Reads from the destination of the path, for an authorized visitor. Throws as `Coordinator.look`. */
-async function look(visit: Visit<PlaceParams>, asked: Asked): Promise<LookAnswer> {
+/** Reads from the destination of the path, for an authorized visitor. Throws as `Coordinator.inspect`. */
+async function inspect(visit: Visit<PlaceParams>, asked: Asked): Promise<InspectionAnswer> {
   const { req, res, parts } = visit;
   const { pipelineId, destinationId } = req.params;
   const runId = `look.${requestContext(req).id}`;
   const request = { ...asked, pipelineId, destinationId, runId };
-  return untilLeft(res, parts.stopping, (signal) => parts.look(request, signal)).catch((thrown: unknown) => {
-    throw disclosed(thrown);
-  });
+  return untilLeft(res, parts.stopping, (signal) => parts.inspect(request, signal)).catch(
+    (thrown: unknown) => {
+      throw disclosed(thrown);
+    },
+  );
 }

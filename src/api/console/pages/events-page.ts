@@ -4,7 +4,7 @@ import { queryParameters } from '../../http/query-parameters.ts';
 import type { Handler } from '../../http/route.ts';
 import type { PageRoute } from '../../pages/page-routes.ts';
 import { pipelinesParameter } from '../../runs/list-runs.ts';
-import { type Followed, streamRuns } from '../../runs/run-stream.ts';
+import { type RunSubscription, streamRuns } from '../../runs/run-stream.ts';
 import { paths } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { permit, requireVisitor, seenBy } from '../visit.ts';
@@ -30,7 +30,7 @@ export const eventsPage: PageRoute<ConsoleParts> = {
       const wanted = new Set(
         pipeline.length > 0 ? pipeline : seenBy(visitor, access).map(({ pipeline_id: id }) => id),
       );
-      const followed: Followed = {
+      const followed: RunSubscription = {
         wants: ({ pipeline_id: id, run_id: runId }) => wanted.has(id) && (run === null || run === runId),
         // The page was rendered moments ago, so it needs no snapshot.
         snapshot: async () => ({ runs: [], next: null }),

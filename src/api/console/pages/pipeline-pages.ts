@@ -13,7 +13,7 @@ import { attentionOf } from '../views/attention-view.ts';
 import { overviewView } from '../views/overview-view.ts';
 import { gridRuns, pipelineView, runLines } from '../views/pipeline-view.ts';
 import { trendsOf } from '../views/trends.ts';
-import { action, type Form, may, page, permit, seenBy, type Visit } from '../visit.ts';
+import { action, type Form, isAllowed, page, permit, seenBy, type Visit } from '../visit.ts';
 
 /** The number of bars in a pipeline's chart. */
 const recentRuns = 30;
@@ -54,7 +54,7 @@ export const overviewPage: PageRoute<ConsoleParts> = {
             items: attention.items.map((item) => ({
               ...item,
               href: paths.pipeline(item.pipelineId),
-              mayRerun: item.run.rerunnable && may(visitor, 'rerun', item.pipelineId),
+              mayRerun: item.run.rerunnable && isAllowed(visitor, 'rerun', item.pipelineId),
             })),
           },
           runs: runLines(recent.runs, now),
@@ -107,11 +107,12 @@ async function showPipeline(visit: Visit<PipelineParams>): Promise<void> {
       path: paths.pipeline(id),
       trendsPath: paths.trends(id),
       runsPath: `${paths.runs()}?${new URLSearchParams({ pipeline: id }).toString()}`,
-      uploadPath: access.uploadPipelines.has(id) && may(visitor, 'upload', id) ? paths.upload(id) : null,
-      planPath: access.sourcePipelines.has(id) && may(visitor, 'plan', id) ? paths.plan(id) : null,
-      mayStart: access.sourcePipelines.has(id) && may(visitor, 'start', id),
+      uploadPath:
+        access.uploadPipelines.has(id) && isAllowed(visitor, 'upload', id) ? paths.upload(id) : null,
+      planPath: access.sourcePipelines.has(id) && isAllowed(visitor, 'plan', id) ? paths.plan(id) : null,
+      mayStart: access.sourcePipelines.has(id) && isAllowed(visitor, 'start', id),
       channels: access.sourcePipelines.get(id) ?? [],
-      mayPause: may(visitor, 'pause', id),
+      mayPause: isAllowed(visitor, 'pause', id),
       isPaused: state.paused !== null,
     },
     follows: { pipeline: id },

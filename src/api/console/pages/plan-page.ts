@@ -7,7 +7,7 @@ import { paths, withFlash } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { goTo, show } from '../show.ts';
 import { planView } from '../views/plan-view.ts';
-import { action, may, page, permit, type Visit } from '../visit.ts';
+import { action, isAllowed, page, permit, type Visit } from '../visit.ts';
 import { channelOf, type PipelineParams, startFrom } from './pipeline-pages.ts';
 
 const path = '/console/pipelines/{pipeline_id}/plan';
@@ -85,7 +85,7 @@ function showPlan(
     view: {
       plan: planned === null ? null : planView(planned),
       path: paths.plan(id),
-      mayStart: may(visit.visitor, 'start', id),
+      mayStart: isAllowed(visit.visitor, 'start', id),
       channels: visit.access.sourcePipelines.get(id) ?? [],
       channel,
       isUpload: false,

@@ -7,7 +7,7 @@ import { paths, withFlash, withPath } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { goTo, show } from '../show.ts';
 import { runView } from '../views/run-view.ts';
-import { action, type Deed, may, page, permit, type Visit } from '../visit.ts';
+import { action, isAllowed, page, permit, type PipelineOperation, type Visit } from '../visit.ts';
 
 /** Shows one run: its stages, its actions at each destination, and the available actions. */
 export const runPage: PageRoute<ConsoleParts> = {
@@ -40,9 +40,9 @@ async function showRun(visit: Visit<RunParams>): Promise<void> {
       openPath: (destination: string, path: string) => withPath(paths.open(pipelineId, destination), path),
       path: paths.run(runId),
       recordPath: `runs/${encodeURIComponent(runId)}`,
-      mayCancel: !view.isOver && may(visitor, 'cancel', pipelineId),
-      mayRetry: view.retry !== null && may(visitor, 'retry', pipelineId),
-      mayRerun: record.rerunnable && may(visitor, 'rerun', pipelineId),
+      mayCancel: !view.isOver && isAllowed(visitor, 'cancel', pipelineId),
+      mayRetry: view.retry !== null && isAllowed(visitor, 'retry', pipelineId),
+      mayRerun: record.rerunnable && isAllowed(visitor, 'rerun', pipelineId),
     },
     ...(view.isOver && record.failed_deliveries.every(({ status }) => status !== 'retrying')
       ? {}
@@ -105,11 +105,11 @@ export const rerunAction: PageRoute<ConsoleParts> = {
 };
 
 /** Returns the pipeline of the path's run. Throws `run_not_found` and as `permit`. */
-async function permitRun(visit: Visit<RunParams>, deed: Deed): Promise<string> {
+async function permitRun(visit: Visit<RunParams>, operation: PipelineOperation): Promise<string> {
   const { req, res, visitor, access, parts } = visit;
   const { runId } = req.params;
   const record = await findRun(visitor.isAdmin ? null : visitor.token, runId, parts);
-  permit(res, visitor, deed, record.pipeline_id, access);
+  permit(res, visitor, operation, record.pipeline_id, access);
   Object.assign(requestContext(req).fields, { run_id: runId, pipeline_id: record.pipeline_id });
   return record.pipeline_id;
 }

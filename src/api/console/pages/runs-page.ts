@@ -11,7 +11,7 @@ import type { ConsoleParts } from '../ports.ts';
 import { dayOf, plural } from '../record-text.ts';
 import { goTo, show } from '../show.ts';
 import { runLines } from '../views/pipeline-view.ts';
-import { action, type Form, may, page, permit, seenBy, type Visit } from '../visit.ts';
+import { action, type Form, isAllowed, page, permit, seenBy, type Visit } from '../visit.ts';
 
 const search = queryParameters(searchParameters);
 
@@ -48,7 +48,7 @@ async function showRuns(visit: Visit<unknown>, { url, flash, refused = [] }: Sho
   const next = nextOfAll('', query, found.next);
   const runs = runLines(found.runs, parts.clock.now()).map((line) => ({
     ...line,
-    mayRerun: line.isFailedAndRerunnable && may(visitor, 'rerun', line.pipelineId),
+    mayRerun: line.isFailedAndRerunnable && isAllowed(visitor, 'rerun', line.pipelineId),
   }));
   show(visit, {
     title: 'Runs',
@@ -62,7 +62,7 @@ async function showRuns(visit: Visit<unknown>, { url, flash, refused = [] }: Sho
       runPath: paths.run,
       path: paths.runs(),
       filters: filters.toString(),
-      mayRerunAny: asked.some((id) => may(visitor, 'rerun', id)),
+      mayRerunAny: asked.some((id) => isAllowed(visitor, 'rerun', id)),
       next: next === null ? null : `${paths.runs()}?${next.split('?', 2)[1] ?? ''}`,
       first: before === null ? null : `${paths.runs()}?${firstOf(query)}`,
       statuses: runStatuses,

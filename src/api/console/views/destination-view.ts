@@ -1,7 +1,7 @@
 import { compareCodeUnits } from '../../../core/lib/paths.ts';
 import { formatRate } from '../../../core/lib/settings/rate.ts';
 import type { ListedPath } from '../../../core/releases/place.ts';
-import type { CatalogPage, CatalogView, OutputLine } from '../../../workers/threads/look-request.ts';
+import type { CatalogPage, CatalogView, OutputLine } from '../../../workers/threads/inspection-request.ts';
 import type { DestinationSummary } from '../../pipelines/pipelines-route.ts';
 import { ageText, type Moment, momentOf, momentOrNull, plural, sizeText } from '../record-text.ts';
 

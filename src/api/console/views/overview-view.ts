@@ -19,7 +19,7 @@ export interface PipelineCard {
   startedBy: string;
   state: Mark;
   /** Why no run starts, with a note that the data may be old; null if runs can start. */
-  standstill: string | null;
+  blocked: string | null;
   pauseReason: string | null;
   lastSuccess: (Moment & { age: string; runId: string }) | null;
   nextRun: (Moment & { age: string }) | null;
@@ -41,7 +41,7 @@ export function overviewView(
     id: state.pipeline_id,
     startedBy: state.source.backend === 'http_upload' ? 'on upload' : 'on demand',
     state: stateMark(state),
-    standstill: standstillOf(state),
+    blocked: blockedReason(state),
     pauseReason: state.paused?.reason ?? null,
     lastSuccess:
       state.last_success === null
@@ -61,9 +61,9 @@ export function overviewView(
   return cards.sort((a, b) => urgency(b) - urgency(a));
 }
 
-function urgency({ error, standstill, trend }: PipelineCard): number {
+function urgency({ error, blocked, trend }: PipelineCard): number {
   if (error !== null) return 3;
-  if (standstill !== null) return 2;
+  if (blocked !== null) return 2;
   return trend.failed > 0 ? 1 : 0;
 }
 
@@ -78,13 +78,13 @@ export function stateMark({
   return last === null ? { label: 'no runs yet', tone: 'neutral', symbol: '·' } : statusMark(last);
 }
 
-function standstillOf({ paused }: PipelineState): string | null {
+function blockedReason({ paused }: PipelineState): string | null {
   if (paused === null) return null;
   return paused.reason === null ? 'Paused: no run of it begins.' : `Paused: ${paused.reason}`;
 }
 
 /** The most important fact about a pipeline. Always the same size, so that the page layout is stable. */
-export interface Standing extends Pick<Mark, 'tone'> {
+export interface StatusSummary extends Pick<Mark, 'tone'> {
   heading: string;
   /** The run in question; null if there is none. */
   runId: string | null;
@@ -94,7 +94,7 @@ export interface Standing extends Pick<Mark, 'tone'> {
 }
 
 /** Pure. */
-export function standingOf(state: PipelineState, now: Date): Standing {
+export function statusSummaryOf(state: PipelineState, now: Date): StatusSummary {
   const { last_run: last, paused } = state;
   const error = failureOf(last);
   if (paused !== null)

@@ -17,20 +17,20 @@ import {
   type PipelineCard,
   type RunBars,
   runBars,
-  type Standing,
-  standingOf,
+  type StatusSummary,
+  statusSummaryOf,
 } from './overview-view.ts';
 import { bundleOf, type Starter, starterOf } from './run-words.ts';
 
 interface PipelineView extends PipelineCard {
-  standing: Standing;
+  statusSummary: StatusSummary;
   schedule: string | null;
   watch: boolean;
   hasSource: boolean;
   places: DestinationCard[];
   grid: RunGrid;
   bars: RunBars;
-  runs: RunLine[];
+  runs: OrderedRuns[];
 }
 
 interface DestinationCard {
@@ -54,13 +54,13 @@ export function pipelineView(state: PipelineState, runs: readonly RunRecord[], n
   const { schedule } = state;
   return {
     ...card,
-    standing: standingOf(state, now),
+    statusSummary: statusSummaryOf(state, now),
     schedule: schedule === null ? null : `${schedule.cron} (${schedule.timezone})`,
     watch: state.watch,
     hasSource: state.source.backend !== 'http_upload',
     places: state.destinations.map((one) => ({
       id: one.destination_id,
-      how: howOf(one),
+      how: publishingMode(one),
       url: one.public_base_url,
       hasReleases: one.layout === 'releases',
       last: lastOf(runs, one.destination_id),
@@ -71,7 +71,7 @@ export function pipelineView(state: PipelineState, runs: readonly RunRecord[], n
   };
 }
 
-function howOf(destination: PipelineState['destinations'][number]): string {
+function publishingMode(destination: PipelineState['destinations'][number]): string {
   const { storage, bundles, omitted, rate } = placementOf(destination);
   return `${storage}. Bundles: ${bundles}. Omitted files ${omitted}.${rate === null ? '' : ` Transfers: ${rate}.`}`;
 }
@@ -132,7 +132,7 @@ function took(run: RunRecord, now: Date): string {
   return ms === null ? '' : `, ${durationText(ms)}`;
 }
 
-interface RunLine {
+interface OrderedRuns {
   id: string;
   pipelineId: string;
   /** The bundle, or else the pipeline. */
@@ -150,7 +150,7 @@ interface RunLine {
 }
 
 /** The rows of a run list, in the given order. Pure. */
-export function runLines(runs: readonly RunRecord[], now: Date): RunLine[] {
+export function runLines(runs: readonly RunRecord[], now: Date): OrderedRuns[] {
   return runs.map((run) => {
     const duration = durationOf(run, now);
     return {

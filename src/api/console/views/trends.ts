@@ -48,7 +48,7 @@ export function trendsOf(runs: readonly RunRecord[]): Plot[] {
   const percentiles = { together: largest, text: durationText, unitOf: durationUnit, hasMarks: true };
   const failures = ended.filter(({ status }) => status === 'failed').length;
   return [
-    plotOf('durations', 'Duration of runs', points(tookMs, begun), percentiles),
+    plotOf('durations', 'Duration of runs', points(durationMs, begun), percentiles),
     plotOf('failures', 'Failed runs', points(failed), {
       ...{ together: sum, text: String, isFailure: true },
       about: () => `${failures} of ${plural(ended.length, 'run')}`,
@@ -79,7 +79,7 @@ export function trendsOf(runs: readonly RunRecord[]): Plot[] {
 
 type Destination = RunRecord['destinations'][number];
 
-const tookMs = (run: RunRecord): number =>
+const durationMs = (run: RunRecord): number =>
   Date.parse(run.finished_at ?? '') - Date.parse(run.started_at ?? '');
 const waitedMs = (run: RunRecord): number => Date.parse(run.started_at ?? '') - Date.parse(run.accepted_at);
 const failed = ({ status }: RunRecord): number => (status === 'failed' ? 1 : 0);

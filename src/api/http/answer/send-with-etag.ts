@@ -24,7 +24,7 @@ export interface TaggedAnswer {
   headers: Readonly<Record<string, string>>;
 }
 
-const longestText = 16 * 1024;
+const maxTextChars = 16 * 1024;
 
 /** Creates a response from a body. By default caches may not store it. */
 export function taggedAnswer(
@@ -36,7 +36,7 @@ export function taggedAnswer(
     vary = null,
   }: Partial<Pick<TaggedAnswer, 'headers' | 'lastModified' | 'vary'>> = {},
 ): TaggedAnswer {
-  const body = text.length > longestText ? Buffer.from(text) : text;
+  const body = text.length > maxTextChars ? Buffer.from(text) : text;
   const bytes = Buffer.byteLength(body);
   return { mediaType, body, bytes, etag: strongTag(body), lastModified, vary, coding: null, headers };
 }

@@ -150,7 +150,7 @@ export const smallBodyBytes = 16 * 1024;
 const mebibyte = 1024 * 1024;
 const minAnonymousBytes = 16 * mebibyte;
 /** An empty pool always has room for the longest body: a manifest, or a form with two documents. */
-const longestBodyBytes = { withToken: 16 * mebibyte, anonymous: 9 * mebibyte };
+const maxBodyBytes = { withToken: 16 * mebibyte, anonymous: 9 * mebibyte };
 const withTokenMs = 60_000;
 const anonymousMs = 30_000;
 
@@ -160,8 +160,8 @@ export function createBodyMemory(limit: number): BodyMemory {
     createShares({ total, perOwner: Math.max(total / 2, longest) });
   const pools = {
     small: createShares({ total: Infinity, perOwner: Infinity }),
-    withToken: pool(limit, longestBodyBytes.withToken),
-    anonymous: pool(Math.max(limit / 4, minAnonymousBytes), longestBodyBytes.anonymous),
+    withToken: pool(limit, maxBodyBytes.withToken),
+    anonymous: pool(Math.max(limit / 4, minAnonymousBytes), maxBodyBytes.anonymous),
   };
   const holders = new WeakMap<ServerResponse, number>();
   return {
@@ -224,8 +224,8 @@ export async function readBody(
 }
 
 function busy(bound: 'owner' | 'total'): WaybillError {
-  const whose = bound === 'owner' ? 'of this client' : 'of all clients';
-  return new WaybillError('server_busy', `the bodies ${whose} take all the memory that they may`, {
+  const owners = bound === 'owner' ? 'of this client' : 'of all clients';
+  return new WaybillError('server_busy', `the bodies ${owners} take all the memory that they may`, {
     hint: 'try again shortly',
   });
 }

@@ -16,7 +16,7 @@ import { exitCodes } from '../../exit-codes.ts';
 import { type Output, plural, printError } from '../../output/output.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import type { checkConfigCommand } from './commands.ts';
-import type { Tried } from './probe.ts';
+import type { ProbeOutcome } from './probe.ts';
 
 type CheckOptions = OptionsFor<typeof checkConfigCommand>;
 
@@ -55,7 +55,7 @@ interface Checked {
   config: Config;
   warnings: Finding[];
   /** null without `--probe`. */
-  probes: Tried[] | null;
+  probes: ProbeOutcome[] | null;
 }
 
 async function check(file: string, probe: boolean): Promise<Checked> {
@@ -66,15 +66,15 @@ async function check(file: string, probe: boolean): Promise<Checked> {
   requirePackages(config);
   requireTrustedKeys(config.pipelines);
   const probes = probe ? await probesOf(loaded, secrets) : null;
-  const isTold = (name: string): boolean =>
+  const isReported = (name: string): boolean =>
     probes?.some(({ error }) => error?.message.includes(` ${name}`) === true) === true;
   const missing = referencedSecrets(config, everything)
-    .filter(({ name }) => secrets.get(name) === undefined && !isTold(name))
+    .filter(({ name }) => secrets.get(name) === undefined && !isReported(name))
     .map(({ name, neededBy }) =>
       finding('warning', 'secret_missing', `${name} is not set here; ${neededBy} needs it`),
     );
   // A probe already covers these paths.
-  const seen = probe ? [] : await lookAround(loaded, file);
+  const seen = probe ? [] : await checkEnvironment(loaded, file);
   const scope = { isDaemon: true, sudoUser: process.env['SUDO_UID'] };
   const unsafe = unsafePaths(loaded, scope).map((found) => asWarning(found, file));
   const warnings = [...loaded.warnings, ...secrets.warnings, ...missing, ...seen, ...unsafe];
@@ -87,7 +87,7 @@ function asWarning(found: Finding, file: string): Finding {
   return { ...found, severity: 'warning', file, message };
 }
 
-async function probesOf(loaded: Loaded, secrets: Secrets): Promise<Tried[]> {
+async function probesOf(loaded: Loaded, secrets: Secrets): Promise<ProbeOutcome[]> {
   const { probeConfiguration } = await import('./probe.ts');
   return probeConfiguration(loaded, secrets);
 }
@@ -138,7 +138,7 @@ interface Location {
  * `file` is the configuration, for messages. All findings are warnings, since the configuration may run on
  * another machine. Opens no connection.
  */
-async function lookAround({ config, locate }: Loaded, file: string): Promise<Finding[]> {
+async function checkEnvironment({ config, locate }: Loaded, file: string): Promise<Finding[]> {
   const at = (...setting: KeyPath): Place => ({ file, ...locate(setting) });
   const found = await Promise.all(
     config.pipelines.flatMap(({ source, destinations }, index) => [

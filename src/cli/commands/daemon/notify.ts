@@ -8,7 +8,7 @@ import { testOccurrence } from '../../../core/publish/results/occurrences.ts';
 import { columns } from '../../output/output.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import { isObject, openOperator, type Operator } from '../../setup/operator.ts';
-import { type SetUp, setUp, unknownName } from '../../setup/set-up.ts';
+import { type CommandContext, setUp, unknownName } from '../../setup/set-up.ts';
 import type { notifyTestCommand, undeliveredCommand } from './commands.ts';
 
 interface Tested {
@@ -51,7 +51,7 @@ export async function notifyTest(
   return delivered ? 0 : 1;
 }
 
-function chosen({ config }: SetUp, ids: readonly string[] | undefined): NotifierConfig[] {
+function chosen({ config }: CommandContext, ids: readonly string[] | undefined): NotifierConfig[] {
   const known = config.notifiers.map(({ id }) => id);
   const unknown = ids?.find((id) => !known.includes(id));
   if (unknown !== undefined) throw unknownName('notifier', unknown, known);
@@ -64,14 +64,14 @@ function chosen({ config }: SetUp, ids: readonly string[] | undefined): Notifier
 
 async function test(
   { config, sink }: OpenNotifier,
-  { context: { clock } }: SetUp,
+  { context: { clock } }: CommandContext,
   signal: AbortSignal,
 ): Promise<Tested> {
   const event = eventOf(testOccurrence(config.id), newEventId(), clock.now());
   const started = clock.monotonic();
   try {
     const policy = { retries: 0, baseMs: 0, capMs: 0 };
-    const delivery = await deliver(sink, event, { clock, policy, signal, hurry: signal });
+    const delivery = await deliver(sink, event, { clock, policy, signal, stopping: signal });
     return { config, event, delivery, ms: Math.round(clock.monotonic() - started) };
   } finally {
     await sink.close();
@@ -105,9 +105,9 @@ interface Redelivered {
   failed: { event_id: string; type: string; reason: string }[];
 }
 
-const patienceMs = 60_000;
+const timeoutMs = 60_000;
 /** The daemon begins no event after 20 seconds; the last one may have four tries of a minute. */
-const redeliveryPatienceMs = 300_000;
+const redeliveryTimeoutMs = 300_000;
 
 /** `waybill notify undelivered`: exit code 0, whether there are any or not. */
 export async function listUndelivered(options: UndeliveredOptions, { output }: Io): Promise<number> {
@@ -142,7 +142,7 @@ export async function redeliverAll(options: UndeliveredOptions, { output }: Io):
     const rows = notifiers.map(({ notifier_id: id, delivered, left, ended, failed }) => [
       left === 0 ? style.green('✓') : style.red('✗'),
       id,
-      `${delivered} delivered, ${left} left${whyOf(ended, failed)}`,
+      `${delivered} delivered, ${left} left${reasonText(ended, failed)}`,
     ]);
     for (const row of columns(rows)) output.data(row);
   });
@@ -160,7 +160,7 @@ function notifierIds({ config }: Operator, { notifier }: UndeliveredOptions): st
 
 function undeliveredOf({ ask }: Operator, id: string): Promise<Undelivered> {
   const route = `v1/notifiers/${encodeURIComponent(id)}/undelivered`;
-  return ask({ method: 'GET', route, patienceMs }, isUndelivered);
+  return ask({ method: 'GET', route, timeoutMs }, isUndelivered);
 }
 
 /** Asks as long as the daemon has sent some and ran out of time. */
@@ -168,23 +168,23 @@ async function redelivered({ ask }: Operator, id: string): Promise<Redelivered> 
   const route = `v1/notifiers/${encodeURIComponent(id)}/redeliver`;
   let delivered = 0;
   for (;;) {
-    const request = { method: 'POST', route, patienceMs: redeliveryPatienceMs } as const;
+    const request = { method: 'POST', route, timeoutMs: redeliveryTimeoutMs } as const;
     const answer = await ask(request, isRedelivered);
     delivered += answer.delivered;
     if (answer.ended !== 'time_over' || answer.delivered === 0) return { ...answer, delivered };
   }
 }
 
-const whys: Record<Redelivered['ended'], string> = {
+const reasons: Record<Redelivered['ended'], string> = {
   all_tried: '',
   failing: '; the receiver does not take them',
   time_over: '; it takes long, run this again',
   stopping: '; the daemon stops, or the notifier was removed',
 };
 
-function whyOf(ended: Redelivered['ended'], failed: Redelivered['failed']): string {
+function reasonText(ended: Redelivered['ended'], failed: Redelivered['failed']): string {
   const last = failed.at(-1);
-  return whys[ended] + (last === undefined ? '' : ` (${last.event_id}: ${last.reason})`);
+  return reasons[ended] + (last === undefined ? '' : ` (${last.event_id}: ${last.reason})`);
 }
 
 function aboutOf({

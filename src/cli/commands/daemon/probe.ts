@@ -26,7 +26,10 @@ import {
 const noRetries = { retries: 0, baseMs: 1, capMs: 1 };
 
 /** Tries everything that the configuration names, and leaves nothing behind. */
-export async function probeConfiguration({ config, locate }: Loaded, secrets: Secrets): Promise<Tried[]> {
+export async function probeConfiguration(
+  { config, locate }: Loaded,
+  secrets: Secrets,
+): Promise<ProbeOutcome[]> {
   const log = silentLog;
   const context: CoreContext = {
     clock: systemClock,
@@ -44,7 +47,7 @@ export async function probeConfiguration({ config, locate }: Loaded, secrets: Se
  * Prints one line for each probe. Below a failed one, prints its position in the file, the error and the
  * next step.
  */
-export function printTried(tried: readonly Tried[], file: string, output: Output): void {
+export function printTried(tried: readonly ProbeOutcome[], file: string, output: Output): void {
   const { style } = output;
   const failed = tried.filter(({ error }) => error !== null).length;
   const summary = failed === 0 ? style.green('all well') : style.red(`${failed} of them failed`);
@@ -65,7 +68,7 @@ export function printTried(tried: readonly Tried[], file: string, output: Output
 }
 
 /** Everything outside of the file that a configuration names, in the order of the file's reference. Pure. */
-function trialsOf(config: Config, context: CoreContext): Trial[] {
+function trialsOf(config: Config, context: CoreContext): ProbeTask[] {
   return [
     ...ofServer(config, context),
     ...ofTracing(config),
@@ -92,15 +95,15 @@ const inStaging = ['staging', 'directory'] as const;
  * The probes that only the daemon needs: the secrets directory, staging if a pipeline accepts uploads, and
  * the queue.
  */
-function ofServer({ pipelines, server, secrets }: Config, context: CoreContext): Trial[] {
+function ofServer({ pipelines, server, secrets }: Config, context: CoreContext): ProbeTask[] {
   const { staging, queue } = server;
-  const trials: Trial[] = [];
+  const trials: ProbeTask[] = [];
   if (secrets.directory !== null) {
     const { directory } = secrets;
     const run = async (): Promise<string> => tryReadableDirectory(directory);
     trials.push({ path: ['secrets', 'directory'], subject: directory, run });
   }
-  const directory = (path: KeyPath, subject: string): Trial => ({
+  const directory = (path: KeyPath, subject: string): ProbeTask => ({
     path,
     subject,
     run: async () => tryWritableDirectory(subject, { minRoom }),
@@ -122,14 +125,18 @@ function ofServer({ pipelines, server, secrets }: Config, context: CoreContext):
   return trials;
 }
 
-function ofTracing({ tracing }: Config): Trial[] {
+function ofTracing({ tracing }: Config): ProbeTask[] {
   const endpoint = tracing?.endpoint ?? null;
   if (endpoint === null) return [];
   const run = (signal: AbortSignal): Promise<string> => tryCollector(endpoint, signal);
   return [{ path: ['tracing', 'endpoint'], subject: endpoint, run }];
 }
 
-function ofPipeline({ source, destinations }: PipelineConfig, at: KeyPath, context: CoreContext): Trial[] {
+function ofPipeline(
+  { source, destinations }: PipelineConfig,
+  at: KeyPath,
+  context: CoreContext,
+): ProbeTask[] {
   const trials = destinations.map(({ location }, index) =>
     destinationAt([...at, 'destinations', index], location, context),
   );
@@ -139,7 +146,7 @@ function ofPipeline({ source, destinations }: PipelineConfig, at: KeyPath, conte
   return [{ path, subject: describeLocation(source), run }, ...trials];
 }
 
-function destinationAt(at: KeyPath, location: StorageLocation, context: CoreContext): Trial {
+function destinationAt(at: KeyPath, location: StorageLocation, context: CoreContext): ProbeTask {
   return {
     path: [...at, backendOf(location).placeSetting],
     subject: describeLocation(location),
@@ -147,13 +154,13 @@ function destinationAt(at: KeyPath, location: StorageLocation, context: CoreCont
   };
 }
 
-function ofTemplates({ templates: { baseDir } }: Config): Trial[] {
+function ofTemplates({ templates: { baseDir } }: Config): ProbeTask[] {
   if (baseDir === null) return [];
   return [{ path: ['templates', 'base_dir'], subject: baseDir, run: () => tryTemplates(baseDir) }];
 }
 
 /** One thing that the configuration names, to be tried. */
-interface Trial {
+interface ProbeTask {
   /** The setting that names it. */
   path: KeyPath;
   /** The directory or server that is tried, for display. Contains no secret. */
@@ -166,7 +173,7 @@ interface Trial {
 }
 
 /** How a trial ended. */
-export interface Tried {
+export interface ProbeOutcome {
   /** A setting, named as in findings: `pipelines[0].source.path`. */
   pointer: string;
   /** The line in the file, from 1. */
@@ -180,17 +187,17 @@ export interface Tried {
 }
 
 /** Maximum number of concurrent probes. Most of them wait for another machine. */
-const atOnce = 8;
+const maxConcurrentProbes = 8;
 /** Time limit of one probe: twice the time in which a failing server reports an error. */
 const deadlineMs = 15_000;
 
 /** Runs all probes and returns their results, in the order given. Never throws. */
 async function tryAll(
-  trials: readonly Trial[],
+  trials: readonly ProbeTask[],
   { clock, locate }: { clock: Clock } & Pick<Loaded, 'locate'>,
-): Promise<Tried[]> {
-  const ended: Tried[] = [];
-  await inParallel(trials.entries(), atOnce, async ([index, { path, subject, run }]) => {
+): Promise<ProbeOutcome[]> {
+  const ended: ProbeOutcome[] = [];
+  await inParallel(trials.entries(), maxConcurrentProbes, async ([index, { path, subject, run }]) => {
     const place = { ...locate(path), subject };
     try {
       ended[index] = { ...place, found: await inTime(run, clock), error: null };
@@ -201,7 +208,7 @@ async function tryAll(
   return ended;
 }
 
-async function inTime(run: Trial['run'], clock: Clock): Promise<string> {
+async function inTime(run: ProbeTask['run'], clock: Clock): Promise<string> {
   const ending = new AbortController();
   return new Promise<string>((resolve, reject) => {
     const timer = clock.timeout(deadlineMs, () => {

@@ -6,7 +6,7 @@ import type { reloadCommand } from './commands.ts';
 
 type ReloadOptions = OptionsFor<typeof reloadCommand>;
 
-const patienceMs = 60_000;
+const timeoutMs = 60_000;
 
 /**
  * `waybill reload`. Exit code 0 if the daemon has activated the file. Exit code 2 if the file or a secret
@@ -17,7 +17,7 @@ export async function reloadDaemon(options: ReloadOptions, { output }: Pick<Io, 
     command: 'waybill reload',
     without: 'send SIGHUP to its process: systemctl reload waybill',
   });
-  const request = { method: 'POST', route: 'v1/reload', patienceMs } as const;
+  const request = { method: 'POST', route: 'v1/reload', timeoutMs } as const;
   const { added, changed, removed, restart_needed: restartNeeded, warnings } = await ask(request, isReport);
   const changes = { added, changed, removed };
   output.result('reload', { url, ...changes, restartNeeded, warnings }, () => {

@@ -12,7 +12,7 @@ import { describeLocation } from '../../../core/storage/backends.ts';
 import { type Output, plural } from '../../output/output.ts';
 import { type ProgressBar, progressBar } from '../../output/progress.ts';
 import type { OptionsFor } from '../../setup/command.ts';
-import { chooseDestinations, prepare, type SetUp, setUp } from '../../setup/set-up.ts';
+import { chooseDestinations, type CommandContext, prepare, setUp } from '../../setup/set-up.ts';
 import { parseDestination } from '../publish/given-destination.ts';
 import type { verifyCommand } from './commands.ts';
 
@@ -60,7 +60,7 @@ function invalid(file: string, reason: string): WaybillError {
   });
 }
 
-type Targets = Pick<SetUp, 'context' | 'warnings'> & { destinations: DestinationConfig[] };
+type Targets = Pick<CommandContext, 'context' | 'warnings'> & { destinations: DestinationConfig[] };
 
 async function targets(options: SignatureOptions, output: Output): Promise<Targets> {
   const { places, config: file, verbose, pipeline: pipelineIds } = options;
@@ -84,7 +84,7 @@ async function targets(options: SignatureOptions, output: Output): Promise<Targe
 }
 
 async function verifyOne(
-  context: SetUp['context'],
+  context: CommandContext['context'],
   { location, fileConcurrency: concurrency }: DestinationConfig,
   key: PublicKey,
   { onBytes }: ProgressBar,

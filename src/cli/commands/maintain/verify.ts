@@ -11,7 +11,7 @@ import { columns, type Output, plural, type Style, tookText } from '../../output
 import { progressBar } from '../../output/progress.ts';
 import { audited } from '../../setup/audited.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
-import { chooseDestinations, type SetUp, setUp } from '../../setup/set-up.ts';
+import { chooseDestinations, type CommandContext, setUp } from '../../setup/set-up.ts';
 import type { verifyCommand } from './commands.ts';
 
 interface DestinationVerification {
@@ -48,9 +48,9 @@ export async function verifyDestinations(options: VerifyOptions, { output, signa
       results.push(await verifyOne(prepared, pipeline, destination, verifying));
   bar.stop();
   const clean = results.every((result) => result.clean);
-  const tookMs = systemClock.monotonic() - begunMs;
+  const durationMs = systemClock.monotonic() - begunMs;
   output.result('verify', { clean, destinations: results, warnings: prepared.warnings }, () =>
-    print(results, { clean, dryRun, tookMs }, output),
+    print(results, { clean, dryRun, durationMs }, output),
   );
   return clean ? 0 : 1;
 }
@@ -65,7 +65,7 @@ function subsetOf({ subset }: VerifyOptions): Subset | undefined {
 
 /** Verifies one destination, and repairs it on request. A failure is in the result. */
 async function verifyOne(
-  setUp: SetUp,
+  setUp: CommandContext,
   pipeline: PipelineConfig,
   destination: DestinationConfig,
   how: { subset: Subset | undefined; repairs: boolean; dryRun: boolean; onBytes: (bytes: number) => void },
@@ -107,7 +107,7 @@ function isClean({ differing, error, interrupted, repair: done }: PathResult, dr
 interface VerifyText {
   clean: boolean;
   dryRun: boolean;
-  tookMs: number;
+  durationMs: number;
 }
 
 function print(results: readonly DestinationVerification[], options: VerifyText, output: Output): void {
@@ -169,13 +169,13 @@ function shortDigest(text: string): string {
 
 function printSummary(
   results: readonly DestinationVerification[],
-  { clean, tookMs }: VerifyText,
+  { clean, durationMs }: VerifyText,
   { data, style }: Output,
 ): void {
   const paths = results.flatMap((result) => result.paths);
   const files = paths.reduce((sum, { verified }) => sum + verified, 0);
   const bytes = paths.reduce((sum, path) => sum + path.bytes, 0);
-  const read = `${plural(files, 'file')}, ${formatSize(bytes)} read in ${tookText(tookMs)}`;
+  const read = `${plural(files, 'file')}, ${formatSize(bytes)} read in ${tookText(durationMs)}`;
   if (clean) {
     const repaired = paths.flatMap(({ repair: done }) => done?.repaired ?? []);
     const isWhole = paths.every(({ skipped }) => skipped === 0);

@@ -39,7 +39,7 @@ export async function pack(flags: PackFlags, { output }: Io): Promise<number> {
         ? await writeManifest(directory, bundle, flags.sign !== undefined)
         : await writeArchive(target, bundle, bar);
     bar.stop();
-    tell(directory, bundle, written, output);
+    printResult(directory, bundle, written, output);
     return 0;
   } finally {
     bar.stop();
@@ -84,7 +84,7 @@ async function writeArchive(target: string, bundle: PackedBundle, bar: ProgressB
   return { archive: { path: target, ...facts }, manifest: null, signature: null };
 }
 
-function tell(directory: string, bundle: PackedBundle, written: Written, output: Output): void {
+function printResult(directory: string, bundle: PackedBundle, written: Written, output: Output): void {
   const { archive, manifest, signature } = written;
   const { name, created, files, bytes, contentDigest, isNew, warnings } = bundle;
   if (output.isJson) {

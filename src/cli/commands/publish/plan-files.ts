@@ -101,7 +101,7 @@ export async function writePlan(
 
 /** The targets of the plan. Throws `plan_stale` if the configuration has other settings by now. */
 export async function chosenByPlan(config: Config, { targets, configuration }: PlanFile): Promise<Chosen[]> {
-  const chosen = await unlessGone(
+  const chosen = await orPlanStale(
     (async () =>
       targets.map(({ pipeline_id, destination_ids }) => {
         const pipeline = pipelineOf(config, pipeline_id);
@@ -114,7 +114,7 @@ export async function chosenByPlan(config: Config, { targets, configuration }: P
 }
 
 /** Throws `plan_stale` if the plan names something that the configuration no longer has. */
-export async function unlessGone<T>(look: Promise<T>): Promise<T> {
+export async function orPlanStale<T>(look: Promise<T>): Promise<T> {
   try {
     return await look;
   } catch (error) {

@@ -18,11 +18,11 @@ import type { Owner } from '../../../core/storage/identity.ts';
 import { progressBar } from '../../output/progress.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import {
+  type CommandContext,
   destinationOf,
   givenBundlePath,
   pipelineOf,
   prepare,
-  type SetUp,
   setUp,
   withNotifier,
 } from '../../setup/set-up.ts';
@@ -44,7 +44,7 @@ type PromoteOptions = OptionsFor<typeof promoteCommand>;
 
 /** The two destinations of a promotion, set up. */
 interface Prepared {
-  setUp: SetUp;
+  setUp: CommandContext;
   pipeline: PipelineConfig;
   /** The pipeline with another id. Throws `usage` if the id is invalid. */
   pipelineNamed: (id: string) => Promise<PipelineConfig>;

@@ -1,7 +1,7 @@
 import { systemClock } from '../../../core/lib/clock.ts';
 import { describeFinding, type ErrorRecord } from '../../../core/lib/errors.ts';
 import { formatSize } from '../../../core/lib/settings/units.ts';
-import type { Fate, Why } from '../../../core/publish/plan.ts';
+import type { ChangeReason, Fate } from '../../../core/publish/plan.ts';
 import {
   type ActionResult,
   allSucceeded,
@@ -23,7 +23,7 @@ type DestinationAction = DestinationResult['actions'][number];
 interface RunTextOptions {
   verbose: boolean;
   stopped: boolean;
-  tookMs: number;
+  durationMs: number;
 }
 
 /**
@@ -36,8 +36,10 @@ export function reportRun(
   options: { verbose: boolean; begunMs: number; configured: string; shown?: RunResult },
 ): number {
   const { verbose, begunMs, configured, shown = result } = options;
-  const tookMs = systemClock.monotonic() - begunMs;
-  output.result('run', result, () => printRun(shown, output, { verbose, stopped: signal.aborted, tookMs }));
+  const durationMs = systemClock.monotonic() - begunMs;
+  output.result('run', result, () =>
+    printRun(shown, output, { verbose, stopped: signal.aborted, durationMs }),
+  );
   const isHeldBack = reportHeldBack(result.pipelines, output, configured);
   if (!allSucceeded(result.pipelines)) return 1;
   return isHeldBack ? heldBackExitCode : 0;
@@ -131,7 +133,7 @@ const fates = {
   refresh: ['~', null],
   keep: ['=', 'same'],
   remove: ['-', 'omitted'],
-} as const satisfies Record<Fate, [string, Why | null]>;
+} as const satisfies Record<Fate, [string, ChangeReason | null]>;
 
 function printChanges(changes: ActionResult['changes'], output: Output): void {
   const rows = changes.map(({ fate, path, why }) => {
@@ -194,7 +196,7 @@ function printFailure(about: string, error: ErrorRecord, { data, style }: Output
 }
 
 /** The results of the bundles for people, followed by the counters of the specification. */
-function summary(result: RunResult, { style }: Output, { stopped, tookMs }: RunTextOptions): string {
+function summary(result: RunResult, { style }: Output, { stopped, durationMs }: RunTextOptions): string {
   const { counters, dryRun, pipelines } = result;
   const counted = (Object.entries(counters) as [keyof Counters, number][])
     .filter(([, count]) => count > 0)
@@ -203,7 +205,7 @@ function summary(result: RunResult, { style }: Output, { stopped, tookMs }: RunT
   if (invalid > 0) counted.push(`invalid_bundles=${invalid}`);
   counted.push(...countedOrphans(pipelines));
   const nothing = stopped ? 'nothing was begun' : 'nothing to do';
-  const text = counted.length > 0 ? happened(result, { style }, invalid, tookMs) : nothing;
+  const text = counted.length > 0 ? happened(result, { style }, invalid, durationMs) : nothing;
   const end = dryRun ? '; dry run, nothing was written' : '';
   const failed = pipelines.some(({ status }) => status === 'failed');
   const line = [`${text}${end}${stopped ? '; run again to finish' : ''}`, counted.join(' ')];
@@ -216,7 +218,7 @@ function happened(
   { counters, dryRun, pipelines }: RunResult,
   { style }: Pick<Output, 'style'>,
   invalid: number,
-  tookMs: number,
+  durationMs: number,
 ): string {
   const destinations = pipelines.flatMap((pipeline) => pipeline.destinations);
   const actions = destinations.flatMap((destination) => destination.actions);
@@ -235,7 +237,7 @@ function happened(
     ...(invalid > 0 ? [style.red(`invalid ${invalid}`)] : []),
   ];
   const size = bytes > 0 ? ` (${formatSize(bytes)})` : '';
-  return `${parts.join(', ')}${dryRun ? '' : ` in ${tookText(tookMs)}`}${size}`;
+  return `${parts.join(', ')}${dryRun ? '' : ` in ${tookText(durationMs)}`}${size}`;
 }
 
 function bytesOf({ changes, outputs, release, bytesWritten }: DestinationAction, dryRun: boolean): number {

@@ -21,14 +21,20 @@ import { progressBar } from '../../output/progress.ts';
 import { audited, type CommandAct } from '../../setup/audited.ts';
 import type { Io } from '../../setup/command.ts';
 import { maxRateOf, withMaxRate } from '../../setup/max-rate.ts';
-import { chooseDestinations, type Chosen, type SetUp, setUp, withNotifier } from '../../setup/set-up.ts';
+import {
+  chooseDestinations,
+  type Chosen,
+  type CommandContext,
+  setUp,
+  withNotifier,
+} from '../../setup/set-up.ts';
 import { withTracing } from '../../setup/with-tracing.ts';
 import {
   chosenByPlan,
+  orPlanStale,
   readPlan,
   refuseContradictions,
   type RunOptions,
-  unlessGone,
   writePlan,
 } from './plan-files.ts';
 import { publishWithRetries, retryForOf, type Tries } from './retries.ts';
@@ -44,7 +50,7 @@ export async function run(options: RunOptions, { output, signal }: Io): Promise<
   const pipelineIds = plan?.targets.map(({ pipeline_id }) => pipeline_id) ?? options.pipeline;
   const { config, verbose, dryRun } = options;
   const about = { config, output, verbose, signal, pipelineIds, notifies: true, traces: true };
-  const prepared = await (plan === null ? setUp(about) : unlessGone(setUp(about)));
+  const prepared = await (plan === null ? setUp(about) : orPlanStale(setUp(about)));
   const named =
     plan === null ? chooseDestinations(prepared.config, options) : await chosenByPlan(prepared.config, plan);
   const chosen = withMaxRate(named, maxRate);
@@ -79,7 +85,7 @@ interface Task {
   chosen: readonly Chosen[];
   options: RunOptions;
   tries?: Tries;
-  setUp: SetUp;
+  setUp: CommandContext;
 }
 
 /**

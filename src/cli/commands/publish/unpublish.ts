@@ -9,10 +9,10 @@ import { type Output, plural } from '../../output/output.ts';
 import { auditedAndNotified } from '../../setup/audited.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import {
+  type CommandContext,
   givenBundlePath,
   onlyDestination,
   pipelineOf,
-  type SetUp,
   setUp,
   setUpFor,
 } from '../../setup/set-up.ts';
@@ -30,7 +30,7 @@ export async function unpublish(options: UnpublishOptions, { output, signal }: I
   const report = outcome instanceof WaybillError ? null : outcome;
   const error = outcome instanceof WaybillError ? errorRecord(outcome) : null;
   const about = { dryRun, pipelineId, destinationId: destination.id, destinationPath };
-  output.result('unpublish', { ...about, ...told(report), error, warnings }, () => {
+  output.result('unpublish', { ...about, ...reportJson(report), error, warnings }, () => {
     if (report !== null) print(report, dryRun, output);
     if (error !== null) printFailure(error, output);
   });
@@ -42,7 +42,7 @@ export async function unpublish(options: UnpublishOptions, { output, signal }: I
  * input.
  */
 async function attempt(
-  prepared: SetUp,
+  prepared: CommandContext,
   destinationPath: string,
   destination: DestinationConfig,
   { pipeline: pipelineId, layout, dryRun, allowRemovals }: UnpublishOptions,
@@ -73,7 +73,7 @@ async function attempt(
   return { outcome: result, warnings: [...prepared.warnings, ...found, ...warnings] };
 }
 
-function told(report: UnpublishReport | null): object {
+function reportJson(report: UnpublishReport | null): object {
   if (report === null)
     return { bundle: null, outputs: [], bytes: 0, removesCatalog: false, releases: [], staying: [] };
   const { bundle, outputs, bytes, staying, releases } = report;

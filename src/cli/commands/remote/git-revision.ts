@@ -64,7 +64,7 @@ async function revisionOfGit(directory: string, environment: Variables): Promise
 }
 
 const logArguments = ['log', '-1', '--no-show-signature', '--no-color', '--format=%H%x00%an'];
-const gitPatienceMs = 5_000;
+const gitTimeoutMs = 5_000;
 
 /** The output of git; empty if it fails. No variable that could select another repository is passed on. */
 function git(directory: string, environment: Variables, args: readonly string[]): Promise<string> {
@@ -75,7 +75,7 @@ function git(directory: string, environment: Variables, args: readonly string[])
       ['-C', directory, ...args],
       {
         env: { ...env, GIT_OPTIONAL_LOCKS: '0', GIT_TERMINAL_PROMPT: '0' },
-        timeout: gitPatienceMs,
+        timeout: gitTimeoutMs,
         killSignal: 'SIGKILL',
       },
       (error, stdout) => resolve(error === null ? stdout.trim() : ''),

@@ -39,7 +39,7 @@ export async function push(flags: PushFlags, { output, signal }: Io): Promise<nu
         if (dryRun) return await planned(client, upload, flags, output);
         const options = { ...pushOptions(flags, output, bars), ...limits };
         const outcome = await client.push(pipeline, upload, options);
-        const code = tell(outcome, flags, output, locate);
+        const code = printResult(outcome, flags, output, locate);
         if (flags.open && outcome.run !== null)
           await openPublished(
             outcome.run.destinations.map(({ url }) => url),
@@ -148,7 +148,7 @@ async function planned(
   return planFails(plan) ? 1 : 0;
 }
 
-function tell(
+function printResult(
   { runId, isReplayed, position, run }: PushOutcome,
   { pipeline, wait }: PushFlags,
   output: Output,

@@ -1,14 +1,14 @@
 import { type Finding, WaybillError } from '../../../core/lib/errors.ts';
 import { parseDuration } from '../../../core/lib/settings/units.ts';
-import { type Fed, feedDocument, notFed } from '../../../weather/feed/feed-document.ts';
+import { feedDocument, type FeedResult, notFed } from '../../../weather/feed/feed-document.ts';
 import { feedForever, feedOnce } from '../../../weather/feed/feed-sources.ts';
-import { decoded, feedFile, filesAt, largestFile } from '../../../weather/feed/sources/files.ts';
+import { decoded, feedFile, filesAt, maxFileBytes } from '../../../weather/feed/sources/files.ts';
 import type { Target } from '../../../weather/feed/tables/upsert.ts';
 import { columns, type Output, plural } from '../../output/output.ts';
 import { outliveOtherSignals } from '../../process/daemon-process.ts';
 import { listenForStop } from '../../process/stop-signal.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
-import { type SetUp, setUp } from '../../setup/set-up.ts';
+import { type CommandContext, setUp } from '../../setup/set-up.ts';
 import type { feedCommand } from './command.ts';
 import { configFileOf } from './config-file.ts';
 import { openFedDatabase } from './open-target.ts';
@@ -17,7 +17,7 @@ type FeedOptions = OptionsFor<typeof feedCommand>;
 
 /** The parameters that all ways of feeding share. */
 interface Feeding {
-  prepared: SetUp;
+  prepared: CommandContext;
   target: Target;
   report: FeedReport;
   signal: AbortSignal;
@@ -100,13 +100,13 @@ async function feedPaths(
   }
 }
 
-async function feedStandardInput(target: Target, name: string): Promise<Fed> {
+async function feedStandardInput(target: Target, name: string): Promise<FeedResult> {
   const place = 'standard input';
   const chunks: Buffer[] = [];
   let size = 0;
   for await (const chunk of process.stdin as AsyncIterable<Buffer>) {
     size += chunk.byteLength;
-    if (size > largestFile) return notFed(place, 'failed', `it is larger than ${largestFile} bytes`);
+    if (size > maxFileBytes) return notFed(place, 'failed', `it is larger than ${maxFileBytes} bytes`);
     chunks.push(chunk);
   }
   try {
@@ -121,7 +121,7 @@ async function feedStandardInput(target: Target, name: string): Promise<Fed> {
 async function feedConfiguredOnce({ prepared, target, report, signal }: Feeding): Promise<void> {
   const { clock } = prepared.context;
   const config = sourcesOf(prepared);
-  await feedOnce({ target, config, clock, signal, onFed: (fed) => report.add(fed) });
+  await feedOnce({ target, config, clock, signal, onResult: (fed) => report.add(fed) });
 }
 
 async function feedUntilStopped(
@@ -138,13 +138,13 @@ async function feedUntilStopped(
     clock,
     signal,
     intervalMs,
-    onFed: (fed) => report.add(fed),
+    onResult: (fed) => report.add(fed),
     onTrouble: (err, againAfterMs) =>
       log.warn({ err }, `feeding is interrupted and tried again in ${Math.ceil(againAfterMs / 1000)} s`),
   });
 }
 
-function sourcesOf({ config: { weather } }: SetUp): SetUp['config']['weather']['feed'] {
+function sourcesOf({ config: { weather } }: CommandContext): CommandContext['config']['weather']['feed'] {
   const { feed } = weather;
   if (feed.nws === null && feed.watch === null)
     throw new WaybillError('usage', 'neither files nor sources to feed from are named', {
@@ -155,7 +155,7 @@ function sourcesOf({ config: { weather } }: SetUp): SetUp['config']['weather']['
 
 /** Collects what became of the documents, and prints it: line by line as text, at the end as JSON. */
 interface FeedReport {
-  add(fed: Fed): void;
+  add(fed: FeedResult): void;
   /** Prints the summary and returns the exit code: 1 if anything failed or was left out. */
   finish(warnings: readonly Finding[]): number;
 }
@@ -170,7 +170,7 @@ function feedReport(
   { isEndless, verbose }: { isEndless: boolean; verbose: boolean },
 ): FeedReport {
   const counts = { loaded: 0, unchanged: 0, skipped: 0, failed: 0, leftOut: 0 };
-  const documents: Fed[] = [];
+  const documents: FeedResult[] = [];
   return {
     add(fed) {
       counts[fed.outcome] += 1;
@@ -190,7 +190,7 @@ function feedReport(
   };
 }
 
-function print({ data, style }: Output, { outcome, place, families, reason, leftOut }: Fed): void {
+function print({ data, style }: Output, { outcome, place, families, reason, leftOut }: FeedResult): void {
   const mark = { loaded: style.green, unchanged: style.dim, skipped: style.dim, failed: style.red }[outcome];
   for (const line of columns([[mark(outcome.padEnd(9)), place, reason ?? families.join(', ')]])) data(line);
   for (const item of leftOut) data(`${' '.repeat(11)}${style.yellow('left out')}  ${item}`);

@@ -128,7 +128,7 @@ function describe(fields: object): string {
 function valueText(value: unknown): string {
   if (typeof value === 'number') return String(value);
   const text =
-    value instanceof Error ? whyOf(value) : typeof value === 'string' ? value : JSON.stringify(value);
+    value instanceof Error ? causeText(value) : typeof value === 'string' ? value : JSON.stringify(value);
   return isPlain(text) ? text : JSON.stringify(text);
 }
 
@@ -143,6 +143,6 @@ function isPlain(text: string): boolean {
 }
 
 /** Includes the cause: the sentence for clients does not name the file or the statement. */
-function whyOf(error: Error): string {
-  return error.cause instanceof Error ? `${error.message}: ${whyOf(error.cause)}` : error.message;
+function causeText(error: Error): string {
+  return error.cause instanceof Error ? `${error.message}: ${causeText(error.cause)}` : error.message;
 }

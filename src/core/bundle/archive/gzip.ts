@@ -65,7 +65,7 @@ async function* gunzip(input: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Ar
   try {
     for await (const chunk of pipeThrough(counted(), engine)) {
       expanded += chunk.byteLength;
-      if (expanded > ratioMattersAfter && expanded > fed * maxExpansion) throw bomb();
+      if (expanded > ratioMattersAfter && expanded > fed * maxExpansion) throw expansionError();
       yield chunk;
     }
   } catch (error) {
@@ -114,7 +114,7 @@ function trailing(cause?: unknown): WaybillError {
   });
 }
 
-function bomb(): WaybillError {
+function expansionError(): WaybillError {
   return new WaybillError(
     'archive_bomb',
     `the archive expands to more than ${maxExpansion} times its own size`,

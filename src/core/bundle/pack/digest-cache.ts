@@ -44,7 +44,7 @@ export function openDigestCache(directory: string, source: string, log: Log): Di
     },
     keep(files, digests, { listedAt, read }) {
       if (read === 0 && files.length === known.size) return;
-      const kept = new Map<string, Known>();
+      const kept = new Map<string, CachedDigest>();
       for (const { path: each, stamp } of files) {
         const digest = digests.get(each);
         if (stamp !== null && digest !== undefined && isSettled(stamp, listedAt))
@@ -64,7 +64,7 @@ export function openDigestCache(directory: string, source: string, log: Log): Di
 /** For sources without a cache. */
 export const noDigestCache: DigestCache = { digestOf: () => undefined, keep: () => undefined };
 
-interface Known {
+interface CachedDigest {
   /** The id of the stamp. */
   id: string;
   digest: Digest;
@@ -74,8 +74,8 @@ function isSettled({ isExact, modifiedAt }: Stamp, listedAt: Date): boolean {
   return isExact || modifiedAt.getTime() < listedAt.getTime() - racyMs;
 }
 
-function readKnown(file: string, source: string): Map<string, Known> {
-  const known = new Map<string, Known>();
+function readKnown(file: string, source: string): Map<string, CachedDigest> {
+  const known = new Map<string, CachedDigest>();
   try {
     const { version, source: of, files } = JSON.parse(readFileSync(file, 'utf8')) as Partial<Document>;
     if (version !== 1 || of !== source || !Array.isArray(files)) return known;
@@ -95,7 +95,7 @@ interface Document {
   files: [path: string, id: string, digest: string][];
 }
 
-function writeKnown(file: string, source: string, known: ReadonlyMap<string, Known>): void {
+function writeKnown(file: string, source: string, known: ReadonlyMap<string, CachedDigest>): void {
   mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 });
   const files = [...known].map(([each, { id, digest }]): [string, string, string] => [each, id, digest]);
   const document: Document = { version: 1, source, files };

@@ -11,7 +11,7 @@ import { localStorage } from '../../storage/local/local-storage.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';
 import { followLinks } from '../../storage/wrappers/follow-links.ts';
 import { maxListedFiles } from '../limits.ts';
-import { linkAbove, listBundle, unlistedWarning, unreadableFindings, whatIsWrong } from '../listed-files.ts';
+import { linkAbove, listBundle, problemOf, unlistedWarning, unreadableFindings } from '../listed-files.ts';
 import {
   contentDigest,
   type Manifest,
@@ -52,7 +52,7 @@ export interface PackOptions extends Patterns {
 /** Returns the content of `manifest.json.minisig` for a manifest, byte for byte. */
 export type ManifestSigner = (manifest: Uint8Array, created: Instant) => Buffer;
 
-const filesAtOnce = 8;
+const maxConcurrentFiles = 8;
 
 /**
  * Makes a bundle from a directory without changing it. Uses the directory's `manifest.json` after checking
@@ -125,7 +125,7 @@ async function checkPresent(
   const findings: Finding[] = unlistedWarning('.', listing.unlisted);
   const files: BundleFile[] = [];
   manifest.files.forEach((file, index) => {
-    const wrong = whatIsWrong(listing.present.get(file.path), file.size, () =>
+    const wrong = problemOf(listing.present.get(file.path), file.size, () =>
       linkAbove(file.path, listing.links),
     );
     const entry = listing.present.get(file.path);
@@ -264,7 +264,7 @@ async function measured(
   onBytes: ((count: number) => void) | undefined,
 ): Promise<Map<string, Digest>> {
   const digests = new Map<string, Digest>();
-  await inParallel(files, filesAtOnce, async (file) => {
+  await inParallel(files, maxConcurrentFiles, async (file) => {
     const found = await measure(file.body.open(), onBytes);
     digests.set(file.path, found.digest);
     if (found.size !== file.size) findings.push(wrongSize(file, found.size));

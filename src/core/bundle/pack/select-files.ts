@@ -98,7 +98,7 @@ export async function selectFiles(
       else if (type === 'directory' && foldedPath(key) !== manifestName) pending.push(key);
       else if (!rules.isIncluded(key)) excluded.push(name);
       else {
-        const problem = whatIsWrong(entry, rules);
+        const problem = rejectionReason(entry, rules);
         if (problem === null) files.push({ path: key as string as RelativePath, size, stamp });
         else findings.push(finding('error', problem.code, problem.message, { file: key }));
       }
@@ -163,8 +163,8 @@ function anyOf(patterns: readonly string[]): Test {
   return (path) => form.test(path);
 }
 
-function whatIsWrong(
-  { key, type, leadsTo, unfollowed }: Entry,
+function rejectionReason(
+  { key, type, linkTarget, unfollowed }: Entry,
   { isSecret }: Rules,
 ): { code: string; message: string } | null {
   if (foldedPath(key) === manifestName)
@@ -183,10 +183,10 @@ function whatIsWrong(
       code: 'secret_file',
       message: `looks like a file with secrets; exclude it, or publish it with --exclude "!${key}" (exclude: in a source)`,
     };
-  if (leadsTo !== undefined && isSecret(nameOf(leadsTo)))
+  if (linkTarget !== undefined && isSecret(nameOf(linkTarget)))
     return {
       code: 'secret_file',
-      message: `leads to "${leadsTo}", which looks like a file with secrets; exclude it, or copy the file`,
+      message: `leads to "${linkTarget}", which looks like a file with secrets; exclude it, or copy the file`,
     };
   if (key.split('/').length > maxPathSegments)
     return { code: 'unsafe_path', message: `has more than ${maxPathSegments} segments; exclude it` };

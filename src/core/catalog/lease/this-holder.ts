@@ -42,8 +42,8 @@ export function retire(holder: Holder): void {
 export function isKnownDead(holder: Holder): boolean {
   if (holder.host !== hostname() || holder.bootId === null || holder.bootId !== bootId()) return false;
   const [namespace] = holder.process?.split(' ') ?? [];
-  const [ours] = processIdentity(process.pid)?.split(' ') ?? [];
-  if (namespace === undefined || namespace !== ours) return false;
+  const [own] = processIdentity(process.pid)?.split(' ') ?? [];
+  if (namespace === undefined || namespace !== own) return false;
   if (processIdentity(holder.pid) !== holder.process) return true;
   const [thread] = holder.thread?.split(' ') ?? [];
   if (thread !== undefined && threadIdentity(holder.pid, thread) !== holder.thread) return true;

@@ -170,7 +170,7 @@ class Examiner {
     switch (kind) {
       case ',':
         this.#comma = offset;
-        this.#goOn(frame);
+        this.#expectNext(frame);
         return true;
       case '}':
       case ']':
@@ -186,12 +186,12 @@ class Examiner {
         return this.#atEnd(problemMessages.valueExpected);
       default:
         this.#report('syntax', problemMessages.commaExpected, offset);
-        this.#goOn(frame);
+        this.#expectNext(frame);
         return false;
     }
   }
 
-  #goOn(frame: Frame): void {
+  #expectNext(frame: Frame): void {
     if (frame.keys === null) frame.segment = Number(frame.segment) + 1;
     frame.isEmpty = false;
     this.#state = frame.keys === null ? 'value' : 'key';

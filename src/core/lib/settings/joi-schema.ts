@@ -30,8 +30,8 @@ function labelledSchema(form: Form, { expected, title }: About): joi.Schema {
   // takes joi thirty times as long.
   const labelled = bareSchema(form, expected).label(expected);
   const titled = title === undefined ? labelled : labelled.meta({ title });
-  if (form.kind === 'map') return titled.error(tellKnownKeys(Object.keys(form.keys)));
-  return form.kind === 'map by name' ? titled.error(tellNames(form.names.expected)) : titled;
+  if (form.kind === 'map') return titled.error(reportKnownKeys(Object.keys(form.keys)));
+  return form.kind === 'map by name' ? titled.error(reportNames(form.names.expected)) : titled;
 }
 
 function bareSchema(form: Form, expected: string): joi.Schema {
@@ -102,7 +102,7 @@ function refusedBy<V>(check: (value: V) => Refusal | null): joi.CustomValidator<
 }
 
 /** Joi reports an unknown key without the known ones, which "did you mean" needs. */
-function tellKnownKeys(known: string[]): joi.ValidationErrorFunction {
+function reportKnownKeys(known: string[]): joi.ValidationErrorFunction {
   return (reports) => {
     for (const report of reports)
       if (report.code === 'object.unknown') (report.local as Record<string, unknown>)['known'] ??= known;
@@ -110,7 +110,7 @@ function tellKnownKeys(known: string[]): joi.ValidationErrorFunction {
   };
 }
 
-function tellNames(expected: string): joi.ValidationErrorFunction {
+function reportNames(expected: string): joi.ValidationErrorFunction {
   return (reports) => {
     for (const report of reports)
       if (report.code === 'object.unknown')

@@ -109,7 +109,7 @@ function wholeDirectories(
 }
 
 /** The number of concurrent `stat` calls. */
-const concurrentLooks = 16;
+const maxConcurrentStats = 16;
 
 /**
  * The topmost directories of these outputs that do not exist. Checks level by level, and nothing below a
@@ -131,7 +131,7 @@ export async function missingDirectories(
       level.add(value);
       return [{ ancestors, directory: value }];
     });
-    await inParallel(level, concurrentLooks, async (directory) => {
+    await inParallel(level, maxConcurrentStats, async (directory) => {
       if ((await storage.stat(listedKey(directory))) === undefined) missing.add(directory);
     });
     left = deeper.flatMap(({ ancestors, directory }) => (missing.has(directory) ? [] : [ancestors]));

@@ -153,7 +153,7 @@ export function respectClaim(plan: Plan, claim: ClaimAbove | null): Plan {
   if (plan.clears)
     throw new WaybillError(
       'nested_managed_path',
-      `"${destinationPath}": a forced replacement would delete ${whatOf(claim, catalog)}`,
+      `"${destinationPath}": a forced replacement would delete ${claimedFiles(claim, catalog)}`,
       {
         hint:
           claim.files === null
@@ -166,15 +166,15 @@ export function respectClaim(plan: Plan, claim: ClaimAbove | null): Plan {
     ...plan,
     reason: {
       code: 'content_of_catalog_above',
-      message: `the content there is not free: ${whatOf(claim, catalog)}`,
+      message: `the content there is not free: ${claimedFiles(claim, catalog)}`,
     },
   };
 }
 
-function whatOf({ files, owner }: ClaimAbove, catalog: string): string {
+function claimedFiles({ files, owner }: ClaimAbove, catalog: string): string {
   if (files === null) return `what ${catalog} may record, which cannot be understood`;
   const { first, others } = files;
   const more = others === 0 ? '' : ` and ${others} more`;
-  const whose = owner === null ? '' : ` for ${owner.pipelineId}/${owner.destinationId}`;
-  return `"${first}"${more}, which ${catalog} records${whose}`;
+  const owners = owner === null ? '' : ` for ${owner.pipelineId}/${owner.destinationId}`;
+  return `"${first}"${more}, which ${catalog} records${owners}`;
 }

@@ -5,20 +5,20 @@ import type { FileStat, Storage } from '../../storage/storage.ts';
 import type { Damage, PlannedOutput } from '../plan.ts';
 
 /** Concurrent requests, because remote storages are limited by latency. */
-const filesAtOnce = 64;
-const directoriesAtOnce = 16;
+const maxConcurrentFiles = 64;
+const maxConcurrentDirectories = 16;
 
 /** Listing a directory costs about as much as this many `stat` calls. */
 const filesPerListing = 8;
 
-type Look = Pick<Storage, 'stat' | 'list' | 'localFiles'>;
+type FileReader = Pick<Storage, 'stat' | 'list' | 'localFiles'>;
 
 /**
  * The damage of these outputs in storage, by path. Omits files that exist with the right size. `isRemote`
  * means that each call takes a round trip. Throws the storage's error.
  */
 export async function damagedAmong(
-  storage: Look,
+  storage: FileReader,
   outputs: readonly PlannedOutput[],
   isRemote: boolean,
 ): Promise<Map<string, Damage>> {
@@ -29,12 +29,12 @@ export async function damagedAmong(
 }
 
 async function damagedOneByOne(
-  storage: Look,
+  storage: FileReader,
   outputs: readonly PlannedOutput[],
 ): Promise<Map<string, Damage>> {
   const damaged = new Map<string, Damage>();
   const suspects = storage.localFiles === undefined ? outputs : await ofOtherSize(storage, outputs);
-  await inParallel(suspects, filesAtOnce, async ({ path, size }) => {
+  await inParallel(suspects, maxConcurrentFiles, async ({ path, size }) => {
     const damage = damageOf(await storage.stat(keyOf(path)), size);
     if (damage !== null) damaged.set(path, damage);
   });
@@ -43,13 +43,13 @@ async function damagedOneByOne(
 
 /** Falls back to one call per file if a directory cannot be listed, for example because it is now a file. */
 async function damagedInListings(
-  storage: Look,
+  storage: FileReader,
   outputs: readonly PlannedOutput[],
   directories: Iterable<Key | ''>,
 ): Promise<Map<string, Damage>> {
   const wanted = new Map<string, PlannedOutput>(outputs.map((output) => [output.path, output]));
   const damaged = new Map<string, Damage>(outputs.map(({ path }) => [path, 'missing']));
-  await inParallel(directories, directoriesAtOnce, async (directory) => {
+  await inParallel(directories, maxConcurrentDirectories, async (directory) => {
     try {
       for await (const found of storage.list(directory, { recursive: false })) {
         const damage = damageOf(found, wanted.get(found.key)?.size ?? 0);
@@ -66,7 +66,7 @@ async function damagedInListings(
 }
 
 /** On this machine a size is read without a promise. Only the files that differ are looked at again. */
-async function ofOtherSize(storage: Look, outputs: readonly PlannedOutput[]): Promise<PlannedOutput[]> {
+async function ofOtherSize(storage: FileReader, outputs: readonly PlannedOutput[]): Promise<PlannedOutput[]> {
   const sizes = await sizesOf(
     storage,
     outputs.map(({ path }) => path),

@@ -202,7 +202,7 @@ interface Fates {
  */
 function fatesOf(input: DecisionInput, known: Known): Fates {
   const { state } = input.observed;
-  const judged: Judge = {
+  const judged: DecisionContext = {
     input,
     records: byPath(known.records),
     announced: announcedPaths(state.kind === 'valid' ? state.catalog.pending : null),
@@ -218,7 +218,7 @@ function forcedFates({ planned, observed }: DecisionInput): Fates {
   );
 }
 
-interface Judge {
+interface DecisionContext {
   input: DecisionInput;
   records: ReadonlyMap<string, OutputRecord>;
   /** Paths that an unfinished attempt may have touched. */
@@ -227,7 +227,10 @@ interface Judge {
 
 type Verdict = Pick<PlannedChange, 'fate' | 'why'>;
 
-function fateOf(output: PlannedOutput, { input: { observed }, records, announced }: Judge): Verdict {
+function fateOf(
+  output: PlannedOutput,
+  { input: { observed }, records, announced }: DecisionContext,
+): Verdict {
   const record = records.get(output.path);
   if (announced.has(output.path))
     return { fate: record === undefined ? 'add' : 'change', why: 'interrupted' };

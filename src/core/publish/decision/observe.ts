@@ -15,10 +15,10 @@ import { joinKey, type Key, keyOf, listedKey, nameOf, parentOf } from '../../sto
 import type { EntryType, Storage } from '../../storage/storage.ts';
 import type { Damage, DecisionInput, Observation, PlannedOutput } from '../plan.ts';
 import { damagedAmong } from './damage.ts';
-import { isSettledByState, type PathSet, recordedIn, vouchedOutputs } from './records.ts';
+import { isSettledByState, type PathSet, recordedIn, reusableOutputs } from './records.ts';
 
 /** The number of concurrent `stat` calls, because remote storages are limited by latency. */
-const concurrentLooks = 64;
+const maxConcurrentStats = 64;
 
 /**
  * Observes a destination bundle path with as few requests as the decision needs:
@@ -48,15 +48,15 @@ export async function observe(
   }
   const recorded = recordedIn(state);
   const candidates = input.planned.map(({ path }) => path).filter((path) => !recorded.has(path));
-  const vouched = state.kind === 'valid' ? vouchedOutputs(input.planned, state.catalog, storage.facts) : [];
-  const unseen = damaged === undefined ? vouched : [];
+  const reusable = state.kind === 'valid' ? reusableOutputs(input.planned, state.catalog, storage.facts) : [];
+  const unseen = damaged === undefined ? reusable : [];
   const look = isListingCheaper(storage, candidates.length + unseen.length, recorded.size)
     ? await listedView(storage, input.planned)
     : storage;
   const unrecorded = state.kind === 'legacy' ? [] : await presentAmong(look, candidates, recorded);
   const isRemote = look === storage && storage.localFiles === undefined;
   damaged ??= await damagedAmong(look, unseen, isRemote);
-  const obstacles = await obstaclesTo(storage, pathsToWrite(input.planned, vouched, damaged), recorded);
+  const obstacles = await obstaclesTo(storage, pathsToWrite(input.planned, reusable, damaged), recorded);
   const { nested, contents } = everything ?? { nested: await nestedAbove(look, candidates), contents: [] };
   return { ...nothing, contentPresent: true, unrecorded, damaged, obstacles, nested, contents };
 }
@@ -81,7 +81,7 @@ export function nothingSeen(
   };
 }
 
-type Look = Pick<Storage, 'stat' | 'list' | 'localFiles'>;
+type FileReader = Pick<Storage, 'stat' | 'list' | 'localFiles'>;
 
 /** An object store takes one request per `stat`, but lists a thousand names per request. */
 function isListingCheaper(storage: Storage, stats: number, records: number): boolean {
@@ -92,7 +92,7 @@ function isListingCheaper(storage: Storage, stats: number, records: number): boo
  * Serves `stat` for the planned paths and for states from a single listing. Only for object stores, which
  * have no directories.
  */
-async function listedView(storage: Storage, planned: readonly PlannedOutput[]): Promise<Look> {
+async function listedView(storage: Storage, planned: readonly PlannedOutput[]): Promise<FileReader> {
   const wanted = new Set<string>(planned.map(({ path }) => path));
   const sizes = new Map<string, number>();
   for await (const { key, size } of storage.list('', { recursive: true }))
@@ -109,10 +109,10 @@ async function listedView(storage: Storage, planned: readonly PlannedOutput[]): 
 /** The planned paths that must be written. */
 function pathsToWrite(
   planned: readonly PlannedOutput[],
-  vouched: readonly PlannedOutput[],
+  reusable: readonly PlannedOutput[],
   damaged: ReadonlyMap<string, Damage>,
 ): RelativePath[] {
-  const sound = new Set(vouched.filter(({ path }) => !damaged.has(path)));
+  const sound = new Set(reusable.filter(({ path }) => !damaged.has(path)));
   return planned.filter((output) => !sound.has(output)).map(({ path }) => path);
 }
 
@@ -121,7 +121,7 @@ function pathsToWrite(
  * removed.
  */
 async function presentAmong(
-  storage: Look,
+  storage: FileReader,
   paths: RelativePath[],
   recorded: PathSet,
 ): Promise<RelativePath[]> {
@@ -133,20 +133,20 @@ async function presentAmong(
     return false;
   };
   const taken = await pMap(paths, async (path) => ((await isTaken(path)) ? [path] : []), {
-    concurrency: concurrentLooks,
+    concurrency: maxConcurrentStats,
   });
   return taken.flat();
 }
 
 /** The parent directories of these paths that are managed bundle paths. */
-async function nestedAbove(storage: Look, paths: RelativePath[]): Promise<string[]> {
+async function nestedAbove(storage: FileReader, paths: RelativePath[]): Promise<string[]> {
   const directories = new Set<string>();
   for (const path of paths) for (const ancestor of ancestorsOf(path)) directories.add(ancestor);
   const managed = await pMap(
     directories,
     async (directory) =>
       (await storage.stat(joinKey(directory as Key, stateName))) === undefined ? [] : [directory],
-    { concurrency: concurrentLooks },
+    { concurrency: maxConcurrentStats },
   );
   return managed.flat();
 }
@@ -206,11 +206,11 @@ export async function obstaclesTo(
   const directories = new Set<string>();
   for (const path of paths)
     for (const ancestor of ancestorsOf(path)) if (!recorded.has(ancestor)) directories.add(ancestor);
-  await inParallel(directories, concurrentLooks, async (directory) => {
+  await inParallel(directories, maxConcurrentStats, async (directory) => {
     const found = await storage.stat(listedKey(directory));
     if (found !== undefined && found.type !== 'directory') obstacles.set(directory, found.type);
   });
-  await inParallel(paths, concurrentLooks, async (path) => {
+  await inParallel(paths, maxConcurrentStats, async (path) => {
     if (recorded.has(path) && (await holdsOthers(storage, path, recorded))) obstacles.set(path, 'directory');
   });
   return obstacles;

@@ -55,7 +55,7 @@ export function isSettledByState(
  * with the same headers if the storage keeps them. Paths announced by an unfinished attempt are excluded.
  * Pure.
  */
-export function vouchedOutputs(
+export function reusableOutputs(
   planned: readonly PlannedOutput[],
   { outputs, pending }: Catalog,
   { keepsHeaders }: Pick<StorageFacts, 'keepsHeaders'>,

@@ -79,9 +79,9 @@ function ownPaths(state: CatalogState, { owner }: Pick<Plan, 'owner'>): Set<stri
 /** Throws `too_many_removals` if there are more removals than `limits.max_removed` allows. Pure. */
 export function refuseRemovals(limit: Amount | null, { removed, total, where }: Removals): void {
   if (limit === null) return;
-  const most = maxOf(limit, total);
-  if (removed <= most) return;
-  const allowed = 'count' in limit ? `${most}` : `${formatAmount(limit)}, which is ${most}`;
+  const maxRemovals = maxOf(limit, total);
+  if (removed <= maxRemovals) return;
+  const allowed = 'count' in limit ? `${maxRemovals}` : `${formatAmount(limit)}, which is ${maxRemovals}`;
   throw new WaybillError(
     'too_many_removals',
     `${where}: ${removed} of ${total} published outputs would be removed, and limits.max_removed allows ${allowed}; nothing was changed`,

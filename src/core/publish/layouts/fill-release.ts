@@ -102,11 +102,11 @@ async function workIn(
   const { outputs, pending } = requireCatalog(state);
   const records = byPath(outputs);
   const announced = announcedPaths(pending);
-  const vouched = content.filter(
+  const reusable = content.filter(
     (output) => !announced.has(output.path) && isRecordedAs(records.get(output.path), output),
   );
-  const damaged = await damagedAmong(target, vouched, target.localFiles === undefined);
-  const kept = vouched.filter(({ path }) => !damaged.has(path));
+  const damaged = await damagedAmong(target, reusable, target.localFiles === undefined);
+  const kept = reusable.filter(({ path }) => !damaged.has(path));
   const stays = new Set(kept);
   const writes = content.filter((output) => !stays.has(output));
   const planned = new Set<string>(content.map(({ path }) => path));

@@ -17,7 +17,7 @@ import type { ActionResult } from '../results/result.ts';
  * One way to publish at a bundle path. If the path is still published in the other layout, `observe` shows
  * the content of that layout, and the decision on it has a migration. The next round publishes on top of it.
  */
-export interface PublicationLayout<S extends Sight, D extends Decision> {
+export interface PublicationLayout<S extends ObservedState, D extends Decision> {
   /** The path in the URLs of the outputs, relative to the destination root. */
   readonly urlPath: string;
   /** The other layout. */
@@ -28,7 +28,7 @@ export interface PublicationLayout<S extends Sight, D extends Decision> {
    * Decides about the outputs of the candidate. Calls `onDecided` of the request. Throws the refusals that
    * are not part of a plan.
    */
-  decide(sight: S, candidate: Candidate, request: PublishRequest): Promise<D>;
+  decide(observed: S, candidate: Candidate, request: PublishRequest): Promise<D>;
   /** The result of a dry run. Throws the foreseeable errors of `carryOut`. */
   preview(decision: D, candidate: Candidate): Promise<ActionResult>;
   /**
@@ -37,7 +37,8 @@ export interface PublicationLayout<S extends Sight, D extends Decision> {
   carryOut(decision: D, candidate: Candidate): Promise<ActionResult | null>;
 }
 
-export interface Sight {
+/** The published state that a decision is based on. */
+export interface ObservedState {
   stored: StoredState;
   /** Differs for each published content; null if nothing is published. */
   version: number | string | null;
@@ -60,7 +61,7 @@ export interface Migration {
 }
 
 /** The place and the options of a publication. */
-export interface Assignment {
+export interface PublicationTask {
   context: CoreContext;
   /** Rooted at the destination. */
   root: Storage;
@@ -77,7 +78,7 @@ export class Candidate {
   readonly #publication: BundlePublication;
   #bundle: SourceBundle;
   /** The version for which the bundle was selected again; null if it was not. */
-  #confirmedFor: Sight['version'] = null;
+  #reselectedVersion: ObservedState['version'] = null;
 
   constructor(publication: BundlePublication) {
     this.#publication = publication;
@@ -93,19 +94,19 @@ export class Candidate {
    * replace it. false if the bundle was selected again since: the newer one was then removed from the source
    * on purpose.
    */
-  isOutdated({ stored, version }: Sight): boolean {
+  isOutdated({ stored, version }: ObservedState): boolean {
     const { selectAgain, owner } = this.#publication;
-    if (selectAgain === undefined || version === this.#confirmedFor) return false;
+    if (selectAgain === undefined || version === this.#reselectedVersion) return false;
     const { identity: source, created } = this.#bundle;
     return isOvertaken({ source, created }, publishedBy(stored.state, owner));
   }
 
   /** Selects the bundle again if it is outdated. */
-  async update(sight: Sight): Promise<void> {
+  async update(observed: ObservedState): Promise<void> {
     const { selectAgain } = this.#publication;
-    if (selectAgain === undefined || !this.isOutdated(sight)) return;
+    if (selectAgain === undefined || !this.isOutdated(observed)) return;
     this.#bundle = await selectAgain();
-    this.#confirmedFor = sight.version;
+    this.#reselectedVersion = observed.version;
   }
 
   /** Everything that a decision depends on, except the observation. */

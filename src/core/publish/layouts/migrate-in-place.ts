@@ -19,7 +19,7 @@ import { delegate } from '../../storage/wrappers/delegate.ts';
 import { applyUnderLease, refuseObstructed } from '../apply/apply.ts';
 import { type DecideOn, decideOnLatest, decider } from '../decide-on-state.ts';
 import { changesDestination, type DecisionInput, type Plan, type PlannedOutput } from '../plan.ts';
-import type { Assignment, Migration } from './layout.ts';
+import type { Migration, PublicationTask } from './layout.ts';
 import { formerContent } from './migration.ts';
 
 /*
@@ -86,11 +86,11 @@ export interface MigrationInPlace extends Migration {
  * `state_conflict` if an output has the name of the pointer, like `decider`, or the storage's error.
  */
 export async function migrationInPlace(
-  assignment: Assignment,
+  task: PublicationTask,
   former: FormerRelease,
   input: Omit<DecisionInput, 'observed'>,
 ): Promise<MigrationInPlace> {
-  const { storage, root, publication } = assignment;
+  const { storage, root, publication } = task;
   const { channels, stored } = former;
   const { bundle, content } = await formerContent(former.storage, requireCatalog(stored.state), input);
   refusePointerPaths(input.destinationPath, [...content, ...input.planned], channels);
@@ -101,7 +101,7 @@ export async function migrationInPlace(
     planned: content,
   });
   const plan = await decideOnLatest(storage, await readState(storage), decideOn);
-  return { plan, carryOut: async () => carryOut(assignment, former, decideOn) };
+  return { plan, carryOut: async () => carryOut(task, former, decideOn) };
 }
 
 /** Like `refuseObstructed`, for the migration and the publication that follows it. */
@@ -118,7 +118,7 @@ export async function refuseObstructedMigration(
 
 /** Publishes the release in place under the lease of the bundle path. Throws like `apply` and `decider`. */
 async function carryOut(
-  { context, storage, publication: { destination } }: Assignment,
+  { context, storage, publication: { destination } }: PublicationTask,
   { current }: FormerRelease,
   decideOn: DecideOn,
 ): Promise<boolean> {

@@ -9,7 +9,7 @@ import { type ReleaseId, releaseIdOf, releaseKey } from '../../releases/release.
 import { requireReleases } from '../../releases/store.ts';
 import { activate } from '../../releases/switch.ts';
 import { type Filling, fillRelease } from './fill-release.ts';
-import type { Assignment, Candidate, Migration } from './layout.ts';
+import type { Candidate, Migration, PublicationTask } from './layout.ts';
 import { formerContent } from './migration.ts';
 import { isInPlace, type PlannedRelease, type Snapshot } from './plan-release.ts';
 
@@ -31,12 +31,12 @@ interface MigrationToReleases extends Migration {
  * or the storage's error.
  */
 export async function migrationToReleases(
-  assignment: Assignment,
+  task: PublicationTask,
   snapshot: Snapshot,
   candidate: Candidate,
 ): Promise<MigrationToReleases | null> {
   if (!isInPlace(snapshot)) return null;
-  const { context, storage, publication, request } = assignment;
+  const { context, storage, publication, request } = task;
   const pick = async (found: StoredState): Promise<MigrationToReleases> => {
     const catalog = requireCatalog(found.state);
     const { outputs } = await settleInterrupted(storage, catalog);
@@ -57,7 +57,7 @@ export async function migrationToReleases(
     return {
       release,
       snapshot: onceCurrent(snapshot, id, { ...settled, outputs: there }),
-      carryOut: async () => carryOut(assignment, filling, found),
+      carryOut: async () => carryOut(task, filling, found),
     };
   };
   if (request.dryRun || requireCatalog(snapshot.stored.state).pending === null) return pick(snapshot.stored);
@@ -83,7 +83,7 @@ function onceCurrent(snapshot: Snapshot, current: ReleaseId, catalog: Catalog): 
  * `fillRelease` and `changeReleases`.
  */
 async function carryOut(
-  { context, storage }: Assignment,
+  { context, storage }: PublicationTask,
   filling: Filling,
   found: StoredState,
 ): Promise<boolean> {

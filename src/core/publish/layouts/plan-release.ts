@@ -13,7 +13,7 @@ import type { Storage } from '../../storage/storage.ts';
 import { damagedAmong } from '../decision/damage.ts';
 import { decide } from '../decision/decide.ts';
 import { nothingSeen } from '../decision/observe.ts';
-import { byPath, isRecordedAs, isSettledByState, vouchedOutputs } from '../decision/records.ts';
+import { byPath, isRecordedAs, isSettledByState, reusableOutputs } from '../decision/records.ts';
 import { refuseUnwanted } from '../decision/refusals.ts';
 import {
   changesDestination,
@@ -169,8 +169,8 @@ async function decideAgainst(
   if (other !== null) return takeOver(input, seen, other);
   if (isSettledByState(input, state)) return decide({ ...input, observed: { ...seen, isSettled: true } });
   if (state.kind !== 'valid' || base === null) return decide({ ...input, observed: seen });
-  const vouched = vouchedOutputs(input.planned, state.catalog, storage.facts);
-  const damaged = await damagedIn(base, vouched);
+  const reusable = reusableOutputs(input.planned, state.catalog, storage.facts);
+  const damaged = await damagedIn(base, reusable);
   return decide({ ...input, observed: { ...seen, damaged } });
 }
 

@@ -169,7 +169,7 @@ export async function rootSnapshot(
   const catalog = state.kind === 'valid' ? state.catalog : null;
   const obstacle =
     (catalog === null ? null : claimIn(catalog, index)) ?? (await foreignFile(storage, stored));
-  const listed = obstacle === null && catalog !== null ? await vouchedListing(storage, catalog) : null;
+  const listed = obstacle === null && catalog !== null ? await verifiedListing(storage, catalog) : null;
   return { stored, catalog, listed, obstacle };
 }
 
@@ -196,7 +196,7 @@ async function foreignFile(storage: Storage, { state }: StoredState): Promise<st
 }
 
 /** The list in the feed, if its bytes have the recorded digest. */
-async function vouchedListing(
+async function verifiedListing(
   storage: Storage,
   { outputs, pending }: Catalog,
 ): Promise<ListedBundle[] | null> {

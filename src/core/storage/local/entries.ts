@@ -9,7 +9,7 @@ import {
   unlinkSync,
 } from 'node:fs';
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
-import { errnoOf, isAbsent, unlessAbsent } from '../../lib/system-errors.ts';
+import { errnoOf, isAbsent, undefinedIfAbsent } from '../../lib/system-errors.ts';
 import { escapedName } from '../../lib/text.ts';
 import { localFailure } from '../errors.ts';
 import { joinKey, type Key, listedKey } from '../key.ts';
@@ -17,7 +17,7 @@ import type { Entry, EntryType, FileStat, ListOptions, Stamp, Storage, Unreadabl
 import { type DirectoryHandles, openDirectory } from './directories.ts';
 
 /** Long loops yield to the event loop after this many entries, so that timers (above all the lease's) run. */
-export const entriesPerTurn = 2048;
+export const entriesPerYield = 2048;
 /** Number of entries that are inspected before the caller gets them. */
 const entriesPerBatch = 64;
 
@@ -31,7 +31,7 @@ interface Named {
  * of the file system.
  */
 export function statOf(file: () => string): FileStat | undefined {
-  const found = unlessAbsent(() => lstatSync(file()));
+  const found = undefinedIfAbsent(() => lstatSync(file()));
   if (found === undefined) return undefined;
   const size = found.isFile() ? found.size : 0;
   return { type: typeOf(found), size, version: null, modifiedAt: found.mtime };
@@ -65,7 +65,7 @@ export class Listing {
           if (entry.type === 'directory' && this.#options.recursive) pending.push(entry.key);
           else yield entry;
         count += entriesPerBatch;
-        if (count % entriesPerTurn === 0) await yieldToEventLoop();
+        if (count % entriesPerYield === 0) await yieldToEventLoop();
       }
     }
   }
@@ -98,7 +98,7 @@ export class Listing {
   /** Omits files that were removed after the names were read. */
   #inspect(directory: Key | '', names: readonly Named[]): Entry[] {
     const entries: Entry[] = [];
-    const inside = unlessAbsent(() => this.#handles.ofListed(directory));
+    const inside = undefinedIfAbsent(() => this.#handles.ofListed(directory));
     if (inside === undefined) return entries;
     for (const { name, type } of names) {
       const key = listedKey(joinKey(directory, name));
@@ -136,7 +136,7 @@ function typeOf(found: Pick<Stats, 'isFile' | 'isDirectory' | 'isSymbolicLink'>)
   return found.isSymbolicLink() ? 'link' : 'other';
 }
 
-const removalsPerTurn = 512;
+const removalsPerYield = 512;
 const maxRounds = 10;
 
 /**
@@ -158,15 +158,15 @@ async function removeBelow(
   count: { entries: number },
   rounds = maxRounds,
 ): Promise<void> {
-  const directory = unlessAbsent(() => openAt(pathOf()));
+  const directory = undefinedIfAbsent(() => openAt(pathOf()));
   if (directory !== undefined)
     try {
       for (const entry of readdirSync(directory.path, { withFileTypes: true })) {
         const path = `${directory.path}/${entry.name}`;
         if (entry.isDirectory()) await removeBelow(() => path, count);
-        else unlessAbsent(() => unlinkSync(path));
+        else undefinedIfAbsent(() => unlinkSync(path));
         count.entries += 1;
-        if (count.entries % removalsPerTurn === 0) await yieldToEventLoop();
+        if (count.entries % removalsPerYield === 0) await yieldToEventLoop();
       }
     } finally {
       closeSync(directory.descriptor);
@@ -189,7 +189,7 @@ function removeOne(pathOf: () => string): void {
     rmdirSync(pathOf());
   } catch (error) {
     const errno = errnoOf(error);
-    if (errno === 'ENOTDIR') unlessAbsent(() => unlinkSync(pathOf()));
+    if (errno === 'ENOTDIR') undefinedIfAbsent(() => unlinkSync(pathOf()));
     else if (errno !== 'ENOENT') throw error;
   }
 }

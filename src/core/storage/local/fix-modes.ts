@@ -1,11 +1,11 @@
 import { closeSync, constants, fstatSync, lstatSync, openSync, type Stats, statSync } from 'node:fs';
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
-import { isAbsent, unlessAbsent } from '../../lib/system-errors.ts';
+import { isAbsent, undefinedIfAbsent } from '../../lib/system-errors.ts';
 import type { FixedModes, ManagedEntries } from '../capabilities.ts';
 import type { Key } from '../key.ts';
 import type { FileModes } from '../modes.ts';
 import { type DirectoryHandles, openPath, pathOnly } from './directories.ts';
-import { entriesPerTurn } from './entries.ts';
+import { entriesPerYield } from './entries.ts';
 import { applyMode } from './root.ts';
 
 /**
@@ -24,14 +24,14 @@ export async function fixModes(
   let looked = 0;
   for (const [key, size] of files) {
     looked += 1;
-    if (looked % entriesPerTurn === 0) await yieldToEventLoop();
-    const found = unlessAbsent(() => handles.near(key, (file) => lstatSync(file)));
+    if (looked % entriesPerYield === 0) await yieldToEventLoop();
+    const found = undefinedIfAbsent(() => handles.near(key, (file) => lstatSync(file)));
     if (found?.isFile() !== true || found.size !== size || (found.mode & 0o7777) === modes.file) continue;
     if (!mayChange(found, modes.file)) count(false);
     else count(dryRun || isFileFixed(handles, key, found, modes.file));
   }
   for (const key of directories) {
-    const isFixed = unlessAbsent(() => {
+    const isFixed = undefinedIfAbsent(() => {
       const inside = handles.of(key);
       const found = statSync(inside);
       if ((found.mode & 0o777) === modes.directory) return null;

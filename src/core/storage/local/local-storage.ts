@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { linkSync, lstatSync, readlinkSync, renameSync, symlinkSync, unlinkSync } from 'node:fs';
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import type { WaybillError } from '../../lib/errors.ts';
-import { errnoOf, isAbsent, unlessAbsent } from '../../lib/system-errors.ts';
+import { errnoOf, isAbsent, undefinedIfAbsent } from '../../lib/system-errors.ts';
 import type { Capabilities, Kept, LocalFiles, Modes, Move } from '../capabilities.ts';
 import { alreadyExists, localFailure, notFound, readOnly as refuseReadOnly } from '../errors.ts';
 import { type Key, listedKey, parentOf, scratchBeside, stagingBeside } from '../key.ts';
@@ -21,7 +21,7 @@ import type {
 } from '../storage.ts';
 import { DirectoryHandles } from './directories.ts';
 import {
-  entriesPerTurn,
+  entriesPerYield,
   Listing,
   removedAsEmpty,
   removeIfThere,
@@ -141,7 +141,7 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
 
   async keep(key: Key, aside: Key): Promise<Kept | null> {
     return this.#changing(key, async () => {
-      await this.#yieldSometimes();
+      await this.#yieldPeriodically();
       return this.#names.keep(key, aside);
     });
   }
@@ -152,15 +152,15 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
 
   async duplicate(from: Key, to: Key): Promise<'link' | null> {
     return this.#changing(to, async () => {
-      await this.#yieldSometimes();
-      const found = unlessAbsent(() => lstatSync(this.#at(from)));
+      await this.#yieldPeriodically();
+      const found = undefinedIfAbsent(() => lstatSync(this.#at(from)));
       const mayBeShared = found?.isFile() === true && (found.mode & writableByOthers) === 0;
-      unlessAbsent(() => unlinkSync(this.#at(to)));
+      undefinedIfAbsent(() => unlinkSync(this.#at(to)));
       if (!mayBeShared) return null;
       try {
         await this.#directories.withParent(to, async () => linkSync(this.#at(from), this.#at(to)));
       } catch (error) {
-        const isGone = isAbsent(error) && unlessAbsent(() => lstatSync(this.#at(from))) === undefined;
+        const isGone = isAbsent(error) && undefinedIfAbsent(() => lstatSync(this.#at(from))) === undefined;
         if (!isGone && !linkRefusals.has(errnoOf(error) ?? '')) throw error;
         return null;
       }
@@ -171,7 +171,7 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
 
   async readLink(key: Key): Promise<string | null> {
     return this.#guarded(key, async () => {
-      const isLink = unlessAbsent(() => lstatSync(this.#at(key)))?.isSymbolicLink() === true;
+      const isLink = undefinedIfAbsent(() => lstatSync(this.#at(key)))?.isSymbolicLink() === true;
       return isLink ? readlinkSync(this.#at(key)) : null;
     });
   }
@@ -205,7 +205,7 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
       this.#unsynced.removed(key);
     } catch (error) {
       // A directory of that name is not a file, so there is nothing to remove (EISDIR on Linux, else EPERM).
-      const isDirectory = unlessAbsent(() => lstatSync(this.#at(key)))?.isDirectory() === true;
+      const isDirectory = undefinedIfAbsent(() => lstatSync(this.#at(key)))?.isDirectory() === true;
       if (!isAbsent(error) && !isDirectory) throw localFailure(this, key, error);
     }
     const staging = stagingBeside(key);
@@ -262,9 +262,9 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
   }
 
   /** Lets timers run, above all the lease's, in loops of calls that never wait. */
-  async #yieldSometimes(): Promise<void> {
+  async #yieldPeriodically(): Promise<void> {
     this.#calls += 1;
-    if (this.#calls % entriesPerTurn === 0) await yieldToEventLoop();
+    if (this.#calls % entriesPerYield === 0) await yieldToEventLoop();
   }
 
   #refuseLinkAbove(key: Key): void {

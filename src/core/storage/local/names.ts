@@ -15,13 +15,13 @@ import {
 } from 'node:fs';
 import { copyFile } from 'node:fs/promises';
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
-import { errnoOf, isAbsent, unlessAbsent } from '../../lib/system-errors.ts';
+import { errnoOf, isAbsent, undefinedIfAbsent } from '../../lib/system-errors.ts';
 import type { Kept, KeptBy, Move } from '../capabilities.ts';
 import { localFailure, notFound } from '../errors.ts';
 import { joinKey, type Key, parentOf } from '../key.ts';
 import type { Storage } from '../storage.ts';
 import { type DirectoryHandles, openPath } from './directories.ts';
-import { entriesPerTurn, removedIfEmpty } from './entries.ts';
+import { entriesPerYield, removedIfEmpty } from './entries.ts';
 import { createFile, openToRead } from './files.ts';
 import type { ImpliedDirectories } from './implied-directories.ts';
 import type { UnsyncedNames } from './unsynced-names.ts';
@@ -76,7 +76,7 @@ export class LocalNames {
         throw isAbsent(error) ? notFound(this.#storage, from, error) : localFailure(this.#storage, to, error);
       }
       count += 1;
-      if (count % entriesPerTurn === 0) await yieldToEventLoop();
+      if (count % entriesPerYield === 0) await yieldToEventLoop();
     }
   }
 
@@ -101,7 +101,7 @@ export class LocalNames {
     const original = this.#copied.get(aside);
     const isUntouched = isSame(present, original) && present?.ctimeMs === original?.ctimeMs;
     if (isUntouched || isSame(present, this.#lstatIfThere(aside)))
-      return unlessAbsent(() => unlinkSync(this.#at(aside)));
+      return undefinedIfAbsent(() => unlinkSync(this.#at(aside)));
     try {
       if (by === 'copy' && this.#lstatIfThere(aside)?.isFile() === true)
         await this.#handles.makeDurable([aside]);
@@ -119,7 +119,7 @@ export class LocalNames {
   }
 
   #lstatIfThere(key: Key): Stats | undefined {
-    return unlessAbsent(() => lstatSync(this.#at(key)));
+    return undefinedIfAbsent(() => lstatSync(this.#at(key)));
   }
 
   /**

@@ -2,13 +2,13 @@ import { accessSync, constants, lstatSync, readFileSync, statfsSync, type Stats 
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { WaybillError } from '../../lib/errors.ts';
 import { ancestorsOf } from '../../lib/paths.ts';
-import { isAbsent, unlessAbsent } from '../../lib/system-errors.ts';
+import { isAbsent, undefinedIfAbsent } from '../../lib/system-errors.ts';
 import { localFailure, noRoom, notADirectory, otherFileSystem } from '../errors.ts';
 import { joinKey, type Key, listedKey, nameOf, parentOf } from '../key.ts';
 import type { Change, Storage } from '../storage.ts';
 import type { DirectoryHandles } from './directories.ts';
 
-const keysPerTurn = 1024;
+const keysPerYield = 1024;
 /** Some file systems allow fewer than the usual 255 bytes for a name, but none fewer than this. */
 const shortNameBytes = 100;
 
@@ -38,8 +38,8 @@ export async function localObstacle(
   { writes, removes, from, bytes }: Change,
 ): Promise<WaybillError | null> {
   const start = deepestExisting(handles, from);
-  const fileSystem = unlessAbsent(() => statfsSync(handles.at(start.directory)).type);
-  const seen = new Look(storage, handles, from, start.stats, takesEveryName.has(fileSystem ?? 0));
+  const fileSystem = undefinedIfAbsent(() => statfsSync(handles.at(start.directory)).type);
+  const seen = new Inspector(storage, handles, from, start.stats, takesEveryName.has(fileSystem ?? 0));
   const atStart = seen.notWritable(start.directory);
   if (atStart !== null) return atStart;
   let count = 0;
@@ -51,13 +51,13 @@ export async function localObstacle(
       const found = look(key);
       if (found !== null) return found;
       count += 1;
-      if (count % keysPerTurn === 0) await yieldToEventLoop();
+      if (count % keysPerYield === 0) await yieldToEventLoop();
     }
   return bytes === null ? null : lackOfRoom(storage, handles, start.directory, bytes, writes.length);
 }
 
 /** Inspects many keys, and each directory only once. */
-class Look {
+class Inspector {
   readonly #storage: Pick<Storage, 'label'>;
   readonly #handles: DirectoryHandles;
   readonly #from: Key | '';
@@ -231,10 +231,10 @@ export function linkAbove(
 ): WaybillError | null {
   for (const ancestor of ancestorsOf(key)) {
     const directory = listedKey(ancestor);
-    const found = unlessAbsent(() => lstatSync(handles.at(directory)));
+    const found = undefinedIfAbsent(() => lstatSync(handles.at(directory)));
     if (found?.isSymbolicLink() !== true) continue;
-    const leadsSomewhere = lstatSync(handles.absolute(key), { throwIfNoEntry: false }) !== undefined;
-    return leadsSomewhere ? notADirectory(storage, directory, { isLink: true }) : null;
+    const hasTarget = lstatSync(handles.absolute(key), { throwIfNoEntry: false }) !== undefined;
+    return hasTarget ? notADirectory(storage, directory, { isLink: true }) : null;
   }
   return null;
 }

@@ -21,7 +21,7 @@ export interface S3Place {
   endpoint?: string | null;
 }
 
-interface Meaning {
+interface ErrorMapping {
   code: ErrorCode;
   /** Replaces the server's own message. */
   message?: string;
@@ -32,7 +32,7 @@ export const otherServer = 'check endpoint and path_style: this does not look li
 const clockHint = 'set the clock of this machine (chrony, systemd-timesyncd), then run again';
 
 /** By S3 error code or Node.js error name. Any other failure is classified by its status. */
-const meanings: Record<string, Meaning> = {
+const meanings: Record<string, ErrorMapping> = {
   NoSuchKey: { code: 'storage_not_found' },
   NoSuchUpload: {
     code: 'storage_permanent',
@@ -164,7 +164,7 @@ export function answerName(error: unknown): string | null {
 }
 
 /** Failures whose message depends on the bucket, the time or the answer's headers. */
-function byContext({ bucket }: S3Place, failure: S3Failure, now: Date): Meaning | null {
+function byContext({ bucket }: S3Place, failure: S3Failure, now: Date): ErrorMapping | null {
   const { name, message, status, headers } = failure;
   if (name === 'NoSuchBucket')
     return {
@@ -206,18 +206,18 @@ function byContext({ bucket }: S3Place, failure: S3Failure, now: Date): Meaning 
 /** Error codes of the operating system: sockets and the lookup of names. */
 const systemCode = /^E(?:AI_)?[A-Z]+$/;
 
-function byStatus({ name, status }: S3Failure): Meaning {
+function byStatus({ name, status }: S3Failure): ErrorMapping {
   if (status === null)
     return systemCode.test(name)
       ? { code: 'storage_transient', hint: 'check endpoint, and that the server runs' }
       : { code: 'storage_permanent' };
-  if (status === 401 || status === 403) return meanings['AccessDenied'] as Meaning;
+  if (status === 401 || status === 403) return meanings['AccessDenied'] as ErrorMapping;
   // Only "NoSuchKey" means that the object does not exist: a 404 page of some other server must never pass
   // for an empty destination.
   if (status === 404) return { code: 'storage_permanent', hint: otherServer };
   if (status === 412) return { code: 'storage_conflict' };
-  if (status === 501) return meanings['NotImplemented'] as Meaning;
-  if (status === 507) return meanings['QuotaExceeded'] as Meaning;
+  if (status === 501) return meanings['NotImplemented'] as ErrorMapping;
+  if (status === 507) return meanings['QuotaExceeded'] as ErrorMapping;
   if (status === 408 || status === 409 || status === 429 || status >= 500)
     return { code: 'storage_transient' };
   // A successful answer that could not be parsed.
@@ -226,9 +226,10 @@ function byStatus({ name, status }: S3Failure): Meaning {
 }
 
 function skew(date: string | undefined, now: Date): string {
-  const theirs = Date.parse(date ?? '');
-  if (Number.isNaN(theirs)) return 'the clock of this machine differs too much from the clock of the server';
-  const seconds = Math.round((now.getTime() - theirs) / 1000);
+  const serverTime = Date.parse(date ?? '');
+  if (Number.isNaN(serverTime))
+    return 'the clock of this machine differs too much from the clock of the server';
+  const seconds = Math.round((now.getTime() - serverTime) / 1000);
   const way = seconds < 0 ? 'behind' : 'ahead of';
   return `the clock of this machine is ${Math.abs(seconds)} s ${way} the clock of the server, which allows at most 900 s`;
 }

@@ -96,7 +96,7 @@ export class ObjectWriter {
       const { headers = {}, signal } = write;
       const options = { sha256: hexOf(read.digest), headers, condition, signal };
       const put = (): Promise<string> => this.#options.client.put(key, bytes, options);
-      const version = await (condition === undefined ? put() : this.#putSurely(put, { key, ...read }));
+      const version = await (condition === undefined ? put() : this.#putOrVerify(put, { key, ...read }));
       return { ...read, version };
     } finally {
       release();
@@ -108,9 +108,9 @@ export class ObjectWriter {
    * was, a retry breaks its own condition, so the object is then compared with the bytes sent. A late arrival
    * of the first attempt cannot replace the bytes of another writer, since it carries the condition, too.
    */
-  async #putSurely(
+  async #putOrVerify(
     put: () => Promise<string>,
-    mine: { key: string; size: number; digest: Digest },
+    sent: { key: string; size: number; digest: Digest },
   ): Promise<string> {
     const { client, retry: retryOptions } = this.#options;
     let isUncertain = false;
@@ -120,8 +120,8 @@ export class ObjectWriter {
       } catch (error) {
         isUncertain ||= hasCode(error, 'storage_transient');
         if (!isUncertain || !hasCode(error, 'storage_conflict')) throw error;
-        const found = await client.head(mine.key);
-        if (found?.size !== mine.size || (await measure(await client.get(mine.key))).digest !== mine.digest)
+        const found = await client.head(sent.key);
+        if (found?.size !== sent.size || (await measure(await client.get(sent.key))).digest !== sent.digest)
           throw error;
         return found.version;
       }

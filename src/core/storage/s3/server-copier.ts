@@ -34,18 +34,18 @@ export class ServerCopier {
     if (origin === undefined || digest === undefined || this.#isRefused || size > maxCopyBytes) return null;
     const { server, bucket, key } = origin();
     if (server !== client.placeOf(to).server) return null;
-    const found = await this.#unlessRefused(key, async () => client.head(key, undefined, bucket));
+    const found = await this.#nullIfRefused(key, async () => client.head(key, undefined, bucket));
     const sha256 = hexOf(digest);
     if (found?.size !== size || found.sha256 !== sha256) return null;
     origin();
     const from = { bucket, key, ifMatch: found.version };
-    const version = await this.#unlessRefused(key, async () => client.copy(from, to, { headers, sha256 }));
+    const version = await this.#nullIfRefused(key, async () => client.copy(from, to, { headers, sha256 }));
     if (version == null) return null;
     onBytes?.(size);
     return { size, digest, version };
   }
 
-  async #unlessRefused<T>(key: string, work: () => Promise<T>): Promise<T | null> {
+  async #nullIfRefused<T>(key: string, work: () => Promise<T>): Promise<T | null> {
     try {
       return await work();
     } catch (error) {

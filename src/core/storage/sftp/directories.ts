@@ -4,12 +4,12 @@ import { WaybillError } from '../../lib/errors.ts';
 import { notADirectory } from '../errors.ts';
 import { type Key, parentOf } from '../key.ts';
 import { cannotMake, ConnectionLost, isAbsent, isDenied, mayBeTaken, requestFailure } from './errors.ts';
-import { type SftpRoot, unlessMissing } from './root.ts';
+import { type SftpRoot, undefinedIfMissing } from './root.ts';
 import type { Send, SftpSession } from './session.ts';
 
 const maxAttempts = 50;
 /** From this attempt on, a failure despite an existing directory is attributed to a missing file. */
-const attemptsBeforeLooking = 10;
+const attemptsBeforeCheck = 10;
 const maxRootAttempts = 5;
 /** Sessions whose server refused to change a mode. They get no further requests to do so. */
 const refusing = new WeakSet<SftpSession>();
@@ -70,7 +70,7 @@ export class SftpDirectories {
         if (!isAbsent(error) || attempt === maxAttempts) throw error;
         // The directory may exist again because other processes create and remove it all the time. If it
         // still exists after several attempts, something else is missing.
-        if (attempt >= attemptsBeforeLooking && (await this.#root.lstat(parentOf(key))) !== undefined)
+        if (attempt >= attemptsBeforeCheck && (await this.#root.lstat(parentOf(key))) !== undefined)
           throw error;
         // Another process may have removed any directory above the key, not only the last one.
         this.#known.clear();
@@ -165,7 +165,7 @@ async function lookAt(
   send: Send<Stats>,
 ): Promise<Stats | 'hidden' | undefined> {
   try {
-    return await unlessMissing(async () => root.ask(send));
+    return await undefinedIfMissing(async () => root.ask(send));
   } catch (error) {
     if (isDenied(error)) return 'hidden';
     throw error instanceof ConnectionLost ? error : requestFailure(root.label, here, error);

@@ -32,13 +32,13 @@ import type {
 import { requireDirectory, requireMakeableRoot, SftpDirectories } from './directories.ts';
 import { isAbsent, requestFailure } from './errors.ts';
 import { fixModes } from './fix-modes.ts';
-import { FurtherSessions } from './further-sessions.ts';
 import { SftpLinks } from './links.ts';
 import { describeSftp, type SftpLocation } from './location.ts';
 import { replacedName, SftpNames } from './names.ts';
 import { detectFullDisk, explained, linkAbove, sftpObstacle } from './obstacles.ts';
 import { openRoot, type SftpRoot, typeOf } from './root.ts';
 import { openSession } from './session.ts';
+import { SessionPool } from './session-pool.ts';
 import { readFile, writeFile } from './transfer.ts';
 
 export interface SftpStorageOptions {
@@ -82,14 +82,14 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
     await root.close();
     throw requestFailure(label, '.', error);
   }
-  const further = new FurtherSessions({
+  const sessions = new SessionPool({
     label,
     log,
     maxConnections: location.maxConnections,
     connect: ({ hostKey }, signal) =>
       openSession({ ...session, remember: false, expectedHostKey: hostKey, signal }),
   });
-  return new SftpStorage(root, further, readOnly);
+  return new SftpStorage(root, sessions, readOnly);
 }
 
 export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates, Modes {
@@ -104,7 +104,7 @@ export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates
   readonly largestKeptBytes = null;
   readonly replaceLink?: ReplaceableLinks['replaceLink'];
   readonly #root: SftpRoot;
-  readonly #further: FurtherSessions;
+  readonly #sessions: SessionPool;
   readonly #readOnly: boolean;
   readonly #directories: SftpDirectories;
   readonly #names: SftpNames;
@@ -112,10 +112,10 @@ export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates
   /** Scratch files written here, whose existence need not be checked before they are renamed. */
   readonly #written = new Set<Key>();
 
-  constructor(root: SftpRoot, further: FurtherSessions, readOnly: boolean) {
+  constructor(root: SftpRoot, sessions: SessionPool, readOnly: boolean) {
     this.label = root.label;
     this.#root = root;
-    this.#further = further;
+    this.#sessions = sessions;
     this.#readOnly = readOnly;
     this.#directories = new SftpDirectories(root);
     this.#names = new SftpNames(root, this.#directories, readOnly);
@@ -177,7 +177,7 @@ export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates
     return detectFullDisk(root, key, body.size, async () =>
       this.#directories.withParent(key, async () => {
         const first = await root.connected();
-        const connections = { first, further: this.#further, fileMode: root.modes.file };
+        const connections = { first, sessions: this.#sessions, fileMode: root.modes.file };
         return writeFile(connections, key, root.at(key), body, write);
       }),
     );
@@ -285,7 +285,7 @@ export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates
 
   async close(): Promise<void> {
     this.#written.clear();
-    await Promise.all([this.#further.close(), this.#root.close()]);
+    await Promise.all([this.#sessions.close(), this.#root.close()]);
   }
 
   #requireWritable(key: Key | ''): void {

@@ -3,9 +3,9 @@ import { inParallel } from '../../lib/parallel.ts';
 import type { FixedModes, ManagedEntries } from '../capabilities.ts';
 import { joinKey, type Key, parentOf } from '../key.ts';
 import { ConnectionLost } from './errors.ts';
-import { readDirectory, type SftpRoot, typeOf, unlessMissing } from './root.ts';
+import { readDirectory, type SftpRoot, typeOf, undefinedIfMissing } from './root.ts';
 
-const directoriesAtOnce = 16;
+const maxConcurrentDirectories = 16;
 
 /**
  * As `Modes.fixModes`. Lists the directories, whose entries have modes, and asks for each change with
@@ -20,8 +20,8 @@ export async function fixModes(
   const result: FixedModes = { fixed: 0, refused: 0 };
   const inside = new Set<Key>(directories);
   const listed = new Set<Key | ''>([...files.keys(), ...directories].map(parentOf));
-  await inParallel(listed, directoriesAtOnce, async (directory) => {
-    const found = await unlessMissing(() =>
+  await inParallel(listed, maxConcurrentDirectories, async (directory) => {
+    const found = await undefinedIfMissing(() =>
       root.ask<FileEntryWithStats[]>((sftp, done) => readDirectory(root, sftp, root.at(directory), done)),
     );
     for (const { filename, attrs } of found ?? []) {

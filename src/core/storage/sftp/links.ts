@@ -73,7 +73,7 @@ export class SftpLinks {
       return 'copy';
     } catch (error) {
       if (error instanceof ConnectionLost || error instanceof WaybillError) throw error;
-      await root.ask((sftp, done) => sftp.unlink(root.at(to), done)).catch(unlessLost);
+      await root.ask((sftp, done) => sftp.unlink(root.at(to), done)).catch(throwUnlessLost);
       if (isUnsupported(error)) this.#copies = false;
       else if (!isAbsent(error)) throw error;
       return null;
@@ -99,10 +99,10 @@ export class SftpLinks {
         requireSize(stored.size, size);
         await applyMode(session, target, stored, modes.file);
       } finally {
-        await closeFile(session, writing).catch(unlessLost);
+        await closeFile(session, writing).catch(throwUnlessLost);
       }
     } finally {
-      await closeFile(session, reading).catch(unlessLost);
+      await closeFile(session, reading).catch(throwUnlessLost);
     }
   }
 
@@ -190,6 +190,6 @@ export async function takesPathsSwapped(
 }
 
 /** A file that a failure leaves open is closed with its connection, and a partial file is swept. */
-function unlessLost(error: unknown): void {
+function throwUnlessLost(error: unknown): void {
   if (error instanceof ConnectionLost) throw error;
 }

@@ -5,7 +5,7 @@ import { notFound } from '../errors.ts';
 import { joinKey, type Key, listedKey, nameOf, parentOf, stagingBeside } from '../key.ts';
 import type { SftpDirectories } from './directories.ts';
 import { ConnectionLost, isAbsent } from './errors.ts';
-import { type SftpRoot, unlessMissing } from './root.ts';
+import { type SftpRoot, undefinedIfMissing } from './root.ts';
 
 const maxConcurrentRemovals = 8;
 
@@ -194,6 +194,6 @@ export class SftpNames {
   /** Succeeds if there is no such directory. */
   async #removeDirectory(directory: Key): Promise<void> {
     const root = this.#root;
-    await unlessMissing(async () => root.ask((sftp, done) => sftp.rmdir(root.at(directory), done)));
+    await undefinedIfMissing(async () => root.ask((sftp, done) => sftp.rmdir(root.at(directory), done)));
   }
 }

@@ -90,12 +90,12 @@ export class SftpRoot {
 
   /** The entry at a key, or undefined if there is none. Symbolic links are not followed. */
   async lstat(key: Key | ''): Promise<Stats | undefined> {
-    return unlessMissing(async () => this.ask<Stats>((sftp, done) => sftp.lstat(this.at(key), done)));
+    return undefinedIfMissing(async () => this.ask<Stats>((sftp, done) => sftp.lstat(this.at(key), done)));
   }
 
   /** The root itself, which may be a link to a directory; undefined if it does not exist. */
   async rootStat(): Promise<Stats | undefined> {
-    return unlessMissing(async () => this.ask<Stats>((sftp, done) => sftp.stat(this.path, done)));
+    return undefinedIfMissing(async () => this.ask<Stats>((sftp, done) => sftp.stat(this.path, done)));
   }
 
   /** As `Storage.list`. */
@@ -120,7 +120,7 @@ export class SftpRoot {
 
   /** One level of a directory; empty if it does not exist. */
   async entries(directory: Key | ''): Promise<Entry[]> {
-    const found = await unlessMissing(async () =>
+    const found = await undefinedIfMissing(async () =>
       this.ask<FileEntryWithStats[]>((sftp, done) => readDirectory(this, sftp, this.at(directory), done)),
     );
     return (found ?? []).map(({ filename, attrs }) => {
@@ -145,7 +145,7 @@ export class SftpRoot {
 }
 
 /** Runs `work`; undefined if the server answers that the file does not exist. */
-export async function unlessMissing<T>(work: () => Promise<T>): Promise<T | undefined> {
+export async function undefinedIfMissing<T>(work: () => Promise<T>): Promise<T | undefined> {
   try {
     return await work();
   } catch (error) {

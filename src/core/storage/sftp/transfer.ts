@@ -6,8 +6,8 @@ import type { Key } from '../key.ts';
 import type { Body, WriteOptions, Written } from '../storage.ts';
 import { applyMode } from './directories.ts';
 import { ConnectionLost } from './errors.ts';
-import { type FurtherSessions, type Lane, SpreadFile, windowBytes } from './further-sessions.ts';
 import type { SftpSession } from './session.ts';
+import { type Lane, type SessionPool, SpreadFile, windowBytes } from './session-pool.ts';
 
 /** The bytes per request. If a server accepts fewer, ssh2 sends several requests. */
 const chunkBytes = 128 << 10;
@@ -17,7 +17,7 @@ const chunksAhead = windowBytes / chunkBytes;
 /** The connections that a file is written over: the first one, and further ones if it is large. */
 export interface Connections {
   first: SftpSession;
-  further: FurtherSessions;
+  sessions: SessionPool;
   /** The mode of new files. */
   fileMode: number;
 }
@@ -98,7 +98,7 @@ export async function writeFile(
 }
 
 async function writeLarge(
-  { first, further, fileMode }: Connections,
+  { first, sessions, fileMode }: Connections,
   name: Key,
   file: string,
   body: Body,
@@ -108,7 +108,7 @@ async function writeLarge(
   const lanes = new SpreadFile(
     { session: first, handle },
     // Without a sync, a server may do all the work when the file is closed, ignoring the other handles.
-    withSync.has(first) ? further.inAdditionTo(first, body.size) : [],
+    withSync.has(first) ? sessions.inAdditionTo(first, body.size) : [],
     // Without creating it: if a server does not see the file, it would create another one.
     (session) => session.ask((sftp, done) => sftp.open(file, 'r+', done)),
     chunksAhead,
@@ -127,7 +127,7 @@ async function writeLarge(
   } catch (error) {
     await closeAll([{ session: first, handle }, ...(await lanes.settle())]);
     const isOfServer = options.signal?.aborted !== true && !(error instanceof WaybillError);
-    if (isOfServer && lanes.isSpread()) further.giveUp(error);
+    if (isOfServer && lanes.isSpread()) sessions.disable(error);
     throw error;
   }
 }

@@ -2,15 +2,15 @@ import type { Socket } from 'node:net';
 import type { Clock, Timer } from '../../lib/clock.ts';
 
 /**
- * Calls `giveUp` if a watched connection makes no progress for `timeoutMs`: no answer has arrived and no byte
- * has been sent. One timer serves all requests, because on a slow connection each of them waits for those
- * before it.
+ * Calls `onTimeout` if a watched connection makes no progress for `timeoutMs`: no answer has arrived and no
+ * byte has been sent. One timer serves all requests, because on a slow connection each of them waits for
+ * those before it.
  */
 export class Watchdog {
   readonly #clock: Clock;
   readonly #timeoutMs: number;
   readonly #socket: Pick<Socket, 'bytesWritten' | 'writableLength'>;
-  readonly #giveUp: () => void;
+  readonly #onTimeout: () => void;
   #timer: Timer | undefined;
   #lastProgress = 0;
   #sent = 0;
@@ -19,12 +19,12 @@ export class Watchdog {
     clock: Clock,
     timeoutMs: number,
     socket: Pick<Socket, 'bytesWritten' | 'writableLength'>,
-    giveUp: () => void,
+    onTimeout: () => void,
   ) {
     this.#clock = clock;
     this.#timeoutMs = timeoutMs;
     this.#socket = socket;
-    this.#giveUp = giveUp;
+    this.#onTimeout = onTimeout;
   }
 
   /** Starts watching, unless it does already. */
@@ -55,7 +55,7 @@ export class Watchdog {
     const idleMs = this.#clock.monotonic() - this.#lastProgress;
     const sent = this.#socket.bytesWritten - this.#socket.writableLength;
     if (idleMs < this.#timeoutMs) this.#arm(this.#timeoutMs - idleMs);
-    else if (sent === this.#sent) this.#giveUp();
+    else if (sent === this.#sent) this.#onTimeout();
     else {
       this.#sent = sent;
       this.#arm(this.#timeoutMs);

@@ -27,7 +27,7 @@ const members: { readonly [Member in keyof Required<Storage>]: 'value' | 'call' 
   placeOf: 'value',
 };
 
-export interface Around {
+export interface Interceptor {
   /** Runs a call that resolves, with its arguments for information. */
   call: <T>(name: string, args: readonly unknown[], run: () => Promise<T>) => Promise<T>;
   /** Runs a call that yields. Default: runs it unchanged. */
@@ -43,7 +43,7 @@ type Method = (...args: readonly unknown[]) => unknown;
  */
 export function intercept(
   storage: Storage,
-  { call, stream = (_name, _args, open) => open() }: Around,
+  { call, stream = (_name, _args, open) => open() }: Interceptor,
   changes: Partial<Storage> = {},
 ): Storage {
   const wrap = (name: string, kind: string, method: Method): Method => {

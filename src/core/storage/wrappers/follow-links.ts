@@ -45,7 +45,7 @@ interface Place {
   root: string | null;
 }
 
-interface Spot {
+interface FollowedPlace {
   place: Place;
   key: Key | '';
   /** The listed file, if the spot is one on this machine. */
@@ -53,7 +53,7 @@ interface Spot {
 }
 
 /** Why a link is not followed, as the predicate of a sentence about it. */
-type Unfollowed = string;
+type UnfollowedReason = string;
 
 /** Links to directories of links multiply: twenty such directories can make a million paths. */
 const defaultMaxLinks = 20_000;
@@ -66,7 +66,7 @@ class FollowedLinks {
   readonly #options: LinkOptions;
   readonly #opened = new Map<string, Promise<Place>>();
   /** The followed links. */
-  readonly #spots = new Map<Key | '', Spot>();
+  readonly #followed = new Map<Key | '', FollowedPlace>();
   /** The followed links, and the entries in directories below them, since the root was last listed. */
   #links = 0;
   #entries = 0;
@@ -77,7 +77,7 @@ class FollowedLinks {
   }
 
   async stat(key: Key): Promise<FileStat | undefined> {
-    const spot = this.#spotOf(key);
+    const spot = this.#followedPlaceOf(key);
     if (spot.key === '') return { type: 'directory', size: 0, version: null, modifiedAt: null };
     const found = await spot.place.storage.stat(spot.key);
     if (found?.type !== 'link') return found;
@@ -86,7 +86,7 @@ class FollowedLinks {
   }
 
   async *read(key: Key, expected?: FileIdentity): AsyncIterable<Uint8Array> {
-    const { place, key: at, identity } = this.#spotOf(key);
+    const { place, key: at, identity } = this.#followedPlaceOf(key);
     yield* place.storage.read(listedKey(at), expected ?? identity);
   }
 
@@ -105,7 +105,7 @@ class FollowedLinks {
   }
 
   async *#listLevel(directory: Key | '', { onUnreadable, stamps }: ListOptions): AsyncIterable<Entry> {
-    const spot = this.#spotOf(directory);
+    const spot = this.#followedPlaceOf(directory);
     const how = { stamps };
     const isFollowed = spot.place !== this.#main || spot.key !== directory;
     const seen = new Map<string, Map<string, Entry>>();
@@ -117,7 +117,7 @@ class FollowedLinks {
       if (entry.type === 'link') this.#links += 1;
       this.#refuseTooMany(key);
       if (entry.type !== 'link') {
-        this.#spots.delete(key);
+        this.#followed.delete(key);
         yield { ...entry, key };
       } else yield await this.#follow(key, { place: spot.place, key: entry.key }, how, seen);
     }
@@ -135,12 +135,12 @@ class FollowedLinks {
   }
 
   /** The place of a key: of the longest followed link above it, or the same key. */
-  #spotOf(key: Key | ''): Spot {
-    const own = this.#spots.get(key);
+  #followedPlaceOf(key: Key | ''): FollowedPlace {
+    const own = this.#followed.get(key);
     if (own !== undefined) return own;
     for (let above = key; above !== '';) {
       above = parentOf(listedKey(above));
-      const spot = this.#spots.get(above);
+      const spot = this.#followed.get(above);
       const rest = key.slice(above === '' ? 0 : above.length + 1);
       if (spot !== undefined) return { place: spot.place, key: joinKey(spot.key, rest) };
     }
@@ -150,13 +150,13 @@ class FollowedLinks {
   /** The entry that the link leads to, under the key of the link. `seen` holds listings for further links. */
   async #follow(
     key: Key,
-    link: Spot,
+    link: FollowedPlace,
     how: { stamps?: boolean },
     seen: Map<string, Map<string, Entry>>,
   ): Promise<Entry> {
-    this.#spots.delete(key);
+    this.#followed.delete(key);
     const text = (await link.place.storage.readLink?.(listedKey(link.key))) ?? '';
-    const refused = (reason: Unfollowed): Entry => ({
+    const refused = (reason: UnfollowedReason): Entry => ({
       ...{ key, type: 'link', size: 0 },
       unfollowed: `is a symbolic link to "${text}", ${reason}`,
     });
@@ -166,21 +166,21 @@ class FollowedLinks {
     if (found === undefined) return refused(nowhere);
     if (found.type === 'link') return refused('which was replaced by a link at the same time; run again');
     if (found.type === 'directory' && this.#containsItself(target, key)) return refused(circular);
-    this.#spots.set(key, { ...target, identity: found.identity });
-    return { ...found, key, leadsTo: absolute(target) };
+    this.#followed.set(key, { ...target, identity: found.identity });
+    return { ...found, key, linkTarget: absolute(target) };
   }
 
   /** Whether a directory is one of those that lead to the key. */
-  #containsItself(target: Spot, key: Key): boolean {
+  #containsItself(target: FollowedPlace, key: Key): boolean {
     for (let above: Key | '' = key; above !== '';) {
       above = parentOf(above);
-      if (absolute(this.#spotOf(above)) === absolute(target)) return true;
+      if (absolute(this.#followedPlaceOf(above)) === absolute(target)) return true;
     }
     return false;
   }
 
   /** Resolves a link of this machine. */
-  async #resolve(link: Spot): Promise<Spot | Unfollowed> {
+  async #resolve(link: FollowedPlace): Promise<FollowedPlace | UnfollowedReason> {
     let real: string;
     try {
       real = realpathSync.native(absolute(link));
@@ -204,7 +204,7 @@ class FollowedLinks {
   }
 
   /** Resolves a link of a remote storage, step by step. */
-  async #walk({ place, key }: Spot, text: string): Promise<Spot | Unfollowed> {
+  async #walk({ place, key }: FollowedPlace, text: string): Promise<FollowedPlace | UnfollowedReason> {
     let at: Key | '' = '';
     const left = [...parentOf(listedKey(key)).split('/'), ...text.split('/')];
     let hops = 1;
@@ -229,14 +229,14 @@ class FollowedLinks {
   }
 }
 
-const nowhere: Unfollowed = 'which leads to nothing; fix the link, or exclude it';
-const circular: Unfollowed = 'which leads back to itself, so that it has no end; exclude it';
-const outside: Unfollowed =
+const nowhere: UnfollowedReason = 'which leads to nothing; fix the link, or exclude it';
+const circular: UnfollowedReason = 'which leads back to itself, so that it has no end; exclude it';
+const outside: UnfollowedReason =
   'which leads out of the source; exclude it, or add the directory to links_to of a local source';
 
 /** The listed entry at a spot. A root is a directory. */
 async function entryAt(
-  { place, key }: Spot,
+  { place, key }: FollowedPlace,
   how: { stamps?: boolean },
   seen: Map<string, Map<string, Entry>>,
 ): Promise<Entry | undefined> {
@@ -254,7 +254,7 @@ async function entryAt(
 }
 
 /** A path that is the same for the same file of this machine. */
-function absolute({ place, key }: Spot): string {
+function absolute({ place, key }: FollowedPlace): string {
   return place.root === null ? key : path.join(place.root, key);
 }
 

@@ -13,7 +13,7 @@ import {
 } from '../storage.ts';
 import { intercept } from './delegate.ts';
 
-const looksAtOnce = 16;
+const maxConcurrentStats = 16;
 
 /**
  * Wraps a storage so that calls that fail with `storage_transient` are retried as the policy says. Bodies are
@@ -94,7 +94,7 @@ async function movesNotDone(storage: Storage, moves: readonly Move[]): Promise<r
     moves,
     async ({ from, to }) =>
       (await storage.stat(from)) === undefined && (await storage.stat(to)) !== undefined,
-    { concurrency: looksAtOnce },
+    { concurrency: maxConcurrentStats },
   );
   return moves.filter((_, index) => isDone[index] !== true);
 }

@@ -87,8 +87,8 @@ function areasOf(
     return { hazard, label, part, ...rank, ...styleOf(feature), geometry: outline ?? noGeometry };
   });
   // "No areas" has no meaning next to areas, and not next to "not known".
-  const told = areas.filter(({ label }) => label !== 'NONE');
-  return told.length > 0 ? oncePerKey(told) : areas.slice(0, 1);
+  const named = areas.filter(({ label }) => label !== 'NONE');
+  return named.length > 0 ? oncePerKey(named) : areas.slice(0, 1);
 }
 
 /** Several placeholders of a hazard are one. */

@@ -132,10 +132,10 @@ function rowOf(fields: ReadonlyMap<string, string>, { table, id, expected }: Kin
 
 function numberOf(column: string, text: string): number | null {
   if (text === '') return null;
-  const [least, most] = bounds[column] ?? [-Infinity, Infinity];
+  const [min, max] = bounds[column] ?? [-Infinity, Infinity];
   const value = /^[-+]?\d+(\.\d+)?$/.test(text) ? Number(text) : NaN;
-  if (value >= least && value <= most) return value;
-  throw new BrokenDocument(`${column} is ${quoted(text)}, expected a number from ${least} to ${most}`);
+  if (value >= min && value <= max) return value;
+  throw new BrokenDocument(`${column} is ${quoted(text)}, expected a number from ${min} to ${max}`);
 }
 
 function stateOf(text: string): string | null {

@@ -3,11 +3,11 @@ import { basename, join } from 'node:path';
 import type { WatchConfig } from '../../../core/config/weather/feed.ts';
 import type { Clock } from '../../../core/lib/clock.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
-import { type Fed, feedDocument, notFed } from '../feed-document.ts';
+import { feedDocument, type FeedResult, notFed } from '../feed-document.ts';
 import type { Target } from '../tables/upsert.ts';
 
 /** The largest file that is read, in bytes; the largest documents of NWS have some 10 MB. */
-export const largestFile = 64 * 1024 * 1024;
+export const maxFileBytes = 64 * 1024 * 1024;
 
 /**
  * The files at a path: the file itself, or all files below a directory, sorted by name. Skips hidden files,
@@ -39,7 +39,7 @@ export async function filesAt(path: string): Promise<string[]> {
  * Loads one file. The outcome is `failed` if it cannot be read, is not a regular file, is too large or is
  * not UTF-8. Throws the errors of the database.
  */
-export async function feedFile(target: Target, file: string): Promise<Fed> {
+export async function feedFile(target: Target, file: string): Promise<FeedResult> {
   let text: string;
   try {
     text = decoded(await bytesOf(file));
@@ -62,7 +62,7 @@ async function bytesOf(file: string): Promise<Uint8Array> {
   // Checked before opening: opening a pipe would wait for a writer.
   const found = await stat(file);
   if (!found.isFile()) throw new Error('it is no regular file');
-  if (found.size > largestFile) throw new Error(`it is larger than ${largestFile} bytes`);
+  if (found.size > maxFileBytes) throw new Error(`it is larger than ${maxFileBytes} bytes`);
   const handle = await open(file);
   try {
     return await handle.readFile();
@@ -80,7 +80,7 @@ async function stateOf(file: string): Promise<string | null> {
   return found?.isFile() === true ? `${found.ino} ${found.size} ${found.mtimeMs}` : null;
 }
 
-interface LookOptions {
+interface ScanOptions {
   /** Treats every file that exists as settled. */
   settled?: boolean;
   signal?: AbortSignal;
@@ -90,20 +90,20 @@ interface LookOptions {
  * Loads the files that have settled since the last look, and returns their results. Throws `usage` if the
  * directory is missing, and the errors of the database; those files are loaded at the next look.
  */
-type Look = (target: Target, options?: LookOptions) => Promise<Fed[]>;
+type Scan = (target: Target, options?: ScanOptions) => Promise<FeedResult[]>;
 
 /**
  * Looks for new and changed files by listing the directory. This works on network drives, and finds files
  * that arrived while the program was not running. Loads a file once it has not changed for `settleMs`.
  * Loads it again only after a change, even if the first load failed.
  */
-export function watchDirectory({ directory, settleMs }: WatchConfig, clock: Clock): Look {
+export function watchDirectory({ directory, settleMs }: WatchConfig, clock: Clock): Scan {
   const seen = new Map<string, { state: string; since: number; isLoaded: boolean }>();
   return async (target, { settled = false, signal } = {}) => {
     const files = await filesAt(directory);
     const present = new Set(files);
     for (const file of seen.keys()) if (!present.has(file)) seen.delete(file);
-    const fed: Fed[] = [];
+    const fed: FeedResult[] = [];
     for (const file of files) {
       signal?.throwIfAborted();
       const state = await stateOf(file);

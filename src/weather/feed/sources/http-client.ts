@@ -14,9 +14,9 @@ export type Get = (url: string, known: Validators | null) => Promise<Answer>;
 
 const tries = 4;
 const firstPauseMs = 1000;
-const longestPauseMs = 60_000;
+const maxPauseMs = 60_000;
 /** If a server requests a longer pause, the next round respects it, too. */
-const longestWaitMs = 5 * 60_000;
+const maxWaitMs = 5 * 60_000;
 
 /**
  * Sends requests to one service, with a maximum number of concurrent ones. Temporary failures are retried
@@ -37,11 +37,11 @@ export function createClient(options: ClientOptions): Get {
         } catch (error) {
           if (!(error instanceof RequestFailed) || !error.retry) throw error;
           const { retryAfterMs } = error;
-          if (retryAfterMs !== undefined) pause.extend(Math.min(retryAfterMs, longestWaitMs));
-          if (attempt === tries || (retryAfterMs ?? 0) > longestWaitMs) throw error;
+          if (retryAfterMs !== undefined) pause.extend(Math.min(retryAfterMs, maxWaitMs));
+          if (attempt === tries || (retryAfterMs ?? 0) > maxWaitMs) throw error;
           if (retryAfterMs === undefined)
             await clock.sleep(
-              Math.floor(random() * Math.min(longestPauseMs, firstPauseMs * 2 ** (attempt - 1))),
+              Math.floor(random() * Math.min(maxPauseMs, firstPauseMs * 2 ** (attempt - 1))),
               signal,
             );
         }
@@ -178,14 +178,14 @@ async function problemOf(response: Response): Promise<string> {
   }
 }
 
-async function bodyOf(response: Response, most: number): Promise<Uint8Array> {
+async function bodyOf(response: Response, maxBytes: number): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let size = 0;
   for await (const chunk of (response.body ?? []) as AsyncIterable<Uint8Array>) {
     size += chunk.byteLength;
-    if (size > most)
+    if (size > maxBytes)
       throw new RequestFailed(
-        `the answer is larger than ${most} bytes (max_body of weather.feed.nws)`,
+        `the answer is larger than ${maxBytes} bytes (max_body of weather.feed.nws)`,
         false,
       );
     chunks.push(chunk);

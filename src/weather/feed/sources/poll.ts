@@ -1,5 +1,5 @@
 import { BrokenDocument, isMap, type Json, mapsOf, reasonOf, textOf } from '../documents/rows.ts';
-import { type Fed, feedDocument, notFed } from '../feed-document.ts';
+import { feedDocument, type FeedResult, notFed } from '../feed-document.ts';
 import { load, lookUp } from '../tables/load.ts';
 import { confirm } from '../tables/polls.ts';
 import type { Requests } from '../tables/requests.ts';
@@ -11,7 +11,7 @@ import type { Source } from './requests-of.ts';
  * Polls a source once and writes new data. Failed requests and broken documents are reported; the next poll
  * retries. Throws the errors of the database, and the reason of the signal of `get`.
  */
-export async function poll(polling: Polling, source: Source): Promise<Fed[]> {
+export async function poll(polling: PollContext, source: Source): Promise<FeedResult[]> {
   if (source.hasPages) return pollPages(polling, source);
   const { target, requests, get } = polling;
   const { url, fileName: name } = source;
@@ -38,17 +38,17 @@ export async function poll(polling: Polling, source: Source): Promise<Fed[]> {
 
 /** The list is remembered only once everything that it names was had. */
 async function pollProducts(
-  { target, requests, get, productsUrl }: Polling,
+  { target, requests, get, productsUrl }: PollContext,
   { url, collections }: Source,
   { text, validators }: Answer & { kind: 'fresh' },
-): Promise<Fed[]> {
+): Promise<FeedResult[]> {
   let products: ListedProduct[];
   try {
     products = newestProducts(text, collections ?? []);
   } catch (error) {
     return [notFed(url, 'failed', reasonOf(error))];
   }
-  const fed: Fed[] = [];
+  const fed: FeedResult[] = [];
   for (const { id } of products) {
     if (await isLoaded(target, id)) continue;
     const place = `${productsUrl}/${id}`;
@@ -75,7 +75,7 @@ async function isLoaded(target: Target, id: string): Promise<boolean> {
 }
 
 /** The dependencies of a poll. */
-interface Polling {
+interface PollContext {
   target: Target;
   requests: Requests;
   get: Get;
@@ -95,7 +95,7 @@ async function answered(get: Get, url: string, known: Parameters<Get>[1]): Promi
 
 /** The longest list has some 20 pages of 500. */
 const maxPages = 100;
-const longestCursor = 1000;
+const maxCursorChars = 1000;
 
 /**
  * Requests the changed pages of a list, and writes each page separately. The start of the next page is
@@ -103,10 +103,10 @@ const longestCursor = 1000;
  * the reason of the signal of `get`.
  */
 async function pollPages(
-  { target, requests, get }: Polling,
+  { target, requests, get }: PollContext,
   { url, fileName: name }: Source,
-): Promise<Fed[]> {
-  const fed: Fed[] = [];
+): Promise<FeedResult[]> {
+  const fed: FeedResult[] = [];
   const seen = new Set<string>();
   for (let place: string | null = url; place !== null;) {
     const page: string = place;
@@ -151,7 +151,7 @@ function cursorOf(text: string): string | null {
   const next = isMap(document['pagination']) ? textOf(document['pagination']['next']) : null;
   if (next === null || !URL.canParse(next, 'http://localhost')) return null;
   const cursor = new URL(next, 'http://localhost').searchParams.get('cursor') ?? '';
-  return cursor === '' || cursor.length > longestCursor ? null : cursor;
+  return cursor === '' || cursor.length > maxCursorChars ? null : cursor;
 }
 
 /** A text product that a list of them names. */

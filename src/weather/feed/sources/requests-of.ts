@@ -1,5 +1,5 @@
 import type { NwsConfig, SourceName } from '../../../core/config/weather/feed.ts';
-import type { Polled } from '../tables/polls.ts';
+import type { PolledList } from '../tables/polls.ts';
 
 /** One document that is polled. */
 export interface Source {
@@ -8,7 +8,7 @@ export interface Source {
   /** The file name for the document. */
   fileName: string;
   /** The list whose newest run an unchanged answer confirms; null if there is none. */
-  polled: Polled | null;
+  polled: PolledList | null;
   /**
    * WMO collections in a list of text products: the newest product of each is fetched. Empty: the newest
    * product of all. null: the URL is the document itself.

@@ -8,7 +8,7 @@ import type { Statements, Target } from './upsert.ts';
  */
 export async function createTables(target: Target, schema = 'weather'): Promise<void> {
   await target.transaction(async (statements) => {
-    await oneFeederAtOnce(statements);
+    await lockFeeders(statements);
     const [found] = await statements.query(
       'select 1 as one from information_schema.tables where table_schema = $1 and table_name = $2',
       [schema, 'stations'],
@@ -31,7 +31,7 @@ const added = `
 /** Creates the feeder's own table with the validators of the last document from each URL. */
 export async function createRequestTable(target: Target): Promise<void> {
   await target.transaction(async (statements) => {
-    await oneFeederAtOnce(statements);
+    await lockFeeders(statements);
     await statements.run(`create table if not exists feed_requests (
       url text primary key, etag text, last_modified text, loaded_at timestamptz not null, cursor text
     )`);
@@ -45,7 +45,7 @@ export async function createRequestTable(target: Target): Promise<void> {
 }
 
 /** Held until the transaction ends: feeders of one database write in turn. */
-export async function oneFeederAtOnce(statements: Statements): Promise<void> {
+export async function lockFeeders(statements: Statements): Promise<void> {
   await statements.query(
     "select pg_advisory_xact_lock(hashtext('waybill weather feed'), hashtext(current_setting('search_path')))",
     [],

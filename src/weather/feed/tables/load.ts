@@ -2,7 +2,7 @@ import { WaybillError } from '../../../core/lib/errors.ts';
 import { databaseError } from '../../database/errors.ts';
 import { placeKeys } from '../documents/places.ts';
 import { BrokenDocument, type Loadable, type PlaceTable, reasonOf, type Row } from '../documents/rows.ts';
-import { oneFeederAtOnce } from './create-tables.ts';
+import { lockFeeders } from './create-tables.ts';
 import { loadOutlook, loadOutlookDiscussion, runOf, withRun } from './outlooks.ts';
 import { loadAlerts, loadStories } from './polls.ts';
 import {
@@ -35,7 +35,7 @@ export async function load(
 ): Promise<Loaded> {
   const attempt = (each: (transaction: Transaction, index: number) => Promise<number>): Promise<number> =>
     target.transaction(async (transaction) => {
-      await oneFeederAtOnce(transaction);
+      await lockFeeders(transaction);
       let rows = 0;
       for (const index of records.keys()) rows += await each(transaction, index);
       await alongside(transaction);

@@ -13,7 +13,7 @@ const usualLimits = {
   /** Time limit for a statement, in milliseconds, for a server that does not enforce its own. */
   answerMs: (statementSeconds + 15) * 1000,
 };
-const longestBackoffSeconds = 1;
+const maxBackoffSeconds = 1;
 
 /** A connection, and whether it was closed since it was last opened. */
 interface Line {
@@ -137,7 +137,7 @@ function connect(url: string, schema: string, connectSeconds: number, inTime: Wa
       max: 1,
       connect_timeout: connectSeconds,
       fetch_types: false,
-      backoff: (attempt: number) => Math.min(0.05 * 2 ** attempt, longestBackoffSeconds),
+      backoff: (attempt: number) => Math.min(0.05 * 2 ** attempt, maxBackoffSeconds),
       onnotice: () => undefined,
       onclose: () => {
         line.isLost = true;

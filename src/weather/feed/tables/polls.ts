@@ -11,7 +11,7 @@ type Alerts = Loadable & { family: 'alerts' };
 type Stories = Loadable & { family: 'stories' };
 
 /** Which list a poll is about. */
-export type Polled = { family: 'alerts' } | { family: 'stories'; office: string };
+export type PolledList = { family: 'alerts' } | { family: 'stories'; office: string };
 
 export async function loadAlerts(statements: Statements, record: Alerts): Promise<number> {
   const of = (pick: (alert: Alert) => Row[]): Row[] => record.alerts.flatMap(pick);
@@ -145,7 +145,7 @@ export async function loadStories(statements: Statements, record: Stories): Prom
 }
 
 /** Moves the time of the newest run to `at`, the time of an unchanged answer. Does nothing without a run. */
-export async function confirm(statements: Statements, polled: Polled, at: string): Promise<void> {
+export async function confirm(statements: Statements, polled: PolledList, at: string): Promise<void> {
   const newest = await newestRun(statements, polled);
   if (newest === null) return;
   const table = polled.family === 'alerts' ? 'alert_runs' : 'weather_story_runs';
@@ -155,7 +155,7 @@ export async function confirm(statements: Statements, polled: Polled, at: string
   );
 }
 
-async function newestRun(statements: Statements, polled: Polled): Promise<number | null> {
+async function newestRun(statements: Statements, polled: PolledList): Promise<number | null> {
   const [found] =
     polled.family === 'alerts'
       ? await statements.query(

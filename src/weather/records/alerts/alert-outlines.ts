@@ -29,19 +29,19 @@ interface Run {
   fetchedAt: Date;
 }
 
-interface Kept {
+interface CachedOutline {
   key: string;
   since: number;
   outlines: Promise<AlertOutlines>;
-  alerts: Learned<OwnPlace>;
-  zones: Learned<Geometry, ZoneKey>;
+  alerts: OutlineCache<OwnPlace>;
+  zones: OutlineCache<Geometry, ZoneKey>;
 }
 
 /**
  * Outlines by owner. The outline of an identifier rarely changes: a changed alert has a new identifier, and
  * zones are revised twice a year.
  */
-interface Learned<T, Key extends string = string> {
+interface OutlineCache<T, Key extends string = string> {
   known: Map<Key, T>;
   since: number;
 }
@@ -57,7 +57,7 @@ const learnedForMs = 60 * 60_000;
 /** How long the outlines of one poll are kept. A later read may find zones that were missing. */
 const keptMs = 5 * 60_000;
 
-const kept = new WeakMap<WeatherDatabase, Kept>();
+const kept = new WeakMap<WeatherDatabase, CachedOutline>();
 
 /**
  * The outlines of a poll. An alert has its own outline, or the outlines of its zones. They are kept in
@@ -69,7 +69,7 @@ function outlinesOf(database: WeatherDatabase, clock: Clock, run: Run): Promise<
   const before = kept.get(database);
   const now = clock.monotonic();
   if (before?.key === key && now - before.since < keptMs) return before.outlines;
-  const still = <T, Key extends string>(learned: Learned<T, Key> | undefined): Learned<T, Key> =>
+  const still = <T, Key extends string>(learned: OutlineCache<T, Key> | undefined): OutlineCache<T, Key> =>
     learned === undefined || now - learned.since > learnedForMs
       ? { known: new Map(), since: now }
       : // A copy: another poll may still be read, and forgets what is not in it.

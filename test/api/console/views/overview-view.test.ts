@@ -1,5 +1,5 @@
 import t from 'tap';
-import { overviewView, standingOf } from '../../../../src/api/console/views/overview-view.ts';
+import { overviewView, statusSummaryOf } from '../../../../src/api/console/views/overview-view.ts';
 import type { PipelineState } from '../../../../src/api/pipelines/pipelines-route.ts';
 import type { RunRecord } from '../../../../src/workers/queue/run-record.ts';
 
@@ -12,7 +12,7 @@ const state: PipelineState = {
 t.test('the card of a paused pipeline shows the pause', (t) => {
   const standing = (more: Partial<PipelineState>): unknown => {
     const [card] = overviewView([{ state: { ...state, ...more }, runs: [] }], new Date());
-    return [card?.state.label, card?.standstill];
+    return [card?.state.label, card?.blocked];
   };
   const paused = { since: '2026-11-20T01:02:03Z', reason: null };
   t.same(standing({}), ['no runs yet', null]);
@@ -33,13 +33,13 @@ t.test('links the most important status of a pipeline to its run', (t) => {
   const last = (more: object): PipelineState => ({ ...state, last_run: { ...accepted, ...more } as never });
   const failure = { code: 'unmanaged_content', message: 'it is in the way' };
   const failed = last({ status: 'failed', finished_at: '2026-11-20T01:03:03Z', error: failure });
-  t.match(standingOf(state, now), { tone: 'neutral', runId: null });
-  t.match(standingOf(last({ status: 'running', finished_at: null }), now), {
+  t.match(statusSummaryOf(state, now), { tone: 'neutral', runId: null });
+  t.match(statusSummaryOf(last({ status: 'running', finished_at: null }), now), {
     ...{ tone: 'running', heading: 'A run is under way', runId: 'maps.1', text: 'Accepted 2 min ago.' },
   });
-  t.match(standingOf(failed, now), { tone: 'failure', runId: 'maps.1', text: 'it is in the way' });
+  t.match(statusSummaryOf(failed, now), { tone: 'failure', runId: 'maps.1', text: 'it is in the way' });
   const paused = { since: '2026-11-20T01:02:03Z', reason: 'the disk' };
-  t.match(standingOf({ ...failed, paused }, now), {
+  t.match(statusSummaryOf({ ...failed, paused }, now), {
     ...{ tone: 'warning', heading: 'Paused', runId: null, text: 'the disk', failedRunId: 'maps.1' },
   });
   t.end();

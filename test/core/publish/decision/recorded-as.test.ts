@@ -6,7 +6,7 @@ import {
   isRecordedAs,
   isSettledByState,
   recordedIn,
-  vouchedOutputs,
+  reusableOutputs,
 } from '../../../../src/core/publish/decision/records.ts';
 import { bytesBody } from '../../../../src/core/storage/body.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
@@ -92,15 +92,15 @@ t.test('a record vouches for the bytes of an output, and for headers where any a
   ];
   for (const [what, differing, vouches, withHeaders] of cases) {
     const { catalog } = made.catalog([{ ...record, ...differing }]);
-    t.same(vouchedOutputs([planned], catalog, { keepsHeaders: false }), vouches ? [planned] : [], what);
-    t.same(vouchedOutputs([planned], catalog, { keepsHeaders: true }), withHeaders ? [planned] : [], what);
+    t.same(reusableOutputs([planned], catalog, { keepsHeaders: false }), vouches ? [planned] : [], what);
+    t.same(reusableOutputs([planned], catalog, { keepsHeaders: true }), withHeaders ? [planned] : [], what);
   }
   for (const pending of [
     made.intent({ outputs: [record] }),
     made.intent({ removes: [listedKey(record.path)] }),
   ]) {
     const { catalog } = made.catalog([record], pending);
-    t.same(vouchedOutputs([planned], catalog, { keepsHeaders: false }), [], 'not if it was announced');
+    t.same(reusableOutputs([planned], catalog, { keepsHeaders: false }), [], 'not if it was announced');
   }
 });
 

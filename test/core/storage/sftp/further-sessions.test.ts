@@ -9,9 +9,9 @@ import { type Log, silentLog } from '../../../../src/core/lib/log.ts';
 import { bytesBody } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { sftpStorage } from '../../../../src/core/storage/sftp/driver.ts';
-import { connectionsFor, FurtherSessions } from '../../../../src/core/storage/sftp/further-sessions.ts';
 import type { SftpLocation } from '../../../../src/core/storage/sftp/location.ts';
 import type { SftpSession } from '../../../../src/core/storage/sftp/session.ts';
+import { connectionsFor, SessionPool } from '../../../../src/core/storage/sftp/session-pool.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
 import { type DelayingProxy, startDelayingProxy } from '../../../services/delaying-proxy.ts';
 import { startPlainSftpServer } from '../../../services/plain-sftp-server.ts';
@@ -188,7 +188,7 @@ t.test('closing ends connections that are being opened', async (t) => {
     new Promise((_resolve, reject) => {
       signal.addEventListener('abort', () => reject(signal.reason as Error));
     });
-  const further = new FurtherSessions({
+  const further = new SessionPool({
     label: 'sftp',
     log: silentLog,
     maxConnections: 3,

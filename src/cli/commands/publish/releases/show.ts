@@ -25,10 +25,10 @@ import { switchRefused } from '../../../../core/releases/switch.ts';
 import { columns, localTime, type Output, plural } from '../../../output/output.ts';
 import type { Io, OptionsFor } from '../../../setup/command.ts';
 import {
+  type CommandContext,
   givenBundlePath,
   onlyDestination,
   pipelineOf,
-  type SetUp,
   setUp,
   setUpFor,
 } from '../../../setup/set-up.ts';
@@ -185,7 +185,7 @@ async function currentOf({ storage, destinationPath }: Place): Promise<ReleaseId
 
 /** The destination that the options name. Throws `usage`, and `no_releases` if it is published in place. */
 export function releasesDestination(
-  { config }: Pick<SetUp, 'config'>,
+  { config }: Pick<CommandContext, 'config'>,
   { pipeline, destination }: Pick<ReleasesOptions, 'pipeline' | 'destination'>,
 ): DestinationConfig {
   const named = onlyDestination(pipelineOf(config, pipeline), destination);

@@ -7,7 +7,7 @@ import { exitCodes } from '../../../exit-codes.ts';
 import { type Output, plural } from '../../../output/output.ts';
 import { audited, auditedAndNotified } from '../../../setup/audited.ts';
 import type { Io, OptionsFor } from '../../../setup/command.ts';
-import { type SetUp, setUp, setUpFor } from '../../../setup/set-up.ts';
+import { type CommandContext, setUp, setUpFor } from '../../../setup/set-up.ts';
 import type { activateCommand, dropCommand, resumeCommand, rollbackCommand } from './commands.ts';
 import { pathOf, releasesDestination } from './show.ts';
 
@@ -56,7 +56,7 @@ async function change(
 }
 
 async function carryOut(
-  prepared: SetUp,
+  prepared: CommandContext,
   options: SwitchOptions,
   request: SwitchRequest,
 ): Promise<{ outcome: Outcome; warnings: Finding[] }> {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { WaitingLine } from '../../../src/workers/memory/waiting-runs.ts';
+import { FairQueue } from '../../../src/workers/memory/waiting-runs.ts';
 
 t.test('pipelines take turns, and each keeps its order (property)', async (t) => {
   const step = fc.oneof(
@@ -10,7 +10,7 @@ t.test('pipelines take turns, and each keeps its order (property)', async (t) =>
   );
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
-      const line = new WaitingLine<string>();
+      const line = new FairQueue<string>();
       let model: { pipelineId: string; item: string }[] = [];
       const turns: string[] = [];
       for (const [index, what] of steps.entries())

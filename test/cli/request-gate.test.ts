@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap';
 import { listen } from '../../src/api/http/listen.ts';
-import { newEntrance } from '../../src/cli/daemon/listener.ts';
+import { newRequestGate } from '../../src/cli/daemon/listener.ts';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { logControl, silentLog } from '../../src/core/lib/log.ts';
 import { connect } from '../api/harness.ts';
@@ -17,7 +17,7 @@ async function knock(t: Test): Promise<{
   open: () => void;
   handled: string[];
 }> {
-  const entrance = newEntrance();
+  const entrance = newRequestGate();
   const ports = { clock: systemClock, log: silentLog, logging: logControl(), metrics: null };
   const options = { host: '127.0.0.1', port: 0, maxConnections: 10, uploadTimeoutMs: 60_000 };
   const server = await listen(entrance.listener, options, ports);

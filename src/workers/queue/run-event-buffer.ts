@@ -11,7 +11,7 @@ type Notify = (occurrence: Occurrence, trace?: TraceContext) => void;
  * The events that notifiers receive about runs that may be retried. An event about a failure with a temporary
  * cause is held until the queue has decided. If the run is retried, it becomes `run.retry_scheduled`.
  */
-export class RunNews {
+export class RunEventBuffer {
   readonly #notify: Notify;
   /** By run id. */
   readonly #held = new Map<string, { occurrence: Occurrence; trace: TraceContext | undefined }[]>();

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { RunLine } from '../../../src/workers/queue/run-changes.ts';
+import { OrderedRuns } from '../../../src/workers/queue/run-changes.ts';
 import { howMany } from '../../support/sampling.ts';
 
 t.test('the first of very many is one step away, and so is the one before any other', async (t) => {
-  const line = new RunLine<number>();
+  const line = new OrderedRuns<number>();
   let looks = 0;
   const places = Array.from({ length: 50_000 }, (_, item) => line.push(item));
   for (const item of line.newestFirst()) {
@@ -20,7 +20,7 @@ t.test('the first of very many is one step away, and so is the one before any ot
 t.test('it holds what an array would, whatever is added and removed (property)', async (t) => {
   fc.assert(
     fc.property(fc.array(fc.option(fc.nat(40)), { maxLength: 60 }), (steps) => {
-      const line = new RunLine<string>();
+      const line = new OrderedRuns<string>();
       let model: { arrival: number; item: string }[] = [];
       for (const [index, removed] of steps.entries()) {
         if (removed === null) model.push({ arrival: line.push(`run ${index}`), item: `run ${index}` });

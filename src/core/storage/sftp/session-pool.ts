@@ -24,7 +24,7 @@ export function connectionsFor(size: number, roundTripMs: number, max: number): 
 /** The first connection, as far as further ones depend on it. */
 type FirstSession = Pick<SftpSession, 'roundTripMs' | 'hostKey'>;
 
-export interface FurtherSessionsOptions {
+export interface SessionPoolOptions {
   label: string;
   log: Log;
   /** Connections in all, the first one included. */
@@ -33,14 +33,14 @@ export interface FurtherSessionsOptions {
   connect: (first: FirstSession, signal: AbortSignal) => Promise<SftpSession>;
 }
 
-/** Further connections to the server of a storage, for large files on a long line. */
-export class FurtherSessions {
-  readonly #options: FurtherSessionsOptions;
+/** Further connections to the server of a storage, for large files over a link with high latency. */
+export class SessionPool {
+  readonly #options: SessionPoolOptions;
   readonly #opened: Promise<SftpSession>[] = [];
   readonly #closing = new AbortController();
   #isGivenUp = false;
 
-  constructor(options: FurtherSessionsOptions) {
+  constructor(options: SessionPoolOptions) {
     this.#options = options;
   }
 
@@ -54,14 +54,14 @@ export class FurtherSessions {
     while (this.#opened.length < wanted) {
       const session = this.#options.connect(first, this.#closing.signal);
       // A server may limit the connections of a user.
-      session.catch((error: unknown) => this.giveUp(error));
+      session.catch((error: unknown) => this.disable(error));
       this.#opened.push(session);
     }
     return this.#opened.slice(0, Math.max(0, wanted));
   }
 
   /** A file failed that used several: from now on the first one does everything. */
-  giveUp(why: unknown): void {
+  disable(why: unknown): void {
     if (this.#isGivenUp) return;
     this.#isGivenUp = true;
     const { label, log } = this.#options;
@@ -107,7 +107,7 @@ export class SpreadFile {
   /** `open` opens the file over a further connection; each connection has at most `maxRequests` requests. */
   constructor(
     first: Lane,
-    further: readonly Promise<SftpSession>[],
+    sessions: readonly Promise<SftpSession>[],
     open: (session: SftpSession) => Promise<Buffer>,
     maxRequests: number,
   ) {
@@ -117,7 +117,7 @@ export class SpreadFile {
       this.#lanes.push({ session, handle: await open(session), requests: 0 });
       this.#isSpread = true;
     };
-    for (const each of further)
+    for (const each of sessions)
       each.then(
         (session) => {
           if (this.#isSettled || session.isClosed()) return;

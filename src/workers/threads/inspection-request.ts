@@ -22,9 +22,9 @@ import type { TraceContext } from '../../core/tracing/trace-context.ts';
  * of published bytes with the catalog. Plain data for a thread, because a catalog may have half a million
  * outputs. Nothing is written.
  */
-export type LookRequest = Asked & (CatalogQuestion | CompareQuestion | { kind: 'verify' });
+export type InspectionRequest = RequestTarget & (CatalogQuestion | CompareQuestion | { kind: 'verify' });
 
-interface Asked extends TraceContext {
+interface RequestTarget extends TraceContext {
   /** Identifies the request in the log, like a run's id. */
   runId: string;
   pipelineId: string;
@@ -49,7 +49,7 @@ export interface CompareQuestion {
   to: string;
 }
 
-export type LookAnswer =
+export type InspectionAnswer =
   | CatalogPage
   | ({ kind: 'compare'; omitted: number } & ReleaseDifference)
   | { kind: 'verify'; reports: VerifyReport[] };
@@ -95,11 +95,11 @@ const maxDifferences = 1_000;
  * Throws `destination_not_found`, `release_not_found`, `not_published`, `state_conflict`, or the error of the
  * storage.
  */
-export async function answerLook(
+export async function answerInspection(
   context: CoreContext,
   { pipelines }: Pick<Config, 'pipelines'>,
-  request: LookRequest,
-): Promise<LookAnswer> {
+  request: InspectionRequest,
+): Promise<InspectionAnswer> {
   const pipeline = pipelines.find(({ id }) => id === request.pipelineId);
   if (pipeline === undefined)
     throw new WaybillError(
@@ -125,7 +125,7 @@ export async function answerLook(
 
 async function catalogPage(
   root: Storage,
-  { path, ...question }: Asked & CatalogQuestion,
+  { path, ...question }: RequestTarget & CatalogQuestion,
   layout: 'in_place' | 'releases',
 ): Promise<CatalogPage> {
   const paths = bundlePathsAmong(await managedPaths(root));
@@ -179,7 +179,7 @@ function lineOf({ path, kind, digest, size, url, updatedAt, owner }: OutputRecor
   return { path, kind, digest, size, url, updatedAt, owner: `${owner.pipelineId}/${owner.destinationId}` };
 }
 
-function shortened({ added, removed, changed, same }: ReleaseDifference): LookAnswer {
+function shortened({ added, removed, changed, same }: ReleaseDifference): InspectionAnswer {
   const all = added.length + removed.length + changed.length;
   const [a, r, c] = [added, removed, changed].map((paths) => paths.slice(0, maxDifferences)) as [
     string[],

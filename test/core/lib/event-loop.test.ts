@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { stageUpload } from '../../../src/core/bundle/staging.ts';
-import { sharedBreath } from '../../../src/core/lib/breath.ts';
+import { sharedEventLoop } from '../../../src/core/lib/event-loop.ts';
 import { bundleTar, inChunks } from '../../fixtures/tar.ts';
 
 /** Time that passes with each look at it, so that what is done in a turn does not depend on the machine. */
@@ -16,7 +16,7 @@ const endOfTurn = (): Promise<void> => new Promise((resolve) => setImmediate(res
 t.test(
   'many do a little of their work in each turn, and the first to ask is the first to go on',
   async (t) => {
-    const { breathe } = sharedBreath(countingClock(0.3));
+    const { yieldToEventLoop: breathe } = sharedEventLoop(countingClock(0.3));
     const done: number[] = [];
     const workers = Array.from({ length: 20 }, async (_, worker) => {
       for (let piece = 0; piece < 10; piece += 1) {
@@ -45,7 +45,7 @@ t.test(
 
 t.test('a turn is used up though each has but one short piece of work to do', async (t) => {
   let now = 0;
-  const { breathe } = sharedBreath({ monotonic: () => now });
+  const { yieldToEventLoop: breathe } = sharedEventLoop({ monotonic: () => now });
   let [done, turns] = [0, 0];
   const workers = Promise.all(
     Array.from({ length: 40 }, async () => {
@@ -65,7 +65,7 @@ t.test('a turn is used up though each has but one short piece of work to do', as
 });
 
 t.test('as long as connections come nothing else is done, for 16 turns at most', async (t) => {
-  const { breathe, onAccepted } = sharedBreath(countingClock(2));
+  const { yieldToEventLoop: breathe, onAccepted } = sharedEventLoop(countingClock(2));
   const turnsUntilDone = async (connections: number): Promise<number> => {
     let [isDone, turns] = [false, 0];
     const work = Promise.resolve(breathe()).then(() => (isDone = true));
@@ -84,7 +84,7 @@ t.test('as long as connections come nothing else is done, for 16 turns at most',
 
 t.test('yields once a millisecond when nothing else uses the event loop', async (t) => {
   let now = 0;
-  const { breathe } = sharedBreath({ monotonic: () => now });
+  const { yieldToEventLoop: breathe } = sharedEventLoop({ monotonic: () => now });
   t.type(breathe(), Promise, 'at first');
   await breathe();
   t.equal(breathe(), undefined);
@@ -96,7 +96,7 @@ t.test('yields once a millisecond when nothing else uses the event loop', async 
 
 t.test('uploads at once are staged a few files a turn, however much has arrived', async (t) => {
   const root = t.testdir();
-  const { breathe } = sharedBreath(countingClock(0.3));
+  const { yieldToEventLoop: breathe } = sharedEventLoop(countingClock(0.3));
   const files = Object.fromEntries(Array.from({ length: 30 }, (_, index) => [`f${index}`, `${index}`]));
   const directories = Array.from({ length: 20 }, (_, index) => path.join(root, String(index)));
   let isDone = false;
@@ -107,7 +107,7 @@ t.test('uploads at once are staged a few files a turn, however much has arrived'
         directory,
         limits: { maxUploadSize: 2 ** 20, maxFiles: 100 },
         signal: new AbortController().signal,
-        breathe,
+        yieldToEventLoop: breathe,
       }),
     ),
   ).finally(() => (isDone = true));

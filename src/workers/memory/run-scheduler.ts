@@ -4,21 +4,21 @@ import type { Log } from '../../core/lib/log.ts';
 import { traceFields } from '../../core/tracing/trace-context.ts';
 import type { JobResult } from '../queue/job.ts';
 import type { JobProcessor, Pause } from '../queue/job-queue.ts';
-import { cancelled, Ends, type Pace } from '../queue/refusals.ts';
+import { cancelled, type QueueLoad, RunEndTimes } from '../queue/refusals.ts';
 import { type RunObserver, unobserved, waitedSeconds } from '../queue/run-observer.ts';
 import { isRetrying, nextTryOf, type RetriesOf } from '../queue/run-retry.ts';
 import { isCancelled } from '../queue/run-transitions.ts';
 import type { Journal } from './journal.ts';
-import type { RunBook } from './run-book.ts';
+import type { RunRegistry } from './run-registry.ts';
 import type { Run } from './run-table.ts';
-import { RetryLine, WaitingLine } from './waiting-runs.ts';
+import { FairQueue, RetryQueue } from './waiting-runs.ts';
 
-export interface TurnsOptions {
+export interface RunSchedulerOptions {
   clock: Clock;
   log: Log;
   /** Concurrent jobs. */
   maxConcurrency: number;
-  runs: RunBook;
+  runs: RunRegistry;
   retries: RetriesOf;
   journal: Journal;
   /** Called when a run has ended. */
@@ -29,7 +29,7 @@ export interface TurnsOptions {
  * After this many processes died while running it, a run runs alone. If the process dies again, this run is
  * the cause, and no other run is failed for it.
  */
-const endsBeforeAlone = 5;
+const crashesBeforeIsolation = 5;
 
 interface Active {
   run: Run;
@@ -39,25 +39,25 @@ interface Active {
 
 /**
  * Schedules runs. A run is `waiting` (in the order of acceptance), then `active` (at most one per pipeline
- * and `maxConcurrency` overall), then finished. Whenever a run arrives or leaves `active`, `#pump` starts the
- * first waiting runs of free pipelines that are not paused. Runs that wait for their pipeline do not delay
- * other pipelines. Runs that wait for their next try are in a separate line, and return to their place when
- * it is due.
+ * and `maxConcurrency` overall), then finished. Whenever a run is added or leaves `active`, `#pump` starts
+ * the first waiting runs of free pipelines that are not paused. Runs that wait for their pipeline do not
+ * delay other pipelines. Runs that wait for their next try are in a separate queue, and return to their place
+ * when it is due.
  */
-export class Turns {
-  readonly #options: TurnsOptions;
-  readonly #retries: RetryLine<Run>;
+export class RunScheduler {
+  readonly #options: RunSchedulerOptions;
+  readonly #retries: RetryQueue<Run>;
   #processor: JobProcessor | undefined;
   #observer = unobserved;
   #isHeld = false;
-  readonly #waiting = new WaitingLine<Run>();
+  readonly #waiting = new FairQueue<Run>();
   readonly #active = new Map<string, Active>();
   readonly #pauses: Map<string, Pause>;
-  readonly #ends = new Ends();
+  readonly #endTimes = new RunEndTimes();
 
-  constructor(options: TurnsOptions) {
+  constructor(options: RunSchedulerOptions) {
     this.#options = options;
-    this.#retries = new RetryLine<Run>({ clock: options.clock, onDue: (run) => this.#lineUp(run) });
+    this.#retries = new RetryQueue<Run>({ clock: options.clock, onDue: (run) => this.#enqueue(run) });
     this.#pauses = new Map(options.journal.pauses);
   }
 
@@ -103,7 +103,7 @@ export class Turns {
     const { runs } = this.#options;
     for (const waiting of this.#retries.of(run.job.pipelineId)) this.#replace(waiting, runs.newerOf(waiting));
     if (!isRetrying(run.record)) {
-      this.#lineUp(run);
+      this.#enqueue(run);
       return;
     }
     this.#retries.add(run);
@@ -114,7 +114,7 @@ export class Turns {
   retryNow(run: Run): void {
     if (!this.#retries.remove(run)) return;
     this.#options.runs.makeDue(run);
-    this.#lineUp(run);
+    this.#enqueue(run);
   }
 
   get pauses(): ReadonlyMap<string, Pause> {
@@ -156,10 +156,15 @@ export class Turns {
     return 'stopping';
   }
 
-  /** The pace for `waiting` uploads and runs of one pipeline; null: of all together. */
-  pace(pipelineId: string | null, waiting: number): Pace {
+  /** The load with `waiting` uploads and runs of one pipeline; null: of all together. */
+  load(pipelineId: string | null, waiting: number): QueueLoad {
     const isPaused = pipelineId !== null && this.#pauses.has(pipelineId);
-    return { waiting, endedAt: this.#ends.of(pipelineId), now: this.#options.clock.monotonic(), isPaused };
+    return {
+      waiting,
+      endedAt: this.#endTimes.of(pipelineId),
+      now: this.#options.clock.monotonic(),
+      isPaused,
+    };
   }
 
   /** Starts no further runs. Waiting ones are left to the next process. */
@@ -174,7 +179,7 @@ export class Turns {
     runs.endRetries();
     for (const run of this.#retries.takeAll()) {
       runs.makeDue(run);
-      this.#lineUp(run);
+      this.#enqueue(run);
     }
   }
 
@@ -202,8 +207,8 @@ export class Turns {
     return [...undone, ...neverStarted];
   }
 
-  #lineUp(run: Run): void {
-    this.#waiting.push(run.job.pipelineId, run, run.arrival);
+  #enqueue(run: Run): void {
+    this.#waiting.push(run.job.pipelineId, run, run.sequence);
     this.#pump();
   }
 
@@ -230,11 +235,11 @@ export class Turns {
 
   /** Takes the run that begins next. A suspect run begins only when no other is active, and runs alone. */
   #next(): Run | undefined {
-    if ([...this.#active.values()].some(({ run }) => run.begun > endsBeforeAlone)) return undefined;
+    if ([...this.#active.values()].some(({ run }) => run.begun > crashesBeforeIsolation)) return undefined;
     const isFree = (id: string): boolean =>
       !this.#active.has(id) && !this.#pauses.has(id) && !this.#isBlocked(id);
     const isSuspect = (id: string): boolean =>
-      isFree(id) && (this.#waiting.firstOf(id)?.begun ?? 0) >= endsBeforeAlone;
+      isFree(id) && (this.#waiting.firstOf(id)?.begun ?? 0) >= crashesBeforeIsolation;
     if (!this.#waiting.has(isSuspect)) return this.#waiting.take(isFree);
     return this.#active.size === 0 ? this.#waiting.take(isSuspect) : undefined;
   }
@@ -271,15 +276,15 @@ export class Turns {
     const succeeded = run.record.status === 'succeeded';
     const seconds = (clock.monotonic() - since) / 1000;
     if (run.isInterrupted && !succeeded) {
-      runs.giveBack(run);
+      runs.requeue(run);
     } else if (isRetrying(run.record)) {
       log.warn({ run_id: job.runId, ...nextTryOf(run.record) }, 'run failed; it is tried again');
       this.#observer.retried({ job, record: run.record, seconds, result });
-      this.#ends.note(pipelineId, clock.monotonic());
+      this.#endTimes.note(pipelineId, clock.monotonic());
       this.#retries.add(run);
     } else {
       this.#observer.finished({ pipelineId, seconds, succeeded, cancelled: isCancelled(run.record), result });
-      this.#ends.note(pipelineId, clock.monotonic());
+      this.#endTimes.note(pipelineId, clock.monotonic());
       runs.keep(run);
     }
     this.#pump();

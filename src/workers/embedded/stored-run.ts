@@ -1,34 +1,34 @@
 import path from 'node:path';
-import type { KeptRun } from '../memory/journal.ts';
-import { type EarlierRecord, withLaterFields } from '../queue/run-record.ts';
+import type { StoredRun } from '../memory/journal.ts';
+import { type EarlierRecord, withAddedFields } from '../queue/run-record.ts';
 
 /*
  * A run as stored in the file. Staged bundles are named relative to the staging directory, which may be moved
  * while the daemon is down.
  */
 
-export function keptRunText(run: KeptRun, staging: string): string {
+export function storedRunText(run: StoredRun, staging: string): string {
   const { job, bundle, rerunAs, record, key, position, begun, begunAt } = run;
   const staged = job.staged === null ? null : path.relative(staging, job.staged);
   const stored = { job: { ...job, staged }, bundle, rerunAs, record, key, position, begun, begunAt };
   return JSON.stringify({ ...stored, told: run.reported });
 }
 
-type Later = 'bundle' | 'rerunAs';
+type AddedRunField = 'bundle' | 'rerunAs';
 /** A run of an earlier version, which may lack newer fields. */
-type EarlierRun = Omit<KeptRun, Later | 'record' | 'reported'> &
-  Partial<Pick<KeptRun, Later>> & { record: EarlierRecord; told: string[] };
+type EarlierRun = Omit<StoredRun, AddedRunField | 'record' | 'reported'> &
+  Partial<Pick<StoredRun, AddedRunField>> & { record: EarlierRecord; told: string[] };
 
 /** Parses a run, with its staged bundle as named in the text; undefined if the text is not a run. */
-export function parseKeptRun(text: string): KeptRun | undefined {
+export function parseStoredRun(text: string): StoredRun | undefined {
   // The checksum proves that waybill wrote the text in exactly this form.
   if (!text.startsWith('{"job":')) return undefined;
   const { told: reported, ...kept } = JSON.parse(text) as EarlierRun;
   const bundle = kept.job.staged === null ? 'none' : 'staged';
-  return { rerunAs: null, bundle, ...kept, reported, record: withLaterFields(kept.record) };
+  return { rerunAs: null, bundle, ...kept, reported, record: withAddedFields(kept.record) };
 }
 
-export function withStagedIn(run: KeptRun, staging: string): KeptRun {
+export function withStagedIn(run: StoredRun, staging: string): StoredRun {
   const { job } = run;
   return job.staged === null ? run : { ...run, job: { ...job, staged: path.resolve(staging, job.staged) } };
 }

@@ -14,7 +14,7 @@ import { releaseResult } from '../results/action-result.ts';
 import type { ActionResult } from '../results/result.ts';
 import { retireAfterwards, type Retirement, retireReleases } from '../unpublish/retire-releases.ts';
 import { fillRelease, unlikeCurrent } from './fill-release.ts';
-import type { Assignment, Candidate, Decision, PublicationLayout, Sight } from './layout.ts';
+import type { Candidate, Decision, ObservedState, PublicationLayout, PublicationTask } from './layout.ts';
 import { migrationToReleases } from './migrate-to-releases.ts';
 import {
   type PlannedRelease,
@@ -24,50 +24,54 @@ import {
   type Snapshot,
 } from './plan-release.ts';
 
-interface ReleaseSight extends Sight {
+interface ObservedReleases extends ObservedState {
   /** The bundle path. During a change of layout, as it will be after the migration. */
   snapshot: Snapshot;
   /** The migration of the files in place to a release; null if there are none. */
   migration: Awaited<ReturnType<typeof migrationToReleases>>;
 }
 
-interface ReleaseDecision extends ReleaseSight, ReleasePlan, Pick<Decision, 'writes'> {}
+interface ReleaseDecision extends ObservedReleases, ReleasePlan, Pick<Decision, 'writes'> {}
 
 /**
  * Publishes the outputs as a release. Once it is complete, one step makes it current or points the channel at
  * it, so that readers have the previous release or this one. Files published in place become a release first,
  * for rollbacks.
  */
-export class AsReleases implements PublicationLayout<ReleaseSight, ReleaseDecision> {
+export class ReleasesLayout implements PublicationLayout<ObservedReleases, ReleaseDecision> {
   readonly urlPath: string;
   readonly former = 'in_place';
-  readonly #assignment: Assignment;
+  readonly #task: PublicationTask;
   readonly #channel: ChannelConfig | null;
   readonly #retirement: Retirement;
 
-  constructor(assignment: Assignment, rule: ReleasesConfig, channel: ChannelConfig | null) {
-    const { destination, destinationPath } = assignment.publication;
-    this.#assignment = assignment;
+  constructor(task: PublicationTask, rule: ReleasesConfig, channel: ChannelConfig | null) {
+    const { destination, destinationPath } = task.publication;
+    this.#task = task;
     this.#channel = channel;
     const { fileConcurrency: concurrency } = destination;
     this.#retirement = { rule, concurrency };
     this.urlPath = rule.currentInUrl ? pathWithin(destinationPath, 'current') : destinationPath;
   }
 
-  async observe(candidate: Candidate): Promise<ReleaseSight> {
-    const { storage, publication } = this.#assignment;
+  async observe(candidate: Candidate): Promise<ObservedReleases> {
+    const { storage, publication } = this.#task;
     const found = await readSnapshot(storage, publication.destinationPath, this.#channel?.name ?? null);
-    const migration = await migrationToReleases(this.#assignment, found, candidate);
+    const migration = await migrationToReleases(this.#task, found, candidate);
     const snapshot = migration?.snapshot ?? found;
     const { stored, shown: version, base } = snapshot;
     return { stored, version, base, snapshot, migration };
   }
 
-  async decide(sight: ReleaseSight, candidate: Candidate, request: PublishRequest): Promise<ReleaseDecision> {
-    const { storage, publication } = this.#assignment;
+  async decide(
+    observed: ObservedReleases,
+    candidate: Candidate,
+    request: PublishRequest,
+  ): Promise<ReleaseDecision> {
+    const { storage, publication } = this.#task;
     const input = candidate.input(request);
-    const decided = await planRelease(storage, sight.snapshot, publication.destination, input, request);
-    return { ...sight, ...decided, writes: decided.release?.content ?? [] };
+    const decided = await planRelease(storage, observed.snapshot, publication.destination, input, request);
+    return { ...observed, ...decided, writes: decided.release?.content ?? [] };
   }
 
   async preview(decision: ReleaseDecision, candidate: Candidate): Promise<ActionResult> {
@@ -99,7 +103,7 @@ export class AsReleases implements PublicationLayout<ReleaseSight, ReleaseDecisi
   }
 
   async #healModes(shown: ReleaseId, { planned }: Candidate): Promise<void> {
-    const { context, storage, publication, request } = this.#assignment;
+    const { context, storage, publication, request } = this.#task;
     const warning = await healModes(context, releaseIn(storage, shown), { planned }, request);
     if (warning !== null) publication.warn?.(warning);
   }
@@ -110,7 +114,7 @@ export class AsReleases implements PublicationLayout<ReleaseSight, ReleaseDecisi
     decision: ReleaseDecision,
     { bundle, planned }: Candidate,
   ): Promise<ActionResult | null> {
-    const { context, storage, publication, request } = this.#assignment;
+    const { context, storage, publication, request } = this.#task;
     const { destination, destinationPath } = publication;
     const { plan, snapshot } = decision;
     await requireReleases(storage);
@@ -142,13 +146,13 @@ export class AsReleases implements PublicationLayout<ReleaseSight, ReleaseDecisi
     const refusal = await this.#refusalToSwitch(to, from);
     if (refusal === null) return 'switched';
     if (refusal.why === 'being_removed') return refusal.why;
-    const where = describeBundlePath(this.#assignment.publication.destinationPath);
+    const where = describeBundlePath(this.#task.publication.destinationPath);
     if (refusal.why === 'name_taken') throw switchRefused(refusal, where);
     return 'overtaken';
   }
 
   async #refusalToSwitch(to: ReleaseId, from: ReleaseId | null): Promise<SwitchRefusal | null> {
-    const { context, storage } = this.#assignment;
+    const { context, storage } = this.#task;
     const channel = this.#channel;
     if (channel !== null) return setChannel(context, storage, { ...channel, to, from });
     const done = await activate(context, storage, to, { dryRun: false, from });
@@ -157,7 +161,7 @@ export class AsReleases implements PublicationLayout<ReleaseSight, ReleaseDecisi
 
   /** Cleans up in a run with nothing to publish: locks of killed publishers, and old releases. */
   async #sweep({ releases, shown, stored }: Snapshot): Promise<void> {
-    const { context, storage } = this.#assignment;
+    const { context, storage } = this.#task;
     if (shown !== null) await sweepAbandoned(context, releaseIn(storage, shown), stored.state);
     if (isRetirementDue(releases, this.#retirement.rule, context.clock.now()))
       await retireAfterwards(context, storage, this.#retirement);
@@ -165,7 +169,7 @@ export class AsReleases implements PublicationLayout<ReleaseSight, ReleaseDecisi
   }
 
   async #refuseUnmakeable(release: PlannedRelease): Promise<void> {
-    const { storage } = this.#assignment;
+    const { storage } = this.#task;
     if (storage.rename !== undefined) await requireReleases(storage);
     const work = unlikeCurrent(release, { writes: [...release.content], removes: [] });
     await refuseObstructed(releaseIn(storage, release.id), work, { stateBytes: 0, isUnderLease: false });
@@ -176,7 +180,7 @@ export class AsReleases implements PublicationLayout<ReleaseSight, ReleaseDecisi
     { plan, release, heldBack, snapshot: { pointer, shown } }: ReleaseDecision,
     { bundle, planned }: Candidate,
   ): ActionResult {
-    const { dryRun } = this.#assignment.request;
+    const { dryRun } = this.#task.request;
     const isSame = release === null && plan.action === 'skip_same';
     const applied = isSame && heldBack === null && !dryRun ? nothingApplied : null;
     const id = release?.id ?? heldBack ?? (isSame ? shown : null);

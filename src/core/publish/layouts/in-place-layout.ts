@@ -9,7 +9,7 @@ import { changesDestination, type Plan } from '../plan.ts';
 import type { PublishRequest } from '../publish-request.ts';
 import { plannedResult } from '../results/action-result.ts';
 import type { ActionResult } from '../results/result.ts';
-import type { Assignment, Candidate, Decision, PublicationLayout, Sight } from './layout.ts';
+import type { Candidate, Decision, ObservedState, PublicationLayout, PublicationTask } from './layout.ts';
 import {
   type FormerRelease,
   formerRelease,
@@ -19,44 +19,48 @@ import {
   refuseObstructedMigration,
 } from './migrate-in-place.ts';
 
-interface InPlaceSight extends Sight {
+interface ObservedInPlace extends ObservedState {
   /** The current release to migrate first; null if the path is not published as releases. */
   release: FormerRelease | null;
 }
 
-interface InPlaceDecision extends Decision, InPlaceSight {
+interface InPlaceDecision extends Decision, ObservedInPlace {
   decideOn: DecideOn;
   migration: MigrationInPlace | null;
 }
 
 /** Publishes the outputs at the bundle path itself. */
-export class InPlace implements PublicationLayout<InPlaceSight, InPlaceDecision> {
+export class InPlaceLayout implements PublicationLayout<ObservedInPlace, InPlaceDecision> {
   readonly urlPath: string;
   readonly former = 'releases';
-  readonly #assignment: Assignment;
+  readonly #task: PublicationTask;
 
-  constructor(assignment: Assignment) {
-    this.#assignment = assignment;
-    this.urlPath = assignment.publication.destinationPath;
+  constructor(task: PublicationTask) {
+    this.#task = task;
+    this.urlPath = task.publication.destinationPath;
   }
 
-  async observe(): Promise<InPlaceSight> {
-    const { storage, publication } = this.#assignment;
+  async observe(): Promise<ObservedInPlace> {
+    const { storage, publication } = this.#task;
     const inPlace = await readState(storage);
     const release = isUnpublished(inPlace) ? await formerRelease(storage, publication.destinationPath) : null;
-    return { ...sightOf(release?.stored ?? inPlace), base: release?.storage ?? storage, release };
+    return { ...observedState(release?.stored ?? inPlace), base: release?.storage ?? storage, release };
   }
 
   /** Decides on the release to migrate as if it were in place already. A refusal excludes the migration. */
-  async decide(sight: InPlaceSight, candidate: Candidate, request: PublishRequest): Promise<InPlaceDecision> {
-    const { storage, root, publication } = this.#assignment;
-    const { stored, release } = sight;
+  async decide(
+    observed: ObservedInPlace,
+    candidate: Candidate,
+    request: PublishRequest,
+  ): Promise<InPlaceDecision> {
+    const { storage, root, publication } = this.#task;
+    const { stored, release } = observed;
     const input = candidate.input(request);
-    const migration = release === null ? null : await migrationInPlace(this.#assignment, release, input);
+    const migration = release === null ? null : await migrationInPlace(this.#task, release, input);
     const at = release?.storage ?? storage;
     const decideOn = decider({ storage: at, root }, publication.destination, input, request);
     const plan = await decideOnLatest(at, stored, decideOn);
-    const decision = { ...sight, plan, writes: plan.writes, decideOn, migration };
+    const decision = { ...observed, plan, writes: plan.writes, decideOn, migration };
     if (!changesDestination(plan.action) && plan.action !== 'skip_same')
       return { ...decision, migration: null };
     if (migration === null || changesDestination(migration.plan.action)) return decision;
@@ -64,7 +68,7 @@ export class InPlace implements PublicationLayout<InPlaceSight, InPlaceDecision>
   }
 
   async preview(decision: InPlaceDecision, candidate: Candidate): Promise<ActionResult> {
-    const { storage } = this.#assignment;
+    const { storage } = this.#task;
     const { plan, migration, stored } = decision;
     if (migration !== null) await refuseObstructedMigration(storage, migration, plan);
     else if (plan.action === 'skip_same') await this.#healModes(candidate, stored.raw?.size);
@@ -74,7 +78,7 @@ export class InPlace implements PublicationLayout<InPlaceSight, InPlaceDecision>
   }
 
   async carryOut(decision: InPlaceDecision, candidate: Candidate): Promise<ActionResult | null> {
-    const { context, storage } = this.#assignment;
+    const { context, storage } = this.#task;
     const { plan, stored } = decision;
     if (plan.action === 'skip_same') {
       await sweepAbandoned(context, storage, stored.state);
@@ -91,7 +95,7 @@ export class InPlace implements PublicationLayout<InPlaceSight, InPlaceDecision>
   }
 
   async #healModes({ planned }: Candidate, stateBytes?: number): Promise<void> {
-    const { context, storage, publication, request } = this.#assignment;
+    const { context, storage, publication, request } = this.#task;
     const warning = await healModes(context, storage, { planned, stateBytes }, request);
     if (warning !== null) publication.warn?.(warning);
   }
@@ -101,9 +105,9 @@ export class InPlace implements PublicationLayout<InPlaceSight, InPlaceDecision>
     { decideOn }: InPlaceDecision,
     candidate: Candidate,
   ): Promise<{ plan: Plan; applied: Applied | null } | null> {
-    const { context, storage } = this.#assignment;
+    const { context, storage } = this.#task;
     return decidingUnderLease(context, storage, async (lease) => {
-      if (candidate.isOutdated(sightOf(lease.found))) return null;
+      if (candidate.isOutdated(observedState(lease.found))) return null;
       const plan = await decideOn(lease.found);
       lease.check();
       // On object stores, other publishers can write until this attempt has written its intent.
@@ -115,7 +119,7 @@ export class InPlace implements PublicationLayout<InPlaceSight, InPlaceDecision>
   }
 
   async #apply(plan: Plan, lease: Lease): Promise<Applied> {
-    const { context, storage, publication, request } = this.#assignment;
+    const { context, storage, publication, request } = this.#task;
     const { id: destinationId, fileConcurrency } = publication.destination;
     return applyUnderLease(context, storage, lease, plan, {
       concurrency: fileConcurrency,
@@ -125,6 +129,6 @@ export class InPlace implements PublicationLayout<InPlaceSight, InPlaceDecision>
   }
 }
 
-function sightOf(stored: StoredState): Sight {
+function observedState(stored: StoredState): ObservedState {
   return { stored, version: stored.state.kind === 'valid' ? stored.state.catalog.generation : null };
 }

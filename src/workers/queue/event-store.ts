@@ -1,16 +1,21 @@
-import { noOutbox, type Outbox, undeliveredBook, type UndeliveredEvents } from '../../core/notify/outbox.ts';
+import {
+  noOutbox,
+  type Outbox,
+  type UndeliveredEvents,
+  undeliveredInMemory,
+} from '../../core/notify/outbox.ts';
 import type { DeliveryNotes } from './job-queue.ts';
 import type { DeliveryNote } from './run-record.ts';
 
 /** Stores the events of a process together with its queue, so that they last as long as its runs. */
-export interface EventKeeping {
+export interface EventStore {
   readonly outbox: Outbox;
   /** Undelivered events, of all hosts. */
   readonly undelivered: UndeliveredEvents;
   /**
    * Resolves once all events so far are stored outside this process or cannot be stored. Never rejects.
    */
-  told(): Promise<void>;
+  flushed(): Promise<void>;
   /** Adds the state of a delivery to its run's record. Returns immediately and never throws. */
   note(runId: string, note: DeliveryNote): void;
   /** Sets the queue that has the records, once it is open. */
@@ -24,17 +29,20 @@ export interface EventKeeping {
  * null keeps them in memory.
  */
 export function eventsOfOneProcess(
-  kept: Pick<EventKeeping, 'outbox' | 'undelivered'> | null,
+  kept: Pick<EventStore, 'outbox' | 'undelivered'> | null,
   onDropped: (notifierId: string, count: number) => void,
-): EventKeeping {
-  const { outbox, undelivered } = kept ?? { outbox: noOutbox, undelivered: undeliveredBook({ onDropped }) };
+): EventStore {
+  const { outbox, undelivered } = kept ?? {
+    outbox: noOutbox,
+    undelivered: undeliveredInMemory({ onDropped }),
+  };
   let queue: DeliveryNotes | undefined;
   const early: [runId: string, note: DeliveryNote][] = [];
   return {
     outbox,
     undelivered,
     // The journal writes events in order, before the end of their run.
-    told: async () => undefined,
+    flushed: async () => undefined,
     note: (runId, note) => {
       if (queue === undefined) early.push([runId, note]);
       else void queue.noteDelivery(runId, note);

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { Ends, maxEnds, retryAfterSeconds } from '../../../src/workers/queue/refusals.ts';
+import { maxEndTimes, retryAfterSeconds, RunEndTimes } from '../../../src/workers/queue/refusals.ts';
 
 const everySecond = (runs: number, from = 0): number[] =>
   Array.from({ length: runs }, (_, index) => from + index * 1000);
@@ -51,9 +51,9 @@ t.test('of a pipeline that is paused nothing ends: the longest time', async (t) 
 });
 
 t.test('the last ends are remembered, of each pipeline and of all', async (t) => {
-  const ends = new Ends();
+  const ends = new RunEndTimes();
   t.same([ends.of(null), ends.of('maps')], [[], []]);
-  for (let at = 0; at < maxEnds + 3; at++) ends.note(at % 2 === 0 ? 'maps' : 'docs', at);
-  t.equal(ends.of(null).length, maxEnds);
+  for (let at = 0; at < maxEndTimes + 3; at++) ends.note(at % 2 === 0 ? 'maps' : 'docs', at);
+  t.equal(ends.of(null).length, maxEndTimes);
   t.same([ends.of(null)[0], ends.of('maps')[0], ends.of('docs')[0]], [3, 0, 1]);
 });

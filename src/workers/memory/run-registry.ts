@@ -17,12 +17,12 @@ import {
   startedRun,
 } from '../queue/run-transitions.ts';
 import { Bundles, Retention } from './bundles.ts';
-import type { Journal, KeptRun } from './journal.ts';
+import type { Journal, StoredRun } from './journal.ts';
 import { type Run, RunTable } from './run-table.ts';
 
-const fresh = { arrival: 0, kept: null, undo: null, isInterrupted: false };
+const fresh = { sequence: 0, kept: null, undo: null, isInterrupted: false };
 
-export interface RunBookOptions {
+export interface RunRegistryOptions {
   clock: Clock;
   log: Log;
   journal: Journal;
@@ -49,18 +49,18 @@ export interface RunBookOptions {
 
 /**
  * The records of all runs, and the only code that changes them. The order of calls is `accept`, `start`,
- * `progress`, then `finish`, `fail`, `cancel` or `giveBack`. It is forgotten when its retention ends. Every
+ * `progress`, then `finish`, `fail`, `cancel` or `requeue`. It is forgotten when its retention ends. Every
  * change except progress goes to the journal.
  */
-export class RunBook {
-  readonly #options: RunBookOptions;
+export class RunRegistry {
+  readonly #options: RunRegistryOptions;
   readonly #finished: Retention<Run>;
   readonly #waiters = new RunWaiters();
   #hasRetries = true;
   readonly table: RunTable;
   readonly bundles: Bundles<Run>;
 
-  constructor(options: RunBookOptions) {
+  constructor(options: RunRegistryOptions) {
     const { clock, retentionMs } = options;
     const { keep: limits = { keepMs: retentionMs, maxBundles: Infinity, maxBytes: Infinity } } = options;
     this.#options = options;
@@ -128,7 +128,7 @@ export class RunBook {
     const record = queuedRun(accepted, clock.now());
     const bundle = job.staged === null ? 'none' : 'staged';
     const waits = { job, bundle, record, key, position } as const;
-    const kept: KeptRun = { ...waits, rerunAs: null, begun: 0, begunAt: null, reported: [] };
+    const kept: StoredRun = { ...waits, rerunAs: null, begun: 0, begunAt: null, reported: [] };
     const run: Run = { ...kept, ...fresh };
     this.table.add(run);
     this.table.feed.changed(run.record);
@@ -228,7 +228,7 @@ export class RunBook {
   }
 
   /** Queues the run again for another process. */
-  giveBack(run: Run): void {
+  requeue(run: Run): void {
     run.begun -= 1;
     this.table.change(run, returnedRun(run.record));
   }

@@ -4,37 +4,37 @@ import type { Clock } from './clock.ts';
  * Yields to the event loop between two pieces of work. Resolves when the next piece may begin; undefined
  * means immediately.
  */
-export type Breathe = () => Promise<void> | undefined;
+export type YieldToEventLoop = () => Promise<void> | undefined;
 
 /** Never yields: for code that has the event loop to itself. */
-export const breathless: Breathe = () => undefined;
+export const neverYield: YieldToEventLoop = () => undefined;
 
 /** Shares the event loop between background work and new connections. */
-export interface SharedBreath {
-  breathe: Breathe;
+export interface SharedEventLoop {
+  yieldToEventLoop: YieldToEventLoop;
   /** Must be called for each accepted connection. */
   onAccepted: () => void;
 }
 
 const sliceMs = 1;
 /** The maximum number of consecutive turns that accept connections only. */
-const maxTurnsLeft = 16;
+const maxSkippedTurns = 16;
 
 /**
- * One `Breathe` for all background work on one event loop. Together its users work for about a millisecond
- * in each turn of the loop, in the order of their calls. Node.js accepts one connection a turn, so a new
- * connection may wait for many turns. A turn that has accepted one is therefore followed by a turn without
- * work, up to `maxTurnsLeft` times in a row.
+ * One `YieldToEventLoop` for all background work on one event loop. Together its users work for about a
+ * millisecond in each turn of the loop, in the order of their calls. Node.js accepts one connection a turn,
+ * so a new connection may wait for many turns. A turn that has accepted one is therefore followed by a turn
+ * without work, up to `maxSkippedTurns` times in a row.
  */
-export function sharedBreath({ monotonic }: Pick<Clock, 'monotonic'>): SharedBreath {
+export function sharedEventLoop({ monotonic }: Pick<Clock, 'monotonic'>): SharedEventLoop {
   const waiting: (() => void)[] = [];
   let until = -Infinity;
   let hasAccepted = false;
-  let turnsLeft = 0;
+  let skippedTurns = 0;
   const turn = (): void => {
-    turnsLeft = hasAccepted && turnsLeft < maxTurnsLeft ? turnsLeft + 1 : 0;
+    skippedTurns = hasAccepted && skippedTurns < maxSkippedTurns ? skippedTurns + 1 : 0;
     hasAccepted = false;
-    if (turnsLeft > 0) {
+    if (skippedTurns > 0) {
       setImmediate(turn);
       return;
     }
@@ -51,7 +51,7 @@ export function sharedBreath({ monotonic }: Pick<Clock, 'monotonic'>): SharedBre
     });
   };
   return {
-    breathe: () => {
+    yieldToEventLoop: () => {
       if (monotonic() < until) return undefined;
       return new Promise((resolve) => {
         waiting.push(resolve);
