@@ -71,8 +71,9 @@ const idOf = (storage: string, fault: string, lasts: string): string =>
 
 t.test('every accepted run is published after an outage, or fails with the cause', async (t) => {
   const root = mkdtempSync(path.join(memoryDirectory(), 'waybill-outages-'));
-  const stage = await openStage(t, root);
+  // Runs after the teardown of the stage, which thaws the disks.
   t.teardown(() => rmSync(root, { recursive: true, force: true }));
+  const stage = await openStage(t, root);
   const rows: Row[] = [];
   const cells = new Map<string, Cell>();
   const daemons: Daemon[] = [];
