@@ -15,7 +15,7 @@ export const foreignWords = [
   [/\bof (no )?use\b/i, 'write "useful" or "unused"'],
 ];
 
-/** The first remedy for a text, or null. Pure. */
+/** The first remedy for a text, or null. */
 export function remedyFor(text) {
   return foreignWords.find(([pattern]) => pattern.test(text))?.[1] ?? null;
 }

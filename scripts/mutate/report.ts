@@ -29,7 +29,7 @@ export interface Summary {
 
 const columns = ['folder', 'mutants', 'killed', 'timeouts', 'survivors', 'listed', 'killed %'];
 
-/** Counts by folder, and separates survivors listed with a reason from unlisted ones. Pure. */
+/** Counts by folder, and separates survivors listed with a reason from unlisted ones. */
 export function summarise(judged: readonly Judged[], accepted: readonly Acceptance[]): Summary {
   const listed = accepted.flatMap(({ mutants }) => mutants);
   const survivors = judged.filter(([, verdict]) => !isNoticed(verdict));

@@ -2,7 +2,7 @@
 
 /**
  * Returns the problems, one sentence each. Empty if the version can be published. `tags` are the tags of the
- * packed commit, `changes` the uncommitted files, `repository` the result of `chosenRepository`. Pure.
+ * packed commit, `changes` the uncommitted files, `repository` the result of `chosenRepository`.
  */
 export function releaseProblems({ manifest, repository, changelog, tags, changes }) {
   const { version, publishConfig } = manifest;

@@ -14,7 +14,6 @@ const issues = {
  * Returns the public address `https://HOST/PATH` of a repository for the form that git or npm use: an https,
  * ssh or git URL, or `user@host:path`. `undefined` for a directory, an address of this machine or a private
  * network, and plain http. Drops user, password and `.git`: some CI systems clone from URLs with a job token.
- * Pure.
  */
 export function publicRepository(address) {
   const url = urlOf(address.trim());
@@ -27,7 +26,7 @@ export function publicRepository(address) {
 
 /**
  * Returns the repository address for the package as `{ address }`: the option, else the manifest's value,
- * else the clone's remote `origin`. Otherwise returns `{ problem }` with the reason in one sentence. Pure.
+ * else the clone's remote `origin`. Otherwise returns `{ problem }` with the reason in one sentence.
  */
 export function chosenRepository({ option, manifest, origin }) {
   const own = typeof manifest.repository === 'string' ? manifest.repository : manifest.repository?.url;
@@ -47,7 +46,7 @@ export function chosenRepository({ option, manifest, origin }) {
 
 const remedy = 'name it: npm run package -- --release --repository https://HOST/OWNER/NAME';
 
-/** The `repository`, `bugs` and `homepage` fields of a packed manifest for this `https://` address. Pure. */
+/** The `repository`, `bugs` and `homepage` fields of a packed manifest for this `https://` address. */
 export function repositoryKeys(address) {
   const path = issues[new URL(address).hostname];
   return {

@@ -20,7 +20,7 @@ const certificate =
 /** Statuses of a proxy whose server is unreachable or busy. */
 const transientStatuses: ReadonlySet<number> = new Set([408, 425, 429, 502, 503, 504]);
 
-/** Converts the error of a connection to a `WaybillError`. Pure. */
+/** Converts the error of a connection to a `WaybillError`. */
 export function connectionFailure(thrown: unknown, { origin, host }: URL): WaybillError {
   if (thrown instanceof WaybillError) return thrown;
   const { code, message, reason } = asSystemError(thrown);
@@ -94,7 +94,7 @@ export interface Problem {
   findings?: Finding[];
 }
 
-/** The error that a daemon reports. A code that this version does not know becomes a general one. Pure. */
+/** The error that a daemon reports. A code that this version does not know becomes a general one. */
 export function problemError(
   { code, detail, hint: given, retryable, findings = [] }: Problem,
   patience: { retryAfterSeconds?: number | undefined } = {},

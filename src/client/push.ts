@@ -33,7 +33,7 @@ export interface PushOptions extends WaitOptions, UploadOptions {
   onAccepted?: (accepted: AcceptedRun) => void;
 }
 
-/** Makes the idempotency key specific to the channel. Pure. */
+/** Makes the idempotency key specific to the channel. */
 function forChannel(upload: Upload, { channel }: Pick<UploadOptions, 'channel'>): Upload {
   if (channel === undefined) return upload;
   const idempotencyKey = `${upload.idempotencyKey}.${channel}`;

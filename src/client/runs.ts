@@ -140,7 +140,7 @@ type Unknown = Record<string, unknown>;
 
 /**
  * Validates a run record of a daemon, as far as callers rely on its fields. Throws `unexpected_answer` if one
- * is missing, because a broken or hostile daemon may send anything. Pure.
+ * is missing, because a broken or hostile daemon may send anything.
  */
 export function parseRunRecord(body: unknown): RunRecord {
   const fault = isObject(body) ? faultOf(body) : 'the answer';
@@ -193,7 +193,7 @@ export interface AcceptedRun {
   isReplayed: boolean;
 }
 
-/** Parses the response to a request that starts a run. Pure. */
+/** Parses the response to a request that starts a run. */
 export function acceptedRun({ headers, body }: JsonAnswer): AcceptedRun {
   const { run_id: runId, position } = body as Accepted;
   return { runId, position: position ?? null, isReplayed: headers['idempotency-replayed'] === 'true' };

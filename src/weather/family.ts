@@ -24,7 +24,7 @@ export interface WeatherFamily<P extends ParameterMap = ParameterMap, Data exten
   template: string;
   /** The name of one item of each list in `Data`, for formats such as XML that name every item. */
   itemNames: Readonly<Record<ListNames<Data>, string>>;
-  /** The record as places on a map; absent if the family has no locations. Pure. */
+  /** The record as places on a map; absent if the family has no locations. */
   features?(data: Data): Features;
   /** The record as rows and columns; absent if it is not tabular. */
   table?: WeatherTable<NoInfer<Data>>;

@@ -20,7 +20,7 @@ const turn = 360;
 
 /**
  * The polygons of a GeoJSON geometry: Polygon, MultiPolygon or a collection of them. `empty`: it has no
- * coordinates. `unknown`: it has no closed rings of positions on Earth, or no area. Pure.
+ * coordinates. `unknown`: it has no closed rings of positions on Earth, or no area.
  */
 export function shapeOf(geometry: unknown): Known<readonly Polygon[]> {
   const lists = ringListsOf(geometry);
@@ -38,7 +38,7 @@ export function polygonsOf(geometry: Geometry): readonly Polygon[] {
 
 /**
  * The middle of the corners of the first polygon, or the point itself; null if there is neither. The
- * longitude is from -180 to 180. Pure.
+ * longitude is from -180 to 180.
  */
 export function middleOf(geometry: unknown): Position | null {
   const { type, coordinates } = asMap(geometry);

@@ -28,7 +28,6 @@ export type UnitSystem = 'si' | 'us';
 
 /**
  * Converts stored values (degC, km/h, Pa, m, mm, %) to a unit system and rounds once. null stays null.
- * Pure.
  */
 export interface Converter {
   units: Units;

@@ -77,7 +77,7 @@ export function unknown(reason: UnknownReason): Known<never> {
 
 export const empty: Known<never> = { state: 'empty' };
 
-/** The result of the branch for the state. Pure. */
+/** The result of the branch for the state. */
 export function fold<T, R>(
   one: Known<T>,
   branches: { known: (value: T) => R; empty: () => R; unknown: (reason: UnknownReason) => R },
@@ -107,7 +107,7 @@ export interface Column<Row> {
 export interface WeatherTable<Data extends object = object> {
   /** In order. They do not depend on the data. */
   columns: readonly Pick<Column<never>, 'name' | 'quantity'>[];
-  /** A cell for each column. Pure. */
+  /** A cell for each column. */
   rows(data: Data): Cell[][];
 }
 

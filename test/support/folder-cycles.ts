@@ -9,7 +9,7 @@ export interface Import {
 /**
  * The cycles of folders among these imports, one line each, with an import for every arrow. In each folder,
  * what stands directly in it counts as one node, a file by itself and a folder with everything below it: so a
- * folder may serve those inside it, or use them, but two that lie side by side never need each other. Pure.
+ * folder may serve those inside it, or use them, but two that lie side by side never need each other.
  */
 export function folderCycles(imports: readonly Import[]): string[] {
   const graphs = new Map<string, Map<string, Map<string, Import>>>();

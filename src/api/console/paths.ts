@@ -1,4 +1,4 @@
-/** The paths of the console pages, below the base path. Ids are untrusted and therefore encoded. Pure. */
+/** The paths of the console pages, below the base path. Ids are untrusted and therefore encoded. */
 const part = encodeURIComponent;
 
 export const paths = {
@@ -25,12 +25,12 @@ export const paths = {
   account: () => 'console/account',
 };
 
-/** Adds a bundle path to the address of a destination; null: adds none. Pure. */
+/** Adds a bundle path to the address of a destination; null: adds none. */
 export function withPath(address: string, path: string | null): string {
   return path === null ? address : `${address}?${new URLSearchParams({ path }).toString()}`;
 }
 
-/** The path of the login, which leads back to `next`. Pure. */
+/** The path of the login, which leads back to `next`. */
 export function loginPath(basePath: string, next: string): string {
   return `${basePath}${paths.login()}?${new URLSearchParams({ next }).toString()}`;
 }
@@ -40,7 +40,7 @@ const origin = 'http://localhost';
 
 /**
  * The path to open after the login: `next` if it is a console page, otherwise the overview. This prevents
- * open redirects by a crafted login link. Pure.
+ * open redirects by a crafted login link.
  */
 export function afterLogin(basePath: string, next: string | null): string {
   const home = `${basePath}${paths.overview()}`;
@@ -74,12 +74,12 @@ const messages = {
 } as const;
 type Flash = keyof typeof messages;
 
-/** Adds the key of a message to a path. Pure. */
+/** Adds the key of a message to a path. */
 export function withFlash(path: string, flash: Flash): string {
   return `${path}${path.includes('?') ? '&' : '?'}done=${flash}`;
 }
 
-/** The message that the query names; null if it names none or an unknown one. Pure. */
+/** The message that the query names; null if it names none or an unknown one. */
 export function flashOf(url: string): string | null {
   const done = new URL(url, 'http://localhost').searchParams.get('done') ?? '';
   return Object.hasOwn(messages, done) ? messages[done as Flash] : null;

@@ -63,7 +63,7 @@ export interface Person {
 
 const control = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g;
 
-/** The person of verified claims. Without any role, `roles` is empty. Pure. */
+/** The person of verified claims. Without any role, `roles` is empty. */
 export function personOf(claims: Claims, { issuer, roles }: ConsoleLogin): Person {
   const subject = String(claims['sub']);
   const names = [claims['preferred_username'], claims['email'], claims['name']];
@@ -80,7 +80,7 @@ const ranks: Readonly<Record<Role, number>> = { viewer: 0, operator: 1, admin: 2
 
 /**
  * The rights of a person now: the roles that the session has, as far as the configuration still has them.
- * null if it has none of them. Pure.
+ * null if it has none of them.
  */
 export function tokenOfPerson(
   { issuer, subject, name, roles: ids }: Person,

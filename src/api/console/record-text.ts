@@ -3,7 +3,7 @@ import type { RunDestination, RunRecord, RunStatus } from '../../workers/queue/r
 
 /*
  * Formats records for the console: a label, a tone and a symbol for each state. Color is never the only sign.
- * Also formats times, ages, durations and sizes. Pure.
+ * Also formats times, ages, durations and sizes.
  */
 
 export type Tone = 'success' | 'failure' | 'running' | 'waiting' | 'warning' | 'neutral';

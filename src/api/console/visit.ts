@@ -219,7 +219,7 @@ export function permit(
   });
 }
 
-/** Whether `permit` would allow the action. Pure. */
+/** Whether `permit` would allow the action. */
 export function isAllowed({ token, isAdmin }: Visitor, operation: PipelineOperation, id: string): boolean {
   const { scope, admin } = pipelineOperations[operation];
   return (isAdmin && admin) || allows(token, scope, id);
@@ -234,7 +234,7 @@ export function requireAdmin({ token, isAdmin }: Visitor, access: Pick<ConsoleAc
   });
 }
 
-/** The pipelines that the visitor may read, in the order of the configuration. Pure. */
+/** The pipelines that the visitor may read, in the order of the configuration. */
 export function seenBy(visitor: Visitor, { pipelines }: PipelineAccess): PipelineSummary[] {
   return pipelines.filter(({ pipeline_id }) => isAllowed(visitor, 'read', pipeline_id));
 }

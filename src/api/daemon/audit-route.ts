@@ -64,7 +64,7 @@ export async function readAudit(
   return readPage(directory, { limit, before, since, until, act, actor, pipelines });
 }
 
-/** The query of the next page; null on the last page. Pure. */
+/** The query of the next page; null on the last page. */
 export function nextOfAudit(query: AuditQuery, { next }: AuditPage): string | null {
   if (next === null) return null;
   const { limit, since, until, pipeline, act, actor } = query;

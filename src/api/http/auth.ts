@@ -44,7 +44,7 @@ export interface PersonRights {
   isAdmin: boolean;
 }
 
-/** Whether the token allows the operation on the pipeline. Pure. */
+/** Whether the token allows the operation on the pipeline. */
 export function allows({ pipelines, scopes, person }: Token, scope: Scope, pipelineId: string): boolean {
   if (!pipelines.has(pipelineId)) return false;
   const role = person?.roles.get(pipelineId);

@@ -94,7 +94,7 @@ function beforeEnd(res: Response, work: () => Promise<void>): void {
   };
 }
 
-/** The record of a request that has been answered. Contains ids of the configuration only. Pure. */
+/** The record of a request that has been answered. Contains ids of the configuration only. */
 function entryOf(
   act: Act,
   context: RequestContext,

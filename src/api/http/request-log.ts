@@ -74,7 +74,7 @@ export function logRequest(
 
 /**
  * The level of a request's log line; null: no line. Server faults are always logged. A successful probe has
- * level debug. Pure.
+ * level debug.
  *
  * @param done `status` is null if the client disconnected before a response. `isWhole` is false if it
  * disconnected before the end.

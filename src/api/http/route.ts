@@ -37,7 +37,7 @@ export interface Route<Ports> {
   problems: readonly ErrorCode[];
   /**
    * Chooses the form of refusals from the request's URL and `Accept`. Applies to every method of the path.
-   * Default: JSON. Pure.
+   * Default: JSON.
    */
   problemForm?: (url: string, accept: string | undefined) => ProblemForm;
   /** Whether the route is served with this configuration. Default: always. */
@@ -54,7 +54,7 @@ export type RouteTag = 'uploads' | 'runs' | 'pipelines' | 'scene maps' | 'weathe
 /** A request handler for any path parameters. */
 export type Handler = RequestHandler<never>;
 
-/** Every error code that the route can answer with. Pure. */
+/** Every error code that the route can answer with. */
 export function problemsOf({
   access,
   body,

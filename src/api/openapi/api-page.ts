@@ -11,7 +11,7 @@ import type {
 import type { Page } from '../pages/render-page.ts';
 import { publicCodes } from './components.ts';
 
-/** An OpenAPI document as a page: contents, each request collapsed with `curl`, errors and schemas. Pure. */
+/** An OpenAPI document as a page: contents, each request collapsed with `curl`, errors and schemas. */
 export function apiPage(document: OpenApiDocument): Page {
   return {
     title: 'HTTP API',
@@ -162,7 +162,7 @@ const address = '$WAYBILL';
 
 /**
  * A command that makes a request of this operation. Values to fill in are shell variables: `curl
- * "$WAYBILL/runs/$RUN_ID"`. Pure.
+ * "$WAYBILL/runs/$RUN_ID"`.
  */
 function curlExample(
   path: string,

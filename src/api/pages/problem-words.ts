@@ -65,7 +65,7 @@ const fallback: ProblemWords = {
   text: 'The server failed to answer. Try again. If it fails again, report the request id to its operator.',
 };
 
-/** Returns the texts for a problem, by its code or else by its status. Pure. */
+/** Returns the texts for a problem, by its code or else by its status. */
 export function wordsOf({ code, status, title }: Pick<Problem, 'code' | 'status' | 'title'>): ProblemWords {
   const known = byCode[code] ?? byStatus[status];
   if (known !== undefined) return known;

@@ -80,7 +80,7 @@ interface ServerEvent {
   data: string;
 }
 
-/** Serializes an event for the stream. Pure. */
+/** Serializes an event for the stream. */
 export function frameOf({ event, id, data }: ServerEvent): string {
   return `event: ${event}\n${id === null ? '' : `id: ${id}\n`}data: ${data}\n\n`;
 }

@@ -67,7 +67,7 @@ interface RunSearch {
   q?: string | null;
 }
 
-/** Returns the path and query of the next page of all runs; null on the last page. Pure. */
+/** Returns the path and query of the next page of all runs; null on the last page. */
 export function nextOfAll(basePath: string, search: RunSearch, before: string | null): string | null {
   if (before === null) return null;
   const { limit, pipeline = [], status, since, until, q } = search;

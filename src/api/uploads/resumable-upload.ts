@@ -135,7 +135,7 @@ export const outcomeHeaders: Record<string, Header> = {
 };
 export const resumableProblems: readonly ErrorCode[] = [...callerProblems, 'upload_not_found'];
 
-/** Returns the `PartialUpload` schema's form of an upload. Pure. */
+/** Returns the `PartialUpload` schema's form of an upload. */
 export function uploadDocument(
   upload: PartialUpload,
   { retentionMs }: Pick<PartialUploads, 'retentionMs'>,

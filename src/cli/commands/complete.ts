@@ -73,7 +73,7 @@ export async function printCandidates(program: Command, words: readonly string[]
   return 0;
 }
 
-/** The completions of the last of the words that follow `waybill`. Pure. */
+/** The completions of the last of the words that follow `waybill`. */
 function candidates(program: Command, words: readonly string[], names: Names): Candidate[] {
   const current = words.at(-1) ?? '';
   const place = walk(program, words.slice(0, -1));

@@ -96,7 +96,7 @@ interface Quotas {
   partialUploads: { maxUploadsPerToken: number; maxBytesPerToken: number };
 }
 
-/** By default, each token may use half of the total if there are several. Pure. */
+/** By default, each token may use half of the total if there are several. */
 export function quotasOf({ server: { http, resumable }, uploadTokens, trustedPublishers }: Config): Quotas {
   const callers = uploadTokens.length + trustedPublishers.length;
   const shareOf = (total: number): number => (callers > 1 ? Math.ceil(total / 2) : total);

@@ -29,7 +29,7 @@ export async function makeLogger(options: {
  */
 const invisible = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 
-/** Replaces invisible characters by their JSON escapes, so that no logged text can forge a line. Pure. */
+/** Replaces invisible characters by their JSON escapes, so that no logged text can forge a line. */
 export function escapeInvisible(line: string): string {
   return line.replace(
     invisible,

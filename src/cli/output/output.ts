@@ -172,7 +172,7 @@ function describeLogged(fields: object, message: string): string {
 }
 
 /*
- * Decisions of a publication as `run`, `publish`, `push` and `runs` print them. Pure.
+ * Decisions of a publication as `run`, `publish`, `push` and `runs` print them.
  */
 
 /** `+` is new, `~` is changed, `=` stays as it is, `✗` failed. */

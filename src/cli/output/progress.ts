@@ -22,7 +22,7 @@ const minPaceMs = 500;
 /**
  * The remaining time at the average pace since `begun`, as text; empty while the pace is still a guess. The
  * bar's package uses the pace of its last updates instead. A connection takes bytes in bursts, so that
- * estimate drops to zero between two updates of a burst. Pure.
+ * estimate drops to zero between two updates of a burst.
  */
 export function timeLeft(
   { done, total, nowMs }: { done: number; total: number; nowMs: number },
@@ -34,14 +34,13 @@ export function timeLeft(
   return `${formatDuration(Math.ceil(leftMs / 1000) * 1000)} left`;
 }
 
-/** Bytes a second since the bar began; empty while that would be a guess. Pure. */
+/** Bytes a second since the bar began; empty while that would be a guess. */
 function rateText(bytes: number, durationMs: number): string {
   return durationMs < minPaceMs ? '' : `${formatSize(Math.round((bytes / durationMs) * 1000))}/s`;
 }
 
 /**
  * The format of a bar that fits into the width: narrow terminals show no rate, and only wide ones the name.
- * Pure.
  */
 export function barFormat(total: number, width: number): { format: string; barsize: number } {
   if (total === 0) return { format: '{name}{done} read, {duration_formatted}', barsize: 0 };

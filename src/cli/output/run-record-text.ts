@@ -75,7 +75,7 @@ function deliveryText(failed: RunRecord['failed_deliveries'][number], style: Sty
   return `${style.red('✗')}  ${what}  ${state} after ${tried}${next}${why}`;
 }
 
-/** `1a2b3c4d5e6f on main by Ada: fix the title`, without the parts that the producer did not state. Pure. */
+/** `1a2b3c4d5e6f on main by Ada: fix the title`, without the parts that the producer did not state. */
 export function revisionText(revision: RunRecord['revision'] | null): string {
   const { message, commit, branch, author } = revision ?? {};
   const named = [
@@ -87,7 +87,7 @@ export function revisionText(revision: RunRecord['revision'] | null): string {
   return named === '' ? message : `${named}: ${message}`;
 }
 
-/** `publisher site-ci: octo-org/site refs/heads/main, CI run 77`, without unknown parts. Pure. */
+/** `publisher site-ci: octo-org/site refs/heads/main, CI run 77`, without unknown parts. */
 export function publisherText(publishedBy: RunRecord['published_by'] | null): string | null {
   if (!publishedBy) return null;
   const { publisher_id: id, repository, ref, ci_run_id: ciRunId } = publishedBy;

@@ -60,7 +60,7 @@ function mayBeTerminal(descriptor: StandardStream): boolean {
 /**
  * Wraps lines that are wider than the terminal, between words. A continuation line is indented like its
  * first line, or by the result of `continued`. A word that is wider than the terminal stays whole. Color
- * codes have no width. Pure.
+ * codes have no width.
  */
 export function wrapped(
   text: string,
@@ -92,7 +92,7 @@ function wrappedLine(line: string, width: number, indent: number): string[] {
   return [...lines, current];
 }
 
-/** The indent of wrapped lines: below the text after a sign (`+ path`) or label (`error  text`). Pure. */
+/** The indent of wrapped lines: below the text after a sign (`+ path`) or label (`error  text`). */
 export function belowLabel(width: number): (line: string) => number {
   return (line) => {
     const plain = stripVTControlCharacters(line);

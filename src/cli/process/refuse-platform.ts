@@ -12,7 +12,7 @@ interface Platform {
 const oldest = { major: 20, minor: 19 };
 const of32Bits = new Set<NodeJS.Architecture>(['arm', 'ia32', 'mips', 'mipsel']);
 
-/** Why waybill does not run there, in two lines with what to do; null if it does. Pure. */
+/** Why waybill does not run there, in two lines with what to do; null if it does. */
 export function refusalOf({ node, platform, arch }: Platform): string | null {
   const [major = 0, minor = 0] = node.split('.').map(Number);
   if (platform === 'win32')

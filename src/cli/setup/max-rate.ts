@@ -9,7 +9,7 @@ export function maxRateOf({ maxRate }: { maxRate?: string }): number | undefined
   throw new WaybillError('usage', `--max-rate "${maxRate}" is not a rate`, { hint: `use ${rateForm}` });
 }
 
-/** The same destinations with this limit in place of their own. Pure. */
+/** The same destinations with this limit in place of their own. */
 export function withMaxRate(chosen: readonly Chosen[], maxRate: number | undefined): readonly Chosen[] {
   if (maxRate === undefined) return chosen;
   return chosen.map(({ pipeline, destinations }) => ({

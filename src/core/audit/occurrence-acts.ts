@@ -6,7 +6,7 @@ export const programActor: Actor = { type: 'daemon', id: null };
 
 /**
  * The record of a publication that a run has made; null for other occurrences. A command or request that
- * switches releases, prunes or unpublishes has a record of its own. Pure.
+ * switches releases, prunes or unpublishes has a record of its own.
  */
 export function entryOfOccurrence({ type, data }: Occurrence, actor: Actor): ActEntry | null {
   if (type === 'bundle.published') {

@@ -14,7 +14,7 @@ export interface AuditFilter {
   pipelines?: readonly string[] | null;
 }
 
-/** Whether the filter selects the record, apart from `since`. Pure. */
+/** Whether the filter selects the record, apart from `since`. */
 export function isSelected(record: AuditRecord, { until, act, actor, pipelines }: AuditFilter): boolean {
   if (until != null && new Date(record.time) > until) return false;
   if (act != null && record.act !== act) return false;

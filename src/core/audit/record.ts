@@ -101,7 +101,7 @@ export interface ChainEnd {
 
 export const chainStart: ChainEnd = { seq: 0, digest: null };
 
-/** Makes the record that follows `end`. Pure. */
+/** Makes the record that follows `end`. */
 export function recordAfter(
   end: ChainEnd,
   entry: ActEntry,
@@ -138,12 +138,12 @@ function bounded(facts: Readonly<Record<string, Fact>>): Record<string, Fact> {
   );
 }
 
-/** The line of a record, without line feed: canonical JSON by RFC 8785. Pure. */
+/** The line of a record, without line feed: canonical JSON by RFC 8785. */
 export function lineOf(record: AuditRecord): string {
   return canonicalJson(record);
 }
 
-/** Canonical JSON by RFC 8785, of values without fractions: no spaces, and sorted names. Pure. */
+/** Canonical JSON by RFC 8785, of values without fractions: no spaces, and sorted names. */
 export function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`;
   if (typeof value !== 'object' || value === null) return JSON.stringify(value);
@@ -151,12 +151,12 @@ export function canonicalJson(value: unknown): string {
   return `{${members.map(([name, inner]) => `${JSON.stringify(name)}:${canonicalJson(inner)}`).join(',')}}`;
 }
 
-/** The digest that the next record has as `prev`. Pure. */
+/** The digest that the next record has as `prev`. */
 export function digestOfLine(line: string | Uint8Array): string {
   return `sha256:${createHash('sha256').update(line).digest('hex')}`;
 }
 
-/** Parses one line; null if it is not an audit record. Pure. */
+/** Parses one line; null if it is not an audit record. */
 export function parseLine(line: string): AuditRecord | null {
   let value: unknown;
   try {

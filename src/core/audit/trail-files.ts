@@ -156,7 +156,7 @@ export async function readFirstTime(handle: FileHandle): Promise<Date | null> {
   return record === null ? null : new Date(record.time);
 }
 
-/** The later of two ends; the first if they are equal. Pure. */
+/** The later of two ends; the first if they are equal. */
 export function laterEnd(a: ChainEnd | null, b: ChainEnd | null): ChainEnd {
   const [one, other] = [a ?? chainStart, b ?? chainStart];
   return other.seq > one.seq ? other : one;

@@ -32,7 +32,7 @@ export interface CachedFile {
 /**
  * Whether an archive must contain a file, for a receiver that lacks only the digests in `missing`. The
  * receiver finds kept files by the digest in the manifest, so a file without a declared digest is always
- * sent. Pure.
+ * sent.
  */
 export function mustBeSent(declaredDigest: Digest | null, missing: ReadonlySet<Digest>): boolean {
   return declaredDigest === null || missing.has(declaredDigest);

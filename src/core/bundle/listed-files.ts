@@ -63,7 +63,7 @@ export async function listBundle(
 /**
  * One finding for each reason, which names the first such entry. A name that is not UTF-8 is an error if a
  * listed file is missing, because that file may have this name. Otherwise it is a warning, as for every
- * unlisted file. Pure.
+ * unlisted file.
  */
 export function unreadableFindings({ unreadable }: Listing, findings: readonly Finding[]): Finding[] {
   const isAnyMissing = findings.some(({ code }) => code === 'file_missing');

@@ -60,7 +60,7 @@ export interface JsonDocument {
 /**
  * Reads bytes as a JSON value and reports everything that `JSON.parse` forgives or does not explain:
  * `manifest_too_complex`, `invalid_utf8`, `byte_order_mark`, `invalid_json`, `duplicate_key`, `too_deep`,
- * `lone_surrogate` and `number_out_of_range`. Linear in the number of bytes. Pure.
+ * `lone_surrogate` and `number_out_of_range`. Linear in the number of bytes.
  */
 export function readJsonDocument(bytes: Uint8Array, file: string, maxFiles: number): JsonDocument {
   const problems = new Problems();

@@ -35,7 +35,7 @@ export interface ManifestFile {
 /**
  * Parses a manifest and reports every fault, each with JSON Pointer, line and column. `file` names the
  * manifest in the findings. The result is null if any finding is an error. A lower `maxFiles` limits the
- * values of the document, but not `files`. Pure. Takes well under a second for 50,000 files.
+ * values of the document, but not `files`. Takes well under a second for 50,000 files.
  */
 export function parseManifest(
   bytes: Uint8Array,
@@ -55,7 +55,7 @@ export function parseManifest(
 
 /**
  * The input of `manifestDigest`: defaults filled in, `created` in UTC, files sorted by path, unknown keys
- * kept. Pure.
+ * kept.
  */
 export function normaliseManifest(manifest: Manifest): JsonObject {
   const { document, files } = manifest;
@@ -78,7 +78,6 @@ export function normaliseManifest(manifest: Manifest): JsonObject {
 
 /**
  * SHA-256 over the RFC 8785 form of the normalized manifest. Equal for manifests with the same meaning.
- * Pure.
  */
 export function manifestDigest(manifest: Manifest): Digest {
   return digestOf(canonicalJson(normaliseManifest(manifest)));
@@ -86,7 +85,7 @@ export function manifestDigest(manifest: Manifest): Digest {
 
 /**
  * Like `manifestDigest`, with measured digests in place of those that the manifest omits. An idempotency
- * key stands for this digest. Equal to `manifestDigest` if every digest is declared. Pure.
+ * key stands for this digest. Equal to `manifestDigest` if every digest is declared.
  *
  * @param measured Returns the digest of a listed file.
  */
@@ -96,7 +95,7 @@ export function contentDigest(manifest: Manifest, measured: (file: ManifestFile)
 }
 
 /**
- * The bundle path of an upload: its `name`, or its creation time and the first digits of its digest. Pure.
+ * The bundle path of an upload: its `name`, or its creation time and the first digits of its digest.
  */
 export function uploadBundlePath(manifest: Manifest, digest: Digest): string {
   return manifest.name ?? `${compactTimestamp(manifest.created)}-${hexOf(digest).slice(0, 8)}`;
@@ -263,7 +262,7 @@ const mediaType = new RegExp(
 const kindForm = /^[a-z][a-z0-9_]{0,31}$/;
 const maxMediaTypeLength = 255;
 
-/** RFC 9110: a type, a subtype and parameters. Pure. */
+/** RFC 9110: a type, a subtype and parameters. */
 export function parseMediaType(text: string): FieldVerdict<string> {
   if (text.length > maxMediaTypeLength) return refuse(`is longer than ${maxMediaTypeLength} characters`);
   return mediaType.test(text)

@@ -85,7 +85,7 @@ const maxNameChars = 200;
 /**
  * The revision in the metadata of a manifest: the keys `message`, `commit`, `branch` and `author`. Any
  * client with upload rights can write them. Texts are therefore cut, control characters become spaces, and
- * credentials in URLs are removed. null if all keys are missing. Pure.
+ * credentials in URLs are removed. null if all keys are missing.
  */
 export function revisionOf(metadata: JsonValue | undefined): Revision | null {
   if (typeof metadata !== 'object' || metadata === null || Array.isArray(metadata)) return null;

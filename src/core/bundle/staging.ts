@@ -185,14 +185,12 @@ async function stage(request: StageRequest): Promise<StagedBundle> {
   }
   await yieldToEventLoop();
   // Synchronous: parsing these bytes takes far longer than reading a file that was just written.
-  const manifestBytes = readFileSync(path.join(files, manifestName));
-  if (partial !== null) checkPartialManifest(manifestBytes, partial);
-  const { manifest, findings } = parseManifest(manifestBytes, manifestName, limits.maxFiles);
+  const bytes = readFileSync(path.join(files, manifestName));
+  if (partial !== null) checkPartialManifest(bytes, partial);
+  const { manifest, findings } = parseManifest(bytes, manifestName, limits.maxFiles);
   if (manifest === null) throw invalidBundle('the upload', findings);
-  if (signatures !== null) {
-    const signature = readSignature(files);
-    checkSignature(signatures, { bytes: manifestBytes, manifest, signature }, 'the upload');
-  }
+  if (signatures !== null)
+    checkSignature(signatures, { bytes, manifest, signature: readSignature(files) }, 'the upload');
 
   const received = new Set(extraction.files.keys());
   const { maxUploadSize } = limits;
@@ -208,8 +206,8 @@ async function stage(request: StageRequest): Promise<StagedBundle> {
   await content?.keep(keepable(manifest, extraction, received, files));
   if (lacking.length > 0) throw filesMissing(lacking);
   await yieldToEventLoop();
-  const described = { files: measured, warnings: findings };
-  const description = describe({ ...described, manifest: manifestBytes, signature: readSignature(files) });
+  const signature = readSignature(files);
+  const description = describe({ files: measured, warnings: findings, manifest: bytes, signature });
   await disk.writeFile(path.join(directory, descriptionName), description);
   signal.throwIfAborted();
   return {

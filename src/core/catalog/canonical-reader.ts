@@ -25,13 +25,13 @@ interface OpenList {
   isRecordNext: boolean;
 }
 
-/** Parses the bytes of a `.publisher.json`, whether they are in canonical form or not. Pure. */
+/** Parses the bytes of a `.publisher.json`, whether they are in canonical form or not. */
 export function parseState(bytes: Uint8Array, backends: SourceBackends): CatalogState {
   const catalog = readCanonical(bytes, backends);
   return catalog === null ? parseWhole(bytes, backends) : { kind: 'valid', catalog };
 }
 
-/** Parses a catalog; null unless the bytes are exactly the output of `serialiseCatalog`. Pure. */
+/** Parses a catalog; null unless the bytes are exactly the output of `serialiseCatalog`. */
 export function readCanonical(bytes: Uint8Array, backends: SourceBackends): Catalog | null {
   const reader = new CanonicalReader(backends);
   return reader.push(bytes) ? reader.catalog() : null;

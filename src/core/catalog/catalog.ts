@@ -124,7 +124,7 @@ export type CatalogState =
   | { kind: 'invalid'; reason: string };
 
 /*
- * The latest bundle of each owner at a bundle path. Pure.
+ * The latest bundle of each owner at a bundle path.
  */
 
 /** The owner's latest bundle; null if it published nothing, or only with a version that did not record it. */
@@ -164,7 +164,7 @@ export function bundlesOf(
 
 /**
  * The paths that waybill manages: the recorded ones and those in the intent of an interrupted attempt. Empty
- * if the state is neither valid nor legacy. Pure.
+ * if the state is neither valid nor legacy.
  */
 export function recordedPaths(state: CatalogState): Set<string> {
   if (state.kind === 'legacy') return new Set(state.records.map(({ path }) => path));
@@ -176,7 +176,7 @@ export function recordedPaths(state: CatalogState): Set<string> {
 
 /**
  * The paths that an unfinished attempt may have written or removed, so that their content is unknown. Empty
- * if there is no such attempt. Pure.
+ * if there is no such attempt.
  */
 export function announcedPaths(pending: Pending | null): Set<string> {
   if (pending === null) return new Set();
@@ -186,7 +186,7 @@ export function announcedPaths(pending: Pending | null): Set<string> {
 /** The generator name in the records of a destination's root index. */
 export const rootIndexGenerator = 'root_index';
 
-/** Whether the output belongs to the root index of the destination rather than to a bundle. Pure. */
+/** Whether the output belongs to the root index of the destination rather than to a bundle. */
 export function isOfRootIndex({ generated }: Pick<OutputRecord, 'generated'>): boolean {
   return generated.generator?.name === rootIndexGenerator;
 }

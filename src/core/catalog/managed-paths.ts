@@ -45,7 +45,7 @@ export async function surveyDestination(storage: Storage): Promise<Survey> {
   return { paths, files, strays: strays.sort(compareCodeUnits) };
 }
 
-/** Whether the directory of a catalog or lock with this key can be a bundle path. Pure. */
+/** Whether the directory of a catalog or lock with this key can be a bundle path. */
 export function isInBundlePath(key: Key): boolean {
   return hasSegmentsOnly(key) && !isReservedPath(parentOf(key));
 }
@@ -111,7 +111,6 @@ export async function findClaimAbove(root: Storage, bundlePath: string): Promise
   return null;
 }
 
-/** Pure. */
 function claimOf(state: CatalogState, catalogPath: string, bundlePath: string): ClaimAbove | null {
   if (state.kind === 'absent') return null;
   if (state.kind === 'invalid' || state.kind === 'future') return { catalogPath, files: null, owner: null };

@@ -18,7 +18,6 @@ export class Malformed extends Error {
 
 /*
  * The field parsers of states. Each returns a value of its type or throws `Malformed` with the place `at`.
- * Pure.
  */
 
 /**

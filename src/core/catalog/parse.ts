@@ -33,7 +33,7 @@ import {
  * Parses the bytes of a `.publisher.json` as a whole. Takes several times the memory of `CanonicalReader`.
  * Strict: anything but a well-formed state of a known version is `invalid`, with the reason, because a commit
  * would lose the parts that were not understood. Only unknown keys are tolerated, and the next commit drops
- * them. `backends` lists the valid backends of a source. Never throws because of the content. Pure.
+ * them. `backends` lists the valid backends of a source. Never throws because of the content.
  */
 export function parseWhole(bytes: Uint8Array, backends: SourceBackends): CatalogState {
   try {
@@ -64,7 +64,7 @@ function parseJson(bytes: Uint8Array): Record<string, unknown> {
   return asObject(document, '');
 }
 
-/** Parses a document of the current version. Throws `Malformed` with the place. Pure. */
+/** Parses a document of the current version. Throws `Malformed` with the place. */
 export function parseCatalog(document: Record<string, unknown>, backends: SourceBackends): Catalog {
   return {
     outputs: parseRecords(document['outputs'], 'outputs', backends),
@@ -125,7 +125,7 @@ function parsePending(pending: Record<string, unknown>, backends: SourceBackends
   };
 }
 
-/** Throws `Malformed` if the value is not a holder. Pure. */
+/** Throws `Malformed` if the value is not a holder. */
 export function parseHolder(value: unknown, at: string): Holder {
   const holder = asObject(value, at);
   return {
@@ -229,7 +229,7 @@ function parseGenerator(generator: Record<string, unknown>): NonNullable<Generat
  *
  * v1 `{"version": 1, "published_at"}`; v2 `{"version": 2, "files": [path]}`; v3 `{"schema_version": 3,
  * "pipeline_id", "destination_id", "outputs": [{path, digest, size, updated_at}]}`. A malformed document
- * lists no files, because removing only some of the files of a damaged list would be wrong. Pure.
+ * lists no files, because removing only some of the files of a damaged list would be wrong.
  */
 function parseLegacy(version: 1 | 2 | 3, document: Record<string, unknown>): CatalogState {
   return { kind: 'legacy', version, records: wholeOrNone(() => recordsOf[version](document)) };

@@ -18,7 +18,7 @@ import {
 /**
  * The bytes of a `.publisher.json`: outputs sorted by path, one record per line so that `diff` is readable.
  * Each `open()` generates them again, because the text of half a million records takes 200 MB. Do not change
- * the catalog afterwards. Throws `catalog_too_large` if the result would be too large to read back. Pure.
+ * the catalog afterwards. Throws `catalog_too_large` if the result would be too large to read back.
  */
 export function catalogBody(catalog: Catalog): Body {
   const sorted = inOrder(catalog);
@@ -31,7 +31,7 @@ export function catalogBody(catalog: Catalog): Body {
   };
 }
 
-/** The bytes of `catalogBody` in memory. Throws like `catalogBody`. Pure. */
+/** The bytes of `catalogBody` in memory. Throws like `catalogBody`. */
 export function serialiseCatalog(catalog: Catalog): Buffer {
   const sorted = inOrder(catalog);
   const size = readableBytesOf(sorted);
@@ -51,7 +51,7 @@ export function catalogTooLarge(place: string, size: number, maxBytes: number): 
   );
 }
 
-/** The size limit of a catalog, in bytes, if its longest record has `longest` bytes. Pure. */
+/** The size limit of a catalog, in bytes, if its longest record has `longest` bytes. */
 export function maxBytesFor(longest: number): number {
   return longest > maxPieceBytes ? maxWholeCatalogBytes : maxCatalogBytes;
 }
@@ -157,14 +157,14 @@ function pendingHead(pending: Pending): object {
   };
 }
 
-/** The JSON form of a holder in the lock file and the catalog. Pure. */
+/** The JSON form of a holder in the lock file and the catalog. */
 export function holderToJson({ host, pid, bootId, process, thread, instanceId }: Holder): object {
   return { host, pid, boot_id: bootId, process, thread, instance_id: instanceId };
 }
 
 /*
  * The JSON text of a catalog record. A catalog has up to half a million records, and a publication reads and
- * writes each of them twice, so the text is assembled by hand from cached parts. Pure.
+ * writes each of them twice, so the text is assembled by hand from cached parts.
  */
 
 const recordStart = '{"path":';

@@ -13,7 +13,7 @@ export type Observed = ReadonlyMap<string, ActualContent>;
 
 /**
  * The paths to read before an interrupted attempt can be closed: all that it may have touched, except the
- * `handled` ones, which the current attempt writes or removes. Pure.
+ * `handled` ones, which the current attempt writes or removes.
  */
 export function pathsToSettle(catalog: Catalog, handled: ReadonlySet<string>): string[] {
   const { pending, outputs } = catalog;
@@ -27,7 +27,7 @@ export function pathsToSettle(catalog: Catalog, handled: ReadonlySet<string>): s
 /**
  * The records corrected by the observed content. A missing file loses its record. A file that the interrupted
  * attempt finished gets that attempt's record. Any other file keeps its record with the observed size and
- * digest: it stays managed, and its owner's next plan finds the difference. Pure.
+ * digest: it stays managed, and its owner's next plan finds the difference.
  */
 export function settle(catalog: Catalog, observed: Observed): OutputRecord[] {
   const intended = new Map<string, OutputRecord>(

@@ -125,7 +125,7 @@ export async function measureState(storage: Storage): Promise<StateBytes | null>
   }
 }
 
-/** Whether both are the same bytes. null means no state. Pure. */
+/** Whether both are the same bytes. null means no state. */
 export function isSameBytes(a: StateBytes | null, b: StateBytes | null): boolean {
   return a === null || b === null ? a === b : a.size === b.size && a.digest === b.digest;
 }
@@ -137,7 +137,7 @@ function tooLarge(storage: Storage): WaybillError {
   );
 }
 
-/** The catalog of a valid state; throws `state_conflict`, with a hint, for any other. Pure. */
+/** The catalog of a valid state; throws `state_conflict`, with a hint, for any other. */
 export function requireCatalog(state: CatalogState): Catalog {
   switch (state.kind) {
     case 'valid':

@@ -59,7 +59,7 @@ export function keyPath(path: KeyPath): string {
   }, '');
 }
 
-/** A problem as a sentence: the value found, the value expected, and a suggestion. Pure. */
+/** A problem as a sentence: the value found, the value expected, and a suggestion. */
 export function faultOf(problem: Problem): Fault {
   const { path } = problem;
   switch (problem.kind) {

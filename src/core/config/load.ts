@@ -40,7 +40,7 @@ export async function loadConfig(file: string, options: LoadOptions): Promise<Lo
 
 /**
  * The configuration in the bytes of `file`. Relative paths are relative to the directory of `file`. Throws
- * `config_invalid` as `loadConfig` does. Pure.
+ * `config_invalid` as `loadConfig` does.
  */
 export function parseConfig(bytes: Uint8Array, file: string, { home }: LoadOptions): Loaded {
   const place = ({ code, message, path, line, column }: YamlProblem): Finding =>

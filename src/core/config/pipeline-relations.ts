@@ -15,7 +15,7 @@ export interface Item {
 
 /**
  * Checks relations between the settings of one pipeline. Paths are compared as text: symbolic links are not
- * followed. Pure.
+ * followed.
  */
 export function pipelineFaults(pipeline: Item, base: PathBase): Fault[] {
   const destinations = itemsOf(pipeline.value, 'destinations', pipeline.path);

@@ -7,7 +7,7 @@ import { isRemoteStaging, thisMachine } from './schema/staging.ts';
 
 /**
  * Checks what the schema cannot: relations between several settings. Works on the raw document and skips the
- * parts that the schema rejected, so that both kinds of findings are reported together. Pure.
+ * parts that the schema rejected, so that both kinds of findings are reported together.
  */
 export function relationFaults(document: unknown, base: PathBase): Fault[] {
   const pipelines = itemsOf(document, 'pipelines');

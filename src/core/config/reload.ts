@@ -17,7 +17,7 @@ export interface ConfigChanges {
 
 /**
  * Splits a newer configuration into the part that takes effect in a running process, and the changed
- * settings that need a restart. Pure.
+ * settings that need a restart.
  */
 export function adoptable(started: Config, newer: Config): { config: Config; restartNeeded: string[] } {
   const { secrets, trustedDirectories, uploadTokens, trustedPublishers, log, pipelines, notifiers } = newer;
@@ -37,7 +37,7 @@ export function adoptable(started: Config, newer: Config): { config: Config; res
   return { config, restartNeeded: names.filter((name) => !isDeepStrictEqual(before[name], after[name])) };
 }
 
-/** The names of the settings that differ between the two configurations. Pure. */
+/** The names of the settings that differ between the two configurations. */
 export function changesBetween(before: Config, after: Config): ConfigChanges {
   const changes: ConfigChanges = { added: [], changed: [], removed: [] };
   const olds = reloadedSettings(before);

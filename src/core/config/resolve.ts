@@ -52,7 +52,7 @@ import { weather } from './weather/settings.ts';
 
 /**
  * Turns a document that the schema accepted into the configuration: units converted, paths absolute, names of
- * the code. Pure.
+ * the code.
  */
 export function resolveConfig(document: ConfigDocument, place: { file: string; home: string }): Config {
   const base: PathBase = { directory: dirname(place.file), home: place.home };

@@ -31,7 +31,6 @@ interface ReferenceOptions {
 
 /**
  * Every secret that the pipelines need, once for each thing that needs it, in the order of the configuration.
- * Pure.
  */
 export function referencedSecrets(config: Config, options: ReferenceOptions = {}): SecretReference[] {
   const { pipelineIds, uploadTokens = false, queue = false, notifiers = false } = options;
@@ -76,7 +75,7 @@ export function referencedSecrets(config: Config, options: ReferenceOptions = {}
   return references;
 }
 
-/** The notifiers for any of the pipelines; all notifiers if no pipeline is named. Pure. */
+/** The notifiers for any of the pipelines; all notifiers if no pipeline is named. */
 export function notifiersOf(config: Config, pipelineIds?: readonly string[]): NotifierConfig[] {
   return config.notifiers.filter(
     ({ pipelines }) => pipelines?.some((id) => pipelineIds?.includes(id) ?? true) ?? true,

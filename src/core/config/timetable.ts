@@ -24,7 +24,7 @@ export interface Due {
   at: number;
 }
 
-/** When the runs of one pipeline are due. Every host computes the same times. Pure. */
+/** When the runs of one pipeline are due. Every host computes the same times. */
 export interface Timetable {
   /** The last tick whose run is due at `now`, if it is later than the tick `decided`; otherwise null. */
   due(decided: number, now: number): Due | null;
@@ -65,7 +65,7 @@ export function timetable(
   };
 }
 
-/** Identifies the ticks of a schedule. Jitter and catch-up do not change them. Pure. */
+/** Identifies the ticks of a schedule. Jitter and catch-up do not change them. */
 export function nameOfTicks({ cron, timezone }: Pick<ScheduleConfig, 'cron' | 'timezone'>): string {
   return `${cron} ${timezone}`;
 }
@@ -92,7 +92,7 @@ const fiveFields = /^\S+( \S+){4}$/;
 
 /**
  * Parses a cron pattern with five fields (minute, hour, day of month, month, day of week), or a nickname such
- * as `@daily`. A pattern that never matches, such as 30 February, is rejected. Pure.
+ * as `@daily`. A pattern that never matches, such as 30 February, is rejected.
  */
 export function parseCron(text: string): Verdict<string> {
   if (!cronAliases.test(text) && !fiveFields.test(text))
@@ -105,7 +105,7 @@ export function parseCron(text: string): Verdict<string> {
   }
 }
 
-/** Accepts the IANA names of the time zones that this machine knows. Pure. */
+/** Accepts the IANA names of the time zones that this machine knows. */
 export function parseTimeZone(text: string): Verdict<string> {
   // Only newer Node.js releases accept offsets such as +02:00, and offsets have no daylight saving time.
   if (!/^[A-Za-z]/.test(text)) return { ok: false, reason: 'it is not a name such as Europe/Berlin' };
@@ -122,7 +122,7 @@ export function parseTimeZone(text: string): Verdict<string> {
  *
  * When clocks go forward, a pattern with a single hour and minute ticks at the first instant after the gap.
  * Other patterns skip the ticks in the gap. When clocks go back, a pattern with a single hour and minute
- * ticks once, in the first of the two hours. Other patterns tick in both. Pure.
+ * ticks once, in the first of the two hours. Other patterns tick in both.
  */
 export function ticksOf(pattern: string, timezone: string): Ticks {
   const cron = cronOf(pattern, timezone);

@@ -115,7 +115,7 @@ export function describeFinding({ file, pointer, line, column, message }: Findin
 /**
  * The public form of an error, for run records that are readable without a token. Local paths become
  * `<path>`, and `internal_error` keeps only its general description. The log has the original under the
- * same run id. Pure.
+ * same run id.
  */
 export function publicError(error: ErrorRecord): ErrorRecord {
   if (error.code === 'internal_error') {
@@ -129,7 +129,7 @@ export function publicError(error: ErrorRecord): ErrorRecord {
   };
 }
 
-/** A finding as anyone may read it. Pure. */
+/** A finding as anyone may read it. */
 export function publicFinding(finding: Finding): Finding {
   return {
     ...finding,

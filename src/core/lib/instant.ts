@@ -13,7 +13,7 @@ const timestamp = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:
 /** A fraction is kept as it is, in catalogs and events too, and so it must end somewhere. */
 const maxFractionDigits = 64;
 
-/** Parses RFC 3339 with a zone. The moment must exist. Every digit of the fraction counts. Pure. */
+/** Parses RFC 3339 with a zone. The moment must exist. Every digit of the fraction counts. */
 export function parseInstant(text: string): InstantVerdict {
   const match = timestamp.exec(text);
   if (match === null) return refuse('is not an RFC 3339 timestamp with a zone, like 2026-11-20T01:02:03Z');
@@ -45,14 +45,14 @@ export function parseInstant(text: string): InstantVerdict {
   return { ok: true, value: `${utc.toISOString().slice(0, 19)}.${fraction}Z` as Instant };
 }
 
-/** Negative if `a` is earlier than `b`, 0 if they are the same moment, positive if it is later. Pure. */
+/** Negative if `a` is earlier than `b`, 0 if they are the same moment, positive if it is later. */
 export function compareInstants(a: Instant, b: Instant): number {
   // Without the Z, which sorts after digits, instants sort as text.
   const [first, second] = [a.slice(0, -1), b.slice(0, -1)];
   return first < second ? -1 : first > second ? 1 : 0;
 }
 
-/** Cut at a millisecond. Pure. */
+/** Cut at a millisecond. */
 export function dateOf(instant: Instant): Date {
   return new Date(`${instant.slice(0, 23)}Z`);
 }
@@ -70,7 +70,7 @@ const months = 'January February March April May June July August September Octo
   ' ',
 );
 
-/** `20 November 2026, 01:02 UTC`: independent of the machine's language and time zone. Pure. */
+/** `20 November 2026, 01:02 UTC`: independent of the machine's language and time zone. */
 export function instantForPeople(instant: Instant): string {
   const [date = '', time = ''] = instant.split('T');
   const [year, month, day] = date.split('-');

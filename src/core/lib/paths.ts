@@ -21,13 +21,13 @@ const plainPath =
 
 /**
  * Whether a path consists of harmless characters only, as nearly all do. JSON writes such a path without
- * escapes. Faster than `parseRelativePath`, which judges all other paths. Pure.
+ * escapes. Faster than `parseRelativePath`, which judges all other paths.
  */
 export function isPlainPath(text: string): text is RelativePath {
   return text.length <= maxSegmentBytes && plainPath.test(text);
 }
 
-/** Judges one path on its own. Pure. */
+/** Judges one path on its own. */
 export function parseRelativePath(text: string): PathVerdict {
   if (isPlainPath(text)) return { ok: true, path: text };
   if (text === '') return refuse('is empty');
@@ -62,7 +62,7 @@ interface PathCollision {
 /**
  * Checks paths against each other: each must be unique after case folding, and no file may be the directory
  * of another. Returns one finding for each path that collides with an earlier one, by its index. Linear in
- * the total length of the paths. Pure.
+ * the total length of the paths.
  */
 export function findCollisions(paths: readonly RelativePath[]): PathCollision[] {
   if (areApart(paths)) return [];
@@ -92,7 +92,7 @@ export function findCollisions(paths: readonly RelativePath[]): PathCollision[] 
 
 /**
  * Whether `findCollisions` would find nothing, in a third of its time and memory. Fastest if paths of one
- * directory are adjacent. Pure.
+ * directory are adjacent.
  */
 export function areApart(paths: readonly string[]): boolean {
   const files = new Set<string>();
@@ -112,7 +112,7 @@ export function areApart(paths: readonly string[]): boolean {
 /**
  * The directories of a relative path, outermost first: `a/b/c` yields `a`, then `a/b`. Yields neither the
  * path itself nor the root, so a path of one segment yields nothing. Lazy: a caller that stops early saves
- * the rest. Pure.
+ * the rest.
  */
 export function* ancestorsOf(path: string): Generator<string, void, undefined> {
   for (let slash = path.indexOf('/'); slash !== -1; slash = path.indexOf('/', slash + 1))
@@ -155,7 +155,7 @@ export function isReservedPath(path: string): boolean {
 
 /*
  * Bundle paths as people and configurations give them: relative to the destination root, `.` for the root
- * itself. Pure.
+ * itself.
  */
 
 /** How a bundle path is named in a message. */
@@ -174,7 +174,6 @@ export function pathWithin(destinationPath: string, within: string): string {
  */
 export const channelForm = /^(?!(?:current|releases)$)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 
-/** Pure. */
 export function isChannelName(text: string): boolean {
   return channelForm.test(text);
 }

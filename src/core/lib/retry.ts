@@ -92,7 +92,7 @@ function hintOf(failure: unknown): number {
   return failure instanceof WaybillError ? 1000 * (failure.retryAfterSeconds ?? 0) : 0;
 }
 
-/** Milliseconds of a Retry-After header, in seconds or as a date (RFC 9110, 10.2.3). Pure. */
+/** Milliseconds of a Retry-After header, in seconds or as a date (RFC 9110, 10.2.3). */
 export function parseRetryAfter(value: string | undefined, now: Date): number | undefined {
   if (value === undefined) return undefined;
   if (/^\d{1,9}$/.test(value)) return Number(value) * 1000;

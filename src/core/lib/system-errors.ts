@@ -2,7 +2,7 @@
  * The errors of system calls, as Node.js reports them.
  */
 
-/** The code of a system error, such as `ENOENT`; undefined for any other error. Pure. */
+/** The code of a system error, such as `ENOENT`; undefined for any other error. */
 export function errnoOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
 }
@@ -16,7 +16,7 @@ const networkErrors: Readonly<Record<string, string>> = {
   ETIMEDOUT: 'no answer in time',
 };
 
-/** `connection refused (127.0.0.1:6379)` for a network error, and the message of any other error. Pure. */
+/** `connection refused (127.0.0.1:6379)` for a network error, and the message of any other error. */
 export function describeNetworkError(error: Error): string {
   const known = networkErrors[errnoOf(error) ?? ''];
   if (known === undefined) return error.message;

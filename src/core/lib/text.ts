@@ -48,14 +48,14 @@ export const printableAscii = /^[\x20-\x7e]*$/;
 
 /**
  * The folded form of a path. Paths that a case-insensitive file system treats as the same have the same
- * form. Pure.
+ * form.
  */
 export function foldedPath(path: string): string {
   if (printableAscii.test(path)) return path.toLowerCase();
   return path.normalize('NFC').toLowerCase().toUpperCase().toLowerCase().normalize('NFC');
 }
 
-/** A regular expression that matches exactly this text, with and without the flag `u`. Pure. */
+/** A regular expression that matches exactly this text, with and without the flag `u`. */
 export function escapeRegExp(text: string): string {
   return text.replaceAll(/[\\^$.*+?()[\]{}|/-]/g, '\\$&');
 }
@@ -63,7 +63,7 @@ export function escapeRegExp(text: string): string {
 /**
  * The known word closest to a mistyped one, by the number of edits (insert, delete, replace, swap of
  * adjacent letters; "optimal string alignment"). undefined if it has too many edits for its length. `-` and
- * `_` and letter case count as equal. Pure.
+ * `_` and letter case count as equal.
  */
 export function nearest(word: string, known: readonly string[]): string | undefined {
   // No known word is close to such a long one, and the search is quadratic in length.

@@ -17,7 +17,7 @@ export function newToken(): string {
   return `${body}${checksumOf(body)}`;
 }
 
-/** Whether a text begins like such a token, and is none. Pure. */
+/** Whether a text begins like such a token, and is none. */
 export function isMistyped(text: string): boolean {
   if (!text.startsWith(prefix)) return false;
   const body = text.slice(0, -checksumChars);

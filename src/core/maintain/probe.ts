@@ -70,7 +70,7 @@ export async function probeStorage(
   return probe;
 }
 
-/** The error of the first missing right, in the order of `rightNames`; null if there is none. Pure. */
+/** The error of the first missing right, in the order of `rightNames`; null if there is none. */
 export function firstRefusal({ rights }: Probe): ErrorRecord | null {
   return rightNames.map((right) => rights[right].error).find((error) => error !== null) ?? null;
 }

@@ -100,7 +100,7 @@ async function reconcilePath(
   }
 }
 
-/** Throws `state_conflict` if the state is invalid. Pure. */
+/** Throws `state_conflict` if the state is invalid. */
 function compare(
   state: CatalogState,
   present: ReadonlySet<string>,

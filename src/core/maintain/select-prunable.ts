@@ -27,7 +27,7 @@ export interface PruneDecision extends PruneCandidate {
  * Selects outputs to prune by their `updated_at`, across all managed bundle paths of the destination. The
  * owner's newest `keepLatest` outputs are kept. All others are pruned if they are older than `olderThanMs`
  * milliseconds, or regardless of age if that is null. Equal times are ordered by path. Returns a decision for
- * each output of the owner, newest first. Pure.
+ * each output of the owner, newest first.
  */
 export function selectPrunable(
   candidates: readonly PruneCandidate[],

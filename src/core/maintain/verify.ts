@@ -120,7 +120,7 @@ export interface Subset {
 
 const subsetForm = /^(\d{1,4})\/(\d{1,4})$/;
 
-/** Parses `1/7` to `7/7`; undefined for anything else. Pure. */
+/** Parses `1/7` to `7/7`; undefined for anything else. */
 export function parseSubset(text: string): Subset | undefined {
   const [part = 0, parts = 0] = (subsetForm.exec(text) ?? []).slice(1).map(Number);
   return part >= 1 && part <= parts ? { part, parts } : undefined;
@@ -128,7 +128,7 @@ export function parseSubset(text: string): Subset | undefined {
 
 /**
  * Whether a published path belongs to this part. A hash of the path decides, so that every path belongs to
- * exactly one part, which never changes. Pure.
+ * exactly one part, which never changes.
  */
 export function isInSubset({ part, parts }: Subset, destinationPath: string, path: string): boolean {
   const hash = createHash('sha256').update(`${destinationPath}/${path}`).digest();

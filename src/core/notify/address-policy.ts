@@ -2,7 +2,7 @@ import ipaddr from 'ipaddr.js';
 
 /*
  * The addresses that a webhook may connect to. Loopback and private networks are allowed, because internal
- * services are there. Addresses that are always a mistake or an attack on credentials are refused. Pure.
+ * services are there. Addresses that are always a mistake or an attack on credentials are refused.
  */
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6;

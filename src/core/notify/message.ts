@@ -3,7 +3,7 @@ import { nearest } from '../lib/text.ts';
 import type { Event, EventError } from './event.ts';
 
 /*
- * Events as messages for people. Pure.
+ * Events as messages for people.
  *
  * Templates have one line: text with fields such as `{{bundle}}`. There are no conditions, loops or
  * expressions.
@@ -52,7 +52,7 @@ export function fillTemplate(template: string, fields: Fields, escape: (value: s
 
 /*
  * An event as a message for people. Names of bundles and error messages come from producers and servers:
- * receivers escape the texts for their format. Pure.
+ * receivers escape the texts for their format.
  */
 
 export interface Message {

@@ -175,7 +175,7 @@ export class Notifier {
   }
 }
 
-/** Whether a notifier is subscribed to the occurrence. Pure. */
+/** Whether a notifier is subscribed to the occurrence. */
 export function wants({ events, pipelines }: NotifierConfig, occurrence: Occurrence): boolean {
   if (!(events as readonly string[]).includes(occurrence.type)) return false;
   const pipeline = pipelineOfEvent(occurrence);

@@ -3,7 +3,7 @@ import { WaybillError } from '../lib/errors.ts';
 
 /*
  * Signatures of Standard Webhooks 1.0 (https://github.com/standard-webhooks/standard-webhooks), with the
- * symmetric scheme `v1`: HMAC-SHA256 over `id.timestamp.body`. Pure.
+ * symmetric scheme `v1`: HMAC-SHA256 over `id.timestamp.body`.
  */
 
 export type SigningKey = Uint8Array;

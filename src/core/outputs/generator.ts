@@ -87,7 +87,7 @@ export function keptBytes(make: () => string): () => AsyncIterable<Uint8Array> {
   };
 }
 
-/** The lines of `SHA256SUMS`: every file, and every generated output before it. Pure. */
+/** The lines of `SHA256SUMS`: every file, and every generated output before it. */
 export function checksumsText({ bundle, siblings }: Pick<GeneratorInput, 'bundle' | 'siblings'>): string {
   return [...bundle.files, ...siblings.filter(({ path }) => path !== checksumsName)]
     .map(({ path, digest }): [string, string] => [path, hexOf(digest)])
@@ -147,7 +147,7 @@ export type ChosenOutputs = Record<Output, boolean>;
 
 /**
  * Decides which outputs a destination generates for a bundle. `taken` has an error for each of their names
- * that a file of the bundle or another output already has. Pure.
+ * that a file of the bundle or another output already has.
  */
 export function chooseOutputs(
   bundle: NamedBundle,

@@ -34,21 +34,20 @@ export interface ListedBundle {
 /** The maximum number of entries. */
 export const maxListed = 100;
 
-/** The newest bundles, newest first, up to `maxListed`. Pure. */
+/** The newest bundles, newest first, up to `maxListed`. */
 export function newestOf(bundles: readonly ListedBundle[]): ListedBundle[] {
   return [...bundles]
     .sort((a, b) => Date.parse(b.published) - Date.parse(a.published) || compareCodeUnits(a.path, b.path))
     .slice(0, maxListed);
 }
 
-/** Pure. */
 export function isSameBundle(a: ListedBundle | null, b: ListedBundle | null): boolean {
   if (a === null || b === null) return a === b;
   return (Object.keys(a) as (keyof ListedBundle)[]).every((key) => a[key] === b[key]);
 }
 
 /*
- * The newest bundles as a JSON Feed. The next update reads them back from it. Pure.
+ * The newest bundles as a JSON Feed. The next update reads them back from it.
  */
 
 export interface RootListing {

@@ -71,7 +71,7 @@ export async function decideOnLatest(
   }
 }
 
-/** Whether the plan depends on unrecorded files: it refuses because of them, or deletes them. Pure. */
+/** Whether the plan depends on unrecorded files: it refuses because of them, or deletes them. */
 export function dependsOnStrays({ action, clears }: Plan): boolean {
   return clears || !(changesDestination(action) || action === 'skip_same');
 }
@@ -93,7 +93,7 @@ export function isSameState(a: StoredState, b: StoredState): boolean {
 
 /**
  * Refuses a forced replacement at a destination root that is a whole bucket: it would also delete unrelated
- * files in the bucket. Throws `bucket_root_protected` if the backend protects that root. Pure.
+ * files in the bucket. Throws `bucket_root_protected` if the backend protects that root.
  */
 export function refuseBucketRoot(
   { clears, destinationPath }: Pick<Plan, 'clears' | 'destinationPath'>,

@@ -179,7 +179,7 @@ export async function openSource(
   return followLinks(storage, { root, linksTo: links.linksTo, open });
 }
 
-/** The source location of a pipeline. Throws `usage` for an upload pipeline. Pure. */
+/** The source location of a pipeline. Throws `usage` for an upload pipeline. */
 export function readableSource({ id, source }: PipelineConfig): SourceLocation {
   if (source.backend !== 'http_upload') return source;
   throw new WaybillError('usage', `pipeline "${id}" accepts uploads and has no source to read`, {

@@ -19,7 +19,7 @@ import { unpublishListed } from './root-index/listed-changes.ts';
 import { unpublication } from './unpublish/unpublication.ts';
 
 /*
- * Decides which published bundles a source no longer has. Pure.
+ * Decides which published bundles a source no longer has.
  */
 
 /** The parts of a complete source listing that may be or may hide a bundle. */

@@ -37,7 +37,6 @@ type PlanContent = Pick<
   'created_at' | 'targets' | 'force' | 'allow_removals' | 'channel' | 'configuration' | 'decisions'
 >;
 
-/** Pure. */
 export function planFile(content: PlanContent): PlanFile {
   const whole = {
     schema_version: planFileVersion,
@@ -50,7 +49,7 @@ export function planFile(content: PlanContent): PlanFile {
 
 /**
  * Parses a plan file. Throws `plan_invalid` if the bytes are not a plan, the version is not supported, or the
- * digest does not match. Pure.
+ * digest does not match.
  */
 export function parsePlanFile(bytes: Uint8Array, file: string): PlanFile {
   let document: unknown;
@@ -137,7 +136,6 @@ interface DecisionRecord {
   outputs: { path: string; kind: string; digest: string; size: number; url: string | null }[];
 }
 
-/** Pure. */
 export function decisionRecord({ plan, planned, stored }: Decided): DecisionRecord {
   const { owner, bundle, destinationPath, action, reason, changes } = plan;
   return {
@@ -153,7 +151,7 @@ export function decisionRecord({ plan, planned, stored }: Decided): DecisionReco
   };
 }
 
-/** The record of the removal of an orphan. Pure. */
+/** The record of the removal of an orphan. */
 export function orphanRecord({ work, stored }: DecidedOrphan): DecisionRecord {
   const { owner, destinationPath, action, removes } = work;
   const bundle = publishedBy(stored.state, owner);
@@ -176,7 +174,6 @@ function bundleRecord({ source, created }: BundleIdentity): DecisionRecord['bund
 
 type Place = Pick<DecisionRecord, 'pipeline_id' | 'destination_id' | 'destination_path'>;
 
-/** Pure. */
 export function placeOf({ pipeline_id, destination_id, destination_path }: Place): string {
   return `${pipeline_id}/${destination_id} ${destination_path}`;
 }
@@ -199,7 +196,7 @@ export class Decisions {
   }
 }
 
-/** How the current decision differs from the planned one, for a message; null if it does not. Pure. */
+/** How the current decision differs from the planned one, for a message; null if it does not. */
 function differenceOf(
   planned: DecisionRecord | undefined,
   current: DecisionRecord | undefined,
@@ -227,7 +224,7 @@ export function planStale(reason: string, findings: readonly Finding[] = []): Wa
 
 /**
  * Throws `plan_stale` unless the current decisions equal the planned ones. With `isPartial`, some decisions
- * could not be made, and a missing one is not a difference. Pure.
+ * could not be made, and a missing one is not a difference.
  */
 export function refuseStalePlan(
   planned: readonly DecisionRecord[],
@@ -250,7 +247,7 @@ export function refuseStalePlan(
   throw planStale(`${first.file ?? ''}: ${first.message}${others}; nothing was changed`, findings);
 }
 
-/** Throws `plan_stale` unless `current` equals the planned decision for its place. Pure. */
+/** Throws `plan_stale` unless `current` equals the planned decision for its place. */
 export function refuseOtherDecision(
   planned: ReadonlyMap<string, DecisionRecord>,
   current: DecisionRecord,
@@ -266,7 +263,7 @@ function differenceFinding(record: DecisionRecord, difference: string): Finding 
 
 /**
  * The digest of every setting that affects a publication to these destinations. A source contributes its
- * location and identity, but not its connection settings. Names of secrets count, their values do not. Pure.
+ * location and identity, but not its connection settings. Names of secrets count, their values do not.
  */
 export function configurationDigest(
   targets: readonly { pipeline: PipelineConfig; destinations: readonly DestinationConfig[] }[],

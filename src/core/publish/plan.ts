@@ -20,7 +20,7 @@ export interface PlannedOutput extends Omit<OutputRecord, 'updatedAt'> {
 export type Action =
   Exclude<AttemptAction, 'prune' | 'unpublish'> | 'skip_same' | 'fail_unmanaged' | 'fail_conflict';
 
-/** Whether the action changes the destination. Pure. */
+/** Whether the action changes the destination. */
 export function changesDestination(action: Action): boolean {
   return action !== 'skip_same' && action !== 'fail_unmanaged' && action !== 'fail_conflict';
 }
@@ -203,7 +203,7 @@ export interface Work extends Pick<Plan, 'owner' | 'writes' | 'kept' | 'removes'
   bundle: BundleIdentity | null;
 }
 
-/** The paths that the work writes, keeps or removes. Pure. */
+/** The paths that the work writes, keeps or removes. */
 export function concernedPaths({ writes, kept, removes }: Work): Set<string> {
   const paths = new Set<string>(removes);
   for (const { path } of writes) paths.add(path);

@@ -101,7 +101,7 @@ async function publishIn<S extends ObservedState, D extends Decision>(
 
 /**
  * Files within a release would change what its readers see, and would be removed with it. Throws
- * `nested_managed_path`. Pure.
+ * `nested_managed_path`.
  */
 function refuseWithinRelease(destinationPath: string): void {
   const release = releaseAround(destinationPath);

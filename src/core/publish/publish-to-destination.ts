@@ -252,7 +252,7 @@ const sum = (counts: readonly number[]): number => counts.reduce((all, count) =>
 /**
  * Where readers find what is published at a bundle path, from `public_base_url`; null if no setting says. A
  * channel has the URL of its own setting. Without one, it has one only if the server serves the destination
- * as it is (`current_in_url`), because the channel is then a directory. Ends with `/`. Pure.
+ * as it is (`current_in_url`), because the channel is then a directory. Ends with `/`.
  *
  * @param channel The channel that is published to; null for the current content.
  */

@@ -123,7 +123,7 @@ export const unfitCodes: readonly ErrorCode[] = [
   'signing_key_untrusted',
 ];
 
-/** Whether the fault is in the bundle itself, and the other bundles can be published. Pure. */
+/** Whether the fault is in the bundle itself, and the other bundles can be published. */
 export function isUnfit(error: unknown): error is WaybillError {
   return error instanceof WaybillError && unfitCodes.includes(error.code);
 }
@@ -143,7 +143,7 @@ interface MappableBundle {
 /**
  * Maps bundles to destination paths. `preserve_relative` maps every bundle to its own path, sorted by path.
  * `fixed` maps the newest bundle to the root, with a warning that names it. If several are equally new, the
- * first by path is chosen. Pure.
+ * first by path is chosen.
  */
 export function mapBundles<T extends MappableBundle>(
   mapping: DestinationConfig['mapping'],

@@ -1,6 +1,6 @@
 /*
  * The claims that a trusted publisher requires of an ID token. The configuration is checked with them, and so
- * is every exchange. Pure.
+ * is every exchange.
  */
 
 /** One exact value, one of several, or a pattern. */

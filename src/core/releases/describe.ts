@@ -143,7 +143,7 @@ export async function compareReleases(
 /** What decides whether readers see a change. */
 type ComparedOutput = Pick<OutputRecord, 'path' | 'digest' | 'size' | 'generated'>;
 
-/** `before` and `after` must be sorted by path. Pure. */
+/** `before` and `after` must be sorted by path. */
 export function differenceBetween(
   before: readonly ComparedOutput[],
   after: readonly ComparedOutput[],
@@ -177,7 +177,7 @@ export async function catalogOf(storage: Storage, id: ReleaseId): Promise<Catalo
 
 /**
  * The bundle paths of these managed paths, `.` for the root, in the same order. A release counts as its
- * bundle path. Pure.
+ * bundle path.
  */
 export function bundlePathsAmong(managed: readonly (Key | '')[]): string[] {
   return [...new Set(managed.map((path) => releasePathOf(path)?.bundlePath ?? reportedPath(path)))];

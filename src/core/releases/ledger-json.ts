@@ -13,7 +13,7 @@ export const maxLedgerBytes = 16 << 20;
 
 /**
  * Serializes the ledger of a bundle path. Pass `current` if the document is also the pointer. It is the only
- * key that readers need. Pure.
+ * key that readers need.
  */
 export function serialiseReleases(
   ledger: Ledger,
@@ -43,7 +43,7 @@ export function serialiseReleases(
 
 /**
  * Parses the output of `serialiseReleases`. `place` is the document's name for errors. Throws
- * `state_conflict` if it is malformed or of a newer version. The channels come from the ledger. Pure.
+ * `state_conflict` if it is malformed or of a newer version. The channels come from the ledger.
  */
 export function parseReleases(bytes: Uint8Array, place: string): Releases {
   try {

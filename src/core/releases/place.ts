@@ -45,7 +45,7 @@ export function requireReleasesLayout({ id, releases }: Pick<DestinationConfig, 
 
 /**
  * The destinations that have this channel configured. Throws `channel_not_found` with a suggestion if none
- * has. Pure.
+ * has.
  */
 export function destinationsWithChannel<T extends Pick<DestinationConfig, 'releases'>>(
   destinations: readonly T[],
@@ -150,7 +150,7 @@ const noneYet: Partial<Record<ErrorCode, string>> = {
     'add the channel to `releases.channels` of a destination with layout: releases, then publish to it',
 };
 
-/** An error for an unknown name, with the most similar name and the known ones in the hint. Pure. */
+/** An error for an unknown name, with the most similar name and the known ones in the hint. */
 export function unknownName(
   code: ErrorCode,
   what: string,

@@ -18,7 +18,6 @@ export interface RetentionRule {
  * `lingerMs`. Never removes the current release, the default target of a rollback, a release of a channel, or
  * one that is being written or unreadable. Releases that only former channels used do not count for `keep`.
  * Removes nothing if the pointer does not point at a release, because it is unknown which files readers use.
- * Pure.
  */
 export function retired(
   releases: Releases,
@@ -47,7 +46,7 @@ export function retired(
 
 /**
  * The time after which a run removes an unfinished release without a pointer: RFC 3339, UTC. null if it is
- * kept because an attempt may still be working on it. Pure.
+ * kept because an attempt may still be working on it.
  */
 export function removableFrom(
   releases: Releases,
@@ -74,7 +73,7 @@ function uses({ ledger: { history, leftByChannels } }: Releases): Uses {
   return { leftAt, channelLeftAt, lastUse };
 }
 
-/** Whether the ledger suggests that a release or channel can be removed. Looks at no release. Pure. */
+/** Whether the ledger suggests that a release or channel can be removed. Looks at no release. */
 export function isRetirementDue(releases: Releases, rule: RetentionRule, now: Date): boolean {
   const { history, leftByChannels, removing } = releases.ledger;
   if (removing.length > 0 || expiredChannels(releases, now).length > 0) return true;

@@ -115,7 +115,7 @@ function stateOf(state: CatalogState): Pick<StoredRelease, 'state' | 'writtenAt'
   return state.kind === 'valid' ? releaseState(state.catalog) : { state: 'unreadable', writtenAt: null };
 }
 
-/** The state of a release according to its valid catalog. Pure. */
+/** The state of a release according to its valid catalog. */
 export function releaseState({
   pending,
   updatedAt,

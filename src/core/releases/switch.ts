@@ -141,7 +141,7 @@ function refused(refusal: SwitchRefusal): Decision {
 }
 
 /**
- * The error for a refused switch. `where` is the bundle path as messages name it. Pure.
+ * The error for a refused switch. `where` is the bundle path as messages name it.
  */
 export function switchRefused(refusal: SwitchRefusal, where: string): WaybillError {
   const { message, hint } = explain(refusal);
@@ -275,7 +275,7 @@ async function performSwitch(
   }
 }
 
-/** The notification of a switch that a client requested. Pure. */
+/** The notification of a switch that a client requested. */
 function switchOccurrence(
   { pipelineId, destinationId }: Owner,
   { destinationPath, from, to }: { destinationPath: string; from: ReleaseId | null; to: ReleaseId },

@@ -7,7 +7,7 @@ import type { Transcript } from './transcript.ts';
 /**
  * Checks the content rules that a schema cannot express: order, gaps, overlaps, coverage of the scope,
  * existing boundaries, ids and summaries. With a transcript, the next segment is its next id. Without one, it
- * is the next whole number. Pure.
+ * is the next whole number.
  */
 export function contentFindings(map: SceneMap, transcript?: Transcript): PlacelessFinding[] {
   const found: PlacelessFinding[] = [];

@@ -175,7 +175,7 @@ interface Label {
 
 /**
  * Computes the bars to scale along the scope. The lane shows the mode, the height the confidence. Bars are
- * clipped to the scope, so that a single distant id does not compress all others. Pure.
+ * clipped to the scope, so that a single distant id does not compress all others.
  */
 function timelineOf(map: SceneMap, classesOf: (scene: Scene) => string): Timeline {
   const { first_segment_id: from, last_segment_id: to } = map.session_scope;

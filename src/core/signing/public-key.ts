@@ -12,7 +12,7 @@ export interface PublicKey {
 
 const size = 2 + 8 + 32;
 
-/** Parses the base64 line of a public key, which is what `minisign -P` takes. Pure. */
+/** Parses the base64 line of a public key, which is what `minisign -P` takes. */
 export function parsePublicKey(line: string): Parsed<PublicKey> {
   const read = bytesOf(line, size, 'the key');
   if (!read.ok) return read;
@@ -21,7 +21,7 @@ export function parsePublicKey(line: string): Parsed<PublicKey> {
   return { ok: true, value: publicKeyOf(bytes.subarray(2, 10), bytes.subarray(10)) };
 }
 
-/** Parses a `.pub` file. Pure. */
+/** Parses a `.pub` file. */
 export function parsePublicKeyFile(bytes: Uint8Array): Parsed<PublicKey> {
   const lines = linesOf(bytes, 2);
   return lines.ok ? parsePublicKey(lines.value[1] ?? '') : lines;
@@ -32,12 +32,12 @@ export function publicKeyOf(idBytes: Buffer, raw: Buffer): PublicKey {
   return { id: keyIdOf(idBytes), idBytes, raw, key: createPublicKey({ key: jwk, format: 'jwk' }) };
 }
 
-/** The base64 line of a public key. Pure. */
+/** The base64 line of a public key. */
 export function publicKeyLine({ idBytes, raw }: PublicKey): string {
   return Buffer.concat([Buffer.from('Ed'), idBytes, raw]).toString('base64');
 }
 
-/** The content of a `.pub` file. Pure. */
+/** The content of a `.pub` file. */
 export function publicKeyFile(key: PublicKey): string {
   const bytes = Buffer.concat([Buffer.from('Ed'), key.idBytes, key.raw]);
   return keyFileText(`minisign public key ${key.id}`, bytes);

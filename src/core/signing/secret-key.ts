@@ -45,7 +45,7 @@ export interface SecretKeyFile {
   open(passphrase: string): Promise<Parsed<SecretKey>>;
 }
 
-/** Parses a secret key file. Refusals name no byte of it. Pure. */
+/** Parses a secret key file. Refusals name no byte of it. */
 export function parseSecretKeyFile(bytes: Uint8Array): Parsed<SecretKeyFile> {
   const lines = linesOf(bytes, 2);
   if (!lines.ok) return lines;

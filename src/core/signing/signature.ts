@@ -44,12 +44,12 @@ export function signatureFile(content: Uint8Array, secret: SecretKey, trustedCom
   ].join('\n');
 }
 
-/** The trusted comment of minisign: the time in seconds since 1970, and the name of the file. Pure. */
+/** The trusted comment of minisign: the time in seconds since 1970, and the name of the file. */
 export function trustedCommentOf(time: Date, file: string): string {
   return `timestamp:${Math.floor(time.getTime() / 1000)}\tfile:${file}\thashed`;
 }
 
-/** Parses a signature file. Pure. */
+/** Parses a signature file. */
 export function parseSignature(bytes: Uint8Array): Parsed<Signature> {
   const lines = linesOf(bytes, 4);
   if (!lines.ok) return lines;
@@ -77,7 +77,7 @@ export function parseSignature(bytes: Uint8Array): Parsed<Signature> {
   };
 }
 
-/** Why a signature does not hold for this content; null if it does. Compare the key ids first. Pure. */
+/** Why a signature does not hold for this content; null if it does. Compare the key ids first. */
 export function signatureFault(content: Uint8Array, signature: Signature, { key }: PublicKey): string | null {
   const { isPrehashed, bytes, trustedComment, global } = signature;
   if (!verify(null, isPrehashed ? prehash(content) : content, key, bytes))

@@ -50,7 +50,7 @@ function byName<const T extends { [Name in keyof T]: { readonly name: Name } }>(
   return list;
 }
 
-/** Backend and place, for people: no secret is in it. Pure. */
+/** Backend and place, for people: no secret is in it. */
 export function describeLocation(location: StorageLocation): string {
   return backendOf(location).describe(location);
 }

@@ -130,7 +130,7 @@ const systemErrors: Record<string, { code: ErrorCode; hint?: string }> = {
 /**
  * Maps a system error to a `storage_*` code: `storage_not_found`, `storage_denied`, `storage_full`,
  * `storage_transient` or, if it is none of these, `storage_permanent`. A `WaybillError` is returned
- * unchanged. Pure.
+ * unchanged.
  */
 export function localFailure(storage: Labelled, key: string, error: unknown): WaybillError {
   if (error instanceof WaybillError) return error;

@@ -21,14 +21,14 @@ export function listedKey(name: string): Key {
   return name as Key;
 }
 
-/** Whether each segment can be a name in a directory. Object keys may have other segments. Pure. */
+/** Whether each segment can be a name in a directory. Object keys may have other segments. */
 export function hasSegmentsOnly(key: string): boolean {
   return splitAtOddSegment(key) === null;
 }
 
 /**
  * Splits a key before its first empty, `.` or `..` segment. null if it has none. The slash between the two
- * parts belongs to neither: `a//b` is `a` and `/b`. Pure.
+ * parts belongs to neither: `a//b` is `a` and `/b`.
  */
 export function splitAtOddSegment(key: string): { directory: Key | ''; rest: string } | null {
   let start = 0;
@@ -59,7 +59,7 @@ export function parseBundlePath(text: string): Key | '' {
 
 /**
  * The staging directory next to a key. The cleanup of abandoned attempts looks there, so it finds the files
- * that a crash leaves. Pure.
+ * that a crash leaves.
  */
 export function stagingBeside(key: Key): Key {
   return joinKey(parentOf(key), stagingName);

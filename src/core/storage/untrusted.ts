@@ -15,7 +15,7 @@ export const maxListed = 10_000_000;
 /** Pages without a name that may follow one another. */
 export const maxEmptyPages = 1_000;
 
-/** Whether a server may give an entry of a directory this name. Pure. */
+/** Whether a server may give an entry of a directory this name. */
 export function isName(name: string): boolean {
   return name !== '' && name !== '.' && name !== '..' && !/[/\0]/.test(name);
 }

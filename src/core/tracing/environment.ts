@@ -16,7 +16,7 @@ export interface TracingSettings {
  * then by `OTEL_TRACES_SAMPLER` and its argument; by default all traces are. The decision depends only on the
  * first 8 hexadecimal digits of the trace id, so every process makes the same one. Traces started elsewhere
  * keep their own decision, as with the `parentbased_…` samplers. Throws `config_invalid` for an invalid
- * variable. Pure.
+ * variable.
  */
 export function samplingOf(
   { sampleRatio }: Pick<TracingSettings, 'sampleRatio'>,
@@ -71,7 +71,7 @@ const variables = {
   OTEL_BSP_MAX_EXPORT_BATCH_SIZE: 'maxExportBatchSize',
 } as const satisfies Record<string, keyof BatchLimits>;
 
-/** Reads the limits from the `OTEL_BSP_…` variables. Throws `config_invalid` for a malformed number. Pure. */
+/** Reads the limits from the `OTEL_BSP_…` variables. Throws `config_invalid` for a malformed number. */
 export function batchLimitsOf(env: Readonly<Record<string, string | undefined>>): BatchLimits {
   const limits: BatchLimits = {};
   for (const [name, limit] of Object.entries(variables)) {
@@ -92,7 +92,7 @@ const headerValue = /^[\u0020-\u007e]*$/;
 
 /**
  * Parses a secret in the format of `OTEL_EXPORTER_OTLP_HEADERS`: `name=value` pairs separated by commas, with
- * percent-encoded values. Throws `secrets_invalid`, which names the variable and never shows a value. Pure.
+ * percent-encoded values. Throws `secrets_invalid`, which names the variable and never shows a value.
  */
 export function parseExportHeaders(secret: string, name: string): Record<string, string> {
   const headers: Record<string, string> = {};

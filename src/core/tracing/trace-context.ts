@@ -13,7 +13,7 @@ const isZero = /^0+$/;
 
 /**
  * Parses a `traceparent`; null if it is missing or malformed, which W3C treats as no parent. In versions
- * later than 00, the fields known from version 00 are read. Pure.
+ * later than 00, the fields known from version 00 are read.
  */
 export function parseTraceparent(text: string | undefined): SpanContext | null {
   const [, version, traceId = '', spanId = '', flags = '', more] = form.exec(text ?? '') ?? [];
@@ -26,7 +26,7 @@ export function formatTraceparent({ traceId, spanId, isSampled }: SpanContext): 
   return `00-${traceId}-${spanId}-${isSampled ? '01' : '00'}`;
 }
 
-/** The log field that links a line to its trace; empty if there is no trace. Pure. */
+/** The log field that links a line to its trace; empty if there is no trace. */
 export function traceFields({ traceparent }: { traceparent?: string }): { trace_id?: string } {
   const context = traceparent === undefined ? null : parseTraceparent(traceparent);
   return context === null ? {} : { trace_id: context.traceId };
@@ -45,7 +45,7 @@ export interface TraceContext {
 
 /**
  * The context received with a request or in the environment of the process. As W3C requires, a malformed
- * `traceparent` is treated as no context, and a malformed `tracestate` is dropped. Pure.
+ * `traceparent` is treated as no context, and a malformed `tracestate` is dropped.
  */
 export function receivedTrace(traceparent: string | undefined, tracestate: string | undefined): TraceContext {
   if (traceparent === undefined || parseTraceparent(traceparent) === null) return {};
@@ -53,7 +53,7 @@ export function receivedTrace(traceparent: string | undefined, tracestate: strin
   return state === '' ? { traceparent } : { traceparent, tracestate: state };
 }
 
-/** Picks the trace context from a larger object, such as a job. Pure. */
+/** Picks the trace context from a larger object, such as a job. */
 export function traceOf({ traceparent, tracestate }: TraceContext): TraceContext {
   return {
     ...(traceparent === undefined ? {} : { traceparent }),

@@ -58,7 +58,7 @@ export const weatherRoutes: readonly Route<WeatherPorts>[] = weatherEndpoints.ma
     },
 }));
 
-/** The form of a refusal, by the request's URL and Accept. Pure. */
+/** The form of a refusal, by the request's URL and Accept. */
 export function problemFormOf(url: string, accept: string | undefined): ProblemForm {
   return negotiateProblem(formatOf(url), accept);
 }

@@ -53,7 +53,7 @@ function learn(queue: Queue, durationMs: number): void {
   queue.takesMs += (durationMs - queue.takesMs) / 4;
 }
 
-/** Milliseconds until a read that arrives now would be done. Pure. */
+/** Milliseconds until a read that arrives now would be done. */
 function doneInMs({ waiting, capacity, takesMs }: Queue): number {
   return ((waiting + 1) / capacity + 1) * takesMs;
 }

@@ -27,7 +27,7 @@ export interface Rejection {
 
 export type Note = (rejection: Rejection) => void;
 
-/** Checks a value that is not null. Returns the reason for a rejection, or null. Pure. */
+/** Checks a value that is not null. Returns the reason for a rejection, or null. */
 export type FieldCheck = (value: unknown) => RejectionReason | null;
 
 /**
@@ -149,7 +149,7 @@ interface Field {
 
 /**
  * The checks of a table follow from its columns: finite numbers within what their unit allows, instants that
- * are some, members of closed lists, known time zones, geometries; and those of `checks`. Pure.
+ * are some, members of closed lists, known time zones, geometries; and those of `checks`.
  */
 export function cleanerOf<T extends PgTable, N extends keyof T['$inferSelect'] = never>(
   table: T,

@@ -55,7 +55,7 @@ export function placesRequired(thrown: unknown): unknown {
  * Whether a connection was closed during a statement, or was not established in time. Version 3.4 of the
  * driver hides a connection that ends under a statement and sends nothing on the next connection. Each
  * later start then takes until its time-out (`closed` in its `connection.js` does not reset
- * `nextWriteTimer`). Pure.
+ * `nextWriteTimer`).
  */
 export function isCutOff(thrown: unknown): boolean {
   return /^(CONNECTION_CLOSED|CONNECT_TIMEOUT|ECONNRESET|EPIPE)$/.test(codeOf(originOf(thrown)));

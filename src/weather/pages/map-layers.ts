@@ -42,7 +42,7 @@ const minuteMs = 60_000;
 
 /**
  * Selects the preferred station of each grid cell, among stations with recent observations. The grid spreads
- * them over the frame so that their figures do not overlap. Pure.
+ * them over the frame so that their figures do not overlap.
  */
 export function spread(stations: readonly PlaceData[], frame: MapFrame): { place: PlaceData; at: Point }[] {
   const cell = frame.width / columns;
@@ -60,7 +60,7 @@ export function spread(stations: readonly PlaceData[], frame: MapFrame): { place
 
 /**
  * Selects stations at least `share` of the map's width apart, so that their figures do not overlap. Preferred
- * stations come first. Pure.
+ * stations come first.
  */
 export function apart(shown: readonly MapStation[], { width }: MapFrame, share: number): MapStation[] {
   const kept: MapStation[] = [];

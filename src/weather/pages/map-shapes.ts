@@ -38,7 +38,7 @@ export interface MapFrame {
 
 export const wholeCountry: MapFrame = { left: 0, top: 0, ...mapSize };
 
-/** The smallest frame around a state, with a margin and the proportions of the whole map. Pure. */
+/** The smallest frame around a state, with a margin and the proportions of the whole map. */
 export function frameOf({ box: [left, top, right, bottom] }: Pick<StateOutline, 'box'>): MapFrame {
   const room = 1.15;
   const ratio = mapSize.width / mapSize.height;
@@ -57,7 +57,7 @@ export function isWithin({ left, top, width, height }: MapFrame, [x, y]: readonl
   return x >= left && x <= left + width && y >= top && y <= top + height;
 }
 
-/** Whether two boxes have a point in common. Pure. */
+/** Whether two boxes have a point in common. */
 export function overlaps(frame: MapFrame, [left, top, right, bottom]: StateOutline['box']): boolean {
   return (
     left <= frame.left + frame.width &&

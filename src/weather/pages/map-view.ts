@@ -21,7 +21,7 @@ import {
   unknown,
 } from './words.ts';
 
-/** The page of the map. Pure. */
+/** The page of the map. */
 export function mapView(content: MapContent, base: string): Page {
   const { query, now, state, frame, areas, found, stations } = content;
   const here = `${base}weather/`;

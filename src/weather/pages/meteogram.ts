@@ -35,7 +35,7 @@ const everyHours = 3;
 /** Half of the width of a wind label. */
 const maxText = 20;
 
-/** Returns null if fewer than two hours have a temperature. Pure. */
+/** Returns null if fewer than two hours have a temperature. */
 export function meteogram({ periods, timeZone, units }: HourlyForecastData): Meteogram | null {
   const values = periods.flatMap(({ temperature, dewpoint }) =>
     [temperature, dewpoint].filter((one) => one !== null),

@@ -10,7 +10,7 @@ export const mapSize = { width: 975, height: 610 };
 // As in the outlines of the states (`scripts/state-outlines.ts`).
 const albers = geoAlbersUsa().scale(1300).translate([487.5, 305]);
 
-/** Projects a place onto the map. null outside of it, for example on Pacific islands except Hawaii. Pure. */
+/** Projects a place onto the map. null outside of it, for example on Pacific islands except Hawaii. */
 export function projected(longitude: number, latitude: number): Point | null {
   return albers([longitude, latitude]);
 }
@@ -18,7 +18,7 @@ export function projected(longitude: number, latitude: number): Point | null {
 /**
  * Returns the outline of a polygon or multipolygon as SVG path data. It is empty if no part is on the map.
  * Omits points closer than `least` pixels to the previous point. Long edges follow the sphere. Parts beyond
- * the edge of the map are cut off. Pure.
+ * the edge of the map are cut off.
  *
  * @param geometry GeoJSON that passed `geometryCheck`
  */

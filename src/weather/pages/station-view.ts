@@ -53,7 +53,7 @@ export interface StationContent {
   stories: Section<WeatherStoriesData> | null;
 }
 
-/** The page of a station. Pure. */
+/** The page of a station. */
 export function stationView(content: StationContent, base: string): Page {
   const { place, now, units, alerts, hourly, narrative, discussion } = content;
   const here = `${base}weather/`;

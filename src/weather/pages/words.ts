@@ -65,7 +65,7 @@ export function moment(instant: string | Date | null, timeZone: string | null): 
 
 const minuteMs = 60_000;
 
-/** `5 minutes`, `3 hours`, `2 days`. Pure. */
+/** `5 minutes`, `3 hours`, `2 days`. */
 export function ageOf(from: Date, now: Date): string {
   const minutes = Math.max(0, Math.floor((now.getTime() - from.getTime()) / minuteMs));
   if (minutes < 120) return plural(minutes, 'minute');
@@ -117,7 +117,7 @@ export interface Paragraph {
   isTable: boolean;
 }
 
-/** The paragraphs of a text. Blank lines and list items separate them, single line ends do not. Pure. */
+/** The paragraphs of a text. Blank lines and list items separate them, single line ends do not. */
 export function paragraphsOf(text: string | null): Paragraph[] {
   return (text ?? '')
     .trim()
@@ -162,7 +162,7 @@ const iconWords: readonly [RegExp, Icon][] = [
   [/wind|breez|blust/i, 'wind'],
 ];
 
-/** Returns null if no word is known. An icon never adds information to its text. Pure. */
+/** Returns null if no word is known. An icon never adds information to its text. */
 export function iconOf(sky: string | null, isDaytime: boolean): Icon | null {
   const icon = sky === null ? undefined : iconWords.find(([pattern]) => pattern.test(sky))?.[1];
   if (icon === undefined) return null;

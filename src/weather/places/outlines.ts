@@ -61,7 +61,7 @@ export async function outlineIndex(outlines: readonly Outline[]): Promise<Outlin
   };
 }
 
-/** Whether a polygon or multipolygon holds a point or has it on its edge. Pure. */
+/** Whether a polygon or multipolygon holds a point or has it on its edge. */
 export function contains(geometry: Geometry, position: Position): boolean {
   return polygonsOf(geometry).some(({ rings, box }) =>
     turnsOf(searchOf(position)).some((turned) => overlap(box, turned) && isIn(rings, position, turned)),

@@ -48,7 +48,7 @@ const halfwayRoundKm = 20_015.12;
 /** More than the rounding error of a distance, and negligible on the ground. */
 const toleranceKm = 1e-6;
 
-/** The last of several places with one identifier counts. Pure. */
+/** The last of several places with one identifier counts. */
 export function placeIndex(places: readonly Place[]): PlaceIndex {
   const byId = new Map(places.map((place) => [place.id, place]));
   const sorted = [...byId.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
@@ -84,7 +84,7 @@ function inMillimetres({ distanceKm }: Nearby): number {
   return Math.round(distanceKm * 1e6);
 }
 
-/** The distance and bearing of a place from a point. Pure. */
+/** The distance and bearing of a place from a point. */
 function nearby(from: Position, place: Place): Nearby {
   const degrees = bearing(pair(from), pair(place));
   return { place, distanceKm: kilometres(from, place), bearingDeg: (degrees + 360) % 360 };

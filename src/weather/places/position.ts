@@ -3,7 +3,7 @@ import type { Box, Position } from '../values.ts';
 
 export type { Box, Position };
 
-/** One box, or the two on both sides of the antimeridian, each with its west before its east. Pure. */
+/** One box, or the two on both sides of the antimeridian, each with its west before its east. */
 export function partsOf(box: Box): readonly Box[] {
   return box.west <= box.east
     ? [box]
@@ -25,13 +25,13 @@ const unitedStates: readonly [Box, ...Box[]] = [
 
 const [contiguousStates] = unitedStates;
 
-/** Roughly: the Storm Prediction Center outlines these states alone. Pure. */
+/** Roughly: the Storm Prediction Center outlines these states alone. */
 export function isInContiguousStates({ latitude, longitude }: Position): boolean {
   const { west, south, east, north } = contiguousStates;
   return longitude >= west && longitude <= east && latitude >= south && latitude <= north;
 }
 
-/** Roughly: within a box around each part of them. Pure. */
+/** Roughly: within a box around each part of them. */
 export function isInUnitedStates({ latitude, longitude }: Position): boolean {
   return unitedStates
     .flatMap(partsOf)

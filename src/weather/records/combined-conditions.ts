@@ -131,7 +131,7 @@ const derivableMs = 60 * 60_000;
  * Combines the observations of several stations. Each field has its newest usable value within the window
  * `(now − maxAge, now + 5 min]`. An earlier station in `stations` takes precedence over a newer value.
  * Related values (wind; text, weather and clouds) come from one observation. Derived values take their
- * inputs from one station, at most an hour apart. null if no observation lies in the window. Pure.
+ * inputs from one station, at most an hour apart. null if no observation lies in the window.
  */
 export function currentConditions(
   observations: readonly ObservationRow[],

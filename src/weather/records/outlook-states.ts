@@ -101,7 +101,7 @@ export function isMarker({ label, rank }: Pick<Row, 'label' | 'rank'>): boolean 
 
 /**
  * The state of every hazard of an outlook of the day, and of further ones in the rows. A hazard without
- * rows is unknown. `areas` contains the known areas even if others are unknown. Pure.
+ * rows is unknown. `areas` contains the known areas even if others are unknown.
  */
 export function hazardStates<Area extends Row>(day: number, rows: readonly Area[]): HazardStates<Area> {
   const expected = new Set<Hazard>([...hazardsOf(day), ...rows.map(({ hazard }) => hazard)]);
@@ -155,7 +155,7 @@ type RiskArea = OutlookAreaData & { isThere: boolean | null };
 
 /**
  * The risk of a hazard at a point. `isThere` of an area is null if its outline is unknown. Outside of the
- * area that the provider covers (`isCovered`), the risk is unknown if no outline contains the point. Pure.
+ * area that the provider covers (`isCovered`), the risk is unknown if no outline contains the point.
  */
 export function riskAt(
   hazard: Hazard,

@@ -42,7 +42,7 @@ export function renderJson(data: object | null, meta: AnswerMeta | null = null):
  * A table as CSV (RFC 4180). Lines end with CRLF. The first line has the column names, with the unit in
  * parentheses if there is one. Unknown values are empty. Without a record, only the names are written. A
  * text that a spreadsheet would run as a formula (it begins with = + - @, a tab or a carriage return) gets
- * an apostrophe before it, as OWASP recommends; numbers stay as they are. Pure.
+ * an apostrophe before it, as OWASP recommends; numbers stay as they are.
  */
 export function renderCsv(table: WeatherTable, data: object | null, system: UnitSystem): string {
   const { units } = converterOf(system);
@@ -91,7 +91,7 @@ function nodeOf(name: string, value: unknown, itemNames: ItemNames): XmlNode {
 
 /**
  * A GeoJSON collection (RFC 7946) of the places in an answer. Data about the whole answer is in the foreign
- * members `data` (null: there is no record) and `meta`, with the names of the JSON format. Pure.
+ * members `data` (null: there is no record) and `meta`, with the names of the JSON format.
  */
 export function renderGeoJson(features: Features | null, meta: AnswerMeta | null = null): string {
   const { about, places } = features ?? { about: null, places: [] };
@@ -110,7 +110,7 @@ export function renderGeoJson(features: Features | null, meta: AnswerMeta | null
 
 /**
  * A geometry as RFC 7946 wants it: outer rings run counterclockwise and holes clockwise (3.1.6), and polygons
- * are cut at the antimeridian (3.1.9). Pure.
+ * are cut at the antimeridian (3.1.9).
  *
  * @param geometry passed `geometryCheck`
  */

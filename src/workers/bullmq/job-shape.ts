@@ -40,7 +40,7 @@ const optional: Readonly<Record<string, (value: unknown) => boolean>> = {
   ...{ trigger: isTrigger, archive: isArchive, bytes: isCount, description: isText },
 };
 
-/** The value as a job; null if it has another shape. Pure. */
+/** The value as a job; null if it has another shape. */
 export function asJob(value: unknown): PublishJob | null {
   if (!isObject(value) || !isText(value['runId']) || !isText(value['pipelineId'])) return null;
   const { staged } = value;

@@ -121,12 +121,11 @@ export class RunWorker {
   /** Ends a job without a run: another program put it there, or removed the run. */
   async #setAside({ job, token }: Locked): Promise<void> {
     const { log, pipelines, observer } = this.#options;
-    const fields = {
-      run_id: job.id?.slice(0, maxIdCharacters),
-      pipeline_id: job.queueName,
-      err: foreignTicket(),
-    };
-    log.error(fields, 'a job in the queue was set aside');
+    const run_id = job.id?.slice(0, maxIdCharacters);
+    log.error(
+      { run_id, pipeline_id: job.queueName, err: foreignTicket() },
+      'a job in the queue was set aside',
+    );
     await this.#retryUntilAvailable(() => pipelines.reject(job, token));
     observer.rejected({ pipelineId: job.queueName });
   }
@@ -301,7 +300,7 @@ function hasFailed(outcome: Outcome): boolean {
   return 'error' in outcome || !allSucceeded(outcome.result.run.pipelines);
 }
 
-/** The record of a run whose try has ended. Pure. */
+/** The record of a run whose try has ended. */
 function recordAfter(record: RunRecord, outcome: Outcome, isCancelling: boolean, now: Date): RunRecord {
   if (isCancelling) return cancelledRun(record, 'result' in outcome ? outcome.result.run : null, now);
   return 'result' in outcome

@@ -32,12 +32,12 @@ export interface KeptBundle {
   bytes: number;
 }
 
-/** Whether an ended run's bundle is kept. The bundle of a cancelled run is not. Pure. */
+/** Whether an ended run's bundle is kept. The bundle of a cancelled run is not. */
 export function isKept(job: PublishJob, record: RunRecord): boolean {
   return job.staged !== null && !isCancelled(record);
 }
 
-/** Whether a run of an earlier process needs its staged bundle. Pure. */
+/** Whether a run of an earlier process needs its staged bundle. */
 export function needsBundle({
   job,
   bundle,
@@ -50,17 +50,17 @@ export function needsBundle({
   return bundle === 'staged' && (record.finished_at === null || isKept(job, record));
 }
 
-/** Whether an ended run can be rerun, unless it already was. Pure. */
+/** Whether an ended run can be rerun, unless it already was. */
 export function isRerunnable(job: PublishJob, record: RunRecord): boolean {
   return job.staged === null || isKept(job, record);
 }
 
-/** Size of a job's staged bundle in bytes; 0 if it has none or the size is unknown. Pure. */
+/** Size of a job's staged bundle in bytes; 0 if it has none or the size is unknown. */
 export function stagedBytes(job: PublishJob): number {
   return job.staged === null ? 0 : (job.archive?.size ?? job.bytes ?? 0);
 }
 
-/** The job of a new run that repeats `job` on request, with the trace and the token of that request. Pure. */
+/** The job of a new run that repeats `job` on request, with the trace and the token of that request. */
 export function jobAgain<Job extends PublishJob>(job: Job, { runId, origin }: NewRun): Job {
   const again = { ...job, runId, rerunOf: job.runId };
   delete again.traceparent;
@@ -71,7 +71,7 @@ export function jobAgain<Job extends PublishJob>(job: Job, { runId, origin }: Ne
   return again;
 }
 
-/** The job without its bundle, after that was removed or passed to another run. Pure. */
+/** The job without its bundle, after that was removed or passed to another run. */
 export function withoutBundle(job: PublishJob): PublishJob {
   const { runId, pipelineId, rerunOf, channel, revision, publishedBy } = job;
   const more = {
@@ -84,7 +84,7 @@ export function withoutBundle(job: PublishJob): PublishJob {
 }
 
 /**
- * The bundles to remove so that the others are within the limits. Examines no others. Pure.
+ * The bundles to remove so that the others are within the limits. Examines no others.
  *
  * @param kept Kept bundles, oldest first.
  * @param all Their number and total bytes.

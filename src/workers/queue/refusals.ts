@@ -97,7 +97,7 @@ export function bundleGone(): WaybillError {
 }
 
 /*
- * The rate at which runs end, and the retry time for refused clients. Pure.
+ * The rate at which runs end, and the retry time for refused clients.
  */
 
 /** The maximum of run end times kept. */

@@ -44,7 +44,7 @@ export const unobserved: RunObserver = {
   finished: () => undefined,
 };
 
-/** How long the run was queued, in seconds; 0 if it was not queued or has not begun. Pure. */
+/** How long the run was queued, in seconds; 0 if it was not queued or has not begun. */
 export function waitedSeconds({ queued_at, started_at }: RunRecord): number {
   const seconds = (Date.parse(started_at ?? '') - Date.parse(queued_at ?? '')) / 1000;
   return Number.isNaN(seconds) ? 0 : Math.max(seconds, 0);

@@ -156,7 +156,7 @@ export interface RunDestination {
 
 /*
  * The failed deliveries of a run's events, in its record. A delivery is listed from its first failed try on,
- * even if it succeeds later. Pure.
+ * even if it succeeds later.
  */
 
 /** The current state of a delivery. */

@@ -7,7 +7,7 @@ import type { RunRecord } from './run-record.ts';
 import { failedRun } from './run-transitions.ts';
 
 /*
- * The next state of a run whose try has failed. Pure, and the same for every queue.
+ * The next state of a run whose try has failed. The same for every queue.
  *
  *   running ──► queued, with `next_try_at`     the cause is temporary, and `retry_for` has not passed
  *   running ──► failed                         otherwise

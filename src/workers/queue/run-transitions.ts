@@ -149,7 +149,7 @@ function added(
   }
 }
 
-/** Whether the status, the stage or a destination has changed, not only the counts within a stage. Pure. */
+/** Whether the status, the stage or a destination has changed, not only the counts within a stage. */
 export function isStep(before: RunRecord, after: RunRecord): boolean {
   return (
     before.status !== after.status ||
@@ -259,7 +259,7 @@ export function isCancelled({ status, error }: RunRecord): boolean {
 
 /*
  * A destination in a record. Records are readable without a token, so texts go through `publicError` and
- * `withoutPaths`. Pure.
+ * `withoutPaths`.
  */
 
 /** The maximum of paths in a record. Records are kept for every run of a day and sent at every change. */

@@ -38,7 +38,7 @@ export type Decision =
   /** Already decided: this tick or a later one, or the last known state of the source. */
   | { outcome: 'known' };
 
-/** Whether a trigger is already decided, given the `last` decided one. Pure; `trigger.lua` is equivalent. */
+/** Whether a trigger is already decided, given the `last` decided one. `trigger.lua` is equivalent. */
 export function isKnown(last: Trigger | null, trigger: Trigger, latest?: string): boolean {
   if (last === null) return false;
   if (last.kind === 'schedule') {
@@ -50,7 +50,7 @@ export function isKnown(last: Trigger | null, trigger: Trigger, latest?: string)
 
 /**
  * The outcome of an undecided trigger. A tick starts no run while another is in progress. A change needs a
- * run that begins after it. A waiting run will do, even in a paused pipeline or before a retry. Pure;
+ * run that begins after it. A waiting run will do, even in a paused pipeline or before a retry.
  * `trigger.lua` is equivalent.
  */
 export function outcomeOf(

@@ -16,7 +16,7 @@ export interface ContentBounds {
 /**
  * The limits in `server.staging.keep`. The default size per pipeline is twice its largest bundle. That leaves
  * room for a whole bundle and the changed files of the next one, with files counted in whole blocks. Nothing
- * is kept for a pipeline that accepts no uploads. Pure.
+ * is kept for a pipeline that accepts no uploads.
  *
  * @param largestBundleOf Largest bundle of a pipeline in bytes; null if it accepts no uploads.
  */
@@ -41,7 +41,7 @@ export function contentBounds(
 const reserveShare = 0.1;
 const reserveBytes = 2 ** 30;
 
-/** How many bytes of the reserve are not free. Pure. */
+/** How many bytes of the reserve are not free. */
 export function shortageOf(disk: { bsize: number; blocks: number; bavail: number }): number {
   const { bsize, blocks, bavail } = disk;
   const reserve = Math.max(minRoom, Math.min(reserveShare * blocks * bsize, reserveBytes));

@@ -159,7 +159,7 @@ export interface PipelineCache {
 const blockBytes = 4096;
 
 /**
- * Space that a file counts for: whole blocks, and at least one, so that empty files are limited, too. Pure.
+ * Space that a file counts for: whole blocks, and at least one, so that empty files are limited, too.
  */
 export function roomOf(size: number): number {
   return Math.max(1, Math.ceil(size / blockBytes)) * blockBytes;

@@ -41,14 +41,13 @@ export class PartialDirectory {
    */
   async claim(): Promise<readonly PartialUpload[]> {
     if (this.#claimed !== null) return [];
+    const isFirst = this.#claiming === null;
     this.#claiming ??= claimDirectory(this.#request)
       .then(restore)
       .finally(() => (this.#claiming = null));
-    const claimed = await this.#claiming;
-    // A concurrent call may have returned them already.
-    if (this.#claimed === claimed) return [];
-    this.#claimed = claimed;
-    return claimed.restored;
+    this.#claimed = await this.#claiming;
+    // Only one of concurrent calls returns them.
+    return isFirst ? this.#claimed.restored : [];
   }
 
   /** Files of the claimed directory. */

@@ -44,7 +44,7 @@ export interface PartialOutcome {
 /**
  * The offset at which the client continues. The last byte is acknowledged only once the run is accepted.
  * Otherwise a client that queries the offset after a lost answer would see a complete upload that the queue
- * has refused. The client then sends the last byte again, which is harmless. Pure.
+ * has refused. The client then sends the last byte again, which is harmless.
  */
 export function offsetOf({
   received,
@@ -55,7 +55,7 @@ export function offsetOf({
   return outcome === null ? Math.min(received, length - 1) : length;
 }
 
-/** The disk space reserved for the upload: its maximum final size in bytes. Pure. */
+/** The disk space reserved for the upload: its maximum final size in bytes. */
 export function reservedBytes({
   length,
   maxBytes,

@@ -151,14 +151,13 @@ async function catalogPage(
 
 const maxPages = 5;
 
-/** Pure. */
 function pagesAmong(outputs: readonly OutputRecord[]): OutputLine[] {
   const sceneMaps = outputs.filter(({ kind }) => kind === 'scene_map_page');
   const index = outputs.filter(({ path }) => path === 'index.html');
   return [...sceneMaps.slice(0, maxPages), ...index].map(lineOf);
 }
 
-/** A page of outputs sorted by path. Pure. */
+/** A page of outputs sorted by path. */
 export function pageOf(
   outputs: readonly OutputRecord[],
   { prefix, after, limit }: Omit<CatalogQuestion, 'kind'>,

@@ -32,7 +32,7 @@ export interface Attention {
   items: AttentionItem[];
 }
 
-/** The failing pipelines. `runs` are newest first. Pure. */
+/** The failing pipelines. `runs` are newest first. */
 export function attentionOf(
   pipelines: readonly { state: PipelineState; runs: readonly RunRecord[] }[],
   now: Date,

@@ -43,7 +43,7 @@ interface Placement extends Record<'storage' | 'bundles' | 'omitted' | 'publicat
   rate: string | null;
 }
 
-/** The settings of a destination in words, without their names. Pure. */
+/** The settings of a destination in words, without their names. */
 export function placementOf({
   backend,
   mapping,
@@ -62,7 +62,6 @@ export function placementOf({
 
 const digestChars = 'sha256:'.length + 12;
 
-/** Pure. */
 export function catalogView(
   { paths, pathsOmitted, catalog }: CatalogPage,
   prefix: string,
@@ -91,7 +90,7 @@ export function catalogView(
   };
 }
 
-/** Pages with an http or https URL. A catalog is untrusted and may contain any URL. Pure. */
+/** Pages with an http or https URL. A catalog is untrusted and may contain any URL. */
 export function openable(pages: readonly OutputLine[]): (OutputLine & { url: string })[] {
   return pages.flatMap((one) =>
     one.url !== null && /^https?:/.test(one.url) ? [{ ...one, url: one.url }] : [],
@@ -124,7 +123,7 @@ export interface ReleaseRow {
   verb: 'promote' | 'rollback' | null;
 }
 
-/** The releases of a bundle path, most recently activated first. Pure. */
+/** The releases of a bundle path, most recently activated first. */
 export function releaseRows({ releases }: Pick<ListedPath, 'releases'>): ReleaseRow[] {
   const ordered = [...releases].sort((a, b) => {
     const [first, second] = [a.activatedAt ?? '', b.activatedAt ?? ''];

@@ -31,7 +31,7 @@ export interface PipelineCard {
 }
 
 /**
- * Cards of pipelines, from their newest runs, newest first. Pipelines that need attention come first. Pure.
+ * Cards of pipelines, from their newest runs, newest first. Pipelines that need attention come first.
  */
 export function overviewView(
   pipelines: readonly { state: PipelineState; runs: readonly RunRecord[] }[],
@@ -67,7 +67,7 @@ function urgency({ error, blocked, trend }: PipelineCard): number {
   return trend.failed > 0 ? 1 : 0;
 }
 
-/** The current activity of a pipeline, or else the result of its last run. Pure. */
+/** The current activity of a pipeline, or else the result of its last run. */
 export function stateMark({
   paused,
   running,
@@ -93,7 +93,6 @@ export interface StatusSummary extends Pick<Mark, 'tone'> {
   failedRunId: string | null;
 }
 
-/** Pure. */
 export function statusSummaryOf(state: PipelineState, now: Date): StatusSummary {
   const { last_run: last, paused } = state;
   const error = failureOf(last);
@@ -121,7 +120,7 @@ export function statusSummaryOf(state: PipelineState, now: Date): StatusSummary 
   return { ...about, tone, heading: `The last run ${outcome}`, text: error?.message ?? since };
 }
 
-/** The error of a failed run, or of its first failed destination. Pure. */
+/** The error of a failed run, or of its first failed destination. */
 export function failureOf(run: RunRecord | null): { runId: string; code: string; message: string } | null {
   if (run?.status !== 'failed') return null;
   const error = run.error ?? run.destinations.find((one) => one.error !== null)?.error ?? null;
@@ -143,7 +142,7 @@ export interface RunBars {
 const most = 30;
 const [width, height, gap, least] = [240, 40, 2, 4];
 
-/** The bars of the newest runs. `runs` is newest first. Pure. */
+/** The bars of the newest runs. `runs` is newest first. */
 export function runBars(runs: readonly RunRecord[], now: Date): RunBars {
   const shown = runs.slice(0, most).reverse();
   const durations = shown.map((run) => durationOf(run, now) ?? 0);

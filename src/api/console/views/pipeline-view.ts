@@ -47,7 +47,7 @@ interface DestinationCard {
 export const gridRuns = 40;
 const listedRuns = 20;
 
-/** The view of a pipeline with its newest runs, newest first. Pure. */
+/** The view of a pipeline with its newest runs, newest first. */
 export function pipelineView(state: PipelineState, runs: readonly RunRecord[], now: Date): PipelineView {
   const [card] = overviewView([{ state, runs }], now) as [PipelineCard];
   const ids = state.destinations.map(({ destination_id: id }) => id);
@@ -99,7 +99,7 @@ interface RunGrid {
 const nothing: Mark = { label: 'nothing', tone: 'neutral', symbol: '·' };
 const moving: Mark = { label: 'waiting', tone: 'waiting', symbol: '…' };
 
-/** Destinations that are no longer configured come last. Pure. */
+/** Destinations that are no longer configured come last. */
 function runGrid(runs: readonly RunRecord[], destinationIds: readonly string[], now: Date): RunGrid {
   const known = runs.flatMap(({ destinations }) => destinations.map((one) => one.destination_id));
   const ids = [...new Set([...destinationIds, ...known])];
@@ -149,7 +149,7 @@ interface OrderedRuns {
   error: { code: string; message: string } | null;
 }
 
-/** The rows of a run list, in the given order. Pure. */
+/** The rows of a run list, in the given order. */
 export function runLines(runs: readonly RunRecord[], now: Date): OrderedRuns[] {
   return runs.map((run) => {
     const duration = durationOf(run, now);

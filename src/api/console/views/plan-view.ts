@@ -34,7 +34,6 @@ export interface PlanView {
 
 const maxChanges = 200;
 
-/** Pure. */
 export function planView(planned: RunResult): PlanView {
   const result = publicResult(planned);
   const all = result.pipelines.flatMap(({ destinations }) =>
@@ -77,7 +76,6 @@ export function planView(planned: RunResult): PlanView {
   };
 }
 
-/** Pure. */
 function headlineOf(failed: number, changed: readonly PlanRow[]): string {
   const files = changed.reduce((sum, row) => sum + row.changes.length + row.changesOmitted, 0);
   const changes =

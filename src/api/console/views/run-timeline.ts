@@ -25,7 +25,6 @@ export interface RunTimeline {
   }[];
 }
 
-/** Pure. */
 export function runTimeline(run: RunRecord, now: Date): RunTimeline {
   const isOver = run.finished_at !== null;
   const end = run.finished_at;
@@ -64,7 +63,7 @@ export interface RunEvent {
   text: string;
 }
 
-/** The dated steps of a run, oldest first. Pure. */
+/** The dated steps of a run, oldest first. */
 export function runEvents(run: RunRecord, now: Date): RunEvent[] {
   const { token, how } = starterOf(run);
   const took = durationOf(run, now);

@@ -90,7 +90,7 @@ const stages = { preparing: 'Preparing', writing: 'Writing', committing: 'Commit
 
 /**
  * The view of a run. It has a row for each configured destination from the start, so that the layout is
- * stable. Pure.
+ * stable.
  */
 export function runView(run: RunRecord, destinationIds: readonly string[], now: Date): RunView {
   const duration = durationOf(run, now);

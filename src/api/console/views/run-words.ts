@@ -3,7 +3,7 @@ import type { RunRecord } from '../../../workers/queue/run-record.ts';
 import { plural } from '../record-text.ts';
 
 /*
- * The words that name a run: its bundle, and the token that started it. Pure.
+ * The words that name a run: its bundle, and the token that started it.
  */
 
 /**
@@ -41,7 +41,7 @@ export function errorsOf({ error, destinations }: RunRecord): ErrorRecord[] {
   return [error, ...destinations.map((one) => one.error)].filter((one) => one !== null);
 }
 
-/** `11 of the last 22 runs failed`. Pure. */
+/** `11 of the last 22 runs failed`. */
 export function failedText(failed: number, total: number): string {
   if (total === 0) return 'No run has finished yet';
   if (total === 1) return failed === 1 ? 'The last run failed' : 'The last run succeeded';

@@ -37,7 +37,7 @@ const [width, height] = [1000, 100];
 /** The maximum number of distinguishable points at this width. More points are merged. */
 const maxPoints = 120;
 
-/** Plots of durations, failures, bytes, waiting times, and the size of releases. Pure. */
+/** Plots of durations, failures, bytes, waiting times, and the size of releases. */
 export function trendsOf(runs: readonly RunRecord[]): Plot[] {
   const oldestFirst = [...runs].reverse();
   const ended = oldestFirst.filter((run) => run.finished_at !== null);

@@ -31,7 +31,7 @@ export const commonFormats: readonly Format[] = ['json', 'xml', 'text'];
 /**
  * Chooses the representation: `format` if given, otherwise by `Accept` as RFC 9110 defines. Browsers get
  * JSON, because they rank XML above everything else. An `Accept` with `text/html` but no JSON or plain text
- * is a browser. Throws `unsupported_format`. Pure.
+ * is a browser. Throws `unsupported_format`.
  */
 export function negotiate(
   format: string | null,
@@ -64,7 +64,7 @@ const problemForms: readonly { form: ProblemForm; mediaType: string }[] = [
 
 /**
  * Whether an `Accept` prefers HTML to JSON, as a browser's does. False for no `Accept`, and for one that
- * accepts anything. Pure.
+ * accepts anything.
  */
 export function prefersPage(accept: string | undefined): boolean {
   if (accept === undefined || !/text\/html/i.test(accept)) return false;
@@ -77,7 +77,7 @@ const pageType = 'text/html; charset=utf-8';
 /**
  * The form of a refusal: the requested format if problem documents have it, otherwise JSON. GeoJSON and CSV
  * have no form for errors, so their clients get JSON, as from api.weather.gov and PostgREST. A browser that
- * names no format gets a page. Pure.
+ * names no format gets a page.
  */
 export function negotiateProblem(format: string | null, accept: string | undefined): ProblemForm {
   if (format === 'xml' || format === 'text') return format;
@@ -91,7 +91,7 @@ export function negotiateProblem(format: string | null, accept: string | undefin
 
 /**
  * The codings of `available` that an Accept-Encoding accepts, best first. Equal ranks keep the order of
- * `available`. Pure.
+ * `available`.
  */
 export function acceptedCodings<C extends string>(acceptEncoding: string, available: readonly C[]): C[] {
   const headers = { 'accept-encoding': acceptEncoding };

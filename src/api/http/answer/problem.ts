@@ -52,7 +52,7 @@ const writers: Readonly<Record<DocumentForm, (problem: Problem) => string>> = {
   text: textOf,
 };
 
-/** The bytes of a problem document in one of its forms. Pure. */
+/** The bytes of a problem document in one of its forms. */
 function problemBody(problem: Problem, form: DocumentForm): Buffer {
   return Buffer.from(writers[form](problem));
 }
@@ -96,7 +96,7 @@ function printable(line: string): string {
 
 /**
  * The problem document of an error. A concealed error becomes `internal_error` without message and hint.
- * Hints contain paths of this machine only for errors that operators get. Pure.
+ * Hints contain paths of this machine only for errors that operators get.
  */
 export function problemOf(error: WaybillError, requestId: string): Problem {
   const status = statusOf[error.code];
@@ -183,7 +183,7 @@ function putOn(
 /** Refusals whose cause is logged for the operator but not sent to the client. */
 const hasReason: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['database_unavailable', 'unsupported_format']);
 
-/** The error and its causes, for the log. May contain details that clients must not see. Pure. */
+/** The error and its causes, for the log. May contain details that clients must not see. */
 export function reasonOf(error: Error): string {
   return error.cause instanceof Error ? `${error.message}: ${reasonOf(error.cause)}` : error.message;
 }

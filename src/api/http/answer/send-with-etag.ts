@@ -128,7 +128,7 @@ const minBytes = 1024;
 /**
  * The coding for a body of this many bytes; null: not compressed. If the client ranks both equally, it is
  * brotli, which compresses JSON better in the same time. A client that refuses plain bodies gets small ones
- * compressed too. Pure.
+ * compressed too.
  */
 export function codingFor(acceptEncoding: string | undefined, bytes: number): ContentCoding | null {
   if (acceptEncoding === undefined) return null;

@@ -10,7 +10,7 @@ import { WaybillError } from '../../../core/lib/errors.ts';
  * - no expectation but `100-continue` (RFC 9110, 10.1.1)
  *
  * Node.js answers some violations without a body and accepts the others. Also refuses a host that is not in
- * `allowedHosts`, unless that is null. Returns null if the head is valid. Pure.
+ * `allowedHosts`, unless that is null. Returns null if the head is valid.
  */
 export function refusedHead(
   req: Pick<IncomingMessage, HeadParts>,
@@ -61,7 +61,7 @@ function countHosts(rawHeaders: readonly string[]): number {
 
 /**
  * Whether a `Host` header names a host of the list. IP addresses and loopback names always pass. A DNS
- * rebinding page cannot send either, because its requests carry its own domain name. Pure.
+ * rebinding page cannot send either, because its requests carry its own domain name.
  */
 export function isAllowedHost(header: string, allowed: readonly string[]): boolean {
   const [, bracketed, plain] = /^(?:\[([^\]]+)\]|([^:[\]]+))(?::\d{0,5})?$/.exec(header.trim()) ?? [];

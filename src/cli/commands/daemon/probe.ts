@@ -67,7 +67,7 @@ export function printTried(tried: readonly ProbeOutcome[], file: string, output:
   }
 }
 
-/** Everything outside of the file that a configuration names, in the order of the file's reference. Pure. */
+/** Everything outside of the file that a configuration names, in the order of the file's reference. */
 function trialsOf(config: Config, context: CoreContext): ProbeTask[] {
   return [
     ...ofServer(config, context),

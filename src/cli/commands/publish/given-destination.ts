@@ -19,7 +19,6 @@ interface DestinationDefaults {
 /**
  * Parses a path, `sftp://[user@]host[:port]/path` or `s3://bucket[/prefix][?endpoint=&region=&path_style=]`. The
  * id follows from the place, so that a later publication recognizes it. Throws `usage` with the three forms.
- * Pure.
  */
 export function parseDestination(text: string, defaults: DestinationDefaults): DestinationSettings {
   const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(text)?.[1]?.toLowerCase();
@@ -151,7 +150,6 @@ const indexSettings = { auto: 'auto', always: true, never: false } as const;
 
 /**
  * The configuration that publishes as `waybill publish` does, as YAML. Values are JSON, which YAML contains.
- * Pure.
  */
 export function configurationText(settings: PublishSettings): string {
   const { pipelineId, directory, destinations, include, exclude, links } = settings;
@@ -177,7 +175,7 @@ export function configurationText(settings: PublishSettings): string {
   return `${lines.join('\n')}\n`;
 }
 
-/** The configuration of a promotion from one place to another, as YAML. Pure. */
+/** The configuration of a promotion from one place to another, as YAML. */
 export function promotionText(
   from: DestinationSettings,
   to: DestinationSettings,

@@ -236,7 +236,7 @@ function save(file: string, text: string): void {
 }
 
 /*
- * The result of `waybill publish`, which has options and no configuration. Pure.
+ * The result of `waybill publish`, which has options and no configuration.
  */
 
 /** Hints about settings of a configuration, and what to do on the command line instead. */

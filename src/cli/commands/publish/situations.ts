@@ -1,6 +1,6 @@
 import path from 'node:path';
 
-/** The situations of `waybill init`, with a configuration for each. Pure. */
+/** The situations of `waybill init`, with a configuration for each. */
 
 export type SituationName = 'directory' | 'uploads' | 's3' | 'sftp' | 'weather';
 

@@ -1,4 +1,4 @@
-/** The systemd units that run the long-running programs. Pure. */
+/** The systemd units that run the long-running programs. */
 
 export interface UnitSettings {
   program: 'serve' | 'worker' | 'weather' | 'weather feed';

@@ -35,7 +35,7 @@ function checkedMessage(message: string): string {
   return message;
 }
 
-/** The revision from the variables of a known CI system; undefined elsewhere. Pure. */
+/** The revision from the variables of a known CI system; undefined elsewhere. */
 export function revisionOfCi(environment: Variables): Record<string, string> | undefined {
   if (environment['GITHUB_ACTIONS'] === 'true')
     return given({

@@ -28,7 +28,7 @@ export interface ManifestFacts {
 /**
  * The text of a manifest, with one file per line so that diffs are readable. Keeps the other content of the
  * `former` manifest: unknown keys, kinds and media types of files that still exist, and the name and metadata
- * unless `facts` has new ones. Pure.
+ * unless `facts` has new ones.
  */
 export function manifestText(
   files: readonly MeasuredFile[],

@@ -18,7 +18,7 @@ export interface PackSettings extends Omit<
   createdByDefault?: string;
 }
 
-/** Throws `usage` for an invalid name or time. Pure. */
+/** Throws `usage` for an invalid name or time. */
 export function parsePackSettings({
   name,
   nameByDefault,

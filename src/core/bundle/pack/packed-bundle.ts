@@ -113,7 +113,7 @@ async function* counted(
 
 /**
  * The `Idempotency-Key` of a bundle, which makes repeated uploads one run. Pass a `salt` to publish the
- * same bundle again. Pure.
+ * same bundle again.
  */
 export function idempotencyKeyOf(contentDigest: Digest, salt?: string): string {
   return `waybill-${hexOf(contentDigest)}${salt === undefined ? '' : `-${salt}`}`;

@@ -62,7 +62,7 @@ export interface LeaseOptions {
   signal?: AbortSignal;
 }
 
-/** The intent of the attempt that holds this lease. Pure. */
+/** The intent of the attempt that holds this lease. */
 export function intentOf(
   { attemptId, holder }: Pick<Lease, 'attemptId' | 'holder'>,
   announced: Pick<Pending, 'owner' | 'action' | 'startedAt' | 'outputs' | 'removes'>,

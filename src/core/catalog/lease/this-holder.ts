@@ -85,7 +85,7 @@ function threadIdentity(pid: number, tid: string): string | null {
   });
 }
 
-/** Field 22 of proc_pid_stat(5); null for a zombie. Pure. */
+/** Field 22 of proc_pid_stat(5); null for a zombie. */
 export function startTimeIn(stat: string): string | null {
   // The second field, the program's name in parentheses, may contain spaces and parentheses.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');

@@ -13,7 +13,7 @@ type DecodedText =
       looksLikeUtf16: boolean;
     };
 
-/** Decodes UTF-8 strictly. A byte order mark is reported and not part of the text. Linear time. Pure. */
+/** Decodes UTF-8 strictly. A byte order mark is reported and not part of the text. Linear time. */
 export function decodeUtf8(bytes: Uint8Array): DecodedText {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (!isUtf8(buffer)) return { ok: false, ...firstBadByte(buffer) };

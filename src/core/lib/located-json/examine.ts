@@ -31,7 +31,7 @@ export interface JsonExamination {
 /**
  * Reads an invalid text to report and locate its errors. Continues after an error, so that later ones are
  * found, too. The last value of a duplicate key counts, as with `JSON.parse`. Hostile text costs no more than
- * any other: time is linear, memory is bounded by the limits, and there is no recursion. Pure.
+ * any other: time is linear, memory is bounded by the limits, and there is no recursion.
  */
 export function examineJson(text: string, { limits, wanted = [] }: ExamineOptions): JsonExamination {
   const root = placesOf(wanted);
@@ -272,7 +272,7 @@ export interface ParsedJson {
 /**
  * Parses with `JSON.parse`, and examines the text only if that fails. Measure the text first, because the
  * limits apply only to the examination. Duplicate keys in valid JSON are not reported. To detect them,
- * compare the number of properties with `colons` of `measureJson`. Pure.
+ * compare the number of properties with `colons` of `measureJson`.
  */
 export function parseJson(text: string, limits: JsonLimits): ParsedJson {
   try {

@@ -18,7 +18,7 @@ const backslash = 0x5c;
 /**
  * Measures a text in one pass without allocation, so that a document that would exhaust a parser's memory or
  * stack can be rejected first. If the text is not JSON, the numbers are approximate, and its reader needs its
- * own limits. Pure.
+ * own limits.
  */
 export function measureJson(text: string): JsonShape {
   let containers = 0;

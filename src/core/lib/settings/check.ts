@@ -28,7 +28,7 @@ const options: joi.ValidationOptions = {
   errors: { wrap: { label: false } },
 };
 
-/** The value with its defaults filled in, or every problem in it. Pure. */
+/** The value with its defaults filled in, or every problem in it. */
 export function check<T>(
   setting: Setting<T>,
   value: unknown,

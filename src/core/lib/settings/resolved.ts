@@ -3,7 +3,7 @@ import type { PathBase } from './values.ts';
 
 /**
  * The configuration of a document that the setting accepted: units converted, paths absolute, names in camel
- * case, and null for settings that are not set. Pure.
+ * case, and null for settings that are not set.
  */
 export function resolved<S extends Setting>(setting: S, value: AcceptedBy<S>, base: PathBase): ResolvedBy<S> {
   return resolveValue(setting, value, base) as ResolvedBy<S>;

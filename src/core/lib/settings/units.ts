@@ -1,6 +1,6 @@
 /**
  * Durations and sizes as people write them in the configuration and on the command line, and as they like to
- * read them. Pure.
+ * read them.
  */
 
 const durationForm = /^(\d{1,16})(ms|s|m|h|d)$/;

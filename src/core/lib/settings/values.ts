@@ -5,7 +5,7 @@ import { type Amount, parseAmount, parseDuration, parseSize } from './units.ts';
 
 /**
  * Parsers for single values of the configuration. The schema and the resolved configuration use the same
- * ones, so that they cannot differ. Pure.
+ * ones, so that they cannot differ.
  */
 export type Verdict<T> = { ok: true; value: T } | { ok: false; reason: string };
 

@@ -154,7 +154,7 @@ async function causeOf(error: unknown, lease: Lease): Promise<unknown> {
 
 /**
  * The catalog with the intent, which announces every path that the attempt writes or removes. The previous
- * records of these paths, and of kept paths, stay until the commit. Pure.
+ * records of these paths, and of kept paths, stay until the commit.
  */
 function announcedCatalog(plan: Work, lease: Lease, base: readonly OutputRecord[], now: Date): Catalog {
   const startedAt = now.toISOString();
@@ -184,7 +184,7 @@ function announcedCatalog(plan: Work, lease: Lease, base: readonly OutputRecord[
   };
 }
 
-/** The catalog that commits the attempt. Pure. */
+/** The catalog that commits the attempt. */
 function committedCatalog(plan: Work, lease: Lease, base: readonly OutputRecord[], now: Date): Catalog {
   const updatedAt = now.toISOString();
   const published = [...plan.writes, ...plan.kept].map((output) => recordOf(output, updatedAt));

@@ -31,7 +31,7 @@ export interface StagedLayout<T extends Output> {
 /**
  * Lays out the staging of these outputs. `missing` has the topmost directories that do not exist at the
  * destination. A directory at or below one of these is moved as a whole if all of its outputs become visible
- * in the same group. Pure.
+ * in the same group.
  */
 export function layOutStaging<T extends Output>(
   outputs: readonly T[],
@@ -154,7 +154,7 @@ const feedName = /(?:^|\/)(?:feed|rss|atom|index|sitemap)[^/]*\.(?:xml|json)$/i;
 /**
  * Groups the outputs in the order in which they become visible: first assets (style sheets, images, data),
  * then the pages, feeds and listings that refer to them. In between, readers get the old page or a complete
- * new one. Each output is in one group, and no group is empty. Pure.
+ * new one. Each output is in one group, and no group is empty.
  */
 export function inVisibleOrder<T extends Pick<PlannedOutput, 'path' | 'generated'>>(
   outputs: readonly T[],

@@ -10,7 +10,7 @@ import { byPath, type Known, omittedPaths } from './records.ts';
  * Detects planned paths that conflict with existing content.
  */
 
-/** The first conflict of the planned paths with existing content; null if there is none. Pure. */
+/** The first conflict of the planned paths with existing content; null if there is none. */
 export function findCollision(input: DecisionInput, known: Known): Reason | null {
   return (
     findNestedBundle(input) ??
@@ -21,7 +21,7 @@ export function findCollision(input: DecisionInput, known: Known): Reason | null
   );
 }
 
-/** A planned path that is in a nested managed bundle path. Pure. */
+/** A planned path that is in a nested managed bundle path. */
 export function findNestedBundle({ observed, planned }: DecisionInput): Reason | null {
   const nested = new Set(observed.nested);
   if (nested.size === 0) return null;
@@ -133,7 +133,7 @@ const unmanagedReasons = new Set<ReasonCode>(['content_unmanaged', 'path_unrecor
 
 /**
  * Whether the plan treats files at its bundle path as unowned: it would delete them, or reports them as
- * unmanaged. A catalog of a parent path must then be checked. Pure.
+ * unmanaged. A catalog of a parent path must then be checked.
  */
 export function dependsOnClaims({ clears, action, reason }: Plan): boolean {
   return clears || (action === 'fail_unmanaged' && unmanagedReasons.has(reason.code));
@@ -141,7 +141,7 @@ export function dependsOnClaims({ clears, action, reason }: Plan): boolean {
 
 /**
  * Adjusts the plan to a claim of a parent catalog: a refusal then names the owner of the files. Throws
- * `nested_managed_path` if the plan would delete them. Pure.
+ * `nested_managed_path` if the plan would delete them.
  */
 export function respectClaim(plan: Plan, claim: ClaimAbove | null): Plan {
   if (claim === null) return plan;

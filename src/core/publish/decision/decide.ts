@@ -19,7 +19,7 @@ import {
 /**
  * The decision table of the specification: the action for these outputs at the observed destination, and the
  * reason. Throws `empty_plan` if a replacement has no outputs, and `nested_managed_path` if force would
- * delete another managed bundle path. These are refusals and not decisions. Pure.
+ * delete another managed bundle path. These are refusals and not decisions.
  */
 export function decide(input: DecisionInput): Plan {
   refuseEmptyReplacement(input);
@@ -198,7 +198,7 @@ interface Fates {
 /**
  * Decides for every planned output whether it is written or kept, and why. An output is kept if it is
  * recorded with the same content (and the same headers, if the storage keeps them) and the file has the
- * recorded size. If only other fields of the record differ, the record is refreshed. Pure.
+ * recorded size. If only other fields of the record differ, the record is refreshed.
  */
 function fatesOf(input: DecisionInput, known: Known): Fates {
   const { state } = input.observed;
@@ -210,7 +210,7 @@ function fatesOf(input: DecisionInput, known: Known): Fates {
   return sorted(input.planned, (output) => fateOf(output, judged));
 }
 
-/** The fates under force: every output is written, regardless of records. Pure. */
+/** The fates under force: every output is written, regardless of records. */
 function forcedFates({ planned, observed }: DecisionInput): Fates {
   const present = new Set<string>(observed.contents);
   return sorted(planned, ({ path }) =>

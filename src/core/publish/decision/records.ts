@@ -18,7 +18,7 @@ import type { DecisionInput, PlannedOutput } from '../plan.ts';
  * Compares planned outputs with catalog records.
  */
 
-/** Whether the record equals the planned output in every field that `skip_same` requires. Pure. */
+/** Whether the record equals the planned output in every field that `skip_same` requires. */
 export function isRecordedAs(record: OutputRecord | undefined, output: PlannedOutput): boolean {
   return (
     record !== undefined &&
@@ -35,7 +35,7 @@ export function isRecordedAs(record: OutputRecord | undefined, output: PlannedOu
 
 /**
  * Whether a valid state alone leads to `skip_same`, so that nothing else needs to be observed. Planned paths
- * cannot block each other then, because a state whose records block each other is invalid. Pure.
+ * cannot block each other then, because a state whose records block each other is invalid.
  */
 export function isSettledByState(
   { owner, workflow, planned }: Pick<DecisionInput, 'owner' | 'workflow' | 'planned'>,
@@ -53,7 +53,6 @@ export function isSettledByState(
 /**
  * The planned outputs that can be kept if the file still exists: they are recorded with the same content, and
  * with the same headers if the storage keeps them. Paths announced by an unfinished attempt are excluded.
- * Pure.
  */
 export function reusableOutputs(
   planned: readonly PlannedOutput[],
@@ -77,7 +76,7 @@ export function reusableOutputs(
 const indexes = new WeakMap<readonly OutputRecord[], Map<string, OutputRecord>>();
 
 /**
- * The records by path. Builds one index per list and caches it: there may be half a million records. Pure.
+ * The records by path. Builds one index per list and caches it: there may be half a million records.
  */
 export function byPath(records: readonly OutputRecord[]): ReadonlyMap<string, OutputRecord> {
   const known = indexes.get(records);
@@ -90,7 +89,7 @@ export function byPath(records: readonly OutputRecord[]): ReadonlyMap<string, Ou
 
 export type PathSet = Pick<ReadonlySet<string>, 'has' | 'size'>;
 
-/** Like `recordedPaths`, but reuses the index of a large catalog if possible. Pure. */
+/** Like `recordedPaths`, but reuses the index of a large catalog if possible. */
 export function recordedIn(state: CatalogState): PathSet {
   const isWhole = state.kind === 'valid' && state.catalog.pending === null;
   return isWhole ? byPath(state.catalog.outputs) : recordedPaths(state);
@@ -100,12 +99,12 @@ export function sameSource(a: SourceIdentity, b: SourceIdentity): boolean {
   return a.backend === b.backend && a.id === b.id && a.path === b.path;
 }
 
-/** Compares the headers that an object store keeps with the content. Pure. */
+/** Compares the headers that an object store keeps with the content. */
 export function sameHeaders(a: GeneratedMetadata, b: GeneratedMetadata): boolean {
   return a.contentType === b.contentType && a.cacheControl === b.cacheControl;
 }
 
-/** Whether both were generated in the same way, or neither was. Pure. */
+/** Whether both were generated in the same way, or neither was. */
 export function sameGenerator(
   { generator: a }: GeneratedMetadata,
   { generator: b }: GeneratedMetadata,
@@ -129,7 +128,6 @@ export type ManagedState = Extract<CatalogState, { kind: 'valid' | 'legacy' }>;
 
 export const nothingKnown: Known = { records: [], holders: new Map(), unfinished: [] };
 
-/** Pure. */
 export function knownRecords(state: ManagedState, input: DecisionInput): Known {
   if (state.kind === 'legacy') {
     const records = state.records.flatMap((record) => carriedOver(record, input));
@@ -145,7 +143,7 @@ export function knownRecords(state: ManagedState, input: DecisionInput): Known {
 
 /**
  * The files to remove, sorted: outputs of this owner that a replacement does not plan, and those that an
- * interrupted attempt had still to remove. Pure.
+ * interrupted attempt had still to remove.
  */
 export function omittedPaths({ planned, owner, workflow, observed }: DecisionInput, known: Known): Key[] {
   const kept = new Set<string>(planned.map(({ path }) => path));

@@ -17,7 +17,7 @@ import { type BundleIdentity, changesDestination, type Plan, type PlannedOutput 
 
 /**
  * Enforces the limits of a destination on a plan. `state` is the state found there. Throws
- * `catalog_too_large`, `signature_replayed`, `stale_bundle` and `too_many_removals`. Pure.
+ * `catalog_too_large`, `signature_replayed`, `stale_bundle` and `too_many_removals`.
  */
 export function refuseUnwanted(
   plan: Plan,
@@ -48,7 +48,7 @@ interface Removals {
 
 /**
  * Counts the plan's removals among the outputs of its owner. Removals of an interrupted attempt of the same
- * owner do not count, because they were already allowed. Neither do files that force clears. Pure.
+ * owner do not count, because they were already allowed. Neither do files that force clears.
  */
 export function plannedRemovals(
   plan: Pick<Plan, 'owner' | 'destinationPath' | 'removes' | 'clears'>,
@@ -76,7 +76,7 @@ function ownPaths(state: CatalogState, { owner }: Pick<Plan, 'owner'>): Set<stri
   );
 }
 
-/** Throws `too_many_removals` if there are more removals than `limits.max_removed` allows. Pure. */
+/** Throws `too_many_removals` if there are more removals than `limits.max_removed` allows. */
 export function refuseRemovals(limit: Amount | null, { removed, total, where }: Removals): void {
   if (limit === null) return;
   const maxRemovals = maxOf(limit, total);
@@ -95,7 +95,7 @@ export function refuseRemovals(limit: Amount | null, { removed, total, where }: 
  * Refuses a plan that would replace a bundle with an older one. Equal creation times are allowed. Throws
  * `signature_replayed` for a signed bundle, even with force: an attacker who has an old bundle with its
  * signature must not be able to publish it again. The signature covers `created`, and the catalog records it.
- * Throws `stale_bundle` for any other bundle if the destination refuses these. Pure.
+ * Throws `stale_bundle` for any other bundle if the destination refuses these.
  */
 export function refuseOlder(
   { action, bundle, destinationPath }: Pick<Plan, 'action' | 'bundle' | 'destinationPath'>,
@@ -119,7 +119,7 @@ export function refuseOlder(
 
 /**
  * Whether the owner has published a newer bundle, or a different one with the same creation time. The caller
- * must then select from the source again. Pure.
+ * must then select from the source again.
  */
 export function isOvertaken(
   { created, source }: BundleIdentity,
@@ -141,7 +141,7 @@ const bytesPerUnit = 6;
 
 /**
  * Refuses a plan whose catalog would be too large to read back. Throws `catalog_too_large` before anything is
- * written, also in a dry run. Pure.
+ * written, also in a dry run.
  */
 export function refuseLargeCatalog(plan: Plan): void {
   if (!changesDestination(plan.action)) return;

@@ -68,7 +68,7 @@ export async function fillRelease(
 
 /**
  * The work without files that the current release has. Only the remaining files need a check of names and
- * free space: the others have valid names and take no space. Pure.
+ * free space: the others have valid names and take no space.
  */
 export function unlikeCurrent(
   { same }: Pick<PlannedRelease, 'same'>,

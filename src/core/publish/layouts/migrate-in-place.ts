@@ -144,7 +144,7 @@ async function carryOut(
   }
 }
 
-/** Whether nothing is published in place: no state, or only the intent of a first publication. Pure. */
+/** Whether nothing is published in place: no state, or only the intent of a first publication. */
 export function isUnpublished({ state }: StoredState): boolean {
   if (state.kind === 'absent') return true;
   return state.kind === 'valid' && state.catalog.outputs.length === 0 && state.catalog.pending !== null;

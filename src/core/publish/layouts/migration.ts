@@ -44,7 +44,7 @@ export async function formerContent(
   return { bundle: { source, created }, content };
 }
 
-/** Converts records to outputs whose content is read from the recorded files. Pure. */
+/** Converts records to outputs whose content is read from the recorded files. */
 export function asPlanned(storage: Storage, records: readonly OutputRecord[]): PlannedOutput[] {
   return records.map(({ path, owner, source, kind, digest, size, generated, url }) => {
     const body = storedBody(storage, { key: keyOf(path), size });

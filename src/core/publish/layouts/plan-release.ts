@@ -45,7 +45,7 @@ export interface Snapshot {
   base: Storage | null;
 }
 
-/** Whether the bundle path is published in place. A publication must migrate these files first. Pure. */
+/** Whether the bundle path is published in place. A publication must migrate these files first. */
 export function isInPlace({ shown, base }: Snapshot): boolean {
   return shown === null && base !== null;
 }

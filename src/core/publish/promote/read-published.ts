@@ -98,7 +98,7 @@ function finishedCatalog({ name }: PromotedContent, path: string, read: () => Ca
 }
 
 /*
- * The owners and bundles in catalogs. Pure.
+ * The owners and bundles in catalogs.
  */
 
 /** The outputs of an owner that were files of its bundle. Generated outputs are not among them. */

@@ -8,7 +8,7 @@ import type { Plan, PlannedOutput, Reason } from '../plan.ts';
 import type { ActionResult, DestinationFailure, DestinationResult } from './result.ts';
 
 /*
- * Builds the results of publishing to one destination: per bundle and for the destination. Pure.
+ * Builds the results of publishing to one destination: per bundle and for the destination.
  */
 
 /** The code of the warning about a bundle whose `created` is in the future. */
@@ -37,7 +37,7 @@ export function plannedResult(
   };
 }
 
-/** The result of a plan about `release`. Pure. */
+/** The result of a plan about `release`. */
 export function releaseResult(
   bundlePath: string,
   plan: Plan,

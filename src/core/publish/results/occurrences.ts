@@ -6,7 +6,7 @@ import type { Owner } from '../../storage/identity.ts';
 import type { ActionResult, PipelineResult } from './result.ts';
 
 /*
- * Converts results to occurrences for the notifiers. Pure.
+ * Converts results to occurrences for the notifiers.
  */
 
 // Webhook bodies should stay below 20 kB (Standard Webhooks); the other fields take a few kilobytes at most.

@@ -137,7 +137,7 @@ export type Progress =
   | { type: 'output'; destinationId: string; path: string }
   | { type: 'done'; destinationId: string; result: ActionResult };
 
-/** Counts the actions of all destinations by label, and the destinations that failed. Pure. */
+/** Counts the actions of all destinations by label, and the destinations that failed. */
 export function countActions(pipelines: readonly PipelineResult[]): Counters {
   const counters: Counters = {
     publish_new: 0,
@@ -157,14 +157,14 @@ export function countActions(pipelines: readonly PipelineResult[]): Counters {
   return counters;
 }
 
-/** Whether no pipeline failed, or would fail in a dry run. Pure. */
+/** Whether no pipeline failed, or would fail in a dry run. */
 export function allSucceeded(pipelines: readonly PipelineResult[]): boolean {
   return pipelines.every(({ status }) => status !== 'failed');
 }
 
 /**
  * A result that producers may read: replaces paths of this machine with `<path>`, and errors with their
- * `publicError`. Pure.
+ * `publicError`.
  */
 export function publicResult(result: RunResult): RunResult {
   return { ...result, pipelines: result.pipelines.map(publicPipeline), warnings: publicFindings(result) };

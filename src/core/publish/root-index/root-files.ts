@@ -36,7 +36,7 @@ export interface Listed {
 
 /**
  * The entry of a bundle according to its catalog; null if the owner has no outputs there, or if an attempt
- * did not finish and the files are unknown. Pure.
+ * did not finish and the files are unknown.
  */
 export function listedBundle(
   state: CatalogState,
@@ -173,7 +173,6 @@ export async function rootSnapshot(
   return { stored, catalog, listed, obstacle };
 }
 
-/** Pure. */
 function claimIn({ outputs, pending }: Catalog, { owner }: RootIndex): string | null {
   const names = new Set<string>(rootFileNames);
   for (const record of [...outputs, ...(pending?.outputs ?? [])]) {

@@ -221,7 +221,7 @@ export async function removeRelease(
   await sweepAbandoned(context, release, (await readState(release)).state);
 }
 
-/** null if the catalog is already removed. Pure. */
+/** null if the catalog is already removed. */
 function removalOf({ state }: StoredState): Work | null {
   if (state.kind === 'absent') return null;
   const catalog = requireCatalog(state);

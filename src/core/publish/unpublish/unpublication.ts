@@ -64,7 +64,7 @@ export interface DecidedOrphan {
 /**
  * Plans the removal of all outputs of `owner` at a bundle path, including files that an interrupted attempt
  * of the same owner wrote or had still to remove. Outputs of other owners are kept. A catalog without outputs
- * has no owner and is removed. Throws `not_owned` if everything belongs to other owners. Pure.
+ * has no owner and is removed. Throws `not_owned` if everything belongs to other owners.
  */
 export function unpublication(catalog: Catalog, owner: Owner, destinationPath: string): Unpublication {
   const { outputs, pending } = catalog;

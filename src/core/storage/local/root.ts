@@ -208,7 +208,7 @@ export function applyMode(target: string | number, mode: number): boolean {
   }
 }
 
-/** The error for a directory below the root; its hint names the directory above. Pure. */
+/** The error for a directory below the root; its hint names the directory above. */
 export function cannotMakeDirectory(
   storage: Pick<Storage, 'label'>,
   directory: Key,

@@ -111,7 +111,7 @@ const meanings: Record<string, ErrorMapping> = {
   },
 };
 
-/** Maps a failed call to a `storage_*` code with a message and, if possible, a hint. Pure. */
+/** Maps a failed call to a `storage_*` code with a message and, if possible, a hint. */
 export function s3Error(place: S3Place, what: string, failure: S3Failure, now: Date): WaybillError {
   const meaning = byContext(place, failure, now) ?? meanings[failure.name] ?? byStatus(failure);
   const message = meaning.message ?? summary(failure);
@@ -149,7 +149,7 @@ export class S3AnswerError extends Error {
   }
 }
 
-/** Whether the server reports that it does not support the condition of a request. Pure. */
+/** Whether the server reports that it does not support the condition of a request. */
 export function isUnsupported(error: unknown): boolean {
   const answer = error instanceof WaybillError ? error.cause : undefined;
   if (!(answer instanceof S3AnswerError)) return false;
@@ -157,7 +157,7 @@ export function isUnsupported(error: unknown): boolean {
   return answer.status === 501 || (answer.status === 400 && refusals.includes(answer.name));
 }
 
-/** The S3 error code or Node.js error name behind an error of this storage; null for other errors. Pure. */
+/** The S3 error code or Node.js error name behind an error of this storage; null for other errors. */
 export function answerName(error: unknown): string | null {
   const answer = error instanceof WaybillError ? error.cause : undefined;
   return answer instanceof S3AnswerError ? answer.name : null;
@@ -248,7 +248,7 @@ function summary({ name, message, status }: S3Failure): string {
   return words === '' || words === name ? answer : `${words} (${answer})`;
 }
 
-/** Brings errors of the SDK, the network and Node.js into one shape. Pure. */
+/** Brings errors of the SDK, the network and Node.js into one shape. */
 export function failureOf(thrown: unknown): S3Failure {
   const error = thrown as {
     name?: string;

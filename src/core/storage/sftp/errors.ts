@@ -29,13 +29,13 @@ const code = {
   isADirectory: 24,
 } as const;
 
-/** The status code that the server answered with; null for any other error. Pure. */
+/** The status code that the server answered with; null for any other error. */
 export function answerOf(error: unknown): number | null {
   const code = error instanceof Error && 'code' in error ? error.code : null;
   return typeof code === 'number' ? code : null;
 }
 
-/** Whether the server reports a missing name, or a file in the place of a parent directory. Pure. */
+/** Whether the server reports a missing name, or a file in the place of a parent directory. */
 export function isAbsent(error: unknown): boolean {
   const answer = answerOf(error);
   if (answer === code.noSuchFile || answer === code.noSuchPath || answer === code.notADirectory) return true;
@@ -45,28 +45,27 @@ export function isAbsent(error: unknown): boolean {
   );
 }
 
-/** Whether the error can mean that the name is taken: version 3 reports only "failure". Pure. */
+/** Whether the error can mean that the name is taken: version 3 reports only "failure". */
 export function mayBeTaken(error: unknown): boolean {
   const answer = answerOf(error);
   return answer === code.generalFailure || answer === code.exists;
 }
 
-/** Whether ssh2 reports that the SFTP session ended before the server answered. Pure. */
+/** Whether ssh2 reports that the SFTP session ended before the server answered. */
 export function isUnanswered(error: unknown): boolean {
   return error instanceof Error && answerOf(error) === null && error.message === 'No response from server';
 }
 
-/** Whether the server failed and does not say why. Pure. */
+/** Whether the server failed and does not say why. */
 export function isUnexplained(error: unknown): boolean {
   return answerOf(error) === code.generalFailure;
 }
 
-/** Pure. */
 export function isDenied(error: unknown): boolean {
   return answerOf(error) === code.permissionDenied;
 }
 
-/** Whether the server, or this client, does not support the request. Pure. */
+/** Whether the server, or this client, does not support the request. */
 export function isUnsupported(error: unknown): boolean {
   const answer = answerOf(error);
   return answer === null || answer === code.unsupported;
@@ -74,7 +73,7 @@ export function isUnsupported(error: unknown): boolean {
 
 /**
  * Maps the failure of a request to a `storage_*` code; a lost connection is `storage_transient`. A
- * `WaybillError` is returned unchanged. Pure.
+ * `WaybillError` is returned unchanged.
  */
 export function requestFailure(label: string, key: string, error: unknown): WaybillError {
   if (error instanceof WaybillError) return error;
@@ -136,7 +135,7 @@ function meaningOf(answer: number | null, error: unknown): { code: ErrorCode; wh
 
 /**
  * The server refused to make a directory; `parent` is the one above it. `isRoot`: the root or a directory
- * above it, which is `retryable`, because a file system of the server may be unmounted. Pure.
+ * above it, which is `retryable`, because a file system of the server may be unmounted.
  */
 export function cannotMake(
   label: string,
@@ -158,7 +157,7 @@ export function cannotMake(
 
 /**
  * `storage_denied`: the server denies a change of `key`. `directory` is the nearest readable parent, which
- * does not allow the change, or denies access to its entries. Pure.
+ * does not allow the change, or denies access to its entries.
  */
 export function deniedChange(
   label: string,
@@ -186,7 +185,7 @@ export function noSpace(label: string, key: string, cause: unknown): WaybillErro
 
 /**
  * Maps a failed connection attempt to `storage_denied`, `storage_permanent` or `storage_transient`, with a
- * hint. A `WaybillError` is returned unchanged. Pure.
+ * hint. A `WaybillError` is returned unchanged.
  */
 export function connectFailure(label: string, error: unknown): WaybillError {
   if (error instanceof WaybillError) return error;

@@ -34,7 +34,7 @@ interface Entry {
 /**
  * Looks up a host's key in the text of a known hosts file. `key` is the public key in wire format. A
  * revoked key is refused, even if another line accepts it. A key of another type than the known ones counts
- * as a change, too, because the server is offered the known types first. Pure.
+ * as a change, too, because the server is offered the known types first.
  */
 export function judgeHostKey(text: string, host: string, port: number, key: Buffer): HostKeyVerdict {
   const entries = entriesOf(text).filter(({ hosts }) => matchesHost(hosts, host, port));
@@ -53,14 +53,14 @@ export function judgeHostKey(text: string, host: string, port: number, key: Buff
   };
 }
 
-/** The numbers, from 1, of the lines that are neither empty nor comments and cannot be parsed. Pure. */
+/** The numbers, from 1, of the lines that are neither empty nor comments and cannot be parsed. */
 export function malformedLines(text: string): number[] {
   return linesOf(text)
     .filter(({ entry }) => entry === 'malformed')
     .map(({ line }) => line);
 }
 
-/** The types of the known keys of a host, to offer them to the server first. Pure. */
+/** The types of the known keys of a host, to offer them to the server first. */
 export function knownKeyTypes(text: string, host: string, port: number): string[] {
   const known = entriesOf(text).filter(
     ({ marker, hosts }) => marker === null && matchesHost(hosts, host, port),
@@ -68,12 +68,12 @@ export function knownKeyTypes(text: string, host: string, port: number): string[
   return [...new Set(known.map(({ type }) => type))];
 }
 
-/** The fingerprint as `ssh-keygen -l` prints it: `SHA256:` and base64 without padding. Pure. */
+/** The fingerprint as `ssh-keygen -l` prints it: `SHA256:` and base64 without padding. */
 export function fingerprint(key: Buffer): string {
   return `SHA256:${createHash('sha256').update(key).digest('base64').replace(/=+$/, '')}`;
 }
 
-/** The type named in the key itself, such as `ssh-ed25519`. Pure. */
+/** The type named in the key itself, such as `ssh-ed25519`. */
 export function hostKeyType(key: Buffer): string {
   const length = key.length < 4 ? 0 : key.readUInt32BE(0);
   return key.subarray(4, 4 + length).toString('latin1');
@@ -141,7 +141,7 @@ export async function appendKnownHost(file: string, host: string, port: number, 
   }
 }
 
-/** A host as the file names it: `host`, or `[host]:port` for any port but 22. Pure. */
+/** A host as the file names it: `host`, or `[host]:port` for any port but 22. */
 export function nameOf(host: string, port: number): string {
   const name = host.toLowerCase();
   return port === 22 ? name : `[${name}]:${port}`;

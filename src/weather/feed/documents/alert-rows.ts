@@ -193,7 +193,7 @@ const letters = new Map(Object.entries(areas).map(([name, digits]) => [digits, n
 
 /**
  * The county or marine zone of a SAME code, as a UGC code. A part of a county counts as all of it. null for
- * a whole state, whose counties the code does not name. Pure.
+ * a whole state, whose counties the code does not name.
  */
 function ugcOfSame(code: string): string | null {
   const [, area = '', number = ''] = /^\d(\d\d)(\d{3})$/.exec(code.trim()) ?? [];
@@ -205,7 +205,7 @@ function ugcOfSame(code: string): string | null {
 /**
  * Assigns each SAME code of an alert to one of its UGC codes: its county or marine zone if that is named,
  * else the first zone of its state, else the first of all. A message does not state the counties of a zone.
- * The value is null for a UGC code without SAME codes. Pure.
+ * The value is null for a UGC code without SAME codes.
  *
  * @param ugcs Without duplicates.
  */

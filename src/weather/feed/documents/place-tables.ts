@@ -47,7 +47,7 @@ export function isPlaceTable(start: string): boolean {
   return /^"?(station_id|location_id|office)"?\s*,/.test(start);
 }
 
-/** Reads a table of places. A broken line is left out, and its number is added to `leftOut`. Pure. */
+/** Reads a table of places. A broken line is left out, and its number is added to `leftOut`. */
 export function placeTableOf(text: string, leftOut: string[]): Loadable {
   const [header, ...lines] = linesOf(text);
   const columns = header?.fields ?? [];

@@ -27,7 +27,7 @@ export interface Recognised {
  * Reads a document of NWS or SPC, identified by its content. A few documents need the name of their file,
  * too. `receivedAt` is the time of the request. Without it, the document's own times are used, so that
  * loading a file again changes nothing. Throws `NothingToLoad` if it has no data for the reader. Throws
- * `BrokenDocument`, `SyntaxError` or another error if it is broken. Pure.
+ * `BrokenDocument`, `SyntaxError` or another error if it is broken.
  */
 export function recognise(text: string, fileName: string, receivedAt: Date | null = null): Recognised {
   const leftOut: string[] = [];

@@ -136,7 +136,7 @@ async function pollPages(
 
 /**
  * The cursor of the next page; null after the last page, or if the document cannot be read. The service
- * adds an empty page after the last one. Uses only the cursor, never the URL. Pure.
+ * adds an empty page after the last one. Uses only the cursor, never the URL.
  */
 function cursorOf(text: string): string | null {
   let document: unknown;
@@ -162,7 +162,7 @@ interface ListedProduct {
 
 /**
  * The newest products of a list for each of these WMO collections, or the newest of all if there are none.
- * Uses only the id and never a URL, so that a list cannot redirect requests. Pure.
+ * Uses only the id and never a URL, so that a list cannot redirect requests.
  */
 function newestProducts(text: string, collections: readonly string[]): ListedProduct[] {
   const document: unknown = JSON.parse(text);

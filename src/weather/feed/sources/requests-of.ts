@@ -22,7 +22,7 @@ export interface Source {
 const outlookCollections = ['ACUS01', 'ACUS02', 'ACUS03', 'ACUS48'];
 const observationsEach = 12;
 
-/** All requests to NWS and SPC in the configuration. Pure. */
+/** All requests to NWS and SPC in the configuration. */
 export function sourcesOf(config: NwsConfig): Source[] {
   const api = (path: string): string => `${config.baseUrl}${path}`;
   const plain = (name: SourceName, url: string, fileName: string): Source => ({
