@@ -498,6 +498,23 @@ t.test('lint rejects words that make texts hard to read, in comments and texts o
   t.end();
 });
 
+t.test('every source file that a comment or a page names exists', async (t) => {
+  const all = ['src', 'docs', 'templates', 'test', 'scripts', 'bench'].flatMap((folder) =>
+    readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((name) => `${folder}/${name}`),
+  );
+  const readers = all.filter((name) => /^(src|docs)\/.*\.(ts|md)$/.test(name) && !name.includes('generated'));
+  for (const reader of [...readers, 'ARCHITECTURE.md', 'CONTRIBUTING.md']) {
+    const prose = reader.endsWith('.md') ? /.*/g : /^\s*(?:\/?\*|\/\/).*/gm;
+    for (const [line] of readFileSync(reader, 'utf8').matchAll(prose))
+      for (const [, name = ''] of line.matchAll(/`(?:\.\.?\/)*([\w./-]+\.(?:ts|mjs|lua|ejs))`/g))
+        if (!name.includes('NAME'))
+          t.ok(
+            all.some((file) => `/${file}`.endsWith(`/${name}`)),
+            `${reader}: ${name}`,
+          );
+  }
+});
+
 function filesIn(layer: string): string[] {
   return readdirSync(`src/${layer}`, { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.ts'))

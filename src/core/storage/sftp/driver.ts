@@ -57,7 +57,7 @@ const maxConcurrentRequests = 64;
 
 /**
  * Opens a directory of an SFTP server. One connection carries the requests of many files, and further ones
- * speed up large files on a line with a long round trip (`further-sessions.ts`). If the connection breaks,
+ * speed up large files on a line with a long round trip (`session-pool.ts`). If the connection breaks,
  * its requests fail with `storage_transient`, and the next call connects again.
  *
  * Opening connects, and throws `storage_denied` if the login or the host key is refused,
