@@ -12,7 +12,7 @@ import { type ReleaseId, releaseIdOf, releaseKey } from '../../src/core/releases
 import { ledgerKey, readReleases } from '../../src/core/releases/store.ts';
 import { surveyReleases, unusable } from '../../src/core/releases/stored-releases.ts';
 import type { Owner } from '../../src/core/storage/identity.ts';
-import { listedKey, nameOf } from '../../src/core/storage/key.ts';
+import { listedKey, nameOf, parentOf } from '../../src/core/storage/key.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { within } from '../../src/core/storage/wrappers/within.ts';
 import { instant } from '../support/instant.ts';
@@ -101,8 +101,10 @@ export async function writeRelease(root: Storage, n: number, clock: Clock = test
   const bundle = bundleFor(n);
   const destination = destinationOf('replacement');
   const id = await releaseIdFor(n);
-  const publication = { bundle, owner, destination, destinationPath: `${site}/${releaseKey(id)}` };
-  const { error } = await publishBundle(contextWith(clock), root, publication, {
+  const publication = { bundle, owner, destination, destinationPath: id };
+  // A bundle path within a release is refused, but not at a destination root there.
+  const releases = within(siteOf(root), parentOf(releaseKey(id)));
+  const { error } = await publishBundle(contextWith(clock), releases, publication, {
     ...{ dryRun: false, force: false },
   });
   if (error !== null) throw new Error(`${error.code}: ${error.message}`);
