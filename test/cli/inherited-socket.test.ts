@@ -106,7 +106,7 @@ t.test('rejects an unusable listen address, with a fix', async (t) => {
   const unix = path.join(mkdtempSync(path.join(tmpdir(), 'socket-')), 's');
   t.teardown(() => rmSync(path.dirname(unix), { recursive: true }));
   for (const [args, at, words] of [
-    [['-l', unix], unix, 'it is no TCP socket'],
+    [['-l', unix], unix, 'it is not a TCP socket'],
     [['-l', `127.0.0.1:${port}`, '-l', `${unix}2`], port, 'systemd passes 2 sockets on'],
   ] as const) {
     const daemon = activate(t, place, args, serve);

@@ -16,7 +16,7 @@ import { type SftpServer, startSshd } from '../services/sshd.ts';
  * `dns`: connections are reset, and the name of the server is unknown.
  */
 export const causes = {
-  local: { disconnected: /ENOTCONN/, unmounted: /cannot be made: EROFS/, frozen: /no sign of life/ },
+  local: { disconnected: /ENOTCONN/, unmounted: /cannot be created: EROFS/, frozen: /no sign of life/ },
   sftp: {
     refuse: /refused/,
     reset: /reset|lost|closed/,
