@@ -55,7 +55,7 @@ t.test('the directory of an embedded database', async (t) => {
       { name: 'embedded', driver: 'pglite', schema: 'weather', directory: `${directory}-none` } as const,
     ];
     await t.rejects(openWeatherDatabases({ databases: nowhere, secrets, clock }), {
-      message: /^open databases: .* is not there/,
+      message: /^open databases: .* does not exist/,
     });
   });
 });
