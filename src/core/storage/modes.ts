@@ -17,7 +17,7 @@ export interface ModesDocument {
   directory_mode: string | number;
 }
 
-/** Settings of destinations on storages that have modes. */
+/** Returns the settings of destinations whose storage has modes. */
 export function modeSettings({ mode }: Kinds): Settings {
   return {
     file_mode: mode({ owner: [6, 7] })
