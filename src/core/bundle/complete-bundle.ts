@@ -20,7 +20,7 @@ export interface BundleContent {
 
 export interface CachedFile {
   digest: Digest;
-  /** In bytes. */
+  /** The size in bytes. */
   size: number;
   /** An absolute path. */
   file: string;

@@ -27,7 +27,7 @@ export interface ManifestFile {
   path: RelativePath;
   kind: string;
   contentType: string | null;
-  /** null if the manifest does not declare a size. The same applies to `digest`. */
+  /** The declared size in bytes, or null if the manifest has none. The same applies to `digest`. */
   size: number | null;
   digest: Digest | null;
 }

@@ -18,7 +18,7 @@ import { invalidBundle, type SourceBundle } from './source-bundle.ts';
 interface SignedManifest {
   bytes: Uint8Array;
   manifest: Pick<Manifest, 'files'>;
-  /** null if the manifest is not signed. */
+  /** The bytes of the signature, or null if the manifest is not signed. */
   signature: Uint8Array | null;
 }
 

@@ -13,7 +13,7 @@ export interface BundleFile {
   kind: string;
   contentType: string | null;
   size: number;
-  /** null if the manifest does not declare it, in which case the digest can be computed from `body`. */
+  /** The declared digest, or null if the manifest has none and it must be computed from `body`. */
   digest: Digest | null;
   body: Body;
 }
@@ -77,7 +77,7 @@ export interface Revision {
   author: string | null;
 }
 
-/** In characters. */
+/** The maximum length of a message in characters. */
 export const maxMessageChars = 500;
 const maxNameChars = 200;
 

@@ -39,7 +39,7 @@ export interface OutputRecord {
   source: SourceIdentity;
   kind: string;
   digest: Digest;
-  /** In bytes. */
+  /** The size in bytes. */
   size: number;
   /** RFC 3339, UTC. Refreshed by every publication of the output that is not `skip_same`. */
   updatedAt: string;
@@ -60,7 +60,7 @@ export interface Pending {
   action: AttemptAction;
   /** RFC 3339, UTC. */
   startedAt: string;
-  /** null if the attempt ended without finishing, so that no process is working on it. */
+  /** The holder of the attempt, or null if it ended without finishing and no process is working on it. */
   holder: Holder | null;
   /** Counts the lease renewals if the state is the lease (object stores); otherwise 0. */
   renewals: number;

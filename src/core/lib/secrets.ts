@@ -11,8 +11,7 @@ export interface Secrets {
   /** Returns the value, or undefined if it is absent or empty. */
   get(name: string): string | undefined;
   /**
-   * Returns the value. If it is absent or empty, throws `secrets_invalid` with the variable and the setting
-   * that needs it.
+   * Returns the value. If it is absent or empty, throws `secrets_invalid` naming the variable and `neededBy`.
    */
   require(name: string, neededBy: string): string;
   /**

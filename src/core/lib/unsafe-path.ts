@@ -43,7 +43,7 @@ export function weaknessesOf(target: string, sudoUser?: string): Weakness[] {
     if (stats === null || links > maxLinks) break;
     if (stats.isSymbolicLink()) {
       links += 1;
-      // In any other directory, the directory's mode determines which users can replace the link.
+      // In a directory that is not sticky, the directory's mode determines who can replace the link.
       if (isSticky && !owners.has(stats.uid)) add(weakOwner(entry, stats));
       const destination = readlinkSync(entry);
       if (path.isAbsolute(destination)) current = '/';

@@ -134,7 +134,7 @@ export type ConditionalWrites = 'full' | 'create' | 'none';
 
 export interface FileStat {
   type: EntryType;
-  /** In bytes; 0 unless the type is `file`. */
+  /** The size in bytes. It is 0 unless the type is `file`. */
   size: number;
   /** Identifies the content for `WriteOptions.ifVersion`; null if the backend has no versions. */
   version: string | null;
@@ -156,7 +156,7 @@ export interface ListOptions {
 export interface Entry {
   key: Key;
   type: EntryType;
-  /** In bytes; 0 unless the type is `file`. */
+  /** The size in bytes. It is 0 unless the type is `file`. */
   size: number;
   /** Set for local files. */
   identity?: FileIdentity;
@@ -205,7 +205,7 @@ export interface Change {
 
 /** Bytes that can be reread from the start, so that a retry just calls `open()` again. */
 export interface Body {
-  /** In bytes. */
+  /** The size in bytes. */
   readonly size: number;
   open(): AsyncIterable<Uint8Array>;
   /**
@@ -255,7 +255,7 @@ export interface ObjectHeaders {
 }
 
 export interface Written {
-  /** In bytes. */
+  /** The size in bytes. */
   size: number;
   digest: Digest;
   /** The stored version; null if the backend has no versions. */

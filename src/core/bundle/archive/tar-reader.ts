@@ -10,9 +10,9 @@ export interface TarEntry {
   type: 'file' | 'directory';
   /** The name in the archive, which is valid UTF-8 but otherwise unchecked. */
   name: string;
-  /** In bytes. */
+  /** The size in bytes. */
   size: number;
-  /** In whole seconds; null if the archive has none. */
+  /** The modification time in whole seconds, or null if the archive has none. */
   modifiedAt: Date | null;
   /**
    * Streams the content. Call it at most once, before requesting the next entry. Unread bytes are skipped.

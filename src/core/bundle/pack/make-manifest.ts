@@ -11,7 +11,7 @@ import { type Patterns, selectFiles } from './select-files.ts';
 
 export interface MeasuredFile {
   path: RelativePath;
-  /** In bytes. */
+  /** The size in bytes. */
   size: number;
   digest: Digest;
   /** Default: `file`. */

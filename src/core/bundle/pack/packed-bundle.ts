@@ -62,7 +62,7 @@ export interface PackedBundle {
 
 /** A file in the archive with its measured digest. */
 export interface MeasuredTarFile extends TarFile {
-  /** null if the manifest does not declare it. */
+  /** The declared digest, or null if the manifest has none. */
   declaredDigest: Digest | null;
 }
 

@@ -51,9 +51,9 @@ export type LinkPolicy = 'refuse' | 'follow' | 'skip';
 
 export interface SelectedFile {
   path: RelativePath;
-  /** In bytes. */
+  /** The size in bytes. */
   size: number;
-  /** null unless stamps were requested and the storage has them. */
+  /** The file's stamp, or null unless stamps were requested and the storage has them. */
   stamp: Stamp | null;
 }
 

@@ -3,7 +3,7 @@ import { escapePointer, pointerSegments } from './measure.ts';
 /** An open object or array, and the current position in it. */
 export interface Frame {
   value: Record<string, unknown> | unknown[];
-  /** null in an array. */
+  /** The keys of an object, or null for an array. */
   keys: Set<string> | null;
   /** The key or index of the current value; null for a property without a usable name. */
   segment: string | number | null;

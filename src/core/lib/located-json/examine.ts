@@ -266,7 +266,7 @@ class Examiner {
 
 /** A parsed value, or the problems in an invalid text and the value recovered from it. */
 export interface ParsedJson {
-  /** undefined if nothing could be recovered. */
+  /** The parsed or recovered value, or undefined if nothing could be recovered. */
   value: unknown;
   problems: JsonProblem[];
 }

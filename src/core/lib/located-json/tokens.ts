@@ -5,7 +5,7 @@ type TokenKind = '{' | '}' | '[' | ']' | ',' | ':' | 'string' | 'scalar' | 'unkn
 
 export interface Tokens {
   kind: TokenKind;
-  /** In UTF-16 code units. */
+  /** The offset of the token in UTF-16 code units. */
   offset: number;
   /** The value of a string or scalar. */
   value: string | number | boolean | null;
@@ -103,9 +103,9 @@ export interface JsonProblem {
   kind: JsonProblemKind;
   /** A clause without an initial capital letter or a period. */
   message: string;
-  /** In UTF-16 code units from the start of the text. */
+  /** The offset from the start of the text in UTF-16 code units. */
   offset: number;
-  /** For `duplicate_key` and `too_deep`: the JSON Pointer of the value. */
+  /** The JSON Pointer of the value for `duplicate_key` and `too_deep`; otherwise null. */
   pointer: string | null;
 }
 

@@ -127,7 +127,7 @@ export interface NumberForm {
   kind: 'number';
   isWhole: boolean;
   min: number;
-  /** null for the largest safe integer. */
+  /** The maximum, or null for the largest safe integer. */
   max: number | null;
   check?: (value: number) => Refusal | null;
 }

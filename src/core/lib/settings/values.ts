@@ -36,7 +36,7 @@ export function parseListen(text: string): Verdict<{ host: string; port: number 
 export function isHost(text: string): boolean {
   // The pattern in isIPv6 takes milliseconds to compile. Names and IPv4 addresses contain no colon.
   if (text.includes(':')) return isIPv6(text);
-  // Only digits and dots must be meant as an address. As a name, `300.1.1.1` would fail only much later.
+  // Text with only digits and dots must be an address. As a name, `300.1.1.1` would fail only much later.
   return /^[\d.]+$/.test(text) ? isIPv4(text) : hostName.test(text);
 }
 

@@ -187,7 +187,7 @@ export async function* readChunks(open: () => number): AsyncIterable<Uint8Array>
     for (let isFirst = true; ; isFirst = false) {
       const chunk = await next;
       if (chunk.byteLength === 0) return;
-      // A single read returns everything in a small regular file. Another read would only confirm the end.
+      // A short read means that the file is complete. Another read would only confirm that.
       const isComplete = isFirst && chunk.byteLength < firstBytes;
       if (!isComplete) {
         next = readChunk(source, chunkBytes);

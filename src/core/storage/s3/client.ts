@@ -55,7 +55,10 @@ export class BucketClient {
   readonly #server: string;
   readonly #sdk: S3Client;
   readonly #requests: Requests;
-  /** null if no endpoint is configured, in which case the SDK determines the bucket's endpoint. */
+  /**
+   * Sends PUT requests directly. It is null if no endpoint is configured and the SDK determines the bucket's
+   * endpoint.
+   */
   readonly #directPut: DirectPut | null;
   #clockOffsetMs: number | null = null;
 
@@ -136,7 +139,7 @@ export class BucketClient {
         sha256: Metadata?.[digestMetadata],
       };
     } catch (error) {
-      // A response to HEAD has no body, and thus no error code besides the status 404.
+      // A response to HEAD has no body, and thus no error code other than the status 404.
       if (hasCode(error, 'storage_not_found') || answerName(error) === 'NotFound') return undefined;
       throw error;
     }

@@ -3,7 +3,7 @@
  */
 
 export interface ObjectHead {
-  /** In bytes. */
+  /** The size in bytes. */
   size: number;
   version: string;
   modifiedAt: Date | null;

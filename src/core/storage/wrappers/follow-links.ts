@@ -255,7 +255,7 @@ async function entryAt(
   return entries.get(key);
 }
 
-/** Returns a path that is unique for each file on this machine. */
+/** Returns a path that is the same for each key that leads to the same local file. */
 function absolute({ place, key }: FollowedPlace): string {
   return place.root === null ? key : path.join(place.root, key);
 }
