@@ -32,7 +32,7 @@ export interface SourceBundle {
   /** Relative to the source root; `.` for a bundle at the root. */
   path: string;
   name: string | null;
-  /** The revision in the manifest's metadata; null if the producer states none. */
+  /** The revision in the manifest's metadata, or null if the producer states none. */
   revision?: Revision | null;
   /** The manifest's `created`, with all its digits. */
   created: Instant;

@@ -70,7 +70,7 @@ export interface StageRequest {
   /** Which signature the bundle needs. By default, none is required. */
   signatures?: SignaturePolicy | null;
   /**
-   * Digest of the exact bytes of `manifest.json` for an archive that may leave out kept files; null if the
+   * Digest of the exact bytes of `manifest.json` for an archive that may leave out kept files, or null if the
    * archive must be complete.
    */
   partial?: Digest | null;

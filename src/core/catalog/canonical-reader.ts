@@ -52,7 +52,7 @@ export class CanonicalReader {
   readonly #rest: Buffer[] = [];
   /** The records found so far, by indent. */
   readonly #found = new Map<number, OutputRecord[]>();
-  /** The list being read; null outside of lists. */
+  /** The list being read, or null outside lists. */
   #list: OpenList | null = null;
   /** The start of a line whose end has not arrived yet. */
   #carried: Buffer[] = [];

@@ -77,7 +77,7 @@ export interface Pending {
 export interface Holder {
   host: string;
   pid: number;
-  /** Linux boot id; null on other systems. */
+  /** Linux boot id, or null on other systems. */
   bootId: string | null;
   /**
    * The pid namespace and the process's start time, which make the pid unambiguous. null on other systems.

@@ -94,7 +94,7 @@ export interface ClaimAbove {
    * because the state is invalid or of a newer version.
    */
   files: { first: string; others: number } | null;
-  /** The owner of the first file; null if the state does not record it. */
+  /** The owner of the first file, or null if the state does not record it. */
   owner: Owner | null;
 }
 

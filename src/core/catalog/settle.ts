@@ -6,7 +6,7 @@ import type { Catalog, OutputRecord } from './catalog.ts';
  * may have touched, and corrects the records to match them.
  */
 
-/** The actual content of a path; null if the file does not exist. */
+/** The actual content of a path, or null if the file does not exist. */
 export type ActualContent = { size: number; digest: Digest } | null;
 /** The actual content of files, by path. */
 export type Observed = ReadonlyMap<string, ActualContent>;

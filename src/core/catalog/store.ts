@@ -18,7 +18,7 @@ export const stateKey = joinKey('', stateName);
 
 export interface StoredState {
   state: CatalogState;
-  /** The bytes found in storage; null if there is no state. */
+  /** The bytes found in storage, or null if there is no state. */
   raw: RawState | null;
 }
 
@@ -60,7 +60,7 @@ export async function readState(storage: Storage): Promise<StoredState> {
 async function readFrom(storage: Storage, last: StoredState | undefined): Promise<StoredState> {
   const hash = startDigest();
   const reader = new CanonicalReader(sourceBackends);
-  /** All chunks so far; null once they exceed `heldBytes`. */
+  /** All chunks so far, or null once they exceed `heldBytes`. */
   let held: Uint8Array[] | null = [];
   let size = 0;
   try {

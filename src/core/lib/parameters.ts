@@ -61,7 +61,7 @@ export function onlyWith(name: string, other: string): Rule {
 
 type About = Pick<Parameter<never>, 'description' | 'example'>;
 
-/** An identifier in any case, converted to uppercase; null if absent. */
+/** An identifier in any case, converted to uppercase, or null if absent. */
 export function identifier(pattern: RegExp, expected: string, about: About): Parameter<string | null> {
   return {
     ...about,
@@ -75,7 +75,7 @@ export function identifier(pattern: RegExp, expected: string, about: About): Par
   };
 }
 
-/** Up to `max` identifiers separated by commas; empty if absent. Duplicates count once. */
+/** Up to `max` identifiers separated by commas, or an empty list if absent. Duplicates count once. */
 export function identifiers(
   pattern: RegExp,
   max: number,
@@ -89,7 +89,7 @@ export function identifiers(
   );
 }
 
-/** Values from a closed list, in any case, separated by commas; empty if absent. */
+/** Values from a closed list, in any case, separated by commas, or an empty list if absent. */
 export function choices<const T extends string>(values: readonly T[], about: About): Parameter<readonly T[]> {
   return listOf(
     { max: values.length, expected: `any of ${values.join(', ')}, separated by commas`, ...about },
@@ -98,7 +98,10 @@ export function choices<const T extends string>(values: readonly T[], about: Abo
   );
 }
 
-/** Up to `max` arbitrary names of up to `maxChars` characters each, separated by commas; empty if absent. */
+/**
+ * Up to `max` arbitrary names of up to `maxChars` characters each, separated by commas, or an empty list if
+ * absent.
+ */
 export function names(max: number, maxChars: number, about: About): Parameter<readonly string[]> {
   return listOf(
     { max, expected: `up to ${max} names of up to ${maxChars} characters, separated by commas`, ...about },
@@ -122,7 +125,7 @@ export function choice<const T extends string, const A extends T | null>(
   };
 }
 
-/** Any text of up to `maxChars` UTF-16 code units, even an empty one; null if absent. */
+/** Any text of up to `maxChars` UTF-16 code units, even an empty one, or null if absent. */
 export function freeText(maxChars: number, about: About): Parameter<string | null> {
   return {
     ...about,
@@ -133,7 +136,7 @@ export function freeText(maxChars: number, about: About): Parameter<string | nul
   };
 }
 
-/** Non-blank text of up to `maxChars` UTF-16 code units; null if absent. */
+/** Non-blank text of up to `maxChars` UTF-16 code units, or null if absent. */
 export function words(maxChars: number, about: About): Parameter<string | null> {
   return {
     ...about,
@@ -144,7 +147,7 @@ export function words(maxChars: number, about: About): Parameter<string | null> 
   };
 }
 
-/** A point in time, truncated to milliseconds; null if absent. */
+/** A point in time, truncated to milliseconds, or null if absent. */
 export function moment(about: About): Parameter<Date | null> {
   return {
     ...about,
@@ -161,7 +164,7 @@ export function moment(about: About): Parameter<Date | null> {
 }
 
 /**
- * The start or end of a period; null if absent. A date stands for the whole day in UTC: `since` means its
+ * The start or end of a period, or null if absent. A date stands for the whole day in UTC: `since` means its
  * first millisecond, `until` its last.
  */
 export function periodBound(bound: 'since' | 'until', about: About): Parameter<Date | null> {
@@ -201,7 +204,7 @@ export function flag(absent: boolean, about: About): Parameter<boolean> {
   };
 }
 
-/** The name of a release channel; null if absent. */
+/** The name of a release channel, or null if absent. */
 export function channelName(about: About): Parameter<string | null> {
   return {
     ...about,
@@ -212,7 +215,7 @@ export function channelName(about: About): Parameter<string | null> {
   };
 }
 
-/** A bundle path at a destination, with `.` for its root; null if absent. */
+/** A bundle path at a destination, with `.` for its root, or null if absent. */
 export function bundlePath(about: About): Parameter<string | null> {
   return {
     ...about,

@@ -32,7 +32,7 @@ export const maxRetryAfterMs = 60_000;
 
 /** An outage of one server, shared by all calls to it. */
 interface Outage {
-  /** Monotonic time of the first failure since the last response; undefined while the server responds. */
+  /** Monotonic time of the first failure since the last response, or undefined while the server responds. */
   since?: number | undefined;
 }
 

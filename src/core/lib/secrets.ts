@@ -23,7 +23,7 @@ export interface Secrets {
 
 export interface SecretsOptions {
   /**
-   * An absolute path; null if none is configured. In that case, the systemd directory in
+   * An absolute path, or null if none is configured. If null, the systemd directory in
    * `CREDENTIALS_DIRECTORY` is read if that variable is set.
    */
   directory: string | null;

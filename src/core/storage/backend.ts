@@ -55,7 +55,7 @@ export interface StorageBackend<
   /** Default number of files written concurrently at a destination, 1 to 64. */
   readonly fileConcurrency: {
     files: number;
-    /** A clause for the reference that follows "where"; null if the number is the usual one. */
+    /** A clause for the reference that follows "where", or null if the number is the usual one. */
     because: string | null;
   };
   /**

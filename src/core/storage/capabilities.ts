@@ -22,7 +22,7 @@ export interface Renames {
   /**
    * Moves files in the given order. Each move replaces the file (in one step if `renameKind` is `atomic`) or
    * the empty directory at its new key. With `isDirectory`, a directory moves with all its entries, in one
-   * step if its new key is free; otherwise its entries move one by one.
+   * step if its new key is free. Otherwise, its entries move one by one.
    *
    * The content of every `from` is durable before the first name changes. Changed names are durable before a
    * later rename or removal takes effect, and once `sync` returns. Removals are durable before a later
@@ -76,7 +76,7 @@ export interface ReplaceableLinks extends Links {
  * by the next run.
  */
 export interface Backups {
-  /** Files above this size in bytes are not kept; null if there is no limit. */
+  /** Files above this size in bytes are not kept. If null, there is no limit. */
   readonly largestKeptBytes: number | null;
 
   /**
@@ -101,7 +101,7 @@ export interface Kept {
   key: Key;
   aside: Key;
   by: KeptBy;
-  /** The storage's version of this content; null unless `by` is `version`. */
+  /** The storage's version of this content, or null unless `by` is `version`. */
   version: string | null;
 }
 

@@ -136,11 +136,12 @@ export interface FileStat {
   type: EntryType;
   /** The size in bytes. It is 0 unless the type is `file`. */
   size: number;
-  /** Identifies the content for `WriteOptions.ifVersion`; null if the backend has no versions. */
+  /** The version of the content for `WriteOptions.ifVersion`, or null if the backend has no versions. */
   version: string | null;
   /**
-   * According to the clock of the machine that stores the file; null if the backend does not report it. It is
-   * used for display and to find abandoned probes, never for decisions about published content.
+   * The modification time by the clock of the machine that stores the file, or null if the backend does not
+   * report it. It is used for display and to find abandoned probes, never for decisions about published
+   * content.
    */
   modifiedAt: Date | null;
 }
@@ -199,7 +200,7 @@ export interface Change {
   removes: readonly Key[];
   /** The directory in which the new files are staged. It need not exist. */
   from: Key | '';
-  /** Number of bytes to write; null to skip the check of free space. */
+  /** Number of bytes to write, or null to skip the check of free space. */
   bytes: number | null;
 }
 
@@ -258,6 +259,6 @@ export interface Written {
   /** The size in bytes. */
   size: number;
   digest: Digest;
-  /** The stored version; null if the backend has no versions. */
+  /** The stored version, or null if the backend has no versions. */
   version: string | null;
 }

@@ -33,7 +33,7 @@ export interface PackedBundle {
   manifest: Buffer;
   /** Whether the manifest was created, as opposed to found and checked. */
   isNew: boolean;
-  /** `manifest.json.minisig`, byte for byte; null if the bundle is not signed. */
+  /** `manifest.json.minisig`, byte for byte, or null if the bundle is not signed. */
   signature: Buffer | null;
   name: string | null;
   created: Instant;

@@ -83,16 +83,17 @@ class HeldState implements Lease {
   readonly #honoured: ConditionalWrites;
   readonly #heartbeat: Heartbeat;
   /**
-   * The version that this attempt last read or wrote; null if there is no state or the server has no
+   * The version that this attempt last read or wrote, or null if there is no state or the server has no
    * versions.
    */
   #version: string | null;
   #exists: boolean;
   /**
-   * The catalog that this attempt last wrote; null before it took the lease and after it restored the state.
+   * The catalog that this attempt last wrote, or null before it took the lease and after it restored the
+   * state.
    */
   #written: Catalog | null = null;
-  /** The bytes of `#written`; null if unknown. */
+  /** The bytes of `#written`, or null if unknown. */
   #bytes: StateBytes | null = null;
   #turn: Promise<unknown> = Promise.resolve();
 

@@ -5,7 +5,7 @@ export interface Frame {
   value: Record<string, unknown> | unknown[];
   /** The keys of an object, or null for an array. */
   keys: Set<string> | null;
-  /** The key or index of the current value; null for a property without a usable name. */
+  /** The key or index of the current value, or null for a property without a usable name. */
   segment: string | number | null;
   place: Place | undefined;
   isEmpty: boolean;
@@ -13,7 +13,7 @@ export interface Frame {
 
 /** Builds a value without recursion, and records the offsets of the requested locations. */
 export class JsonBuilder {
-  /** The whole document; undefined before its first token. */
+  /** The whole document, or undefined before its first token. */
   value: unknown = undefined;
   readonly frames: Frame[] = [];
   readonly #root: Place;
@@ -72,7 +72,7 @@ export class JsonBuilder {
   }
 }
 
-/** The offsets of a value and of its property name; null if not found yet. */
+/** The offsets of a value and of its property name, or null if not found yet. */
 export interface Place {
   value: number | null;
   key: number | null;

@@ -20,7 +20,7 @@ interface ExamineOptions {
 export interface JsonExamination {
   /** Syntax errors and duplicate keys, in text order. */
   problems: JsonProblem[];
-  /** The recovered value; undefined if nothing could be recovered. */
+  /** The recovered value, or undefined if nothing could be recovered. */
   value: unknown;
   /**
    * Returns the offset of the value at a requested pointer, or of the nearest enclosing value that exists.

@@ -61,7 +61,7 @@ class Inspector {
   readonly #storage: Pick<Storage, 'label'>;
   readonly #handles: DirectoryHandles;
   readonly #from: Key | '';
-  /** The file system of the staging directory; undefined if nothing exists yet. */
+  /** The file system of the staging directory, or undefined if nothing exists yet. */
   readonly #device: number | undefined;
   readonly #mounts: ReadonlySet<string>;
   /** Whether the staging file system refuses only names and paths that are too long. */

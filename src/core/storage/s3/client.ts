@@ -74,8 +74,8 @@ export class BucketClient {
   }
 
   /**
-   * The server's clock minus the local clock in milliseconds, from the latest response; null before the first
-   * one.
+   * The server's clock minus the local clock in milliseconds, based on the latest response. It is null before
+   * the first response.
    */
   get clockOffsetMs(): number | null {
     return this.#clockOffsetMs;

@@ -19,7 +19,7 @@ const probeTimeoutMs = 300_000;
 
 export interface Conditions {
   honoured: ConditionalWrites;
-  /** The form in which the server supports `If-Match`; null if it supports neither. */
+  /** The form in which the server supports `If-Match`, or null if it supports neither. */
   versionForm: VersionForm | null;
 }
 

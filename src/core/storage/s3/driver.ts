@@ -36,7 +36,7 @@ export interface S3StorageOptions {
   retry?: RetryPolicy;
   /** Larger bodies are sent in parts of this many bytes. S3 itself requires at least 5 MiB. */
   partBytes?: number;
-  /** Keys per listing page; null for the server's default. Set in tests only. */
+  /** Keys per listing page, or null for the server's default. Set in tests only. */
   pageSize?: number | null;
 }
 

@@ -18,7 +18,7 @@ export interface S3Place {
   /** The storage's label, used in messages. */
   label: string;
   bucket: string;
-  /** The URL of the server; null or absent for AWS. */
+  /** The URL of the server. It is null or absent for AWS. */
   endpoint?: string | null;
 }
 

@@ -9,7 +9,7 @@ export interface ListingSource {
   client: Pick<BucketClient, 'list'>;
   /** The storage's label, used in messages. */
   label: string;
-  /** Keys per page; null for the server's default. */
+  /** Keys per page, or null for the server's default. */
   pageSize: number | null;
 }
 

@@ -20,7 +20,7 @@ export interface S3Location {
   bucket: string;
   /** Either '' or a prefix that ends with `/`. */
   prefix: string;
-  /** Absolute URL without a trailing `/`; null for AWS. */
+  /** Absolute URL without a trailing `/`, or null for AWS. */
   endpoint: string | null;
   region: string | null;
   pathStyle: boolean;

@@ -13,7 +13,8 @@ export interface ObjectHead {
    */
   storedVersion: string | null;
   /**
-   * The SHA-256 recorded when the object was stored, in hexadecimal; undefined if another program wrote it.
+   * The SHA-256 recorded when the object was stored, in hexadecimal, or undefined if another program wrote
+   * it.
    */
   sha256: string | undefined;
 }
@@ -31,7 +32,7 @@ export interface ListPage {
   objects: { key: string; size: number; version: string | null; modifiedAt: Date | null }[];
   /** Each ends with `/`. Empty unless the listing is limited to one level. */
   prefixes: string[];
-  /** The token of the next page; null on the last page. */
+  /** The token of the next page, or null on the last page. */
   next: string | null;
 }
 

@@ -65,7 +65,7 @@ const maxConcurrentRequests = 64;
  * and `storage_permanent` if it is not a directory or for any other configuration error. Calls also throw
  * `storage_exists`, `storage_full` and `body_mismatch`, as defined by the contract.
  *
- * Files are synced if the server supports `fsync@openssh.com`; directory entries cannot be synced over SFTP.
+ * Files are synced if the server supports `fsync@openssh.com`. Directory entries cannot be synced over SFTP.
  * Symbolic links below the root are not followed.
  */
 export async function sftpStorage(location: SftpLocation, options: SftpStorageOptions): Promise<SftpStorage> {

@@ -31,7 +31,7 @@ export interface SftpLocation {
    * Modes of new files and directories. Set only for destinations. Other locations are private to the user.
    */
   modes?: FileModes;
-  /** Environment variable that holds the key's passphrase; null if the key has none. */
+  /** Environment variable that holds the key's passphrase, or null if the key has none. */
   sshKeyPassphraseEnv: string | null;
   /** Path of the agent's socket. If null, `SSH_AUTH_SOCK` is used if it is set. */
   sshAgentSocket: string | null;

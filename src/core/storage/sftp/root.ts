@@ -203,7 +203,7 @@ export function readDirectory(
     next();
   });
 
-  /** Returns why the server is not trusted; null if it is. */
+  /** Returns why the server is not trusted, or null if it is. */
   function take(entries: readonly FileEntryWithStats[]): string | null {
     // ssh2 omits `.` and `..`, which may be a response's only entries.
     emptyAnswers = entries.length === 0 ? emptyAnswers + 1 : 0;

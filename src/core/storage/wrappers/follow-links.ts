@@ -7,7 +7,7 @@ import type { Entry, FileIdentity, FileStat, ListOptions, Storage, UnreadableNam
 import { delegate } from './delegate.ts';
 
 export interface LinkOptions {
-  /** The absolute path of the root on this machine; null for a remote storage. */
+  /** The absolute path of the root on this machine, or null for a remote storage. */
   root: string | null;
   /** Directories on this machine, outside the root, to which links may lead. */
   linksTo: readonly string[];
