@@ -32,11 +32,11 @@ import { checkSceneMapFile, defaultSceneMapRules, type SceneMapRules } from './v
 
 /** A bundle with a valid manifest. `loadBundle` checks whether its files exist. */
 export interface BundleCandidate {
-  /** Relative to the source root; `.` for a bundle at the root. */
+  /** The path relative to the source root. It is `.` for a bundle at the root. */
   path: string;
   directory: Key | '';
   created: Instant;
-  /** Without the JSON document: a source may hold many large manifests. */
+  /** Excludes the JSON document, because a source may contain many large manifests. */
   manifest: Pick<Manifest, 'name' | 'files'>;
   revision?: Revision | null;
   /** Size and digest of `manifest.json` itself. */

@@ -29,7 +29,7 @@ export interface SignatureFile {
  */
 export interface SourceBundle {
   identity: SourceIdentity;
-  /** Relative to the source root; `.` for a bundle at the root. */
+  /** The path relative to the source root. It is `.` for a bundle at the root. */
   path: string;
   name: string | null;
   /** The revision in the manifest's metadata, or null if the producer states none. */

@@ -103,9 +103,9 @@ export interface StagedBundle {
 
 /**
  * Extracts an upload and verifies that it is one complete, valid bundle: every size, digest and scene map.
- * Throws the codes of `extractArchive`, `invalid_bundle` with all findings, `files_missing` with the
- * missing files of a partial archive, `insufficient_storage`, or the signal's reason. Removes the directory
- * before it throws.
+ * Throws the errors of `extractArchive`, `invalid_bundle` with all findings, `files_missing` with the missing
+ * files of a partial archive, `insufficient_storage`, or the signal's reason. Removes the directory before it
+ * throws.
  */
 export async function stageUpload(request: StageRequest): Promise<StagedBundle> {
   try {
@@ -204,7 +204,7 @@ async function stage(request: StageRequest): Promise<StagedBundle> {
   if (!hasErrors(findings) && lacking.length === 0)
     findings.push(...(await sceneMapFindings(files, manifest, measured, sceneMaps)));
   if (hasErrors(findings)) throw invalidBundle('the upload', findings);
-  // Keeps the received files even if others are missing, so that the client need not send them again.
+  // Keep the received files even if others are missing, so that the client does not have to send them again.
   await content?.keep(keepable(manifest, extraction, received, files));
   if (lacking.length > 0) throw filesMissing(lacking);
   await yieldToEventLoop();

@@ -29,7 +29,7 @@ export const maxPieceBytes = 64 * 1024 * 1024;
 export interface GeneratedMetadata {
   contentType: string | null;
   cacheControl: string | null;
-  /** For generated outputs: the generator, its version, and the digest of its inputs. */
+  /** The generator of a generated output, its version, and the digest of its inputs. */
   generator: { name: string; version: number; inputs: Digest } | null;
 }
 
@@ -41,7 +41,7 @@ export interface OutputRecord {
   digest: Digest;
   /** The size in bytes. */
   size: number;
-  /** RFC 3339, UTC. Refreshed by every publication of the output that is not `skip_same`. */
+  /** An RFC 3339 time in UTC. Updated by every publication of the output that is not `skip_same`. */
   updatedAt: string;
   generated: GeneratedMetadata;
   url: string | null;
@@ -58,15 +58,18 @@ export interface Pending {
   attemptId: string;
   owner: Owner;
   action: AttemptAction;
-  /** RFC 3339, UTC. */
+  /** When the attempt started, as RFC 3339 in UTC. */
   startedAt: string;
   /** The holder of the attempt, or null if it ended without finishing and no process is working on it. */
   holder: Holder | null;
-  /** Counts the lease renewals if the state is the lease (object stores); otherwise 0. */
+  /** The number of lease renewals if the state is the lease (object stores), or else 0. */
   renewals: number;
   /** Full records, so that the next attempt can settle each path by reading its bytes. */
   outputs: OutputRecord[];
-  /** Names as the storage lists them: a forced replacement also removes files that no bundle can contain. */
+  /**
+   * Names as listed by the storage, because a forced replacement also removes files that no bundle can
+   * contain.
+   */
   removes: Key[];
 }
 
@@ -99,11 +102,13 @@ export interface PublishedBundle {
   created: Instant;
 }
 
-/** The content of `.publisher.json`, schema version 4. Outputs are sorted by path, each path once. */
+/**
+ * The content of `.publisher.json`, schema version 4. Outputs are sorted by path, and each path occurs once.
+ */
 export interface Catalog {
   /** The number of commits. The first publication commits generation 1. */
   generation: number;
-  /** RFC 3339, UTC: the time of the last commit. */
+  /** The time of the last commit, as RFC 3339 in UTC. */
   updatedAt: string;
   /**
    * At most one per owner of outputs. `skip_same` does not change it, and catalogs written by older versions

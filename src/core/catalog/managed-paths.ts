@@ -27,7 +27,7 @@ interface Survey {
   strays: Key[];
 }
 
-/** Throws the storage's error if it cannot be listed. */
+/** Lists a destination. Throws the storage's error if it cannot be listed. */
 export async function surveyDestination(storage: Storage): Promise<Survey> {
   const paths: (Key | '')[] = [];
   const keys: Key[] = [];
@@ -87,11 +87,11 @@ export function reportedPath(path: Key | ''): string {
 
 /** Files at or below a bundle path that the catalog of a parent bundle path claims. */
 export interface ClaimAbove {
-  /** The bundle path of that catalog; `.` for the destination root. */
+  /** The bundle path of that catalog. It is `.` for the destination root. */
   catalogPath: string;
   /**
-   * The first file, relative to the destination root, and the number of others. null if the files are unknown
-   * because the state is invalid or of a newer version.
+   * The first file, relative to the destination root, and the number of others. It is null if the files are
+   * unknown because the state is invalid or of a newer version.
    */
   files: { first: string; others: number } | null;
   /** The owner of the first file, or null if the state does not record it. */

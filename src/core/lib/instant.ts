@@ -53,7 +53,7 @@ export function parseInstant(text: string): InstantVerdict {
  * later.
  */
 export function compareInstants(a: Instant, b: Instant): number {
-  // Without the Z, which sorts after digits, instants sort as text.
+  // Remove the Z, which sorts after digits. The rest sorts as text.
   const [first, second] = [a.slice(0, -1), b.slice(0, -1)];
   return first < second ? -1 : first > second ? 1 : 0;
 }

@@ -3,7 +3,7 @@ import { escapeRegExp } from './text.ts';
 /** The levels of lines that the core writes. */
 export type LineLevel = 'debug' | 'info' | 'warn' | 'error';
 
-/** The logger that the core needs. A pino `Logger` conforms without an adapter. */
+/** The logger that the core needs. A pino `Logger` satisfies it without an adapter. */
 export interface Log {
   debug(fields: object, message: string): void;
   info(fields: object, message: string): void;

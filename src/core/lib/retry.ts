@@ -15,7 +15,7 @@ export interface RetryPolicy {
   capMs: number;
 }
 
-/** The policy for parts of a call that is retried as a whole, and for deliveries. */
+/** The policy for parts of a call that is also retried as a whole, and for deliveries. */
 export const briefRetryPolicy: RetryPolicy = { retries: 3, baseMs: 500, capMs: 10_000 };
 
 /** The default policy, with which a storage call survives a server restart. */

@@ -73,13 +73,16 @@ export interface Place {
   /** What contains the root: this machine, a server or a bucket. */
   container: string;
   /**
-   * An absolute path within the container, separated by `/`, without a trailing slash; `/` for the
-   * container's root.
+   * An absolute path within the container, separated by `/` and without a trailing slash. The container's
+   * root is `/`.
    */
   root: string;
 }
 
-/** `content`: published files or their source. `private`: only this process's user and root may change it. */
+/**
+ * `content` is used for published files or their source. `private` means that only this process's user and
+ * root may change the path.
+ */
 export type PathUse = 'content' | 'private';
 
 export interface LocalPath {

@@ -28,8 +28,8 @@ export interface Renames {
    * later rename or removal takes effect, and once `sync` returns. Removals are durable before a later
    * rename. Nothing is flushed more often than that, because flushing is slow.
    *
-   * Throws `storage_not_found` at the first `from` that does not exist: earlier moves have been made, later
-   * ones have not.
+   * Throws `storage_not_found` at the first `from` that does not exist. Earlier moves have already been made
+   * by then, but later ones have not.
    */
   rename: (moves: readonly Move[]) => Promise<void>;
 
@@ -46,8 +46,8 @@ export interface Move {
   /** Set if `from` is a directory of files written with mode `scratch`. Requires `movesDirectories`. */
   isDirectory?: true;
   /**
-   * Where the replaced file is moved to, if it is kept by `move`. Readers may briefly find nothing at `to`.
-   * An existing file at `aside` is kept.
+   * The key to which the replaced file is moved, if it is kept by `move`. Readers may briefly find nothing at
+   * `to`. An existing file at `aside` is kept.
    */
   aside?: Key;
 }
@@ -101,7 +101,7 @@ export interface Kept {
   key: Key;
   aside: Key;
   by: KeptBy;
-  /** The storage's version of this content, or null unless `by` is `version`. */
+  /** The storage's version of this content. It is null unless `by` is `version`. */
   version: string | null;
 }
 
@@ -110,13 +110,13 @@ export interface Kept {
  *   timestamps.
  * - `copy`: `aside` is a copy of the file, with its headers or its modification time.
  * - `version`: the storage itself keeps replaced and removed content.
- * - `move`: nothing has been done yet. A caller that replaces the file passes `aside` to `rename`; a caller
- *   that removes the file renames it to `aside`.
+ * - `move`: nothing has been done yet. To replace the file, the caller passes `aside` to `rename`. To remove
+ *   it, the caller renames it to `aside`.
  * - `nothing`: the file cannot be put back, because it is too large to be copied or the server cannot copy.
  */
 export type KeptBy = 'link' | 'copy' | 'version' | 'move' | 'nothing';
 
-/** The storage itself can make copies. */
+/** Implemented by storages that can make copies by themselves. */
 export interface Duplicates {
   /**
    * Duplicates the file at `from` to `to`, with its bytes and headers, without transferring it through this
@@ -160,7 +160,7 @@ export interface LocalFiles {
   sizeOf(key: Key): number | undefined;
 }
 
-/** The server can copy objects from another storage on the same server. */
+/** Implemented by storages that can copy objects from another storage on the same server. */
 export interface CopySource {
   /** Returns where a key's object is on its server. */
   placeOf: (key: Key) => ObjectPlace;

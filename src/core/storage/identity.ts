@@ -17,6 +17,6 @@ export interface SourceIdentity {
   backend: SourceBackend;
   /** The configured location, or the pipeline's id for uploads. */
   id: string;
-  /** The bundle's path relative to the source root; `.` for a bundle at the root. */
+  /** The bundle's path relative to the source root. It is `.` for a bundle at the root. */
   path: string;
 }

@@ -4,19 +4,19 @@ import type { Backups, Capabilities, ObjectPlace, Renames, ReplaceableLinks } fr
 import type { Key } from './key.ts';
 
 /**
- * The storage contract: what publishing needs from a place that holds bytes under keys.
+ * The storage contract, which defines what publishing requires of a place that stores bytes under keys.
  *
  * A storage is opened at a root and sees nothing outside it. Keys are relative paths (`Key`). Directories
  * exist only because keys imply them: writing creates the missing ones, and removing the last file of a
  * directory removes the directory and its empty parents, up to but not including the root.
  *
- * Every implementation passes the suite in `test/contract/storage.ts`, which is this page in executable form.
- * Failures are `WaybillError`s with a `storage_*` code or `body_mismatch`. `storage_transient` promises that
- * repeating the call is safe and may help. A failure is never turned into a success, and a timeout is a
+ * Every implementation passes the suite in `test/contract/storage.ts`, which is this contract in executable
+ * form. Failures are `WaybillError`s with a `storage_*` code or `body_mismatch`. `storage_transient` promises
+ * that repeating the call is safe and may help. A failure is never turned into a success, and a timeout is a
  * failure.
  *
- * These members are the core. `capabilities.ts` has the optional ones. They are absent if the storage, as
- * probed while opening, does not have the capability.
+ * The members below are the core. `capabilities.ts` defines optional ones, which are absent if probing during
+ * opening shows that the storage does not have the capability.
  */
 export interface Storage extends Partial<Capabilities> {
   /**
@@ -28,7 +28,7 @@ export interface Storage extends Partial<Capabilities> {
 
   /**
    * Returns the metadata of the entry at `key`, or undefined if there is none. Symbolic links are not
-   * followed. Object stores report files only.
+   * followed. Object stores report only files.
    */
   stat(key: Key): Promise<FileStat | undefined>;
 
@@ -58,9 +58,10 @@ export interface Storage extends Partial<Capabilities> {
 
   /**
    * Looks for obstacles to writing or removing files: a file or a link where a directory is needed, another
-   * file system, missing rights, a name that is too long, too little space. Returns the error with which the
-   * change would fail, naming the first component at fault and the next step. Returns null if no obstacle was
-   * found, which is not a guarantee. Never writes. Throws the storage's error if the check itself fails.
+   * file system, missing permissions, a name that is too long, or too little space. Returns the error with
+   * which the change would fail, naming the first component at fault and the next step. Returns null if no
+   * obstacle was found, which is not a guarantee. Never writes. Throws the storage's error if the check
+   * itself fails.
    */
   obstacleTo(change: Change): Promise<WaybillError | null>;
 
@@ -78,7 +79,7 @@ export interface Storage extends Partial<Capabilities> {
    */
   removeTree(directory: Key): Promise<void>;
 
-  /** Releases connections and handles. A second call does nothing. */
+  /** Releases connections and handles. Calling it again does nothing. */
   close(): Promise<void>;
 }
 
@@ -180,7 +181,7 @@ export interface Stamp {
 
 /** An entry that no relative path can name. */
 export interface UnreadableName {
-  /** `no_path`: the key of an object has an empty, `.` or `..` segment. */
+  /** `no_path` means that an object key has an empty, `.` or `..` segment. */
   reason: 'not_utf8' | 'no_path';
   directory: Key | '';
   /**

@@ -2,8 +2,8 @@ import { WaybillError } from '../lib/errors.ts';
 import type { Storage } from './storage.ts';
 
 /*
- * Storage servers may be broken or hostile. Their responses are bounded, so that none can block this process,
- * and the names they return cannot lead outside the requested location.
+ * Protects against broken or hostile storage servers. Their responses are bounded, so that none can block
+ * this process, and the names they return cannot lead outside the requested location.
  */
 
 /** Maximum depth of nested directories in a listing. */

@@ -126,7 +126,7 @@ function expansionError(): WaybillError {
 }
 
 /**
- * Pipes bytes through a Node.js transform with back-pressure. If either side fails, the iteration throws its
+ * Pipes bytes through a Node.js transform with backpressure. If either side fails, the iteration throws its
  * error and both sides are closed.
  */
 export async function* pipeThrough(

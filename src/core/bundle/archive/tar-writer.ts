@@ -59,7 +59,8 @@ function headerOf({ path, body: { size } }: TarFile, modified: Date): Buffer {
 
 /**
  * Parses the records of a pax header, `<length> <key>=<value>\n` each. Values are bytes, because not all are
- * text. Throws `malformed_archive` if a length is wrong: programs that tolerate it may see different files.
+ * text. Throws `malformed_archive` if a length is wrong, because programs that tolerate that may see
+ * different files.
  */
 export function readPaxRecords(body: Buffer): Map<string, Buffer> {
   const records = new Map<string, Buffer>();

@@ -19,7 +19,7 @@ import {
 import { hasErrors, invalidBundle } from '../source-bundle.ts';
 
 /*
- * A bundle as an archive that can be sent or written to a file.
+ * Packs a bundle as an archive that can be sent or written to a file.
  */
 
 /**

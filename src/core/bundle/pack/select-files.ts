@@ -36,7 +36,10 @@ export const secretNames: readonly string[] = [
 
 /** Patterns in `.gitignore` syntax. If several match, the last one wins. */
 export interface Patterns {
-  /** Include only these files, even files with secrets. Default or empty: all files without secrets. */
+  /**
+   * Includes only these files, even ones that contain secrets. If absent or empty, all files without secrets
+   * are included.
+   */
   include?: readonly string[];
   exclude?: readonly string[];
   /** How to treat symbolic links. Default: `refuse`. */

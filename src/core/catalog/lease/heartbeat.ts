@@ -10,8 +10,8 @@ import { leaseLost } from './lease.ts';
  *
  * Beats every `renewEveryMs`. A failed renewal is retried at the next beat. The lease counts as lost
  * `abortAfterMs` after the start of the last successful renewal, well before a contender may take it over. A
- * beat that comes later renews nothing: the process was suspended, and its decisions may be out of date even
- * if no other attempt took the lease.
+ * beat that comes later renews nothing, because the process was suspended and its decisions may be out of
+ * date even if no other attempt took the lease.
  */
 export class Heartbeat {
   readonly #storage: Pick<Storage, 'label'>;

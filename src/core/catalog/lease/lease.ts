@@ -23,7 +23,7 @@ export interface Lease {
   /** The state as read under the lease. */
   readonly found: StoredState;
   /**
-   * Throws `lease_lost` if the last renewal was too long ago. Makes no request. Call it before every change.
+   * Throws `lease_lost` if the last renewal was too long ago. Makes no requests. Call it before every change.
    */
   check(): void;
   /** Reads the storage and throws `lease_lost` if another attempt took over. */
@@ -42,8 +42,8 @@ export interface Lease {
    */
   restoreState(): Promise<void>;
   /**
-   * Releases the lease and removes the attempt's staging. Never throws: the next attempt sweeps anything that
-   * could not be removed.
+   * Releases the lease and removes the attempt's staging. Never throws, because the next attempt sweeps
+   * anything that could not be removed.
    */
   release(): Promise<void>;
 }

@@ -36,7 +36,7 @@ export async function straysInStaging(storage: Storage, attemptId: string): Prom
 
 /**
  * Removes the copies that other attempts left in the staging of an object store. Requires the lease. Keeps
- * files directly in staging: they may be probes of live publishers.
+ * files that are directly in staging, because they may be probes of live publishers.
  */
 export async function sweepCopies(
   storage: Storage,

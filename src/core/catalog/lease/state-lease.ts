@@ -72,7 +72,7 @@ const settlePauseMs = 2_000;
 
 const headers = { contentType: 'application/json', cacheControl: 'no-cache' };
 
-/** A lease stored in the state; see `acquireStateLease`. The first `writeState` takes it. */
+/** A lease stored in the state (see `acquireStateLease`). The first `writeState` takes it. */
 class HeldState implements Lease {
   readonly attemptId: string;
   readonly holder: Holder = newHolder();

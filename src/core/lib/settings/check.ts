@@ -2,7 +2,7 @@ import type joi from 'joi';
 import { joiSchema } from './joi-schema.ts';
 import type { Refusal, Setting } from './setting.ts';
 
-/** Keys and indexes from the top of a document to a value. */
+/** The keys and indexes that lead from the top of a document to a value. */
 export type KeyPath = readonly (string | number)[];
 
 /** A problem at one location in a document. `expected` is the phrase of the setting there. */

@@ -31,8 +31,8 @@ const readFlags = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLL
 const createFlags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
 
 /**
- * File systems, by the `f_type` of statfs(2), that may report a different inode number each time: FUSE,
- * CIFS, SMB2 and 9p.
+ * File systems that may report a different inode number each time, by the `f_type` of statfs(2): FUSE, CIFS,
+ * SMB2 and 9p.
  */
 const changesInodes = new Set([0x65735546, 0xff534d42, 0xfe534d42, 0x01021997]);
 
@@ -44,7 +44,7 @@ const chunkBytes = 1 << 20;
 const smallFileBytes = 1 << 16;
 /** Number of small files that a thread writes before it yields to timers and other work. */
 const filesPerYield = 64;
-/** Flush every 32 MiB: copying 1 GiB on ext4 takes 0.9–2.0 s, against 1.6–2.4 s at 128 MiB. */
+/** Flush every 32 MiB. Copying 1 GiB on ext4 then takes 0.9–2.0 s, compared to 1.6–2.4 s at 128 MiB. */
 const flushEveryBytes = 32 << 20;
 
 const readSome = promisify(readCallback);

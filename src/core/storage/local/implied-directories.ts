@@ -107,7 +107,7 @@ export class ImpliedDirectories {
       this.#handles.of(directory);
       return true;
     } catch (error) {
-      // ELOOP: a link above the root leads to itself.
+      // ELOOP means that a link above the root leads to itself.
       if (isAbsent(error) || errnoOf(error) === 'ELOOP') return false;
       throw error;
     }

@@ -66,7 +66,10 @@ class Inspector {
   readonly #mounts: ReadonlySet<string>;
   /** Whether the staging file system refuses only names and paths that are too long. */
   readonly #takesEveryName: boolean;
-  /** Findings by directory: null if there is no problem, undefined if the directory does not exist. */
+  /**
+   * Findings by directory. A finding is null if there is no problem, and undefined if the directory does not
+   * exist.
+   */
   readonly #directories = new Map<string, WaybillError | null | undefined>();
   readonly #writable = new Map<string, WaybillError | null>();
 

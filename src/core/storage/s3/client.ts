@@ -192,7 +192,7 @@ export class BucketClient {
       MaxKeys: pageSize ?? undefined,
     });
     const page = await this.#send(prefix, command);
-    // The SDK parses any XML, and even HTML, as an empty listing.
+    // The SDK parses any XML, even HTML, as an empty listing.
     if (page.IsTruncated === undefined)
       throw this.#requests.unusableAnswer(prefix, 'something other than an S3 listing', otherServer);
     const next = page.NextContinuationToken ?? '';

@@ -92,7 +92,7 @@ export class S3Storage implements Storage, Backups, Duplicates, CopySource {
   readonly #conditions: ConditionProbe;
   readonly #writer: ObjectWriter;
   readonly #copier: ServerCopier;
-  /** Whether the bucket keeps versions; true until an object without a version is found. */
+  /** Whether the bucket keeps versions. Assumed to be true until an object without a version is found. */
   #hasVersions = true;
   #readsVersions: Promise<boolean> | undefined;
 

@@ -215,8 +215,8 @@ function byStatus({ name, status }: S3Failure): ErrorMapping {
       ? { code: 'storage_transient', hint: 'check endpoint, and that the server runs' }
       : { code: 'storage_permanent' };
   if (status === 401 || status === 403) return meanings['AccessDenied'] as ErrorMapping;
-  // Only "NoSuchKey" means that the object does not exist: a 404 page of some other server must never pass
-  // for an empty destination.
+  // Only "NoSuchKey" means that the object does not exist: a 404 page from some other server must never be
+  // mistaken for an empty destination.
   if (status === 404) return { code: 'storage_permanent', hint: otherServer };
   if (status === 412) return { code: 'storage_conflict' };
   if (status === 501) return meanings['NotImplemented'] as ErrorMapping;

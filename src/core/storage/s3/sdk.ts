@@ -31,7 +31,7 @@ export interface SdkOptions {
   location: S3Location;
   /** If null, the SDK's default credential chain is used. */
   credentials: { accessKeyId: string; secretAccessKey: string } | null;
-  /** Maximum idle time of a connection, in milliseconds; set in tests only. */
+  /** Maximum idle time of a connection, in milliseconds. Set in tests only. */
   silenceMs?: number;
 }
 

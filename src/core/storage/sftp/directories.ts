@@ -202,7 +202,7 @@ async function makeDirectory(root: SftpRoot, directory: string): Promise<void> {
   await root.ask((sftp, done) => sftp.mkdir(directory, { mode: root.modes.directory }, done));
   const session = await root.connected();
   if (refusing.has(session)) return;
-  // Reads the mode again, since a new directory may have inherited the setgid bit.
+  // Read the mode again, because a new directory may have inherited the setgid bit.
   const made = await session
     .ask<Stats>((sftp, done) => sftp.lstat(directory, done))
     .catch((error: unknown) => {

@@ -49,7 +49,7 @@ export interface SftpStorageOptions {
   mustExist?: boolean;
   /** Also leaves no trace on this machine: a new host key is not added to the known hosts file. */
   dryRun?: boolean;
-  /** Time limit for a response, in milliseconds; set in tests only. */
+  /** Time limit for a response, in milliseconds. Set in tests only. */
   answerWithinMs?: number;
 }
 

@@ -122,8 +122,9 @@ export async function rememberHostKey(
 }
 
 /**
- * Appends a host's key in a single write, so that several publishers may do so concurrently. If the last
- * line has no line break, one is written first. Throws `storage_permanent` if the file cannot be written.
+ * Appends a host's key in a single write, so that several publishers may do so concurrently. If the last line
+ * does not end with a line break, one is written first. Throws `storage_permanent` if the file cannot be
+ * written.
  */
 export async function appendKnownHost(file: string, host: string, port: number, key: Buffer): Promise<void> {
   try {

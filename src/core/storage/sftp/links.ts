@@ -52,7 +52,7 @@ export class SftpLinks {
       return this.#isHardLinkProven;
     } catch (error) {
       if (error instanceof ConnectionLost) throw error;
-      // ssh2 does not send requests that the server does not offer.
+      // ssh2 does not send requests that the server does not support.
       if (isUnsupported(error)) this.#hasHardLinks = false;
       return false;
     }

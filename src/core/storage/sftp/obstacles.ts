@@ -177,7 +177,7 @@ export interface FileSystem {
   f_files?: number;
   f_ffree?: number;
   f_favail?: number;
-  /** Identifies the file system; a bigint if it is large. */
+  /** Identifies the file system. A bigint if the id is large. */
   f_sid?: number | bigint;
   f_flag?: number | bigint;
 }

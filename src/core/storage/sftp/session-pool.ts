@@ -1,7 +1,9 @@
 import type { Log } from '../../lib/log.ts';
 import type { SftpSession } from './session.ts';
 
-/** The number of bytes that OpenSSH allows in flight on a connection, whatever the client requests. */
+/**
+ * The number of bytes that OpenSSH allows in flight on a connection, regardless of what the client requests.
+ */
 export const windowBytes = 2 << 20;
 /** Below this round-trip time, one connection carries more data than this machine can encrypt. */
 const minRoundTripMs = 10;

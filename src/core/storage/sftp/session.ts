@@ -25,7 +25,7 @@ export interface SessionOptions {
   expectedHostKey?: Buffer;
   /** Cancels an attempt to connect. */
   signal?: AbortSignal;
-  /** Time limit for a response, in milliseconds; set in tests only. */
+  /** Time limit for a response, in milliseconds. Set in tests only. */
   answerWithinMs?: number | undefined;
 }
 

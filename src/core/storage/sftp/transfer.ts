@@ -48,7 +48,7 @@ export async function* readFile(session: SftpSession, file: string): AsyncIterab
       }
       const wanted = Math.min(chunkBytes, size - at);
       let chunk = (await ahead.shift()) as Buffer;
-      // A server may return less than requested; the rest is requested again.
+      // A server may return less than requested, in which case the rest is requested again.
       while (chunk.byteLength < wanted) {
         const rest = await readChunk(session, handle, at + chunk.byteLength, wanted - chunk.byteLength);
         if (rest.byteLength === 0) break;
@@ -202,8 +202,8 @@ export function closeFile(session: SftpSession, handle: Buffer): Promise<void> {
 }
 
 /**
- * Syncs and closes each handle over its own connection. Each is closed only once, since the server may
- * reuse the handle.
+ * Syncs and closes each handle on its own connection. Each is closed only once, because the server may reuse
+ * the handle.
  */
 async function finishAll(lanes: readonly Lane[]): Promise<void> {
   const outcomes = await Promise.allSettled(
