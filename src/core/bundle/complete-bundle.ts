@@ -6,42 +6,39 @@ import type { RelativePath } from '../lib/paths.ts';
 import { type Extraction, tooLarge } from './extract-archive.ts';
 import { type Manifest, manifestName } from './manifest.ts';
 
-/**
- * Files of earlier bundles of one pipeline, by digest: what an archive that leaves them out is completed
- * from.
- */
+/** Files of a pipeline's earlier bundles, by digest. They complete an archive that leaves them out. */
 export interface BundleContent {
   /**
-   * Puts the kept file with this digest at `file`, which must not exist. Resolves with its size in bytes
-   * after its hash was verified; null if the file is not kept or was damaged. Throws the system's error if
-   * the lookup failed, and the reason of `signal`.
+   * Places the kept file with this digest at `file`, which must not exist. Returns its size in bytes after
+   * verifying its hash, or null if the file is not kept or is damaged. Throws the system error if the lookup
+   * fails, or the signal's reason.
    */
   place(digest: Digest, file: string, signal?: AbortSignal): Promise<number | null>;
-  /** Keeps these files for later bundles, as far as there is room. They must never be written to again. */
+  /** Keeps these files for later bundles if there is room. They must never be written to again. */
   keep(files: Iterable<CachedFile>): Promise<void>;
 }
 
 export interface CachedFile {
   digest: Digest;
-  /** Bytes. */
+  /** The size in bytes. */
   size: number;
-  /** Absolute. */
+  /** An absolute path. */
   file: string;
 }
 
 /**
- * Whether an archive must contain a file, for a receiver that lacks only the digests in `missing`. The
- * receiver finds kept files by the digest in the manifest, so a file without a declared digest is always
- * sent.
+ * Returns true if an archive must contain a file, given that the receiver lacks only the digests in
+ * `missing`. The receiver finds kept files by the digest in the manifest, so a file without a declared digest
+ * is always sent.
  */
 export function mustBeSent(declaredDigest: Digest | null, missing: ReadonlySet<Digest>): boolean {
   return declaredDigest === null || missing.has(declaredDigest);
 }
 
-/** Placing small files never waits for I/O. After this many files, other work gets the event loop. */
+/** Placing small files never waits for I/O. After this many files, it yields to the event loop. */
 const filesPerYield = 64;
 
-/** Throws `invalid_request` if the archive has another manifest than the request has named. */
+/** Throws `invalid_request` if the archive's manifest is not the one named in the request. */
 export function checkPartialManifest(bytes: Uint8Array, named: Digest): void {
   const found = digestOf(bytes);
   if (found === named) return;
@@ -53,9 +50,9 @@ export function checkPartialManifest(bytes: Uint8Array, named: Digest): void {
 }
 
 /**
- * Adds the files that an archive left out from `content`, under the rules of archives. Resolves with a
- * finding for each file that is not kept. Files without a digest in the manifest cannot be looked up and
- * stay missing. Throws as `extractArchive`.
+ * Adds the files that an archive left out, taking them from `content` and applying the rules for archives.
+ * Returns a finding for each file that is not kept. Files without a digest in the manifest cannot be looked
+ * up and stay missing. Throws the same errors as `extractArchive`.
  */
 export async function completeBundle(
   extraction: Extraction,
@@ -89,7 +86,9 @@ function notKept(file: RelativePath, index: number): Finding {
   });
 }
 
-/** The error for a partial archive that left out files that are not kept. Each file is a finding. */
+/**
+ * Returns the error for a partial archive that left out files that are not kept, with one finding per file.
+ */
 export function filesMissing(lacking: readonly Finding[]): WaybillError {
   return new WaybillError(
     'files_missing',

@@ -32,16 +32,19 @@ import { checkSceneMapFile, defaultSceneMapRules, type SceneMapRules } from './v
 
 /** A bundle with a valid manifest. `loadBundle` checks whether its files exist. */
 export interface BundleCandidate {
-  /** Relative to the source root; `.` for a bundle at the root. */
+  /** The path relative to the source root. It is `.` for a bundle at the root. */
   path: string;
   directory: Key | '';
   created: Instant;
-  /** Without the JSON document: a source may hold many large manifests. */
+  /** Excludes the JSON document, because a source may contain many large manifests. */
   manifest: Pick<Manifest, 'name' | 'files'>;
   revision?: Revision | null;
-  /** `manifest.json` itself. */
+  /** Size and digest of `manifest.json` itself. */
   manifestFile: { size: number; digest: Digest };
-  /** The bytes of a manifest made from a listing, which is not a file. Its files were already found. */
+  /**
+   * The bytes of a manifest that was generated from a listing and is not a file. Its files have already been
+   * found.
+   */
   made?: Buffer;
 }
 
@@ -56,10 +59,10 @@ export interface Discovery {
 const concurrency = 16;
 
 /**
- * Finds the bundles below the root of a source, level by level. A directory with a `manifest.json` is a
- * bundle, and its subdirectories are not searched. Hidden directories, links and special files are skipped
- * with a warning. If one listing or read fails, the whole discovery throws that `storage_*` error, since a
- * partial result would look complete. Throws the reason of `signal` if that aborts first.
+ * Finds the bundles below a source's root, level by level. A directory with a `manifest.json` is a bundle,
+ * and its subdirectories are not searched. Hidden directories, links and special files are skipped with a
+ * warning. If one listing or read fails, the whole discovery throws that `storage_*` error, because a partial
+ * result would look complete. Throws the signal's reason if it aborts first.
  */
 export async function discoverBundles(storage: Storage, signal?: AbortSignal): Promise<Discovery> {
   const found: Discovery = { candidates: [], invalid: [], warnings: [] };
@@ -96,20 +99,20 @@ export interface BundleSource {
   /** The configured location, or the pipeline's id for uploads. */
   id: string;
   sceneMaps?: SceneMapRules;
-  /** Which signatures the bundles need; by default none. */
+  /** Which signatures the bundles need. By default, none are required. */
   signatures?: SignaturePolicy | null;
 }
 
-/** A file of a bundle, with its identity if it was listed on this machine. */
+/** A bundle file, with its identity if it was listed on this machine. */
 export type ListedFile = Pick<Entry, 'key' | 'size' | 'identity'>;
 
 const maxConcurrentSceneMaps = 4;
 
 /**
- * Makes a candidate a bundle. Lists its directory recursively: every listed file must be a regular file of
- * the declared size. Reads only its scene maps, and checks these and the signature. Throws `invalid_bundle`
- * with all findings, the errors of `requireTrusted`, or the storage's own error. `bodyOf` opens the bytes of
- * a file; by default they come from `storage`.
+ * Loads a candidate as a bundle. Lists its directory recursively and requires every file in the manifest to
+ * be a regular file of the declared size. Reads only its scene maps, and checks these and the signature.
+ * Throws `invalid_bundle` with all findings, the errors of `requireTrusted`, or the storage's own error.
+ * `bodyOf` opens a file's bytes. By default, they come from `storage`.
  */
 export async function loadBundle(
   storage: Storage,
@@ -144,7 +147,10 @@ export async function loadBundle(
   return requireTrusted(bundle, source.signatures);
 }
 
-/** null if there is none. A link, a directory or a large file is none, because it cannot be verified. */
+/**
+ * Returns null if there is no signature. A link, a directory or a large file does not count, because it
+ * cannot be verified.
+ */
 async function readSignature(storage: Storage, entry: Entry | null): Promise<SignatureFile | null> {
   if (entry?.type !== 'file' || entry.size > maxSignatureBytes) return null;
   const bytes = await readAll(storage, entry.key, maxSignatureBytes, entry.identity);
@@ -186,8 +192,8 @@ function addCandidate(found: Discovery, directory: Key | '', read: BundleCandida
 }
 
 /**
- * Object keys that no path names are skipped with a warning. A directory whose name is not UTF-8 may contain
- * bundles that cannot be read, so it is an invalid bundle.
+ * Skips object keys that no path can name, with a warning. A directory whose name is not UTF-8 may contain
+ * bundles that cannot be read, so it is reported as an invalid bundle.
  */
 function reportUnreadable(found: Discovery, unreadable: readonly UnreadableName[]): void {
   for (const { reason, directory, decoded, escaped, type } of unreadable) {
@@ -219,7 +225,7 @@ function directoriesToSearch(entries: readonly Entry[], warnings: Finding[]): Ke
   return directories;
 }
 
-/** Returns a candidate, or the faults of the manifest or of the bundle path. */
+/** Returns a candidate, or the findings about its manifest or bundle path. */
 async function readCandidate(
   storage: Storage,
   directory: Key | '',

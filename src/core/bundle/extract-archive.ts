@@ -12,48 +12,48 @@ import { manifestName, maxSignatureBytes, signatureName } from './manifest.ts';
 import { invalidBundle } from './source-bundle.ts';
 
 export interface ArchiveLimits {
-  /** Bytes, of the archive and, counted apart, of the files in it. */
+  /** Limit in bytes, which applies to the archive and, separately, to its extracted files. */
   maxUploadSize: number;
-  /** Number of files, not counting `manifest.json`. */
+  /** Maximum number of files, not counting `manifest.json`. */
   maxFiles: number;
 }
 
 export interface ExtractRequest {
   /** tar or tar.gz. */
   input: AsyncIterable<Uint8Array>;
-  /** Absolute; exists and is empty. */
+  /** The absolute path of an existing, empty directory. */
   directory: string;
   limits: ArchiveLimits;
-  /** Whether an archive without a root `manifest.json` is refused; by default it is. */
+  /** Whether an archive without a root `manifest.json` is rejected. Default: true. */
   needsManifest?: boolean;
-  /** Yields to the event loop before each file; by default never. */
+  /** Yields to the event loop before each file. By default, extraction never yields. */
   yieldToEventLoop?: YieldToEventLoop;
   disk?: Disk;
 }
 
-/** The files on disk below the directory, hashed while they were written. */
+/** The files on disk below the directory, hashed as they were written. */
 export interface Extraction {
   files: Map<RelativePath, { size: number; digest: Digest }>;
-  /** When the files were modified, in milliseconds since 1970, if the archive says so. */
+  /** Modification times in milliseconds since 1970, for files whose time the archive records. */
   modified: Map<RelativePath, number>;
   /** The total size of all files. */
   bytes: number;
   /**
-   * Makes room for one more file, which the archive did not hold: its directories are there then. Throws as
-   * for a file of the archive.
+   * Reserves the path of one more file, which was not in the archive, and creates its directories. Throws the
+   * same errors as for a file in the archive.
    */
   take(path: RelativePath): void | Promise<void>;
 }
 
-/** Up to this size a file is written by one call. */
+/** Files up to this size, in bytes, are written with one call. */
 const smallFileBytes = 1 << 16;
 
 /**
- * Extracts an archive as a stream, with constant memory. Writes only regular files and directories with
- * safe, distinct paths and fixed modes; ignores owners, times and modes of the archive. Throws
- * `malformed_archive`, `unsafe_archive_entry`, `upload_too_large`, `too_many_files`, `archive_bomb`,
- * `invalid_bundle` (no root `manifest.json`, or two), the input's own error, or a system error. Files
- * written before the error stay: the caller owns the directory.
+ * Extracts an archive as a stream, with constant memory. Writes only regular files and directories with safe,
+ * distinct paths and fixed modes, ignoring the archive's owners, times and modes. Throws `malformed_archive`,
+ * `unsafe_archive_entry`, `upload_too_large`, `too_many_files`, `archive_bomb`, `invalid_bundle` (no root
+ * `manifest.json`, or two), the input's own error, or a system error. Files written before the error remain,
+ * because the caller owns the directory.
  */
 export async function extractArchive(request: ExtractRequest): Promise<Extraction> {
   const {
@@ -110,7 +110,7 @@ async function* limited(input: AsyncIterable<Uint8Array>, maxBytes: number): Asy
   }
 }
 
-/** The path of an entry, or null for the root itself, which `tar -C directory .` lists. */
+/** Returns the path of an entry, or null for the root itself, which `tar -C directory .` includes. */
 function judgePath({ name, type }: TarEntry): RelativePath | null {
   const withoutDot = name.replace(/^(?:\.\/)+/, '');
   const bare = type === 'directory' ? withoutDot.replace(/\/$/, '') : withoutDot;
@@ -123,8 +123,8 @@ function judgePath({ name, type }: TarEntry): RelativePath | null {
 }
 
 /**
- * Records the paths in use, compared as on a case-insensitive file system. No file can thus overwrite
- * another, or be placed below one.
+ * Records the paths in use, comparing them as a case-insensitive file system would. This prevents a file from
+ * overwriting another one or being placed below it.
  */
 function pathTree({ maxFiles }: ArchiveLimits): {
   addFile(path: RelativePath): void;
@@ -171,7 +171,7 @@ function pathTree({ maxFiles }: ArchiveLimits): {
   };
 }
 
-/** The missing directories above a file, outermost first. Adds them to `made`. */
+/** Returns the missing directories above a file, outermost first, and adds them to `made`. */
 function parentsToMake(file: string, made: Set<string>): string[] {
   // Nearly every file shares its directory with an earlier one. Each directory is looked up only once.
   if (made.has(path.posix.dirname(file))) return [];
@@ -228,7 +228,7 @@ function largeSignature(size: number): WaybillError {
   ]);
 }
 
-/** @param what A whole of bytes, as the beginning of a sentence. */
+/** @param what The subject of the message, which starts a sentence. */
 export function tooLarge(what: string, maxBytes: number): WaybillError {
   return new WaybillError(
     'upload_too_large',

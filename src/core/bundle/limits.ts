@@ -1,4 +1,4 @@
-/* The limits of a bundle. They apply to manifests and archives alike. */
+/* Limits of a bundle, which apply to both manifests and archives. */
 
 /**
  * The maximum number of files, not counting the manifest. An upload source may set a lower one
@@ -6,5 +6,5 @@
  */
 export const maxListedFiles = 250_000;
 
-/** Segments of a path: the file's name and its directories. */
+/** The maximum number of path segments: the file's name and its directories. */
 export const maxPathSegments = 64;

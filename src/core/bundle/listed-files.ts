@@ -7,7 +7,10 @@ import { type ManifestFile, manifestName, signatureName } from './manifest.ts';
 
 const namesInWarning = 5;
 
-/** A bundle should contain only the files in its manifest. One warning names some of the others. */
+/**
+ * Returns one warning that names some of the files that are not in the manifest, because a bundle should
+ * contain only listed files.
+ */
 export function unlistedWarning(bundle: string, unlisted: string[]): Finding[] {
   if (unlisted.length === 0) return [];
   const named = unlisted.sort(compareCodeUnits).slice(0, namesInWarning);
@@ -23,10 +26,10 @@ export function unlistedWarning(bundle: string, unlisted: string[]): Finding[] {
 
 /** The files of a manifest compared with one recursive listing of the bundle's directory. */
 export interface Listing {
-  /** The entries of the files in the manifest, by path. */
+  /** The entries of files in the manifest, by path. */
   present: Map<string, Entry>;
   links: Set<string>;
-  /** The signature of the manifest, if the bundle has one. */
+  /** The manifest's signature, if the bundle has one. */
   signature: Entry | null;
   unlisted: string[];
   /** Escaped names, relative to the bundle, that no manifest can list. */
@@ -61,7 +64,7 @@ export async function listBundle(
 }
 
 /**
- * One finding for each reason, which names the first such entry. A name that is not UTF-8 is an error if a
+ * Returns one finding per reason, naming the first such entry. A name that is not UTF-8 is an error if a
  * listed file is missing, because that file may have this name. Otherwise it is a warning, as for every
  * unlisted file.
  */
@@ -83,7 +86,7 @@ export function unreadableFindings({ unreadable }: Listing, findings: readonly F
   ];
 }
 
-/** The reason why a listed file cannot be published; null if there is none. */
+/** Returns the reason why a listed file cannot be published, or null if it can. */
 export function problemOf(
   entry: Entry | undefined,
   size: number | null,
@@ -111,7 +114,7 @@ export function problemOf(
   return null;
 }
 
-/** The symbolic link that a path leads through, if any. */
+/** Returns the symbolic link through which a path leads, if any. */
 export function linkAbove(path: string, links: ReadonlySet<string>): string | undefined {
   if (links.size === 0) return undefined;
   for (const ancestor of ancestorsOf(path)) if (links.has(ancestor)) return ancestor;

@@ -9,7 +9,7 @@ export interface JsonObject {
   [key: string]: JsonValue;
 }
 
-/** One fault, before its line and column are determined. */
+/** A problem whose line and column have not been determined yet. */
 export interface Problem {
   code: string;
   pointer: string;
@@ -18,21 +18,23 @@ export interface Problem {
 
 /** Deeper nesting serves no purpose in a manifest and could exhaust the stack of a program that reads it. */
 const maxDepth = 64;
-/** Maximum number of findings in full. Further ones are only counted. */
+/** Maximum number of findings reported in full. The rest are only counted. */
 const maxFindings = 100;
-/** Objects, arrays and commas: each may take a hundred times its byte in memory once it is parsed. */
+/**
+ * Maximum number of objects, arrays and commas. Once parsed, each may take a hundred bytes of memory or more.
+ */
 const maxStructure = 2_000_000;
 const limits: JsonLimits = { depth: maxDepth, containers: maxStructure, problems: maxFindings };
 
 /**
- * The maximum of objects, arrays and commas in a manifest of `maxFiles` files: 16 for each file, and 100,000
- * for metadata and other keys. Reading two million keys blocks the event loop for seconds.
+ * Returns the maximum number of objects, arrays and commas in a manifest of `maxFiles` files: 16 per file,
+ * plus 100,000 for metadata and other keys. Reading two million keys blocks the event loop for seconds.
  */
 function maxStructureOf(maxFiles: number): number {
   return Math.min(maxStructure, 100_000 + 16 * maxFiles);
 }
 
-/** Collects problems; those beyond the number that is reported are only counted. */
+/** Collects problems. Those beyond the reporting limit are only counted. */
 export class Problems {
   readonly shown: Problem[] = [];
   #count = 0;
@@ -51,14 +53,14 @@ export class Problems {
 export interface JsonDocument {
   /** Undefined if the bytes are not JSON. */
   value: JsonValue | undefined;
-  /** Problems so far. Readers of `value` add to them. */
+  /** The problems found so far. Readers of `value` add to them. */
   problems: Problems;
-  /** The problems as findings with line and column, in the order of the text. */
+  /** Returns the problems as findings with line and column, in the order of the text. */
   locate(): Finding[];
 }
 
 /**
- * Reads bytes as a JSON value and reports everything that `JSON.parse` forgives or does not explain:
+ * Reads bytes as a JSON value and reports everything that `JSON.parse` tolerates or does not explain:
  * `manifest_too_complex`, `invalid_utf8`, `byte_order_mark`, `invalid_json`, `duplicate_key`, `too_deep`,
  * `lone_surrogate` and `number_out_of_range`. Linear in the number of bytes.
  */
@@ -93,7 +95,7 @@ function parse(text: string): JsonValue | undefined {
   try {
     return JSON.parse(text) as JsonValue;
   } catch {
-    // `locate` reports the faults and their positions, in the same words on every version of Node.js.
+    // `locate` reports the errors and their positions, with the same wording on every version of Node.js.
     return undefined;
   }
 }
@@ -139,8 +141,8 @@ function asPlaced({ kind, message, offset, pointer }: JsonProblem): PlacedProble
 }
 
 /**
- * Looks at every value once for duplicate keys (the text has more keys than the value) and for strings and
- * numbers that have no JSON form.
+ * Checks every value once for duplicate keys (the text has more keys than the value) and for strings and
+ * numbers that JSON cannot represent.
  */
 function findOddValues({ colons }: JsonShape, root: JsonValue, problems: Problems): void {
   let keys = 0;
@@ -171,7 +173,7 @@ function findOddValues({ colons }: JsonShape, root: JsonValue, problems: Problem
       look(value[key] as JsonValue, container, key);
     }
   }
-  // The careful reading finds which keys, and where.
+  // The detailed pass determines which keys are duplicates, and where.
   if (colons !== keys) problems.add('duplicate_key', '', 'has a key twice');
 }
 

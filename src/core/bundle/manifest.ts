@@ -8,16 +8,16 @@ import { maxListedFiles, maxPathSegments } from './limits.ts';
 import { type JsonObject, type JsonValue, type Problems, readJsonDocument } from './manifest-json.ts';
 
 export const manifestName = 'manifest.json';
-/** The signature of the manifest, next to it. No manifest lists it. */
+/** The file next to the manifest that holds its signature. Manifests never list it. */
 export const signatureName = 'manifest.json.minisig';
 export const maxSignatureBytes = 16 * 1024;
 export const maxManifestBytes = 64 * 2 ** 20;
 
-/** A manifest that keeps every rule. */
+/** A valid manifest. */
 export interface Manifest {
   name: RelativePath | null;
   created: Instant;
-  /** In the order of the manifest. */
+  /** Listed in manifest order. */
   files: ManifestFile[];
   /** The document as written, including keys unknown to this version. */
   document: JsonObject;
@@ -27,13 +27,13 @@ export interface ManifestFile {
   path: RelativePath;
   kind: string;
   contentType: string | null;
-  /** null if the manifest does not declare it. The same applies to `digest`. */
+  /** The declared size in bytes, or null if the manifest has none. The same applies to `digest`. */
   size: number | null;
   digest: Digest | null;
 }
 
 /**
- * Parses a manifest and reports every fault, each with JSON Pointer, line and column. `file` names the
+ * Parses a manifest and reports every problem with its JSON Pointer, line and column. `file` names the
  * manifest in the findings. The result is null if any finding is an error. A lower `maxFiles` limits the
  * values of the document, but not `files`. Takes well under a second for 50,000 files.
  */
@@ -54,8 +54,8 @@ export function parseManifest(
 }
 
 /**
- * The input of `manifestDigest`: defaults filled in, `created` in UTC, files sorted by path, unknown keys
- * kept.
+ * Returns the input of `manifestDigest`, with defaults filled in, `created` in UTC, files sorted by path, and
+ * unknown keys kept.
  */
 export function normaliseManifest(manifest: Manifest): JsonObject {
   const { document, files } = manifest;
@@ -77,15 +77,16 @@ export function normaliseManifest(manifest: Manifest): JsonObject {
 }
 
 /**
- * SHA-256 over the RFC 8785 form of the normalized manifest. Equal for manifests with the same meaning.
+ * Returns the SHA-256 of the normalized manifest in RFC 8785 form. Manifests with the same meaning have equal
+ * digests.
  */
 export function manifestDigest(manifest: Manifest): Digest {
   return digestOf(canonicalJson(normaliseManifest(manifest)));
 }
 
 /**
- * Like `manifestDigest`, with measured digests in place of those that the manifest omits. An idempotency
- * key stands for this digest. Equal to `manifestDigest` if every digest is declared.
+ * Like `manifestDigest`, but with measured digests in place of those that the manifest omits. Idempotency
+ * keys identify this digest. It equals `manifestDigest` if every digest is declared.
  *
  * @param measured Returns the digest of a listed file.
  */
@@ -95,13 +96,13 @@ export function contentDigest(manifest: Manifest, measured: (file: ManifestFile)
 }
 
 /**
- * The bundle path of an upload: its `name`, or its creation time and the first digits of its digest.
+ * Returns the bundle path of an upload: its `name`, or its creation time and the first digits of its digest.
  */
 export function uploadBundlePath(manifest: Manifest, digest: Digest): string {
   return manifest.name ?? `${compactTimestamp(manifest.created)}-${hexOf(digest).slice(0, 8)}`;
 }
 
-/** RFC 8785. */
+/** Serializes a value as canonical JSON (RFC 8785). */
 export function canonicalJson(value: unknown): string {
   return canonicalize(value) as string;
 }
@@ -183,7 +184,7 @@ function readFile(entry: JsonValue, pointer: string, report: Report): ManifestFi
   return path === null ? null : { path, kind, contentType, size, digest };
 }
 
-/** An optional text; null if it is absent, `null`, or wrong (which is reported). */
+/** Reads an optional text. Returns null if it is absent, `null` or invalid, which is reported. */
 function readText<T>(
   object: JsonObject,
   pointer: string,
@@ -252,7 +253,7 @@ function shortened(text: string): string {
   return text.length > 120 ? `${text.slice(0, 120)}…` : text;
 }
 
-/** The verdict on one field: its value, or the reason why it has none. */
+/** The result for one field: its value, or the reason why it is invalid. */
 type FieldVerdict<T> = { ok: true; value: T } | { ok: false; reason: string };
 
 const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
@@ -262,7 +263,7 @@ const mediaType = new RegExp(
 const kindForm = /^[a-z][a-z0-9_]{0,31}$/;
 const maxMediaTypeLength = 255;
 
-/** RFC 9110: a type, a subtype and parameters. */
+/** Parses a media type (RFC 9110) with a type, a subtype and parameters. */
 export function parseMediaType(text: string): FieldVerdict<string> {
   if (text.length > maxMediaTypeLength) return refuse(`is longer than ${maxMediaTypeLength} characters`);
   return mediaType.test(text)
@@ -275,7 +276,7 @@ function parseKind(text: string): FieldVerdict<string> {
   return refuse('is not a kind: a lower-case letter, then up to 31 lower-case letters, digits or "_"');
 }
 
-/** `20261120T010203Z`. */
+/** Formats an instant like `20261120T010203Z`. */
 function compactTimestamp(instant: Instant): string {
   return `${instant.slice(0, 19).replaceAll(/[-:]/g, '')}Z`;
 }

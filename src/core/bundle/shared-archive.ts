@@ -12,13 +12,13 @@ import { openStagedBundle, type StagedBundle, stageUpload } from './staging.ts';
 import type { SceneMapRules } from './validate-bundle.ts';
 
 /*
- * Transfers a staged bundle from the receiving host to the publishing host: one plain tar in shared
- * staging, with the manifest, its signature and the listed files. The tar is not compressed. Compressible
- * bundles arrived compressed and were already expanded once, and hosts with shared storage have a fast
- * network.
+ * Transfers a staged bundle from the receiving host to the publishing host as one plain tar in shared
+ * staging, with the manifest, its signature and the listed files. The tar is not compressed, because
+ * compressible bundles arrive compressed and have already been expanded once, and hosts with shared storage
+ * have a fast network.
  */
 
-/** The facts with which a host checks a fetched archive. */
+/** The facts against which a host checks a fetched archive. */
 export interface SharedArchive {
   name: string;
   size: number;
@@ -27,19 +27,20 @@ export interface SharedArchive {
 
 const archiveName = /^upload-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tar$/;
 
-/** A name that no other archive in shared staging has. */
+/** Returns a name that no other archive in shared staging has. */
 export function newArchiveName(): string {
   return `upload-${randomUUID()}.tar`;
 }
 
-/** Whether `newArchiveName` could have made this name. */
+/** Returns true if `newArchiveName` could have generated this name. */
 export function isArchiveName(name: unknown): name is string {
   return typeof name === 'string' && archiveName.test(name);
 }
 
 /**
- * The key of an archive. Names come from Redis, which other programs may write to: an arbitrary name could
- * lead to any file. Throws `bundle_not_found` for a name that `newArchiveName` cannot have made.
+ * Returns the key of an archive. Names come from Redis, to which other programs may write, and an arbitrary
+ * name could lead to any file. Throws `bundle_not_found` for a name that `newArchiveName` cannot have
+ * generated.
  */
 function archiveKey(name: unknown): Key {
   if (isArchiveName(name)) return listedKey(name);
@@ -49,7 +50,7 @@ function archiveKey(name: unknown): Key {
 }
 
 /**
- * Writes the bundle that `stageUpload` left in `directory` as the archive `name`. Compares every file with
+ * Writes the bundle that `stageUpload` staged in `directory` as the archive `name`. Compares every file with
  * the facts measured on receipt.
  */
 export async function storeStagedBundle(
@@ -74,14 +75,14 @@ export async function storeStagedBundle(
 export interface FetchRequest {
   storage: Storage;
   archive: SharedArchive;
-  /** Absolute; created if it is missing, and removed after a failure. */
+  /** An absolute path. Created if it is missing, and removed after a failure. */
   directory: string;
   sceneMaps: SceneMapRules;
   signal: AbortSignal;
 }
 
 /**
- * Fetches an archive and stages it like an upload to this host, with all checks of archives and bundles.
+ * Fetches an archive and stages it like an upload to this host, with all checks for archives and bundles.
  * Throws `bundle_not_found` if the archive is missing, and `body_mismatch` if its bytes have changed.
  */
 export async function fetchStagedBundle(request: FetchRequest): Promise<StagedBundle> {
@@ -91,7 +92,7 @@ export async function fetchStagedBundle(request: FetchRequest): Promise<StagedBu
     return await stageUpload({
       input: whole,
       directory,
-      // The receiver has already applied the limits; a tar is a little larger than its files.
+      // The receiver has already applied the limits. A tar is slightly larger than its files.
       limits: { maxUploadSize: archive.size, maxFiles: Number.MAX_SAFE_INTEGER },
       signal,
       sceneMaps,
@@ -106,7 +107,7 @@ export async function fetchStagedBundle(request: FetchRequest): Promise<StagedBu
   }
 }
 
-/** The bytes, and at their end the proof that they are the ones that were written. */
+/** Yields the bytes, and verifies at the end that they are the ones that were written. */
 async function* checkedBytes(
   storage: Storage,
   { name, ...expected }: SharedArchive,

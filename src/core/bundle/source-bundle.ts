@@ -7,13 +7,13 @@ import type { SourceIdentity } from '../storage/identity.ts';
 import type { Body } from '../storage/storage.ts';
 import type { JsonValue } from './manifest-json.ts';
 
-/** One file of a manifest, with the facts that are known before any byte is read. */
+/** A file in a manifest, with the facts that are known before any byte is read. */
 export interface BundleFile {
   path: RelativePath;
   kind: string;
   contentType: string | null;
   size: number;
-  /** null if the manifest does not declare it; the digest can then be computed from `body`. */
+  /** The declared digest, or null if the manifest has none and it must be computed from `body`. */
   digest: Digest | null;
   body: Body;
 }
@@ -24,33 +24,32 @@ export interface SignatureFile {
 }
 
 /**
- * A bundle that is complete: its manifest is valid and every listed file is present with the declared size.
- * Bytes have not been read; declared digests are verified while they are copied, by `validate`, and on
- * upload.
+ * A complete bundle: its manifest is valid, and every listed file is present with the declared size. File
+ * contents have not been read. Declared digests are verified during the copy, by `validate`, and on upload.
  */
 export interface SourceBundle {
   identity: SourceIdentity;
-  /** Relative to the source root; `.` for a bundle at the root. */
+  /** The path relative to the source root. It is `.` for a bundle at the root. */
   path: string;
   name: string | null;
-  /** The revision in the metadata of the manifest; null if the producer states none. */
+  /** The revision in the manifest's metadata, or null if the producer states none. */
   revision?: Revision | null;
-  /** The manifest's `created`, to its last digit. */
+  /** The manifest's `created`, with all its digits. */
   created: Instant;
   /** `manifest.json` byte for byte, with the digest of those bytes. */
   manifestFile: { digest: Digest; body: Body };
   /** `manifest.json.minisig`, if the bundle has one. It may be invalid. */
   signatureFile?: SignatureFile | null;
-  /** The trusted key whose signature was verified. Set only if the pipeline has a policy for signatures. */
+  /** The trusted key whose signature was verified. Set only if the pipeline has a signature policy. */
   signedBy?: KeyId;
   files: BundleFile[];
-  /** Remarks that do not stop the publication (unlisted files, skipped links, …). */
+  /** Findings that do not prevent publication (unlisted files, skipped links, …). */
   warnings: Finding[];
 }
 
 const fixTheBundle = 'fix the findings in the bundle; docs/manifest.md has the rules';
 
-/** One error for all findings of a bundle; `name` identifies it for people. */
+/** Returns one error for all findings of a bundle. `name` identifies the bundle to users. */
 export function invalidBundle(
   name: string,
   findings: readonly Finding[],
@@ -69,7 +68,7 @@ export function hasErrors(findings: readonly Finding[]): boolean {
   return findings.some(({ severity }) => severity === 'error');
 }
 
-/** The origin of a bundle, as stated by its producer. It is only shown; no decision depends on it. */
+/** The origin of a bundle, as stated by its producer. It is for display only. No decision depends on it. */
 export interface Revision {
   message: string | null;
   /** The commit in version control. */
@@ -78,14 +77,14 @@ export interface Revision {
   author: string | null;
 }
 
-/** In characters. */
+/** The maximum length of a message in characters. */
 export const maxMessageChars = 500;
 const maxNameChars = 200;
 
 /**
- * The revision in the metadata of a manifest: the keys `message`, `commit`, `branch` and `author`. Any
- * client with upload rights can write them. Texts are therefore cut, control characters become spaces, and
- * credentials in URLs are removed. null if all keys are missing.
+ * Returns the revision in a manifest's metadata: the keys `message`, `commit`, `branch` and `author`. Any
+ * client with upload permission can set them, so texts are truncated, control characters become spaces, and
+ * credentials in URLs are removed. Returns null if all keys are missing.
  */
 export function revisionOf(metadata: JsonValue | undefined): Revision | null {
   if (typeof metadata !== 'object' || metadata === null || Array.isArray(metadata)) return null;
@@ -99,12 +98,12 @@ export function revisionOf(metadata: JsonValue | undefined): Revision | null {
   return Object.values(revision).every((value) => value === null) ? null : revision;
 }
 
-/** Control characters and those that change the text direction. */
+/** Control characters, and characters that change the text direction. */
 const notText = /[\p{Cc}\p{Zl}\p{Zp}\u{202a}-\u{202e}\u{2066}-\u{2069}]+/gu;
 
 function cleaned(value: JsonValue | undefined, maxChars: number): string | null {
   if (typeof value !== 'string') return null;
-  // Far beyond the limit, so that a long text costs no time.
+  // Cut first, far above the limit, so that a very long text costs no time.
   const text = value
     .slice(0, 4 * maxChars)
     .replace(notText, ' ')

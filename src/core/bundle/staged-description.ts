@@ -4,8 +4,8 @@ import { type Digest, digestOf, parseDigest } from '../lib/digest.ts';
 import { type Finding, WaybillError } from '../lib/errors.ts';
 
 /*
- * The description of a staged bundle, `staged.json`. The job has its digest, so that every change of a bundle
- * between its acceptance and its publication is detected.
+ * The description of a staged bundle, `staged.json`. The job contains its digest, so that any change to a
+ * bundle between acceptance and publication is detected.
  */
 export const descriptionName = 'staged.json';
 
@@ -20,7 +20,9 @@ interface Described {
   signature: Uint8Array | null;
 }
 
-/** The description of a staged bundle. Earlier versions wrote no digests of manifest and signature. */
+/**
+ * The description of a staged bundle. Earlier versions did not write digests of the manifest and signature.
+ */
 export interface Facts {
   files: readonly FileFacts[];
   warnings: Finding[];
@@ -28,7 +30,7 @@ export interface Facts {
   signature?: Digest | null;
 }
 
-/** The description as it is written to disk. */
+/** Returns the description as written to disk. */
 export function describe({
   files,
   warnings,
@@ -38,7 +40,7 @@ export function describe({
   return Buffer.from(JSON.stringify(facts));
 }
 
-/** Throws `body_mismatch` if the manifest or the signature is not the described one. */
+/** Throws `body_mismatch` if the manifest or signature does not match the description. */
 export function checkDescribed(facts: Facts, bytes: Described): void {
   const { manifest, signature } = digestsOf(bytes);
   if (facts.manifest !== manifest || facts.signature !== signature) throw changed();
@@ -48,11 +50,13 @@ function digestsOf({ manifest, signature }: Described): Required<Pick<Facts, 'ma
   return { manifest: digestOf(manifest), signature: signature === null ? null : digestOf(signature) };
 }
 
-/** Throws `bundle_not_found`, or `body_mismatch` if the digest is not `description`. */
+/**
+ * Reads the description. Throws `bundle_not_found`, or `body_mismatch` if its digest is not `description`.
+ */
 export function readFacts(directory: string, description: Digest | undefined): Facts {
   const bytes = readStaged(path.join(directory, descriptionName));
   if (description !== undefined && digestOf(bytes) !== description) throw changed();
-  // Written by `stage` in this very form, in a directory that only this user can write to.
+  // Written by `stage` in exactly this form, in a directory that is writable only by this user.
   const facts = JSON.parse(bytes.toString()) as Facts;
   if (
     !facts.files.every(({ size, digest }) => Number.isSafeInteger(size) && parseDigest(digest) !== undefined)

@@ -51,9 +51,10 @@ import {
 } from './validate-bundle.ts';
 
 /*
- * A staged bundle is a directory with `files`, the archive's content, and its description `staged.json`: the
- * measured sizes, and the digests of the files, the manifest and the signature. A publication reads the
- * digests from there and not from the files. The job has the digest of the description.
+ * A staged bundle is a directory with `files`, which holds the archive's content, and its description
+ * `staged.json`, which holds the measured sizes and the digests of the files, the manifest and the signature.
+ * A publication reads the digests from the description and does not compute them from the files. The job
+ * contains the digest of the description.
  */
 const filesName = 'files';
 const maxConcurrentSceneMaps = 4;
@@ -61,28 +62,28 @@ const maxConcurrentSceneMaps = 4;
 export interface StageRequest {
   /** tar or tar.gz. */
   input: AsyncIterable<Uint8Array>;
-  /** Absolute; created if it is missing, and removed on any failure. */
+  /** An absolute path. Created if it is missing, and removed on any failure. */
   directory: string;
   limits: ArchiveLimits;
   signal: AbortSignal;
   sceneMaps?: SceneMapRules;
-  /** Which signature the bundle needs; by default none. */
+  /** Which signature the bundle needs. By default, none is required. */
   signatures?: SignaturePolicy | null;
   /**
-   * Digest of the exact bytes of `manifest.json`, for an archive that may leave out kept files; null if the
+   * Digest of the exact bytes of `manifest.json` for an archive that may leave out kept files, or null if the
    * archive must be complete.
    */
   partial?: Digest | null;
   /**
-   * Makes a manifest from the extracted files in `directory` for an archive without one. By default such an
-   * archive is refused.
+   * Creates a manifest from the extracted files in `directory` for an archive without one. By default, such
+   * an archive is rejected.
    */
   makeManifest?: ((extraction: Extraction, directory: string) => Promise<Buffer>) | undefined;
   /** Supplies the files that the archive leaves out, and keeps the files of this bundle. */
   content?: BundleContent;
-  /** Yields to the event loop between two pieces of work; by default never. */
+  /** Yields to the event loop between pieces of work. By default, staging never yields. */
   yieldToEventLoop?: YieldToEventLoop;
-  /** The disk of `directory`; by default its calls block the event loop. */
+  /** The disk of `directory`. By default, its calls block the event loop. */
   disk?: Disk;
 }
 
@@ -95,16 +96,16 @@ export interface StagedBundle {
   bundlePath: string;
   /** The digest of the description on disk. */
   description: Digest;
-  /** How many files the manifest lists, and their bytes. */
+  /** The number of files that the manifest lists. `bytes` is their total size. */
   files: number;
   bytes: number;
 }
 
 /**
  * Extracts an upload and verifies that it is one complete, valid bundle: every size, digest and scene map.
- * Throws the codes of `extractArchive`, `invalid_bundle` with all findings, `files_missing` with the
- * missing files of a partial archive, `insufficient_storage`, or the signal's reason. Removes the directory
- * before it throws.
+ * Throws the errors of `extractArchive`, `invalid_bundle` with all findings, `files_missing` with the missing
+ * files of a partial archive, `insufficient_storage`, or the signal's reason. Removes the directory before it
+ * throws.
  */
 export async function stageUpload(request: StageRequest): Promise<StagedBundle> {
   try {
@@ -116,9 +117,9 @@ export async function stageUpload(request: StageRequest): Promise<StagedBundle> 
 }
 
 /**
- * Opens a bundle that `stageUpload` left in `directory`. Throws `bundle_not_found` if it is missing, and
- * `body_mismatch` if its description has another digest than `description`, or its manifest or signature has
- * another one than in there. Reading a changed file fails later.
+ * Opens a bundle that `stageUpload` staged in `directory`. Throws `bundle_not_found` if it is missing. Throws
+ * `body_mismatch` if the digest of its description is not `description`, or if its manifest or signature does
+ * not match the description. Changed files are detected later, when they are read.
  */
 export async function openStagedBundle(
   directory: string,
@@ -149,7 +150,7 @@ export async function openStagedBundle(
   };
 }
 
-/** Maps a full disk to `insufficient_storage`; returns every other error unchanged. */
+/** Maps a full disk to `insufficient_storage` and returns every other error unchanged. */
 export function stagingFailure(error: unknown): unknown {
   const errno = errnoOf(error);
   if (errno === 'ENOSPC' || errno === 'EDQUOT')
@@ -184,7 +185,8 @@ async function stage(request: StageRequest): Promise<StagedBundle> {
     if (made !== undefined) await disk.writeFile(path.join(files, manifestName), made);
   }
   await yieldToEventLoop();
-  // Synchronous: parsing these bytes takes far longer than reading a file that was just written.
+  // Read synchronously, because parsing these bytes takes far longer than reading a file that was just
+  // written.
   const bytes = readFileSync(path.join(files, manifestName));
   if (partial !== null) checkPartialManifest(bytes, partial);
   const { manifest, findings } = parseManifest(bytes, manifestName, limits.maxFiles);
@@ -202,7 +204,7 @@ async function stage(request: StageRequest): Promise<StagedBundle> {
   if (!hasErrors(findings) && lacking.length === 0)
     findings.push(...(await sceneMapFindings(files, manifest, measured, sceneMaps)));
   if (hasErrors(findings)) throw invalidBundle('the upload', findings);
-  // Keeps the received files even if others are missing, so that the client need not send them again.
+  // Keep the received files even if others are missing, so that the client does not have to send them again.
   await content?.keep(keepable(manifest, extraction, received, files));
   if (lacking.length > 0) throw filesMissing(lacking);
   await yieldToEventLoop();
@@ -235,10 +237,10 @@ async function sceneMapFindings(
   return findings;
 }
 
-/** An empty store that keeps nothing. */
+/** A store that keeps nothing. */
 const nothingKept: BundleContent = { place: async () => null, keep: async () => undefined };
 
-/** The listed files from the archive, with their paths below `directory`. */
+/** Yields the listed files from the archive, with their paths below `directory`. */
 function* keepable(
   manifest: Manifest,
   { files }: Extraction,
@@ -250,8 +252,8 @@ function* keepable(
 }
 
 /**
- * Every listed file must be there with its declared size and digest, but for those of `lacking`, by their
- * pointers.
+ * Checks that every listed file is present with its declared size and digest, except for those whose pointers
+ * are in `lacking`.
  */
 function compare(manifest: Manifest, { files }: Extraction, lacking: ReadonlySet<string | null>): Finding[] {
   const findings: Finding[] = [];
@@ -281,7 +283,7 @@ function compare(manifest: Manifest, { files }: Extraction, lacking: ReadonlySet
   ];
 }
 
-/** The files of the manifest. `measured` has their sizes and digests, in the same order. */
+/** Returns the files in the manifest. `measured` has their sizes and digests, in the same order. */
 function bundleFiles(storage: Storage, { files }: Manifest, measured: readonly FileFacts[]): BundleFile[] {
   if (measured.length !== files.length) throw gone();
   return files.map(({ path, kind, contentType }, index) => {
@@ -290,7 +292,7 @@ function bundleFiles(storage: Storage, { files }: Manifest, measured: readonly F
   });
 }
 
-/** The signature in a directory of staged files; null if there is none. */
+/** Returns the signature in a directory of staged files, or null if there is none. */
 function readSignature(files: string): Buffer | null {
   const file = path.join(files, signatureName);
   return existsSync(file) ? readStaged(file) : null;

@@ -7,14 +7,14 @@ import { checkBody, measure } from '../storage/body.ts';
 import type { BundleFile, SourceBundle } from './source-bundle.ts';
 
 export interface ValidateOptions {
-  /** Called with the number of bytes of each chunk that was read. */
+  /** Called with the size in bytes of each chunk that was read. */
   onBytes?: (count: number) => void;
-  /** Number of files read concurrently; 8 by default. */
+  /** Number of files read concurrently. Default: 8. */
   concurrency?: number;
   sceneMaps?: SceneMapRules;
   /**
-   * With `scene_maps`, only scene maps are read. The sizes of other files come from the listing that the
-   * bundle was loaded from. Default: `all`.
+   * With `scene_maps`, only scene maps are read, and the sizes of other files come from the listing from
+   * which the bundle was loaded. Default: `all`.
    */
   contents?: 'all' | 'scene_maps';
 }
@@ -23,7 +23,7 @@ const maxConcurrentFiles = 8;
 
 /**
  * Reads a bundle and reports each file with a wrong size, digest or scene map, sorted by path. Warnings are
- * already in `bundle.warnings`. Throws if a read fails for any reason except a missing file.
+ * already in `bundle.warnings`. Throws if a read fails for any reason other than a missing file.
  */
 export async function validateBundle(
   bundle: SourceBundle,
@@ -47,7 +47,10 @@ export interface DigestedBundle extends SourceBundle {
 
 const completed = new WeakMap<SourceBundle, Promise<DigestedBundle>>();
 
-/** Notified of bytes read before it is known which files to write. This can take as long as writing. */
+/**
+ * Receives the progress of reads that happen before it is known which files to write. They can take as long
+ * as writing.
+ */
 export interface Reading {
   /** Adds bytes to the expected total. */
   expect: (bytes: number) => void;
@@ -55,9 +58,9 @@ export interface Reading {
 }
 
 /**
- * The bundle with every digest known. Files whose manifest declares none are read once for all
- * destinations, and `reading` of the first destination gets the progress. Throws `body_mismatch` if a file
- * does not have its listed size.
+ * Returns the bundle with all digests known. Files without a declared digest are read once for all
+ * destinations, and the progress is reported to the first destination's `reading`. Throws `body_mismatch` if
+ * a file does not have its listed size.
  */
 export function withDigests(bundle: SourceBundle, reading?: Reading): Promise<DigestedBundle> {
   const known = completed.get(bundle);
@@ -103,9 +106,8 @@ export interface SceneMapRules {
 export const defaultSceneMapRules: SceneMapRules = { contentRules: 'warning' };
 
 /**
- * Reads and checks a file of kind `scene_map`; a file of another kind has no findings. Violations are
- * errors. Doubtful content is a warning, or an error if the rules say so. Throws if the file cannot be
- * read.
+ * Reads and checks a file of kind `scene_map`. Files of other kinds have no findings. Violations are errors.
+ * Suspicious content is a warning, or an error if the rules say so. Throws if the file cannot be read.
  */
 export async function checkSceneMapFile(file: BundleFile, rules: SceneMapRules): Promise<Finding[]> {
   if (file.kind !== sceneMapKind) return [];

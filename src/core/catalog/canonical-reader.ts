@@ -8,7 +8,7 @@ import { recordToJson, serialiseCatalog } from './serialise.ts';
 const newline = 0x0a;
 const comma = 0x2c;
 const space = 0x20;
-/** The delimiters of the two lists of records, by indent: the catalog's (2) and its intent's (4). */
+/** The delimiters of the two record lists by indent: the catalog's (2) and its intent's (4). */
 const lists = [2, 4].map((indent) => ({
   indent,
   start: Buffer.from(`${' '.repeat(indent)}"outputs": [`),
@@ -25,13 +25,13 @@ interface OpenList {
   isRecordNext: boolean;
 }
 
-/** Parses the bytes of a `.publisher.json`, whether they are in canonical form or not. */
+/** Parses the bytes of a `.publisher.json`, whether or not they are in canonical form. */
 export function parseState(bytes: Uint8Array, backends: SourceBackends): CatalogState {
   const catalog = readCanonical(bytes, backends);
   return catalog === null ? parseWhole(bytes, backends) : { kind: 'valid', catalog };
 }
 
-/** Parses a catalog; null unless the bytes are exactly the output of `serialiseCatalog`. */
+/** Parses a catalog. Returns null unless the bytes are exactly the output of `serialiseCatalog`. */
 export function readCanonical(bytes: Uint8Array, backends: SourceBackends): Catalog | null {
   const reader = new CanonicalReader(backends);
   return reader.push(bytes) ? reader.catalog() : null;
@@ -39,8 +39,8 @@ export function readCanonical(bytes: Uint8Array, backends: SourceBackends): Cata
 
 /**
  * A streaming parser for catalogs in the exact form that `serialiseCatalog` writes. It keeps only the
- * records, because the bytes can be generated again. The text and the `JSON.parse` tree of half a million
- * records would take many times the memory.
+ * records, because the bytes can be regenerated. The text and the `JSON.parse` tree of half a million records
+ * would take many times the memory.
  *
  * Lists of records are read line by line and removed from the document. The remaining document is parsed as a
  * whole and must equal the output of `serialiseCatalog` for a catalog without records.
@@ -50,9 +50,9 @@ export class CanonicalReader {
   readonly #parseRecord: (value: unknown) => OutputRecord;
   /** The document without its records. */
   readonly #rest: Buffer[] = [];
-  /** By indent. */
+  /** The records found so far, by indent. */
   readonly #found = new Map<number, OutputRecord[]>();
-  /** The list being read; null outside of lists. */
+  /** The list being read, or null outside lists. */
   #list: OpenList | null = null;
   /** The start of a line whose end has not arrived yet. */
   #carried: Buffer[] = [];
@@ -84,7 +84,10 @@ export class CanonicalReader {
     return this.#carry(bytes.subarray(from));
   }
 
-  /** The catalog, after all bytes were pushed; null if it is incomplete or not in canonical form. */
+  /**
+   * Returns the catalog after all bytes have been pushed, or null if it is incomplete or not in canonical
+   * form.
+   */
   catalog(): Catalog | null {
     if (this.#carriedBytes > 0) return null;
     const catalog = this.#withoutRecords();
@@ -95,7 +98,10 @@ export class CanonicalReader {
     return { ...catalog, outputs, pending: catalog.pending && { ...catalog.pending, outputs: announced } };
   }
 
-  /** The comparison rejects truncated documents, duplicate lists and other versions. */
+  /**
+   * Parses the document without its records. The comparison rejects truncated documents, duplicate lists and
+   * other versions.
+   */
   #withoutRecords(): Catalog | null {
     const rest = Buffer.concat(this.#rest);
     const catalog = nullIfMalformed(() =>
@@ -140,7 +146,7 @@ export class CanonicalReader {
     return true;
   }
 
-  /** null if the line is not exactly the output of `recordToJson`. */
+  /** Returns null if the line is not exactly the output of `recordToJson`. */
   #readRecord(line: Buffer): OutputRecord | null {
     if (!isUtf8(line)) return null;
     const text = line.toString();
@@ -149,7 +155,7 @@ export class CanonicalReader {
   }
 }
 
-/** null if the text is not JSON, or not what its parser expects. */
+/** Returns null if the text is not JSON, or not what its parser expects. */
 function nullIfMalformed<T>(parse: () => T): T | null {
   try {
     return parse();

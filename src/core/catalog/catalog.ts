@@ -10,21 +10,26 @@ import type { Key } from '../storage/key.ts';
 
 export const catalogVersion = 4;
 
-/** Enough for half a million records of 1 KiB. Larger files are neither read nor written. */
+/**
+ * The limit in bytes, which is enough for half a million records of 1 KiB. Larger files are neither read nor
+ * written.
+ */
 export const maxCatalogBytes = 512 * 1024 * 1024;
 /**
- * The limit for catalogs that must be in memory as a whole to be read: those that are not in canonical form
+ * The limit for catalogs that have to be read into memory as a whole, because they are not in canonical form
  * or have a record of more than `maxPieceBytes`.
  */
 export const maxWholeCatalogBytes = 256 * 1024 * 1024;
 /** The limit for one record, and for the document without its records. */
 export const maxPieceBytes = 64 * 1024 * 1024;
 
-/** Values that the publisher derived for an output. If one changes, the decision is not `skip_same`. */
+/**
+ * Values that the publisher derived for an output. If any of them changes, the decision is not `skip_same`.
+ */
 export interface GeneratedMetadata {
   contentType: string | null;
   cacheControl: string | null;
-  /** For generated outputs: the generator, its version, and the digest of its inputs. */
+  /** The generator of a generated output, its version, and the digest of its inputs. */
   generator: { name: string; version: number; inputs: Digest } | null;
 }
 
@@ -34,9 +39,9 @@ export interface OutputRecord {
   source: SourceIdentity;
   kind: string;
   digest: Digest;
-  /** Bytes. */
+  /** The size in bytes. */
   size: number;
-  /** RFC 3339, UTC. Refreshed by every publication of the output that is not `skip_same`. */
+  /** An RFC 3339 time in UTC. Updated by every publication of the output that is not `skip_same`. */
   updatedAt: string;
   generated: GeneratedMetadata;
   url: string | null;
@@ -53,15 +58,18 @@ export interface Pending {
   attemptId: string;
   owner: Owner;
   action: AttemptAction;
-  /** RFC 3339, UTC. */
+  /** When the attempt started, as RFC 3339 in UTC. */
   startedAt: string;
-  /** null if the attempt ended without finishing, so that no process is working on it. */
+  /** The holder of the attempt, or null if it ended without finishing and no process is working on it. */
   holder: Holder | null;
-  /** Counts the lease renewals if the state is the lease (object stores); otherwise 0. */
+  /** The number of lease renewals if the state is the lease (object stores), or else 0. */
   renewals: number;
   /** Full records, so that the next attempt can settle each path by reading its bytes. */
   outputs: OutputRecord[];
-  /** Names as the storage lists them: a forced replacement also removes files that no bundle can contain. */
+  /**
+   * Names as listed by the storage, because a forced replacement also removes files that no bundle can
+   * contain.
+   */
   removes: Key[];
 }
 
@@ -72,15 +80,15 @@ export interface Pending {
 export interface Holder {
   host: string;
   pid: number;
-  /** Linux boot id; null on other systems. */
+  /** Linux boot id, or null on other systems. */
   bootId: string | null;
   /**
-   * The pid namespace and the start time of the process. They make the pid unambiguous. null on other
-   * systems.
+   * The pid namespace and the process's start time, which make the pid unambiguous. null on other systems.
    */
   process: string | null;
   /**
-   * The system's thread id and the thread's start time: a daemon outlives its threads. null on other systems.
+   * The system's thread id and the thread's start time, needed because a daemon outlives its threads. null on
+   * other systems.
    */
   thread: string | null;
   instanceId: string;
@@ -94,14 +102,17 @@ export interface PublishedBundle {
   created: Instant;
 }
 
-/** The content of `.publisher.json`, schema version 4. Outputs are sorted by path, each path once. */
+/**
+ * The content of `.publisher.json`, schema version 4. Outputs are sorted by path, and each path occurs once.
+ */
 export interface Catalog {
   /** The number of commits. The first publication commits generation 1. */
   generation: number;
-  /** RFC 3339, UTC: the time of the last commit. */
+  /** The time of the last commit, as RFC 3339 in UTC. */
   updatedAt: string;
   /**
-   * At most one per owner of outputs. `skip_same` does not change it, and catalogs of older versions lack it.
+   * At most one per owner of outputs. `skip_same` does not change it, and catalogs written by older versions
+   * lack it.
    */
   bundles: PublishedBundle[];
   outputs: OutputRecord[];
@@ -115,7 +126,7 @@ export interface LegacyRecord {
   v3: { owner: Owner; digest: Digest; size: number; updatedAt: string } | null;
 }
 
-/** The state found at a bundle path. A state that cannot be read is an error and never one of these. */
+/** The state found at a bundle path. A state that cannot be read is an error, not one of these. */
 export type CatalogState =
   | { kind: 'absent' }
   | { kind: 'valid'; catalog: Catalog }
@@ -127,15 +138,18 @@ export type CatalogState =
  * The latest bundle of each owner at a bundle path.
  */
 
-/** The owner's latest bundle; null if it published nothing, or only with a version that did not record it. */
+/**
+ * Returns the owner's latest bundle, or null if it has published nothing or only with versions that did not
+ * record it.
+ */
 export function publishedBy(state: CatalogState, owner: Owner): PublishedBundle | null {
   if (state.kind !== 'valid') return null;
   return state.catalog.bundles.find((bundle) => sameOwner(bundle.owner, owner)) ?? null;
 }
 
 /**
- * Whether any recorded output of the owner was committed at or after `since` (RFC 3339). A publication that
- * changes anything updates the time of all its outputs.
+ * Returns true if any recorded output of the owner was committed at or after `since` (RFC 3339). A
+ * publication that changes anything updates the time of all its outputs.
  */
 export function isCommittedSince(state: CatalogState, owner: Owner, since: string): boolean {
   return (
@@ -146,7 +160,7 @@ export function isCommittedSince(state: CatalogState, owner: Owner, since: strin
   );
 }
 
-/** The bundles with `published` as the latest one of its owner. */
+/** Returns the bundles with `published` as its owner's latest one. */
 export function withPublished(
   bundles: readonly PublishedBundle[],
   published: PublishedBundle,
@@ -154,7 +168,7 @@ export function withPublished(
   return [...bundles.filter(({ owner }) => !sameOwner(owner, published.owner)), published];
 }
 
-/** The bundles whose owners still have outputs. */
+/** Returns the bundles whose owners still have outputs. */
 export function bundlesOf(
   bundles: readonly PublishedBundle[],
   outputs: readonly Pick<OutputRecord, 'owner'>[],
@@ -163,8 +177,8 @@ export function bundlesOf(
 }
 
 /**
- * The paths that waybill manages: the recorded ones and those in the intent of an interrupted attempt. Empty
- * if the state is neither valid nor legacy.
+ * Returns the paths that waybill manages: the recorded ones and those in the intent of an interrupted
+ * attempt. The set is empty if the state is neither valid nor legacy.
  */
 export function recordedPaths(state: CatalogState): Set<string> {
   if (state.kind === 'legacy') return new Set(state.records.map(({ path }) => path));
@@ -175,8 +189,8 @@ export function recordedPaths(state: CatalogState): Set<string> {
 }
 
 /**
- * The paths that an unfinished attempt may have written or removed, so that their content is unknown. Empty
- * if there is no such attempt.
+ * Returns the paths that an unfinished attempt may have written or removed, and whose content is therefore
+ * unknown. The set is empty if there is no such attempt.
  */
 export function announcedPaths(pending: Pending | null): Set<string> {
   if (pending === null) return new Set();
@@ -186,7 +200,7 @@ export function announcedPaths(pending: Pending | null): Set<string> {
 /** The generator name in the records of a destination's root index. */
 export const rootIndexGenerator = 'root_index';
 
-/** Whether the output belongs to the root index of the destination rather than to a bundle. */
+/** Returns true if the output belongs to the destination's root index rather than to a bundle. */
 export function isOfRootIndex({ generated }: Pick<OutputRecord, 'generated'>): boolean {
   return generated.generator?.name === rootIndexGenerator;
 }

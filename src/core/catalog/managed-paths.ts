@@ -12,10 +12,11 @@ import { readState, stateKey } from './store.ts';
  */
 
 /**
- * The content of a destination, from one recursive listing. Object stores list a thousand names per request.
+ * The content of a destination, from one recursive listing, because object stores list a thousand names per
+ * request.
  */
 interface Survey {
-  /** Every managed bundle path, '' for the root; parents before children. */
+  /** Every managed bundle path, '' for the root, with parents before children. */
   paths: (Key | '')[];
   /**
    * The files of each managed bundle path, as keys relative to it. Excludes the publisher's own files and the
@@ -26,7 +27,7 @@ interface Survey {
   strays: Key[];
 }
 
-/** Throws the storage's error if it cannot be listed. */
+/** Lists a destination. Throws the storage's error if it cannot be listed. */
 export async function surveyDestination(storage: Storage): Promise<Survey> {
   const paths: (Key | '')[] = [];
   const keys: Key[] = [];
@@ -45,28 +46,28 @@ export async function surveyDestination(storage: Storage): Promise<Survey> {
   return { paths, files, strays: strays.sort(compareCodeUnits) };
 }
 
-/** Whether the directory of a catalog or lock with this key can be a bundle path. */
+/** Returns true if the directory of a catalog or lock with this key can be a bundle path. */
 export function isInBundlePath(key: Key): boolean {
   return hasSegmentsOnly(key) && !isReservedPath(parentOf(key));
 }
 
-/** The deepest managed bundle path above this key; null if there is none. */
+/** Returns the deepest managed bundle path above this key, or null if there is none. */
 function managedAbove(key: Key, managed: ReadonlyMap<Key | '', unknown>): Key | '' | null {
   for (let above = parentOf(key); above !== ''; above = parentOf(above)) if (managed.has(above)) return above;
   return managed.has('') ? '' : null;
 }
 
-/** The managed bundle paths of a destination, '' for the root; parents before children. */
+/** Returns the managed bundle paths of a destination, '' for the root, with parents before children. */
 export async function managedPaths(storage: Storage): Promise<(Key | '')[]> {
   return (await surveyDestination(storage)).paths;
 }
 
-/** Like `managedPaths`; throws `bundle_not_found` if there is none. */
+/** Like `managedPaths`, but throws `bundle_not_found` if there are none. */
 export async function requireManagedPaths(storage: Storage): Promise<(Key | '')[]> {
   return (await requireManagedSurvey(storage)).paths;
 }
 
-/** Like `surveyDestination`; throws `bundle_not_found` if there is no managed bundle path. */
+/** Like `surveyDestination`, but throws `bundle_not_found` if there is no managed bundle path. */
 export async function requireManagedSurvey(storage: Storage): Promise<Survey> {
   const survey = await surveyDestination(storage);
   if (survey.paths.length > 0) return survey;
@@ -79,27 +80,28 @@ export async function requireManagedSurvey(storage: Storage): Promise<Survey> {
   );
 }
 
-/** The bundle path in reports: `.` for the root. */
+/** Returns the bundle path as shown in reports, with `.` for the root. */
 export function reportedPath(path: Key | ''): string {
   return path === '' ? '.' : path;
 }
 
 /** Files at or below a bundle path that the catalog of a parent bundle path claims. */
 export interface ClaimAbove {
-  /** The bundle path of that catalog; `.` for the destination root. */
+  /** The bundle path of that catalog. It is `.` for the destination root. */
   catalogPath: string;
   /**
-   * The first file, relative to the destination root, and the number of others. null if the files are unknown
-   * because the state is invalid or of a newer version.
+   * The first file, relative to the destination root, and the number of others. It is null if the files are
+   * unknown because the state is invalid or of a newer version.
    */
   files: { first: string; others: number } | null;
-  /** The owner of the first file; null if the state does not record it. */
+  /** The owner of the first file, or null if the state does not record it. */
   owner: Owner | null;
 }
 
 /**
- * Finds files at or below `bundlePath` that the catalog of a parent bundle path records or announces; null if
- * there are none. Reads one state per directory, from the destination root down. Throws the storage's error.
+ * Finds files at or below `bundlePath` that the catalog of a parent bundle path records or announces. Returns
+ * null if there are none. Reads one state per directory, from the destination root down. Throws the storage's
+ * error.
  */
 export async function findClaimAbove(root: Storage, bundlePath: string): Promise<ClaimAbove | null> {
   if (bundlePath === '.') return null;
@@ -137,13 +139,13 @@ function holdersIn(state: Extract<CatalogState, { kind: 'valid' | 'legacy' }>): 
   return holders;
 }
 
-/** Limits of `lastPublished`, which returns null if it would exceed one. */
+/** Limits for `lastPublished`, which returns null if it would exceed one. */
 interface CatalogReadLimits {
   /** The maximum number of listed entries. */
   entries: number;
   /** The maximum number of catalogs whose modification time is requested. */
   catalogs: number;
-  /** The number of newest catalogs to read. This one is not exceeded: older catalogs are ignored. */
+  /** The number of newest catalogs to read. Older catalogs are ignored, so this limit is never exceeded. */
   read: number;
   /** The maximum size of a catalog that is read, in bytes. */
   bytes: number;
@@ -158,9 +160,9 @@ export const catalogReadLimits: CatalogReadLimits = {
 };
 
 /**
- * The time of this owner's last commit at the destination, according to its catalogs; null if they do not
- * record one or the limits are exceeded. Later runs that found nothing to do leave no trace in a catalog.
- * `storage` is rooted at the destination. Takes no lease. Throws the storage's error.
+ * Returns the time of this owner's last commit at the destination according to its catalogs, or null if they
+ * do not record one or the limits are exceeded. Later runs that found nothing to do leave no trace in a
+ * catalog. `storage` is rooted at the destination. Takes no lease. Throws the storage's error.
  */
 export async function lastPublished(
   storage: Storage,
@@ -178,7 +180,7 @@ export async function lastPublished(
   return Number.isFinite(last) ? new Date(last) : null;
 }
 
-/** The managed bundle paths; null if the listing exceeds the limits. */
+/** Returns the managed bundle paths, or null if the listing exceeds the limits. */
 async function bundlePaths(storage: Storage, limits: CatalogReadLimits): Promise<(Key | '')[] | null> {
   const paths: (Key | '')[] = [];
   let entries = 0;
@@ -191,8 +193,8 @@ async function bundlePaths(storage: Storage, limits: CatalogReadLimits): Promise
 }
 
 /**
- * The most recently written catalogs. Each commit writes its catalog, so the last commit is in one of them.
- * null if one of them is too large to read.
+ * Returns the most recently written catalogs. Each commit writes its catalog, so the last commit is in one of
+ * them. Returns null if one of them is too large to read.
  */
 async function newestCatalogs(
   storage: Storage,

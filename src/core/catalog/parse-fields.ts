@@ -4,7 +4,7 @@ import { isReservedPath, parseRelativePath, type RelativePath } from '../lib/pat
 import type { Owner } from '../storage/identity.ts';
 import { type Key, listedKey } from '../storage/key.ts';
 
-/** A field of a state that has the wrong type or value. `at` is its place, such as `outputs[3].path`. */
+/** A field of a state has the wrong type or value. `at` is its location, such as `outputs[3].path`. */
 export class Malformed extends Error {
   readonly at: string;
   readonly problem: string;
@@ -17,12 +17,12 @@ export class Malformed extends Error {
 }
 
 /*
- * The field parsers of states. Each returns a value of its type or throws `Malformed` with the place `at`.
+ * Field parsers for states. Each returns a value of its type or throws `Malformed` with the location `at`.
  */
 
 /**
- * Parses each item with `parse`, which reports places relative to the item. The full place is built only for
- * a malformed item, because a catalog may have half a million items.
+ * Parses each item with `parse`, which reports locations relative to the item. The full location is built
+ * only for malformed items, because a catalog may have half a million items.
  */
 export function asArrayOf<T>(value: unknown, at: string, parse: (item: unknown) => T): T[] {
   return asArray(value, at).map((item, index) => {
@@ -46,7 +46,7 @@ function asArray(value: unknown, at: string): unknown[] {
   return value;
 }
 
-/** A non-empty string. */
+/** Parses a non-empty string. */
 export function asString(value: unknown, at: string): string {
   if (typeof value !== 'string' || value === '') throw new Malformed(at, 'is not a non-empty string');
   return value;
@@ -56,7 +56,7 @@ export function asStringOrNull(value: unknown, at: string): string | null {
   return value === null ? null : asString(value, at);
 }
 
-/** A whole number from 0 to 2^53 − 1. */
+/** Parses an integer from 0 to 2^53 − 1. */
 export function asInteger(value: unknown, at: string): number {
   if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 0)
     throw new Malformed(at, 'is not a whole number');
@@ -68,10 +68,10 @@ const instantForm = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d
 /** The last accepted value. All records of one publication have the same one. */
 let lastInstant: string | undefined;
 
-/** RFC 3339, returned as written. */
+/** Parses an RFC 3339 time and returns it as written. */
 export function asInstant(value: unknown, at: string): string {
   const text = asString(value, at);
-  // Returns the same string object, so that memory holds it once.
+  // Return the same string object, so that it is stored in memory only once.
   if (text === lastInstant) return lastInstant;
   if (!instantForm.test(text) || Number.isNaN(Date.parse(text)))
     throw new Malformed(at, 'is not an RFC 3339 time');
@@ -79,7 +79,7 @@ export function asInstant(value: unknown, at: string): string {
   return text;
 }
 
-/** RFC 3339, with all digits of the fraction kept. */
+/** Parses an RFC 3339 time, keeping all digits of the fraction. */
 export function asExactInstant(value: unknown, at: string): Instant {
   const verdict = parseInstant(asString(value, at));
   if (!verdict.ok) throw new Malformed(at, verdict.reason);
@@ -119,7 +119,7 @@ export function asDigest(value: unknown, at: string): Digest {
   return digest;
 }
 
-/** A name that a storage may list below the bundle path, even if no bundle could contain it. */
+/** Parses a name that a storage may list below the bundle path, even if no bundle could contain it. */
 export function asStoredKey(value: unknown, at: string): Key {
   const text = asString(value, at);
   if (!isStoredKey(text))
@@ -128,8 +128,8 @@ export function asStoredKey(value: unknown, at: string): Key {
 }
 
 /**
- * Whether a state may contain this key. Object stores allow names that no file system has, such as `a//b` or
- * `a/../b`. A state never contains them.
+ * Returns true if a state may contain this key. Object stores allow names that are impossible in file
+ * systems, such as `a//b` or `a/../b`. A state never contains them.
  */
 export function isStoredKey(text: string): boolean {
   const escapes = text.split('/').some((segment) => segment === '' || segment === '.' || segment === '..');

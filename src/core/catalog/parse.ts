@@ -30,10 +30,11 @@ import {
 } from './parse-fields.ts';
 
 /**
- * Parses the bytes of a `.publisher.json` as a whole. Takes several times the memory of `CanonicalReader`.
- * Strict: anything but a well-formed state of a known version is `invalid`, with the reason, because a commit
- * would lose the parts that were not understood. Only unknown keys are tolerated, and the next commit drops
- * them. `backends` lists the valid backends of a source. Never throws because of the content.
+ * Parses the bytes of a `.publisher.json` as a whole. This takes several times the memory of
+ * `CanonicalReader`. Parsing is strict: anything but a well-formed state of a known version is `invalid`,
+ * with the reason, because a commit would lose the parts that were not understood. Only unknown keys are
+ * tolerated, and the next commit drops them. `backends` lists the valid backends of a source. Never throws
+ * because of malformed content.
  */
 export function parseWhole(bytes: Uint8Array, backends: SourceBackends): CatalogState {
   try {
@@ -64,7 +65,7 @@ function parseJson(bytes: Uint8Array): Record<string, unknown> {
   return asObject(document, '');
 }
 
-/** Parses a document of the current version. Throws `Malformed` with the place. */
+/** Parses a document of the current version. Throws `Malformed` with the location. */
 export function parseCatalog(document: Record<string, unknown>, backends: SourceBackends): Catalog {
   return {
     outputs: parseRecords(document['outputs'], 'outputs', backends),
@@ -76,7 +77,7 @@ export function parseCatalog(document: Record<string, unknown>, backends: Source
   };
 }
 
-/** At most one per owner. */
+/** Parses the bundles, at most one per owner. */
 function parseBundles(value: unknown, backends: SourceBackends): PublishedBundle[] {
   const bundles = asArrayOf(value, 'bundles', (item): PublishedBundle => {
     const bundle = asObject(item, '');
@@ -125,7 +126,7 @@ function parsePending(pending: Record<string, unknown>, backends: SourceBackends
   };
 }
 
-/** Throws `Malformed` if the value is not a holder. */
+/** Parses a holder. Throws `Malformed` if the value is not one. */
 export function parseHolder(value: unknown, at: string): Holder {
   const holder = asObject(value, at);
   return {
@@ -142,7 +143,7 @@ export function parseHolder(value: unknown, at: string): Holder {
 export type SourceBackends = readonly SourceIdentity['backend'][];
 
 /**
- * Returns a parser for the records of one state. It throws `Malformed` with the place within the record.
+ * Returns a parser for the records of one state. It throws `Malformed` with the location within the record.
  * Equal owners, sources, kinds and metadata of adjacent records become one shared object, which halves the
  * memory that half a million records take.
  */
@@ -167,7 +168,7 @@ export function recordParser(backends: SourceBackends): (value: unknown) => Outp
   };
 }
 
-/** Throws `Malformed`. */
+/** Parses a source. Throws `Malformed`. */
 function parseSource(source: Record<string, unknown>, backends: SourceBackends): SourceIdentity {
   return {
     backend: oneOf(source['backend'], backends, 'source.backend'),
@@ -176,9 +177,7 @@ function parseSource(source: Record<string, unknown>, backends: SourceBackends):
   };
 }
 
-/**
- * Number of recent values to compare with. Records are sorted by path, so adjacent ones are usually alike.
- */
+/** Number of recent values to compare. Records are sorted by path, so adjacent ones are usually similar. */
 const maxRecent = 8;
 
 /** Returns a recent equal value in place of the given one. */
@@ -196,7 +195,7 @@ function sameSource(a: SourceIdentity, b: SourceIdentity): boolean {
   return a.backend === b.backend && a.id === b.id && a.path === b.path;
 }
 
-/** Never equal for generated outputs: there are few of them, and their inputs differ. */
+/** Generated outputs never compare as equal, because there are few of them and their inputs differ. */
 function samePlainMetadata(a: GeneratedMetadata, b: GeneratedMetadata): boolean {
   return (
     a.generator === null &&
@@ -227,9 +226,10 @@ function parseGenerator(generator: Record<string, unknown>): NonNullable<Generat
  * Parses states of superseded versions. Any of them marks the bundle path as managed. Versions 2 and 3 also
  * list the managed files.
  *
- * v1 `{"version": 1, "published_at"}`; v2 `{"version": 2, "files": [path]}`; v3 `{"schema_version": 3,
- * "pipeline_id", "destination_id", "outputs": [{path, digest, size, updated_at}]}`. A malformed document
- * lists no files, because removing only some of the files of a damaged list would be wrong.
+ * Version 1 is `{"version": 1, "published_at"}`, version 2 is `{"version": 2, "files": [path]}`, and version
+ * 3 is `{"schema_version": 3, "pipeline_id", "destination_id", "outputs": [{path, digest, size,
+ * updated_at}]}`. A malformed document lists no files, because removing only some of the files of a damaged
+ * list would be wrong.
  */
 function parseLegacy(version: 1 | 2 | 3, document: Record<string, unknown>): CatalogState {
   return { kind: 'legacy', version, records: wholeOrNone(() => recordsOf[version](document)) };

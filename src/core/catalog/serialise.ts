@@ -16,9 +16,10 @@ import {
 } from './catalog.ts';
 
 /**
- * The bytes of a `.publisher.json`: outputs sorted by path, one record per line so that `diff` is readable.
- * Each `open()` generates them again, because the text of half a million records takes 200 MB. Do not change
- * the catalog afterwards. Throws `catalog_too_large` if the result would be too large to read back.
+ * Returns the bytes of a `.publisher.json`, with outputs sorted by path and one record per line so that diffs
+ * are readable. Each `open()` generates them again, because the text of half a million records takes 200 MB.
+ * Do not change the catalog afterwards. Throws `catalog_too_large` if the result would be too large to read
+ * back.
  */
 export function catalogBody(catalog: Catalog): Body {
   const sorted = inOrder(catalog);
@@ -31,7 +32,7 @@ export function catalogBody(catalog: Catalog): Body {
   };
 }
 
-/** The bytes of `catalogBody` in memory. Throws like `catalogBody`. */
+/** Returns the bytes of `catalogBody` in memory. Throws the same errors as `catalogBody`. */
 export function serialiseCatalog(catalog: Catalog): Buffer {
   const sorted = inOrder(catalog);
   const size = readableBytesOf(sorted);
@@ -39,8 +40,8 @@ export function serialiseCatalog(catalog: Catalog): Buffer {
 }
 
 /**
- * `place` is the bundle path or storage, `size` the minimum size of the catalog and `maxBytes` the limit,
- * both in bytes.
+ * Returns the error for a catalog that is too large. `place` is the bundle path or storage. `size` is the
+ * minimum size of the catalog and `maxBytes` the limit, both in bytes.
  */
 export function catalogTooLarge(place: string, size: number, maxBytes: number): WaybillError {
   const mebibytes = (bytes: number): string => `${Math.ceil(bytes / 2 ** 20)} MiB`;
@@ -51,7 +52,7 @@ export function catalogTooLarge(place: string, size: number, maxBytes: number): 
   );
 }
 
-/** The size limit of a catalog, in bytes, if its longest record has `longest` bytes. */
+/** Returns the size limit in bytes of a catalog whose longest record has `longest` bytes. */
 export function maxBytesFor(longest: number): number {
   return longest > maxPieceBytes ? maxWholeCatalogBytes : maxCatalogBytes;
 }
@@ -86,7 +87,7 @@ function* linesOf({ generation, updatedAt, bundles, outputs, pending }: Catalog)
   yield '}';
 }
 
-/** A key with a list: one value per line, indented below the key. */
+/** Yields a key with a list, one value per line, indented below the key. */
 function* listLines<T>(
   head: string,
   values: readonly T[],
@@ -105,7 +106,7 @@ function* listLines<T>(
   yield `${indent}]${end}`;
 }
 
-/** The size in bytes, computed without building the records. Throws `catalog_too_large`. */
+/** Returns the size in bytes, computed without building the records. Throws `catalog_too_large`. */
 function readableBytesOf(catalog: Catalog): number {
   const { outputs, pending } = catalog;
   const others = { ...catalog, outputs: [], pending: pending && { ...pending, outputs: [] } };
@@ -129,7 +130,7 @@ function readableBytesOf(catalog: Catalog): number {
   return size;
 }
 
-/** Lines are encoded in batches, which is faster than one by one and takes less memory than all together. */
+/** Lines are encoded in batches, which is faster than one by one and takes less memory than all at once. */
 const linesPerChunk = 256;
 
 function* inChunks(lines: Iterable<string>): Generator<Buffer, void> {
@@ -157,7 +158,7 @@ function pendingHead(pending: Pending): object {
   };
 }
 
-/** The JSON form of a holder in the lock file and the catalog. */
+/** Returns the JSON form of a holder, as used in the lock file and the catalog. */
 export function holderToJson({ host, pid, bootId, process, thread, instanceId }: Holder): object {
   return { host, pid, boot_id: bootId, process, thread, instance_id: instanceId };
 }
@@ -169,13 +170,13 @@ export function holderToJson({ host, pid, bootId, process, thread, instanceId }:
 
 const recordStart = '{"path":';
 
-/** One line, without indent and trailing comma. */
+/** Returns the record's line, without indentation or a trailing comma. */
 export function recordToJson(record: OutputRecord): string {
   const { path, digest, size, url } = record;
   return `${recordStart}${JSON.stringify(path)}${recordMiddle(record)}${digest}"${beforeSize}${size}${recordEnd(record)}${JSON.stringify(url)}}`;
 }
 
-/** The text between the path and the digest. */
+/** Returns the text between the path and the digest. */
 function recordMiddle({ owner, source, kind }: Pick<OutputRecord, 'owner' | 'source' | 'kind'>): string {
   return `,"owner":${ownerText(owner)},"source":${sourceText(source)},"kind":${JSON.stringify(kind)},"digest":"`;
 }
@@ -183,12 +184,12 @@ function recordMiddle({ owner, source, kind }: Pick<OutputRecord, 'owner' | 'sou
 /** The text between the closing quote of the digest and the size. */
 const beforeSize = ',"size":';
 
-/** The text between the size and the URL. */
+/** Returns the text between the size and the URL. */
 function recordEnd({ updatedAt, generated }: Pick<OutputRecord, 'updatedAt' | 'generated'>): string {
   return `,"updated_at":${JSON.stringify(updatedAt)},"generated":${generatedText(generated)},"url":`;
 }
 
-/** The length of the record's text in bytes, computed without building it. */
+/** Returns the length of the record's text in bytes, computed without building it. */
 export function bytesOfRecord(record: OutputRecord): number {
   const { path, digest, size, url } = record;
   const own =
@@ -198,7 +199,7 @@ export function bytesOfRecord(record: OutputRecord): number {
 
 const fixedBytes = recordStart.length + `"${beforeSize}}`.length;
 
-/** The length of the parts shared with other records, cached for the next record. */
+/** Returns the length of the parts that are shared with other records, and caches it for the next one. */
 function sharedBytes(record: OutputRecord): number {
   const { owner, source, kind, updatedAt, generated } = record;
   if (
@@ -218,7 +219,7 @@ let last:
   | (Pick<OutputRecord, 'owner' | 'source' | 'kind' | 'updatedAt' | 'generated'> & { bytes: number })
   | undefined;
 
-/** Strings that JSON writes without escapes. */
+/** Matches strings that JSON represents without escapes. */
 const plain = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/;
 
 function bytesOfString(text: string): number {

@@ -7,15 +7,15 @@ import type { Catalog, OutputRecord } from './catalog.ts';
 import { type ActualContent, type Observed, pathsToSettle, settle } from './settle.ts';
 
 export interface Settled {
-  /** The records that match the files, without the paths that the current attempt handles. */
+  /** The records that match the files, excluding paths that the current attempt handles. */
   outputs: OutputRecord[];
-  /** Announced files that do not exist. The interrupted attempt may have left unfinished uploads of them. */
+  /** Announced files that do not exist. The interrupted attempt may have left unfinished uploads for them. */
   vanished: Key[];
 }
 
 /**
- * Determines the state that an interrupted attempt left. Reads every file that it may have touched, except
- * the `handled` ones, which the current attempt writes or removes. Reads nothing if no attempt was
+ * Determines the state that an interrupted attempt left behind. Reads every file that it may have touched,
+ * except the `handled` ones, which the current attempt writes or removes. Reads nothing if no attempt was
  * interrupted. Requires the lease.
  */
 export async function settleInterrupted(
@@ -47,8 +47,8 @@ interface ObserveBytesOptions {
 }
 
 /**
- * Reads the files in full. Returns the size in bytes and the digest of each, or null for a file that does not
- * exist. Throws the storage's error if a file cannot be read.
+ * Reads the files in full. Returns each file's size in bytes and digest, or null if the file does not exist.
+ * Throws the storage's error if a file cannot be read.
  */
 export async function observeBytes(
   storage: Storage,

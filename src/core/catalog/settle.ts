@@ -2,18 +2,18 @@ import type { Digest } from '../lib/digest.ts';
 import type { Catalog, OutputRecord } from './catalog.ts';
 
 /*
- * Settling: correcting the records after an interrupted attempt. The next attempt reads the files that the
- * interrupted one may have touched, and makes the records match.
+ * Settles the records after an interrupted attempt. The next attempt reads the files that the interrupted one
+ * may have touched, and corrects the records to match them.
  */
 
-/** The actual content of a path; null if the file does not exist. */
+/** The actual content of a path, or null if the file does not exist. */
 export type ActualContent = { size: number; digest: Digest } | null;
-/** By path. */
+/** The actual content of files, by path. */
 export type Observed = ReadonlyMap<string, ActualContent>;
 
 /**
- * The paths to read before an interrupted attempt can be closed: all that it may have touched, except the
- * `handled` ones, which the current attempt writes or removes.
+ * Returns the paths to read before an interrupted attempt can be closed. These are all paths that it may have
+ * touched, except the `handled` ones, which the current attempt writes or removes.
  */
 export function pathsToSettle(catalog: Catalog, handled: ReadonlySet<string>): string[] {
   const { pending, outputs } = catalog;
@@ -25,9 +25,9 @@ export function pathsToSettle(catalog: Catalog, handled: ReadonlySet<string>): s
 }
 
 /**
- * The records corrected by the observed content. A missing file loses its record. A file that the interrupted
- * attempt finished gets that attempt's record. Any other file keeps its record with the observed size and
- * digest: it stays managed, and its owner's next plan finds the difference.
+ * Returns the records, corrected to match the observed content. A missing file loses its record. A file that
+ * the interrupted attempt finished gets that attempt's record. Any other file keeps its record with the
+ * observed size and digest: it stays managed, and its owner's next plan finds the difference.
  */
 export function settle(catalog: Catalog, observed: Observed): OutputRecord[] {
   const intended = new Map<string, OutputRecord>(
@@ -48,8 +48,8 @@ export function settle(catalog: Catalog, observed: Observed): OutputRecord[] {
 }
 
 /**
- * The record with the file's size and digest. If the digest differs, the generator is dropped: a plan would
- * otherwise infer the content from the generator's inputs.
+ * Returns the record with the file's size and digest. If the digest differs, the generator is dropped,
+ * because a plan would otherwise infer the content from the generator's inputs.
  */
 function corrected(record: OutputRecord, { size, digest }: { size: number; digest: Digest }): OutputRecord {
   if (digest === record.digest) return { ...record, size };

@@ -11,14 +11,14 @@ import { parseWhole } from './parse.ts';
 import { catalogBody } from './serialise.ts';
 
 /*
- * Reads the state (`.publisher.json`) of a bundle path. Leases write it.
+ * Reads the state (`.publisher.json`) of a bundle path. It is written under a lease.
  */
 
 export const stateKey = joinKey('', stateName);
 
 export interface StoredState {
   state: CatalogState;
-  /** The bytes found in storage; null if there is no state. */
+  /** The bytes found in storage, or null if there is no state. */
   raw: RawState | null;
 }
 
@@ -30,18 +30,18 @@ export interface StateBytes {
 
 /** The bytes of a state, kept so that a failed attempt can restore them. */
 interface RawState extends StateBytes {
-  /** Generated from the catalog if it is in canonical form, to save memory. */
+  /** Regenerated from the catalog if it is in canonical form, to save memory. */
   body: Body;
 }
 
 /** The last state read from each storage. */
 const lastRead = new WeakMap<Storage, StoredState>();
 
-/** States up to this size are buffered as a whole while they are read. */
+/** States up to this size in bytes are buffered as a whole while they are read. */
 const heldBytes = 1 << 20;
 
 /**
- * Reads the state at the bundle path that `storage` is rooted at. Throws the storage's error if the state
+ * Reads the state at the bundle path at which `storage` is rooted. Throws the storage's error if the state
  * cannot be read, so an unreadable state never counts as absent. Throws `storage_permanent` if it is larger
  * than 512 MiB, or 256 MiB if it is not in canonical form.
  *
@@ -60,7 +60,7 @@ export async function readState(storage: Storage): Promise<StoredState> {
 async function readFrom(storage: Storage, last: StoredState | undefined): Promise<StoredState> {
   const hash = startDigest();
   const reader = new CanonicalReader(sourceBackends);
-  /** All chunks so far; null once they exceed `heldBytes`. */
+  /** All chunks so far, or null once they exceed `heldBytes`. */
   let held: Uint8Array[] | null = [];
   let size = 0;
   try {
@@ -104,8 +104,8 @@ function wholeState(bytes: Buffer, found: StateBytes): StoredState {
 }
 
 /**
- * Like `readState`; also returns the version for a conditional write. The version is requested first, so that
- * a change between the two calls makes the conditional write fail.
+ * Like `readState`, but also returns the version for a conditional write. The version is requested first, so
+ * that a change between the two calls makes the conditional write fail.
  */
 export async function readVersionedState(
   storage: Storage,
@@ -115,7 +115,10 @@ export async function readVersionedState(
   return { ...(await readState(storage)), version: found.version };
 }
 
-/** The size and digest of the state, read without keeping it; null if absent. Throws like `readState`. */
+/**
+ * Returns the size and digest of the state without keeping its content, or null if it is absent. Throws the
+ * same errors as `readState`.
+ */
 export async function measureState(storage: Storage): Promise<StateBytes | null> {
   try {
     return await measure(storage.read(stateKey));
@@ -125,7 +128,7 @@ export async function measureState(storage: Storage): Promise<StateBytes | null>
   }
 }
 
-/** Whether both are the same bytes. null means no state. */
+/** Returns true if both are the same bytes. null means that there is no state. */
 export function isSameBytes(a: StateBytes | null, b: StateBytes | null): boolean {
   return a === null || b === null ? a === b : a.size === b.size && a.digest === b.digest;
 }
@@ -137,7 +140,7 @@ function tooLarge(storage: Storage): WaybillError {
   );
 }
 
-/** The catalog of a valid state; throws `state_conflict`, with a hint, for any other. */
+/** Returns the catalog of a valid state. Throws `state_conflict`, with a hint, for any other state. */
 export function requireCatalog(state: CatalogState): Catalog {
   switch (state.kind) {
     case 'valid':
@@ -164,10 +167,10 @@ export function requireCatalog(state: CatalogState): Catalog {
 }
 
 /**
- * Runs `replace`, which replaces or removes the state. If it fails, `isReplaced` reads back whether it took
- * effect, because only the response may have been lost. Returns if it did. Throws `commit_unknown` if the
- * outcome is unknown: the state cannot be read back, or `replace` failed with `storage_transient` and its
- * request may still arrive. Otherwise throws the error of `replace`.
+ * Runs `replace`, which replaces or removes the state. If it fails, `isReplaced` reads the state back to
+ * determine whether it took effect, because only the response may have been lost. Returns normally if it did.
+ * Throws `commit_unknown` if the outcome is unknown: the state cannot be read back, or `replace` failed with
+ * `storage_transient` and its request may still arrive. Otherwise throws the error of `replace`.
  */
 export async function settleWrite(
   storage: Pick<Storage, 'label'>,
@@ -192,7 +195,7 @@ export async function settleWrite(
   }
 }
 
-/** Whether the state in storage has exactly these bytes. Throws the storage's error. */
+/** Returns true if the state in storage has exactly these bytes. Throws the storage's error. */
 export async function isStateOf(storage: Storage, body: Body): Promise<boolean> {
   const present = await measureState(storage);
   return present?.size === body.size && isSameBytes(present, await measure(body.open()));

@@ -1,9 +1,14 @@
 import type { Clock } from './clock.ts';
 
-/** Clocks of different machines may differ by this much. A stored time that is later is not trusted. */
+/**
+ * The maximum difference between the clocks of different machines. A stored time further in the future is not
+ * trusted.
+ */
 export const maxClockSkewMs = 300_000;
 
-/** Whether a stored time is in the future: the clock was ahead when it was stored. */
+/**
+ * Returns true if a stored time is in the future, which means that the clock was ahead when it was stored.
+ */
 export function isFuture(timeMs: number, clock: Pick<Clock, 'now'>): boolean {
   return timeMs > clock.now().getTime() + maxClockSkewMs;
 }

@@ -9,30 +9,32 @@ export interface Clock {
   /** Milliseconds on a clock that never jumps, for timeouts and leases. */
   monotonic(): number;
   /**
-   * Waits `ms` milliseconds; rejects with the signal's reason if it aborts first. At most 2^31 - 1 ms (24.8
-   * days): a longer timer of Node.js fires at once. The same holds for `timeout` and `every`.
+   * Waits `ms` milliseconds. Throws the signal's reason if it aborts first. The maximum is 2^31 - 1 ms (24.8
+   * days), because a longer Node.js timer fires immediately. The same applies to `timeout` and `every`.
    */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
   /** Calls `callback` once, `ms` milliseconds from now, unless it is cancelled first. */
   timeout(ms: number, callback: () => void, options?: TimerOptions): Timer;
-  /** Calls `callback` every `ms` milliseconds, for the first time `ms` from now, until it is cancelled. */
+  /** Calls `callback` every `ms` milliseconds, starting `ms` from now, until it is cancelled. */
   every(ms: number, callback: () => void, options?: TimerOptions): Timer;
 }
 
 export interface TimerOptions {
-  /** Lets the process exit while the timer is pending. By default a pending timer keeps the process alive. */
+  /**
+   * Lets the process exit while the timer is pending. By default, a pending timer keeps the process alive.
+   */
   unref?: boolean;
 }
 
 export interface Timer {
-  /** Does nothing if the timer has fired or was cancelled before. */
+  /** Does nothing if the timer has already fired or been cancelled. */
   cancel(): void;
 }
 
 export const systemClock: Clock = {
   now: () => new Date(),
   monotonic: () => performance.now(),
-  // Not the sleep of `node:timers/promises`: that creates an error with a stack for each sleep that ends
+  // `node:timers/promises` is not used, because it creates an error with a stack for each sleep that ends
   // early, and most do.
   sleep: (ms, signal) =>
     new Promise((resolve, reject) => {

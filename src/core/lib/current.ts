@@ -1,12 +1,12 @@
 /**
  * A value that may be replaced while the program runs, for example by a reload. Callers read it again for
- * each use, and once for values that belong together, since two reads may differ.
+ * each use, but only once for values that belong together, because two reads may differ.
  */
 export interface Current<T> {
   get(): T;
 }
 
-/** A value with a setter, for the owner. */
+/** A value with a setter, for its owner. */
 export interface Replaceable<T> extends Current<T> {
   replace(value: T): void;
 }

@@ -15,11 +15,11 @@ import path from 'node:path';
 import { errnoOf } from './system-errors.ts';
 
 /*
- * The synchronous file operations on the staging directory. A dedicated thread runs them, so this file has
- * few imports. All paths are absolute. All functions throw the system's error.
+ * Synchronous file operations on the staging directory. A dedicated thread runs them, so this file has few
+ * imports. All paths are absolute. All functions throw system errors.
  */
 
-/** The descriptors of files that are being written, by name. */
+/** Descriptors of files that are being written, by name. */
 const open = new Map<string, number>();
 
 /** Creates a directory, and its parents if they do not exist. */
@@ -38,7 +38,7 @@ export function makeDirectories(directories: readonly string[]): void {
     try {
       mkdirSync(directory, { mode: 0o700 });
     } catch (error) {
-      // Two directories that differ only in case are one on a file system that folds case.
+      // On a case-insensitive file system, two directories that differ only in case are the same.
       if (errnoOf(error) !== 'EEXIST') throw error;
     }
 }
@@ -67,14 +67,14 @@ export function endFile(file: string): void {
   if (descriptor !== undefined) closeSync(descriptor);
 }
 
-/** Adds a name to a file, replacing any entry with that name. */
+/** Creates a hard link `name` to a file, replacing any existing entry. */
 export function linkInPlace(file: string, name: string): void {
   try {
     linkSync(file, name);
   } catch (error) {
     const code = errnoOf(error);
     if (code !== 'EEXIST' && code !== 'ENOENT') throw error;
-    // The directory was removed, or the name exists already.
+    // The directory was removed, or the name already exists.
     mkdirSync(path.dirname(name), { recursive: true, mode: 0o700 });
     remove(name);
     linkSync(file, name);
@@ -82,8 +82,8 @@ export function linkInPlace(file: string, name: string): void {
 }
 
 /**
- * Adds a name to a file by a link, or by a copy if the file has the maximum number of links. Returns false if
- * neither is possible. Throws if the disk is full.
+ * Creates a hard link to a file, or a copy if the file already has the maximum number of links. Returns false
+ * if neither is possible. Throws if the disk is full.
  */
 export function linkOrCopy(file: string, name: string): boolean {
   return (
@@ -94,7 +94,7 @@ export function linkOrCopy(file: string, name: string): boolean {
 /**
  * Removes a file, or a directory with its content. Does nothing if it does not exist.
  *
- * @param onProgress Called after each entry, because there may be millions.
+ * @param onProgress Called after each entry, because there may be millions of them.
  */
 export function remove(name: string, onProgress: () => void = () => undefined): void {
   try {
@@ -127,7 +127,7 @@ function removeEmptied(directory: string): void {
   }
 }
 
-/** Returns false if `work` fails with a system error. Errors of a full disk are thrown. */
+/** Returns false if `work` fails with a system error. Throws the error if the disk is full. */
 function attempt(work: () => void): boolean {
   try {
     work();

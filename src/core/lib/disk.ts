@@ -9,9 +9,8 @@ type DiskArguments<Name extends DiskCallName> = Name extends 'remove'
   : Parameters<DiskCalls[Name]>;
 
 /**
- * Asynchronous access to the staging directory. Calls run one after another in the order of the requests, so
- * a caller that needs no result can request the next call without waiting. Each rejects with the system's
- * error.
+ * Asynchronous access to the staging directory. Calls run one after another in request order, so a caller
+ * that needs no result can request the next call without waiting. Each call throws system errors.
  */
 export type Disk = {
   [Name in DiskCallName]: (...args: DiskArguments<Name>) => Promise<ReturnType<DiskCalls[Name]>>;
@@ -19,7 +18,7 @@ export type Disk = {
 
 const diskCallNames = Object.keys(calls) as DiskCallName[];
 
-/** A disk whose calls are made by `call`. */
+/** Returns a disk whose calls are made by `call`. */
 export function diskOf(call: (name: DiskCallName, args: readonly unknown[]) => Promise<unknown>): Disk {
   const entries = diskCallNames.map((name): [string, unknown] => [
     name,
@@ -33,28 +32,28 @@ export const waitingDisk: Disk = diskOf(async (name, args) =>
   (calls[name] as (...args: readonly unknown[]) => unknown)(...args),
 );
 
-/** Running writes with a limit on their number and memory. */
+/** Limits the number and the memory of pending writes. */
 export interface WriteBehind {
   /**
-   * Adds a call that holds `bytes` bytes of memory. Returns undefined if more calls may follow immediately.
-   * Otherwise wait for the promise, which rejects with the error of the first failed call.
+   * Adds a call that uses `bytes` bytes of memory. Returns undefined if more calls may follow immediately.
+   * Otherwise, await the returned promise, which throws the error of the first failed call.
    */
   add(bytes: number, call: Promise<unknown>): Promise<void> | undefined;
-  /** Resolves once all calls have ended. Rejects like `add`. */
+  /** Resolves once all calls have ended. Throws the same error as `add`. */
   done(): Promise<void>;
 }
 
 const maxCalls = 64;
 const maxBytes = 1 << 18;
 
-/** For a single writer of many files: it waits only when the limits are reached. */
+/** Returns a limiter for a single writer of many files, which waits only when the limits are reached. */
 export function writeBehind(): WriteBehind {
   let pending: Promise<unknown>[] = [];
   let held = 0;
   const done = async (): Promise<void> => {
     const all = pending;
     [pending, held] = [[], 0];
-    // Waits for all calls before reporting a failure.
+    // Wait for all calls before reporting a failure.
     const failed = (await Promise.allSettled(all)).find(({ status }) => status === 'rejected');
     if (failed !== undefined) throw (failed as PromiseRejectedResult).reason;
   };

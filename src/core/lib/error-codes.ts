@@ -1,7 +1,7 @@
 /**
- * The closed list of error codes. Each code has one meaning, says whether a retry may help, and has one
- * sentence of documentation (`docs/errors.md` is generated from it). The API maps codes to HTTP statuses and
- * the CLI to exit codes, each by an exhaustive `Record<ErrorCode, number>`.
+ * The closed list of error codes. Each code has one meaning, states whether a retry may help, and has one
+ * sentence of documentation, from which `docs/errors.md` is generated. The API maps codes to HTTP statuses
+ * and the CLI maps them to exit codes, each with an exhaustive `Record<ErrorCode, number>`.
  */
 export const errorTable = {
   // set-up

@@ -1,24 +1,26 @@
 import { type ErrorCode, errorTable } from './error-codes.ts';
 
 interface ErrorDetails {
-  /** The next step for the user, as a sentence after the message. */
+  /** The next step for the user, as a sentence that follows the message. */
   hint?: string;
   cause?: unknown;
-  /** All faults in detail, if there can be several. */
+  /** All problems in detail, if there can be several. */
   findings?: readonly Finding[];
-  /** When a retry makes sense, in whole seconds, if it is known more precisely than from the code. */
+  /** How long to wait before a retry, in whole seconds, if known more precisely than from the code. */
   retryAfterSeconds?: number;
-  /** Whether a retry may help. Default: as the code says. */
+  /** Whether a retry may help. The default depends on the code. */
   retryable?: boolean;
 }
 
 const brand = Symbol.for('waybill.error');
 
-/** The one error class: a code of the closed list, a sentence that names the place, and what to do. */
+/**
+ * The only error class. It has a code from the closed list, a sentence that names the location, and a hint.
+ */
 export class WaybillError extends Error {
   /**
-   * Checks a brand instead of the class: the bundled command line and the daemon modules that it loads have
-   * separate copies of the class.
+   * Checks a brand instead of the class, because the bundled command line and the daemon modules that it
+   * loads have separate copies of the class.
    */
   static override [Symbol.hasInstance](thrown: unknown): boolean {
     return thrown instanceof Error && brand in thrown;
@@ -30,7 +32,7 @@ export class WaybillError extends Error {
   readonly hint: string | undefined;
   readonly findings: readonly Finding[];
   readonly retryAfterSeconds: number | undefined;
-  /** Private, so that logs of errors do not repeat it. */
+  /** Private, so that logged errors do not repeat it. */
   readonly #retryable: boolean | undefined;
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
@@ -56,7 +58,7 @@ export interface ErrorRecord {
   findings: readonly Finding[];
 }
 
-/** Returns a thrown `WaybillError`, and wraps anything else in an `internal_error`. */
+/** Returns a thrown `WaybillError` unchanged, and wraps anything else in an `internal_error`. */
 export function asWaybillError(thrown: unknown): WaybillError {
   if (thrown instanceof WaybillError) return thrown;
   const message = thrown instanceof Error ? thrown.message : String(thrown);
@@ -78,16 +80,16 @@ export function hasCode(thrown: unknown, code: ErrorCode): boolean {
   return thrown instanceof WaybillError && thrown.code === code;
 }
 
-/** One result of a validation: the problem or remark, its place, and the correct form. */
+/** A validation result: the problem or warning, its location, and the correct form. */
 export interface Finding {
   severity: 'error' | 'warning';
-  /** Stable, snake_case. */
+  /** A stable code in snake case. */
   code: string;
-  /** A sentence a person understands. */
+  /** A sentence for people. */
   message: string;
   /**
-   * The place: a file or archive entry, a JSON Pointer or key path, a line and column (from 1). Each is null
-   * if unknown.
+   * The location: a file or archive entry, a JSON Pointer or key path, and a line and column counted from 1.
+   * Each is null if unknown.
    */
   file: string | null;
   pointer: string | null;
@@ -104,17 +106,17 @@ export function finding(
   return { severity, code, message, file: null, pointer: null, line: null, column: null, ...place };
 }
 
-/** `file:line:column: message`, as compilers print it, without the parts that are null. */
+/** Formats a finding as `file:line:column: message`, like compilers do, omitting parts that are null. */
 export function describeFinding({ file, pointer, line, column, message }: Finding): string {
-  // The bundle itself needs no name: the line above or the message names it.
+  // The bundle itself is omitted, because the line above or the message names it.
   const position = [file === '.' ? null : file, line, column].filter((part) => part !== null).join(':');
   const place = [position, pointer ?? ''].filter((part) => part !== '').join(' ');
   return place === '' ? message : `${place}: ${message}`;
 }
 
 /**
- * The public form of an error, for run records that are readable without a token. Local paths become
- * `<path>`, and `internal_error` keeps only its general description. The log has the original under the
+ * Returns the public form of an error, for run records that can be read without a token. Local paths become
+ * `<path>`, and `internal_error` keeps only its general description. The log contains the original under the
  * same run id.
  */
 export function publicError(error: ErrorRecord): ErrorRecord {
@@ -129,7 +131,7 @@ export function publicError(error: ErrorRecord): ErrorRecord {
   };
 }
 
-/** A finding as anyone may read it. */
+/** Returns the public form of a finding. */
 export function publicFinding(finding: Finding): Finding {
   return {
     ...finding,
@@ -138,12 +140,12 @@ export function publicFinding(finding: Finding): Finding {
   };
 }
 
-// A quoted path may contain spaces; a bare one ends at the first space. A slash inside a word, a URL or a
-// relative path does not begin a path. Text after an HTTP method is a request path.
+// A quoted path may contain spaces, while a bare one ends at the first space. A slash inside a word, a URL or
+// a relative path does not start a path. Text after an HTTP method is a request path.
 const quotedPath = /(["'`])(?:\/|~\/|[A-Za-z]:\\)[^"'`]*\1/g;
 const barePath = /(?<![\w:/.~%-]|\b(?:GET|HEAD|POST|PATCH|DELETE) )(?:\/|~\/)[^\s"'`,;:)\]}]+/g;
 
-/** The text with every absolute path replaced by `<path>`. */
+/** Returns the text with every absolute path replaced by `<path>`. */
 export function withoutPaths(text: string): string {
   return text.replaceAll(quotedPath, '$1<path>$1').replaceAll(barePath, '<path>');
 }

@@ -1,12 +1,12 @@
 import type { Clock } from './clock.ts';
 
 /**
- * Yields to the event loop between two pieces of work. Resolves when the next piece may begin; undefined
- * means immediately.
+ * Yields to the event loop between pieces of work. The promise resolves when the next piece may start. If
+ * undefined is returned, it may start immediately.
  */
 export type YieldToEventLoop = () => Promise<void> | undefined;
 
-/** Never yields: for code that has the event loop to itself. */
+/** Never yields. For code that has the event loop to itself. */
 export const neverYield: YieldToEventLoop = () => undefined;
 
 /** Shares the event loop between background work and new connections. */
@@ -17,14 +17,14 @@ export interface SharedEventLoop {
 }
 
 const sliceMs = 1;
-/** The maximum number of consecutive turns that accept connections only. */
+/** The maximum number of consecutive event loop turns that only accept connections. */
 const maxSkippedTurns = 16;
 
 /**
- * One `YieldToEventLoop` for all background work on one event loop. Together its users work for about a
- * millisecond in each turn of the loop, in the order of their calls. Node.js accepts one connection a turn,
- * so a new connection may wait for many turns. A turn that has accepted one is therefore followed by a turn
- * without work, up to `maxSkippedTurns` times in a row.
+ * Returns one `YieldToEventLoop` for all background work on an event loop. Its users share about a
+ * millisecond per turn of the loop, in the order of their calls. Node.js accepts one connection per turn, so
+ * a new connection may wait for many turns. Therefore, a turn that accepted one is followed by a turn without
+ * work, up to `maxSkippedTurns` times in a row.
  */
 export function sharedEventLoop({ monotonic }: Pick<Clock, 'monotonic'>): SharedEventLoop {
   const waiting: (() => void)[] = [];
@@ -44,7 +44,7 @@ export function sharedEventLoop({ monotonic }: Pick<Clock, 'monotonic'>): Shared
   const next = (): void => {
     waiting.shift()?.();
     if (waiting.length === 0) return;
-    // After the piece of work that this one does; it may be the last that it has for now.
+    // Runs after the current user's piece of work, which may be its last one for now.
     queueMicrotask(() => {
       if (monotonic() < until) next();
       else setImmediate(turn);

@@ -1,8 +1,8 @@
 declare const instantBrand: unique symbol;
 /**
- * A moment, to the last digit that was written: RFC 3339 in UTC, with a fraction of at least three digits and
- * no zeros at its end beyond those, like `2026-11-20T01:02:03.000Z`. Equal moments are equal texts. (A `Date`
- * would cut the fraction at a millisecond.) Made by `parseInstant` alone.
+ * An instant with all the digits that were written: RFC 3339 in UTC, with a fraction of at least three digits
+ * and no trailing zeros beyond those, like `2026-11-20T01:02:03.000Z`. Equal instants are equal texts. (A
+ * `Date` would truncate the fraction to milliseconds.) Only `parseInstant` creates instants.
  */
 export type Instant = string & { readonly [instantBrand]: true };
 
@@ -10,10 +10,13 @@ type InstantVerdict = { ok: true; value: Instant } | { ok: false; reason: string
 
 const timestamp = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))$/;
 
-/** A fraction is kept as it is, in catalogs and events too, and so it must end somewhere. */
+/** The length is limited because fractions are kept unchanged, also in catalogs and events. */
 const maxFractionDigits = 64;
 
-/** Parses RFC 3339 with a zone. The moment must exist. Every digit of the fraction counts. */
+/**
+ * Parses an RFC 3339 time with a zone. The date and time must exist. All digits of the fraction are
+ * significant.
+ */
 export function parseInstant(text: string): InstantVerdict {
   const match = timestamp.exec(text);
   if (match === null) return refuse('is not an RFC 3339 timestamp with a zone, like 2026-11-20T01:02:03Z');
@@ -45,14 +48,17 @@ export function parseInstant(text: string): InstantVerdict {
   return { ok: true, value: `${utc.toISOString().slice(0, 19)}.${fraction}Z` as Instant };
 }
 
-/** Negative if `a` is earlier than `b`, 0 if they are the same moment, positive if it is later. */
+/**
+ * Returns a negative number if `a` is earlier than `b`, 0 if they are equal, and a positive number if it is
+ * later.
+ */
 export function compareInstants(a: Instant, b: Instant): number {
-  // Without the Z, which sorts after digits, instants sort as text.
+  // Remove the Z, which sorts after digits. The rest sorts as text.
   const [first, second] = [a.slice(0, -1), b.slice(0, -1)];
   return first < second ? -1 : first > second ? 1 : 0;
 }
 
-/** Cut at a millisecond. */
+/** Converts an instant to a `Date`, truncated to milliseconds. */
 export function dateOf(instant: Instant): Date {
   return new Date(`${instant.slice(0, 23)}Z`);
 }
@@ -70,7 +76,9 @@ const months = 'January February March April May June July August September Octo
   ' ',
 );
 
-/** `20 November 2026, 01:02 UTC`: independent of the machine's language and time zone. */
+/**
+ * Formats an instant like `20 November 2026, 01:02 UTC`, independent of the machine's language and time zone.
+ */
 export function instantForPeople(instant: Instant): string {
   const [date = '', time = ''] = instant.split('T');
   const [year, month, day] = date.split('-');

@@ -1,8 +1,8 @@
 /**
- * The one JSON document of a command or an answer (`schemas/cli-output.schema.json`): the core's names become
- * snake case, object by object while they are written, since a run may have a hundred thousand of them.
+ * Returns the JSON document of a command or a response (`schemas/cli-output.schema.json`). Names are
+ * converted to snake case object by object while writing, because a run may have a hundred thousand objects.
  *
- * @param indent Spaces that each level is indented by; 0: one line.
+ * @param indent Number of spaces per indentation level. With 0, the document is a single line.
  */
 export function jsonDocument(kind: string, body: object, indent: number): string {
   return JSON.stringify({ schemaVersion: 1, kind, ...body }, inSnakeCase, indent);

@@ -2,8 +2,8 @@
 export type Release = () => void | Promise<void>;
 
 /**
- * Runs `work`, then releases what it registered with `onRelease`, in reverse order, each exactly once and all
- * of them even if one fails. If `work` failed, its own error is thrown; otherwise the first failure of a
+ * Runs `work`, then calls everything that it registered with `onRelease`, in reverse order and exactly once
+ * each, even if one of them fails. If `work` failed, throws its error. Otherwise, throws the first error of a
  * release.
  */
 export async function withReleasers<T>(
@@ -24,8 +24,8 @@ export async function withReleasers<T>(
 
 /**
  * Opens something that outlives the call, such as a daemon. If `open` throws, everything acquired so far is
- * released, last acquired first, and the error is rethrown; failures of releases are dropped. If it returns,
- * nothing is released: the result owns what was acquired.
+ * released in reverse order and the error is rethrown. Errors of releases are ignored. If `open` returns,
+ * nothing is released, because the result owns the acquired resources.
  */
 export async function releasedOnFailure<T>(
   open: (onFailure: (release: Release) => void) => Promise<T>,

@@ -3,14 +3,17 @@ import path from 'node:path';
 import { errnoOf } from './system-errors.ts';
 
 /*
- * A process that listens on a socket in a directory shows that it is alive. After its death, the kernel
- * refuses connections, also across containers that number processes differently.
+ * A process shows that it is alive by listening on a socket in a directory. After it dies, the kernel refuses
+ * connections. This also works across containers, in which process ids differ.
  */
 
-/** Maximum length of a socket address on every system. */
+/** A length that socket addresses may have on every system. */
 const maxAddressBytes = 100;
 
-/** The address of a socket in a directory. `opened` is a descriptor of the directory, for long paths. */
+/**
+ * Returns the address of a socket in a directory. `opened` is a descriptor of the directory, used if the path
+ * is long.
+ */
 export function socketAddress(directory: string, opened: number, name: string): string {
   const plain = path.join(directory, name);
   return Buffer.byteLength(plain) <= maxAddressBytes ? plain : `/proc/self/fd/${opened}/${name}`;
@@ -18,7 +21,7 @@ export function socketAddress(directory: string, opened: number, name: string): 
 
 const codesOfDead = new Set(['ECONNREFUSED', 'ENOENT']);
 
-/** Whether a live process listens there. */
+/** Returns true if a live process listens at the address. */
 export function hasListener(address: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(address);
@@ -26,12 +29,12 @@ export function hasListener(address: string): Promise<boolean> {
       socket.destroy();
       resolve(true);
     });
-    // Any other failure, such as missing rights, is not a sign of death.
+    // Any other failure, such as missing permissions, does not mean that the process is dead.
     socket.once('error', (error) => resolve(!codesOfDead.has(errnoOf(error) ?? '')));
   });
 }
 
-/** Listens until the server is closed. Does not keep the process alive. Rejects with the system's error. */
+/** Listens until the server is closed. Does not keep the process alive. Throws system errors. */
 export function listenAt(address: string): Promise<Server> {
   const server = createServer((socket) => socket.destroy());
   return new Promise((resolve, reject) => {

@@ -3,24 +3,24 @@ import { escapeRegExp } from './text.ts';
 /** The levels of lines that the core writes. */
 export type LineLevel = 'debug' | 'info' | 'warn' | 'error';
 
-/** The logger that the core needs. A pino `Logger` conforms without an adapter. */
+/** The logger that the core needs. A pino `Logger` satisfies it without an adapter. */
 export interface Log {
   debug(fields: object, message: string): void;
   info(fields: object, message: string): void;
   warn(fields: object, message: string): void;
   error(fields: object, message: string): void;
-  /** Whether lines of the level are shown; absent: unknown. */
+  /** Returns true if lines of the level are shown. If the method is absent, this is unknown. */
   isLevelEnabled?(level: 'debug'): boolean;
 }
 
 const nothing = (): void => undefined;
 export const silentLog: Log = { debug: nothing, info: nothing, warn: nothing, error: nothing };
 
-/** Levels of the log, the most talkative first; their names are pino's. */
+/** Log levels, most verbose first, with pino's names. */
 export const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 export type LogLevel = (typeof logLevels)[number];
 
-/** Which requests have a line in the log. */
+/** Which requests are logged. */
 export const requestLoggings = ['all', 'errors', 'none'] as const;
 export type RequestLogging = (typeof requestLoggings)[number];
 
@@ -30,22 +30,22 @@ export interface LogSettings {
 }
 
 /**
- * Which lines the log of a long-running program shows. The settings may change while the program runs, so
- * callers read them for each line.
+ * Controls which lines the log of a long-running program shows. The settings may change while the program
+ * runs, so callers read them for each line.
  */
 export interface LogControl {
-  /** Which requests have a line. */
+  /** Which requests are currently logged. */
   readonly requests: RequestLogging;
-  /** Whether lines of the level are shown. */
+  /** Returns true if lines of the level are shown. */
   shows(level: LogLevel): boolean;
-  /** From now on these settings hold. */
+  /** Applies these settings from now on. */
   set(settings: LogSettings): void;
 }
 
 /**
- * Starts with level info and all requests. With `verbose`, later settings cannot raise the level above
- * debug: the flag comes from a person who started the program by hand. `onLevel` is called whenever the
- * level may have changed.
+ * Starts with level info and logs all requests. With `verbose`, later settings cannot raise the level above
+ * debug, because the flag was set by a user who started the program manually. `onLevel` is called whenever
+ * the level may have changed.
  */
 export function logControl({
   verbose = false,
@@ -68,23 +68,23 @@ export function logControl({
 
 const rank = (level: LogLevel): number => logLevels.indexOf(level);
 
-/** Removes known secrets from text that is logged or shown, including errors of libraries. */
+/** Removes known secrets from text that is logged or shown, including library errors. */
 export interface Redaction {
   /** Values shorter than six characters are ignored. */
   add(values: Iterable<string>): void;
-  /** The text with every known secret replaced by `[secret]`. */
+  /** Returns the text with every known secret replaced by `[secret]`. */
   clean(text: string): string;
 }
 
 // Shorter values would blank out ordinary words, and no useful secret is that short.
 const minSecretChars = 6;
 
-/** A signed JWT. The values of ID tokens and access tokens are not known beforehand. */
+/** Matches a signed JWT. The values of ID tokens and access tokens are not known in advance. */
 const signedJwt = /\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*/g;
 
 /**
- * Recognises every signed JWT, and each value as it is, as it is escaped in JSON and in a URL, and the
- * password of a value that is a URL.
+ * Recognizes every signed JWT, and each value as is, escaped in JSON, and escaped in a URL. If a value is a
+ * URL, its password is also recognized.
  */
 export function newRedaction(): Redaction {
   const known = new Set<string>();
@@ -93,7 +93,7 @@ export function newRedaction(): Redaction {
     add(values) {
       for (const value of values)
         for (const form of formsOf(value)) if (form.length >= minSecretChars) known.add(form);
-      // Longest first: one may contain another.
+      // Replace the longest first, because one may contain another.
       const forms = [...known].sort((a, b) => b.length - a.length).map(escapeRegExp);
       pattern = forms.length === 0 ? null : new RegExp(forms.join('|'), 'g');
     },

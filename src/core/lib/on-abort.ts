@@ -1,6 +1,6 @@
 /*
- * Shares one listener per signal. Node.js warns of a leak when eleven listeners wait for one signal, which
- * is normal for eleven uploads.
+ * Shares one listener per signal. Node.js warns of a leak if eleven listeners wait for one signal, which is
+ * normal with eleven uploads.
  */
 
 const waiting = new WeakMap<AbortSignal, Waiting>();
@@ -12,9 +12,9 @@ interface Waiting {
 
 /**
  * Calls `callback` once when `signal` aborts, or immediately if it has already aborted. Callbacks run in
- * the order of registration and must not throw.
+ * registration order and must not throw.
  *
- * @returns Unregisters the callback. May be called twice.
+ * @returns A function that unregisters the callback. It may be called twice.
  */
 export function onAbort(signal: AbortSignal, callback: () => void): () => void {
   if (signal.aborted) {
@@ -25,7 +25,7 @@ export function onAbort(signal: AbortSignal, callback: () => void): () => void {
   const entry = { call: callback };
   callbacks.add(entry);
   return () => {
-    // A signal composed of others stays in memory as long as it has a listener.
+    // A signal composed of other signals stays in memory as long as it has a listener.
     if (!callbacks.delete(entry) || callbacks.size > 0) return;
     signal.removeEventListener('abort', listener);
     waiting.delete(signal);
@@ -38,7 +38,7 @@ function waitingFor(signal: AbortSignal): Waiting {
   const callbacks: Waiting['callbacks'] = new Set();
   const listener = (): void => {
     waiting.delete(signal);
-    // Iterates over the live set, so that an earlier callback can unregister a later one.
+    // Iterate over the live set, so that an earlier callback can unregister a later one.
     for (const entry of callbacks) {
       callbacks.delete(entry);
       entry.call();
@@ -66,8 +66,8 @@ export async function* abortable(
   try {
     for (;;) {
       signal.throwIfAborted();
-      // A promise for each step: one long-lived promise in a race would keep every chunk it ever raced
-      // against.
+      // Create a promise for each step, because one long-lived promise in a race would retain every chunk it
+      // ever raced against.
       const step = await new Promise<IteratorResult<Uint8Array>>((resolve, reject) => {
         stop = reject;
         iterator.next().then(resolve, reject);
@@ -77,7 +77,7 @@ export async function* abortable(
     }
   } finally {
     release();
-    // A generator that waits for its next chunk closes only after that: the caller must not wait with it.
+    // A generator that waits for its next chunk closes only after that, so the caller must not wait for it.
     iterator.return?.().then(undefined, () => undefined);
   }
 }

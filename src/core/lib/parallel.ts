@@ -1,14 +1,14 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { onAbort } from './on-abort.ts';
 
-/** Number of items after which the event loop gets a turn. */
+/** Number of items after which the loop yields to the event loop. */
 const itemsPerYield = 256;
 
 /**
- * Runs `work` on each item, at most `concurrency` (from 1) concurrently. After the first failure, no
- * further item is started. The items in progress are awaited, so that none is running while the caller
- * cleans up. Then the first failure is thrown. Yields to the event loop now and then: work that never
- * waits, such as on a local disk, would otherwise block timers, including the lease's.
+ * Runs `work` on each item, limiting concurrency to `concurrency` (at least 1). After the first failure,
+ * starts no further items, waits for those in progress so that none is running while the caller cleans up,
+ * and then throws the first failure. Yields to the event loop periodically, because work that never waits,
+ * such as on a local disk, would otherwise block timers, including the lease's.
  */
 export async function inParallel<T>(
   items: Iterable<T>,
@@ -30,23 +30,26 @@ export async function inParallel<T>(
       failures.push(error);
     }
   };
-  // Plain runners, since p-map makes several promises for each item.
+  // Use plain runners, because p-map creates several promises per item.
   await Promise.all(Array.from({ length: concurrency }, runner));
   if (failures.length > 0) throw failures[0];
 }
 
 /**
- * A weighted counting semaphore. Permits are granted in the order of the requests, so that small ones do
- * not starve a large one.
+ * A weighted counting semaphore. Permits are granted in request order, so that small requests do not starve a
+ * large one.
  */
 export interface Semaphore {
   /**
-   * Acquires `permits` together (at least 1; more than the capacity counts as the whole capacity). Resolves
-   * with the function that returns them, which may be called twice. If `signal` aborts first, the request
-   * leaves the queue and rejects with the signal's reason.
+   * Acquires all `permits` together (at least 1; more than the capacity counts as the whole capacity).
+   * Returns a function that releases them, which may be called twice. If `signal` aborts first, the request
+   * leaves the queue and throws the signal's reason.
    */
   acquire(permits: number, signal?: AbortSignal): Promise<() => void>;
-  /** Like `acquire` without waiting: null if the permits are not free, or if other requests are waiting. */
+  /**
+   * Like `acquire`, but does not wait. Returns null if the permits are not free or other requests are
+   * waiting.
+   */
   tryAcquire(permits: number): (() => void) | null;
 }
 
@@ -57,7 +60,7 @@ interface Waiting {
 
 export function createSemaphore(capacity: number): Semaphore {
   let free = capacity;
-  // A set keeps the order of insertion, and a request that is cancelled leaves from anywhere in it.
+  // A set preserves insertion order, and a cancelled request can be removed from anywhere in it.
   const queue = new Set<Waiting>();
 
   const grantNext = (): void => {
@@ -89,7 +92,7 @@ export function createSemaphore(capacity: number): Semaphore {
       const cancel = (): void => {
         queue.delete(waiting);
         reject(signal?.reason as Error);
-        // The ones behind may fit where this one did not.
+        // The requests behind it may fit even though this one did not.
         grantNext();
       };
       queue.add(waiting);

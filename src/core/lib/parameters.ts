@@ -2,25 +2,28 @@ import { dateOf, parseInstant } from './instant.ts';
 import { channelForm, isChannelName, parseRelativePath } from './paths.ts';
 
 /**
- * A parameter that arrives as text, as plain data: its documentation, and the conversion of its text to a
- * value. The HTTP layer makes query parameters of these (`api/http/query-parameters.ts`).
+ * Describes a parameter that arrives as text: its documentation, and how its text is converted to a value.
+ * The HTTP layer derives query parameters from these (`api/http/query-parameters.ts`).
  */
 export interface Parameter<T> {
   description: string;
-  /** JSON Schema 2020-12 of the value. */
+  /** The JSON Schema 2020-12 of the value. */
   schema: Readonly<Record<string, unknown>>;
   example?: unknown;
-  /** The value of a parameter that is not given. */
+  /** The value if the parameter is absent. */
   absent: T;
   /** Parses a text, which may be empty. Returns undefined if it is not a valid value. */
   parse: (text: string) => T | undefined;
   /** Completes the sentence `must be …`. */
   expected: string;
-  /** A hint that follows the message about an invalid text, if the text shows what the caller meant. */
+  /**
+   * Returns a hint that follows the message about an invalid text, if the caller's intent is clear from the
+   * text.
+   */
   hint?: (text: string) => string | null;
-  /** A request without it is refused. */
+  /** Requests without the parameter are rejected. */
   isRequired?: true;
-  /** It is a part of the path, not of the query. */
+  /** The parameter is part of the path, not of the query. */
   isInPath?: true;
 }
 
@@ -33,15 +36,16 @@ export type ValuesOf<P extends ParameterMap> = {
 };
 
 /**
- * A condition between parameters. Returns one that breaks it and the end of a sentence about it, or null.
- * `values` has the parsed values. A parameter that is missing or invalid has its value of absence.
+ * A rule that relates parameters. Returns the name of a parameter that violates it and the end of a sentence
+ * about it, or null. `values` has the parsed values. For a missing or invalid parameter, it has the `absent`
+ * value.
  */
 export type Rule = (
   given: ReadonlySet<string>,
   values: Readonly<Record<string, unknown>>,
 ) => { name: string; message: string } | null;
 
-/** At most one of these may be given. */
+/** Allows at most one of these parameters. */
 export function atMostOneOf(...names: string[]): Rule {
   return (given) => {
     const [first, second] = names.filter((name) => given.has(name));
@@ -50,14 +54,14 @@ export function atMostOneOf(...names: string[]): Rule {
   };
 }
 
-/** `name` qualifies `other` and has no meaning alone. */
+/** Allows `name` only together with `other`, which it qualifies. */
 export function onlyWith(name: string, other: string): Rule {
   return (given) => (given.has(name) && !given.has(other) ? { name, message: `needs "${other}"` } : null);
 }
 
 type About = Pick<Parameter<never>, 'description' | 'example'>;
 
-/** An identifier in any case, parsed to upper case; null if absent. */
+/** An identifier in any case, converted to uppercase, or null if absent. */
 export function identifier(pattern: RegExp, expected: string, about: About): Parameter<string | null> {
   return {
     ...about,
@@ -71,7 +75,7 @@ export function identifier(pattern: RegExp, expected: string, about: About): Par
   };
 }
 
-/** Up to `max` identifiers separated by commas; empty if absent. Duplicates count once. */
+/** Up to `max` identifiers separated by commas, or an empty list if absent. Duplicates count once. */
 export function identifiers(
   pattern: RegExp,
   max: number,
@@ -85,7 +89,7 @@ export function identifiers(
   );
 }
 
-/** Some of a closed list, in any case, separated by commas; empty if absent. */
+/** Values from a closed list, in any case, separated by commas, or an empty list if absent. */
 export function choices<const T extends string>(values: readonly T[], about: About): Parameter<readonly T[]> {
   return listOf(
     { max: values.length, expected: `any of ${values.join(', ')}, separated by commas`, ...about },
@@ -94,7 +98,10 @@ export function choices<const T extends string>(values: readonly T[], about: Abo
   );
 }
 
-/** Up to `max` free names of up to `maxChars` characters, separated by commas; empty if absent. */
+/**
+ * Up to `max` arbitrary names of up to `maxChars` characters each, separated by commas, or an empty list if
+ * absent.
+ */
 export function names(max: number, maxChars: number, about: About): Parameter<readonly string[]> {
   return listOf(
     { max, expected: `up to ${max} names of up to ${maxChars} characters, separated by commas`, ...about },
@@ -103,7 +110,7 @@ export function names(max: number, maxChars: number, about: About): Parameter<re
   );
 }
 
-/** One of a closed list, spelled exactly so. */
+/** One value from a closed list, spelled exactly. */
 export function choice<const T extends string, const A extends T | null>(
   values: readonly T[],
   absent: A,
@@ -118,7 +125,7 @@ export function choice<const T extends string, const A extends T | null>(
   };
 }
 
-/** Any text of up to `maxChars` UTF-16 code units, even an empty one; null if absent. */
+/** Any text of up to `maxChars` UTF-16 code units, even an empty one, or null if absent. */
 export function freeText(maxChars: number, about: About): Parameter<string | null> {
   return {
     ...about,
@@ -129,7 +136,7 @@ export function freeText(maxChars: number, about: About): Parameter<string | nul
   };
 }
 
-/** Some text that is not blank, of up to `maxChars` UTF-16 code units; null if absent. */
+/** Non-blank text of up to `maxChars` UTF-16 code units, or null if absent. */
 export function words(maxChars: number, about: About): Parameter<string | null> {
   return {
     ...about,
@@ -140,7 +147,7 @@ export function words(maxChars: number, about: About): Parameter<string | null> 
   };
 }
 
-/** A moment, cut at a millisecond; null if absent. */
+/** A point in time, truncated to milliseconds, or null if absent. */
 export function moment(about: About): Parameter<Date | null> {
   return {
     ...about,
@@ -151,14 +158,14 @@ export function moment(about: About): Parameter<Date | null> {
       const verdict = parseInstant(text.trim());
       return verdict.ok ? dateOf(verdict.value) : undefined;
     },
-    // A plus sign that is not encoded is a space.
+    // An unencoded plus sign is decoded as a space.
     hint: (text) => (/ \d\d:\d\d$/.test(text) ? 'write %2B for the + of a zone' : null),
   };
 }
 
 /**
- * The first or last moment of a period; null if absent. A date is a whole day in UTC: `since` means its
- * first millisecond, `until` its last one.
+ * The start or end of a period, or null if absent. A date stands for the whole day in UTC: `since` means its
+ * first millisecond, `until` its last.
  */
 export function periodBound(bound: 'since' | 'until', about: About): Parameter<Date | null> {
   const time = bound === 'since' ? '00:00:00.000Z' : '23:59:59.999Z';
@@ -172,7 +179,7 @@ export function periodBound(bound: 'since' | 'until', about: About): Parameter<D
   };
 }
 
-/** An integer from `min` to `max`, in decimal digits alone. */
+/** An integer from `min` to `max`, written only with decimal digits. */
 export function wholeNumber(min: number, max: number, absent: number, about: About): Parameter<number> {
   return {
     ...about,
@@ -197,7 +204,7 @@ export function flag(absent: boolean, about: About): Parameter<boolean> {
   };
 }
 
-/** The name of a channel of releases; null if absent. */
+/** The name of a release channel, or null if absent. */
 export function channelName(about: About): Parameter<string | null> {
   return {
     ...about,
@@ -208,7 +215,7 @@ export function channelName(about: About): Parameter<string | null> {
   };
 }
 
-/** A bundle path at a destination, `.` for its root; null if absent. */
+/** A bundle path at a destination, with `.` for its root, or null if absent. */
 export function bundlePath(about: About): Parameter<string | null> {
   return {
     ...about,

@@ -1,33 +1,35 @@
 import { foldedPath, printableAscii } from './text.ts';
 
 /**
- * Which relative paths a bundle may name. One policy for manifests, archives and bundle names, so that a path
- * that passed once is safe on every backend and on every common file system.
+ * Defines which relative paths a bundle may contain. Manifests, archives and bundle names share one policy,
+ * so that an accepted path is safe on every backend and every common file system.
  */
 declare const relativePathBrand: unique symbol;
-/** A path that passed `parseRelativePath`: relative, POSIX, NFC, of safe segments. */
+/** A path accepted by `parseRelativePath`: relative, POSIX, NFC, with safe segments. */
 export type RelativePath = string & { readonly [relativePathBrand]: true };
 
 export const maxSegmentBytes = 255;
 export const maxPathBytes = 1024;
-// C0, DEL and C1 controls, and the line and paragraph separators that terminals and logs would break at.
+// C0, DEL and C1 controls, and the line and paragraph separators at which terminals and logs would break.
 const controlCharacters = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/u;
 
 type PathVerdict = { ok: true; path: RelativePath } | { ok: false; reason: string };
 
-/** Printable ASCII without quotation marks and backslashes, in segments that do not begin with a dot. */
+/**
+ * Matches printable ASCII without quotation marks and backslashes, in segments that do not begin with a dot.
+ */
 const plainPath =
   /^[\x20\x21\x23-\x2d\x30-\x5b\x5d-\x7e][\x20\x21\x23-\x2e\x30-\x5b\x5d-\x7e]*(?:\/[\x20\x21\x23-\x2d\x30-\x5b\x5d-\x7e][\x20\x21\x23-\x2e\x30-\x5b\x5d-\x7e]*)*$/;
 
 /**
- * Whether a path consists of harmless characters only, as nearly all do. JSON writes such a path without
- * escapes. Faster than `parseRelativePath`, which judges all other paths.
+ * Returns true if a path consists only of harmless characters, as nearly all do. Such a path needs no escapes
+ * in JSON. This is faster than `parseRelativePath`, which checks all other paths.
  */
 export function isPlainPath(text: string): text is RelativePath {
   return text.length <= maxSegmentBytes && plainPath.test(text);
 }
 
-/** Judges one path on its own. */
+/** Checks a single path. */
 export function parseRelativePath(text: string): PathVerdict {
   if (isPlainPath(text)) return { ok: true, path: text };
   if (text === '') return refuse('is empty');
@@ -61,8 +63,8 @@ interface PathCollision {
 
 /**
  * Checks paths against each other: each must be unique after case folding, and no file may be the directory
- * of another. Returns one finding for each path that collides with an earlier one, by its index. Linear in
- * the total length of the paths.
+ * of another. Returns one finding for each path that collides with an earlier one, with its index. Takes time
+ * linear in the total length of the paths.
  */
 export function findCollisions(paths: readonly RelativePath[]): PathCollision[] {
   if (areApart(paths)) return [];
@@ -91,8 +93,8 @@ export function findCollisions(paths: readonly RelativePath[]): PathCollision[] 
 }
 
 /**
- * Whether `findCollisions` would find nothing, in a third of its time and memory. Fastest if paths of one
- * directory are adjacent.
+ * Returns true if `findCollisions` would find nothing, using a third of its time and memory. Fastest if paths
+ * in the same directory are adjacent.
  */
 export function areApart(paths: readonly string[]): boolean {
   const files = new Set<string>();
@@ -110,9 +112,9 @@ export function areApart(paths: readonly string[]): boolean {
 }
 
 /**
- * The directories of a relative path, outermost first: `a/b/c` yields `a`, then `a/b`. Yields neither the
- * path itself nor the root, so a path of one segment yields nothing. Lazy: a caller that stops early saves
- * the rest.
+ * Yields the parent directories of a relative path, outermost first: `a/b/c` yields `a`, then `a/b`. Yields
+ * neither the path itself nor the root, so a path with one segment yields nothing. Evaluated lazily, so a
+ * caller that stops early saves the rest.
  */
 export function* ancestorsOf(path: string): Generator<string, void, undefined> {
   for (let slash = path.indexOf('/'); slash !== -1; slash = path.indexOf('/', slash + 1))
@@ -120,57 +122,57 @@ export function* ancestorsOf(path: string): Generator<string, void, undefined> {
 }
 
 /**
- * Ascending UTF-16 code units: the only order of paths in this project (JavaScript's own `<`, never
- * `localeCompare`).
+ * Compares by ascending UTF-16 code units, which is the only path order in this project (JavaScript's own
+ * `<`, never `localeCompare`).
  */
 export function compareCodeUnits(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
 /**
- * Names that begin with this belong to the publisher: state, lock, staging. They are never outputs and never
+ * Names with this prefix belong to the publisher: state, lock and staging. They are never outputs and never
  * "content".
  */
 export const reservedPrefix = '.publisher';
 
 /** The catalog at a destination bundle path. */
 export const stateName = '.publisher.json';
-/** The lock of the catalog, on storages that can create a file exclusively. */
+/** The catalog's lock, on storages that can create a file exclusively. */
 export const lockName = '.publisher.lock';
 /** The directory next to the catalog in which an attempt stages its outputs. */
 export const stagingName = '.publisher.tmp';
 
 /**
- * Whether a segment of a path is reserved. Case is ignored: `.PUBLISHER.json` is the state where the file
- * system folds case.
+ * Returns true if a path segment is reserved. Case is ignored, because `.PUBLISHER.json` is the state on a
+ * case-insensitive file system.
  */
 export function isReservedSegment(segment: string): boolean {
   return foldedPath(segment).startsWith(reservedPrefix);
 }
 
-/** Whether any segment of the path is reserved. */
+/** Returns true if any segment of the path is reserved. */
 export function isReservedPath(path: string): boolean {
   return path.split('/').some(isReservedSegment);
 }
 
 /*
- * Bundle paths as people and configurations give them: relative to the destination root, `.` for the root
- * itself.
+ * Bundle paths as written by people and in configurations: relative to the destination root, with `.` for the
+ * root itself.
  */
 
-/** How a bundle path is named in a message. */
+/** Describes a bundle path for a message. */
 export function describeBundlePath(destinationPath: string): string {
   return destinationPath === '.' ? 'the destination root' : `"${destinationPath}"`;
 }
 
-/** A path within a bundle path, relative to the destination root. */
+/** Returns a path within a bundle path, relative to the destination root. */
 export function pathWithin(destinationPath: string, within: string): string {
   return destinationPath === '.' ? within : `${destinationPath}/${within}`;
 }
 
 /**
- * The form of a channel name: like a label of a host name (RFC 1123), since servers use it as one. The
- * names of other entries next to the releases are excluded.
+ * The format of a channel name. It is like a host name label (RFC 1123), because servers use it as one. Names
+ * of other entries next to the releases are excluded.
  */
 export const channelForm = /^(?!(?:current|releases)$)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 

@@ -1,38 +1,42 @@
 import type { Clock, Timer } from './clock.ts';
 import { onAbort } from './on-abort.ts';
 
-/** Bytes are granted in pieces of this time, so that progress is smooth and an abort ends a wait. */
+/** Bytes are granted in pieces of this duration, so that progress is smooth and an abort ends a wait. */
 const pieceMs = 100;
-/** How much of the time in which no transfer waits counts later. */
+/** How much idle time, in which no transfer waits, is credited later. */
 const creditMs = 100;
-/** How much of the time in which transfers wait too long counts later: a busy process costs no throughput. */
+/**
+ * How much time is credited later if transfers wait too long, so that a busy process does not reduce
+ * throughput.
+ */
 const maxLateMs = 1000;
 const minPieceBytes = 1024;
 
 interface Waiter {
   bytes: number;
-  /** The smallest is served first. */
+  /** The waiter with the smallest order is served first. */
   order: number;
   grant: () => void;
 }
 
 /**
- * A token bucket that all concurrent transfers of one destination share. It begins empty, so that a transfer
- * of some seconds keeps the rate from its first byte on.
+ * A token bucket shared by all concurrent transfers to a destination. It starts empty, so that even a
+ * transfer of a few seconds keeps the rate from its first byte.
  *
- * The oldest waiting transfer is served first. Transfers that took turns would all end at the same time, and
- * an object store, which gets each object when its last byte was read, would then get all of them at once.
+ * The oldest waiting transfer is served first. If transfers took turns, they would all end at the same time.
+ * An object store receives each object once its last byte has been read, and would then receive all of them
+ * simultaneously.
  */
 export class RateLimiter {
   readonly #clock: Clock;
   readonly #bytesPerMs: number;
   readonly #pieceBytes: number;
-  /** In the order in which they are served. */
+  /** Waiting transfers in the order in which they are served. */
   readonly #waiting: Waiter[] = [];
   #timer: Timer | null = null;
-  /** When the granted bytes have passed, by the monotonic clock. Never in the future. */
+  /** The monotonic time at which the granted bytes have passed. Never in the future. */
   #passedAt: number;
-  /** Since when no transfer waits. */
+  /** The monotonic time since which no transfer has been waiting. */
   #idleSince: number;
   #transfers = 0;
 
@@ -46,8 +50,8 @@ export class RateLimiter {
   }
 
   /**
-   * Passes the chunks on at the rate, in pieces. Throws the reason of `signal` as soon as it aborts, and the
-   * errors of the chunks.
+   * Yields the chunks in pieces at the given rate. Throws the signal's reason as soon as it aborts, and the
+   * errors of `chunks`.
    */
   async *pace(chunks: AsyncIterable<Uint8Array>, signal?: AbortSignal): AsyncGenerator<Uint8Array> {
     const order = ++this.#transfers;

@@ -3,9 +3,9 @@ import { connect as connectTls } from 'node:tls';
 import { onAbort } from './on-abort.ts';
 
 /**
- * Connects to the server of a URL (http, https, redis, rediss), with TLS if the URL says so, and
- * disconnects without a request. Throws the error of the connection, such as ECONNREFUSED or a certificate
- * error, or the reason of the signal.
+ * Connects to the server of a URL (http, https, redis, rediss), using TLS if the URL requires it, and
+ * disconnects without sending a request. Throws the connection error, such as ECONNREFUSED or a certificate
+ * error, or the signal's reason.
  */
 export async function reachServer(
   url: URL,
@@ -25,7 +25,7 @@ export async function reachServer(
         resolve();
         socket.end();
       })
-      // Handled after the connection, too: a server may reset a connection without a request.
+      // Keep the handler after connecting, because a server may reset a connection without a request.
       .on('error', reject)
       .on('close', release)
       .resume();

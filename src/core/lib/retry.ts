@@ -2,37 +2,43 @@ import type { Clock } from './clock.ts';
 import { hasCode, WaybillError } from './errors.ts';
 
 export interface RetryPolicy {
-  /** Attempts after the first; 0 or more. If `forMs` is set, only of calls after `signal` has aborted. */
+  /**
+   * Number of attempts after the first, 0 or more. If `forMs` is set, applies only to calls after `signal`
+   * has aborted.
+   */
   retries: number;
-  /** Retries until this many milliseconds after the first failure. Absent: `retries` limits the attempts. */
+  /** Retries for this many milliseconds after the first failure. If absent, `retries` limits the attempts. */
   forMs?: number;
-  /** Upper bound of the first pause, in milliseconds; it doubles with each try. */
+  /** Upper bound of the first pause in milliseconds. It doubles with each attempt. */
   baseMs: number;
-  /** No pause is longer than this, in milliseconds, unless the server asks for it. */
+  /** Maximum pause in milliseconds, unless the server requests a longer one. */
   capMs: number;
 }
 
-/** The policy for parts of a call that is retried as a whole, and for deliveries. */
+/** The policy for parts of a call that is also retried as a whole, and for deliveries. */
 export const briefRetryPolicy: RetryPolicy = { retries: 3, baseMs: 500, capMs: 10_000 };
 
-/** A call to a storage outlasts the restart of a server. */
+/** The default policy, with which a storage call survives a server restart. */
 export const defaultRetryPolicy: RetryPolicy = { ...briefRetryPolicy, forMs: 60_000 };
 
-/** Pauses between the tries of a run, each of which retries its calls for a minute. */
+/** Pauses between the attempts of a run, each of which retries its calls for a minute. */
 export const runPauses: Pick<RetryPolicy, 'baseMs' | 'capMs'> = { baseMs: 10_000, capMs: 300_000 };
 
-/** Longest pause in milliseconds that a call accepts from a server. It does not retry after a longer one. */
+/**
+ * Maximum pause in milliseconds that a call accepts from a server. If the server requests more, it does not
+ * retry.
+ */
 export const maxRetryAfterMs = 60_000;
 
-/** An outage of one server, as all calls to it see it together. */
+/** An outage of one server, shared by all calls to it. */
 interface Outage {
-  /** Monotonic time of the first failure since the last answer; undefined while the server answers. */
+  /** Monotonic time of the first failure since the last response, or undefined while the server responds. */
   since?: number | undefined;
 }
 
 export interface RetryOptions {
   policy: RetryPolicy;
-  /** Shared by the calls to one server: together they wait `forMs`, and later calls are retried briefly. */
+  /** Shared by all calls to a server. Together they wait for `forMs`, and later calls are retried briefly. */
   outage?: Outage;
   clock: Clock;
   /** Returns a number in [0, 1). Replaced in tests only. */
@@ -44,9 +50,9 @@ export interface RetryOptions {
 /**
  * Runs `work` again while it fails with `storage_transient`. The pause is drawn uniformly from [0, min(cap,
  * base · 2^n)) ("full jitter": M. Brooker, Exponential Backoff and Jitter, AWS Architecture Blog, 2015), or
- * is the failure's `retryAfterSeconds`. Throws any other failure immediately. Throws the reason of `signal`
- * if that aborts during a pause. Later calls, such as those that undo a publication, are retried `retries`
- * times. `work` gets the number of the attempt, from 1.
+ * is the failure's `retryAfterSeconds`. Throws any other failure immediately, and the signal's reason if it
+ * aborts during a pause. Calls made after that, such as those that undo a publication, are retried `retries`
+ * times. `work` receives the attempt number, counted from 1.
  */
 export async function retry<T>(options: RetryOptions, work: (attempt: number) => Promise<T>): Promise<T> {
   const { policy, clock, signal, outage = {}, random = Math.random } = options;
@@ -77,8 +83,8 @@ export async function retry<T>(options: RetryOptions, work: (attempt: number) =>
 }
 
 /**
- * The pause after the failed attempt number `attempt`, in milliseconds: drawn uniformly from [0, min(cap,
- * base · 2^(attempt - 1))).
+ * Returns the pause in milliseconds after the failed attempt number `attempt`, drawn uniformly from [0,
+ * min(cap, base · 2^(attempt - 1))).
  */
 export function fullJitterMs(
   { baseMs, capMs }: Pick<RetryPolicy, 'baseMs' | 'capMs'>,
@@ -92,7 +98,7 @@ function hintOf(failure: unknown): number {
   return failure instanceof WaybillError ? 1000 * (failure.retryAfterSeconds ?? 0) : 0;
 }
 
-/** Milliseconds of a Retry-After header, in seconds or as a date (RFC 9110, 10.2.3). */
+/** Parses a Retry-After header in seconds or as a date (RFC 9110, 10.2.3). Returns milliseconds. */
 export function parseRetryAfter(value: string | undefined, now: Date): number | undefined {
   if (value === undefined) return undefined;
   if (/^\d{1,9}$/.test(value)) return Number(value) * 1000;

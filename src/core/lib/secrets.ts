@@ -4,30 +4,30 @@ import { isAbsolute, join } from 'node:path';
 import { type Finding, finding, WaybillError } from './errors.ts';
 
 /**
- * Values by the names of environment variables: the real environment first, then files of
+ * Secret values by environment variable name. The real environment takes precedence over the files in
  * `secrets.directory`.
  */
 export interface Secrets {
-  /** The value, or undefined if it is absent or empty. */
+  /** Returns the value, or undefined if it is absent or empty. */
   get(name: string): string | undefined;
   /**
-   * The value; throws `secrets_invalid` naming the variable and what needs it, if it is absent or empty.
+   * Returns the value. If it is absent or empty, throws `secrets_invalid` naming the variable and `neededBy`.
    */
   require(name: string, neededBy: string): string;
   /**
-   * One warning for each variable whose file was ignored because the environment has another value. Never
-   * contains a value.
+   * One warning for each variable whose file was ignored because the environment has another value. Warnings
+   * never contain values.
    */
   readonly warnings: readonly Finding[];
 }
 
 export interface SecretsOptions {
   /**
-   * Absolute; null if none is configured. In that case the systemd directory in `CREDENTIALS_DIRECTORY` is
-   * read, if it is set.
+   * An absolute path, or null if none is configured. If null, the systemd directory in
+   * `CREDENTIALS_DIRECTORY` is read if that variable is set.
    */
   directory: string | null;
-  /** The real environment, which is read and never changed. An empty value counts as unset. */
+  /** The real environment, which is never modified. An empty value counts as unset. */
   env: Readonly<Record<string, string | undefined>>;
 }
 
@@ -35,10 +35,10 @@ export const maxSecretBytes = 64 * 1024;
 const fileNameForm = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 /**
- * Reads the secrets directory. Each file is named like an environment variable; its content, less one closing
- * newline, is the value. Symbolic links are followed, and entries that begin with `..` are skipped, as
- * Kubernetes lays out mounted secrets. Anything else is `secrets_invalid`, with a finding for every entry at
- * fault.
+ * Reads the secrets directory. Each file is named after an environment variable, and its content, without one
+ * trailing newline, is the value. To support the layout of mounted Kubernetes secrets, symbolic links are
+ * followed and entries that begin with `..` are skipped. Anything else throws `secrets_invalid`, with a
+ * finding for each invalid entry.
  */
 export async function loadSecrets({ directory: configured, env }: SecretsOptions): Promise<Secrets> {
   const given = configured === null ? credentialsDirectory(env) : null;
@@ -49,7 +49,8 @@ export async function loadSecrets({ directory: configured, env }: SecretsOptions
       : configured === null
         ? new Map<string, string>()
         : await readSecretFiles(configured);
-  // Copied once, so that later changes of the environment do not affect values that were already checked.
+  // Copied once, so that later changes to the environment do not affect values that have already been
+  // checked.
   const environment = new Map(
     Object.entries(env).filter(
       (entry): entry is [string, string] => entry[1] !== undefined && entry[1] !== '',
@@ -95,9 +96,9 @@ function credentialsDirectory({
 }
 
 /**
- * Reads the directory of systemd credentials. Its files may belong to another program: a shell below a
- * service inherits the variable and not the rights. Files that cannot be read or are not named like a
- * variable are therefore skipped. A missing secret is reported later, by its name.
+ * Reads the directory of systemd credentials. Its files may belong to another program, because a shell
+ * started by a service inherits the variable but not the permissions. Files that cannot be read or are not
+ * named like a variable are therefore skipped. A missing secret is reported later by name.
  */
 async function readCredentials(directory: string): Promise<Map<string, string>> {
   const names = await readdir(directory).catch((): string[] => []);
@@ -150,7 +151,7 @@ async function listNames(directory: string): Promise<string[]> {
 
 async function readSecretFile(file: string): Promise<{ value: string } | { reason: string }> {
   try {
-    // Without O_NONBLOCK a named pipe would be waited for, for ever.
+    // Without O_NONBLOCK, opening a named pipe would block forever.
     const handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK);
     try {
       if (!(await handle.stat()).isFile()) return { reason: 'is not a file' };

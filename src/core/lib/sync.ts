@@ -7,22 +7,22 @@ import pMap from 'p-map';
 import { errnoOf } from './system-errors.ts';
 
 /*
- * Makes files and names durable: after a power loss they are still there.
+ * Makes files and names durable, so that they survive a power loss.
  */
 
 /**
- * From this many files on, one `syncfs` of their file system replaces an fsync per file: on ext4, 5,000 files
- * of 8 KiB take some 60 ms instead of 800.
+ * From this many files on, one `syncfs` of their file system replaces an fsync per file. On ext4, 5,000 files
+ * of 8 KiB take about 60 ms instead of 800 ms.
  */
 const manyFiles = 32;
 const concurrency = 4;
 const flush = promisify(fsync);
 
-/** The paths of names, each for the next call only; see `DirectoryHandles`. */
+/** Converts names to paths, each of which is valid only for the next call (see `DirectoryHandles`). */
 export interface PathsOf<Name> {
   file(name: Name): string;
   directory(name: Name): string;
-  /** The directory of a file. */
+  /** Returns the directory of a file. */
   parentOf(name: Name): Name;
 }
 
@@ -33,8 +33,8 @@ const pathsThemselves: PathsOf<string> = {
 };
 
 /**
- * Makes the content of all these files durable, and the names in these directories, which are on the file
- * system of the files. Throws system errors as Node.js reports them.
+ * Makes the content of these files and the names in these directories durable. The directories must be on the
+ * same file system as the files. Throws system errors as reported by Node.js.
  */
 export async function makeDurable(
   files: readonly string[],
@@ -43,12 +43,12 @@ export async function makeDurable(
   await makeAllDurable(pathsThemselves, files, directories);
 }
 
-/** Makes the names in these directories durable. Throws system errors as Node.js reports them. */
+/** Makes the names in these directories durable. Throws system errors as reported by Node.js. */
 export async function syncDirectories(directories: Iterable<string>): Promise<void> {
   await makeDurable([], directories);
 }
 
-/** As `makeDurable`, for names that `paths` converts to paths. */
+/** Like `makeDurable`, but takes names that `paths` converts to paths. */
 export async function makeAllDurable<Name>(
   paths: PathsOf<Name>,
   files: readonly Name[],
@@ -62,14 +62,17 @@ export async function makeAllDurable<Name>(
   await pMap(named, (directory) => syncDirectory(() => paths.directory(directory)), { concurrency });
 }
 
-/** Syncs the file system of an open directory, because its name may soon lead elsewhere. */
+/**
+ * Syncs the file system of an open directory, because its name may soon lead elsewhere. Returns false on
+ * failure.
+ */
 async function hasSynced(directory: () => string): Promise<boolean> {
   if (process.platform !== 'linux') return false;
   let opened: number;
   try {
     opened = openSync(directory(), constants.O_RDONLY | constants.O_DIRECTORY);
   } catch {
-    return false; // Reported with the first name that is synced.
+    return false; // The failure is reported when the first name is synced.
   }
   try {
     return await syncFileSystem(`/proc/${process.pid}/fd/${opened}`);
@@ -79,9 +82,9 @@ async function hasSynced(directory: () => string): Promise<boolean> {
 }
 
 /**
- * Makes everything on the file system of `directory` durable by `syncfs`, which Node.js lacks, using
- * `sync --file-system` of coreutils. Returns false if that is missing or fails. The caller then syncs each
- * file, which reports real I/O errors. The program gets no secrets of this process.
+ * Makes everything on the file system of `directory` durable with `syncfs`. Node.js lacks that call, so this
+ * runs `sync --file-system` from coreutils. Returns false if the program is missing or fails. The caller then
+ * syncs each file, which reports real I/O errors. The program receives no secrets from this process.
  */
 export async function syncFileSystem(directory: string): Promise<boolean> {
   const env = { PATH: '/usr/local/bin:/usr/bin:/bin' };
@@ -103,7 +106,7 @@ async function syncFile(file: string): Promise<void> {
 
 /**
  * Makes the names in a directory durable, and waits for the disk. Does nothing if this user may not read the
- * directory. Throws system errors as Node.js reports them.
+ * directory. Throws system errors as reported by Node.js.
  */
 export function syncNames(directory: string): void {
   let opened: number | undefined;
@@ -119,8 +122,8 @@ export function syncNames(directory: string): void {
 }
 
 /**
- * Creates a directory and its missing parents, and makes their names durable. Throws system errors as Node.js
- * reports them.
+ * Creates a directory and its missing parents, and makes their names durable. Throws system errors as
+ * reported by Node.js.
  */
 export async function makeDurableDirectory(directory: string, mode: number): Promise<void> {
   const first = await mkdir(directory, { recursive: true, mode });
@@ -130,8 +133,8 @@ export async function makeDurableDirectory(directory: string, mode: number): Pro
 }
 
 /**
- * A directory that has been removed meanwhile has no names to keep, and some file systems cannot sync
- * directories (EINVAL).
+ * Errors to ignore. A directory that has been removed in the meantime has no names to sync, and some file
+ * systems cannot sync directories (EINVAL).
  */
 const unsyncable: ReadonlySet<string> = new Set(['ENOENT', 'ENOTDIR', 'EINVAL', 'ENOTSUP']);
 

@@ -1,8 +1,8 @@
 /*
- * The errors of system calls, as Node.js reports them.
+ * Interprets the errors of system calls as reported by Node.js.
  */
 
-/** The code of a system error, such as `ENOENT`; undefined for any other error. */
+/** Returns the code of a system error, such as `ENOENT`, or undefined for any other error. */
 export function errnoOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
 }
@@ -16,7 +16,10 @@ const networkErrors: Readonly<Record<string, string>> = {
   ETIMEDOUT: 'no answer in time',
 };
 
-/** `connection refused (127.0.0.1:6379)` for a network error, and the message of any other error. */
+/**
+ * Returns a text like `connection refused (127.0.0.1:6379)` for a network error, or the message of any other
+ * error.
+ */
 export function describeNetworkError(error: Error): string {
   const known = networkErrors[errnoOf(error) ?? ''];
   if (known === undefined) return error.message;
@@ -24,13 +27,16 @@ export function describeNetworkError(error: Error): string {
   return address === undefined ? known : `${known} (${address})`;
 }
 
-/** Whether the name does not exist, or a file is in the place of one of its directories. */
+/** Returns true if the name does not exist, or one of its parent directories is actually a file. */
 export function isAbsent(error: unknown): boolean {
   const errno = errnoOf(error);
   return errno === 'ENOENT' || errno === 'ENOTDIR';
 }
 
-/** The result of `work`; undefined if it fails because there is no such file. Throws its other errors. */
+/**
+ * Returns the result of `work`, or undefined if it fails because there is no such file. Rethrows other
+ * errors.
+ */
 export function undefinedIfAbsent<T>(work: () => T): T | undefined {
   try {
     return work();

@@ -1,20 +1,20 @@
 import { isUtf8 } from 'node:buffer';
 
 /*
- * File names are bytes, and a bundle contains only UTF-8 names. Object keys can have segments that no
- * directory entry can have. These are the messages for the others.
+ * Formats names that a bundle cannot contain for messages. File names are bytes, but a bundle contains only
+ * UTF-8 names. Object keys can have segments that are impossible for directory entries.
  */
 
 export const noPath = 'is an object key with an empty, "." or ".." segment, which no path names';
 export const notUtf8 = 'has a name that is not UTF-8';
 export const renameIt = 'rename it, for example with convmv -f latin1 -t utf8';
 
-// What JSON leaves as it is and a terminal or a log would break at.
+// Characters that JSON does not escape, but at which a terminal or a log would break.
 const others = /[\u007f-\u009f\u2028\u2029]/gu;
 
 /**
- * A name as displayable text, distinct for every name. Invalid bytes become `\xhh`; the rest is escaped as
- * in a JSON string. Linear, pure.
+ * Returns a name as displayable text, distinct for every name. Invalid bytes become `\xhh`, and the rest is
+ * escaped as in a JSON string. Takes linear time.
  */
 export function escapedName(bytes: Uint8Array): string {
   const name = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -28,7 +28,10 @@ export function escapedName(bytes: Uint8Array): string {
   return text;
 }
 
-/** The length in bytes of the character that begins with this byte. A truncated character is not UTF-8. */
+/**
+ * Returns the length in bytes of the character that begins with this byte. A truncated character is not
+ * UTF-8.
+ */
 function lengthOf(first: number): number {
   if (first < 0xc0) return 1;
   return first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
@@ -41,13 +44,13 @@ function escapedText(text: string): string {
 }
 
 /**
- * Printable ASCII, where length in characters is length in bytes and folding is lower-casing: several times
- * quicker.
+ * Matches printable ASCII. Its length in characters equals its length in bytes, and folding it is just
+ * lowercasing, which is several times faster.
  */
 export const printableAscii = /^[\x20-\x7e]*$/;
 
 /**
- * The folded form of a path. Paths that a case-insensitive file system treats as the same have the same
+ * Returns the folded form of a path. Paths that are the same on a case-insensitive file system have the same
  * form.
  */
 export function foldedPath(path: string): string {
@@ -55,18 +58,18 @@ export function foldedPath(path: string): string {
   return path.normalize('NFC').toLowerCase().toUpperCase().toLowerCase().normalize('NFC');
 }
 
-/** A regular expression that matches exactly this text, with and without the flag `u`. */
+/** Returns a regular expression that matches exactly this text, with or without the `u` flag. */
 export function escapeRegExp(text: string): string {
   return text.replaceAll(/[\\^$.*+?()[\]{}|/-]/g, '\\$&');
 }
 
 /**
- * The known word closest to a mistyped one, by the number of edits (insert, delete, replace, swap of
- * adjacent letters; "optimal string alignment"). undefined if it has too many edits for its length. `-` and
- * `_` and letter case count as equal.
+ * Returns the known word closest to a mistyped one by number of edits (inserting, deleting, replacing, or
+ * swapping adjacent letters; "optimal string alignment"). Returns undefined if that takes too many edits for
+ * its length. Letter case and the difference between `-` and `_` are ignored.
  */
 export function nearest(word: string, known: readonly string[]): string | undefined {
-  // No known word is close to such a long one, and the search is quadratic in length.
+  // No known word is close to such a long one, and the search takes quadratic time in its length.
   if (word.length > 64) return undefined;
   let best: { name: string; edits: number } | undefined;
   for (const name of known) {

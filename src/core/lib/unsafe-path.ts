@@ -2,34 +2,34 @@ import { accessSync, constants, lstatSync, readFileSync, readlinkSync, type Stat
 import { userInfo } from 'node:os';
 import path from 'node:path';
 
-/** Why another user could change a file or directory, or exchange it for another one. */
+/** Why another user could change a file or directory, or replace it with another one. */
 export interface Weakness {
   /** The entry at fault: the path itself, or a directory or link that leads to it. */
   path: string;
-  /** `owner`: an untrusted user owns it. `everyone` and `group`: they may write to it. */
+  /** `owner` means that an untrusted user owns it. `everyone` and `group` mean that they can write to it. */
   kind: 'owner' | 'everyone' | 'group';
-  /** `can be written by every user (mode 0777)`. */
+  /** A predicate such as `can be written by every user (mode 0777)`. */
   found: string;
-  /** The command that removes the weakness. */
+  /** The command that fixes the weakness. */
   remedy: string;
 }
 
 const maxLinks = 40;
 
 /**
- * Looks at a path and at the directories and links that lead to it, as far as they exist, and returns the
- * first weakness of each kind. It is the rule of OpenSSH's `StrictModes`, with three exceptions:
+ * Inspects a path and the directories and links that lead to it, as far as they exist, and returns the first
+ * weakness of each kind. Follows the rule of OpenSSH's `StrictModes`, with three exceptions:
  *
- * - A sticky directory such as `/tmp` may lead to the path: only the owner of an entry can rename or remove
- *   it there.
- * - A group without other members may write (`groupIsPrivate`): umask 002 with a group for each user is
- *   usual.
- * - A file system that is mounted read-only is safe, such as the mounted secrets of Kubernetes.
+ * - A sticky directory such as `/tmp` may lead to the path, because only an entry's owner can rename or
+ *   remove it there.
+ * - A group without other members may have write access (`groupIsPrivate`), because umask 002 with one group
+ *   per user is common.
+ * - A file system that is mounted read-only is safe, such as mounted Kubernetes secrets.
  *
- * Trusted owners are root, the user of this process, the user who called sudo, and the owner of `/`, since
- * root of the machine is user 65534 in a user namespace. Parts that cannot be looked at have no weakness.
+ * Trusted owners are root, the user of this process, the user who called sudo, and the owner of `/`, because
+ * the machine's root is user 65534 in a user namespace. Components that cannot be inspected are not reported.
  *
- * @param sudoUser The value of SUDO_UID, which counts for root only.
+ * @param sudoUser The value of SUDO_UID, which is used only if this process runs as root.
  */
 export function weaknessesOf(target: string, sudoUser?: string): Weakness[] {
   const owners = trustedOwners(sudoUser);
@@ -43,7 +43,7 @@ export function weaknessesOf(target: string, sudoUser?: string): Weakness[] {
     if (stats === null || links > maxLinks) break;
     if (stats.isSymbolicLink()) {
       links += 1;
-      // The mode of any other directory decides who can replace the link.
+      // In a directory that is not sticky, the directory's mode determines who can replace the link.
       if (isSticky && !owners.has(stats.uid)) add(weakOwner(entry, stats));
       const destination = readlinkSync(entry);
       if (path.isAbsolute(destination)) current = '/';
@@ -63,7 +63,7 @@ export function weaknessesOf(target: string, sudoUser?: string): Weakness[] {
   }
 }
 
-/** null on a system without users. */
+/** Returns the trusted owners, or null on a system without users. */
 function trustedOwners(sudoUser = '0'): ReadonlySet<number> | null {
   const user = process.geteuid?.();
   if (user === undefined) return null;
@@ -118,11 +118,14 @@ function quoted(entry: string): string {
 }
 
 /*
- * The users and groups of this machine by `/etc/passwd` and `/etc/group`. Node.js has no call for them. A
- * directory service such as LDAP is not asked.
+ * Reads this machine's users and groups from `/etc/passwd` and `/etc/group`, because Node.js has no call for
+ * them. Directory services such as LDAP are not queried.
  */
 
-/** The user of this process. A container may run as a number without a name, which gives `user 1000`. */
+/**
+ * Returns the name of this process's user, or a text like `user 1000` if a container runs as a user without a
+ * name.
+ */
 export function currentUserName(): string {
   try {
     return userInfo().username;
@@ -131,19 +134,20 @@ export function currentUserName(): string {
   }
 }
 
-/** undefined if the user has no name. */
+/** Returns undefined if the user has no name. */
 export function userName(uid: number): string | undefined {
   return recordsOf('/etc/passwd').find(([, , id]) => id === String(uid))?.[0];
 }
 
-/** undefined if the group has no name. */
+/** Returns undefined if the group has no name. */
 function groupName(gid: number): string | undefined {
   return recordsOf('/etc/group').find(([, , id]) => id === String(gid))?.[0];
 }
 
 /**
- * Whether no other user than these is a member of a group, as in the group that Debian and Red Hat make for
- * each user. False for a group that `/etc/group` lacks if a directory service may know it.
+ * Returns true if a group has no members other than these users, like the group that Debian and Red Hat
+ * create for each user. Returns false for a group that is not in `/etc/group` if a directory service may know
+ * it.
  */
 function groupIsPrivate(gid: number, uids: ReadonlySet<number>): boolean {
   const users = recordsOf('/etc/passwd');
@@ -157,7 +161,7 @@ function groupIsPrivate(gid: number, uids: ReadonlySet<number>): boolean {
   );
 }
 
-/** Whether every group is in `/etc/group`, or is made up by systemd or the C library from it. */
+/** Returns true if every group is in `/etc/group` or is synthesized from it by systemd or the C library. */
 function filesNameAllGroups(): boolean {
   const line = linesOf('/etc/nsswitch.conf').find((one) => /^\s*group:/.test(one)) ?? 'group: files';
   const services = line

@@ -6,14 +6,14 @@ import type { PathBase } from '../lib/settings/values.ts';
 import type { Storage } from './storage.ts';
 
 /**
- * The interface of a storage backend to the rest of the program. A backend is a folder with a `backend.ts`
- * that declares a value of this type, a driver that loads the SDK, and one line in `backends.ts`. The
- * declaration loads no SDK: `open` imports the driver when it is called. All members except `open` are
- * pure.
+ * The interface that each storage backend implements. A backend is a folder with a `backend.ts` that declares
+ * a value of this type, a driver that loads the SDK, and one line in `backends.ts`. The declaration loads no
+ * SDK: `open` imports the driver when it is called. All members except `open` are pure functions or
+ * constants.
  *
  * `Document` is a location in the configuration file after validation, with its defaults filled in.
- * `Location` is the same with units converted and paths absolute. Destinations may have settings that
- * sources lack.
+ * `Location` is the same with units converted and paths absolute. Destinations may have settings that sources
+ * lack.
  */
 export interface StorageBackend<
   Name extends string,
@@ -22,66 +22,72 @@ export interface StorageBackend<
   DestinationDocument extends Document = Document,
   DestinationLocation extends Location = Location,
 > {
-  /** The value of `backend:` in the configuration, and of `source.backend` in catalogs: never renamed. */
+  /** The value of `backend:` in the configuration and of `source.backend` in catalogs. Never rename it. */
   readonly name: Name;
-  /** One sentence, the description of `backend: <name>` in the JSON Schema and the reference. */
+  /** One sentence that describes `backend: <name>` in the JSON Schema and the reference. */
   readonly summary: string;
 
-  /** The settings of a source, a destination and of shared staging, by key; `backend` itself is not one. */
+  /** Settings shared by sources, destinations and shared staging, by key, excluding `backend` itself. */
   settings(kinds: Kinds): Settings;
   /** Settings that only destinations have. */
   destinationSettings(kinds: Kinds): Settings;
-  /** Groups of keys that are set together or not at all. */
+  /** Groups of keys that must be set together or not at all. */
   readonly setTogether: readonly (readonly string[])[];
   resolve(document: Document, base: PathBase): Location;
   resolveDestination(document: DestinationDocument, base: PathBase): DestinationLocation;
 
-  /** Names of the environment variables that opening the location needs. */
+  /** Returns the names of the environment variables needed to open the location. */
   secrets(location: Location): string[];
   /**
-   * The place, for people and as the source id in catalogs: two runs of one configuration get the same text,
-   * and no secret is in it.
+   * Describes the place for people, and serves as the source id in catalogs. The text is stable across runs
+   * of the same configuration and contains no secrets.
    */
   describe(location: Location): string;
-  /** The physical place of the bytes, which shows whether two locations are the same or nested. */
+  /** Returns the physical place of the bytes, used to detect locations that are identical or nested. */
   place(location: Location): Place;
-  /** The files and directories of this machine that the location uses, with the settings that name them. */
+  /** Returns the local files and directories that the location uses, with the settings that name them. */
   localPaths(location: Location): LocalPath[];
-  /** The setting that findings about the place point at. */
+  /** The setting to which findings about the place refer. */
   readonly placeSetting: string;
-  /** The reason why a destination cannot be published to, as `found …; expected …`; null if there is none. */
+  /** Returns why the destination cannot be published to, as `found …; expected …`, or null if it can. */
   destinationFault(location: DestinationLocation): string | null;
 
   /** Default number of files written concurrently at a destination, 1 to 64. */
   readonly fileConcurrency: {
     files: number;
-    /** Half a sentence for the reference, after "where"; null for the usual number. */
+    /** A clause for the reference that follows "where", or null if the number is the usual one. */
     because: string | null;
   };
-  /** Content at the root that a forced replacement must not delete; null if it may clear the root. */
+  /**
+   * Returns the content at the root that a forced replacement must not delete, or null if the root may be
+   * cleared.
+   */
   protectedRoot(location: DestinationLocation): ProtectedRoot | null;
 
-  /** Loads the driver and opens the location. Throws `WaybillError`s, most with a `storage_*` code. */
+  /** Loads the driver and opens the location. Throws a `WaybillError`, usually with a `storage_*` code. */
   open(location: Location, context: StorageContext, options: OpenOptions): Promise<Storage>;
 }
 
 /** Places overlap if their containers are equal and one root is the other or an ancestor of it. */
 export interface Place {
-  /** The environment of the root: this machine, a server, a bucket. */
+  /** What contains the root: this machine, a server or a bucket. */
   container: string;
   /**
-   * An absolute path within the container, separated by `/`, without a trailing slash; `/` for the
-   * container's root.
+   * An absolute path within the container, separated by `/` and without a trailing slash. The container's
+   * root is `/`.
    */
   root: string;
 }
 
-/** `content`: published files or their source. `private`: only this process's user and root may change it. */
+/**
+ * `content` is used for published files or their source. `private` means that only this process's user and
+ * root may change the path.
+ */
 export type PathUse = 'content' | 'private';
 
 export interface LocalPath {
   setting: string;
-  /** Absolute. */
+  /** An absolute path. */
   path: string;
   use: PathUse;
 }
@@ -93,7 +99,7 @@ export interface ProtectedRoot {
   hint: string;
 }
 
-/** The dependencies that the program passes to drivers. */
+/** Dependencies that are passed to drivers. */
 export interface StorageContext {
   clock: Clock;
   log: Log;
@@ -101,15 +107,15 @@ export interface StorageContext {
 }
 
 export interface OpenOptions {
-  /** Forbids any change: for sources, and for the destinations of a dry run. */
+  /** Forbids all changes. Set for sources, and for destinations in a dry run. */
   readOnly: boolean;
   /**
-   * Throws `storage_not_found` for a missing root, as for sources. By default, the first write creates the
-   * root.
+   * If true, a missing root throws `storage_not_found`, as for sources. By default, the first write creates
+   * the root.
    */
   mustExist?: boolean;
-  /** Forbids writes on this machine, too, such as the key of a new host. */
+  /** Also forbids writes to this machine, such as recording a new host key. */
   dryRun?: boolean;
-  /** The maximum rate of written content, in bytes per second; null or absent: no limit. */
+  /** The maximum rate of written content, in bytes per second. There is no limit if it is null or absent. */
   maxRate?: number | null;
 }

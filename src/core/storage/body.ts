@@ -3,7 +3,7 @@ import { WaybillError } from '../lib/errors.ts';
 import type { Key } from './key.ts';
 import type { Body, FileIdentity, Storage, WriteOptions, Written } from './storage.ts';
 
-/** A body that is in memory. Text is encoded as UTF-8. */
+/** Returns a body held in memory. Text is encoded as UTF-8. */
 export function bytesBody(bytes: Uint8Array | string): Body {
   const buffer = typeof bytes === 'string' ? Buffer.from(bytes) : bytes;
   return {
@@ -15,8 +15,8 @@ export function bytesBody(bytes: Uint8Array | string): Body {
 }
 
 /**
- * A body of `size` bytes that is read from a storage. With an `identity`, reads fail if the listed file was
- * replaced.
+ * Returns a body of `size` bytes that is read from a storage. If `identity` is given, reads fail if the
+ * listed file has been replaced.
  */
 export function storedBody(
   storage: Storage,
@@ -25,7 +25,7 @@ export function storedBody(
   return new StoredBody(storage, key, size, identity);
 }
 
-/** A class rather than a closure, because a bundle may have a hundred thousand of them. */
+/** A class rather than a closure, because a bundle may contain a hundred thousand of these. */
 class StoredBody implements Body {
   readonly size: number;
   readonly #storage: Storage;
@@ -40,7 +40,8 @@ class StoredBody implements Body {
   }
 
   /**
-   * Ends after more than `size` bytes, which the reader notices by counting: a server may send without end.
+   * Stops once more than `size` bytes have arrived, because a server may send endlessly. The reader notices
+   * the excess by counting.
    */
   async *open(): AsyncIterable<Uint8Array> {
     let size = 0;
@@ -53,8 +54,8 @@ class StoredBody implements Body {
 }
 
 /**
- * Reads a whole file into memory. Throws `storage_permanent` if it is larger than `limit` bytes, and the
- * errors of `storage.read`.
+ * Reads a whole file into memory. Throws `storage_permanent` if it is larger than `limit` bytes, and
+ * otherwise the errors of `storage.read`.
  */
 export async function readAll(
   storage: Storage,
@@ -73,7 +74,10 @@ export async function readAll(
   return Buffer.concat(chunks);
 }
 
-/** The size in bytes and the digest of a stream, in one pass. `onBytes` gets the size of each chunk. */
+/**
+ * Returns a stream's size in bytes and its digest, computed in one pass. `onBytes` receives the size of each
+ * chunk.
+ */
 export async function measure(
   chunks: AsyncIterable<Uint8Array>,
   onBytes?: (count: number) => void,
@@ -91,7 +95,8 @@ export async function measure(
 const nameEnds = '": ';
 
 /**
- * Throws `body_mismatch` if the size or the digest read is not the expected one. `name` is for the message.
+ * Throws `body_mismatch` if the actual size or digest differs from the expected one. `name` appears in the
+ * message.
  */
 export function checkBody(
   name: string,
@@ -117,8 +122,8 @@ export function checkBody(
 }
 
 /**
- * Resolves like `write`. A `body_mismatch` names the file as `name`: its staging name would mean nothing to
- * people.
+ * Returns the result of `write`. A `body_mismatch` is rethrown with `name`, because the staging name would
+ * mean nothing to users.
  */
 export async function namingBody<T>(name: string, write: Promise<T>): Promise<T> {
   try {
@@ -134,8 +139,8 @@ export async function namingBody<T>(name: string, write: Promise<T>): Promise<T>
 }
 
 /**
- * Reads a whole body into memory, once, and verifies its size and digest. A body that arrives as one chunk is
- * not copied. Throws `body_mismatch`, and the signal's reason if it aborts.
+ * Reads a whole body into memory, once, and verifies its size and digest. A body that arrives in a single
+ * chunk is not copied. Throws `body_mismatch`, or the signal's reason if the signal aborts.
  */
 export async function collect(
   name: string,

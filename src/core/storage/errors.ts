@@ -4,7 +4,7 @@ import { errnoOf } from '../lib/system-errors.ts';
 import type { Key } from './key.ts';
 import type { Storage } from './storage.ts';
 
-/** The errors that several drivers report in the same words. */
+/** Errors that several drivers report with the same wording. */
 
 type Labelled = Pick<Storage, 'label'>;
 
@@ -29,7 +29,7 @@ export function readOnly(storage: Labelled, key: string): WaybillError {
   );
 }
 
-/** `storage_permanent`: a file is to be put back that could not be kept. */
+/** `storage_permanent`: a file cannot be put back because it was not kept. */
 export function notKept(storage: Labelled, key: string): WaybillError {
   return new WaybillError(
     'storage_permanent',
@@ -67,7 +67,7 @@ export function otherFileSystem(storage: Labelled, key: string): WaybillError {
   });
 }
 
-/** `storage_full`: more `bytes` or `files` are to be written than there is room for. */
+/** `storage_full`: there is not enough room for the `bytes` or `files` to be written. */
 export function noRoom(
   storage: Labelled,
   need: ({ bytes: number } | { files: number }) & { free: number },
@@ -91,7 +91,7 @@ export function keyTooLong(storage: Labelled, key: string, maxBytes: number): Wa
 
 const mountHint = 'check the disk, and the server of a mounted file system';
 
-/** The error by the code of a system error; `storage_permanent` for all other codes. */
+/** Maps the code of a system error to an error. All other codes map to `storage_permanent`. */
 const systemErrors: Record<string, { code: ErrorCode; hint?: string }> = {
   ENOENT: { code: 'storage_not_found' },
   EACCES: { code: 'storage_denied', hint: 'give the user that runs waybill access to it' },
@@ -118,7 +118,7 @@ const systemErrors: Record<string, { code: ErrorCode; hint?: string }> = {
   ENFILE: { code: 'storage_transient' },
   ETIMEDOUT: { code: 'storage_transient' },
   ESTALE: { code: 'storage_transient' },
-  // From a mounted file system whose server is unreachable.
+  // Reported by a mounted file system whose server is unreachable.
   EIO: { code: 'storage_transient', hint: mountHint },
   ENODEV: { code: 'storage_transient', hint: mountHint },
   ENOTCONN: { code: 'storage_transient', hint: mountHint },
@@ -129,8 +129,7 @@ const systemErrors: Record<string, { code: ErrorCode; hint?: string }> = {
 
 /**
  * Maps a system error to a `storage_*` code: `storage_not_found`, `storage_denied`, `storage_full`,
- * `storage_transient` or, if it is none of these, `storage_permanent`. A `WaybillError` is returned
- * unchanged.
+ * `storage_transient` or otherwise `storage_permanent`. A `WaybillError` is returned unchanged.
  */
 export function localFailure(storage: Labelled, key: string, error: unknown): WaybillError {
   if (error instanceof WaybillError) return error;
@@ -143,7 +142,10 @@ export function localFailure(storage: Labelled, key: string, error: unknown): Wa
   return new WaybillError(code, message, { cause: error, hint });
 }
 
-/** `EACCES: permission denied`, without the absolute path and system call that Node.js appends. */
+/**
+ * Formats a system error like `EACCES: permission denied`, without the absolute path and system call that
+ * Node.js appends.
+ */
 export function describeSystemError(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
   return message.split(', ')[0] ?? message;

@@ -6,7 +6,7 @@ declare const keyBrand: unique symbol;
 /** A name within a storage: a relative path, or one of the publisher's own reserved names. */
 export type Key = string & { readonly [keyBrand]: true };
 
-/** Every relative path is a key. */
+/** Converts a relative path to a key. Every relative path is a valid key. */
 export function keyOf(path: RelativePath): Key {
   return path as string as Key;
 }
@@ -16,19 +16,21 @@ export function joinKey(directory: Key | '', name: string): Key {
   return (directory === '' ? name : `${directory}/${name}`) as Key;
 }
 
-/** A name as a storage reported it. Guarantees only that it comes from a listing of that storage. */
+/**
+ * Converts a name reported by a storage to a key. This guarantees only that the name comes from a listing.
+ */
 export function listedKey(name: string): Key {
   return name as Key;
 }
 
-/** Whether each segment can be a name in a directory. Object keys may have other segments. */
+/** Returns true if each segment can be the name of a directory entry. Object keys may have other segments. */
 export function hasSegmentsOnly(key: string): boolean {
   return splitAtOddSegment(key) === null;
 }
 
 /**
- * Splits a key before its first empty, `.` or `..` segment. null if it has none. The slash between the two
- * parts belongs to neither: `a//b` is `a` and `/b`.
+ * Splits a key before its first empty, `.` or `..` segment. Returns null if it has none. The slash between
+ * the two parts belongs to neither: `a//b` becomes `a` and `/b`.
  */
 export function splitAtOddSegment(key: string): { directory: Key | ''; rest: string } | null {
   let start = 0;
@@ -58,14 +60,14 @@ export function parseBundlePath(text: string): Key | '' {
 }
 
 /**
- * The staging directory next to a key. The cleanup of abandoned attempts looks there, so it finds the files
- * that a crash leaves.
+ * Returns the staging directory next to a key. The cleanup of abandoned attempts searches it for files left
+ * behind by a crash.
  */
 export function stagingBeside(key: Key): Key {
   return joinKey(parentOf(key), stagingName);
 }
 
-/** A new key in the staging directory, for bytes that are moved to `key` once they are complete. */
+/** Returns a new key in the staging directory for bytes that are moved to `key` once complete. */
 export function scratchBeside(key: Key): Key {
   return joinKey(stagingBeside(key), `write-${randomUUID()}`);
 }

@@ -6,22 +6,23 @@ import { withLog } from './wrappers/log.ts';
 import { withRate } from './wrappers/rate.ts';
 import { withRetry } from './wrappers/retry.ts';
 
-/** Opens a source or destination. The caller closes it. Throws as the backend does. */
+/** Opens a source or destination. The caller closes it. Throws the backend's errors. */
 export type OpenStorage = (location: StorageLocation, options: OpenOptions) => Promise<Storage>;
 
 export interface RetryPolicies {
   /**
-   * The policy for opening. Brief by default: a command ends within seconds if its storage is unreachable.
+   * The retry policy for opening. The default is brief, so a command fails within seconds if its storage is
+   * unreachable.
    */
   opening?: RetryPolicy;
-  /** The policy for calls to an open storage. */
+  /** The retry policy for calls to an open storage. */
   calls?: RetryPolicy;
 }
 
 /**
- * Opens the storage of a configured location, with retries, a log and the limit of its rate. After `signal`
- * aborts, calls are retried only briefly. Drivers are loaded on first use: an SDK takes a hundred times as
- * long to load as the command line.
+ * Returns a function that opens configured locations, adding retries, logging and the rate limit. After
+ * `signal` aborts, calls are retried only briefly. Drivers are loaded on first use: loading an SDK takes a
+ * hundred times as long as loading the command line.
  */
 export function storageOpener(
   context: StorageContext & { signal?: AbortSignal | undefined },

@@ -4,16 +4,16 @@ import type { LocalFiles } from './capabilities.ts';
 import { keyOf } from './key.ts';
 import type { Storage } from './storage.ts';
 
-/** The part of a storage that reports sizes. */
+/** The storage members that report sizes. */
 type SizeReader = Pick<Storage, 'localFiles' | 'list' | 'stat'>;
 
-/** After this many files, the loop lets timers run, including the lease's. */
+/** The loop yields to timers, including the lease's, after this many files. */
 const filesPerYield = 2048;
 
 /**
- * The sizes in bytes of the files that exist, by path; links do not count. A local storage is bypassed with
- * one system call per file, which takes a tenth of the time of its wrappers. Other storages are listed
- * once. Throws the storage's own error.
+ * Returns the sizes in bytes of the files that exist, by path. Links are ignored. A local storage is bypassed
+ * with one system call per file, which takes a tenth of the time that its wrappers need. Other storages are
+ * listed once. Throws the storage's own error.
  */
 export async function sizesOf(
   storage: SizeReader,
@@ -42,7 +42,7 @@ async function askedFor(
       const size = files.sizeOf(keyOf(path));
       if (size !== undefined) sizes.set(path, size);
     } catch {
-      // The storage has the rules for missing files, retries and error messages.
+      // Let the storage handle missing files, retries and error messages.
       const found = await storage.stat(keyOf(path));
       if (found?.type === 'file') sizes.set(path, found.size);
     }

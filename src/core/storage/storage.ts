@@ -4,46 +4,45 @@ import type { Backups, Capabilities, ObjectPlace, Renames, ReplaceableLinks } fr
 import type { Key } from './key.ts';
 
 /**
- * The storage contract: what publishing needs from a place that holds bytes under keys.
+ * The storage contract, which defines what publishing requires of a place that stores bytes under keys.
  *
  * A storage is opened at a root and sees nothing outside it. Keys are relative paths (`Key`). Directories
  * exist only because keys imply them: writing creates the missing ones, and removing the last file of a
  * directory removes the directory and its empty parents, up to but not including the root.
  *
- * Every implementation passes the suite in `test/contract/storage.ts`, which is this page in executable form.
- * Failures are `WaybillError`s with a `storage_*` code or `body_mismatch`. `storage_transient` promises that
- * repeating the call is safe and may help. A failure is never turned into a success, and a timeout is a
+ * Every implementation passes the suite in `test/contract/storage.ts`, which is this contract in executable
+ * form. Failures are `WaybillError`s with a `storage_*` code or `body_mismatch`. `storage_transient` promises
+ * that repeating the call is safe and may help. A failure is never turned into a success, and a timeout is a
  * failure.
  *
- * These members are the core. `capabilities.ts` has the optional ones. They are absent if the storage, as
- * probed while opening, does not have the capability.
+ * The members below are the core. `capabilities.ts` defines optional ones, which are absent if probing during
+ * opening shows that the storage does not have the capability.
  */
 export interface Storage extends Partial<Capabilities> {
   /**
-   * The name used in messages. It holds no secrets and no paths of this machine, because messages travel
-   * further than the machine.
+   * The name used in messages. It contains no secrets and no local paths, because messages leave this
+   * machine.
    */
   readonly label: string;
   readonly facts: StorageFacts;
 
   /**
-   * The metadata of the entry at `key`, or undefined if there is none. Symbolic links are not followed.
-   * Object stores report files only.
+   * Returns the metadata of the entry at `key`, or undefined if there is none. Symbolic links are not
+   * followed. Object stores report only files.
    */
   stat(key: Key): Promise<FileStat | undefined>;
 
   /**
    * Lists the entries below `directory` ('' is the root), in no particular order: the files at any depth if
    * `recursive`, otherwise the entries of one level. Directories are listed only in the one-level form. A
-   * directory that does not exist is empty. `onUnreadable` gets the entries that no relative path names. They
-   * are then not listed. With `stamps` each file has its stamp.
+   * directory that does not exist is treated as empty. Entries that no relative path can name are passed to
+   * `onUnreadable` and not listed. With `stamps`, each file has its stamp.
    */
   list(directory: Key | '', options: ListOptions): AsyncIterable<Entry>;
 
   /**
    * Streams the bytes at `key` in order. Throws `storage_not_found` on the first step if there is no such
-   * file. Throws `body_mismatch` if the storage is local and the file is not the `expected` one from the
-   * listing.
+   * file. For local storages, throws `body_mismatch` if the file is not the `expected` one from the listing.
    */
   read(key: Key, expected?: FileIdentity): AsyncIterable<Uint8Array>;
 
@@ -51,24 +50,25 @@ export interface Storage extends Partial<Capabilities> {
    * Stores `body` at `key` and returns its size, digest and version.
    *
    * The body is verified and stored whole, or not at all: if it is shorter or longer than its `size`, or does
-   * not have the expected digest, the call throws `body_mismatch` and the key keeps its previous content. The
-   * exceptions are listed at `WriteMode`. Throws `storage_exists` if `mode` is `create` and the key is taken,
-   * and `storage_conflict` if `ifVersion` does not match.
+   * not have the expected digest, the call throws `body_mismatch` and the key keeps its previous content.
+   * `WriteMode` lists the exceptions. Throws `storage_exists` if `mode` is `create` and the key is taken, and
+   * `storage_conflict` if `ifVersion` does not match.
    */
   write(key: Key, body: Body, options: WriteOptions): Promise<Written>;
 
   /**
    * Looks for obstacles to writing or removing files: a file or a link where a directory is needed, another
-   * file system, missing rights, a name that is too long, too little space. Returns the error that the
-   * change would end with, which names the first component at fault and the next step. null if no obstacle
-   * was found, which is not a guarantee. Never writes. Throws the storage's error if it cannot look.
+   * file system, missing permissions, a name that is too long, or too little space. Returns the error with
+   * which the change would fail, naming the first component at fault and the next step. Returns null if no
+   * obstacle was found, which is not a guarantee. Never writes. Throws the storage's error if the check
+   * itself fails.
    */
   obstacleTo(change: Change): Promise<WaybillError | null>;
 
   /**
-   * Removes the file and the remains of an unfinished write of it. Succeeds if there is no such file.
-   * Throws `storage_conflict` if `ifVersion` does not match and the storage supports that. Many do not, so
-   * this only supplements the caller's own check and never replaces it.
+   * Removes the file and the remains of any unfinished write to it. Succeeds if there is no such file. Throws
+   * `storage_conflict` if `ifVersion` does not match and the storage supports the condition. Many do not, so
+   * it only supplements the caller's own check and never replaces it.
    */
   remove(key: Key, options?: RemoveOptions): Promise<void>;
 
@@ -79,23 +79,25 @@ export interface Storage extends Partial<Capabilities> {
    */
   removeTree(directory: Key): Promise<void>;
 
-  /** Releases connections and handles. A second call does nothing. */
+  /** Releases connections and handles. Calling it again does nothing. */
   close(): Promise<void>;
 }
 
-/** The differences between storages, determined by probing the storage and not from its backend. */
+/** Differences between storages, determined by probing the storage rather than by its backend. */
 export interface StorageFacts {
   /**
    * The conditions that `write` supports. This is a function because an object store can only find out by
-   * writing a probe object, which it does on the first call. Throws `storage_denied` if that is necessary
-   * and the storage was opened read-only.
+   * writing a probe object, which it does on the first call. Throws `storage_denied` if a probe is needed and
+   * the storage was opened read-only.
    */
   conditionalWrites: () => Promise<ConditionalWrites>;
-  /** Whether the headers of `WriteOptions` are kept with the bytes, so that a change in them is a write. */
+  /**
+   * Whether the headers in `WriteOptions` are stored with the bytes, so that changing them requires a write.
+   */
   keepsHeaders: boolean;
   /**
-   * The server's clock minus ours, in milliseconds, as observed while opening: 0 for this machine, null if
-   * unknown. S3 refuses signatures if the clocks differ by more than 15 minutes.
+   * The server's clock minus the local clock in milliseconds, as observed while opening. It is 0 for this
+   * machine and null if unknown. S3 refuses signatures if the clocks differ by more than 15 minutes.
    */
   clockOffsetMs: number | null;
 }
@@ -119,27 +121,28 @@ export function canReplaceLinks(storage: Storage): storage is LinkingStorage {
   return storage.replaceLink !== undefined;
 }
 
-/** Which file of this machine a name stood for when it was listed. */
+/** Identifies the local file that a name referred to when it was listed. */
 export interface FileIdentity {
   device: number;
   inode: number;
 }
 
 /**
- * `full`: both `create` and `ifVersion`. `create`: only `create`. `none`: neither. A write with an
- * unsupported condition throws `storage_permanent`.
+ * `full` supports both `create` and `ifVersion`, `create` supports only `create`, and `none` supports
+ * neither. A write with an unsupported condition throws `storage_permanent`.
  */
 export type ConditionalWrites = 'full' | 'create' | 'none';
 
 export interface FileStat {
   type: EntryType;
-  /** In bytes; 0 unless the type is `file`. */
+  /** The size in bytes. It is 0 unless the type is `file`. */
   size: number;
-  /** Identifies the content for `WriteOptions.ifVersion`; null if the backend has no versions. */
+  /** The version of the content for `WriteOptions.ifVersion`, or null if the backend has no versions. */
   version: string | null;
   /**
-   * By the clock of the machine that stores the file; null if the backend does not report it. For display
-   * and for finding abandoned probes, but never the basis of a decision about published content.
+   * The modification time by the clock of the machine that stores the file, or null if the backend does not
+   * report it. It is used for display and to find abandoned probes, never for decisions about published
+   * content.
    */
   modifiedAt: Date | null;
 }
@@ -155,19 +158,19 @@ export interface ListOptions {
 export interface Entry {
   key: Key;
   type: EntryType;
-  /** In bytes; 0 unless the type is `file`. */
+  /** The size in bytes. It is 0 unless the type is `file`. */
   size: number;
-  /** Files of this machine have one. */
+  /** Set for local files. */
   identity?: FileIdentity;
   /** Set for files if the listing was requested with stamps. */
   stamp?: Stamp;
-  /** The target of the followed link that this entry was listed as. */
+  /** If the entry is a followed link, the link's target. */
   linkTarget?: string;
-  /** Why a link was not followed, as the predicate of a sentence, if links are followed. */
+  /** If links are followed, why this one was not, as the predicate of a sentence. */
   unfollowed?: string;
 }
 
-/** The state of a file as a listing shows it, by which a change is noticed without reading the file. */
+/** The state of a file as shown in a listing, used to detect changes without reading the file. */
 export interface Stamp {
   /** Equal ids mean equal bytes, unless the file changed again within two seconds of `modifiedAt`. */
   id: string;
@@ -176,12 +179,15 @@ export interface Stamp {
   isExact: boolean;
 }
 
-/** An entry that no relative path names. */
+/** An entry that no relative path can name. */
 export interface UnreadableName {
-  /** `no_path`: the key of an object has an empty, `.` or `..` segment. */
+  /** `no_path` means that an object key has an empty, `.` or `..` segment. */
   reason: 'not_utf8' | 'no_path';
   directory: Key | '';
-  /** The rest of its key, with U+FFFD for bytes that are not UTF-8; and as `escapedName` returns it. */
+  /**
+   * The rest of its key, with U+FFFD for bytes that are not UTF-8, and the same text escaped by
+   * `escapedName`.
+   */
   decoded: string;
   escaped: string;
   type: EntryType;
@@ -191,23 +197,23 @@ export interface UnreadableName {
 export interface Change {
   /** Keys of the files to write. */
   writes: readonly Key[];
-  /** Files to be removed, if they exist. */
+  /** Keys of the files to remove, if they exist. */
   removes: readonly Key[];
-  /** The directory below which the new files are staged; it need not exist. */
+  /** The directory in which the new files are staged. It need not exist. */
   from: Key | '';
-  /** Number of bytes to write; null to skip the check of free space. */
+  /** Number of bytes to write, or null to skip the check of free space. */
   bytes: number | null;
 }
 
-/** Bytes that can be read again from the start, so that a retry is just another `open()`. */
+/** Bytes that can be reread from the start, so that a retry just calls `open()` again. */
 export interface Body {
-  /** In bytes. */
+  /** The size in bytes. */
   readonly size: number;
   open(): AsyncIterable<Uint8Array>;
   /**
    * Locates these bytes on a server. A storage of the same server may copy them there, without reading the
    * body, if the object was stored with the digest that the write expects. Called again right before the copy
-   * is sent, and may then throw to prevent it.
+   * request is sent, when it may throw to prevent the copy.
    */
   readonly origin?: (() => ObjectPlace) | undefined;
 }
@@ -217,7 +223,7 @@ export interface Body {
  * - `create`: succeeds only if the key is free, else throws `storage_exists`. Exactly one of several
  *   concurrent writers succeeds, and no reader sees a partial file. Meant for locks. A local disk syncs the
  *   content: after a power loss the file may be missing, but it is never empty.
- * - `scratch`: for keys without other readers that are renamed later. A failed write may leave partial
+ * - `scratch`: for keys that have no other readers and are renamed later. A failed write may leave partial
  *   bytes at the key.
  */
 export type WriteMode = 'replace' | 'create' | 'scratch';
@@ -233,7 +239,7 @@ export interface WriteOptions {
   ifVersion?: string;
   /** Headers that an object store keeps with the bytes. File systems ignore them. */
   headers?: ObjectHeaders;
-  /** Whether `max_rate` limits the write: true for outputs, and not for locks and catalogs. */
+  /** Whether `max_rate` limits the write. True for outputs, false for locks and catalogs. */
   isContent?: boolean;
   signal?: AbortSignal;
   /** Called with the size in bytes of each chunk taken from the body. */
@@ -241,7 +247,7 @@ export interface WriteOptions {
 }
 
 export interface RemoveOptions {
-  /** The version that is to be removed. */
+  /** Removes only this version. */
   ifVersion?: string;
 }
 
@@ -251,9 +257,9 @@ export interface ObjectHeaders {
 }
 
 export interface Written {
-  /** In bytes. */
+  /** The size in bytes. */
   size: number;
   digest: Digest;
-  /** The version stored; null if the backend has no versions. */
+  /** The stored version, or null if the backend has no versions. */
   version: string | null;
 }

@@ -2,25 +2,25 @@ import { WaybillError } from '../lib/errors.ts';
 import type { Storage } from './storage.ts';
 
 /*
- * Storage servers may be broken or hostile. Their responses are bounded, so that none can block this
- * process. Their names cannot lead outside the requested location.
+ * Protects against broken or hostile storage servers. Their responses are bounded, so that none can block
+ * this process, and the names they return cannot lead outside the requested location.
  */
 
-/** Directories below one another that a listing follows. */
+/** Maximum depth of nested directories in a listing. */
 export const maxDepth = 64;
-/** Names in one answer. */
+/** Maximum number of names in one response. */
 export const maxNames = 1_000_000;
-/** Names in all pages of a listing. */
+/** Maximum number of names in all pages of a listing. */
 export const maxListed = 10_000_000;
-/** Pages without a name that may follow one another. */
+/** Maximum number of consecutive pages without a name. */
 export const maxEmptyPages = 1_000;
 
-/** Whether a server may give an entry of a directory this name. */
+/** Returns true if this is a valid name for a directory entry reported by a server. */
 export function isName(name: string): boolean {
   return name !== '' && name !== '.' && name !== '..' && !/[/\0]/.test(name);
 }
 
-/** `storage_permanent`: the answer of a server is refused. */
+/** `storage_permanent`: a server's response is refused. */
 export function distrusted(storage: Pick<Storage, 'label'>, why: string): WaybillError {
   return new WaybillError(
     'storage_permanent',

@@ -6,15 +6,16 @@ import { Gzip } from 'fflate';
 import { WaybillError } from '../../lib/errors.ts';
 
 /**
- * The expansion is checked only after this many bytes, because the start of any archive may compress well.
+ * The expansion ratio is checked only after this many bytes, because the start of any archive may compress
+ * well.
  */
 export const ratioMattersAfter = 16 * 2 ** 20;
 export const maxExpansion = 200;
 const sniffedBytes = 6;
 /**
- * The output size per call of zlib. Each piece takes a round trip through the thread pool and a message to
- * the disk thread. With the default of 16 KiB, a bundle of 1 GiB takes 1.5 times as long. Larger pieces gain
- * little and cost memory.
+ * The output size per zlib call. Each piece costs a round trip through the thread pool and a message to the
+ * disk thread. With the default of 16 KiB, a 1 GiB bundle takes 1.5 times as long. Larger pieces gain little
+ * and use more memory.
  */
 const pieceBytes = 1 << 16;
 
@@ -72,7 +73,7 @@ async function* gunzip(input: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Ar
     if (error instanceof WaybillError) throw error;
     const readFailure = failure as { error: unknown } | null;
     if (readFailure !== null) throw readFailure.error;
-    // The engine ends at the end of the gzip data. An error after that comes from trailing bytes.
+    // The engine stops at the end of the gzip data. A later error is caused by trailing bytes.
     throw engine.readableEnded ? trailing(error) : damaged(error);
   }
   if (engine.bytesWritten < fed) throw trailing();
@@ -125,7 +126,7 @@ function expansionError(): WaybillError {
 }
 
 /**
- * Pipes bytes through a Node.js transform with back-pressure. If either side fails, the iteration throws its
+ * Pipes bytes through a Node.js transform with backpressure. If either side fails, the iteration throws its
  * error and both sides are closed.
  */
 export async function* pipeThrough(
@@ -164,8 +165,8 @@ export async function* gzip(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<U
 }
 
 /**
- * Cuts the input into pieces of one size, because the output of a compressor may depend on the size of its
- * input calls. Each piece is overwritten by the next one.
+ * Cuts the input into pieces of equal size, because a compressor's output may depend on the size of each
+ * write. Each piece is overwritten by the next one.
  */
 async function* inPieces(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const piece = new Uint8Array(inputBytes);

@@ -5,14 +5,14 @@ import { WaybillError } from '../../lib/errors.ts';
 import { escapedName, notUtf8, renameIt } from '../../lib/text.ts';
 import { readPaxRecords } from './tar-writer.ts';
 
-/** One file or directory of an archive. */
+/** A file or directory in an archive. */
 export interface TarEntry {
   type: 'file' | 'directory';
   /** The name in the archive, which is valid UTF-8 but otherwise unchecked. */
   name: string;
-  /** Bytes. */
+  /** The size in bytes. */
   size: number;
-  /** In whole seconds; null if the archive has none. */
+  /** The modification time in whole seconds, or null if the archive has none. */
   modifiedAt: Date | null;
   /**
    * Streams the content. Call it at most once, before requesting the next entry. Unread bytes are skipped.
@@ -69,8 +69,8 @@ interface EntryHeader {
 }
 
 /**
- * Reads up to the next file or directory, and applies the metadata headers before it; null at the end of the
- * archive.
+ * Reads up to the next file or directory, and applies the metadata headers before it. Returns null at the end
+ * of the archive.
  */
 async function nextHeader(source: ByteSource, isFirst: boolean): Promise<EntryHeader | null> {
   let name: string | undefined;
@@ -171,7 +171,7 @@ function isZero(chunk: Buffer): boolean {
   return true;
 }
 
-/** An archive that ends within the padding is reported when the next header is read. */
+/** Skips the padding after an entry. If the archive ends within it, reading the next header reports that. */
 async function skipPadding(source: ByteSource, size: number): Promise<void> {
   await source.take((blockBytes - (size % blockBytes)) % blockBytes);
 }
@@ -187,7 +187,7 @@ function decodeName(bytes: Buffer): string {
   );
 }
 
-/** The original bytes of a decoded name. The codec replaces bytes that are not UTF-8. */
+/** Returns the original bytes of a decoded name, because the codec replaces bytes that are not UTF-8. */
 function nameBytes(block: Buffer, decoded: string): Buffer {
   if (!decoded.includes('\ufffd')) return Buffer.from(decoded);
   const field = (at: number, length: number): Buffer => {
@@ -197,7 +197,7 @@ function nameBytes(block: Buffer, decoded: string): Buffer {
   };
   const prefix = field(345, 155);
   const name = field(0, 100);
-  // Only ustar has a prefix. It is present if the name field alone does not give the decoded name.
+  // Only ustar has a prefix. It is present if the name field alone does not match the decoded name.
   return name.toString('utf8') === decoded ? name : Buffer.concat([prefix, Buffer.from('/'), name]);
 }
 
@@ -249,13 +249,13 @@ function archiveError(code: ErrorCode, message: string, hint: string, cause?: un
 
 /** Reads a stream of chunks in pieces of the requested sizes. Buffers one chunk. */
 interface ByteSource {
-  /** Returns exactly `count` bytes, or fewer if the stream ends. Only for small counts. */
+  /** Returns exactly `count` bytes, or fewer if the stream ends. Use only for small counts. */
   take(count: number): Promise<Buffer>;
   /** Streams `count` bytes in pieces. Throws `malformed_archive` if the stream ends earlier. */
   slices(count: number): AsyncGenerator<Buffer>;
   /** Skips 1 to `count` bytes and returns how many. Throws `malformed_archive` at the end of the stream. */
   skip(count: number): Promise<number>;
-  /** The next bytes, of any length; null at the end. */
+  /** Returns the next bytes, of any length, or null at the end. */
   next(): Promise<Buffer | null>;
   close(): Promise<void>;
 }

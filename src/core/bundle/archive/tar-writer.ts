@@ -17,9 +17,9 @@ export interface TarFile {
 const blockBytes = 512;
 
 /**
- * Streams a tar archive of regular files in the given order. The bytes are the same each time: all files have
- * the same time, mode 0644 and owner 0 without a name. Throws `body_mismatch` if a file no longer has its
- * size or digest.
+ * Streams a tar archive of regular files in the given order. The output is reproducible: all files have the
+ * same time, mode 0644 and owner 0 without a name. Throws `body_mismatch` if a file's size or digest has
+ * changed.
  */
 export async function* writeTar(files: readonly TarFile[], modified: Date): AsyncGenerator<Uint8Array> {
   for (const file of files) {
@@ -38,7 +38,7 @@ export async function* writeTar(files: readonly TarFile[], modified: Date): Asyn
   yield Buffer.alloc(2 * blockBytes);
 }
 
-/** The size of the archive that `writeTar` creates, in bytes. */
+/** Returns the size in bytes of the archive that `writeTar` creates. */
 export function tarSize(files: readonly TarFile[], modified: Date): number {
   const padded = (size: number): number => Math.ceil(size / blockBytes) * blockBytes;
   return files.reduce(
@@ -48,7 +48,7 @@ export function tarSize(files: readonly TarFile[], modified: Date): number {
 }
 
 function headerOf({ path, body: { size } }: TarFile, modified: Date): Buffer {
-  // Whole seconds, and not before 1970, which not every tar program supports.
+  // Use whole seconds, and no time before 1970, which not every tar program supports.
   const mtime = new Date(Math.max(0, Math.floor(modified.getTime() / 1000)) * 1000);
   const owner = { mode: 0o644, uid: 0, gid: 0, uname: '', gname: '', mtime };
   const header = new Header({ path, size, type: 'File', ...owner });
@@ -59,7 +59,8 @@ function headerOf({ path, body: { size } }: TarFile, modified: Date): Buffer {
 
 /**
  * Parses the records of a pax header, `<length> <key>=<value>\n` each. Values are bytes, because not all are
- * text. Throws `malformed_archive` if a length is wrong: programs that tolerate it may see different files.
+ * text. Throws `malformed_archive` if a length is wrong, because programs that tolerate that may see
+ * different files.
  */
 export function readPaxRecords(body: Buffer): Map<string, Buffer> {
   const records = new Map<string, Buffer>();

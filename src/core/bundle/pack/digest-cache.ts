@@ -6,8 +6,8 @@ import type { Log } from '../../lib/log.ts';
 import type { Stamp } from '../../storage/storage.ts';
 
 /*
- * Caches the digests of a source's files, so that publishing an unchanged directory reads no files. There is
- * one JSON file per source, in a directory that can be deleted at any time.
+ * Caches the digests of a source's files, so that publishing an unchanged directory does not read any files.
+ * The cache is one JSON file per source, in a directory that can be deleted at any time.
  */
 
 /**
@@ -19,11 +19,11 @@ const racyMs = 2_000;
 const maxSources = 64;
 
 export interface DigestCache {
-  /** undefined if the cache does not have the file with this stamp. */
+  /** Returns the digest, or undefined if the cache does not have the file with this stamp. */
   digestOf(file: string, stamp: Stamp | null): Digest | undefined;
   /**
-   * Replaces the cached digests by those of these files. Never throws: without the cache, files are read
-   * again. Does nothing if no file was `read`, and no cached file is missing.
+   * Replaces the cached digests with those of these files. Never throws, because without the cache, files are
+   * simply read again. Does nothing if no file was `read` and no cached file is missing.
    */
   keep(
     files: readonly { path: string; stamp: Stamp | null }[],
@@ -32,7 +32,7 @@ export interface DigestCache {
   ): void;
 }
 
-/** Opens the cache of one source. A missing or damaged cache is empty. */
+/** Opens the cache of one source. A missing or damaged cache is treated as empty. */
 export function openDigestCache(directory: string, source: string, log: Log): DigestCache {
   const name = `${createHash('sha256').update(source).digest('hex').slice(0, 32)}.json`;
   const file = path.join(directory, name);
@@ -61,7 +61,7 @@ export function openDigestCache(directory: string, source: string, log: Log): Di
   };
 }
 
-/** For sources without a cache. */
+/** A cache that stores nothing, for sources without one. */
 export const noDigestCache: DigestCache = { digestOf: () => undefined, keep: () => undefined };
 
 interface CachedDigest {

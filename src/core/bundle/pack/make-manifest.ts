@@ -11,7 +11,7 @@ import { type Patterns, selectFiles } from './select-files.ts';
 
 export interface MeasuredFile {
   path: RelativePath;
-  /** In bytes. */
+  /** The size in bytes. */
   size: number;
   digest: Digest;
   /** Default: `file`. */
@@ -26,9 +26,9 @@ export interface ManifestFacts {
 }
 
 /**
- * The text of a manifest, with one file per line so that diffs are readable. Keeps the other content of the
- * `former` manifest: unknown keys, kinds and media types of files that still exist, and the name and metadata
- * unless `facts` has new ones.
+ * Returns the text of a manifest, with one file per line so that diffs are readable. Keeps the other content
+ * of the `former` manifest: unknown keys, the kinds and media types of files that still exist, and the name
+ * and metadata unless `facts` has new ones.
  */
 export function manifestText(
   files: readonly MeasuredFile[],
@@ -65,10 +65,10 @@ function isObject(value: JsonValue | undefined): value is JsonObject {
 }
 
 /**
- * Creates the manifest of an upload without one. Lists the files in `directory` that the patterns and the
- * `.waybillignore` select. `created` is the time of the newest file, so that the same archive makes the same
- * bundle. Times in the future count as now. Throws `invalid_bundle` if there are no files, or with every file
- * that a bundle must not have.
+ * Creates the manifest for an upload without one. Lists the files in `directory` that the patterns and the
+ * `.waybillignore` select. `created` is the time of the newest file, so that the same archive produces the
+ * same bundle. Times in the future count as now. Throws `invalid_bundle` if there are no files, or with a
+ * finding for each file that is not allowed in a bundle.
  */
 export async function uploadedManifest(
   { files, modified }: Extraction,

@@ -29,14 +29,15 @@ import { type Patterns, type SelectedFile, selectFiles } from './select-files.ts
 
 export interface PackOptions extends Patterns {
   /**
-   * Default: the time of the newest file that is not in the future, so that equal files make equal bundles.
+   * Defaults to the time of the newest file that is not in the future, so that equal files produce equal
+   * bundles.
    */
   created?: Instant;
   /** Overrides that default. Unlike `created`, it is allowed if the directory has a manifest. */
   createdByDefault?: Instant;
   /** The bundle's relative path. */
   name?: RelativePath;
-  /** The name if neither the options nor a manifest give one. */
+  /** The name to use if neither the options nor a manifest provide one. */
   nameByDefault?: RelativePath;
   metadata?: Readonly<Record<string, string>>;
   /** Which files are session scene maps, in the syntax of `.gitignore`. */
@@ -45,7 +46,7 @@ export interface PackOptions extends Patterns {
   renew?: boolean;
   /** Signs the manifest. Missing digests are added first, so that the signature covers every file. */
   sign?: ManifestSigner;
-  /** Called with the size in bytes of each chunk that is read for measuring. */
+  /** Called with the size in bytes of each chunk that is read to compute digests. */
   onBytes?: (count: number) => void;
 }
 
@@ -55,13 +56,13 @@ export type ManifestSigner = (manifest: Uint8Array, created: Instant) => Buffer;
 const maxConcurrentFiles = 8;
 
 /**
- * Makes a bundle from a directory without changing it. Uses the directory's `manifest.json` after checking
- * all listed files, or creates a manifest of the files that the patterns select. A signature in the directory
- * stays in the bundle, unverified, if its manifest does.
+ * Creates a bundle from a directory without changing it. Uses the directory's `manifest.json` after checking
+ * all listed files, or creates a manifest for the files that the patterns select. If the existing manifest is
+ * used, so is a signature in the directory, without being verified.
  *
- * Throws `usage` if there is no such directory, or if it has a manifest and the options describe a new one;
- * `invalid_bundle` with everything that a receiver would reject, with file names below `directory`; and the
- * error of a file or directory that cannot be read.
+ * Throws `usage` if there is no such directory, or if it has a manifest and the options describe a new one.
+ * Throws `invalid_bundle` with everything that a receiver would reject, using file names below `directory`.
+ * Also throws the error of any file or directory that cannot be read.
  */
 export async function packDirectory(directory: string, options: PackOptions = {}): Promise<PackedBundle> {
   const opened = await openDirectory(directory);
@@ -91,7 +92,7 @@ async function openDirectory(directory: string): Promise<Storage> {
   }
 }
 
-/** The caller packs with own rights, so that links may lead to any directory. */
+/** Follows links to any directory, because packing uses the caller's own permissions. */
 function followedAnywhere(storage: Storage, directory: string): Storage {
   const open = (root: string): Promise<Storage> => localStorage(root, { readOnly: true, mustExist: true });
   return followLinks(storage, { root: path.resolve(directory), linksTo: ['/'], open });
@@ -149,7 +150,7 @@ async function checkPresent(
   return packed({ directory, ...whole, signature, files, digests, findings });
 }
 
-/** The signature in the directory. A signature that is not a small file is a finding. */
+/** Returns the signature in the directory. A signature that is not a small file is a finding. */
 async function presentSignature(
   storage: Storage,
   entry: Entry | null,
@@ -163,7 +164,7 @@ async function presentSignature(
   return null;
 }
 
-/** The manifest with the digest and size of every file. Its other content stays. */
+/** Adds the digest and size of every file to the manifest. The rest of its content is unchanged. */
 function completed(
   { created, document }: Manifest,
   files: readonly BundleFile[],
@@ -231,7 +232,7 @@ async function makeManifest(
   return packed({ directory, manifest, bytes, isNew: true, signature, files, digests, findings });
 }
 
-/** The kinds that differ from `file`, from the options or else from the former manifest. */
+/** Returns the kinds that differ from `file`, from the options or else from the former manifest. */
 function kindsOf(
   files: readonly SelectedFile[],
   { sceneMaps = [] }: PackOptions,
@@ -244,7 +245,10 @@ function kindsOf(
   return kinds;
 }
 
-/** Ignores times in the future, because later bundles would count as older and never be published. */
+/**
+ * Returns the newest time. Ignores times in the future, because later bundles would count as older and never
+ * be published.
+ */
 async function newestOf(storage: Storage, files: readonly BundleFile[]): Promise<Instant> {
   const now = Date.now();
   let newest: number | null = null;

@@ -10,15 +10,15 @@ export interface PackSettings extends Omit<
 > {
   /** The bundle's relative path, below which it is published. */
   name?: string;
-  /** The name if no other is given, such as the directory's. Ignored if it is not a valid name. */
+  /** The name to use if no other is given, such as the directory's. Ignored if it is not a valid name. */
   nameByDefault?: string;
-  /** RFC 3339 with a zone. Default: the time of the newest file. */
+  /** An RFC 3339 time with a zone. Default: the time of the newest file. */
   created?: string;
   /** Overrides that default. Unlike `created`, it is allowed if the directory has a manifest. */
   createdByDefault?: string;
 }
 
-/** Throws `usage` for an invalid name or time. */
+/** Parses the settings. Throws `usage` for an invalid name or time. */
 export function parsePackSettings({
   name,
   nameByDefault,

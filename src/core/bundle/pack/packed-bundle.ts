@@ -19,55 +19,59 @@ import {
 import { hasErrors, invalidBundle } from '../source-bundle.ts';
 
 /*
- * A bundle as an archive that can be sent or written to a file.
+ * Packs a bundle as an archive that can be sent or written to a file.
  */
 
 /**
- * The version of the archive bytes. Raise it whenever the same bundle gives different bytes: otherwise an
- * upload that an older version started would be resumed with the wrong bytes.
+ * The version of the archive format. Increment it whenever the same bundle produces different bytes.
+ * Otherwise, an upload started by an older version would be resumed with the wrong bytes.
  */
 export const archiveForm = 1;
 
 export interface PackedBundle {
   /** `manifest.json`, byte for byte. */
   manifest: Buffer;
-  /** Whether the manifest is new, as opposed to found and checked. */
+  /** Whether the manifest was created, as opposed to found and checked. */
   isNew: boolean;
-  /** `manifest.json.minisig`, byte for byte; null if the bundle is not signed. */
+  /** `manifest.json.minisig`, byte for byte, or null if the bundle is not signed. */
   signature: Buffer | null;
   name: string | null;
   created: Instant;
-  /** Equal for bundles with equal manifests and files. The daemon compares it for an `Idempotency-Key`. */
+  /**
+   * Equal for bundles with equal manifests and files. The daemon compares it to check an `Idempotency-Key`.
+   */
   contentDigest: Digest;
-  /** The number of files without the manifest. */
+  /** The number of files, not counting the manifest. */
   files: number;
-  /** The total size of these files. */
+  /** The total size of these files in bytes. */
   bytes: number;
-  /** The size of the tar inside the archive, which is the sum of `onBytes` calls of `open`. */
+  /** The size in bytes of the tar inside the archive, which is the total reported to `onBytes` of `open`. */
   tarBytes: number;
   warnings: readonly Finding[];
   /**
-   * Streams the archive as tar.gz, with the same bytes each time and on every machine: the manifest and its
-   * signature, then the files by path, with fixed modes and owners and the time of `created`. Throws
-   * `body_mismatch` if a file changed since it was measured.
+   * Streams the archive as tar.gz, with the same bytes each time and on every machine. It contains the
+   * manifest and its signature, then the files by path, with fixed modes and owners and the time of
+   * `created`. Throws `body_mismatch` if a file has changed since it was measured.
    */
   open(onBytes?: (count: number) => void): AsyncGenerator<Uint8Array>;
-  /** The archive with the manifest and only the files that a receiver without these digests needs. */
+  /**
+   * Returns an archive with the manifest and only those files that a receiver without these digests needs.
+   */
   only(missing: ReadonlySet<Digest>): PartOfBundle;
 }
 
-/** A file of the archive with its measured digest. */
+/** A file in the archive with its measured digest. */
 export interface MeasuredTarFile extends TarFile {
-  /** null if the manifest does not declare it. */
+  /** The declared digest, or null if the manifest has none. */
   declaredDigest: Digest | null;
 }
 
 interface PartOfBundle extends Pick<PackedBundle, 'files' | 'bytes' | 'tarBytes' | 'open'> {
-  /** Equal for archives with the same files of one bundle. */
+  /** Equal for archives with the same files of the same bundle. */
   digest: Digest;
 }
 
-/** Builds a bundle from measured files. `files` are the listed ones, in the order of the archive. */
+/** Builds a bundle from measured files. `files` are the listed files, in archive order. */
 export function packedBundle(
   parts: Omit<PackedBundle, keyof Archive | 'only'> & { files: readonly MeasuredTarFile[] },
 ): PackedBundle {
@@ -112,8 +116,8 @@ async function* counted(
 }
 
 /**
- * The `Idempotency-Key` of a bundle, which makes repeated uploads one run. Pass a `salt` to publish the
- * same bundle again.
+ * Returns the `Idempotency-Key` of a bundle, which turns repeated uploads into a single run. Pass a `salt` to
+ * publish the same bundle again.
  */
 export function idempotencyKeyOf(contentDigest: Digest, salt?: string): string {
   return `waybill-${hexOf(contentDigest)}${salt === undefined ? '' : `-${salt}`}`;
@@ -122,15 +126,15 @@ export function idempotencyKeyOf(contentDigest: Digest, salt?: string): string {
 /** An existing archive file. */
 export interface PackedFile {
   contentDigest: Digest;
-  /** Bytes of the file. */
+  /** The size of the file in bytes. */
   size: number;
   isCompressed: boolean;
-  /** Streams the file from byte `from` on. Calls `onBytes` with the size of each chunk. */
+  /** Streams the file, starting at byte `from`. Calls `onBytes` with the size of each chunk. */
   open(onBytes?: (count: number) => void, from?: number): AsyncGenerator<Uint8Array>;
 }
 
 /**
- * Identifies the bundle in a tar or tar.gz. Reads up to the manifest if that declares every digest, and
+ * Identifies the bundle in a tar or tar.gz. Reads only up to the manifest if it declares every digest, and
  * otherwise the whole file. Throws `usage` if the file cannot be read, `invalid_bundle` if the manifest is
  * invalid, and the errors of damaged archives. All other checks are up to the receiver.
  */

@@ -9,14 +9,17 @@ import { maxPathSegments } from '../limits.ts';
 import { manifestName, signatureName } from '../manifest.ts';
 
 /*
- * Selects the files of a directory that become part of a bundle.
+ * Selects the files in a directory that become part of a bundle.
  */
 
 /** The file at the root of a directory that lists excluded files, in the syntax of `.gitignore`. */
 export const ignoreFileName = '.waybillignore';
 const maxIgnoreFileBytes = 1 << 20;
 
-/** Files of version control, of editors and of desktops. `--exclude '!.git'` restores one. */
+/**
+ * Files created by version control, editors and desktops. To include one, use a pattern such as `--exclude
+ * '!.git'`.
+ */
 export const excludedByDefault: readonly string[] = [
   ...['.git', '.hg', '.svn'],
   ...['.DS_Store', '._*', 'Icon[\r]', '.Spotlight-V100', '.Trashes', 'Thumbs.db', 'desktop.ini'],
@@ -24,16 +27,19 @@ export const excludedByDefault: readonly string[] = [
   ignoreFileName,
 ];
 
-/** Usual names of files with secrets. They are published only on request. */
+/** Common names of files that contain secrets. They are published only on request. */
 export const secretNames: readonly string[] = [
   ...['.env', '.env.*', '!.env.example', '!.env.sample', '!.env.template'],
   ...['id_rsa', 'id_dsa', 'id_ecdsa', 'id_ed25519', '*.pem', '*.key', '*.p12', '*.pfx', '*.ppk'],
   ...['.netrc', '.npmrc', '.pgpass', '.htpasswd', '.git-credentials'],
 ];
 
-/** Patterns in the syntax of `.gitignore`. If several match, the last one counts. */
+/** Patterns in `.gitignore` syntax. If several match, the last one wins. */
 export interface Patterns {
-  /** Include only these files, even files with secrets. Default or empty: all files without secrets. */
+  /**
+   * Includes only these files, even ones that contain secrets. If absent or empty, all files without secrets
+   * are included.
+   */
   include?: readonly string[];
   exclude?: readonly string[];
   /** How to treat symbolic links. Default: `refuse`. */
@@ -41,16 +47,16 @@ export interface Patterns {
 }
 
 /**
- * `refuse`: a link is an error. `skip`: links are left out. `follow`: a link is the file or directory that it
- * leads to; the storage is then one of `followLinks`.
+ * `refuse` treats a link as an error. `skip` leaves links out. `follow` treats a link as the file or
+ * directory to which it leads, and requires a storage wrapped by `followLinks`.
  */
 export type LinkPolicy = 'refuse' | 'follow' | 'skip';
 
 export interface SelectedFile {
   path: RelativePath;
-  /** In bytes. */
+  /** The size in bytes. */
   size: number;
-  /** null unless stamps were requested and the storage has them. */
+  /** The file's stamp, or null unless stamps were requested and the storage has them. */
   stamp: Stamp | null;
 }
 
@@ -63,10 +69,10 @@ export interface Selection {
 }
 
 /**
- * Selects files by the patterns and the directory's `.waybillignore`, without `manifest.json` and its
- * signature. Does not list excluded directories. Selected files that a bundle must not have (links, special
- * files, secrets, paths that the receiver rejects) become findings. Throws `usage` if `.waybillignore` is not
- * a text file, and the storage's error if a directory cannot be listed.
+ * Selects files by the patterns and the directory's `.waybillignore`, excluding `manifest.json` and its
+ * signature. Does not list excluded directories. Selected files that are not allowed in a bundle (links,
+ * special files, secrets, paths that the receiver rejects) become findings. Throws `usage` if
+ * `.waybillignore` is not a text file, and the storage's error if a directory cannot be listed.
  */
 export async function selectFiles(
   storage: Storage,
@@ -146,15 +152,19 @@ async function readIgnoreFile(storage: Storage): Promise<string[]> {
 }
 
 /**
- * Whether the patterns match a path. Asks the package, which tests the patterns one by one, only about paths
- * that `mayMatch`. `allowRelativePaths` turns off its path check: `parseRelativePath` checks paths instead.
+ * Returns a test of whether the patterns match a path. The `ignore` package, which tests the patterns one by
+ * one, is called only for paths that pass `mayMatch`. `allowRelativePaths` turns off its path check, because
+ * `parseRelativePath` checks paths instead.
  */
 function matcher(patterns: readonly string[], mayMatch: Test = () => true): Test {
   const matching = ignore({ ignorecase: false, allowRelativePaths: true }).add([...patterns]);
   return (path) => mayMatch(path) && matching.ignores(path);
 }
 
-/** Whether a segment of a path matches one of these patterns without slashes. One expression for all. */
+/**
+ * Returns a test of whether a path segment matches one of these patterns without slashes, using a single
+ * expression.
+ */
 function anyOf(patterns: readonly string[]): Test {
   const forms = patterns
     .filter((pattern) => !pattern.startsWith('!'))

@@ -10,8 +10,8 @@ import { leaseLost } from './lease.ts';
  *
  * Beats every `renewEveryMs`. A failed renewal is retried at the next beat. The lease counts as lost
  * `abortAfterMs` after the start of the last successful renewal, well before a contender may take it over. A
- * beat that comes later renews nothing: the process was suspended, and its decisions may be out of date even
- * if no other attempt took the lease.
+ * beat that comes later renews nothing, because the process was suspended and its decisions may be out of
+ * date even if no other attempt took the lease.
  */
 export class Heartbeat {
   readonly #storage: Pick<Storage, 'label'>;
@@ -38,15 +38,18 @@ export class Heartbeat {
 
   /**
    * Throws `lease_lost` if the lease is lost, or if the last renewal was more than `abortAfterMs` ago. Before
-   * the lease is held, the last beat counts instead. Makes no request, so that nothing can happen between the
-   * check and the change that follows it.
+   * the lease is held, the last beat counts instead. Makes no requests, so that nothing can happen between
+   * the check and the change that follows it.
    */
   check(): void {
     this.#loseIfTooLate();
     this.signal.throwIfAborted();
   }
 
-  /** Calls `renew` at every beat from now on. `sinceMs` is the monotonic time when taking the lease began. */
+  /**
+   * Calls `renew` at every beat from now on. `sinceMs` is the monotonic time at which acquiring the lease
+   * began.
+   */
   renewBy(renew: () => Promise<void>, sinceMs: number): void {
     this.#renew = renew;
     this.#renewedAt = sinceMs;
@@ -71,7 +74,7 @@ export class Heartbeat {
       try {
         await clock.sleep(times.renewEveryMs, this.#stopped.signal);
       } catch {
-        return; // Stopped.
+        return; // The heartbeat was stopped.
       }
       if (this.signal.aborted || this.#loseIfTooLate()) return;
       const startedAt = clock.monotonic();
@@ -104,11 +107,12 @@ type Verdict = 'wait' | 'stale' | 'busy';
 
 /**
  * Returns a function that judges a lease held by another attempt. Call it at each poll with a text that
- * changes with every renewal, and the monotonic time in milliseconds.
+ * changes with every renewal and the monotonic time in milliseconds.
  *
- * `stale` after `staleAfterMs` without a change. `busy` after `waitMs` in total, if any holder renewed in the
- * meantime. A holder that never renewed is waited for until it is stale: otherwise contenders would always
- * fail too early to take over from a dead host. The only side effect is the memory of earlier calls.
+ * It returns `stale` after `staleAfterMs` without a change, and `busy` after `waitMs` in total if any holder
+ * has renewed in the meantime. A contender waits for a holder that never renews until it is stale. Otherwise,
+ * contenders would always fail too early to take over from a dead host. The only side effect is to remember
+ * earlier calls.
  */
 export function watchLease(times: LeaseTimes, startedMs: number): (text: string, nowMs: number) => Verdict {
   let last: string | undefined;

@@ -13,17 +13,17 @@ import type { StoredState } from '../store.ts';
  * and then continue, unaware that it lost its lease. Every step of an attempt is therefore fenced. On file
  * systems, each rename starts in the attempt's own staging directory, which the next holder sweeps before
  * anything else. On object stores, each write of the state is conditional on the version that the attempt
- * wrote last.
+ * last wrote.
  */
 export interface Lease {
   readonly attemptId: string;
   readonly holder: Holder;
   /** Aborts with `lease_lost` when the lease could not be renewed in time. */
   readonly signal: AbortSignal;
-  /** The state as it was read under the lease. */
+  /** The state as read under the lease. */
   readonly found: StoredState;
   /**
-   * Throws `lease_lost` if the last renewal was too long ago. Makes no request. Call it before every change.
+   * Throws `lease_lost` if the last renewal was too long ago. Makes no requests. Call it before every change.
    */
   check(): void;
   /** Reads the storage and throws `lease_lost` if another attempt took over. */
@@ -33,13 +33,17 @@ export interface Lease {
    * another attempt changed the state first, and `commit_unknown` if the outcome cannot be determined.
    */
   writeState(catalog: Catalog): Promise<void>;
-  /** Removes the state, for an attempt that leaves nothing published. Throws like `writeState`. */
+  /**
+   * Removes the state, for an attempt that leaves nothing published. Throws the same errors as `writeState`.
+   */
   removeState(): Promise<void>;
-  /** Restores the state to the bytes found, or to no state. Throws like `writeState`. */
+  /**
+   * Restores the bytes found, or removes the state if there was none. Throws the same errors as `writeState`.
+   */
   restoreState(): Promise<void>;
   /**
-   * Releases the lease and removes the attempt's staging. Never throws: the next attempt sweeps anything that
-   * could not be removed.
+   * Releases the lease and removes the attempt's staging. Never throws, because the next attempt sweeps
+   * anything that could not be removed.
    */
   release(): Promise<void>;
 }
@@ -62,7 +66,7 @@ export interface LeaseOptions {
   signal?: AbortSignal;
 }
 
-/** The intent of the attempt that holds this lease. */
+/** Returns the intent of the attempt that holds this lease. */
 export function intentOf(
   { attemptId, holder }: Pick<Lease, 'attemptId' | 'holder'>,
   announced: Pick<Pending, 'owner' | 'action' | 'startedAt' | 'outputs' | 'removes'>,
@@ -85,7 +89,10 @@ export function destinationBusy(storage: Pick<Storage, 'label'>, holder: Holder 
   );
 }
 
-/** Whether the error means that another attempt took the lease first. The caller should decide again. */
+/**
+ * Returns true if the error means that another attempt took the lease first. The caller should then decide
+ * again.
+ */
 export function isContention(error: unknown): boolean {
   return hasCode(error, 'storage_conflict') || hasCode(error, 'storage_exists');
 }

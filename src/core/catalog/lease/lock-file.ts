@@ -19,9 +19,9 @@ export const lockKey = joinKey('', lockName);
 const lockLimitBytes = 64 * 1024;
 
 /**
- * Creates the lock; returns false if there is one already. If the response is lost, reads the lock back.
- * Throws `storage_not_found` if the unfinished file vanished, usually because another contender took the lock
- * and swept it.
+ * Creates the lock. Returns false if it already exists. If the response is lost, reads the lock back. Throws
+ * `storage_not_found` if the unfinished file vanished, usually because another contender took the lock and
+ * swept it.
  */
 export async function createLock(storage: Storage, holder: Holder): Promise<boolean> {
   try {
@@ -34,7 +34,7 @@ export async function createLock(storage: Storage, holder: Holder): Promise<bool
   }
 }
 
-/** Whether the lock in storage belongs to this holder. */
+/** Returns true if the lock in storage belongs to this holder. */
 export async function ownsLock(storage: Storage, holder: Holder): Promise<boolean> {
   const text = await readLock(storage);
   return text !== null && holderIn(text)?.instanceId === holder.instanceId;
@@ -42,8 +42,8 @@ export async function ownsLock(storage: Storage, holder: Holder): Promise<boolea
 
 /**
  * Returns a function that renews the lock of `holder`. It throws `lease_lost` if another holder has the lock.
- * It renames a file from the attempt's staging: if another attempt took over in the meantime, it has swept
- * that staging, and the rename fails.
+ * It renames a file from the attempt's staging directory. If another attempt has taken over in the meantime,
+ * it has swept that directory, and the rename fails.
  */
 export function renewLock(storage: RenamingStorage, holder: Holder, attemptId: string): () => Promise<void> {
   const next = joinKey(stagingOf(attemptId), 'renewed.lock');
@@ -57,8 +57,8 @@ export function renewLock(storage: RenamingStorage, holder: Holder, attemptId: s
 }
 
 /**
- * Whether there is a lock whose holder is known to be dead. Taking the lease sweeps the remains of that
- * holder.
+ * Returns true if there is a lock whose holder is known to be dead. Taking the lease sweeps the remains of
+ * that holder.
  */
 export async function isAbandoned(storage: Storage): Promise<boolean> {
   if ((await storage.stat(lockKey)) === undefined) return false;
@@ -67,7 +67,7 @@ export async function isAbandoned(storage: Storage): Promise<boolean> {
   return holder !== null && isKnownDead(holder);
 }
 
-/** The text of the lock, or of a copy under another key; null if absent. */
+/** Returns the text of the lock, or of a copy under another key, or null if it is absent. */
 export async function readLock(storage: Storage, key: Key = lockKey): Promise<string | null> {
   try {
     return (await readAll(storage, key, lockLimitBytes)).toString();
@@ -82,7 +82,8 @@ export function lockText(holder: Holder, renewals: number): string {
 }
 
 /**
- * null if the text is not a valid lock, such as a partly written one. Only time can show that it is stale.
+ * Returns the holder, or null if the text is not a valid lock, for example if it is only partly written. Only
+ * time can show whether such a lock is stale.
  */
 export function holderIn(text: string): Holder | null {
   try {

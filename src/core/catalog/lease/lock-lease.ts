@@ -12,27 +12,27 @@ import { createLock, holderIn, lockKey, ownsLock, readLock, renewLock } from './
 import { stagingOf, stolenLockKey, straysInStaging } from './staging.ts';
 import { isKnownDead, newHolder, retire } from './this-holder.ts';
 
-/** How often other contenders may sweep the unfinished lock before the error counts as a real one. */
+/** How often other contenders may sweep the unfinished lock before the error is treated as a real one. */
 const maxSweeps = 20;
 
 /**
- * Takes the lease on storages that can rename, by creating the file `.publisher.lock` exclusively. Throws
- * like `acquireLease`.
+ * Takes the lease on storages that can rename, by creating the file `.publisher.lock` exclusively. Throws the
+ * same errors as `acquireLease`.
  *
- * free → held: one contender creates the lock and starts to renew it. It sweeps every other staging
- * directory, and reads the lock again. A former holder that was suspended may have renamed its renewal over
- * the new lock in between, but the sweep removes its staging and thereby stops its further steps. A contender
- * is the holder only if it still owns the lock after the sweep.
+ * free → held: one contender creates the lock and starts renewing it. It sweeps every other staging directory
+ * and then reads the lock again. A former holder that was suspended may have renamed its renewal over the new
+ * lock in between, but the sweep removes its staging directory and thus prevents its further steps. A
+ * contender is the holder only if it still owns the lock after the sweep.
  *
  * held → free: the holder removes the lock.
  *
- * held → stolen: the holder is known to be dead, or the lock did not change for `staleAfterMs`. A contender
- * renames the lock aside, and then contends for a free lock again.
+ * held → stolen: the holder is known to be dead, or the lock has not changed for `staleAfterMs`. A contender
+ * renames the lock aside and then contends for a free lock again.
  *
  * A contender may itself be suspended at any of these steps and continue while another is the holder.
  * Therefore each change directly follows a check that this process was not suspended. Staging directories are
- * listed before the lock is read, and only holders create them. A contender whose lock was stolen thus never
- * removes the staging of the thief.
+ * listed before the lock is read, and only holders create them. A contender whose lock was stolen therefore
+ * never removes the thief's staging directory.
  */
 export async function acquireLockLease(storage: RenamingStorage, options: LeaseOptions): Promise<Lease> {
   const heartbeat = new Heartbeat(storage, options);
@@ -80,8 +80,8 @@ async function takeLock(
     }
     const text = await readLock(storage);
     const other = text === null ? null : holderIn(text);
-    // A lock that vanished between the two calls counts as renewed, hence the random text. A lock that can
-    // never be read then ends the wait, too.
+    // A lock that vanished between the two calls counts as renewed, hence the random text. This way, a lock
+    // that can never be read also ends the wait.
     const verdict =
       other !== null && isKnownDead(other) ? 'stale' : judge(text ?? randomUUID(), clock.monotonic());
     if (verdict === 'busy') throw destinationBusy(storage, other);
@@ -127,12 +127,12 @@ async function stealLock(
     const taken = await readLock(storage, aside);
     if (taken !== null && taken !== stale) await storage.write(lockKey, bytesBody(taken), { mode: 'create' });
   } catch (error) {
-    // Another contender was first: the lock is already removed, or already taken again.
+    // Another contender was first. The lock has already been removed or taken again.
     if (!hasCode(error, 'storage_not_found') && !hasCode(error, 'storage_exists')) throw error;
   }
 }
 
-/** Rejects a directory or a dangling link at the lock's key: it can never be created or read as a lock. */
+/** Rejects a directory or a dangling link at the lock's key, which can never be created or read as a lock. */
 async function refuseOtherThanFile(storage: Storage): Promise<void> {
   const found = await storage.stat(lockKey);
   if (found === undefined || found.type === 'file') return;
@@ -142,12 +142,12 @@ async function refuseOtherThanFile(storage: Storage): Promise<void> {
 }
 
 /*
- * The lease as a lock file, once it is held.
+ * The lock file lease once it is held.
  */
 
 /**
- * Reads the state under a lock that was just taken and that `heartbeat` renews. If the state cannot be read,
- * removes the lock and throws the storage's error.
+ * Reads the state under a lock that was just acquired and is renewed by `heartbeat`. If the state cannot be
+ * read, removes the lock and throws the storage's error.
  */
 async function holdLock(
   storage: RenamingStorage,
@@ -231,7 +231,7 @@ class HeldLock implements Lease {
   }
 
   /**
-   * Syncs the last write of an attempt, even if the response to it was lost: no later step would flush it.
+   * Syncs the last write of an attempt even if its response was lost, because no later step would flush it.
    */
   async #replaceState(
     body: Body,
@@ -262,7 +262,7 @@ class HeldLock implements Lease {
 }
 
 /**
- * Removes the lock of this holder and the staging of its attempt. A lock that may belong to another holder is
+ * Removes this holder's lock and its attempt's staging directory. A lock that may belong to another holder is
  * left for takeover. Never throws.
  */
 async function giveBack(

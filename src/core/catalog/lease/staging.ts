@@ -4,28 +4,28 @@ import type { Entry, Storage } from '../../storage/storage.ts';
 import { readState } from '../store.ts';
 
 /*
- * The staging directories of attempts, and how to sweep those of former attempts.
+ * Names the staging directories of attempts and sweeps those of former attempts.
  */
 
 /** The parent of the attempts' staging directories. */
 export const stagingRoot = joinKey('', stagingName);
 
-/** The directory for an attempt's unfinished files, relative to the bundle path. */
+/** Returns the directory for an attempt's unfinished files, relative to the bundle path. */
 export function stagingOf(attemptId: string): Key {
   return joinKey(stagingRoot, attemptId);
 }
 
 /**
- * The key to which a contender renames a stale lock. It is outside the staging directory of the attempt,
- * which only a holder creates, so that no former holder can have listed that directory as a stray.
+ * Returns the key to which a contender renames a stale lock. It is outside the staging directory of the
+ * attempt, which only a holder creates, so that no former holder can have listed that directory as a stray.
  */
 export function stolenLockKey(attemptId: string): Key {
   return joinKey(stagingRoot, `stolen-${attemptId}`);
 }
 
 /**
- * The entries that other attempts left in staging. The contender that takes the lock removes them, so that a
- * former holder that resumes later has nothing to rename.
+ * Returns the entries that other attempts left in staging. The contender that takes the lock removes them, so
+ * that a former holder that resumes later has nothing to rename.
  */
 export async function straysInStaging(storage: Storage, attemptId: string): Promise<Entry[]> {
   const strays: Entry[] = [];
@@ -36,7 +36,7 @@ export async function straysInStaging(storage: Storage, attemptId: string): Prom
 
 /**
  * Removes the copies that other attempts left in the staging of an object store. Requires the lease. Keeps
- * files directly in staging: they may be probes of live publishers.
+ * files that are directly in staging, because they may be probes of live publishers.
  */
 export async function sweepCopies(
   storage: Storage,
@@ -51,8 +51,9 @@ export async function sweepCopies(
 
 /**
  * Removes the copies that finished attempts left in the staging of an object store. Requires no lease: an
- * attempt writes its intent before it stages anything. If staging has files of an attempt and a state read
- * afterwards has no intent of it, the attempt has committed, was undone or lost its lease.
+ * attempt writes its intent before it stages anything. If staging contains an attempt's files and a state
+ * read afterwards does not contain its intent, the attempt has committed, has been undone or has lost its
+ * lease.
  */
 export async function sweepFinished(storage: Storage): Promise<void> {
   const strays = await straysInStaging(storage, '');

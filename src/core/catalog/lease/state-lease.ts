@@ -19,13 +19,14 @@ import { destinationBusy, type Lease, type LeaseOptions, logNotReleased } from '
 import { isKnownDead, newHolder, retire } from './this-holder.ts';
 
 /**
- * Takes the lease on object stores, where it is the `pending` field of the state. An attempt takes it by
- * writing its intent on the condition that the state has not changed since it was read. This function only
- * waits until no other attempt is alive. The first `writeState` takes the lease. Its `storage_conflict`, or
+ * Takes the lease on object stores, where it is the `pending` field of the state. An attempt acquires it by
+ * writing its intent, provided that the state has not changed since it was read. This function only waits
+ * until no other attempt is alive. The first `writeState` takes the lease. Its `storage_conflict`, or
  * `storage_exists` if there was no state, means that another attempt was first. A process that was suspended
- * after reading the state gets `lease_lost`, because its plan may be out of date. Throws like `acquireLease`.
+ * after reading the state gets `lease_lost`, because its plan may be out of date. Throws the same errors as
+ * `acquireLease`.
  *
- * On a server that supports conditions only for creation, this protects only the first publication. All other
+ * On a server that supports conditions only for creation, they protect only the first publication. All other
  * writes, and every write on a server without conditions, read the state, write, wait and read back. This is
  * weaker: if two publishers write within one pause, both may continue.
  */
@@ -71,7 +72,7 @@ const settlePauseMs = 2_000;
 
 const headers = { contentType: 'application/json', cacheControl: 'no-cache' };
 
-/** A lease stored in the state; see `acquireStateLease`. The first `writeState` takes it. */
+/** A lease stored in the state (see `acquireStateLease`). The first `writeState` takes it. */
 class HeldState implements Lease {
   readonly attemptId: string;
   readonly holder: Holder = newHolder();
@@ -82,16 +83,17 @@ class HeldState implements Lease {
   readonly #honoured: ConditionalWrites;
   readonly #heartbeat: Heartbeat;
   /**
-   * The version that this attempt last read or wrote; null if there is no state or the server has no
+   * The version that this attempt last read or wrote, or null if there is no state or the server has no
    * versions.
    */
   #version: string | null;
   #exists: boolean;
   /**
-   * The catalog that this attempt last wrote; null before it took the lease and after it restored the state.
+   * The catalog that this attempt last wrote, or null before it took the lease and after it restored the
+   * state.
    */
   #written: Catalog | null = null;
-  /** The bytes of `#written`; null if unknown. */
+  /** The bytes of `#written`, or null if unknown. */
   #bytes: StateBytes | null = null;
   #turn: Promise<unknown> = Promise.resolve();
 
@@ -165,7 +167,7 @@ class HeldState implements Lease {
     await this.#amendIntent(({ renewals }) => ({ renewals: renewals + 1 }));
   }
 
-  /** Rewrites the intent with a change. Does nothing before the intent was written and after the commit. */
+  /** Rewrites the intent with a change. Does nothing before the intent is written or after the commit. */
   async #amendIntent(change: (intent: Pending) => Partial<Pending>): Promise<void> {
     await this.#inTurn(async () => {
       const catalog = this.#written;
@@ -206,7 +208,7 @@ class HeldState implements Lease {
   }
 
   /**
-   * Few servers support conditional deletes, and the others ignore the condition silently. The caller must
+   * Few servers support conditional deletes, and the others silently ignore the condition. The caller must
    * therefore call `fence` first.
    */
   async #remove(): Promise<void> {
@@ -222,7 +224,7 @@ class HeldState implements Lease {
   /** Writes with the strictest condition that the server supports. */
   async #replace(body: Body, expected: Pick<WriteOptions, 'digest'>): Promise<Written> {
     const storage = this.#storage;
-    // Checked here because the caller may have waited in `#inTurn` since its own check.
+    // Check again, because the caller may have waited in `#inTurn` since its own check.
     this.check();
     const how = { headers, ...expected };
     if (!this.#exists && this.#honoured !== 'none')
@@ -250,13 +252,15 @@ class HeldState implements Lease {
     return written;
   }
 
-  /** Whether the state is still the one found or, once the lease is taken, has this attempt's intent. */
+  /**
+   * Returns true if the state is still the one found or, once the lease is taken, has this attempt's intent.
+   */
   async #isUnchanged(): Promise<boolean> {
     if (this.#written === null) return isSameBytes(await measureState(this.#storage), this.found.raw);
     return this.#isHeld();
   }
 
-  /** Compares with the bytes written last first, which saves parsing the state. */
+  /** First compares the state with the bytes last written, which avoids parsing it. */
   async #isHeld(): Promise<boolean> {
     const isWritten = this.#written?.pending?.attemptId === this.attemptId;
     if (isWritten && this.#bytes !== null && isSameBytes(await measureState(this.#storage), this.#bytes))
@@ -265,7 +269,10 @@ class HeldState implements Lease {
     return state.kind === 'valid' && state.catalog.pending?.attemptId === this.attemptId;
   }
 
-  /** An attempt without the lease may retry. An attempt that had it has lost it. */
+  /**
+   * Returns the error to throw. An attempt that never had the lease may retry. An attempt that had it has
+   * lost it.
+   */
   #overtaken(): Error {
     return this.#written === null ? versionConflict(this.#storage, stateKey) : this.#lose();
   }

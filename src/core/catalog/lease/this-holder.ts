@@ -11,12 +11,12 @@ import type { Holder } from '../catalog.ts';
 /** Instance ids of this thread's active holders. Any other holder of this thread is dead. */
 const active = new Set<string>();
 
-/** Read once, because it is constant for the life of the thread. */
+/** Read only once, because it is constant for the life of the thread. */
 let ownIdentity: Pick<Holder, 'bootId' | 'process' | 'thread'> | undefined;
 
 /**
- * A new holder of this process and thread, active until `retire` is called. Two attempts in one process are
- * two holders.
+ * Creates a holder for this process and thread, which is active until `retire` is called. Two attempts in one
+ * process are two holders.
  */
 export function newHolder(): Holder {
   const instanceId = `${threadId}-${randomUUID()}`;
@@ -35,9 +35,10 @@ export function retire(holder: Holder): void {
 }
 
 /**
- * True only if the holder is certainly dead. It must have run on this host, in this boot and pid namespace,
- * and one of these must hold: its pid is free or belongs to another process; its thread has ended (a daemon
- * outlives its worker threads); it belonged to this thread and was retired. false means unknown.
+ * Returns true only if the holder is certainly dead. It must have run on this host, in this boot and pid
+ * namespace. In addition, its pid must be free or belong to another process, or its thread must have ended (a
+ * daemon outlives its worker threads), or it must have belonged to this thread and been retired. Returns
+ * false if this is unknown.
  */
 export function isKnownDead(holder: Holder): boolean {
   if (holder.host !== hostname() || holder.bootId === null || holder.bootId !== bootId()) return false;
@@ -56,8 +57,8 @@ function bootId(): string | null {
 }
 
 /**
- * `pid:[4026531836] 1234567`: the pid namespace of this process, and the start time of process `pid` in it;
- * null if there is no such process.
+ * Returns a text like `pid:[4026531836] 1234567`: the pid namespace of this process and the start time of
+ * process `pid` in it. Returns null if there is no such process.
  */
 function processIdentity(pid: number): string | null {
   return readOrNull(() => {
@@ -67,8 +68,8 @@ function processIdentity(pid: number): string | null {
 }
 
 /**
- * The `threadIdentity` of this thread. The call must be synchronous: an asynchronous one would read the link
- * on a thread of the pool.
+ * Returns the `threadIdentity` of this thread. The call must be synchronous, because an asynchronous one
+ * would read the link on a pool thread.
  */
 function ownThread(): string | null {
   return readOrNull(() => {
@@ -77,7 +78,10 @@ function ownThread(): string | null {
   });
 }
 
-/** `1240 1234567`: the system's thread id and the thread's start time, because ids are reused. */
+/**
+ * Returns a text like `1240 1234567`: the system's thread id and the thread's start time, because ids are
+ * reused.
+ */
 function threadIdentity(pid: number, tid: string): string | null {
   return readOrNull(() => {
     const startTime = startTimeIn(readFileSync(`/proc/${pid}/task/${tid}/stat`, 'utf8'));
@@ -85,7 +89,7 @@ function threadIdentity(pid: number, tid: string): string | null {
   });
 }
 
-/** Field 22 of proc_pid_stat(5); null for a zombie. */
+/** Returns field 22 of proc_pid_stat(5), or null for a zombie. */
 export function startTimeIn(stat: string): string | null {
   // The second field, the program's name in parentheses, may contain spaces and parentheses.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
@@ -97,6 +101,6 @@ function readOrNull(read: () => string | null): string | null {
   try {
     return read();
   } catch {
-    return null; // No /proc: not Linux, or no such process.
+    return null; // There is no /proc (not Linux) or no such process.
   }
 }

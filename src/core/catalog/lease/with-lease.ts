@@ -11,12 +11,12 @@ import { acquireLockLease } from './lock-lease.ts';
 import { stagingRoot, sweepFinished } from './staging.ts';
 import { acquireStateLease } from './state-lease.ts';
 
-/** What a lease needs of the context. */
+/** The part of the context that a lease needs. */
 export type LeaseContext = Pick<CoreContext, 'clock' | 'log' | 'signal' | 'leaseTimes'>;
 
 /**
- * Runs `work` under the lease of the bundle path that `storage` is rooted at, and always releases the lease.
- * Throws like `acquireLease`, or the error of `work`.
+ * Runs `work` under the lease of the bundle path at which `storage` is rooted, and always releases the lease.
+ * Throws the errors of `acquireLease` and `work`.
  */
 export async function withLease<T>(
   { clock, log, signal, leaseTimes: times = defaultLeaseTimes }: LeaseContext,
@@ -31,7 +31,7 @@ export async function withLease<T>(
   });
 }
 
-/** How often a decision is made if other publishers keep taking the lease first. */
+/** Maximum number of decisions if other publishers keep taking the lease first. */
 const maxDecisions = 10;
 
 /**
@@ -54,18 +54,18 @@ export async function decidingUnderLease<T>(
   }
 }
 
-/** How long after a commit a run with nothing to do looks for copies that its publisher left behind. */
+/** For how long after a commit a run with nothing to do looks for copies that the publisher left behind. */
 const sweptWithinMs = 24 * 3_600_000;
 
 /**
  * Sweeps the remains of a publisher that was killed between its commit and the release of its lease. Without
- * this, its lock and staging would remain until the next publication. `state` is the state found.
+ * this, its lock and staging would remain until the next publication. `state` is the state that was found.
  *
- * On file systems, does nothing unless the holder is known to be dead or there is staging without a lock.
- * Taking and releasing the lease sweeps both. An object store has no lock, and the staging of an attempt has
- * copies of replaced files. Once its intent is removed from the state, the attempt is over and the copies are
- * unused. Finding them costs a listing, so it is done only within a day of a commit, and not after the first
- * publication, which replaces nothing. The next publication always looks.
+ * On file systems, does nothing unless the holder is known to be dead or there is a staging directory without
+ * a lock. Acquiring and releasing the lease sweeps both. An object store has no lock, and an attempt's
+ * staging holds copies of replaced files. Once its intent is removed from the state, the attempt is over and
+ * the copies are unused. Finding them requires a listing, so this happens only within a day of a commit, and
+ * not after the first publication, which replaces nothing. The next publication always looks for them.
  */
 export async function sweepAbandoned(
   context: LeaseContext,
@@ -81,16 +81,18 @@ export async function sweepAbandoned(
   if (sinceCommitMs < sweptWithinMs) await sweepFinished(storage);
 }
 
-/** A holder always has both a lock and staging, so staging without a lock is abandoned. */
+/**
+ * Returns true if there is staging without a lock. A holder always has both, so such staging is abandoned.
+ */
 async function isLeftBehind(storage: Storage): Promise<boolean> {
   if ((await storage.stat(lockKey)) !== undefined) return isAbandoned(storage);
   return (await storage.stat(stagingRoot)) !== undefined;
 }
 
 /**
- * Takes the lease of the bundle path that `storage` is rooted at, and waits for another holder according to
- * `times`. Throws `destination_busy` if a live holder keeps it, the reason of `signal` if that aborts first,
- * or the storage's error.
+ * Acquires the lease of the bundle path at which `storage` is rooted, and waits for another holder according
+ * to `times`. Throws `destination_busy` if a live holder keeps it, the signal's reason if it aborts first, or
+ * the storage's error.
  */
 export async function acquireLease(storage: Storage, options: LeaseOptions): Promise<Lease> {
   return canRename(storage) ? acquireLockLease(storage, options) : acquireStateLease(storage, options);
@@ -100,9 +102,9 @@ export async function acquireLease(storage: Storage, options: LeaseOptions): Pro
  * Wraps a storage for the holder of a lease. Every call that changes something first throws `lease_lost` if
  * this process was suspended past its lease. Nothing is awaited between the check and the change.
  *
- * If outputs are written in place, the lease is also checked after each chunk of a body: reading a body may
- * take long, and the driver sends it only when it is complete. Other storages write outputs to staging, which
- * the next holder sweeps.
+ * If outputs are written in place, the lease is also checked after each chunk of a body, because reading a
+ * body may take a long time and the driver sends it only when it is complete. Other storages write outputs to
+ * staging, which the next holder sweeps.
  */
 export function whileHeld(storage: Storage, lease: Pick<Lease, 'check'>): Storage {
   const bodyOf = (body: Body): Body => (canRename(storage) ? body : checked(body, lease));

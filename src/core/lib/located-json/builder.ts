@@ -1,19 +1,19 @@
 import { escapePointer, pointerSegments } from './measure.ts';
 
-/** An open object or array, and the position in it. */
+/** An open object or array, and the current position in it. */
 export interface Frame {
   value: Record<string, unknown> | unknown[];
-  /** null in an array. */
+  /** The keys of an object, or null for an array. */
   keys: Set<string> | null;
-  /** The key or index of the current value; null for a property without a usable name. */
+  /** The key or index of the current value, or null for a property without a usable name. */
   segment: string | number | null;
   place: Place | undefined;
   isEmpty: boolean;
 }
 
-/** Builds a value without recursion, and records the offsets of the wanted places. */
+/** Builds a value without recursion, and records the offsets of the requested locations. */
 export class JsonBuilder {
-  /** The whole document; undefined before its first token. */
+  /** The whole document, or undefined before its first token. */
   value: unknown = undefined;
   readonly frames: Frame[] = [];
   readonly #root: Place;
@@ -33,7 +33,7 @@ export class JsonBuilder {
     this.frames.push({ value, keys, segment: isObject ? null : 0, place, isEmpty: true });
   }
 
-  /** Sets the name of the next property. Returns whether its object already has that name. */
+  /** Sets the name of the next property. Returns true if the object already has that name. */
   name(key: string, offset: number): boolean {
     const { frame } = this;
     if (frame === undefined) return false;
@@ -66,20 +66,20 @@ export class JsonBuilder {
     return place;
   }
 
-  /** The JSON Pointer of the current value. */
+  /** Returns the JSON Pointer of the current value. */
   pointer(): string {
     return this.frames.map(({ segment }) => `/${escapePointer(segment ?? '')}`).join('');
   }
 }
 
-/** The offsets of a value and of its property name; null if not found yet. */
+/** The offsets of a value and of its property name, or null if not found yet. */
 export interface Place {
   value: number | null;
   key: number | null;
   children: Map<string, Place>;
 }
 
-/** A tree of the wanted places, so that locating costs nothing for all other values. */
+/** Returns a tree of the requested locations, so that locating costs nothing for all other values. */
 export function placesOf(pointers: Iterable<string>): Place {
   const root = newPlace();
   for (const pointer of pointers) {
@@ -96,7 +96,7 @@ export function placesOf(pointers: Iterable<string>): Place {
   return root;
 }
 
-/** The offset of the value at a pointer, or of the nearest enclosing value that exists. */
+/** Returns the offset of the value at a pointer, or of the nearest enclosing value that exists. */
 export function valueOffset(root: Place, pointer: string): number {
   let place = root;
   for (const segment of pointerSegments(pointer)) {
@@ -107,7 +107,7 @@ export function valueOffset(root: Place, pointer: string): number {
   return place.value ?? 0;
 }
 
-/** The offset of the property name at a pointer; null if there is none. */
+/** Returns the offset of the property name at a pointer, or null if there is none. */
 export function keyOffset(root: Place, pointer: string): number | null {
   let place: Place | undefined = root;
   for (const segment of pointerSegments(pointer)) place = place?.children.get(segment);

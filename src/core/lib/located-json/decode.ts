@@ -5,15 +5,15 @@ type DecodedText =
   | { ok: true; text: string; hasByteOrderMark: boolean }
   | {
       ok: false;
-      /** From 1. */
+      /** Counted from 1. */
       byte: number;
-      /** From 1, in lines and UTF-16 code units. */
+      /** The line and the column in UTF-16 code units, both counted from 1. */
       line: number;
       column: number;
       looksLikeUtf16: boolean;
     };
 
-/** Decodes UTF-8 strictly. A byte order mark is reported and not part of the text. Linear time. */
+/** Decodes UTF-8 strictly. A byte order mark is reported and excluded from the text. Takes linear time. */
 export function decodeUtf8(bytes: Uint8Array): DecodedText {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (!isUtf8(buffer)) return { ok: false, ...firstBadByte(buffer) };
@@ -23,7 +23,8 @@ export function decodeUtf8(bytes: Uint8Array): DecodedText {
 }
 
 function firstBadByte(buffer: Buffer): Omit<DecodedText & { ok: false }, 'ok'> {
-  // Decoding replaces invalid bytes, so the encoded text differs from the input at the first of them.
+  // Decoding replaces invalid bytes, so the re-encoded text first differs from the input at the first of
+  // them.
   const again = Buffer.from(buffer.toString('utf8'), 'utf8');
   let index = 0;
   while (again[index] === buffer[index]) index += 1;
@@ -37,7 +38,9 @@ function firstBadByte(buffer: Buffer): Omit<DecodedText & { ok: false }, 'ok'> {
   return { byte: index + 1, line, column: before.length - lastBreak, looksLikeUtf16 };
 }
 
-/** The replacement character may share its first bytes with a damaged character. */
+/**
+ * Returns the start of the damaged character. The replacement character may share its first bytes with it.
+ */
 function startOfCharacter(buffer: Buffer, index: number): number {
   for (let back = 1; back <= 3 && index - back >= 0; back += 1) {
     const byte = buffer[index - back] ?? 0;
@@ -47,15 +50,15 @@ function startOfCharacter(buffer: Buffer, index: number): number {
   return index;
 }
 
-/** Line and column, both from 1; columns count UTF-16 code units, as editors do. */
+/** Line and column, both counted from 1. Like editors, columns count UTF-16 code units. */
 interface Position {
   line: number;
   column: number;
 }
 
 /**
- * Converts offsets to positions. Call it with ascending offsets: it walks the text once and keeps no index of
- * the lines.
+ * Converts offsets to positions. Call the returned function with ascending offsets, because it walks the text
+ * once and keeps no line index.
  */
 export function positionsIn(text: string): (offset: number) => Position {
   let line = 1;

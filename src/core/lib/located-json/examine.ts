@@ -3,9 +3,9 @@ import { quoted } from './measure.ts';
 import { type JsonProblem, type JsonProblemKind, problemMessages, type Tokens, tokensOf } from './tokens.ts';
 
 export interface JsonLimits {
-  /** Levels of objects and arrays. */
+  /** Maximum nesting depth of objects and arrays. */
   depth: number;
-  /** Objects and arrays in the whole document. */
+  /** Maximum number of objects and arrays in the whole document. */
   containers: number;
   /** The examination stops after this many problems. Further duplicate keys are not reported. */
   problems: number;
@@ -18,19 +18,21 @@ interface ExamineOptions {
 }
 
 export interface JsonExamination {
-  /** Syntax errors and duplicate keys, in the order of the text. */
+  /** Syntax errors and duplicate keys, in text order. */
   problems: JsonProblem[];
-  /** The recovered value; undefined if nothing could be recovered. */
+  /** The recovered value, or undefined if nothing could be recovered. */
   value: unknown;
-  /** The offset of the value at a wanted pointer, or of the nearest enclosing value that exists. */
+  /**
+   * Returns the offset of the value at a requested pointer, or of the nearest enclosing value that exists.
+   */
   valueOffset: (pointer: string) => number;
-  /** The offset of the property name at a wanted pointer; null if there is none. */
+  /** Returns the offset of the property name at a requested pointer, or null if there is none. */
   keyOffset: (pointer: string) => number | null;
 }
 
 /**
  * Reads an invalid text to report and locate its errors. Continues after an error, so that later ones are
- * found, too. The last value of a duplicate key counts, as with `JSON.parse`. Hostile text costs no more than
+ * also found. The last value of a duplicate key wins, as with `JSON.parse`. Hostile text costs no more than
  * any other: time is linear, memory is bounded by the limits, and there is no recursion.
  */
 export function examineJson(text: string, { limits, wanted = [] }: ExamineOptions): JsonExamination {
@@ -77,7 +79,7 @@ class Examiner {
     while (!this.#isDone) if (this.#step()) this.#advance();
   }
 
-  /** Returns whether the token was consumed. Otherwise it is processed again in the new state. */
+  /** Returns true if the token was consumed. Otherwise, it is processed again in the new state. */
   #step(): boolean {
     if (this.#state === 'value') return this.#atValue();
     if (this.#state === 'key') return this.#atKey();
@@ -254,7 +256,7 @@ class Examiner {
     this.#add({ kind, message, offset, pointer: null });
   }
 
-  /** Reports only one problem per place. */
+  /** Adds a problem, but only one per location. */
   #add(problem: JsonProblem): void {
     if (this.problems.at(-1)?.offset === problem.offset) return;
     this.problems.push(problem);
@@ -262,9 +264,9 @@ class Examiner {
   }
 }
 
-/** A value, or the problems of an invalid text and the value recovered from it. */
+/** A parsed value, or the problems in an invalid text and the value recovered from it. */
 export interface ParsedJson {
-  /** undefined if nothing could be recovered. */
+  /** The parsed or recovered value, or undefined if nothing could be recovered. */
   value: unknown;
   problems: JsonProblem[];
 }
@@ -272,7 +274,7 @@ export interface ParsedJson {
 /**
  * Parses with `JSON.parse`, and examines the text only if that fails. Measure the text first, because the
  * limits apply only to the examination. Duplicate keys in valid JSON are not reported. To detect them,
- * compare the number of properties with `colons` of `measureJson`.
+ * compare the number of properties with `colons` from `measureJson`.
  */
 export function parseJson(text: string, limits: JsonLimits): ParsedJson {
   try {
@@ -281,7 +283,7 @@ export function parseJson(text: string, limits: JsonLimits): ParsedJson {
     const { value, problems } = examineJson(text, { limits });
     const broken = problems.filter(({ kind }) => kind !== 'duplicate_key');
     if (broken.length > 0) return { value, problems: broken };
-    // `JSON.parse` decides whether a text is valid.
+    // Only `JSON.parse` decides whether a text is valid.
     const message = error instanceof Error ? error.message : String(error);
     return { value: undefined, problems: [{ kind: 'syntax', message, offset: 0, pointer: null }] };
   }

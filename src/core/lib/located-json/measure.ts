@@ -17,7 +17,7 @@ const backslash = 0x5c;
 
 /**
  * Measures a text in one pass without allocation, so that a document that would exhaust a parser's memory or
- * stack can be rejected first. If the text is not JSON, the numbers are approximate, and its reader needs its
+ * stack can be rejected first. If the text is not JSON, the numbers are approximate and its reader needs its
  * own limits.
  */
 export function measureJson(text: string): JsonShape {
@@ -27,8 +27,8 @@ export function measureJson(text: string): JsonShape {
   let colons = 0;
   let commas = 0;
   const end = text.length;
-  // Strings are skipped with the fast `indexOf`, because this pass is most of the cost of a valid document
-  // besides parsing.
+  // Strings are skipped with the fast `indexOf`, because apart from parsing, this pass is most of the cost of
+  // a valid document.
   for (let index = 0; index < end; index++) {
     const code = text.charCodeAt(index);
     if (code <= 0x20) continue;
@@ -52,7 +52,7 @@ export function measureJson(text: string): JsonShape {
   return { containers, depth: deepest, colons, commas };
 }
 
-/** Whether an odd number of backslashes precedes the quote. */
+/** Returns true if an odd number of backslashes precedes the quote. */
 function isEscaped(text: string, at: number): boolean {
   let before = at - 1;
   while (text.charCodeAt(before) === backslash) before--;
@@ -68,7 +68,7 @@ export function escapePointer(segment: string | number): string {
   return String(segment).replaceAll('~', '~0').replaceAll('/', '~1');
 }
 
-/** The keys and indexes of a JSON Pointer; empty for the whole document. */
+/** Returns the keys and indexes of a JSON Pointer. The result is empty for the whole document. */
 export function pointerSegments(pointer: string): string[] {
   return pointer
     .split('/')
@@ -76,7 +76,7 @@ export function pointerSegments(pointer: string): string[] {
     .map((segment) => segment.replaceAll('~1', '/').replaceAll('~0', '~'));
 }
 
-/** Formats text from a document for a message: quoted, escaped, and cut after 60 code units. */
+/** Formats text from a document for a message: quoted, escaped, and truncated to 60 code units. */
 export function quoted(text: string): string {
   return JSON.stringify(text.length > 60 ? `${text.slice(0, 59)}…` : text);
 }

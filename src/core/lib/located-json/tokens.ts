@@ -5,7 +5,7 @@ type TokenKind = '{' | '}' | '[' | ']' | ',' | ':' | 'string' | 'scalar' | 'unkn
 
 export interface Tokens {
   kind: TokenKind;
-  /** In UTF-16 code units. */
+  /** The offset of the token in UTF-16 code units. */
   offset: number;
   /** The value of a string or scalar. */
   value: string | number | boolean | null;
@@ -23,7 +23,7 @@ const punctuation: readonly (TokenKind | undefined)[] = [undefined, '{', '}', '[
 const errors = { comment: 1, string: 2, number: 3, unicode: 4, escape: 5, character: 6 };
 
 /**
- * The tokens of a text without spaces and comments. Reports comments, and errors inside of tokens.
+ * Returns the tokens of a text without whitespace and comments. Reports comments and errors inside tokens.
  */
 export function tokensOf(text: string, report: Report): Tokens {
   const scanner = createScanner(text);
@@ -72,7 +72,7 @@ function reportErrors(text: string, scanner: JSONScanner, report: Report): void 
 }
 
 /**
- * Locates the first error in a string, because the scanner reports only the last one at the string's start.
+ * Locates the first error in a string, because the scanner reports only the last one, at the string's start.
  */
 function reportFirstInString(text: string, start: number, end: number, report: Report): void {
   for (let at = start + 1; at < end; at += 1) {
@@ -95,17 +95,17 @@ function mistakeAt(text: string, at: number): string | null {
   return next !== '' && '"\\/bfnrt'.includes(next) ? null : problemMessages.badEscape;
 }
 
-/** The kinds of problems of a JSON text. Each reader maps them to the codes of its findings. */
+/** The kinds of problems in a JSON text. Each reader maps them to the codes of its findings. */
 export type JsonProblemKind =
   'empty' | 'syntax' | 'trailing_comma' | 'comment' | 'duplicate_key' | 'too_deep' | 'too_many_containers';
 
 export interface JsonProblem {
   kind: JsonProblemKind;
-  /** A clause without a capital letter at the start and without a full stop. */
+  /** A clause without an initial capital letter or a period. */
   message: string;
-  /** In UTF-16 code units from the start of the text. */
+  /** The offset from the start of the text in UTF-16 code units. */
   offset: number;
-  /** For `duplicate_key` and `too_deep`: the JSON Pointer of the value. */
+  /** The JSON Pointer of the value for `duplicate_key` and `too_deep`; otherwise null. */
   pointer: string | null;
 }
 

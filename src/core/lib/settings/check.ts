@@ -2,24 +2,24 @@ import type joi from 'joi';
 import { joiSchema } from './joi-schema.ts';
 import type { Refusal, Setting } from './setting.ts';
 
-/** Keys and indexes from the top of a document to a value. */
+/** The keys and indexes that lead from the top of a document to a value. */
 export type KeyPath = readonly (string | number)[];
 
-/** Why a document is invalid, at one place. `expected` is the phrase of the setting there. */
+/** A problem at one location in a document. `expected` is the phrase of the setting there. */
 export type Problem = { path: KeyPath } & (
   | { kind: 'value'; found: unknown; expected: string; refusal: Refusal; choices: readonly string[] }
   | { kind: 'missing'; expected: string }
   | { kind: 'unknown key'; known: readonly string[] }
   | { kind: 'bad name'; expected: string }
-  /** Two keys are set together, but only one of them is present. */
+  /** Two keys must be set together, but only one of them is present. */
   | { kind: 'incomplete'; present: string; missing: string }
   | { kind: 'none of'; keys: readonly string[] }
   | { kind: 'several of'; keys: readonly string[] }
 );
 
 /**
- * Converts nothing (`"8080"` is not a number) and reports all failures together. The message of a failure
- * is the label of the schema that failed, which describes the expected value.
+ * Values are not converted (`"8080"` is not a number), and all failures are reported together. A failure's
+ * message is the label of the failed schema, which describes the expected value.
  */
 const options: joi.ValidationOptions = {
   abortEarly: false,
@@ -28,7 +28,7 @@ const options: joi.ValidationOptions = {
   errors: { wrap: { label: false } },
 };
 
-/** The value with its defaults filled in, or every problem in it. */
+/** Returns the value with its defaults filled in, or every problem in it. */
 export function check<T>(
   setting: Setting<T>,
   value: unknown,
@@ -43,14 +43,17 @@ function validate(schema: joi.Schema, value: unknown): joi.ValidationResult {
   try {
     return schema.validate(value, options);
   } catch (error) {
-    // joi passes failures on as arguments. A hundred thousand of them exhaust the stack; then the first one
-    // is reported alone.
+    // joi passes failures on as arguments, and a hundred thousand of them exhaust the stack. In that case,
+    // report only the first one.
     if (!(error instanceof RangeError)) throw error;
     return schema.validate(value, { ...options, abortEarly: true });
   }
 }
 
-/** One problem per place. Several rules of one value may fail together; one with a reason has priority. */
+/**
+ * Returns one problem per location. If several rules for a value fail together, one with a reason takes
+ * precedence.
+ */
 function problemsOf(details: readonly joi.ValidationErrorItem[]): Problem[] {
   const problems = new Map<string, Problem>();
   for (const item of details) {

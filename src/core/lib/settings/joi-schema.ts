@@ -3,12 +3,12 @@ import { choice } from './kinds.ts';
 import type { About, Form, MapForm, Refusal, Setting, TextForm } from './setting.ts';
 
 /*
- * The schema of a setting, which finds every fault of a document and is the source of the JSON Schema. It
- * is built on demand, since joi is slow.
+ * Builds a setting's schema, which finds every problem in a document and is the source of the JSON Schema. It
+ * is built on demand, because joi is slow.
  */
 
 /**
- * Schemas by form: several settings share a form, and some forms are used alone and within the whole
+ * Schemas by form. Several settings may share a form, and some forms are used both alone and within the whole
  * schema.
  */
 const made = new WeakMap<Form, joi.Schema>();
@@ -26,7 +26,7 @@ export function joiSchema<T>({ form, about }: Setting<T>): joi.Schema<T> {
 }
 
 function labelledSchema(form: Form, { expected, title }: About): joi.Schema {
-  // A label, which `validationOptions` uses as the message of every failure. Setting a message directly
+  // Set a label, which `validationOptions` uses as the message of every failure. Setting a message directly
   // takes joi thirty times as long.
   const labelled = bareSchema(form, expected).label(expected);
   const titled = title === undefined ? labelled : labelled.meta({ title });
@@ -89,7 +89,7 @@ function variantsSchema(
   });
 }
 
-/** A wrong discriminator is the only finding, since the other keys depend on it. */
+/** Reports only an invalid discriminator, because the other keys depend on it. */
 function undecided(discriminator: string, names: readonly string[]): joi.Schema {
   return joi.object({ [discriminator]: joiSchema(choice(...names).required()) }).unknown();
 }
@@ -101,7 +101,7 @@ function refusedBy<V>(check: (value: V) => Refusal | null): joi.CustomValidator<
   };
 }
 
-/** Joi reports an unknown key without the known ones, which "did you mean" needs. */
+/** Adds the known keys, which "did you mean" needs, because joi reports an unknown key without them. */
 function reportKnownKeys(known: string[]): joi.ValidationErrorFunction {
   return (reports) => {
     for (const report of reports)

@@ -44,31 +44,31 @@ import {
 } from './values.ts';
 
 /**
- * The kinds of values that settings have. Each has one phrase for the value it expects, which every failure
- * includes. `config/load.ts` builds the sentence around it. A check with a more precise message
- * adds `reason`.
+ * The kinds of values that settings have. Each has one phrase for the expected value, which every failure
+ * includes and around which `config/load.ts` builds a sentence. A check with a more precise message adds
+ * `reason`.
  */
 
-/** The `title` is the kind of text, for editors and for the type column of the reference. */
+/** Declares a kind. `title` names the kind of text, for editors and the reference's type column. */
 function expects<T, R = T>(form: Form, expected: string, more: Partial<About> = {}): Setting<T, false, R> {
   return new Setting<T, false, R>(form, { expected, ...more });
 }
 
-/** The phrases of numeric kinds, with or without a unit, and of booleans. */
+/** The phrases of booleans and of numeric kinds, with or without a unit. */
 const numeric = new Set<string>();
 
-/** The same as `expects` for numeric kinds, where a mistyped value cannot be a secret. */
+/** Like `expects`, but for numeric kinds, where a mistyped value cannot be a secret. */
 function expectsNumber<T, R = T>(form: Form, expected: string, more?: Partial<About>): Setting<T, false, R> {
   numeric.add(expected);
   return expects<T, R>(form, expected, more);
 }
 
-/** Whether the phrase belongs to a numeric kind. */
+/** Returns true if the phrase belongs to a numeric kind. */
 export function isNumeric(expected: string): boolean {
   return numeric.has(expected);
 }
 
-/** Makes each setting once, on first use: settings are immutable. */
+/** Creates each setting only once, on first use, because settings are immutable. */
 function shared<Given extends readonly unknown[], S extends Setting>(
   make: (...given: Given) => S,
 ): (...given: Given) => S {
@@ -81,7 +81,7 @@ function shared<Given extends readonly unknown[], S extends Setting>(
   };
 }
 
-// No control characters: such a value is a typing error (a pasted key), or an attempt to forge log lines or
+// Rejects control characters. Such a value is a mistake (a pasted key) or an attempt to forge log lines or
 // headers.
 const singleLine = /^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]{1,4096}$/;
 
@@ -117,8 +117,8 @@ export const id = shared(() =>
 );
 
 /**
- * A setting whose name ends in `_env` takes the name of a variable. The text found there is never shown,
- * since it may be the secret itself.
+ * A setting whose name ends in `_env` expects the name of a variable. An invalid text is never shown, because
+ * it may be the secret itself.
  */
 export const environmentName = shared(() =>
   matching(
@@ -235,8 +235,8 @@ export const size = shared(({ atLeast }: { atLeast: number }) =>
 );
 
 /**
- * Three octal digits, in YAML a number or text. The owner's digit is one of `owner`, and other users may
- * not write. `0o644` is rejected: in YAML it is the number 420.
+ * Three octal digits, as a number or text in YAML. The owner's digit is one of `owner`, and other users may
+ * not have write permission. `0o644` is rejected, because in YAML it is the number 420.
  */
 export const mode = shared(({ owner }: { owner: readonly number[] }) => {
   const pattern = `^0?[${owner.join('')}][0-7][0145]$`;
@@ -274,7 +274,7 @@ export function list<S extends Setting>(
   return expects({ kind: 'list', items, min, isUnique }, expected);
 }
 
-/** A map with these keys and no others. */
+/** A map with only these keys. */
 export function map<K extends Settings>(
   keys: K,
   {
@@ -290,7 +290,7 @@ export function map<K extends Settings>(
   return expects({ kind: 'map', keys, setTogether, oneOf, check }, expected);
 }
 
-/** A map whose keys are names that users choose; `names` is the form of a name. */
+/** A map whose keys are names that users choose. `names` is the form of a name. */
 export function mapOf<S extends Setting>(
   names: { form: RegExp; expected: string },
   values: S,
@@ -309,7 +309,7 @@ export function variants<M extends Settings>(
   return expects({ kind: 'variants', discriminator, maps, otherwise: null }, expected);
 }
 
-/** The same, but `otherwise` validates a map whose discriminator is none of these. */
+/** Like `variants`, but `otherwise` validates a map whose discriminator is none of these. */
 export function variantsOr<M extends Settings, S extends Setting>(
   discriminator: string,
   maps: M,

@@ -3,21 +3,24 @@ import type { Setting } from './setting.ts';
 import { formatSize, parseSize, sizePattern } from './units.ts';
 
 /*
- * Rates: bytes per second, as people write and read them.
+ * Parses and formats rates in bytes per second.
  */
 
-/** A lower rate is a mistake: `2` was meant as 2 MiB. */
+/** A lower rate is a mistake, such as `2` meant as 2 MiB. */
 const minRate = 1024;
 
 export const rateForm = 'a rate of at least 1KiB/s, such as 2MiB/s, 500KiB or 65536 (bytes per second)';
 
-/** Bytes per second of `2MiB/s`, `500KiB` or 65536; undefined for other texts and less than 1 KiB/s. */
+/**
+ * Parses `2MiB/s`, `500KiB` or 65536 as bytes per second. Returns undefined for other texts and for less than
+ * 1 KiB/s.
+ */
 export function parseRate(value: string | number): number | undefined {
   const bytes = parseSize(typeof value === 'number' ? value : value.replace(/\/s$/, ''));
   return bytes !== undefined && bytes >= minRate ? bytes : undefined;
 }
 
-/** `2 MiB/s`. */
+/** Formats a rate like `2 MiB/s`. */
 export function formatRate(bytesPerSecond: number): string {
   return `${formatSize(bytesPerSecond)}/s`;
 }

@@ -1,14 +1,15 @@
 import type { PathBase } from './values.ts';
 
 /**
- * The declaration of a setting: its values, its default and its documentation. `check` validates documents
- * with it, and the JSON Schema derives from it. Settings are immutable: each method returns a new one.
+ * The declaration of a setting: its values, its default and its documentation. `check` uses it to validate
+ * documents, and the JSON Schema is derived from it. Settings are immutable, so each method returns a new
+ * one.
  *
- * `T` is the type of a valid value, and `R` of the value that `resolved` makes of it. `IsSet` is whether a
- * valid document always has one: the setting is required, or it has a default.
+ * `T` is the type of a valid value, and `R` is the type of the value to which `resolved` converts it. `IsSet`
+ * is true if a valid document always has a value, because the setting is required or has a default.
  */
 export class Setting<T = unknown, IsSet extends boolean = boolean, R = unknown> {
-  /** For types only. */
+  /** Used only for type inference. */
   declare readonly accepted?: T;
   declare readonly isSet?: IsSet;
   declare readonly resolved?: R;
@@ -22,7 +23,9 @@ export class Setting<T = unknown, IsSet extends boolean = boolean, R = unknown> 
     return this.#with({ isRequired: true });
   }
 
-  /** The value if the setting is missing; without an argument, a map of the defaults of its keys. */
+  /**
+   * Sets the value used if the setting is missing. Without an argument, it is a map of its keys' defaults.
+   */
   default(...given: [value?: unknown]): Setting<T, true, R> {
     return this.#with({ initial: given.length === 0 ? 'of its keys' : { value: given[0] } });
   }
@@ -46,19 +49,19 @@ export type Settings = Record<string, Setting>;
 /** A value that a setting accepted. */
 export type AcceptedBy<S> = S extends Setting<infer T> ? T : never;
 
-/** A map with these keys after validation: the document, with the names of the file and all defaults. */
+/** A map with these keys after validation, with the names used in the file and all defaults filled in. */
 export type DocumentOf<K extends Settings> = {
   [P in keyof K as K[P] extends Setting<unknown, true> ? P : never]: AcceptedBy<K[P]>;
 } & {
   [P in keyof K as K[P] extends Setting<unknown, true> ? never : P]?: AcceptedBy<K[P]>;
 };
 
-/** The resolved value of a duration is a number of milliseconds, and the name of its setting ends in `Ms`. */
+/** Marks a duration, whose resolved value is in milliseconds and whose resolved name ends in `Ms`. */
 export interface Duration {
   readonly unit: 'ms';
 }
 
-/** A value of the configuration in the units of the code. */
+/** A configuration value in the units used in code. */
 export type ResolvedBy<S> =
   S extends Setting<unknown, boolean, infer R> ? (R extends Duration ? number : R) : never;
 
@@ -66,7 +69,7 @@ type CamelCase<K extends string> = K extends `${infer A}_${infer B}` ? `${A}${Ca
 type ResolvedName<K extends string, S> =
   S extends Setting<unknown, boolean, Duration> ? `${CamelCase<K>}Ms` : CamelCase<K>;
 
-/** A map with these keys in the configuration: names in camel case, null for settings that are not set. */
+/** A map with these keys in the configuration, with names in camel case and null for unset settings. */
 export type ResolvedOf<K extends Settings> = {
   [P in keyof K & string as ResolvedName<P, K[P]>]: K[P] extends Setting<unknown, true>
     ? ResolvedBy<K[P]>
@@ -76,21 +79,21 @@ export type ResolvedOf<K extends Settings> = {
 export interface About {
   /** The phrase that every failure includes. */
   expected: string;
-  /** The kind of text, for editors and for the type column of the reference. */
+  /** The kind of text, for editors and the reference's type column. */
   title?: string;
   isRequired?: boolean;
   initial?: { value: unknown } | 'of its keys';
   description?: string;
   example?: unknown;
-  /** Converts a valid value to the one in the configuration; without it, they are the same. */
+  /** Converts a valid value to the one in the configuration. By default, they are the same. */
   resolve?: (value: never, base: PathBase) => unknown;
   unit?: Duration['unit'];
 }
 
-/** Details of a failure, for checks that can say more than the expected value. */
+/** Details of a failure, for checks that can report more than the expected value. */
 export interface Refusal {
   reason?: string;
-  /** Instead of the phrase of the setting. */
+  /** Replaces the setting's phrase. */
   expected?: string;
 }
 
@@ -109,7 +112,7 @@ export type Form =
       kind: 'variants';
       discriminator: string;
       maps: Readonly<Record<string, Setting>>;
-      /** Validates a map with any other discriminator; null: such maps are invalid. */
+      /** Validates a map with any other discriminator. If null, such maps are invalid. */
       otherwise: Setting | null;
     };
 
@@ -124,18 +127,18 @@ export interface NumberForm {
   kind: 'number';
   isWhole: boolean;
   min: number;
-  /** null for the largest safe integer. */
+  /** The maximum, or null for the largest safe integer. */
   max: number | null;
   check?: (value: number) => Refusal | null;
 }
 
 export interface MapForm {
   kind: 'map';
-  /** The allowed keys; all others are invalid. */
+  /** The allowed keys. All others are invalid. */
   keys: Settings;
-  /** Groups of keys that are set together or not at all. */
+  /** Groups of keys that must be set together or not at all. */
   setTogether: readonly (readonly string[])[];
-  /** Groups of keys of which exactly one is set. */
+  /** Groups of keys of which exactly one must be set. */
   oneOf: readonly (readonly string[])[];
   /** Checks the accepted values together. */
   check?: (value: never) => Refusal | null;

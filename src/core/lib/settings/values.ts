@@ -4,8 +4,8 @@ import { parseRelativePath } from '../paths.ts';
 import { type Amount, parseAmount, parseDuration, parseSize } from './units.ts';
 
 /**
- * Parsers for single values of the configuration. The schema and the resolved configuration use the same
- * ones, so that they cannot differ.
+ * The result of a parser for a single configuration value. The schema and the resolved configuration use the
+ * same parsers, so that they cannot differ.
  */
 export type Verdict<T> = { ok: true; value: T } | { ok: false; reason: string };
 
@@ -32,15 +32,15 @@ export function parseListen(text: string): Verdict<{ host: string; port: number 
   return accept({ host: bracketed ?? plain ?? '', port });
 }
 
-/** A host name, an IPv4 address or a bare IPv6 address. */
+/** Returns true for a host name, an IPv4 address or a bare IPv6 address. */
 export function isHost(text: string): boolean {
-  // The pattern of isIPv6 takes milliseconds to compile. Names and IPv4 addresses contain no colon.
+  // The pattern in isIPv6 takes milliseconds to compile. Names and IPv4 addresses contain no colon.
   if (text.includes(':')) return isIPv6(text);
-  // Digits and dots alone are meant as an address, and `300.1.1.1` as a name would only fail much later.
+  // Text with only digits and dots must be an address. As a name, `300.1.1.1` would fail only much later.
   return /^[\d.]+$/.test(text) ? isIPv4(text) : hostName.test(text);
 }
 
-/** An address, a CIDR range, or one of express's names for ranges. */
+/** Returns true for an address, a CIDR range, or one of Express's names for ranges. */
 export function isProxyRange(text: string): boolean {
   if (['loopback', 'linklocal', 'uniquelocal'].includes(text)) return true;
   const [address = '', bits, ...more] = text.split('/');
@@ -49,7 +49,7 @@ export function isProxyRange(text: string): boolean {
   return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 4 ? 32 : 128));
 }
 
-/** The URL path under which the daemon answers: begins and ends with `/`. */
+/** Parses the URL path under which the daemon responds. It begins and ends with `/`. */
 export function parseBasePath(text: string): Verdict<string> {
   const trimmed = text.replace(/^\/|\/$/g, '');
   if (trimmed === '') return accept('/');
@@ -62,7 +62,7 @@ export function parseBasePath(text: string): Verdict<string> {
   return accept(`/${trimmed}/`);
 }
 
-/** An absolute http(s) URL that ends with `/`. */
+/** Parses an absolute http(s) URL that ends with `/`. */
 export function parseBaseUrl(text: string): Verdict<string> {
   const verdict = parseHttpUrl(text);
   if (!verdict.ok) return verdict;
@@ -70,7 +70,7 @@ export function parseBaseUrl(text: string): Verdict<string> {
   return accept(href.endsWith('/') ? href : `${href}/`);
 }
 
-/** The origin of pages as browsers send it (scheme, host, port unless it is the usual one), or `*`. */
+/** Parses a page's origin as sent by browsers (scheme, host, and port unless it is the default), or `*`. */
 export function parseOrigin(text: string): Verdict<string> {
   if (text === '*') return accept(text);
   const verdict = parseHttpUrl(text);
@@ -79,15 +79,15 @@ export function parseOrigin(text: string): Verdict<string> {
   return origin === text ? accept(origin) : refuse(`browsers send it as ${origin}`);
 }
 
-/** An absolute http(s) URL without a closing `/`. */
+/** Parses an absolute http(s) URL without a trailing `/`. */
 export function parseEndpoint(text: string): Verdict<string> {
   const verdict = parseHttpUrl(text);
   return verdict.ok ? accept(verdict.value.href.replace(/\/+$/, '')) : verdict;
 }
 
 /**
- * An absolute http(s) URL that may have a query, as written by the URL standard: `http://0x7f.1/` becomes
- * `http://127.0.0.1/`.
+ * Parses an absolute http(s) URL that may have a query, and normalizes it according to the URL standard:
+ * `http://0x7f.1/` becomes `http://127.0.0.1/`.
  */
 export function parseWebhookUrl(text: string): Verdict<string> {
   const [base = ''] = text.split('?');
@@ -109,7 +109,7 @@ function parseHttpUrl(text: string): Verdict<URL> {
   return accept(url);
 }
 
-/** An object prefix: `''`, or relative and ending with `/`. */
+/** Parses an object prefix: `''`, or a relative path that ends with `/`. */
 export function parsePrefix(text: string): Verdict<string> {
   const trimmed = text.replace(/^\/|\/$/g, '');
   if (trimmed === '') return accept('');
@@ -117,7 +117,7 @@ export function parsePrefix(text: string): Verdict<string> {
   return verdict.ok ? accept(`${verdict.path}/`) : refuse(`it ${verdict.reason}`);
 }
 
-/** The base of relative paths, and the directory for `~/`; both absolute. */
+/** The base of relative paths and the directory for `~/`, both absolute. */
 export interface PathBase {
   directory: string;
   home: string;
@@ -128,13 +128,13 @@ export function checkPath(text: string): Verdict<string> {
   return accept(text);
 }
 
-/** A path on this machine, absolute. The text has passed `checkPath`. */
+/** Returns an absolute path on this machine. `checkPath` must have accepted the text. */
 export function resolvePath(text: string, base: PathBase): string {
   if (text === '~' || text.startsWith('~/')) return resolve(base.home, `.${text.slice(1)}`);
   return isAbsolute(text) ? resolve(text) : resolve(base.directory, text);
 }
 
-/** A path on an SFTP server: absolute, or relative to the directory that a login begins in. */
+/** Checks a path on an SFTP server, which is absolute or relative to the login directory. */
 export function checkRemotePath(text: string): Verdict<string> {
   if (text === '~' || text.startsWith('~'))
     return refuse('SFTP servers do not expand "~"; a relative path begins at the login directory already');
@@ -143,27 +143,27 @@ export function checkRemotePath(text: string): Verdict<string> {
 }
 
 /**
- * The value of a verdict that the schema has already accepted. A refusal is a defect of the program, not a
- * mistake of the user.
+ * Returns the value of a verdict that the schema has already accepted. A failure here is a bug, not a user
+ * error.
  */
 export function accepted<T>(verdict: Verdict<T>): T {
   if (!verdict.ok) throw new Error(`the schema accepted a value that ${verdict.reason}`);
   return verdict.value;
 }
 
-/** Milliseconds of a duration that the schema accepted. */
+/** Converts a duration that the schema accepted to milliseconds. */
 export function resolveDuration(text: string): number {
   const value = parseDuration(text);
   return accepted(value === undefined ? refuse('is not in its unit') : accept(value));
 }
 
-/** Bytes of a size that the schema accepted. */
+/** Converts a size that the schema accepted to bytes. */
 export function resolveSize(size: string | number): number {
   const value = parseSize(size);
   return accepted(value === undefined ? refuse('is not in its unit') : accept(value));
 }
 
-/** The amount that the schema accepted. */
+/** Parses an amount that the schema accepted. */
 export function resolveAmount(amount: string | number): Amount {
   const value = parseAmount(amount);
   return accepted(value === undefined ? refuse('is neither a number nor a share') : accept(value));

@@ -4,15 +4,17 @@ import { type FileModes, type ModesDocument, modeSettings, privateModes, resolve
 
 export interface LocalDocument {
   backend: 'local';
-  /** As configured: may be relative or begin with `~/`. */
+  /** The path as configured. It may be relative or begin with `~/`. */
   path: string;
 }
 
 export interface LocalLocation {
   backend: 'local';
-  /** Absolute. */
+  /** An absolute path. */
   path: string;
-  /** Modes of new files and directories. Only destinations have them; others are private to this user. */
+  /**
+   * Modes of new files and directories. Set only for destinations. Other locations are private to this user.
+   */
   modes?: FileModes;
 }
 

@@ -5,26 +5,29 @@ import { type Key, nameOf, parentOf } from '../key.ts';
 import type { FileIdentity } from '../storage.ts';
 
 /**
- * Another local user with write access below a root can replace a directory by a symbolic link at any
- * moment. A checked path may then lead elsewhere when it is used. A storage therefore keeps its directories
- * open. Each is opened from its parent without following links, and its entries are addressed through the
+ * Another local user with write access below a root can replace a directory with a symbolic link at any time.
+ * A checked path may then lead elsewhere when it is used. A storage therefore keeps its directories open.
+ * Each is opened from its parent without following links, and its entries are addressed through the
  * descriptor (`/proc/PID/fd/N/name`), which renames cannot redirect.
  *
- * Without `/proc` (on systems other than Linux), the directories are opened in the same way before each
- * call, and the call then uses the path. A replacement between these two steps is not detected.
+ * Without `/proc` (on systems other than Linux), the directories are opened in the same way before each call,
+ * and the call then uses the path. A replacement between these two steps is not detected.
  */
 const descriptors = process.platform === 'linux' ? descriptorsDirectory() : null;
 
-/** O_PATH, which Node.js does not name: needs no right to list the directory. */
+/** O_PATH, for which Node.js has no name. It does not require permission to list the directory. */
 export const pathOnly = process.platform === 'linux' ? 0o10000000 : constants.O_RDONLY;
 const directoryFlags = pathOnly | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 
-/** Directories that a thread keeps open. A call on a deep directory may hold its ancestors as well. */
+/**
+ * The number of directories that a thread keeps open. A call on a deep directory may also keep its ancestors
+ * open.
+ */
 export const maxOpenDirectories = 64;
 
 interface Handle extends FileIdentity {
   descriptor: number;
-  /** Leads to the directory. */
+  /** A path that leads to the directory. */
   path: string;
 }
 
@@ -33,49 +36,49 @@ interface KnownHandle extends Handle {
   known: Map<Key | '', KnownHandle>;
 }
 
-/** All known directories of this thread; the one that was not used for the longest time is the first. */
+/** All known directories of this thread, least recently used first. */
 const open = new Set<KnownHandle>();
 
-/** The directories of one root. Throws errors of the file system, and ENOTDIR for a symbolic link. */
+/** The directories below one root. Methods throw file system errors, and ENOTDIR for a symbolic link. */
 export class DirectoryHandles {
   readonly #root: string;
   readonly #known = new Map<Key | '', KnownHandle>();
 
-  /** `root` is an absolute path without links, as far as it exists. */
+  /** `root` is an absolute path whose existing part contains no links. */
   constructor(root: string) {
     this.#root = root;
   }
 
-  /** The plain path of an entry, only for messages and comparisons. */
+  /** Returns the plain path of an entry, for use in messages and comparisons only. */
   absolute(key: Key | ''): string {
     return key === '' ? this.#root : `${this.#root}/${key}`;
   }
 
   /**
-   * A path that leads to the entry from its open parent directory. Valid until the caller awaits something,
-   * and during the next call of this method. A call that follows links in the last component needs
-   * O_NOFOLLOW.
+   * Returns a path that leads to the entry from its open parent directory. The path is valid until the caller
+   * awaits something, and during the next call of this method. System calls that follow links in the last
+   * component need O_NOFOLLOW.
    */
   at(key: Key | ''): string {
     return key === '' ? `${this.of('')}/.` : `${this.of(parentOf(key))}/${nameOf(key)}`;
   }
 
-  /** The same for a directory itself, which is not a link. */
+  /** Like `at`, but for the directory itself, which must not be a link. */
   of(directory: Key | ''): string {
     closeUnused();
     return this.#opened(directory).path;
   }
 
-  /** The same, without checking the name of an open directory: for entries that were listed through it. */
+  /** Like `of`, but does not check the name of an open directory. For entries that were listed through it. */
   ofListed(directory: Key | ''): string {
     closeUnused();
     return (this.#known.get(directory) ?? this.#opened(directory)).path;
   }
 
   /**
-   * Opens or reads an entry by path. Skips the check of an open directory's name, which takes as long as
-   * opening a small file, unless the entry is missing. The directory may have been moved aside since it was
-   * opened. Changes of published names must therefore not use this.
+   * Opens or reads an entry by path. Unless the entry is missing, skips checking the name of an open
+   * directory, which takes as long as opening a small file. The directory may have been moved aside since it
+   * was opened, so changes to published names must not use this.
    */
   near<T>(key: Key, work: (path: string) => T): T {
     const known = this.#known.get(parentOf(key));
@@ -88,17 +91,25 @@ export class DirectoryHandles {
     }
   }
 
-  /** Whether the directory was opened and not found missing since. It may have been removed. */
+  /**
+   * Returns true if the directory was opened and has not been found missing since. It may have been removed.
+   */
   isOpen(directory: Key | ''): boolean {
     return this.#known.has(directory);
   }
 
-  /** A token for the open directory of this name, for `isStill`; undefined if none is open. */
+  /**
+   * Returns a token for the open directory with this name, for use with `isStill`, or undefined if none is
+   * open.
+   */
   opened(directory: Key | ''): object | undefined {
     return this.#known.get(directory);
   }
 
-  /** Whether the directory that `opened` returned is open, and has been neither removed nor moved since. */
+  /**
+   * Returns true if the directory for which `opened` returned the token is open and has not been removed or
+   * moved.
+   */
   isStill(directory: Key | '', opened: object | undefined): boolean {
     const known = this.#known.get(directory);
     if (known === undefined || known !== opened) return false;
@@ -115,7 +126,9 @@ export class DirectoryHandles {
     await makeAllDurable<Key | ''>(paths, files, directories);
   }
 
-  /** Closes a directory that was moved, and those below it, since their names now lead to other entries. */
+  /**
+   * Closes a directory that was moved, and its subdirectories, because their names now lead to other entries.
+   */
   moved(directory: Key): void {
     for (const handle of this.#known.values())
       if (handle.directory === directory || handle.directory.startsWith(`${directory}/`)) forget(handle);
@@ -146,8 +159,8 @@ export class DirectoryHandles {
   }
 
   /**
-   * Whether the name still leads to the open directory. A process that removes a directory moves it aside
-   * first, and writes after that must fail. The inode number of an open directory is not reused.
+   * Returns true if the name still leads to the open directory. A process that removes a directory first
+   * moves it aside, and later writes must fail. The inode number of an open directory is not reused.
    */
   #isCurrent({ directory, inode, device }: KnownHandle): boolean {
     try {
@@ -159,7 +172,7 @@ export class DirectoryHandles {
   }
 }
 
-/** Opens a directory; `absolute` is its plain path. Throws ENOTDIR for a link and all other entries. */
+/** Opens a directory. `absolute` is its plain path. Throws ENOTDIR for a link or any other kind of entry. */
 export function openDirectory(from: string, absolute: string): Handle {
   const descriptor = openSync(from, directoryFlags);
   try {
@@ -171,12 +184,12 @@ export function openDirectory(from: string, absolute: string): Handle {
   }
 }
 
-/** A path to an open file or directory; `absolute` is its plain path. */
+/** Returns a path to an open file or directory. `absolute` is its plain path. */
 export function openPath(descriptor: number, absolute: string): string {
   return descriptors === null ? absolute : `${descriptors}${descriptor}`;
 }
 
-/** The path with this process's number, which resolves faster than `self`; null without `/proc`. */
+/** Returns the path with this process's id, which resolves faster than `self`, or null without `/proc`. */
 function descriptorsDirectory(): string | null {
   try {
     const self = readlinkSync('/proc/self');

@@ -16,9 +16,11 @@ import { joinKey, type Key, listedKey } from '../key.ts';
 import type { Entry, EntryType, FileStat, ListOptions, Stamp, Storage, UnreadableName } from '../storage.ts';
 import { type DirectoryHandles, openDirectory } from './directories.ts';
 
-/** Long loops yield to the event loop after this many entries, so that timers (above all the lease's) run. */
+/**
+ * Long loops yield to the event loop after this many entries, so that timers (especially the lease's) run.
+ */
 export const entriesPerYield = 2048;
-/** Number of entries that are inspected before the caller gets them. */
+/** Number of entries that are inspected before they are yielded to the caller. */
 const entriesPerBatch = 64;
 
 interface Named {
@@ -27,8 +29,8 @@ interface Named {
 }
 
 /**
- * The file status at `file`, without following links; undefined if nothing exists there. Throws the error
- * of the file system.
+ * Returns the status of `file` without following links, or undefined if nothing exists there. Throws file
+ * system errors.
  */
 export function statOf(file: () => string): FileStat | undefined {
   const found = undefinedIfAbsent(() => lstatSync(file()));
@@ -37,13 +39,13 @@ export function statOf(file: () => string): FileStat | undefined {
   return { type: typeOf(found), size, version: null, modifiedAt: found.mtime };
 }
 
-/** The size of a file in bytes; undefined if `path` is not a file. Throws the errors of the file system. */
+/** Returns a file's size in bytes, or undefined if `path` is not a file. Throws file system errors. */
 export function sizeOf(path: string): number | undefined {
   const found = lstatSync(path);
   return found.isFile() ? found.size : undefined;
 }
 
-/** One call of `Storage.list`. */
+/** A single call to `Storage.list`. */
 export class Listing {
   readonly #storage: Pick<Storage, 'label'>;
   readonly #handles: DirectoryHandles;
@@ -83,7 +85,7 @@ export class Listing {
     }
   }
 
-  /** Reads the names as bytes, since a decoded name does not show whether decoding has changed it. */
+  /** Reads the names as bytes, because a decoded name does not reveal whether decoding changed it. */
   #readableNamesIn(directory: Key | '', onUnreadable: (unreadable: UnreadableName) => void): Named[] {
     const names: Named[] = [];
     const entries = readdirSync(this.#handles.of(directory), { withFileTypes: true, encoding: 'buffer' });
@@ -108,7 +110,7 @@ export class Listing {
     return entries;
   }
 
-  /** undefined if the file has been removed. */
+  /** Returns undefined if the file has been removed. */
   #fileAt(key: Key, file: string): Pick<Entry, 'size' | 'stamp' | 'identity'> | undefined {
     try {
       if (this.#options.stamps !== true) {
@@ -125,7 +127,7 @@ export class Listing {
   }
 }
 
-/** The change time of the inode detects a file whose modification time was set back. */
+/** Includes the inode change time, to detect changed files whose modification time was reset. */
 function stampOf({ size, mtimeNs, ctimeNs, ino, mtime }: BigIntStats): Stamp {
   return { id: `${size}-${mtimeNs}-${ctimeNs}-${ino}`, modifiedAt: mtime, isExact: false };
 }
@@ -140,18 +142,18 @@ const removalsPerYield = 512;
 const maxRounds = 10;
 
 /**
- * Removes a directory with all its entries; a link is removed and not followed. Entries that vanish in the
- * meantime are ignored. Uses synchronous calls, like the rest of this module: the staging of an attempt has
- * a name for each file that it replaced. Keeps each directory open while it is emptied. Throws system
- * errors as Node.js reports them.
+ * Removes a directory with all its entries. A link is removed, not followed. Entries that vanish in the
+ * meantime are ignored. Uses synchronous calls, like the rest of this module, because an attempt's staging
+ * directory has an entry for each file that it replaced. Keeps each directory open while emptying it. Throws
+ * system errors as reported by Node.js.
  */
 export async function removeTreeAt(handles: DirectoryHandles, directory: Key): Promise<void> {
   await removeBelow(() => handles.at(directory), { entries: 0 });
 }
 
 /**
- * `pathOf` is called again after each pause, when the directory above may have been closed. A process that
- * still writes into the directory cannot keep it: after a few rounds its writes fail.
+ * Calls `pathOf` again after each pause, because the parent directory may have been closed. A process that
+ * still writes to the directory cannot keep it alive: after a few rounds, its writes fail.
  */
 async function removeBelow(
   pathOf: () => string,
@@ -183,7 +185,7 @@ function openAt(path: string): ReturnType<typeof openDirectory> {
   return openDirectory(path, path);
 }
 
-/** Removes an empty directory, or what another user has put in its place meanwhile. */
+/** Removes an empty directory, or any entry with which another user has replaced it. */
 function removeOne(pathOf: () => string): void {
   try {
     rmdirSync(pathOf());
@@ -195,8 +197,8 @@ function removeOne(pathOf: () => string): void {
 }
 
 /**
- * Removes a directory that contains only empty directories at any depth; false if it contains anything
- * else.
+ * Removes a directory that contains only empty directories at any depth. Returns false if it contains
+ * anything else.
  */
 export function removedIfEmpty(handles: DirectoryHandles, directory: Key): boolean {
   for (const entry of readdirSync(handles.of(directory), { withFileTypes: true }))
@@ -205,7 +207,9 @@ export function removedIfEmpty(handles: DirectoryHandles, directory: Key): boole
   return true;
 }
 
-/** Removes an empty directory; false if it has content. Throws ENOENT if there is no such directory. */
+/**
+ * Removes an empty directory. Returns false if it is not empty. Throws ENOENT if there is no such directory.
+ */
 export function removedAsEmpty(handles: DirectoryHandles, directory: Key): boolean {
   try {
     rmdirSync(handles.at(directory));
@@ -216,11 +220,11 @@ export function removedAsEmpty(handles: DirectoryHandles, directory: Key): boole
   }
 }
 
-/** Removes a scratch file, if it can. */
+/** Removes a scratch file if possible. */
 export function removeIfThere(handles: DirectoryHandles, key: Key): void {
   try {
     unlinkSync(handles.at(key));
   } catch {
-    // It was moved, or never written. A file that cannot be removed is swept by the next publisher.
+    // The file was moved or never written. A file that cannot be removed is swept by the next publisher.
   }
 }

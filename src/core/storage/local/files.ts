@@ -23,7 +23,7 @@ import type { Body, FileIdentity, Storage, WriteOptions, Written } from '../stor
 import { applyMode } from './root.ts';
 
 /*
- * The content of files: opening them without following links, reading and writing them.
+ * Opens, reads and writes files without following links.
  */
 
 /** Opening a named pipe for reading would otherwise block the thread until another process writes to it. */
@@ -31,20 +31,20 @@ const readFlags = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLL
 const createFlags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
 
 /**
- * File systems, by the `f_type` of statfs(2), that may report a different inode number each time: FUSE,
- * CIFS, SMB2 and 9p.
+ * File systems that may report a different inode number each time, by the `f_type` of statfs(2): FUSE, CIFS,
+ * SMB2 and 9p.
  */
 const changesInodes = new Set([0x65735546, 0xff534d42, 0xfe534d42, 0x01021997]);
 
 const chunkBytes = 1 << 20;
 /**
- * Files up to this size, in bytes, are read and written by synchronous calls as long as those are fast: three
- * system calls of some microseconds are far cheaper than three trips through the thread pool.
+ * Files up to this size, in bytes, are read and written with synchronous calls as long as those are fast.
+ * Three system calls of a few microseconds each are far cheaper than three trips through the thread pool.
  */
 const smallFileBytes = 1 << 16;
-/** Small files written by one thread before timers and other work get their turn. */
+/** Number of small files that a thread writes before it yields to timers and other work. */
 const filesPerYield = 64;
-/** Flush every 32 MiB: copying 1 GiB on ext4 takes 0.9–2.0 s, against 1.6–2.4 s at 128 MiB. */
+/** Flush every 32 MiB. Copying 1 GiB on ext4 then takes 0.9–2.0 s, compared to 1.6–2.4 s at 128 MiB. */
 const flushEveryBytes = 32 << 20;
 
 const readSome = promisify(readCallback);
@@ -52,21 +52,24 @@ const writeSome = promisify(writeCallback);
 const flush = promisify(fdatasync);
 
 /**
- * Synchronous calls on a file system that may turn out to be slow, such as a network file system. While most
- * of the recent calls took longer than `slowMs` milliseconds, the next calls should go through the thread
- * pool, where they run in parallel. A single slow call means nothing: on a busy machine, the thread may have
- * lost the processor.
+ * Tracks synchronous calls on a file system that may turn out to be slow, such as a network file system.
+ * While most recent calls have taken longer than `slowMs` milliseconds, further calls should go through the
+ * thread pool, where they run in parallel. A single slow call means nothing, because the thread may have been
+ * preempted on a busy machine.
  */
 class DirectCalls {
   readonly #slowMs: number;
-  /** A moving average: 1 if all recent calls were slow. */
+  /** A moving average, which is 1 if all recent calls were slow. */
   #slowShare = 0;
 
   constructor(slowMs: number) {
     this.#slowMs = slowMs;
   }
 
-  /** Whether the next call should go through the thread pool. Some 70 calls later, one is tried directly. */
+  /**
+   * Returns true if the next call should go through the thread pool. A direct call is retried about 70 calls
+   * later.
+   */
   areSlow(): boolean {
     const areSlow = this.#slowShare > 0.5;
     if (areSlow) this.#slowShare *= 0.99;
@@ -85,15 +88,15 @@ class DirectCalls {
   }
 }
 
-/** Opening, reading and closing a cached file takes some 0.02 ms; each request to a disk 0.06 ms and more. */
+/** Opening, reading and closing a cached file takes about 0.02 ms, and each disk request at least 0.06 ms. */
 const reads = new DirectCalls(0.1);
 const writes = new DirectCalls(2);
 let smallFiles = 0;
 
 /**
- * Opens a regular file for reading and returns its descriptor. Links are not followed. Throws
+ * Opens a regular file for reading and returns its descriptor. Does not follow links. Throws
  * `storage_permanent` if it is not a regular file, `body_mismatch` if it is not the file that was listed as
- * `expected`, and system errors as Node.js reports them.
+ * `expected`, and system errors as reported by Node.js.
  */
 export function openToRead(
   storage: Pick<Storage, 'label'>,
@@ -105,7 +108,7 @@ export function openToRead(
   try {
     opened = openSync(file, readFlags);
   } catch (error) {
-    // ELOOP: a symbolic link. ENXIO: a socket.
+    // ELOOP means a symbolic link, ENXIO a socket.
     if (errnoOf(error) !== 'ELOOP' && errnoOf(error) !== 'ENXIO') throw error;
     throw notTheFile(storage, key, expected, error);
   }
@@ -143,8 +146,8 @@ function notTheFile(
 }
 
 /**
- * Creates a file with this mode, regardless of the umask, and returns its descriptor. Removes a file or
- * link that an earlier attempt or another user has left there, so that nothing is written through it.
+ * Creates a file with this mode, regardless of the umask, and returns its descriptor. Removes any file or
+ * link that an earlier attempt or another user left there, so that nothing is written through it.
  */
 export function createFile(file: string, mode: number): number {
   const opened = openNew(file, mode);
@@ -168,8 +171,8 @@ function openNew(file: string, mode: number): number {
 }
 
 /**
- * The bytes of the file that `open` opens; it may be called twice. The next chunk of a large file is read
- * while the current one is used.
+ * Yields the bytes of the file that `open` opens. `open` may be called twice. The next chunk of a large file
+ * is read while the current one is in use.
  */
 export async function* readChunks(open: () => number): AsyncIterable<Uint8Array> {
   const whole = reads.areSlow() ? null : reads.run(() => readIfSmall(open()));
@@ -184,11 +187,11 @@ export async function* readChunks(open: () => number): AsyncIterable<Uint8Array>
     for (let isFirst = true; ; isFirst = false) {
       const chunk = await next;
       if (chunk.byteLength === 0) return;
-      // A regular file returns everything in one read; another read would only confirm the end.
+      // A short read means that the file is complete. Another read would only confirm that.
       const isComplete = isFirst && chunk.byteLength < firstBytes;
       if (!isComplete) {
         next = readChunk(source, chunkBytes);
-        next.catch(() => undefined); // If the consumer stops early, only the `finally` below awaits it.
+        next.catch(() => undefined); // If the consumer stops early, only `finally` below awaits this.
       }
       yield chunk;
       if (isComplete) return;
@@ -207,7 +210,7 @@ async function readChunk(source: number, bytes: number): Promise<Buffer> {
 
 const scratch = Buffer.allocUnsafeSlow(smallFileBytes + 1);
 
-/** The content of a file of at most `smallFileBytes`; null if it is larger. Closes `source`. */
+/** Returns the content of a file of at most `smallFileBytes`, or null if it is larger. Closes `source`. */
 function readIfSmall(source: number): Buffer | null {
   try {
     const size = readSync(source, scratch, 0, scratch.length, 0);
@@ -218,9 +221,8 @@ function readIfSmall(source: number): Buffer | null {
 }
 
 /**
- * Writes a body to the new file that `create` opens, and verifies its size and digest. The file is not
- * synced. Throws `body_mismatch`, the errors of the body, and system errors of the file as Node.js reports
- * them.
+ * Writes a body to the new file that `create` opens, and verifies its size and digest. Does not sync the
+ * file. Throws `body_mismatch`, the errors of the body, and system errors as reported by Node.js.
  */
 export async function writeBody(
   key: Key,
@@ -237,7 +239,7 @@ export async function writeBody(
   return { ...read, version: null };
 }
 
-/** Closes `target`. */
+/** Writes the whole file and closes `target`. */
 function writeSmallFile(target: number, bytes: Uint8Array): void {
   try {
     for (let done = 0; done < bytes.byteLength;)
@@ -247,7 +249,7 @@ function writeSmallFile(target: number, bytes: Uint8Array): void {
   }
 }
 
-/** Each chunk is hashed while the one before it is written. */
+/** Hashes each chunk while the previous one is being written. */
 async function writeStream(
   key: Key,
   create: () => number,
@@ -282,7 +284,7 @@ async function writeStream(
   }
 }
 
-/** Writes all of `bytes` at the current position of an open file; a single write may write fewer. */
+/** Writes all of `bytes` at the current position of an open file. A single system call may write fewer. */
 async function writeFully(target: number, bytes: Uint8Array): Promise<void> {
   for (let done = 0; done < bytes.byteLength;) {
     const { bytesWritten } = await writeSome(target, bytes, done, bytes.byteLength - done, null);

@@ -9,9 +9,10 @@ import { entriesPerYield } from './entries.ts';
 import { applyMode } from './root.ts';
 
 /**
- * As `Modes.fixModes`. A user who may write in the destination could put another file in place, and
- * its mode must not become more open. Only files of this user are changed, and a file with a second name only
- * loses rights. Each is opened without following links, and changed through the descriptor.
+ * Implements `Modes.fixModes`. A user with write access to the destination could put another file in place,
+ * whose mode must not become more permissive. Only files owned by this user are changed, and a file with
+ * several hard links can only lose permissions. Each is opened without following links and changed through
+ * its descriptor.
  */
 export async function fixModes(
   handles: DirectoryHandles,
@@ -52,7 +53,7 @@ function mayChange(found: Stats, mode: number): boolean {
   return isOwn(found) && (found.nlink === 1 || losesOnly);
 }
 
-/** Needs no right to read the file, which its mode may deny. */
+/** Does not require permission to read the file, which its mode may deny. */
 function isFileFixed(handles: DirectoryHandles, key: Key, listed: Stats, mode: number): boolean {
   let opened: number | null = null;
   try {

@@ -7,10 +7,16 @@ import type { DirectoryHandles } from './directories.ts';
 import { applyMode, cannotMakeDirectory, makeRoot } from './root.ts';
 import type { UnsyncedNames } from './unsynced-names.ts';
 
-/** Other processes may remove a directory between its creation and its use, but hardly this often. */
+/**
+ * Other processes may remove a directory between its creation and its use, but are unlikely to do so this
+ * often.
+ */
 const maxAttempts = 1000;
 
-/** The directories that keys imply: created for a file written below them, removed with their last file. */
+/**
+ * Manages the directories that keys imply. They are created when a file is written below them and removed
+ * with their last file.
+ */
 export class ImpliedDirectories {
   readonly #storage: Pick<Storage, 'label'>;
   readonly #handles: DirectoryHandles;
@@ -31,8 +37,8 @@ export class ImpliedDirectories {
   }
 
   /**
-   * Creates the parent directory of `key` and runs `work`. If another process removes the directory, or one
-   * above it, in between because it is empty, both are repeated.
+   * Creates the parent directory of `key` and runs `work`. Repeats both if another process removes the
+   * directory, or one above it, in between because it is empty.
    */
   async withParent<T>(key: Key, work: () => Promise<T>): Promise<T> {
     const parent = parentOf(key);
@@ -66,7 +72,7 @@ export class ImpliedDirectories {
     }
   }
 
-  /** Marks a directory as kept although it is empty, until `removeEmpty` next reaches it. */
+  /** Keeps a directory even if it is empty, until `removeEmpty` next reaches it. */
   keep(directory: Key): void {
     this.#kept.add(directory);
   }
@@ -80,7 +86,7 @@ export class ImpliedDirectories {
     for (const directory of this.#kept) this.removeEmpty(directory);
   }
 
-  /** Makes the directory, and those above it, unless it can be opened. */
+  /** Creates the directory and its parents, unless it can be opened. */
   #create(directory: Key | ''): void {
     if (this.#isThere(directory)) return;
     const handles = this.#handles;
@@ -91,7 +97,7 @@ export class ImpliedDirectories {
     }
     if (this.#isThere(directory)) return;
     const found = lstatSync(directory === '' ? handles.absolute('') : handles.at(directory));
-    // Another process may have made it since, and `withParent` opens it then.
+    // Another process may have created it since, in which case `withParent` opens it.
     if (!found.isDirectory())
       throw notADirectory(this.#storage, directory, { isLink: found.isSymbolicLink() });
   }
@@ -101,7 +107,7 @@ export class ImpliedDirectories {
       this.#handles.of(directory);
       return true;
     } catch (error) {
-      // ELOOP: a link above the root leads to itself.
+      // ELOOP means that a link above the root leads to itself.
       if (isAbsent(error) || errnoOf(error) === 'ELOOP') return false;
       throw error;
     }
@@ -114,7 +120,7 @@ export class ImpliedDirectories {
       applyMode(this.#handles.of(directory), this.#mode);
     } catch (error) {
       if (errnoOf(error) === 'EEXIST') return;
-      // If another process removed the parent meanwhile, `withParent` makes both again.
+      // If another process has removed the parent in the meantime, `withParent` creates both again.
       throw isAbsent(error) ? error : cannotMakeDirectory(this.#storage, directory, error);
     }
   }

@@ -38,9 +38,9 @@ import { realOrResolved, requireDirectory, requireMakeableRoot } from './root.ts
 import { UnsyncedNames } from './unsynced-names.ts';
 
 const label = 'local storage';
-/** A file with two names that others may write to would change under both. */
+/** A file with two hard links that other users can write to would change under both names. */
 const writableByOthers = 0o022;
-/** Another file system, a file of another user, too many names, or a file system without hard links. */
+/** Errors for another file system, another user's file, too many links, or no support for hard links. */
 const linkRefusals = new Set(['EXDEV', 'EPERM', 'EACCES', 'EMLINK', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS']);
 
 export interface LocalOptions {
@@ -52,11 +52,11 @@ export interface LocalOptions {
 }
 
 /**
- * Opens a directory of this machine. A missing `root` lists as empty, and the first write creates it. If it
- * is clear that this would fail, opening throws the error of that write (see `makeRoot`). With `mustExist`,
- * throws `storage_not_found` if the root is missing, `storage_denied` if it cannot be accessed and
- * `storage_permanent` if it is not a directory. With `readOnly`, the rights to create the root are not
- * checked, except for a `dryRun`.
+ * Opens a directory on this machine. A missing `root` lists as empty, and the first write creates it. If that
+ * write is bound to fail, opening throws its error (see `makeRoot`). With `mustExist`, throws
+ * `storage_not_found` if the root is missing, `storage_denied` if it cannot be accessed and
+ * `storage_permanent` if it is not a directory. With `readOnly`, permission to create the root is not
+ * checked, except in a `dryRun`.
  */
 export async function localStorage(root: string, options: LocalOptions = {}): Promise<LocalStorage> {
   const base = realOrResolved(root);
@@ -66,12 +66,12 @@ export async function localStorage(root: string, options: LocalOptions = {}): Pr
 }
 
 /**
- * Symbolic links below the root are never followed when writing or removing; a link is an entry of its own.
- * Calls throw `storage_not_found`, `storage_exists`, `storage_denied` (also for any change if `readOnly`),
- * `storage_full`, `storage_transient`, `storage_permanent` and `body_mismatch`, as the contract says.
+ * Never follows symbolic links below the root when writing or removing. A link is an entry of its own. Calls
+ * throw `storage_not_found`, `storage_exists`, `storage_denied` (also for any change if `readOnly`),
+ * `storage_full`, `storage_transient`, `storage_permanent` and `body_mismatch`, as defined by the contract.
  *
- * Metadata calls are synchronous: a system call of three microseconds takes fifty in the thread pool, which
- * all threads of a process share.
+ * Metadata calls are synchronous, because a system call of three microseconds takes fifty in the thread pool,
+ * which all threads of the process share.
  */
 export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
   readonly label = label;
@@ -91,10 +91,10 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
   readonly #directories: ImpliedDirectories;
   readonly #names: LocalNames;
   readonly #unsynced: UnsyncedNames;
-  /** Synchronous calls since the event loop last had its turn. */
+  /** Number of synchronous calls since the last yield to the event loop. */
   #calls = 0;
 
-  /** `root` is an absolute path without links, as far as it exists. */
+  /** `root` is an absolute path whose existing part contains no links. */
   constructor(root: string, { readOnly = false, modes = publishedModes }: LocalOptions) {
     this.#isReadOnly = readOnly;
     this.#fileMode = modes.file;
@@ -204,7 +204,8 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
       unlinkSync(this.#at(key));
       this.#unsynced.removed(key);
     } catch (error) {
-      // A directory of that name is not a file, so there is nothing to remove (EISDIR on Linux, else EPERM).
+      // A directory of that name is not a file, so there is nothing to remove. The error is EISDIR on Linux
+      // and EPERM elsewhere.
       const isDirectory = undefinedIfAbsent(() => lstatSync(this.#at(key)))?.isDirectory() === true;
       if (!isAbsent(error) && !isDirectory) throw localFailure(this, key, error);
     }
@@ -261,7 +262,7 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
     return this.#guarded(key, change);
   }
 
-  /** Lets timers run, above all the lease's, in loops of calls that never wait. */
+  /** Lets timers run, especially the lease's, in loops of calls that never wait. */
   async #yieldPeriodically(): Promise<void> {
     this.#calls += 1;
     if (this.#calls % entriesPerYield === 0) await yieldToEventLoop();
@@ -277,13 +278,13 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
     if (refusal !== null) throw refusal;
   }
 
-  /** Writes a body that is to be the file at `key` to the new file `target`. */
+  /** Writes a body to the new file `target`, which is later moved to `key`. */
   async #writeTo(key: Key, target: Key, body: Body, options: WriteOptions): Promise<Written> {
     const create = (): number => this.#handles.near(target, (file) => createFile(file, this.#fileMode));
     return this.#directories.withParent(target, () => writeBody(key, create, body, options));
   }
 
-  /** Writes to the staging directory, from which an interrupted write is swept, then moves the file. */
+  /** Writes to the staging directory and then moves the file. An interrupted write is swept with staging. */
   async #writeWhole(key: Key, body: Body, options: WriteOptions): Promise<Written> {
     const scratch = scratchBeside(key);
     try {
@@ -291,7 +292,7 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
       await this.#handles.makeDurable([scratch]);
       if (options.mode === 'create') {
         this.#linkIfFree(scratch, key);
-        // The holder of a new lock stages its files next; it keeps the directory until it removes the lock.
+        // The holder of a new lock stages its files next, so keep the directory until it removes the lock.
         this.#directories.keep(stagingBeside(key));
       } else {
         await this.#unsynced.flushAll();

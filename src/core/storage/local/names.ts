@@ -27,8 +27,8 @@ import type { ImpliedDirectories } from './implied-directories.ts';
 import type { UnsyncedNames } from './unsynced-names.ts';
 
 /**
- * Changes names: renames files and directories, and keeps files that are about to be replaced. Flushes the
- * content of a file before its name, and the names before a later change of names relies on them.
+ * Renames files and directories, and keeps files that are about to be replaced. Flushes the content of a file
+ * before its name, and names before a later name change relies on them.
  */
 export class LocalNames {
   readonly #storage: Pick<Storage, 'label'>;
@@ -37,7 +37,10 @@ export class LocalNames {
   readonly #unsynced: UnsyncedNames;
   /** Scratch files whose content has not been synced. */
   readonly #staged = new Set<Key>();
-  /** The files that were copied, by the copies: a file that was not replaced need not be put back. */
+  /**
+   * The status of each copied file, by the key of its copy. A file that was not replaced need not be put
+   * back.
+   */
   readonly #copied = new Map<Key, Stats>();
 
   constructor(
@@ -57,7 +60,7 @@ export class LocalNames {
     this.#staged.add(key);
   }
 
-  /** As `Storage.rename`. Calls `allow` with each key before it changes. */
+  /** Implements `Storage.rename`. Calls `allow` with each key before changing it. */
   async rename(moves: readonly Move[], allow: (key: Key) => void): Promise<void> {
     try {
       await this.#makeSourcesDurable(moves);
@@ -86,16 +89,16 @@ export class LocalNames {
   }
 
   /**
-   * As `Storage.keep`. Keeps a file by a hard link. If that fails (no support, a file of another user, too
-   * many links), the file is copied, since moving it aside would leave readers without it for a moment. A
-   * pipe cannot be copied and is moved.
+   * Implements `Storage.keep` with a hard link. If that fails (no support, another user's file, too many
+   * links), the file is copied, because moving it aside would briefly leave readers without it. A pipe cannot
+   * be copied and is moved.
    */
   async keep(key: Key, aside: Key): Promise<Kept | null> {
     const by = await this.#keepBy(key, aside);
     return by === null ? null : { key, aside, by, version: null };
   }
 
-  /** As `Storage.putBack`. Throws system errors as Node.js reports them. */
+  /** Implements `Storage.putBack`. Throws system errors as reported by Node.js. */
   async putBack({ key, aside, by }: Kept): Promise<void> {
     const present = this.#lstatIfThere(key);
     const original = this.#copied.get(aside);
@@ -108,7 +111,7 @@ export class LocalNames {
       await this.#directories.withParent(key, async () => renameSync(this.#at(aside), this.#at(key)));
       this.#unsynced.changed(key);
     } catch (error) {
-      // It was not moved aside at all, or was put back before.
+      // It was never moved aside, or has already been put back.
       if (isAbsent(error) && this.#lstatIfThere(key) !== undefined) return;
       throw isAbsent(error) ? notFound(this.#storage, key, error) : error;
     }
@@ -123,7 +126,7 @@ export class LocalNames {
   }
 
   /**
-   * Makes the moved files durable. For a moved directory, these are its files and the names that lead to
+   * Makes the moved files durable. For a moved directory, that includes its files and the names that lead to
    * them.
    */
   async #makeSourcesDurable(moves: readonly Move[]): Promise<void> {
@@ -152,7 +155,7 @@ export class LocalNames {
 
   /**
    * Moves a directory. If another program has created one at `to` in the meantime, moves the entries one by
-   * one and keeps the rights of that directory.
+   * one and keeps that directory's permissions.
    */
   async #moveDirectory(from: Key, to: Key): Promise<void> {
     if (await this.#hasMovedWhole(from, to)) {
@@ -179,7 +182,7 @@ export class LocalNames {
     }
   }
 
-  /** An empty directory is replaced like a file. */
+  /** Replaces a file or an empty directory. */
   #replaceBy(from: Key, to: Key): void {
     try {
       renameSync(this.#at(from), this.#at(to));
@@ -189,7 +192,7 @@ export class LocalNames {
     }
   }
 
-  /** An existing file at `aside` was moved there by a call whose response was lost. */
+  /** Leaves an existing file at `aside`, which was moved there by a call whose response was lost. */
   async #moveAside(key: Key, aside: Key): Promise<void> {
     const found = this.#lstatIfThere(key);
     if (found === undefined || found.isDirectory() || this.#lstatIfThere(aside) !== undefined) return;
@@ -216,7 +219,7 @@ export class LocalNames {
     return 'copy';
   }
 
-  /** Copies open files, because the names may lead elsewhere while the thread pool copies. */
+  /** Copies between open files, because the names may change while the thread pool copies. */
   async #copyAside(key: Key, aside: Key, { dev, ino, mode, atime, mtime }: Stats): Promise<void> {
     const source = openToRead(this.#storage, key, this.#at(key), { device: dev, inode: ino });
     try {
@@ -238,8 +241,8 @@ export class LocalNames {
 }
 
 /**
- * Whether a directory is one of these trees or below one. If so, adds it and the directories between to
- * `names`.
+ * Returns true if a directory is one of these trees or below one. If so, adds it and the directories in
+ * between to `names`.
  */
 function namesLeadingTo(directory: Key | '', trees: ReadonlySet<Key>, names: Set<Key | ''>): boolean {
   if (directory === '') return false;

@@ -9,12 +9,12 @@ import type { Change, Storage } from '../storage.ts';
 import type { DirectoryHandles } from './directories.ts';
 
 const keysPerYield = 1024;
-/** Some file systems allow fewer than the usual 255 bytes for a name, but none fewer than this. */
+/** Some file systems allow fewer than the usual 255 bytes per name, but none allows fewer than this. */
 const shortNameBytes = 100;
 
 /**
- * File systems, by the `f_type` of statfs(2), on which a file takes at least as much space as it has bytes.
- * Others may compress, so their free space cannot be compared with sizes.
+ * File systems, by the `f_type` of statfs(2), on which a file occupies at least its size in bytes. Others may
+ * compress data, so their free space cannot be compared with file sizes.
  */
 const countsBytes = new Set([
   0xef53, // ext2, ext3, ext4
@@ -23,15 +23,15 @@ const countsBytes = new Set([
   0x4d44, // vfat
   0x2011bab0, // exfat
 ]);
-/** The file systems among them with a fixed number of inodes. */
+/** Those of these file systems that have a fixed number of inodes. */
 const countsInodes = new Set([0xef53, 0x01021994]);
 
-/** The file systems among them that accept any name of up to 255 bytes, and paths of up to 4,096. */
+/** Those of these file systems that accept any name of up to 255 bytes and any path of up to 4,096 bytes. */
 const takesEveryName = new Set([0xef53, 0x58465342, 0x01021994]);
 /** A path with fewer UTF-16 code units has at most three times as many bytes. */
 const shortPathUnits = 1_000;
 
-/** As `Storage.obstacleTo`. Skips the root, which was checked when the storage was opened. */
+/** Implements `Storage.obstacleTo`. Skips the root, which was checked when the storage was opened. */
 export async function localObstacle(
   storage: Pick<Storage, 'label'>,
   handles: DirectoryHandles,
@@ -56,17 +56,20 @@ export async function localObstacle(
   return bytes === null ? null : lackOfRoom(storage, handles, start.directory, bytes, writes.length);
 }
 
-/** Inspects many keys, and each directory only once. */
+/** Inspects many keys, visiting each directory only once. */
 class Inspector {
   readonly #storage: Pick<Storage, 'label'>;
   readonly #handles: DirectoryHandles;
   readonly #from: Key | '';
-  /** The file system of the staging directory; undefined if nothing exists yet. */
+  /** The file system of the staging directory, or undefined if nothing exists yet. */
   readonly #device: number | undefined;
   readonly #mounts: ReadonlySet<string>;
-  /** Whether only long names and paths can be refused where the files are staged. */
+  /** Whether the staging file system refuses only names and paths that are too long. */
   readonly #takesEveryName: boolean;
-  /** Findings by directory: null if there is no problem, undefined if the directory does not exist. */
+  /**
+   * Findings by directory. A finding is null if there is no problem, and undefined if the directory does not
+   * exist.
+   */
   readonly #directories = new Map<string, WaybillError | null | undefined>();
   readonly #writable = new Map<string, WaybillError | null>();
 
@@ -85,7 +88,7 @@ class Inspector {
     this.#takesEveryName = takesEveryName;
   }
 
-  /** A missing file, or a missing directory of it, is not an obstacle. */
+  /** Returns the obstacle to removing a file. A missing file or parent directory is not an obstacle. */
   obstacleToRemoving(key: Key): WaybillError | null {
     const link = linkAbove(this.#storage, this.#handles, key);
     if (link !== null || lstatIfThere(this.#handles, key) === undefined) return link;
@@ -119,7 +122,7 @@ class Inspector {
     return error;
   }
 
-  /** A mount is an obstacle below the staging directory only. */
+  /** Returns the obstacle at a directory. A mount is an obstacle only below the staging directory. */
   #obstacleAt(directory: Key): WaybillError | null | undefined {
     if (this.#directories.has(directory)) return this.#directories.get(directory);
     const found = lstatIfThere(this.#handles, directory);
@@ -140,7 +143,7 @@ class Inspector {
   }
 
   /**
-   * Checks the whole path with the file system, and each long name in the directory where it would be
+   * Checks the whole path against the file system, and each long name in the directory where it would be
    * created.
    */
   #nameRefused(key: Key, deepest: Key | ''): WaybillError | null {
@@ -158,7 +161,7 @@ class Inspector {
   }
 }
 
-/** The nearest existing directory of `directory` and those above it, down to the root. */
+/** Returns `directory` or its nearest existing parent, at most up to the root. */
 function deepestExisting(
   handles: DirectoryHandles,
   directory: Key | '',
@@ -169,7 +172,7 @@ function deepestExisting(
   }
 }
 
-/** Space reserved for the superuser counts for the superuser only. */
+/** Reports a lack of space. Space reserved for the superuser counts only if this process is the superuser. */
 function lackOfRoom(
   storage: Pick<Storage, 'label'>,
   handles: DirectoryHandles,
@@ -192,7 +195,7 @@ function lackOfRoom(
 }
 
 /**
- * The absolute paths of mounts. A bind mount may have the same device number as the directory around it,
+ * Returns the absolute paths of mounts. A bind mount may have the same device number as its parent directory,
  * but renames into it still fail.
  */
 function mountPoints(): Set<string> {
@@ -200,11 +203,11 @@ function mountPoints(): Set<string> {
     const lines = readFileSync('/proc/self/mountinfo', 'utf8').split('\n');
     return new Set(lines.map((line) => unescaped(line.split(' ')[4] ?? '')));
   } catch {
-    return new Set(); // Not Linux; devices still differ.
+    return new Set(); // On other systems, device numbers still reveal most mounts.
   }
 }
 
-/** Spaces, tabs, newlines and backslashes are written as `\040`. */
+/** Decodes spaces, tabs, newlines and backslashes, which are written as octal escapes such as `\040`. */
 function unescaped(text: string): string {
   return text.replaceAll(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(parseInt(octal, 8)));
 }
@@ -213,16 +216,16 @@ function lstatIfThere(handles: DirectoryHandles, key: Key | ''): Stats | undefin
   try {
     return lstatSync(handles.at(key));
   } catch (error) {
-    // A name that is too long is reported with the key that has it.
+    // A name that is too long is reported for the key that contains it.
     if (isAbsent(error) || (error as NodeJS.ErrnoException).code === 'ENAMETOOLONG') return undefined;
     throw error;
   }
 }
 
 /**
- * The error for a key whose path leads through a symbolic link to something that exists. That target is not
- * below the root and must not be removed. null if no link is on the path, or the link leads to nothing.
- * Throws the system error if the path cannot be inspected.
+ * Returns the error for a key whose path leads through a symbolic link to something that exists. The target
+ * is not below the root and must not be removed. Returns null if there is no link on the path, or if the link
+ * is dangling. Throws the system error if the path cannot be inspected.
  */
 export function linkAbove(
   storage: Pick<Storage, 'label'>,

@@ -22,18 +22,18 @@ import type { Storage } from '../storage.ts';
 
 /*
  * The root of a local storage, which may be below directories that do not exist yet. Its components are
- * checked and created one by one. An error can then name the first one at fault. Also, the recursive
- * `mkdirSync` of Node.js never returns below `/proc`.
+ * checked and created one by one, so that an error can name the first one at fault. Also, Node.js's recursive
+ * `mkdirSync` never returns below `/proc`.
  */
 
-/** File systems without files, by the `f_type` of statfs(2): they show the state of the kernel. */
+/** File systems that expose kernel state instead of files, by the `f_type` of statfs(2). */
 const kernelViews = new Map([
   [0x9fa0, 'proc'],
   [0x62656572, 'sysfs'],
 ]);
 const maxAttempts = 5;
 
-/** The root with its links resolved, if it exists; otherwise the absolute path. */
+/** Returns the root with its links resolved if it exists, or else its absolute path. */
 export function realOrResolved(root: string): string {
   try {
     return realpathSync.native(root);
@@ -63,8 +63,8 @@ export function requireDirectory(storage: Pick<Storage, 'label'>, root: string):
 }
 
 /**
- * Throws the error of `makeRoot`, as far as it can be predicted without writing. Checks the rights to
- * create a missing root only with `makes`.
+ * Throws the error of `makeRoot` if it can be predicted without writing. Checks permission to create a
+ * missing root only if `makes` is set.
  */
 export function requireMakeableRoot(
   storage: Pick<Storage, 'label'>,
@@ -84,12 +84,12 @@ export function requireMakeableRoot(
 
 /**
  * Creates the root, an absolute path, and its missing parents, each with `mode` regardless of the umask, and
- * makes their names durable.
- * Throws `storage_permanent` if a file or a dangling link is in the way. Throws `storage_denied`, or the
- * code of the system's error, if a directory cannot be created. The message names the first component at
- * fault.
+ * makes their names durable. Throws `storage_permanent` if a file or a dangling link is in the way. Throws
+ * `storage_denied`, or the code for the system error, if a directory cannot be created. The message names the
+ * first component at fault.
  *
- * A missing root that cannot be created, and a dangling link, are `retryable`: the disk may be unmounted.
+ * Errors for a missing root that cannot be created and for a dangling link are `retryable`, because the disk
+ * may be unmounted.
  */
 export function makeRoot(storage: Pick<Storage, 'label'>, root: string, mode: number): void {
   let attempt = 1;
@@ -99,14 +99,16 @@ export function makeRoot(storage: Pick<Storage, 'label'>, root: string, mode: nu
       applyMode(missing, mode);
       syncNames(path.dirname(missing));
     } catch (error) {
-      // Another process may have created it, or removed its parent, in the meantime.
+      // Another process may have created it or removed its parent in the meantime.
       const mayBeRace = errnoOf(error) === 'EEXIST' || errnoOf(error) === 'ENOENT';
       if (!mayBeRace || attempt === maxAttempts) throw cannotMake(storage, missing, error);
       attempt += 1;
     }
 }
 
-/** The uppermost component of a path that does not exist; null if all exist. Throws if one is at fault. */
+/**
+ * Returns the topmost component that does not exist, or null if all exist. Throws if a component is at fault.
+ */
 function firstMissing(storage: Pick<Storage, 'label'>, root: string): string | null {
   for (const component of componentsOf(root)) {
     if (isDirectory(storage, component)) continue;
@@ -125,7 +127,7 @@ function firstMissing(storage: Pick<Storage, 'label'>, root: string): string | n
   return null;
 }
 
-/** Follows links. */
+/** Returns true if the component is a directory or a link to one. */
 function isDirectory(storage: Pick<Storage, 'label'>, component: string): boolean {
   try {
     return statSync(component).isDirectory();
@@ -178,20 +180,22 @@ function kernelViewOf(directory: string): string | null {
   }
 }
 
-/** `/a/b` as `/a`, `/a/b`. */
+/** Returns `/a` and `/a/b` for `/a/b`. */
 function componentsOf(absolute: string): string[] {
   const components: string[] = [];
   for (let each = absolute; path.dirname(each) !== each; each = path.dirname(each)) components.push(each);
   return components.reverse();
 }
 
-/** Errors of FAT, CIFS and some FUSE file systems, which have no modes, and of files of another user. */
+/**
+ * Errors reported by FAT, CIFS and some FUSE file systems, which have no modes, and for other users' files.
+ */
 const modeRefusals = new Set(['EPERM', 'EACCES', 'EROFS', 'ENOSYS', 'ENOTSUP', 'EOPNOTSUPP', 'EINVAL']);
 
 /**
- * Sets exactly this mode, since the umask and access lists may have removed rights at creation. `target` is
- * an open file, or a path that another user cannot replace. A directory keeps its setgid and sticky bits.
- * Returns false if the file system or the owner does not allow it.
+ * Sets exactly this mode, because the umask and access lists may have removed permissions at creation.
+ * `target` is an open file, or a path that another user cannot replace. A directory keeps its setgid and
+ * sticky bits. Returns false if the file system or the owner does not allow it.
  */
 export function applyMode(target: string | number, mode: number): boolean {
   try {
@@ -208,7 +212,7 @@ export function applyMode(target: string | number, mode: number): boolean {
   }
 }
 
-/** The error for a directory below the root; its hint names the directory above. */
+/** Returns the error for a directory below the root. The hint names its parent directory. */
 export function cannotMakeDirectory(
   storage: Pick<Storage, 'label'>,
   directory: Key,

@@ -3,14 +3,14 @@ import { type Key, nameOf, parentOf } from '../key.ts';
 import type { DirectoryHandles } from './directories.ts';
 
 /**
- * The directories with changes of names that a power loss may undo. The removal of a lock, and directories of
- * staging, are not synced: the next publisher sweeps what is left.
+ * Tracks directories with name changes that a power loss may undo. Lock removals and staging directories are
+ * not synced, because the next publisher sweeps any remains.
  */
 export class UnsyncedNames {
   readonly #handles: DirectoryHandles;
-  /** These are synced before the next change of names. */
+  /** Directories that are synced before the next name change. */
   readonly #changed = new Set<Key | ''>();
-  /** These are synced before the next rename. */
+  /** Directories that are synced before the next rename. */
   readonly #removed = new Set<Key | ''>();
   #flushing: Promise<void> | null = null;
 
@@ -18,34 +18,34 @@ export class UnsyncedNames {
     this.#handles = handles;
   }
 
-  /** The file was created or replaced. */
+  /** Records that a file was created or replaced. */
   changed(key: Key): void {
     this.#changed.add(parentOf(key));
   }
 
-  /** The directory was created. */
+  /** Records that a directory was created. */
   made(directory: Key): void {
     if (!isSwept(directory)) this.#changed.add(parentOf(directory));
   }
 
-  /** The file or directory was removed. */
+  /** Records that a file or directory was removed. */
   removed(key: Key): void {
     if (!isSwept(key)) this.#removed.add(parentOf(key));
   }
 
-  /** The directories with changed names. */
+  /** Returns the directories with changed names. */
   directories(): Iterable<Key | ''> {
     return this.#changed;
   }
 
-  /** The caller syncs the names in this directory. */
+  /** Drops a directory whose names the caller syncs. */
   forget(directory: Key | ''): void {
     this.#changed.delete(directory);
   }
 
   /**
-   * Makes the changed names durable. A concurrent call returns when they are. Throws system errors as Node.js
-   * reports them.
+   * Makes the changed names durable. A concurrent call also waits until they are. Throws system errors as
+   * reported by Node.js.
    */
   async flush(): Promise<void> {
     while (this.#flushing !== null) await this.#flushing;
@@ -56,7 +56,7 @@ export class UnsyncedNames {
     await this.#flushing;
   }
 
-  /** Makes the removals durable as well. */
+  /** Also makes removals durable. */
   async flushAll(): Promise<void> {
     for (const directory of this.#removed) this.#changed.add(directory);
     this.#removed.clear();

@@ -3,16 +3,16 @@ import { pipeline, type Readable, Transform } from 'node:stream';
 import { NodeHttpHandler } from '@smithy/node-http-handler';
 
 /**
- * The longest answer that the SDK keeps in memory: a listing, an error, or the result of a call. A page of a
- * listing has at most 1,000 keys of 1 KiB, which URL encoding triples.
+ * The longest response that the SDK buffers in memory: a listing, an error or the result of a call. A listing
+ * page has at most 1,000 keys of 1 KiB, which URL encoding can triple.
  */
 export const maxAnswerBytes = 8 * 2 ** 20;
 
 export const answerTooLong = 'AnswerTooLong';
 
 /**
- * The HTTP handler of the SDK with a limit on answers. The reader of an object limits its body. A longer
- * answer fails with an error named `AnswerTooLong`, and its connection is closed.
+ * The SDK's HTTP handler with a limit on the response size. A longer response fails with an error named
+ * `AnswerTooLong`, and its connection is closed. Object bodies are limited by their readers.
  */
 export class LimitedHandler extends NodeHttpHandler {
   override async handle(
@@ -37,6 +37,6 @@ function limited(body: IncomingMessage): Readable {
       else done(Object.assign(new Error(), { name: answerTooLong }));
     },
   });
-  // The reader of `limit` gets the error, too.
+  // The reader of `limit` also receives the error.
   return pipeline(body, limit, () => undefined);
 }

@@ -38,15 +38,15 @@ import {
 } from './sdk.ts';
 
 interface BodyOptions {
-  /** SHA-256 of the bytes, in hexadecimal. It is signed, so the server refuses other bytes. */
+  /** SHA-256 of the bytes, in hexadecimal. It is signed, so the server rejects different bytes. */
   sha256: string;
   signal?: AbortSignal | undefined;
 }
 
 /**
- * The calls that waybill makes to one bucket, with whole object keys. Each is attempted once and has a
+ * The calls that waybill makes to one bucket, using full object keys. Each is attempted once and has a
  * deadline. Failures are `WaybillError`s with a `storage_*` code. `storage_conflict` means that a condition
- * of either kind did not hold. Connects on the first call.
+ * of either kind was not met. Connects on the first call.
  */
 export class BucketClient {
   /** Whether TLS protects bodies in transit, so that parts need not be hashed again. */
@@ -55,7 +55,10 @@ export class BucketClient {
   readonly #server: string;
   readonly #sdk: S3Client;
   readonly #requests: Requests;
-  /** null without a configured endpoint: the SDK then finds the endpoint of the bucket. */
+  /**
+   * Sends PUT requests directly. It is null if no endpoint is configured and the SDK determines the bucket's
+   * endpoint.
+   */
   readonly #directPut: DirectPut | null;
   #clockOffsetMs: number | null = null;
 
@@ -70,12 +73,15 @@ export class BucketClient {
     this.#requests = new Requests({ label: describeS3(location), bucket, endpoint }, clock);
   }
 
-  /** The server's clock minus ours in milliseconds, by its latest answer; null before the first. */
+  /**
+   * The server's clock minus the local clock in milliseconds, based on the latest response. It is null before
+   * the first response.
+   */
   get clockOffsetMs(): number | null {
     return this.#clockOffsetMs;
   }
 
-  /** The place of an object, for other clients of the server. */
+  /** Returns the place of an object, for other clients of the server. */
   placeOf(key: string): ObjectPlace {
     return { server: this.#server, bucket: this.#Bucket, key };
   }
@@ -114,8 +120,8 @@ export class BucketClient {
   }
 
   /**
-   * The metadata of an object, or of a version of it; undefined if it does not exist. Reading versions is a
-   * separate right.
+   * Returns the metadata of an object or of one of its versions, or undefined if it does not exist. Reading
+   * versions requires a separate permission.
    */
   async head(
     key: string,
@@ -133,15 +139,15 @@ export class BucketClient {
         sha256: Metadata?.[digestMetadata],
       };
     } catch (error) {
-      // The answer to HEAD has no body, and so no error code but the status 404.
+      // A response to HEAD has no body, and thus no error code other than the status 404.
       if (hasCode(error, 'storage_not_found') || answerName(error) === 'NotFound') return undefined;
       throw error;
     }
   }
 
   /**
-   * Copies an object on the server and replaces the object at `to`. Its headers and metadata are copied, too,
-   * unless `replaced` has others. Returns the version of the copy; null if there is no such object.
+   * Copies an object on the server, replacing the object at `to`. Headers and metadata are also copied,
+   * unless `replaced` overrides them. Returns the version of the copy, or null if there is no such object.
    */
   async copy(
     from: CopyFrom,
@@ -166,8 +172,9 @@ export class BucketClient {
   }
 
   /**
-   * One page of a listing. With `oneLevel`, deeper objects are represented by `prefixes`. `token` is the
-   * `next` of the previous page; null for the first page. `pageSize` null selects the server's own size.
+   * Returns one page of a listing. With `oneLevel`, deeper objects are represented by `prefixes`. `token` is
+   * the `next` of the previous page, or null for the first page. If `pageSize` is null, the server chooses
+   * the size.
    */
   async list(options: {
     prefix: string;
@@ -185,7 +192,7 @@ export class BucketClient {
       MaxKeys: pageSize ?? undefined,
     });
     const page = await this.#send(prefix, command);
-    // The SDK parses any XML, and even HTML, as an empty listing.
+    // The SDK parses any XML, even HTML, as an empty listing.
     if (page.IsTruncated === undefined)
       throw this.#requests.unusableAnswer(prefix, 'something other than an S3 listing', otherServer);
     const next = page.NextContinuationToken ?? '';
@@ -215,7 +222,7 @@ export class BucketClient {
     await this.#send(key, command);
   }
 
-  /** Begins a multipart upload and returns its id. `sha256` is null if it is not known beforehand. */
+  /** Starts a multipart upload and returns its id. `sha256` is null if it is not known in advance. */
   async beginUpload(
     key: string,
     { sha256, headers }: { sha256: string | null; headers: ObjectHeaders },
@@ -226,7 +233,9 @@ export class BucketClient {
     return UploadId;
   }
 
-  /** Returns the ETag of the part. `number` is from 1. If `sha256` is null the bytes are not signed. */
+  /**
+   * Uploads a part and returns its ETag. `number` starts at 1. If `sha256` is null, the bytes are not signed.
+   */
   async putPart(
     { key, uploadId, number }: Upload & { number: number },
     bytes: Uint8Array,
@@ -246,7 +255,7 @@ export class BucketClient {
     return ETag;
   }
 
-  /** Makes the object visible and returns its version. `etags` belong to the parts, in order. */
+  /** Makes the object visible and returns its version. `etags` are those of the parts, in order. */
   async completeUpload({ key, uploadId }: Upload, etags: readonly string[]): Promise<string> {
     const Parts = etags.map((ETag, index) => ({ ETag, PartNumber: index + 1 }));
     const input = { Bucket: this.#Bucket, Key: key, UploadId: uploadId, MultipartUpload: { Parts } };
@@ -259,7 +268,7 @@ export class BucketClient {
     await ignoring('NoSuchUpload', this.#send(key, new AbortMultipartUploadCommand(input)));
   }
 
-  /** The unfinished uploads below a prefix, neither completed nor aborted. */
+  /** Returns the uploads below a prefix that have been neither completed nor aborted. */
   async unfinishedUploads(prefix: string): Promise<Upload[]> {
     const uploads: Upload[] = [];
     let from: { KeyMarker?: string; UploadIdMarker?: string } | null = {};
@@ -291,7 +300,7 @@ export class BucketClient {
     return this.#requests.run(key, (abortSignal) => this.#sdk.send(command, { abortSignal }), options);
   }
 
-  /** The error for a page that claims to have a successor but has no token for it. */
+  /** Returns the error for a page that claims to have a successor but provides no token for it. */
   #cutShort(prefix: string): Error {
     return this.#requests.unusableAnswer(
       prefix,

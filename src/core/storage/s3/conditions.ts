@@ -12,14 +12,14 @@ import { isUnsupported } from './errors.ts';
 import { pagesBelow } from './listing.ts';
 import type { Condition, VersionForm } from './sdk.ts';
 
-/** A probe takes seconds, so an object of this age was left by a killed process. */
+/** A probe takes seconds, so an object this old was left behind by a killed process. */
 const probeAbandonedAfterMs = 600_000;
-/** The result of a probe that took longer is not used: another publisher may have swept its object. */
+/** The result of a slower probe is discarded, because another publisher may have swept its object. */
 const probeTimeoutMs = 300_000;
 
 export interface Conditions {
   honoured: ConditionalWrites;
-  /** The form in which the server supports `If-Match`; null if in neither. */
+  /** The form in which the server supports `If-Match`, or null if it supports neither. */
   versionForm: VersionForm | null;
 }
 
@@ -39,8 +39,8 @@ export class ConditionProbe {
   }
 
   /**
-   * The condition of a write; undefined if it has none. Throws `storage_permanent` if the server does not
-   * support it.
+   * Returns the condition of a write, or undefined if it has none. Throws `storage_permanent` if the server
+   * does not support it.
    */
   async conditionOf(key: Key, { mode, ifVersion }: WriteOptions): Promise<Condition | undefined> {
     if (mode !== 'create' && ifVersion === undefined) return undefined;
@@ -53,7 +53,10 @@ export class ConditionProbe {
     );
   }
 
-  /** Throws `storage_denied` if the storage was opened read-only, since probing has to write. */
+  /**
+   * Returns the supported conditions. Throws `storage_denied` if the storage is read-only, because probing
+   * has to write.
+   */
   async conditions(): Promise<Conditions> {
     const { readOnly, label } = this.#options;
     if (readOnly) throw refuseReadOnly({ label }, stagingName);
@@ -96,7 +99,7 @@ export class ConditionProbe {
 }
 
 /**
- * One object whose name no other process uses. `write` returns the version and rejects like
+ * An object whose name no other process uses. `write` returns the version and throws the errors of
  * `BucketClient.put`.
  */
 export interface ProbeObject {
@@ -105,10 +108,10 @@ export interface ProbeObject {
 }
 
 /**
- * Finds the conditions that a server really supports by trying each on a separate object. A write must
- * succeed if its condition holds, and be refused if it does not. The name of the server or a single
- * response is not enough: some servers answer 501, others ignore the condition and report success. Removes
- * the object at the end. Throws the failure of a write unless that is a refusal.
+ * Determines which conditions a server actually supports by trying each of them on a separate object. A write
+ * must succeed if its condition holds, and be refused if it does not. Neither the server's name nor a single
+ * response is sufficient, because some servers respond with 501, while others ignore the condition and report
+ * success. Removes the object at the end. Throws if a write fails for any reason other than a refusal.
  */
 export async function probeConditions(object: ProbeObject): Promise<Conditions> {
   try {
@@ -119,7 +122,7 @@ export async function probeConditions(object: ProbeObject): Promise<Conditions> 
     for (const form of ['quoted', 'unquoted'] as const) {
       const version = await object.write('3');
       if ((await attempt(object, '4', { version, form })) !== 'written') continue;
-      // This version is outdated now.
+      // This version is now outdated.
       if ((await attempt(object, '5', { version, form })) === 'refused')
         return { honoured: 'full', versionForm: form };
     }
@@ -129,7 +132,7 @@ export async function probeConditions(object: ProbeObject): Promise<Conditions> 
   }
 }
 
-/** The outcome of a conditional write. Any failure besides a refusal ends the probe. */
+/** The outcome of a conditional write. Any failure other than a refusal ends the probe. */
 async function attempt(
   object: ProbeObject,
   text: string,
@@ -140,7 +143,7 @@ async function attempt(
     return 'written';
   } catch (error) {
     if (hasCode(error, 'storage_conflict') || hasCode(error, 'storage_exists')) return 'refused';
-    // Some servers answer an ETag in a form that they cannot match with "no such key".
+    // Some servers respond with "no such key" if they cannot match the form of an ETag.
     if (hasCode(error, 'storage_not_found')) return 'refused';
     if (isUnsupported(error)) return 'unsupported';
     throw error;

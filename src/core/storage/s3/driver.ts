@@ -32,33 +32,33 @@ export interface S3StorageOptions {
   clock: Clock;
   log: Log;
   secrets: Secrets;
-  /** The retries of single parts of a large body, and of conditional writes. */
+  /** The retry policy for individual parts of a large body and for conditional writes. */
   retry?: RetryPolicy;
-  /** Larger bodies are sent in parts of this many bytes; at least 5 MiB for S3 itself. */
+  /** Larger bodies are sent in parts of this many bytes. S3 itself requires at least 5 MiB. */
   partBytes?: number;
-  /** Keys per page of a listing; null for the server's own number. Set in tests only. */
+  /** Keys per listing page, or null for the server's default. Set in tests only. */
   pageSize?: number | null;
 }
 
 const defaultPartBytes = 16 << 20;
 /**
- * A conditional write is one request from memory, whatever its size. Only catalogs are written in this way.
+ * A conditional write is a single request from memory, whatever its size. Only catalogs are written this way.
  */
 const maxConditionalBytes = 512 << 20;
 const maxConcurrentRemovals = 16;
-/** The limit of S3, for the prefix and the key together. */
+/** S3's limit in bytes, for the prefix and the key together. */
 const maxKeyBytes = 1024;
 
 /**
- * Opens a prefix of a bucket of an S3-compatible server. Objects appear whole. Small ones are one request
- * from memory, sent after their digest was verified. Larger ones are sent in parts, which become visible
- * only after the digest of the whole has been verified.
+ * Opens a prefix of a bucket on an S3-compatible server. Objects appear only when complete. Small ones are
+ * sent from memory in a single request, after their digest has been verified. Larger ones are sent in parts,
+ * which become visible only after the digest of the whole object has been verified.
  *
  * Opening requests one key below the prefix, which checks bucket, credentials, region and clock in one
  * request. Throws `secrets_invalid` if a configured secret is missing, `storage_not_found` if there is no
  * such bucket, `storage_denied` if the credentials are refused, `storage_transient` if the server cannot be
- * reached, and `storage_permanent` for any other fault of the configuration. Calls also throw
- * `storage_exists`, `storage_conflict`, `storage_full` and `body_mismatch`, according to the contract.
+ * reached, and `storage_permanent` for any other configuration error. Calls also throw `storage_exists`,
+ * `storage_conflict`, `storage_full` and `body_mismatch`, as defined by the contract.
  */
 export async function s3Storage(location: S3Location, options: S3StorageOptions): Promise<S3Storage> {
   const { clock, secrets } = options;
@@ -92,7 +92,7 @@ export class S3Storage implements Storage, Backups, Duplicates, CopySource {
   readonly #conditions: ConditionProbe;
   readonly #writer: ObjectWriter;
   readonly #copier: ServerCopier;
-  /** Whether the bucket keeps versions; true until an object without a version is found. */
+  /** Whether the bucket keeps versions. Assumed to be true until an object without a version is found. */
   #hasVersions = true;
   #readsVersions: Promise<boolean> | undefined;
 
@@ -117,7 +117,7 @@ export class S3Storage implements Storage, Backups, Duplicates, CopySource {
   }
 
   async stat(key: Key): Promise<FileStat | undefined> {
-    // Servers answer a request with a too long key with an unclear error.
+    // Servers respond with an unclear error if a key is too long.
     if (this.#isTooLong(key)) return undefined;
     const found = await this.#client.head(this.#at(key));
     if (found === undefined) return undefined;
@@ -167,7 +167,7 @@ export class S3Storage implements Storage, Backups, Duplicates, CopySource {
       await this.#client.remove(this.#at(key));
   }
 
-  /** false if the server does not support such a condition, or has no such object. */
+  /** Returns false if the server does not support such a condition or has no such object. */
   async #removeVersion(key: Key, version: string): Promise<boolean> {
     const { versionForm: form } = await this.#conditions.conditions();
     if (form === null) return false;
@@ -188,9 +188,9 @@ export class S3Storage implements Storage, Backups, Duplicates, CopySource {
   }
 
   /**
-   * In a bucket with versions, notes the version of the object if it may be read. Otherwise the server
-   * copies the object, with its headers and metadata. An object that is too large for a copy, or that the
-   * server does not copy, is still published but cannot be put back.
+   * In a bucket with versions, records the object's version if it can be read. Otherwise the server copies
+   * the object, with its headers and metadata. If an object is too large to copy, or the server does not copy
+   * it, it can still be replaced but cannot be put back.
    */
   async keep(key: Key, aside: Key): Promise<Kept | null> {
     this.#requireWritable(key);
@@ -208,8 +208,9 @@ export class S3Storage implements Storage, Backups, Duplicates, CopySource {
   }
 
   /**
-   * The version to put back; null if the object has to be copied, undefined if it does not exist. An object
-   * with the version "null" is older than the bucket's versioning, and may be lost when it is replaced.
+   * Returns the version to put back, null if the object has to be copied, or undefined if it does not exist.
+   * An object with the version "null" is older than the bucket's versioning and may be lost when it is
+   * replaced.
    */
   async #versionToKeep(key: Key): Promise<string | null | undefined> {
     const found = await this.#client.head(this.#at(key));
@@ -220,7 +221,7 @@ export class S3Storage implements Storage, Backups, Duplicates, CopySource {
     return (await this.#canReadVersions(key, version)) ? version : null;
   }
 
-  /** Whether the version can be read, which is a separate right. */
+  /** Returns true if the version can be read, which requires a separate permission. */
   async #canReadVersions(key: Key, version: string): Promise<boolean> {
     this.#readsVersions ??= this.#client.head(this.#at(key), version).then(
       (found) => found !== undefined,
@@ -248,7 +249,7 @@ export class S3Storage implements Storage, Backups, Duplicates, CopySource {
     return null;
   }
 
-  /** Lets the server copy an object. Throws only errors that may not occur again. */
+  /** Copies an object on the server. Throws only errors that may not recur. */
   async #copy(from: Key, to: Key): Promise<'done' | 'absent' | 'refused'> {
     try {
       const version = await this.#client.copy({ key: this.#at(from) }, this.#at(to));

@@ -4,7 +4,8 @@ import { parseRetryAfter } from '../../lib/retry.ts';
 import { answerTooLong, maxAnswerBytes } from './answer-limit.ts';
 
 /**
- * A failed call: the error code of S3 or Node.js, and the status and headers of the answer if there was one.
+ * A failed call, with the S3 or Node.js error code, and the status and headers of the response if there was
+ * one.
  */
 export interface S3Failure {
   name: string;
@@ -14,10 +15,10 @@ export interface S3Failure {
 }
 
 export interface S3Place {
-  /** For messages. */
+  /** The storage's label, used in messages. */
   label: string;
   bucket: string;
-  /** The server of the request; null or absent for AWS. */
+  /** The URL of the server. It is null or absent for AWS. */
   endpoint?: string | null;
 }
 
@@ -31,7 +32,7 @@ interface ErrorMapping {
 export const otherServer = 'check endpoint and path_style: this does not look like an S3 server';
 const clockHint = 'set the clock of this machine (chrony, systemd-timesyncd), then run again';
 
-/** By S3 error code or Node.js error name. Any other failure is classified by its status. */
+/** Keyed by S3 error code or Node.js error name. Any other failure is classified by its status. */
 const meanings: Record<string, ErrorMapping> = {
   NoSuchKey: { code: 'storage_not_found' },
   NoSuchUpload: {
@@ -117,7 +118,7 @@ export function s3Error(place: S3Place, what: string, failure: S3Failure, now: D
   const message = meaning.message ?? summary(failure);
   const retryAfterMs = parseRetryAfter(failure.headers['retry-after'], now);
   return new WaybillError(meaning.code, `${place.label}: ${what}: ${message}`, {
-    // Not the error of the SDK, which contains access key ids and the signed text.
+    // The SDK's own error is not used, because it contains access key ids and the signed text.
     cause: new S3AnswerError(failure),
     ...(meaning.code === 'storage_transient' && retryAfterMs !== undefined
       ? { retryAfterSeconds: Math.ceil(retryAfterMs / 1000) }
@@ -126,19 +127,19 @@ export function s3Error(place: S3Place, what: string, failure: S3Failure, now: D
   });
 }
 
-/** The key of a call, for messages. Without a key, names the endpoint or the bucket. */
+/** Formats the key of a call for messages. Without a key, names the endpoint or the bucket. */
 export function namedKey({ endpoint }: S3Place, key: string): string {
   return key === '' ? (endpoint ?? 'the bucket') : JSON.stringify(key);
 }
 
-/** A hint to check the endpoint, with its URL. */
+/** Returns a hint to check the endpoint, including its URL. */
 export function hintAt({ endpoint }: S3Place, hint: string): string {
   return typeof endpoint === 'string'
     ? hint.replace(/^check endpoint/, `check endpoint (${endpoint})`)
     : hint;
 }
 
-/** The server's answer, without secrets. */
+/** The server's response, without secrets. */
 export class S3AnswerError extends Error {
   readonly status: number | null;
 
@@ -149,7 +150,7 @@ export class S3AnswerError extends Error {
   }
 }
 
-/** Whether the server reports that it does not support the condition of a request. */
+/** Returns true if the server reports that it does not support a request's condition. */
 export function isUnsupported(error: unknown): boolean {
   const answer = error instanceof WaybillError ? error.cause : undefined;
   if (!(answer instanceof S3AnswerError)) return false;
@@ -157,13 +158,15 @@ export function isUnsupported(error: unknown): boolean {
   return answer.status === 501 || (answer.status === 400 && refusals.includes(answer.name));
 }
 
-/** The S3 error code or Node.js error name behind an error of this storage; null for other errors. */
+/**
+ * Returns the S3 error code or Node.js error name behind an error of this storage, or null for other errors.
+ */
 export function answerName(error: unknown): string | null {
   const answer = error instanceof WaybillError ? error.cause : undefined;
   return answer instanceof S3AnswerError ? answer.name : null;
 }
 
-/** Failures whose message depends on the bucket, the time or the answer's headers. */
+/** Maps failures whose message depends on the bucket, the time or the response headers. */
 function byContext({ bucket }: S3Place, failure: S3Failure, now: Date): ErrorMapping | null {
   const { name, message, status, headers } = failure;
   if (name === 'NoSuchBucket')
@@ -203,7 +206,7 @@ function byContext({ bucket }: S3Place, failure: S3Failure, now: Date): ErrorMap
   return null;
 }
 
-/** Error codes of the operating system: sockets and the lookup of names. */
+/** Matches the operating system's error codes for sockets and name lookups. */
 const systemCode = /^E(?:AI_)?[A-Z]+$/;
 
 function byStatus({ name, status }: S3Failure): ErrorMapping {
@@ -212,15 +215,15 @@ function byStatus({ name, status }: S3Failure): ErrorMapping {
       ? { code: 'storage_transient', hint: 'check endpoint, and that the server runs' }
       : { code: 'storage_permanent' };
   if (status === 401 || status === 403) return meanings['AccessDenied'] as ErrorMapping;
-  // Only "NoSuchKey" means that the object does not exist: a 404 page of some other server must never pass
-  // for an empty destination.
+  // Only "NoSuchKey" means that the object does not exist: a 404 page from some other server must never be
+  // mistaken for an empty destination.
   if (status === 404) return { code: 'storage_permanent', hint: otherServer };
   if (status === 412) return { code: 'storage_conflict' };
   if (status === 501) return meanings['NotImplemented'] as ErrorMapping;
   if (status === 507) return meanings['QuotaExceeded'] as ErrorMapping;
   if (status === 408 || status === 409 || status === 429 || status >= 500)
     return { code: 'storage_transient' };
-  // A successful answer that could not be parsed.
+  // A successful response that could not be parsed.
   if (status < 400) return { code: 'storage_permanent', hint: otherServer };
   return { code: 'storage_permanent' };
 }
@@ -234,10 +237,10 @@ function skew(date: string | undefined, now: Date): string {
   return `the clock of this machine is ${Math.abs(seconds)} s ${way} the clock of the server, which allows at most 900 s`;
 }
 
-/** Advice for programmers that the SDK adds to the message of an answer that it cannot parse. */
+/** Advice for programmers that the SDK appends to the message if it cannot parse a response. */
 const sdkAdvice = /Deserialization error: to see the raw response.*/s;
 
-/** The server's own message, shortened to one line. */
+/** Returns the server's own message, shortened to one line. */
 function summary({ name, message, status }: S3Failure): string {
   const words = message
     .replace(sdkAdvice, '')
@@ -248,7 +251,7 @@ function summary({ name, message, status }: S3Failure): string {
   return words === '' || words === name ? answer : `${words} (${answer})`;
 }
 
-/** Brings errors of the SDK, the network and Node.js into one shape. */
+/** Converts errors of the SDK, the network and Node.js to a common form. */
 export function failureOf(thrown: unknown): S3Failure {
   const error = thrown as {
     name?: string;
@@ -259,7 +262,7 @@ export function failureOf(thrown: unknown): S3Failure {
   };
   const name = error.name ?? 'Error';
   const isPlain = name === 'Error' || name === 'AggregateError' || name === 'TypeError';
-  // The HTTP handler of the SDK names broken connections TimeoutError, too, but keeps their code.
+  // The SDK's HTTP handler also names broken connections TimeoutError, but keeps their code.
   const isTimeout = name === 'TimeoutError' && error.code !== 'ETIMEDOUT';
   return {
     name: (isPlain || isTimeout) && typeof error.code === 'string' ? error.code : name,

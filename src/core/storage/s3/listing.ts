@@ -7,13 +7,13 @@ import type { ListPage } from './objects.ts';
 
 export interface ListingSource {
   client: Pick<BucketClient, 'list'>;
-  /** For messages. */
+  /** The storage's label, used in messages. */
   label: string;
-  /** Keys per page; null for the server's own number. */
+  /** Keys per page, or null for the server's default. */
   pageSize: number | null;
 }
 
-/** As `Storage.list`, for a storage below `prefix`. */
+/** Implements `Storage.list` for a storage below `prefix`. */
 export async function* listEntries(
   source: ListingSource,
   prefix: string,
@@ -33,7 +33,7 @@ export async function* listEntries(
       const odd = splitAtOddSegment(key);
       if (odd !== null && onUnreadable !== undefined)
         onUnreadable(unreadable({ ...odd, rest: `${odd.rest}/` }, 'directory'));
-      // "a//b" implies a directory without a name, which no key can reach: its objects are listed instead.
+      // "a//b" implies a directory without a name, which no key can reach, so its objects are listed instead.
       else if (nameOf(key) === '')
         for await (const inner of pagesBelow(source, name, { oneLevel: false })) yield* files(inner);
       else yield { key, type: 'directory', size: 0 };
@@ -41,7 +41,7 @@ export async function* listEntries(
   }
 }
 
-/** Consoles create empty objects whose names end with "/" to represent directories. They are skipped. */
+/** Skips the empty objects whose names end with "/", which consoles create to represent directories. */
 function fileOf({ key, size, version, modifiedAt }: ListPage['objects'][number], prefix: string): Entry[] {
   if (size === 0 && key.endsWith('/')) return [];
   const file = { key: listedKey(key.slice(prefix.length)), type: 'file' as const, size };
@@ -57,8 +57,8 @@ function unreadable(
 }
 
 /**
- * All pages of a listing, one request each. Throws `storage_permanent` if the server names a key outside the
- * prefix, or if its listing has no end.
+ * Yields all pages of a listing, with one request per page. Throws `storage_permanent` if the server returns
+ * a key outside the prefix, or if its listing never ends.
  */
 export async function* pagesBelow(
   { client, label, pageSize }: ListingSource,

@@ -1,4 +1,4 @@
-/** A prefix of a bucket, as the configuration file has it. */
+/** A prefix of a bucket, as written in the configuration file. */
 export interface S3Document {
   backend: 's3';
   bucket: string;
@@ -18,18 +18,20 @@ export interface S3DestinationDocument extends S3Document {
 export interface S3Location {
   backend: 's3';
   bucket: string;
-  /** '' or ends with `/`. */
+  /** Either '' or a prefix that ends with `/`. */
   prefix: string;
-  /** Absolute URL without a closing `/`; null for AWS. */
+  /** Absolute URL without a trailing `/`, or null for AWS. */
   endpoint: string | null;
   region: string | null;
   pathStyle: boolean;
-  /** Names of the variables that hold them; null: the default credential chain of the S3 client. */
+  /**
+   * Names of the variables that hold the credentials. If null, the SDK's default credential chain is used.
+   */
   credentials: { accessKeyIdEnv: string; secretAccessKeyEnv: string } | null;
 }
 
 export interface S3DestinationLocation extends S3Location {
-  /** A forced replacement may empty the whole bucket. */
+  /** Whether a forced replacement may empty the whole bucket. */
   allowBucketRoot: boolean;
 }
 

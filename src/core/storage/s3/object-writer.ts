@@ -9,34 +9,34 @@ import type { BucketClient } from './client.ts';
 import type { Upload } from './objects.ts';
 import type { Condition } from './sdk.ts';
 
-/** Limit for the bodies and parts in memory, in bytes, for all files together. */
+/** Limit for all bodies and parts in memory, in bytes. */
 const memoryBytes = 96 << 20;
 const maxConcurrentParts = 4;
-/** The limit of S3. */
+/** S3's limit. */
 const maxParts = 10_000;
 const mebibyte = 1 << 20;
 
 export interface ObjectWriterOptions {
   client: BucketClient;
-  /** The prefix of the storage, below which unfinished uploads are searched. */
+  /** The storage's prefix, below which unfinished uploads are searched for. */
   prefix: string;
   label: string;
   log: Log;
-  /** The size of a part, in bytes; at least 5 MiB for S3 itself. */
+  /** The size of a part in bytes. S3 itself requires at least 5 MiB. */
   partBytes: number;
-  /** The retries of single parts and of conditional writes. The caller retries other writes. */
+  /** The retry policy for individual parts and conditional writes. The caller retries other writes. */
   retry: RetryOptions;
 }
 
-/** The part size of a body, in bytes: as configured, or larger if there would be too many parts. */
+/** Returns a body's part size in bytes: the configured size, or more if there would be too many parts. */
 function partSize(bodyBytes: number, partBytes: number): number {
   const min = Math.ceil(bodyBytes / maxParts);
   return min <= partBytes ? partBytes : Math.ceil(min / mebibyte) * mebibyte;
 }
 
 /**
- * Writes bodies as whole objects: in one request from memory, or in parts. No object is visible before the
- * size and the digest of its whole body have been verified.
+ * Writes bodies as whole objects, either in one request from memory or in parts. No object is visible before
+ * the size and digest of its whole body have been verified.
  */
 export class ObjectWriter {
   readonly #options: ObjectWriterOptions;
@@ -49,9 +49,9 @@ export class ObjectWriter {
   }
 
   /**
-   * Aborts the multipart uploads of an object that a killed publisher left behind: they are invisible, but
-   * cost money. The caller must hold the lease, so that no other process can still complete them. The right
-   * to list uploads is optional: without it, removing them is left to a lifecycle rule of the bucket.
+   * Aborts an object's multipart uploads that a killed publisher left behind, which are invisible but cost
+   * money. The caller must hold the lease, so that no other process can still complete them. Permission to
+   * list uploads is optional. Without it, their removal is left to a lifecycle rule of the bucket.
    */
   async abortUnfinished(key: string): Promise<void> {
     const { client, log, label } = this.#options;
@@ -81,8 +81,9 @@ export class ObjectWriter {
   }
 
   /**
-   * Writes a body in one request, after its digest has been verified in memory. `name` is for messages,
-   * `key` names the object. Throws `body_mismatch`, and `storage_conflict` if the condition does not hold.
+   * Writes a body in one request, after its digest has been verified in memory. `name` is used in messages,
+   * and `key` is the object's key. Throws `body_mismatch`, and `storage_conflict` if the condition does not
+   * hold.
    */
   async putWhole(
     { name, key }: { name: string; key: string },
@@ -104,9 +105,9 @@ export class ObjectWriter {
   }
 
   /**
-   * Servers answer a race of conditional writes with 409 or 500, whether or not the write was applied. If it
-   * was, a retry breaks its own condition, so the object is then compared with the bytes sent. A late arrival
-   * of the first attempt cannot replace the bytes of another writer, since it carries the condition, too.
+   * When conditional writes race, servers respond with 409 or 500 whether or not the write was applied. If it
+   * was, a retry violates its own condition, so the object is then compared with the bytes sent. If the first
+   * attempt arrives late, it cannot replace another writer's bytes, because it carries the same condition.
    */
   async #putOrVerify(
     put: () => Promise<string>,
@@ -130,8 +131,8 @@ export class ObjectWriter {
 
   /**
    * Uploads a body in parts, several concurrently while the next one is read. The upload is completed, which
-   * makes the object visible, only after the whole body has been verified. Otherwise it is aborted once no
-   * part is being sent any more. Throws `body_mismatch`, the failure of a part, or the reason of the signal.
+   * makes the object visible, only after the whole body has been verified. Otherwise, it is aborted once no
+   * part is being sent. Throws `body_mismatch`, the failure of a part, or the signal's reason.
    */
   async putInParts(key: string, body: Body, write: WriteOptions): Promise<Written> {
     const { client, log, label } = this.#options;
@@ -154,15 +155,15 @@ export class ObjectWriter {
             'a multipart upload was not aborted; the next run does it',
           ),
         );
-      // A publisher that took over the lease aborts the upload, too. Report the lost lease then, rather than
-      // the missing upload.
+      // A publisher that takes over the lease also aborts the upload. In that case, report the lost lease
+      // rather than the missing upload.
       write.signal?.throwIfAborted();
       throw error;
     }
   }
 }
 
-/** The parts of one upload that are being sent, and their buffers, which are reused. */
+/** Tracks the parts of an upload that are being sent, and reuses their buffers. */
 class Parts {
   readonly etags: string[] = [];
   readonly #upload: Upload;
@@ -241,8 +242,8 @@ class Parts {
   }
 
   /**
-   * Starts sending a part, and waits while the maximum number of parts is being sent. `release` is called
-   * when its bytes are no longer needed.
+   * Starts sending a part, first waiting if the maximum number of parts is already being sent. Calls
+   * `release` when the part's bytes are no longer needed.
    */
   async #send(buffer: Buffer, length: number, release: () => void): Promise<void> {
     const number = ++this.#started;
@@ -263,7 +264,8 @@ class Parts {
 
   async #sendOne(number: number, bytes: Buffer): Promise<void> {
     const { client } = this.#options;
-    // Synchronously: the thread pool would need a copy of the bytes, which takes as long as hashing them.
+    // Hash synchronously. The thread pool would need a copy of the bytes, which takes as long as hashing
+    // them.
     const sha256 = client.isEncrypted ? null : hexOf(digestOf(bytes));
     await retry({ ...this.#options.retry, signal: this.#signal }, async () => {
       const etag = await client.putPart({ ...this.#upload, number }, bytes, { sha256, signal: this.#signal });

@@ -1,22 +1,25 @@
 /*
- * Values of the calls to a bucket.
+ * Arguments and results of calls to a bucket.
  */
 
 export interface ObjectHead {
-  /** In bytes. */
+  /** The size in bytes. */
   size: number;
   version: string;
   modifiedAt: Date | null;
   /**
-   * Names this content for as long as the bucket keeps versions. "null" for an object that is older than the
-   * versions of the bucket; null if the bucket never had versions.
+   * Identifies this content for as long as the bucket keeps versions. It is "null" for an object that
+   * predates the bucket's versioning, and null if the bucket never had versions.
    */
   storedVersion: string | null;
-  /** SHA-256 that the object was stored with, in hexadecimal; undefined if another program wrote it. */
+  /**
+   * The SHA-256 recorded when the object was stored, in hexadecimal, or undefined if another program wrote
+   * it.
+   */
   sha256: string | undefined;
 }
 
-/** The object to copy; `bucket` and `ifMatch` default to the own bucket and to no condition. */
+/** The object to copy. `bucket` defaults to the client's own bucket, and `ifMatch` to no condition. */
 export interface CopyFrom {
   key: string;
   bucket?: string;
@@ -27,9 +30,9 @@ export interface CopyFrom {
 
 export interface ListPage {
   objects: { key: string; size: number; version: string | null; modifiedAt: Date | null }[];
-  /** Each ends with `/`. Empty unless the listing has one level. */
+  /** Each ends with `/`. Empty unless the listing is limited to one level. */
   prefixes: string[];
-  /** The token of the next page; null on the last page. */
+  /** The token of the next page, or null on the last page. */
   next: string | null;
 }
 

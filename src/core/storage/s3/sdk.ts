@@ -13,31 +13,31 @@ import { failureOf, hintAt, namedKey, s3Error, type S3Place } from './errors.ts'
 import type { S3Location } from './location.ts';
 
 /*
- * The AWS SDK as waybill uses it: its configuration, the deadline and the errors of each request, and the
- * form of its inputs.
+ * Adapts the AWS SDK to waybill: its configuration, each request's deadline and errors, and the format of its
+ * inputs.
  */
 
-/** More than twice the maximum number of concurrent files, for their parts and for concurrent reads. */
+/** More than twice the maximum number of concurrent files, to leave room for parts and concurrent reads. */
 const maxSockets = 160;
 const connectTimeoutMs = 10_000;
-/** A connection on which no byte is sent or received for this long is closed. */
+/** A connection is closed after no byte has been sent or received for this long. */
 const defaultSilenceMs = 60_000;
 /** The maximum duration of a request, not counting its body. */
 const answerTimeoutMs = 180_000;
-/** The slowest connection that a request waits for: 16 bytes/ms are 16 kB/s. */
+/** The slowest connection for which a request waits: 16 bytes/ms, or 16 kB/s. */
 const minBytesPerMs = 16;
 
 export interface SdkOptions {
   location: S3Location;
-  /** null: the default credential chain of the SDK. */
+  /** If null, the SDK's default credential chain is used. */
   credentials: { accessKeyId: string; secretAccessKey: string } | null;
-  /** Maximum idle time of a connection, in milliseconds; set in tests only. */
+  /** Maximum idle time of a connection, in milliseconds. Set in tests only. */
   silenceMs?: number;
 }
 
 /**
- * Opens the SDK's client: one attempt per call, keep-alive connections. `onDate` gets the `date` header of
- * each answer, in milliseconds.
+ * Opens the SDK's client with one attempt per call and keep-alive connections. `onDate` receives the `date`
+ * header of each response, in milliseconds.
  */
 export function openSdk(
   { location, credentials, silenceMs = defaultSilenceMs }: SdkOptions,
@@ -75,8 +75,8 @@ export function openSdk(
 }
 
 /**
- * Servers that do not know the SDK's default checksums answer them with 501. The signed SHA-256 protects
- * bodies anyway.
+ * Disables the SDK's default checksums, because servers that do not support them respond with 501. The signed
+ * SHA-256 protects bodies anyway.
  */
 function atEndpoint(endpoint: string): {
   endpoint: string;
@@ -93,8 +93,8 @@ function atEndpoint(endpoint: string): {
 }
 
 /**
- * The region of the SDK's own configuration, else us-east-1: most servers other than AWS have a single region
- * and accept any name for it.
+ * Returns the region from the SDK's own configuration, or else us-east-1. Most servers other than AWS have a
+ * single region and accept any name for it.
  */
 function configuredRegion(): () => Promise<string> {
   let region: Promise<string> | undefined;
@@ -103,8 +103,8 @@ function configuredRegion(): () => Promise<string> {
 }
 
 /**
- * Suppresses the SDK's warning about the Node.js versions that its future releases will need. The release in
- * use is pinned, so the warning does not help users of waybill.
+ * Suppresses the SDK's warning about the Node.js versions that future releases will require. The release in
+ * use is pinned, so the warning does not help waybill users.
  */
 function withoutWarning<T>(construct: () => T): T {
   const emitWarning = process.emitWarning.bind(process);
@@ -117,9 +117,9 @@ function withoutWarning<T>(construct: () => T): T {
 }
 
 /**
- * Makes a command sign its body with a SHA-256 (hexadecimal) that is known already, instead of hashing the
- * body again; `UNSIGNED-PAYLOAD` leaves the body unsigned. This is set on the command because its input is
- * copied before it is signed.
+ * Makes a command sign its body with a known SHA-256 (in hexadecimal) instead of hashing the body again.
+ * `UNSIGNED-PAYLOAD` leaves the body unsigned. This is set on the command because its input is copied before
+ * it is signed.
  */
 export function signAs(command: PutObjectCommand | UploadPartCommand, sha256: string): void {
   const stack = command.middlewareStack as S3Client['middlewareStack'];
@@ -132,7 +132,7 @@ export function signAs(command: PutObjectCommand | UploadPartCommand, sha256: st
   );
 }
 
-/** Stores an object with one request and returns its ETag. `input` holds fields of `PutObjectCommand`. */
+/** Stores an object with one request and returns its ETag. `input` contains fields of `PutObjectCommand`. */
 export type DirectPut = (
   key: string,
   bytes: Uint8Array,
@@ -142,9 +142,8 @@ export type DirectPut = (
 ) => Promise<string | undefined>;
 
 /**
- * Sends PUT requests with the SDK's signer and HTTP handler alone, past its middleware: thousands of small
- * files take half the processor time (docs/decisions/010-s3-direct-puts.md). Failures have the form of the
- * SDK's.
+ * Sends PUT requests with only the SDK's signer and HTTP handler, bypassing its middleware. This halves the
+ * CPU time for thousands of small files (docs/decisions/010-s3-direct-puts.md). Failures look like the SDK's.
  */
 export function directPut(sdk: S3Client, { bucket, pathStyle }: S3Location, endpoint: URL): DirectPut {
   const { config } = sdk;
@@ -173,7 +172,7 @@ export function directPut(sdk: S3Client, { bucket, pathStyle }: S3Location, endp
     const request = { ...place, path: `${base}/${escapePath(key)}`, headers, body: bytes };
     const signingDate = new Date(Date.now() + config.systemClockOffset);
     const signed = await signer.sign(request, { signingDate });
-    // The types of the signer and of the handler come from different packages.
+    // The signer's and the handler's types come from different packages.
     const handler = config.requestHandler as LimitedHandler;
     const { response } = await handler.handle(signed as never, { abortSignal });
     const body = response.body as Readable;
@@ -203,8 +202,7 @@ export class Requests {
   }
 
   /**
-   * Runs one request with a deadline that grows with the body. If `signal` aborts first, the call rejects
-   * with its reason.
+   * Runs one request with a deadline that grows with the body. If `signal` aborts first, throws its reason.
    */
   async run<T>(
     key: string,
@@ -220,7 +218,7 @@ export class Requests {
       onAbort(ended.signal, () => reject(ended.signal.reason as Error));
     });
     try {
-      // The HTTP handler waits for a body to be sent before it rejects.
+      // The HTTP handler rejects only after the body has been sent.
       return await Promise.race([send(ended.signal), stopped]);
     } catch (error) {
       throw ended.signal.aborted ? ended.signal.reason : this.#failure(key, error);
@@ -230,7 +228,7 @@ export class Requests {
     }
   }
 
-  /** The chunks of an answer. If the connection breaks meanwhile, this fails like a request. */
+  /** Yields the chunks of a response. If the connection breaks in the meantime, fails like a request. */
   async *chunksOf(key: string, body: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
     try {
       yield* body;
@@ -239,7 +237,7 @@ export class Requests {
     }
   }
 
-  /** `storage_permanent`: the answer to a request for `key` cannot be used. */
+  /** `storage_permanent`: the response to a request for `key` cannot be used. */
   unusableAnswer(key: string, what: string, hint?: string): WaybillError {
     const { label } = this.#place;
     return new WaybillError(
@@ -261,13 +259,13 @@ export class Requests {
   }
 }
 
-/** A condition of a write: there is no such object, or the object has this version. */
+/** A write condition: either there is no such object, or the object has this version. */
 export type Condition = { absent: true } | { version: string; form: VersionForm };
 
-/** How a server compares the version in `If-Match`: with the quotes of the ETag, or without. */
+/** How a server compares the version in `If-Match`: with or without the ETag's quotes. */
 export type VersionForm = 'quoted' | 'unquoted';
 
-/** The metadata entry with the SHA-256 of an object in hexadecimal: `x-amz-meta-waybill-sha256`. */
+/** The metadata entry that holds an object's SHA-256 in hexadecimal: `x-amz-meta-waybill-sha256`. */
 export const digestMetadata = 'waybill-sha256';
 
 /** Fields of `PutObjectCommand` that become headers. */
@@ -281,19 +279,22 @@ interface PutHeaders {
 
 /**
  * Returns the function that decodes listed names. Names are requested in URL encoding, because XML cannot
- * represent all of them; a server that does not support that sends them as they are.
+ * represent all of them. A server that does not support that sends them unencoded.
  */
 export function nameDecoder(encodingType: string | undefined): (name: string | undefined) => string {
   if (encodingType !== 'url') return (name = '') => name;
   return (name = '') => decodeURIComponent(name.replaceAll('+', ' '));
 }
 
-/** A version: an ETag without quotes, so that versions of different answers compare equal. */
+/**
+ * Converts an ETag to a version by removing its quotes, so that versions from different responses compare
+ * equal.
+ */
 export function unquoted(etag: string | undefined): string {
   return (etag ?? '').replace(/^"(.*)"$/, '$1');
 }
 
-/** `sha256` is null if it is not known beforehand. */
+/** Returns the headers of a write. `sha256` is null if it is not known in advance. */
 export function headersOf({ contentType, cacheControl }: ObjectHeaders, sha256: string | null): PutHeaders {
   const Metadata = sha256 === null ? undefined : { [digestMetadata]: sha256 };
   return { ContentType: contentType, CacheControl: cacheControl, Metadata };
@@ -305,13 +306,15 @@ export function conditionOf(condition: Condition | undefined): Pick<PutHeaders, 
   return { IfMatch: condition.form === 'quoted' ? `"${condition.version}"` : condition.version };
 }
 
-/** The source of a copy. The SDK leaves escaping it to the caller. */
+/** Formats the source of a copy. The SDK leaves escaping to the caller. */
 export function copySource(bucket: string, { key, version }: { key: string; version?: string }): string {
   const suffix = version === undefined ? '' : `?versionId=${encodeURIComponent(version)}`;
   return `${bucket}/${escapePath(key)}${suffix}`;
 }
 
-/** Escapes all but slashes and unreserved characters (RFC 3986, section 2.3), as signatures require. */
+/**
+ * Escapes everything except slashes and unreserved characters (RFC 3986, section 2.3), as signatures require.
+ */
 function escapePath(key: string): string {
   return encodeURIComponent(key)
     .replaceAll('%2F', '/')

@@ -4,16 +4,16 @@ import type { Log } from '../../lib/log.ts';
 import type { Body, WriteOptions, Written } from '../storage.ts';
 import type { BucketClient } from './client.ts';
 
-/** Larger objects cannot be copied by one request, which is the limit of S3. */
+/** S3's limit for copying an object in a single request, in bytes. */
 export const maxCopyBytes = 5 * 2 ** 30;
 
 /**
- * Writes bodies that the server already has as objects, without a transfer. Each object must have been stored
- * with the expected digest, and must not change before it is copied.
+ * Writes bodies that the server already stores as objects, without transferring them. Each object must have
+ * been stored with the expected digest, and must not change before it is copied.
  */
 export class ServerCopier {
   readonly #options: { client: BucketClient; label: string; log: Log };
-  /** Whether a copy was refused, such as for missing rights to the other bucket. */
+  /** Whether a copy has been refused, for example for lack of access to the other bucket. */
   #isRefused = false;
 
   constructor(options: { client: BucketClient; label: string; log: Log }) {
@@ -21,9 +21,9 @@ export class ServerCopier {
   }
 
   /**
-   * Copies the object that the body stands for. null if there is none, its recorded digest is unknown or
-   * another one, or the server refuses: the caller then reads the body. Throws `storage_transient`,
-   * `storage_full` and the error of `origin`.
+   * Copies the object that the body represents. Returns null if there is no such object, its recorded digest
+   * is unknown or different, or the server refuses. The caller then reads the body. Throws
+   * `storage_transient`, `storage_full` and the error of `origin`.
    */
   async copied(
     to: string,
@@ -51,7 +51,7 @@ export class ServerCopier {
     } catch (error) {
       if (hasCode(error, 'storage_transient') || hasCode(error, 'storage_full')) throw error;
       const { label, log } = this.#options;
-      // An object that was replaced in between is read, which reports that.
+      // If the object was replaced in between, the caller reads it, which reports the change.
       if (!hasCode(error, 'storage_conflict')) this.#isRefused = true;
       log.debug({ storage: label, key, err: error }, 'the server does not copy from the other place');
       return null;

@@ -8,18 +8,19 @@ import { type SftpRoot, undefinedIfMissing } from './root.ts';
 import type { Send, SftpSession } from './session.ts';
 
 const maxAttempts = 50;
-/** From this attempt on, a failure despite an existing directory is attributed to a missing file. */
+/** After this many attempts, a failure is attributed to a missing file if the directory exists. */
 const attemptsBeforeCheck = 10;
 const maxRootAttempts = 5;
-/** Sessions whose server refused to change a mode. They get no further requests to do so. */
+/** Sessions whose server refused to change a mode. No more such requests are sent to them. */
 const refusing = new WeakSet<SftpSession>();
 
 /**
- * The directories that keys imply: created when a file is written below them, removed with their last file.
+ * Manages the directories that keys imply. They are created when a file is written below them and removed
+ * with their last file.
  */
 export class SftpDirectories {
   readonly #root: SftpRoot;
-  /** By absolute path: directories that exist or are being created. */
+  /** Directories that exist or are being created, by absolute path. */
   readonly #known = new Map<string, Promise<void>>();
 
   constructor(root: SftpRoot) {
@@ -50,7 +51,7 @@ export class SftpDirectories {
         const found = await root.lstat(directory);
         if (found?.isDirectory() === true) return;
         if (found !== undefined) throw notADirectory(root, directory, { isLink: found.isSymbolicLink() });
-        // It existed, and another publisher removed the empty directory before the check.
+        // The directory existed, but another publisher removed it, empty, before the check.
         if (isAbsent(error)) throw error;
         if (!mayBeTaken(error) || attempt === maxAttempts)
           throw cannotMake(root.label, directory, parentOf(directory) || root.path, error, { isRoot: false });
@@ -58,8 +59,8 @@ export class SftpDirectories {
   }
 
   /**
-   * Creates the parent directory of `key` and runs `work`. If another process removes the directory, or one
-   * above it, in between because it is empty, both are repeated.
+   * Creates the parent directory of `key` and runs `work`. Repeats both if another process removes the
+   * directory, or one above it, in between because it is empty.
    */
   async withParent<T>(key: Key, work: () => Promise<T>): Promise<T> {
     for (let attempt = 1; ; attempt += 1) {
@@ -68,8 +69,8 @@ export class SftpDirectories {
         return await work();
       } catch (error) {
         if (!isAbsent(error) || attempt === maxAttempts) throw error;
-        // The directory may exist again because other processes create and remove it all the time. If it
-        // still exists after several attempts, something else is missing.
+        // The directory may exist again, because other processes keep creating and removing it. If it still
+        // exists after several attempts, something else is missing.
         if (attempt >= attemptsBeforeCheck && (await this.#root.lstat(parentOf(key))) !== undefined)
           throw error;
         // Another process may have removed any directory above the key, not only the last one.
@@ -95,7 +96,7 @@ export class SftpDirectories {
     }
   }
 
-  /** Forgets that `directory` and those below it exist; they are created again when they are next needed. */
+  /** Forgets that `directory` and its subdirectories exist. They are created again when next needed. */
   forgetBelow(directory: Key | ''): void {
     const here = this.#root.at(directory);
     for (const each of [...this.#known.keys()])
@@ -115,8 +116,8 @@ export async function requireDirectory(root: SftpRoot): Promise<void> {
 
 /**
  * Checks that the root is a directory, or that nothing prevents its creation. Changes nothing. Throws
- * `storage_permanent` if a file or a dangling link is in the way, with the first component at fault. The
- * rights to create directories cannot be determined over SFTP.
+ * `storage_permanent`, naming the first component at fault, if a file or a dangling link is in the way.
+ * Permission to create directories cannot be determined over SFTP.
  */
 export async function requireMakeableRoot(root: SftpRoot): Promise<void> {
   const found = await root.rootStat();
@@ -141,7 +142,9 @@ async function makeRoot(root: SftpRoot): Promise<void> {
   }
 }
 
-/** The uppermost component that does not exist; null if all exist. Throws if one is at fault. */
+/**
+ * Returns the topmost component that does not exist, or null if all exist. Throws if a component is at fault.
+ */
 async function firstMissing(root: SftpRoot): Promise<string | null> {
   const names = root.path.split('/').filter((name) => name !== '');
   for (let count = 1; count <= names.length; count += 1) {
@@ -158,7 +161,7 @@ async function firstMissing(root: SftpRoot): Promise<string | null> {
   return null;
 }
 
-/** Returns `hidden` if access is denied: servers may hide the directories above a user's own. */
+/** Returns `hidden` if access is denied: servers may hide the parents of a user's own directory. */
 async function lookAt(
   root: SftpRoot,
   here: string,
@@ -172,7 +175,7 @@ async function lookAt(
   }
 }
 
-/** @param isMissing whether following `here` leads nowhere */
+/** @param isMissing whether `here` is a link that leads nowhere */
 async function inTheWay(
   root: SftpRoot,
   here: string,
@@ -194,12 +197,12 @@ async function inTheWay(
   );
 }
 
-/** Makes one directory, with the mode of the root's directories. */
+/** Creates one directory with the mode that the root uses for directories. */
 async function makeDirectory(root: SftpRoot, directory: string): Promise<void> {
   await root.ask((sftp, done) => sftp.mkdir(directory, { mode: root.modes.directory }, done));
   const session = await root.connected();
   if (refusing.has(session)) return;
-  // Reads the mode again, since a new directory may have inherited the setgid bit.
+  // Read the mode again, because a new directory may have inherited the setgid bit.
   const made = await session
     .ask<Stats>((sftp, done) => sftp.lstat(directory, done))
     .catch((error: unknown) => {
@@ -210,9 +213,9 @@ async function makeDirectory(root: SftpRoot, directory: string): Promise<void> {
 }
 
 /**
- * Gives a new file or directory exactly this mode, if the umask of the server removed some rights. A
+ * Sets exactly this mode on a new file or directory, in case the server's umask removed some bits. A
  * directory keeps its setgid and sticky bits. Does nothing if the server reports no mode, or refuses to
- * change one: the bytes are more important. Rejects with `ConnectionLost` only.
+ * change one, because the content matters more. Throws only `ConnectionLost`.
  */
 export async function applyMode(
   session: SftpSession,

@@ -47,27 +47,26 @@ export interface SftpStorageOptions {
   secrets: Secrets;
   readOnly?: boolean;
   mustExist?: boolean;
-  /** Leaves no trace on this machine either: a new host key is not added to the known hosts file. */
+  /** Also leaves no trace on this machine: a new host key is not added to the known hosts file. */
   dryRun?: boolean;
-  /** Time limit for a response, in milliseconds; set in tests only. */
+  /** Time limit for a response, in milliseconds. Set in tests only. */
   answerWithinMs?: number;
 }
 
 const maxConcurrentRequests = 64;
 
 /**
- * Opens a directory of an SFTP server. One connection carries the requests of many files, and further ones
- * speed up large files on a line with a long round trip (`session-pool.ts`). If the connection breaks,
- * its requests fail with `storage_transient`, and the next call connects again.
+ * Opens a directory on an SFTP server. One connection carries the requests for many files, and additional
+ * connections speed up large files if the round trip is long (`session-pool.ts`). If the connection breaks,
+ * its requests fail with `storage_transient` and the next call reconnects.
  *
- * Opening connects, and throws `storage_denied` if the login or the host key is refused,
- * `storage_transient` if the server cannot be reached, `storage_not_found` if the directory is missing and
- * `mustExist`, and `storage_permanent` if it is not a directory or for any other fault of the
- * configuration. Calls also throw `storage_exists`, `storage_full` and `body_mismatch`, according to the
- * contract.
+ * Opening connects. It throws `storage_denied` if the login or the host key is refused, `storage_transient`
+ * if the server cannot be reached, `storage_not_found` if the directory is missing and `mustExist` is set,
+ * and `storage_permanent` if it is not a directory or for any other configuration error. Calls also throw
+ * `storage_exists`, `storage_full` and `body_mismatch`, as defined by the contract.
  *
- * Files are synced if the server supports `fsync@openssh.com`; directory entries cannot be synced over
- * SFTP. Symbolic links below the root are not followed.
+ * Files are synced if the server supports `fsync@openssh.com`. Directory entries cannot be synced over SFTP.
+ * Symbolic links below the root are not followed.
  */
 export async function sftpStorage(location: SftpLocation, options: SftpStorageOptions): Promise<SftpStorage> {
   const { clock, log, secrets, answerWithinMs, readOnly = false, mustExist = false } = options;
@@ -109,7 +108,7 @@ export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates
   readonly #directories: SftpDirectories;
   readonly #names: SftpNames;
   readonly #links: SftpLinks;
-  /** Scratch files written here, whose existence need not be checked before they are renamed. */
+  /** Scratch files written by this process. Their existence need not be checked before a rename. */
   readonly #written = new Set<Key>();
 
   constructor(root: SftpRoot, sessions: SessionPool, readOnly: boolean) {
@@ -159,7 +158,7 @@ export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates
     });
   }
 
-  /** Writes to the staging directory, from which an interrupted write is swept, then moves the file. */
+  /** Writes to the staging directory and then moves the file. An interrupted write is swept with staging. */
   async #writeWhole(key: Key, body: Body, write: WriteOptions): Promise<Written> {
     const scratch = scratchBeside(key);
     try {
@@ -196,13 +195,13 @@ export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates
       { concurrency: maxConcurrentRequests },
     );
     await pMap(possible, async (move) => this.#changing(move.to, async () => this.#move(move)), {
-      // A move in steps is several requests, and a retry relies on the completed moves being the first ones.
+      // A move in steps takes several requests, and a retry relies on the completed moves coming first.
       concurrency: this.#root.replaces ? maxConcurrentRequests : 1,
     });
     if (missing !== -1) throw notFound(this, moves[missing]?.from ?? '');
   }
 
-  /** The index of the first move whose file does not exist; -1 if all exist. */
+  /** Returns the index of the first move whose file does not exist, or -1 if all exist. */
   async #firstMissing(moves: readonly Move[]): Promise<number> {
     const isMissing = await pMap(
       moves,
@@ -248,8 +247,8 @@ export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates
   }
 
   /**
-   * Keeps a file by a hard link if the server supports it. Otherwise the file is moved aside when it is
-   * replaced: a copy would transfer it to this machine and back.
+   * Keeps a file with a hard link if the server supports it. Otherwise, the file is moved aside when it is
+   * replaced, because a copy would have to be transferred to this machine and back.
    */
   async keep(key: Key, aside: Key): Promise<Kept | null> {
     return this.#changing(key, async () => {
@@ -292,7 +291,7 @@ export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates
     if (this.#readOnly) throw refuseReadOnly(this, key);
   }
 
-  /** Maps the failures of `work`, which only reads, to `storage_*` errors that name `key`. */
+  /** Runs `work`, which must only read, and maps its failures to `storage_*` errors that name `key`. */
   async #asking<T>(key: Key | '', work: () => Promise<T>): Promise<T> {
     try {
       return await work();
@@ -301,7 +300,7 @@ export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates
     }
   }
 
-  /** As `#asking`, for a change. A read-only storage refuses it, and its failures are examined further. */
+  /** Like `#asking`, but for changes. A read-only storage refuses them, and failures are examined further. */
   async #changing<T>(key: Key | '', work: () => Promise<T>): Promise<T> {
     this.#requireWritable(key);
     return this.#asking(key, async () =>

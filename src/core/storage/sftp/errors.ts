@@ -2,12 +2,12 @@ import type { ErrorCode } from '../../lib/error-codes.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { isReservedPath } from '../../lib/paths.ts';
 
-/** The connection broke or timed out: the requests in flight may or may not have been carried out. */
+/** The connection broke or timed out. Requests in flight may or may not have been carried out. */
 export class ConnectionLost extends Error {}
 
 /**
- * Status codes: those of protocol version 3 (draft-ietf-secsh-filexfer-02, section 7), and those of later
- * versions (draft 13, section 9.1), which some servers also send to clients of version 3.
+ * Status codes of protocol version 3 (draft-ietf-secsh-filexfer-02, section 7) and of later versions (draft
+ * 13, section 9.1), which some servers also send to version 3 clients.
  */
 const code = {
   noSuchFile: 2,
@@ -29,34 +29,34 @@ const code = {
   isADirectory: 24,
 } as const;
 
-/** The status code that the server answered with; null for any other error. */
+/** Returns the status code in the server's response, or null for any other error. */
 export function answerOf(error: unknown): number | null {
   const code = error instanceof Error && 'code' in error ? error.code : null;
   return typeof code === 'number' ? code : null;
 }
 
-/** Whether the server reports a missing name, or a file in the place of a parent directory. */
+/** Returns true if the server reports a missing name, or a file where a parent directory should be. */
 export function isAbsent(error: unknown): boolean {
   const answer = answerOf(error);
   if (answer === code.noSuchFile || answer === code.noSuchPath || answer === code.notADirectory) return true;
-  // Version 3 has no code for this, and ProFTPD reports it as text only.
+  // Version 3 has no code for this, and ProFTPD reports it only as text.
   return (
     answer === code.generalFailure && error instanceof Error && /\bnot a directory$/i.test(error.message)
   );
 }
 
-/** Whether the error can mean that the name is taken: version 3 reports only "failure". */
+/** Returns true if the error may mean that the name is taken. Version 3 reports only "failure". */
 export function mayBeTaken(error: unknown): boolean {
   const answer = answerOf(error);
   return answer === code.generalFailure || answer === code.exists;
 }
 
-/** Whether ssh2 reports that the SFTP session ended before the server answered. */
+/** Returns true if ssh2 reports that the SFTP session ended before the server responded. */
 export function isUnanswered(error: unknown): boolean {
   return error instanceof Error && answerOf(error) === null && error.message === 'No response from server';
 }
 
-/** Whether the server failed and does not say why. */
+/** Returns true if the server failed without giving a reason. */
 export function isUnexplained(error: unknown): boolean {
   return answerOf(error) === code.generalFailure;
 }
@@ -65,14 +65,14 @@ export function isDenied(error: unknown): boolean {
   return answerOf(error) === code.permissionDenied;
 }
 
-/** Whether the server, or this client, does not support the request. */
+/** Returns true if the server or this client does not support the request. */
 export function isUnsupported(error: unknown): boolean {
   const answer = answerOf(error);
   return answer === null || answer === code.unsupported;
 }
 
 /**
- * Maps the failure of a request to a `storage_*` code; a lost connection is `storage_transient`. A
+ * Maps a failed request to a `storage_*` code. A lost connection maps to `storage_transient`. A
  * `WaybillError` is returned unchanged.
  */
 export function requestFailure(label: string, key: string, error: unknown): WaybillError {
@@ -134,8 +134,8 @@ function meaningOf(answer: number | null, error: unknown): { code: ErrorCode; wh
 }
 
 /**
- * The server refused to make a directory; `parent` is the one above it. `isRoot`: the root or a directory
- * above it, which is `retryable`, because a file system of the server may be unmounted.
+ * The server refused to create a directory in `parent`. `isRoot` is set for the root and the directories
+ * above it. In that case the error is `retryable`, because a file system on the server may be unmounted.
  */
 export function cannotMake(
   label: string,
@@ -145,7 +145,7 @@ export function cannotMake(
   { isRoot }: { isRoot: boolean },
 ): WaybillError {
   const { code: as, why, hint } = meaningOf(answerOf(error), error);
-  // Only waybill creates its own directories.
+  // Only waybill creates its own reserved directories.
   const orMake = isReservedPath(directory) ? '' : `, or create "${directory}" for that user`;
   const better = isDenied(error) ? `give the login user write access to "${parent}"${orMake}` : hint;
   return new WaybillError(as, `${label}: the directory "${directory}" cannot be created: ${why}`, {
@@ -157,7 +157,7 @@ export function cannotMake(
 
 /**
  * `storage_denied`: the server denies a change of `key`. `directory` is the nearest readable parent, which
- * does not allow the change, or denies access to its entries.
+ * disallows the change or denies access to its entries.
  */
 export function deniedChange(
   label: string,

@@ -8,9 +8,9 @@ import { readDirectory, type SftpRoot, typeOf, undefinedIfMissing } from './root
 const maxConcurrentDirectories = 16;
 
 /**
- * As `Modes.fixModes`. Lists the directories, whose entries have modes, and asks for each change with
- * a request that follows no link (lsetstat@openssh.com). Servers without that request refuse. Rejects with
- * `ConnectionLost`, and if a directory cannot be listed.
+ * Implements `Modes.fixModes`. Reads modes from directory listings, and makes each change with a request that
+ * does not follow links (lsetstat@openssh.com). On servers without that request, changes count as refused.
+ * Throws `ConnectionLost`, or the error of a directory that cannot be listed.
  */
 export async function fixModes(
   root: SftpRoot,

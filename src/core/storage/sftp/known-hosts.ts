@@ -4,22 +4,22 @@ import path from 'node:path';
 import { WaybillError } from '../../lib/errors.ts';
 
 /*
- * OpenSSH's file of host keys (sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT"): a line holds an optional marker, host
- * patterns, the type of a key, the key in base64, and a comment. Other lines are ignored, as ssh does,
- * because people and other programs use the file, too; `malformedLines` lists them.
+ * OpenSSH's file of host keys (sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT"): each line holds an optional marker,
+ * host patterns, a key type, the key in base64 and a comment. Like ssh, this module ignores other lines,
+ * because people and other programs use the file too. `malformedLines` lists them.
  */
 
 export type HostKeyVerdict =
   | { kind: 'known' }
   | { kind: 'unknown' }
-  /** The file has other keys of this host, but not this one. */
+  /** The file has other keys for this host, but not this one. */
   | { kind: 'changed'; expected: KnownKey[] }
   | { kind: 'revoked'; line: number };
 
 export interface KnownKey {
   type: string;
   fingerprint: string;
-  /** From 1. */
+  /** Counted from 1. */
   line: number;
 }
 
@@ -32,9 +32,9 @@ interface Entry {
 }
 
 /**
- * Looks up a host's key in the text of a known hosts file. `key` is the public key in wire format. A
- * revoked key is refused, even if another line accepts it. A key of another type than the known ones counts
- * as a change, too, because the server is offered the known types first.
+ * Looks up a host's key in the text of a known hosts file. `key` is the public key in wire format. A revoked
+ * key is refused, even if another line accepts it. A key whose type differs from the known ones also counts
+ * as changed, because the known types are offered to the server first.
  */
 export function judgeHostKey(text: string, host: string, port: number, key: Buffer): HostKeyVerdict {
   const entries = entriesOf(text).filter(({ hosts }) => matchesHost(hosts, host, port));
@@ -53,14 +53,14 @@ export function judgeHostKey(text: string, host: string, port: number, key: Buff
   };
 }
 
-/** The numbers, from 1, of the lines that are neither empty nor comments and cannot be parsed. */
+/** Returns the numbers, counted from 1, of lines that cannot be parsed and are neither empty nor comments. */
 export function malformedLines(text: string): number[] {
   return linesOf(text)
     .filter(({ entry }) => entry === 'malformed')
     .map(({ line }) => line);
 }
 
-/** The types of the known keys of a host, to offer them to the server first. */
+/** Returns the types of a host's known keys, which are offered to the server first. */
 export function knownKeyTypes(text: string, host: string, port: number): string[] {
   const known = entriesOf(text).filter(
     ({ marker, hosts }) => marker === null && matchesHost(hosts, host, port),
@@ -68,18 +68,20 @@ export function knownKeyTypes(text: string, host: string, port: number): string[
   return [...new Set(known.map(({ type }) => type))];
 }
 
-/** The fingerprint as `ssh-keygen -l` prints it: `SHA256:` and base64 without padding. */
+/** Returns the fingerprint as printed by `ssh-keygen -l`: `SHA256:` and base64 without padding. */
 export function fingerprint(key: Buffer): string {
   return `SHA256:${createHash('sha256').update(key).digest('base64').replace(/=+$/, '')}`;
 }
 
-/** The type named in the key itself, such as `ssh-ed25519`. */
+/** Returns the type named in the key itself, such as `ssh-ed25519`. */
 export function hostKeyType(key: Buffer): string {
   const length = key.length < 4 ? 0 : key.readUInt32BE(0);
   return key.subarray(4, 4 + length).toString('latin1');
 }
 
-/** The text of the file; '' if there is none. Throws `storage_permanent` if it cannot be read. */
+/**
+ * Returns the file's text, or '' if the file does not exist. Throws `storage_permanent` if it cannot be read.
+ */
 export async function readKnownHosts(file: string): Promise<string> {
   try {
     return await readFile(file, 'utf8');
@@ -92,8 +94,8 @@ export async function readKnownHosts(file: string): Promise<string> {
 const appending = new Map<string, Promise<unknown>>();
 
 /**
- * Adds a host's key unless the file already has a key of that host. Returns the verdict before the change.
- * The connections of a thread take turns, so that concurrent ones add one line. A duplicate line of another
+ * Adds a host's key unless the file already has a key for that host. Returns the verdict before the change.
+ * Connections in one thread take turns, so concurrent ones add only one line. A duplicate line from another
  * process is harmless. Throws `storage_permanent` if the file cannot be read or written.
  */
 export async function rememberHostKey(
@@ -120,8 +122,9 @@ export async function rememberHostKey(
 }
 
 /**
- * Appends a host's key in a single write, so that several publishers may do so concurrently. If the last
- * line has no line break, one is written first. Throws `storage_permanent` if the file cannot be written.
+ * Appends a host's key in a single write, so that several publishers may do so concurrently. If the last line
+ * does not end with a line break, one is written first. Throws `storage_permanent` if the file cannot be
+ * written.
  */
 export async function appendKnownHost(file: string, host: string, port: number, key: Buffer): Promise<void> {
   try {
@@ -141,7 +144,7 @@ export async function appendKnownHost(file: string, host: string, port: number, 
   }
 }
 
-/** A host as the file names it: `host`, or `[host]:port` for any port but 22. */
+/** Returns a host's name in the file: `host`, or `[host]:port` for any port other than 22. */
 export function nameOf(host: string, port: number): string {
   const name = host.toLowerCase();
   return port === 22 ? name : `[${name}]:${port}`;
@@ -160,8 +163,8 @@ function entryOf(content: string, line: number): Entry | 'none' | 'malformed' {
   if (trimmed === '' || trimmed.startsWith('#')) return 'none';
   const fields = trimmed.split(/[ \t]+/);
   const marker = fields[0]?.startsWith('@') === true ? fields.shift() : undefined;
-  // A certificate authority signs host certificates, which waybill does not request. Its own key is not a
-  // host key.
+  // A certificate authority signs host certificates, which waybill does not request. The authority's own key
+  // is not a host key.
   if (marker === '@cert-authority') return 'none';
   if (marker !== undefined && marker !== '@revoked') return 'malformed';
   const [hosts, type, encoded] = fields;
@@ -172,7 +175,7 @@ function entryOf(content: string, line: number): Entry | 'none' | 'malformed' {
   return { marker: marker === undefined ? null : 'revoked', hosts, type, key, line };
 }
 
-/** Matches a host against the patterns of a line (a matching negated one wins) or against its hashed name. */
+/** Matches a host against a line's patterns (a matching negated pattern wins) or its hashed name. */
 function matchesHost(hosts: string, host: string, port: number): boolean {
   const name = nameOf(host, port);
   if (hosts.startsWith('|')) return matchesHash(hosts, name);
@@ -186,7 +189,7 @@ function matchesHost(hosts: string, host: string, port: number): boolean {
   return matches;
 }
 
-/** `|1|salt|hash`: HMAC-SHA1 of the name, keyed with the salt. */
+/** Matches `|1|salt|hash`, where the hash is the HMAC-SHA1 of the name, keyed with the salt. */
 function matchesHash(hashed: string, name: string): boolean {
   const [, version, salt, hash] = hashed.split('|');
   if (version !== '1' || salt === undefined || hash === undefined) return false;

@@ -7,21 +7,21 @@ import type { SftpNames } from './names.ts';
 import { type SftpRoot, typeOf } from './root.ts';
 import { closeFile, requireSize, statOf, syncFile } from './transfer.ts';
 
-/** A user who may change a file with two names changes both. */
+/** A user who can write to a file with two hard links changes it under both names. */
 const writableByOthers = 0o022;
-/** The bytes copied by one request, which has to be answered in time. */
+/** Number of bytes copied per request, small enough for a response within the time limit. */
 const bytesPerRequest = 32 << 20;
 
 /**
- * Symbolic links, and second names or copies of a file, made by the server. Features are probed again after
- * a reconnection, because the server may be another one. Methods reject as `SftpSession.ask` does.
+ * Creates symbolic links, hard links and copies on the server. Features are probed again after reconnecting,
+ * because the server may be a different one. Methods throw the errors of `SftpSession.ask`.
  */
 export class SftpLinks {
   readonly #root: SftpRoot;
   readonly #directories: SftpDirectories;
   readonly #names: SftpNames;
   #hasHardLinks = true;
-  /** Some servers (rclone) report success without making a link, so the first link is verified. */
+  /** Some servers (rclone) report success without creating a link, so the first link is verified. */
   #isHardLinkProven = false;
   #copies = true;
   #isSwapped: Promise<boolean> | undefined;
@@ -38,8 +38,8 @@ export class SftpLinks {
   }
 
   /**
-   * Gives the file at `from` a second name; false if the server supports no hard links or refuses this one.
-   * Rejects with `ConnectionLost`.
+   * Creates a hard link to `from`. Returns false if the server does not support hard links or refuses this
+   * one. Throws `ConnectionLost`.
    */
   async hardLink(from: Key, to: Key): Promise<boolean> {
     const root = this.#root;
@@ -52,15 +52,15 @@ export class SftpLinks {
       return this.#isHardLinkProven;
     } catch (error) {
       if (error instanceof ConnectionLost) throw error;
-      // ssh2 does not send requests that the server does not offer.
+      // ssh2 does not send requests that the server does not support.
       if (isUnsupported(error)) this.#hasHardLinks = false;
       return false;
     }
   }
 
   /**
-   * As `Storage.duplicate`, if `to` is free: a hard link if the server supports it, else a copy if it
-   * offers `copy-data`.
+   * Implements `Storage.duplicate` for a free `to`, with a hard link if the server supports it, or else with
+   * a copy if it offers `copy-data`.
    */
   async duplicate(from: Key, to: Key): Promise<'link' | 'copy' | null> {
     const root = this.#root;
@@ -106,14 +106,14 @@ export class SftpLinks {
     }
   }
 
-  /** As `Storage.readLink`. */
+  /** Implements `Storage.readLink`. */
   async read(key: Key): Promise<string | null> {
     const root = this.#root;
     if ((await root.lstat(key))?.isSymbolicLink() !== true) return null;
     return root.ask<string>((sftp, done) => sftp.readlink(root.at(key), done));
   }
 
-  /** As `Storage.replaceLink`. */
+  /** Implements `Storage.replaceLink`. */
   async replace(key: Key, target: Key): Promise<void> {
     const root = this.#root;
     const found = await root.lstat(key);
@@ -161,7 +161,7 @@ export class SftpLinks {
   }
 }
 
-/** The requests of `takesPathsSwapped`; keys and targets in the server's form. */
+/** The requests that `takesPathsSwapped` makes, with keys and targets in the server's form. */
 export interface LinkRequests {
   /** Creates the link `link` with the target `target`, or with the two swapped. */
   readonly symlink: (target: string, link: string) => Promise<void>;
@@ -170,10 +170,10 @@ export interface LinkRequests {
 }
 
 /**
- * Whether the server expects the two paths of SYMLINK in the opposite order from `symlink`. OpenSSH swaps
- * them against the protocol, and `ssh2` allows for that. Some other servers follow the protocol and some
- * follow OpenSSH. A probe creates a link between two unused names and looks for it under both. Throws
- * `storage_permanent` if it is at neither.
+ * Returns true if the server expects the two paths of SYMLINK in the opposite order from `symlink`. OpenSSH
+ * swaps them, contrary to the protocol, and `ssh2` accounts for that. Other servers follow either the
+ * protocol or OpenSSH. The probe creates a link between two unused names and looks for it under both. Throws
+ * `storage_permanent` if neither name has it.
  */
 export async function takesPathsSwapped(
   { symlink, isLink, unlink }: LinkRequests,
@@ -189,7 +189,7 @@ export async function takesPathsSwapped(
   throw new WaybillError('storage_permanent', 'the server says that it made a link, and there is none');
 }
 
-/** A file that a failure leaves open is closed with its connection, and a partial file is swept. */
+/** A file left open by a failure is closed with its connection, and a partial file is swept. */
 function throwUnlessLost(error: unknown): void {
   if (error instanceof ConnectionLost) throw error;
 }

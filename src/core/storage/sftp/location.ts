@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises';
 import type { FileModes } from '../modes.ts';
 
-/** A directory of an SFTP server, as the configuration file has it. */
+/** A directory on an SFTP server, as written in the configuration file. */
 export interface SftpDocument {
   backend: 'sftp';
   host: string;
@@ -17,27 +17,29 @@ export interface SftpDocument {
   max_connections: number;
 }
 
-/** A directory of an SFTP server; paths of this machine are absolute. */
+/** A directory on an SFTP server. Local paths are absolute. */
 export interface SftpLocation {
   backend: 'sftp';
   host: string;
   /** 1 to 65535. */
   port: number;
   user: string;
-  /** On the server; a relative one begins at the login directory. */
+  /** A path on the server. A relative path starts at the login directory. */
   path: string;
   sshKeyFile: string | null;
-  /** Modes of new files and directories. Only destinations have them; others are private to the user. */
+  /**
+   * Modes of new files and directories. Set only for destinations. Other locations are private to the user.
+   */
   modes?: FileModes;
-  /** Variable that holds the passphrase of the key; null if it has none. */
+  /** Environment variable that holds the key's passphrase, or null if the key has none. */
   sshKeyPassphraseEnv: string | null;
-  /** Path of the agent's socket; null: `SSH_AUTH_SOCK`, if it is set. */
+  /** Path of the agent's socket. If null, `SSH_AUTH_SOCK` is used if it is set. */
   sshAgentSocket: string | null;
   hostKeyPolicy: 'strict' | 'accept-new' | 'off';
   knownHostsFile: string;
-  /** Requests in flight on one connection, 1 to 1024; 1 for servers that allow no more. */
+  /** Maximum requests in flight per connection, 1 to 1024. Use 1 for servers that allow no more. */
   maxRequests: number;
-  /** Connections for one large file, 1 to 16; 1: never a further one. */
+  /** Maximum connections for one large file, 1 to 16. With 1, no additional connections are opened. */
   maxConnections: number;
 }
 
@@ -46,8 +48,9 @@ export function describeSftp({ user, host, port, path }: SftpLocation): string {
 }
 
 /**
- * The mode of a private key that other users may read, or null. As in OpenSSH, a file of another owner is
- * not checked: systemd grants services access to credentials of root by an access list.
+ * Returns the mode of a private key that other users can read, or null if they cannot. As in OpenSSH, a file
+ * owned by another user is not checked: systemd uses access lists to give services access to root's
+ * credentials.
  */
 export async function openToOthers(file: string): Promise<string | null> {
   const { mode, uid } = await stat(file);

@@ -19,21 +19,24 @@ import {
 } from './known-hosts.ts';
 import { openToOthers, type SftpLocation } from './location.ts';
 
-/* How the two sides of a connection prove who they are: the user's identities, and the server's key. */
+/*
+ * Authenticates both sides of a connection: the user with an agent or a key file, and the server with its
+ * host key.
+ */
 
 const agentTimeoutMs = 10_000;
 
 export interface AuthMethods {
-  /** Login methods in the order of the attempts. */
+  /** Login methods in the order in which they are tried. */
   methods: AnyAuthMethod[];
-  /** Closes the connections to the agent. Called when the login has succeeded or failed. */
+  /** Closes the connections to the agent. Call this once the login has succeeded or failed. */
   release: () => void;
 }
 
 /**
- * The login methods in order of preference: the agent, then the key file. An agent that does not answer
- * (its socket may outlive it) is skipped if there is a key file. Throws `storage_denied` if the key cannot
- * be used, or if there is neither agent nor key file.
+ * Returns the login methods in order of preference: the agent, then the key file. An agent that does not
+ * respond (its socket may outlive it) is skipped if there is a key file. Throws `storage_denied` if the key
+ * cannot be used, or if there is neither an agent nor a key file.
  */
 export async function authMethods(
   location: SftpLocation,
@@ -43,7 +46,7 @@ export async function authMethods(
   let release = (): void => undefined;
   const agent = location.sshAgentSocket ?? secrets.get('SSH_AUTH_SOCK');
   const methods: AnyAuthMethod[] = [];
-  // A shell disables the agent by setting the variable to an empty value.
+  // Users can disable the agent by setting the variable to an empty value.
   if (agent !== undefined && agent !== '')
     try {
       const opened = openAgent(agent);
@@ -78,7 +81,7 @@ interface OpenedAgent {
   release: () => void;
 }
 
-/** Keeps track of the agent's connections: ssh2 leaves one open for as long as the agent is silent. */
+/** Tracks the agent's connections, because ssh2 leaves one open for as long as the agent is silent. */
 function openAgent(socket: string): OpenedAgent {
   const agent = ssh2.createAgent(socket);
   const streams = new Set<Duplex>();
@@ -100,9 +103,7 @@ function openAgent(socket: string): OpenedAgent {
   };
 }
 
-/**
- * Checks the agent beforehand, because ssh2 ends the whole connection if the agent fails during the login.
- */
+/** Checks the agent in advance, because ssh2 ends the whole connection if the agent fails during login. */
 async function requireAnswer({ agent, release }: OpenedAgent, clock: Clock): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     const tooLate = (): void => {
@@ -163,9 +164,12 @@ async function readKey(
 }
 
 export interface HostKeyCheck {
-  /** The algorithms to offer, those of known keys first, because a server picks the first that it has. */
+  /**
+   * The algorithms to offer. Those of known keys come first, because the server picks the first one it
+   * supports.
+   */
   algorithms: string[];
-  /** Rejects with `storage_denied` if the policy of the location does not accept the server's key. */
+  /** Throws `storage_denied` if the location's policy does not accept the server's key. */
   accept(key: Buffer): Promise<void>;
 }
 
@@ -179,8 +183,9 @@ const allAlgorithms = [
 ];
 
 /**
- * The host key check of a location. If `remember` is false, as in a dry run, a new key is accepted for this
- * connection but not written to the known hosts file. Throws `storage_permanent` if that file cannot be read.
+ * Returns a location's host key check. If `remember` is false, as in a dry run, a new key is accepted for
+ * this connection but not written to the known hosts file. Throws `storage_permanent` if that file cannot be
+ * read.
  */
 export async function hostKeyCheck(
   location: SftpLocation,
@@ -203,7 +208,7 @@ export async function hostKeyCheck(
   async function accept(key: Buffer): Promise<void> {
     const before = judgeHostKey(text, host, port, key);
     const isNew = before.kind === 'unknown' && hostKeyPolicy === 'accept-new' && options.remember;
-    // Another connection may have added a key of this host meanwhile.
+    // Another connection may have added a key for this host in the meantime.
     const verdict = isNew ? await rememberHostKey(file, host, port, key) : before;
     const shown = `${hostKeyType(key)} ${fingerprint(key)}`;
     switch (verdict.kind) {

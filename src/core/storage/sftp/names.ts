@@ -9,13 +9,14 @@ import { type SftpRoot, undefinedIfMissing } from './root.ts';
 
 const maxConcurrentRemovals = 8;
 
-/** The key at which a file waits while `write` replaces it in steps. */
+/** Returns the key to which a file is moved while `write` replaces it in steps. */
 export function replacedName(key: Key): Key {
   return joinKey(stagingBeside(key), `replaced-${nameOf(key)}`);
 }
 
 /**
- * Renames and removals, on servers whose rename replaces its target in one step and on those where it fails.
+ * Renames and removes entries. Supports servers whose rename replaces its target in one step and servers
+ * where such a rename fails.
  */
 export class SftpNames {
   readonly #root: SftpRoot;
@@ -34,12 +35,12 @@ export class SftpNames {
   }
 
   /**
-   * Renames `from` to `to`, which must be free; false if it is not. If several processes claim `to`,
-   * exactly one succeeds.
+   * Renames `from` to `to` if `to` is free, or else returns false. If several processes claim `to`, exactly
+   * one succeeds.
    *
-   * A rename of protocol version 3 fails if the new name is taken (OpenSSH creates a link, so this is one
-   * step). Some servers overwrite instead. Looking first protects an existing file from them, but does not
-   * prevent simultaneous overwrites.
+   * A protocol version 3 rename fails if the new name is taken (OpenSSH creates a hard link, so this is a
+   * single step). Some servers overwrite the file instead. Checking first protects an existing file on those
+   * servers, but does not prevent concurrent overwrites.
    */
   async claim(from: Key, to: Key): Promise<boolean> {
     await this.recover(to);
@@ -57,7 +58,7 @@ export class SftpNames {
 
   /**
    * Renames `from` to `to`, replacing the file there. If the server cannot do that in one step, the replaced
-   * file is at `aside` meanwhile.
+   * file is temporarily at `aside`.
    */
   async replace(from: Key, to: Key, aside: Key): Promise<void> {
     const root = this.#root;
@@ -77,8 +78,9 @@ export class SftpNames {
   }
 
   /**
-   * Renames `from` to `to`, creating its directory, replacing a file or an empty directory. A file replaced
-   * in steps waits next to `from`, in the attempt's staging, and is swept with it.
+   * Renames `from` to `to`, creating the parent directory and replacing a file or an empty directory. A file
+   * that is replaced in steps is kept next to `from`, in the attempt's staging directory, and is swept with
+   * it.
    */
   async move(from: Key, to: Key): Promise<void> {
     const replace = async (): Promise<void> =>
@@ -91,7 +93,7 @@ export class SftpNames {
 
   /**
    * Moves a reserved file back if its replacement was interrupted between the two steps. Throws
-   * `storage_transient` if that is necessary and the storage is read-only.
+   * `storage_transient` if the file has to be moved but the storage is read-only.
    */
   async recover(key: Key): Promise<void> {
     const root = this.#root;
@@ -102,19 +104,19 @@ export class SftpNames {
     if (this.#readOnly)
       throw new WaybillError('storage_transient', `${root.label}: "${key}" is being replaced`);
     await this.#rename(replaced, key).catch(async (error: unknown) => {
-      // The process that is replacing it is alive and has finished.
+      // The process that was replacing the file is still alive and has finished.
       if ((await root.lstat(key)) === undefined) throw error;
     });
   }
 
-  /** Moves the file at `key` aside, unless that was done before. */
+  /** Moves the file at `key` aside, unless that has already been done. */
   async moveAside(key: Key, aside: Key): Promise<void> {
     if ((await this.#root.lstat(aside)) !== undefined || !(await this.isFile(key))) return;
     await this.#directories.create(parentOf(aside));
     await this.#rename(key, aside);
   }
 
-  /** Moves a file that was kept at `aside` back to `key`. Succeeds if the file is at `key` already. */
+  /** Moves a file that was kept at `aside` back to `key`. Succeeds if the file is already at `key`. */
   async putBack(aside: Key, key: Key): Promise<void> {
     if (await this.isFile(aside))
       await this.#directories.withParent(key, async () =>
@@ -123,13 +125,13 @@ export class SftpNames {
     else if (!(await this.isFile(key))) throw notFound(this.#root, key);
   }
 
-  /** Whether there is a file or a link. */
+  /** Returns true if the entry is a file or a link. */
   async isFile(key: Key): Promise<boolean> {
     const found = await this.#root.lstat(key);
     return found !== undefined && !found.isDirectory();
   }
 
-  /** Succeeds if there is no such file. */
+  /** Removes a file. Succeeds if there is no such file. */
   async unlink(key: Key): Promise<void> {
     const root = this.#root;
     try {
@@ -143,7 +145,10 @@ export class SftpNames {
     }
   }
 
-  /** Removes a scratch file, and its staging directory if empty. Ignores failures: staging is swept. */
+  /**
+   * Removes a scratch file, and its staging directory if empty. Ignores failures, because staging is swept
+   * later.
+   */
   async discard(scratch: Key): Promise<void> {
     await this.unlink(scratch)
       .then(async () => this.#directories.removeEmpty(parentOf(scratch)))
@@ -151,8 +156,8 @@ export class SftpNames {
   }
 
   /**
-   * Removes a directory that contains only empty directories at any depth. false if it contains a file or
-   * does not exist.
+   * Removes a directory that contains only empty directories at any depth. Returns false if it contains a
+   * file or does not exist.
    */
   async removeIfEmpty(directory: Key): Promise<boolean> {
     if ((await this.#root.lstat(directory))?.isDirectory() !== true) return false;
@@ -163,9 +168,9 @@ export class SftpNames {
     return true;
   }
 
-  /** Removes a tree; it is moved aside first, so that another process still writing there fails. */
+  /** Removes a tree. It is moved aside first, so that another process still writing there fails. */
   async removeTree(directory: Key): Promise<void> {
-    // The same name each time, so that a retry finds the remains of an attempt whose responses were lost.
+    // Always use the same name, so that a retry finds the remains of an attempt whose responses were lost.
     const aside = listedKey(`${directory}.gone`);
     await this.#removeAll(aside);
     try {
@@ -173,7 +178,7 @@ export class SftpNames {
     } catch (error) {
       if (error instanceof ConnectionLost) throw error;
       if (!isAbsent(error) && (await this.#root.lstat(directory)) !== undefined) throw error;
-      // An earlier attempt may have got this far.
+      // An earlier attempt may have gotten this far.
       await this.#directories.removeEmpty(parentOf(directory));
       return;
     }
@@ -191,7 +196,7 @@ export class SftpNames {
     await this.#removeDirectory(directory);
   }
 
-  /** Succeeds if there is no such directory. */
+  /** Removes an empty directory. Succeeds if there is no such directory. */
   async #removeDirectory(directory: Key): Promise<void> {
     const root = this.#root;
     await undefinedIfMissing(async () => root.ask((sftp, done) => sftp.rmdir(root.at(directory), done)));

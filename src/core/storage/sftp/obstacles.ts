@@ -11,15 +11,15 @@ import type { SftpRoot } from './root.ts';
 
 /*
  * Finds the reason why a change is, or would be, refused. Servers report little more than "failure" or
- * "denied", so the driver inspects the links, rights and file systems above the place.
+ * "denied", so the driver inspects the links, permissions and file systems above the key.
  */
 
 const maxConcurrentRequests = 64;
 
 /**
- * As `Storage.obstacleTo`. Rights cannot be determined over SFTP. Mounts, read-only file systems and a full
- * disk are detected if the server offers `statvfs@openssh.com`. The file system may compress, so only a
- * disk without any free space counts as full.
+ * Implements `Storage.obstacleTo`. Permissions cannot be determined over SFTP. Mounts, read-only file systems
+ * and a full disk are detected if the server offers `statvfs@openssh.com`. The file system may compress, so
+ * only a disk without any free space counts as full.
  */
 export async function sftpObstacle(
   root: SftpRoot,
@@ -56,9 +56,9 @@ export async function sftpObstacle(
 }
 
 /**
- * Says more of a change of `key` that the server refused, if it can: servers answer "failure" on a file
- * system that is mounted read-only, and a denial does not say which directory does not allow the change.
- * Otherwise returns `error` as it is. Never throws.
+ * Returns a more specific error for a refused change of `key` if possible, or else `error` unchanged. Servers
+ * report only "failure" on a file system that is mounted read-only, and a denial does not name the directory
+ * that disallows the change. Never throws.
  */
 export async function explained(root: SftpRoot, key: Key | '', error: unknown): Promise<unknown> {
   const answer = error instanceof WaybillError ? error.cause : error;
@@ -75,7 +75,7 @@ export async function explained(root: SftpRoot, key: Key | '', error: unknown): 
   }
 }
 
-/** The absolute path of the nearest parent directory that exists and can be inspected. */
+/** Returns the absolute path of the nearest parent directory that exists and can be inspected. */
 async function directoryAbove(root: SftpRoot, place: string): Promise<{ directory: string; stats: Stats }> {
   for (let directory = path.posix.dirname(place); ; directory = path.posix.dirname(directory)) {
     const stats = await root
@@ -88,12 +88,12 @@ async function directoryAbove(root: SftpRoot, place: string): Promise<{ director
   }
 }
 
-/** A key below the root, or an absolute path above it. */
+/** Names a directory by its key below the root, or by its absolute path above it. */
 function nameOf(root: SftpRoot, directory: string): string {
   return directory.startsWith(`${root.path}/`) ? directory.slice(root.path.length + 1) : directory;
 }
 
-/** The directories of these keys, outermost first: all of one depth, then all of the next. */
+/** Returns the directories of these keys, grouped by depth, outermost first. */
 function levelsOf(keys: readonly Key[]): Key[][] {
   const levels: Set<Key>[] = [];
   for (const key of keys) {
@@ -117,9 +117,9 @@ function readOnlySystem(root: SftpRoot, directory: string, cause?: unknown): Way
 }
 
 /**
- * The error for a key whose path leads through a symbolic link to something that exists. That target is not
- * below the root and must not be removed. null if no link is on the path, or the link leads to nothing.
- * Nothing is cached, because a directory may be replaced by a link at any time.
+ * Returns the error for a key whose path leads through a symbolic link to something that exists. The target
+ * is not below the root and must not be removed. Returns null if there is no link on the path, or if the link
+ * is dangling. Nothing is cached, because a directory may be replaced by a link at any time.
  */
 export async function linkAbove(root: SftpRoot, key: Key): Promise<WaybillError | null> {
   const ancestors = [...ancestorsOf(key)].map(listedKey);
@@ -129,7 +129,7 @@ export async function linkAbove(root: SftpRoot, key: Key): Promise<WaybillError 
   return notADirectory(root, link, { isLink: true });
 }
 
-/** The first such error of these keys. Each directory is inspected once. */
+/** Returns the first such error among these keys. Inspects each directory once. */
 export async function linkAboveAny(root: SftpRoot, keys: readonly Key[]): Promise<WaybillError | null> {
   const directories = new Set(keys.flatMap((key) => [...ancestorsOf(key)]));
   const links = new Set<string>();
@@ -150,9 +150,9 @@ export async function linkAboveAny(root: SftpRoot, keys: readonly Key[]): Promis
 }
 
 /**
- * Runs a write of `wanted` bytes, and throws `storage_full` instead of its failure if the file system is
- * full, which servers only report as "failure". The free space of the parent directory is checked, because a
- * separate file system may be mounted below the root. If the server cannot report it, the original failure is
+ * Runs a write of `wanted` bytes. If it fails because the file system is full, which servers report only as
+ * "failure", throws `storage_full` instead. Checks the free space of the parent directory, because a separate
+ * file system may be mounted below the root. If the server cannot report free space, the original failure is
  * thrown.
  */
 export async function detectFullDisk<T>(
@@ -169,10 +169,7 @@ export async function detectFullDisk<T>(
   }
 }
 
-/**
- * The fields of statvfs(3) used here. `f_bavail` is the part of the free blocks that ordinary users may
- * use.
- */
+/** The fields of statvfs(3) used here. `f_bavail` counts the free blocks that ordinary users may use. */
 export interface FileSystem {
   f_bfree?: number;
   f_bavail?: number;
@@ -180,17 +177,17 @@ export interface FileSystem {
   f_files?: number;
   f_ffree?: number;
   f_favail?: number;
-  /** Identifies the file system; a bigint if it is large. */
+  /** Identifies the file system. A bigint if the id is large. */
   f_sid?: number | bigint;
   f_flag?: number | bigint;
 }
 
-/** The file system of a directory; null if the server does not say. */
+/** Returns the file system of a directory, or null if the server does not report it. */
 export async function fileSystemOf(root: SftpRoot, directory: Key | ''): Promise<FileSystem | null> {
   return statvfs(root, root.at(directory));
 }
 
-/** Whether no user can write more there, including root. */
+/** Returns true if no user, not even root, can write more data there. */
 export function isExhausted({ f_bfree: blocks, f_files: files = 0, f_ffree: inodes }: FileSystem): boolean {
   return blocks === 0 || (files > 0 && inodes === 0);
 }
@@ -198,12 +195,12 @@ export function isExhausted({ f_bfree: blocks, f_files: files = 0, f_ffree: inod
 async function isFull(root: SftpRoot, key: Key, wanted: number): Promise<boolean> {
   const free = (await statvfs(root, root.at(parentOf(key)))) ?? (await statvfs(root, root.path));
   if (free?.f_bavail === undefined) return false;
-  // Some file systems do not count inodes and report 0 of 0.
+  // Some file systems do not count inodes and report 0 free of 0.
   if (free.f_files !== undefined && free.f_files > 0 && free.f_favail === 0) return true;
   return free.f_bavail * (free.f_frsize ?? 1) < Math.max(wanted, 1);
 }
 
-/** The file system of an absolute path; null if the server does not say. */
+/** Returns the file system of an absolute path, or null if the server does not report it. */
 export async function statvfs(root: SftpRoot, directory: string): Promise<FileSystem | null> {
   return root
     .ask<FileSystem>((sftp, done) => sftp.ext_openssh_statvfs(directory, done as never))

@@ -12,8 +12,8 @@ import type { Send, SftpSession } from './session.ts';
 const maxConcurrentDirectories = 8;
 
 /**
- * Connects and resolves `directory` against the home directory of the user. New files and directories get
- * `modes`. Rejects as `connect` does.
+ * Connects and resolves `directory` against the user's home directory. New files and directories get `modes`.
+ * Throws the errors of `connect`.
  */
 export async function openRoot(
   label: string,
@@ -25,12 +25,12 @@ export async function openRoot(
 }
 
 /**
- * The directory of the server that a storage is rooted at, over one connection that is reopened after it
- * broke. Methods reject as `SftpSession.ask` does.
+ * The server directory at which a storage is rooted. Uses one connection, which is reopened if it breaks.
+ * Methods throw the errors of `SftpSession.ask`.
  */
 export class SftpRoot {
   readonly label: string;
-  /** Absolute, on the server. */
+  /** The absolute path on the server. */
   readonly path: string;
   readonly modes: FileModes;
   /** Whether a rename replaces its target in one step. */
@@ -55,12 +55,12 @@ export class SftpRoot {
     this.#session = Promise.resolve(first);
   }
 
-  /** The absolute path of a key on the server. */
+  /** Returns the absolute path of a key on the server. */
   at(key: Key | ''): string {
     return key === '' ? this.path : path.posix.join(this.path, key);
   }
 
-  /** The current session; connects again if the last one broke. */
+  /** Returns the current session, reconnecting if the last one broke. */
   async connected(): Promise<SftpSession> {
     if (this.#isClosed) throw new WaybillError('storage_permanent', `${this.label}: was closed`);
     const broken = this.#session;
@@ -77,8 +77,8 @@ export class SftpRoot {
   }
 
   /**
-   * Calls `forget` before each further connection, and on close: knowledge about the server may be stale,
-   * and the address may lead to another server.
+   * Calls `forget` before each reconnection and on close. Cached facts about the server may be stale, and the
+   * address may lead to another server.
    */
   onReconnect(forget: () => void): void {
     this.#onReconnect.push(forget);
@@ -88,17 +88,20 @@ export class SftpRoot {
     return (await this.connected()).ask(send);
   }
 
-  /** The entry at a key, or undefined if there is none. Symbolic links are not followed. */
+  /** Returns the entry at a key, or undefined if there is none. Does not follow symbolic links. */
   async lstat(key: Key | ''): Promise<Stats | undefined> {
     return undefinedIfMissing(async () => this.ask<Stats>((sftp, done) => sftp.lstat(this.at(key), done)));
   }
 
-  /** The root itself, which may be a link to a directory; undefined if it does not exist. */
+  /**
+   * Returns the status of the root itself, which may be a link to a directory, or undefined if it does not
+   * exist.
+   */
   async rootStat(): Promise<Stats | undefined> {
     return undefinedIfMissing(async () => this.ask<Stats>((sftp, done) => sftp.stat(this.path, done)));
   }
 
-  /** As `Storage.list`. */
+  /** Implements `Storage.list`. */
   async *walk(directory: Key | '', isRecursive: boolean): AsyncIterable<Entry> {
     let level: (Key | '')[] = [directory];
     for (let depth = 0; level.length > 0; depth += 1) {
@@ -118,7 +121,7 @@ export class SftpRoot {
     }
   }
 
-  /** One level of a directory; empty if it does not exist. */
+  /** Returns one level of a directory. The result is empty if the directory does not exist. */
   async entries(directory: Key | ''): Promise<Entry[]> {
     const found = await undefinedIfMissing(async () =>
       this.ask<FileEntryWithStats[]>((sftp, done) => readDirectory(this, sftp, this.at(directory), done)),
@@ -127,7 +130,7 @@ export class SftpRoot {
       const type = typeOf(attrs);
       const key = joinKey(directory, filename);
       if (type !== 'file') return { key, type, size: 0 };
-      // SFTP has whole seconds, and no time of the inode.
+      // SFTP reports whole seconds and no inode change time.
       const id = `${attrs.size}-${attrs.mtime}`;
       const stamp = { id, modifiedAt: new Date(attrs.mtime * 1000), isExact: false };
       return { key, type, size: attrs.size, stamp };
@@ -144,7 +147,7 @@ export class SftpRoot {
   }
 }
 
-/** Runs `work`; undefined if the server answers that the file does not exist. */
+/** Runs `work`, and returns undefined if the server responds that the file does not exist. */
 export async function undefinedIfMissing<T>(work: () => Promise<T>): Promise<T | undefined> {
   try {
     return await work();
@@ -164,8 +167,9 @@ export function typeOf(found: Stats): EntryType {
 const endOfFile = 1;
 
 /**
- * Reads the entries of a directory, without `.` and `..`. ssh2 itself would collect as many as a server
- * sends. Fails with `storage_permanent` if there are more than `max`, or if a name could lead elsewhere.
+ * Reads the entries of a directory, without `.` and `..`. On its own, ssh2 would collect however many entries
+ * the server sends. Fails with `storage_permanent` if there are more than `max`, or if a name could lead
+ * elsewhere.
  */
 export function readDirectory(
   storage: Pick<Storage, 'label'>,
@@ -199,9 +203,9 @@ export function readDirectory(
     next();
   });
 
-  /** Returns why the server is not trusted; null if it is. */
+  /** Returns why the server is not trusted, or null if it is. */
   function take(entries: readonly FileEntryWithStats[]): string | null {
-    // ssh2 leaves out `.` and `..`, which may be all that an answer holds.
+    // ssh2 omits `.` and `..`, which may be a response's only entries.
     emptyAnswers = entries.length === 0 ? emptyAnswers + 1 : 0;
     if (emptyAnswers > maxEmptyPages) return 'it lists nothing without an end';
     for (const entry of entries) {

@@ -1,19 +1,22 @@
 import type { Log } from '../../lib/log.ts';
 import type { SftpSession } from './session.ts';
 
-/** The number of bytes that OpenSSH allows in flight on a connection, whatever the client requests. */
+/**
+ * The number of bytes that OpenSSH allows in flight on a connection, regardless of what the client requests.
+ */
 export const windowBytes = 2 << 20;
-/** Below this round trip time, one connection carries more than this machine can encrypt. */
+/** Below this round-trip time, one connection carries more data than this machine can encrypt. */
 const minRoundTripMs = 10;
 /**
- * Number of round trips before a further connection takes its first byte: connect, exchange keys, log in,
- * open.
+ * Number of round trips before an additional connection carries its first byte: connecting, exchanging keys,
+ * logging in and opening the file.
  */
 const roundTripsToOpen = 12;
 
 /**
- * The useful number of connections for a file of `size` bytes. A connection carries one window per round
- * trip. A further one must carry at least as much as the first one carries while it opens.
+ * Returns the useful number of connections for a file of `size` bytes. A connection carries one window per
+ * round trip. An additional one is useful if it carries at least as much as the first one carries while it
+ * opens.
  */
 export function connectionsFor(size: number, roundTripMs: number, max: number): number {
   if (roundTripMs < minRoundTripMs) return 1;
@@ -21,19 +24,19 @@ export function connectionsFor(size: number, roundTripMs: number, max: number): 
   return Math.max(1, Math.min(max, Math.floor(roundTrips / roundTripsToOpen)));
 }
 
-/** The first connection, as far as further ones depend on it. */
+/** The members of the first connection on which additional ones depend. */
 type FirstSession = Pick<SftpSession, 'roundTripMs' | 'hostKey'>;
 
 export interface SessionPoolOptions {
   label: string;
   log: Log;
-  /** Connections in all, the first one included. */
+  /** The maximum number of connections, including the first one. */
   maxConnections: number;
-  /** Connects to a server with the host key of `first`; `signal` ends that early. */
+  /** Connects to a server that has the host key of `first`. `signal` cancels the attempt. */
   connect: (first: FirstSession, signal: AbortSignal) => Promise<SftpSession>;
 }
 
-/** Further connections to the server of a storage, for large files over a link with high latency. */
+/** Additional connections to a storage's server, for large files over a high-latency link. */
 export class SessionPool {
   readonly #options: SessionPoolOptions;
   readonly #opened: Promise<SftpSession>[] = [];
@@ -45,22 +48,22 @@ export class SessionPool {
   }
 
   /**
-   * Further connections that are useful for a file of `size` bytes, in addition to `first`. They are opened
-   * on first use and shared by all files. One rejects if it cannot be opened, which does not fail the file.
+   * Returns the additional connections that are useful for a file of `size` bytes. They are opened on first
+   * use and shared by all files. A connection that cannot be opened rejects, but the file does not fail.
    */
   inAdditionTo(first: FirstSession, size: number): readonly Promise<SftpSession>[] {
     if (this.#isGivenUp) return [];
     const wanted = connectionsFor(size, first.roundTripMs, this.#options.maxConnections) - 1;
     while (this.#opened.length < wanted) {
       const session = this.#options.connect(first, this.#closing.signal);
-      // A server may limit the connections of a user.
+      // A server may limit the number of connections per user.
       session.catch((error: unknown) => this.disable(error));
       this.#opened.push(session);
     }
     return this.#opened.slice(0, Math.max(0, wanted));
   }
 
-  /** A file failed that used several: from now on the first one does everything. */
+  /** Stops using additional connections, because a file that used several has failed. */
   disable(why: unknown): void {
     if (this.#isGivenUp) return;
     this.#isGivenUp = true;
@@ -82,7 +85,7 @@ export class SessionPool {
   }
 }
 
-/** A file that is open over one connection. */
+/** A file that is open on one connection. */
 export interface Lane {
   readonly session: SftpSession;
   readonly handle: Buffer;
@@ -93,8 +96,8 @@ interface BusyLane extends Lane {
 }
 
 /**
- * One file, open over the first connection and over further ones as soon as they are open. Continues without
- * those that fail.
+ * One file, open on the first connection and on each additional one as soon as it is open. Continues without
+ * connections that fail.
  */
 export class SpreadFile {
   readonly #lanes: BusyLane[];
@@ -104,7 +107,9 @@ export class SpreadFile {
   #isSettled = false;
   #isSpread = false;
 
-  /** `open` opens the file over a further connection; each connection has at most `maxRequests` requests. */
+  /**
+   * `open` opens the file on an additional connection. Each connection has at most `maxRequests` requests.
+   */
   constructor(
     first: Lane,
     sessions: readonly Promise<SftpSession>[],
@@ -132,7 +137,7 @@ export class SpreadFile {
 
   /**
    * Runs `work` on the connection with the fewest requests, once one has fewer than the maximum. Resolves
-   * when the work has started, with a promise of its end.
+   * when the work has started, with a promise for its completion.
    */
   async begin<T>(work: (lane: Lane) => Promise<T>): Promise<{ done: Promise<T> }> {
     let lane = this.#leastBusy();
@@ -152,13 +157,14 @@ export class SpreadFile {
     return { done };
   }
 
-  /** Whether a further connection has carried a part. */
+  /** Returns true if an additional connection has carried a part of the file. */
   isSpread(): boolean {
     return this.#isSpread;
   }
 
   /**
-   * Adds no more connections; resolves with the further ones, each once: the caller closes the file there.
+   * Stops adding connections, and resolves with the additional ones. Each is returned only once, and the
+   * caller closes the file on it.
    */
   async settle(): Promise<readonly Lane[]> {
     this.#isSettled = true;

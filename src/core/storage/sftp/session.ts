@@ -21,22 +21,22 @@ export interface SessionOptions {
   clock: Clock;
   /** Whether new host keys are added to the known hosts file. */
   remember: boolean;
-  /** The only accepted host key, from an earlier connection; absent: the policy decides. */
+  /** The only accepted host key, from an earlier connection. If it is absent, the policy decides. */
   expectedHostKey?: Buffer;
-  /** Ends an attempt to connect. */
+  /** Cancels an attempt to connect. */
   signal?: AbortSignal;
-  /** Time limit for a response, in milliseconds; set in tests only. */
+  /** Time limit for a response, in milliseconds. Set in tests only. */
   answerWithinMs?: number | undefined;
 }
 
-/** Sends one request to the server; `done` gets its answer. */
+/** Sends one request to the server. `done` receives the response. */
 export type Send<T> = (sftp: SFTPWrapper, done: (error?: Error | null, value?: T) => void) => void;
 
 const defaultAnswerTimeoutMs = 60_000;
-/** Time limit for the connection and login, and again for the start of SFTP. */
+/** Time limit for connecting and logging in, and again for starting SFTP. */
 const connectTimeoutMs = 30_000;
 const endTimeoutMs = 5_000;
-/** The first is by far the fastest on processors with AES instructions. */
+/** The first cipher is by far the fastest on processors with AES instructions. */
 const ciphers = [
   'aes128-gcm@openssh.com',
   'aes256-gcm@openssh.com',
@@ -66,11 +66,11 @@ export async function openSession(options: SessionOptions): Promise<SftpSession>
         sock: socket,
         username: location.user,
         authHandler: auth.methods,
-        // Always installed, because without it any key is accepted, and answered through the callback,
-        // because a promise counts as acceptance.
+        // Always installed, because without it any key is accepted. It responds through the callback, because
+        // a returned promise counts as acceptance.
         hostVerifier: verifier.verify,
         algorithms: { serverHostKey: hostKeys.algorithms as never, cipher: ciphers as never },
-        // The limit is that of `connectWithin`, which also covers the start of SFTP.
+        // `connectWithin` sets the time limit, which also covers the start of SFTP.
         readyTimeout: 0,
         keepaliveInterval: 15_000,
         keepaliveCountMax: 4,
@@ -93,7 +93,7 @@ export async function openSession(options: SessionOptions): Promise<SftpSession>
   }
 }
 
-/** Judges the key that the server shows, and remembers the result. */
+/** Checks the key that the server presents, and keeps the result. */
 function hostVerifier(
   hostKeys: HostKeyCheck,
   { label, expectedHostKey }: SessionOptions,
@@ -127,15 +127,15 @@ function hostVerifier(
   };
 }
 
-/** One connection, with up to `maxRequests` requests in flight, which the server answers in order. */
+/** One connection with up to `maxRequests` requests in flight, which the server processes in order. */
 export class SftpSession {
-  /** The home directory of the user, absolute. */
+  /** The absolute path of the user's home directory. */
   home = '';
   /** Whether a rename replaces its target in one step. */
   replaces = false;
-  /** The duration of the quickest of the first requests, in milliseconds. */
+  /** The duration of the fastest of the initial requests, in milliseconds. */
   roundTripMs = 0;
-  /** The key that the server showed. */
+  /** The key that the server presented. */
   hostKey: Buffer = Buffer.alloc(0);
   readonly #client: SftpClient;
   readonly #socket: net.Socket;
@@ -197,7 +197,7 @@ export class SftpSession {
     }
   }
 
-  /** Asks for the home directory and the features of the server. */
+  /** Requests the home directory and the server's features. */
   async probe(): Promise<void> {
     const started = this.#clock.monotonic();
     this.home = await this.ask<string>((sftp, done) => sftp.realpath('.', done));
@@ -207,8 +207,8 @@ export class SftpSession {
   }
 
   /**
-   * Requests the rename of a file that does not exist, which changes nothing. A server that supports the
-   * request reports the missing file.
+   * Requests a rename of a file that does not exist, which changes nothing. A server that supports the
+   * request reports that the file is missing.
    */
   async #knowsReplacingRename(): Promise<boolean> {
     const name = `.publisher-probe-${randomUUID()}`;
@@ -221,15 +221,15 @@ export class SftpSession {
     }
   }
 
-  /** Whether the connection has been lost or closed. A closed session stays closed. */
+  /** Returns true if the connection has been lost or closed. A closed session stays closed. */
   isClosed(): boolean {
     return this.#isClosed;
   }
 
   /**
-   * Sends one request. Rejects with the server's answer (its `code` is a number), with `ConnectionLost`, or
-   * with the error of `send` if the server does not support the request. The connection is dropped if no
-   * answer arrives in time.
+   * Sends one request. Throws the server's error response (its `code` is a number), `ConnectionLost`, or the
+   * error of `send` if the server does not support the request. Drops the connection if no response arrives
+   * in time.
    */
   async ask<T>(send: Send<T>): Promise<T> {
     const release = await this.#slots.acquire(1);
@@ -240,8 +240,8 @@ export class SftpSession {
         this.#pending.add(reject);
         forget = () => void this.#pending.delete(reject);
         this.#watchdog.watch();
-        // Requests made together are sent together: each consists of several packets, which would otherwise
-        // be a system call each.
+        // Send concurrent requests together. Each consists of several packets, which would otherwise take one
+        // system call each.
         if (this.#socket.writableCorked === 0) {
           this.#socket.cork();
           process.nextTick(() => this.#socket.uncork());
@@ -293,5 +293,5 @@ export class SftpSession {
 }
 
 function quiet(): void {
-  // The request that fails reports the problem; after the last request it does not matter.
+  // The request that fails reports the problem. After the last request, it does not matter.
 }

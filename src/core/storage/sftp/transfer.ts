@@ -9,12 +9,12 @@ import { ConnectionLost } from './errors.ts';
 import type { SftpSession } from './session.ts';
 import { type Lane, type SessionPool, SpreadFile, windowBytes } from './session-pool.ts';
 
-/** The bytes per request. If a server accepts fewer, ssh2 sends several requests. */
+/** Number of bytes per request. If a server accepts fewer, ssh2 sends several requests. */
 const chunkBytes = 128 << 10;
-/** Requests in flight per file and connection: the window of OpenSSH. */
+/** Requests in flight per file and connection, which fill OpenSSH's window. */
 const chunksAhead = windowBytes / chunkBytes;
 
-/** The connections that a file is written over: the first one, and further ones if it is large. */
+/** The connections used to write a file: the first one, and additional ones if the file is large. */
 export interface Connections {
   first: SftpSession;
   sessions: SessionPool;
@@ -23,14 +23,14 @@ export interface Connections {
 }
 
 /**
- * Streams the bytes of a file, reading several requests ahead. Rejects as `SftpSession.ask` does. Uses one
- * connection, however large the file is: a further one opens it by its name later, when another file may
- * have that name, and the bytes would be a mixture of two files.
+ * Streams the bytes of a file, reading several requests ahead. Throws the errors of `SftpSession.ask`. Uses
+ * one connection, however large the file is. An additional connection would open the file by name later, when
+ * another file may have that name, and the result would be a mixture of two files.
  */
 export async function* readFile(session: SftpSession, file: string): AsyncIterable<Uint8Array> {
   const handle = await session.ask<Buffer>((sftp, done) => sftp.open(file, 'r', done));
   try {
-    // Concurrently: most files are small, and their first request is the last one.
+    // Run both concurrently, because most files are small and need only one request.
     const [{ size }, first] = await Promise.all([
       statOf(session, handle),
       readChunk(session, handle, 0, chunkBytes),
@@ -42,32 +42,32 @@ export async function* readFile(session: SftpSession, file: string): AsyncIterab
     while (at < size) {
       while (ahead.length < chunksAhead && asked < size) {
         const chunk = readChunk(session, handle, asked, Math.min(chunkBytes, size - asked));
-        chunk.catch(() => undefined); // Reported where it is awaited; irrelevant if it never is.
+        chunk.catch(() => undefined); // Reported where it is awaited, and irrelevant if it never is.
         ahead.push(chunk);
         asked += chunkBytes;
       }
       const wanted = Math.min(chunkBytes, size - at);
       let chunk = (await ahead.shift()) as Buffer;
-      // A server may return less than requested; the rest is requested again.
+      // A server may return less than requested, in which case the rest is requested again.
       while (chunk.byteLength < wanted) {
         const rest = await readChunk(session, handle, at + chunk.byteLength, wanted - chunk.byteLength);
         if (rest.byteLength === 0) break;
         chunk = Buffer.concat([chunk, rest]);
       }
       yield chunk;
-      if (chunk.byteLength < wanted) return; // The file was truncated, which the reader notices by counting the bytes.
+      if (chunk.byteLength < wanted) return; // The file was truncated, as the reader will notice by counting.
       at += chunk.byteLength;
     }
   } finally {
-    // The bytes have been read even if the connection breaks only now.
+    // All bytes have been read, even if the connection breaks now.
     await closeFile(session, handle).catch(() => undefined);
   }
 }
 
 /**
- * Writes a body to a new or truncated file and hashes it on the way. Verifies its size and digest, and the
- * size that the server then reports. Syncs the file if the server supports that. Throws `body_mismatch`,
- * the reason of the signal, or as `SftpSession.ask` does.
+ * Writes a body to a new or truncated file, hashing it along the way. Verifies its size and digest, and the
+ * size that the server then reports. Syncs the file if the server supports that. Throws `body_mismatch`, the
+ * signal's reason, or the errors of `SftpSession.ask`.
  */
 export async function writeFile(
   connections: Connections,
@@ -81,7 +81,7 @@ export async function writeFile(
   const { first: session, fileMode } = connections;
   const { bytes, ...read } = await collect(name, body, options);
   const handle = await createFile(session, file, fileMode);
-  // Sent without waiting for answers: servers process the requests for one file in order.
+  // Send these without waiting for responses, because servers process the requests for one file in order.
   const outcomes = await Promise.allSettled([
     read.size === 0 ? undefined : writeChunk({ session, handle }, 0, bytes),
     syncFile(session, handle),
@@ -91,7 +91,7 @@ export async function writeFile(
   for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
   const [, , stored] = outcomes;
   if (stored.status === 'fulfilled') await applyMode(session, file, stored.value, fileMode);
-  // A server without sync may report a size from before the write, so the size is requested again.
+  // A server without sync may report the size from before the write, so request it again.
   if (stored.status === 'fulfilled' && stored.value.size !== read.size)
     requireSize((await session.ask<Stats>((sftp, done) => sftp.lstat(file, done))).size, read.size);
   return { ...read, version: null };
@@ -109,7 +109,7 @@ async function writeLarge(
     { session: first, handle },
     // Without a sync, a server may do all the work when the file is closed, ignoring the other handles.
     withSync.has(first) ? sessions.inAdditionTo(first, body.size) : [],
-    // Without creating it: if a server does not see the file, it would create another one.
+    // Do not create the file here: a server that does not see it would create another one.
     (session) => session.ask((sftp, done) => sftp.open(file, 'r+', done)),
     chunksAhead,
   );
@@ -117,7 +117,7 @@ async function writeLarge(
     const read = await writePieces(lanes, body, options);
     checkBody(name, read, { size: body.size, digest: options.digest });
     // Several machines may share the address, and each has to store its part. Only then does the first one
-    // report the size of the whole.
+    // report the full size.
     await finishAll(await lanes.settle());
     const [, stored] = await Promise.all([syncFile(first, handle), statOf(first, handle)]);
     requireSize(stored.size, read.size);
@@ -133,9 +133,9 @@ async function writeLarge(
 }
 
 /**
- * Sends each piece over a connection that has room, and resolves when all of them have been answered: a
- * missing one would leave a hole, which the size does not show. If one fails, the whole fails, and a retry
- * uses the first connection alone.
+ * Sends each piece on a connection that has capacity, and resolves when the server has acknowledged all of
+ * them. A missing piece would leave a hole that the size does not reveal. If one fails, the whole write
+ * fails, and a retry uses only the first connection.
  */
 async function writePieces(
   lanes: SpreadFile,
@@ -183,7 +183,7 @@ async function readChunk(session: SftpSession, handle: Buffer, at: number, lengt
   const buffer = Buffer.allocUnsafe(length);
   const count = await session.ask<number>((sftp, done) =>
     sftp.read(handle, buffer, 0, length, at, (error, bytesRead) => {
-      // Version 3 answers a read at the end of the file with status 1, which is not a failure.
+      // In version 3, a read at the end of the file returns status 1, which is not a failure.
       if ((error as { code?: unknown } | undefined)?.code === 1) done(null, 0);
       else done(error, bytesRead);
     }),
@@ -191,19 +191,19 @@ async function readChunk(session: SftpSession, handle: Buffer, at: number, lengt
   return buffer.subarray(0, count);
 }
 
-/** Rejects as `SftpSession.ask` does. */
+/** Throws the errors of `SftpSession.ask`. */
 export function statOf(session: SftpSession, handle: Buffer): Promise<Stats> {
   return session.ask((sftp, done) => sftp.fstat(handle, done));
 }
 
-/** Rejects as `SftpSession.ask` does. */
+/** Throws the errors of `SftpSession.ask`. */
 export function closeFile(session: SftpSession, handle: Buffer): Promise<void> {
   return session.ask((sftp, done) => sftp.close(handle, done));
 }
 
 /**
- * Syncs and closes each handle over its own connection. Each is closed only once, since the server may
- * reuse the handle.
+ * Syncs and closes each handle on its own connection. Each is closed only once, because the server may reuse
+ * the handle.
  */
 async function finishAll(lanes: readonly Lane[]): Promise<void> {
   const outcomes = await Promise.allSettled(
@@ -212,7 +212,7 @@ async function finishAll(lanes: readonly Lane[]): Promise<void> {
   for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
 }
 
-/** Closes the handles after a failure. A handle that cannot be closed is closed with its connection. */
+/** Closes the handles after a failure. A handle that cannot be closed now is closed with its connection. */
 async function closeAll(lanes: readonly Lane[]): Promise<void> {
   await Promise.all(lanes.map(({ session, handle }) => closeFile(session, handle).catch(() => undefined)));
 }

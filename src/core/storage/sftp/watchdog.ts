@@ -2,9 +2,9 @@ import type { Socket } from 'node:net';
 import type { Clock, Timer } from '../../lib/clock.ts';
 
 /**
- * Calls `onTimeout` if a watched connection makes no progress for `timeoutMs`: no answer has arrived and no
- * byte has been sent. One timer serves all requests, because on a slow connection each of them waits for
- * those before it.
+ * Calls `onTimeout` if a watched connection makes no progress for `timeoutMs`, with no response received and
+ * no byte sent. One timer serves all requests, because on a slow connection each one waits for those before
+ * it.
  */
 export class Watchdog {
   readonly #clock: Clock;
@@ -27,20 +27,20 @@ export class Watchdog {
     this.#onTimeout = onTimeout;
   }
 
-  /** Starts watching, unless it does already. */
+  /** Starts watching if it is not already doing so. */
   watch(): void {
     if (this.#timer !== undefined) return;
     this.progressed();
     this.#arm(this.#timeoutMs);
   }
 
-  /** Reports that an answer has arrived. */
+  /** Records that a response has arrived. */
   progressed(): void {
-    // The timer is not restarted at each answer, which would cost more than the answer itself.
+    // Restarting the timer for each response would cost more than the response itself.
     this.#lastProgress = this.#clock.monotonic();
   }
 
-  /** Stops watching, because nothing is expected. */
+  /** Stops watching while no response is expected. */
   rest(): void {
     this.#timer?.cancel();
     this.#timer = undefined;

@@ -1,6 +1,6 @@
 import type { Storage } from '../storage.ts';
 
-/** How each member is wrapped. A member that is missing here does not compile. */
+/** How each member is wrapped. The code does not compile if a member is missing here. */
 const members: { readonly [Member in keyof Required<Storage>]: 'value' | 'call' | 'stream' } = {
   label: 'value',
   facts: 'value',
@@ -28,18 +28,17 @@ const members: { readonly [Member in keyof Required<Storage>]: 'value' | 'call' 
 };
 
 export interface Interceptor {
-  /** Runs a call that resolves, with its arguments for information. */
+  /** Runs a call that returns a promise. The arguments are for information only. */
   call: <T>(name: string, args: readonly unknown[], run: () => Promise<T>) => Promise<T>;
-  /** Runs a call that yields. Default: runs it unchanged. */
+  /** Runs a call that returns a stream. By default, runs it unchanged. */
   stream?: <T>(name: string, args: readonly unknown[], open: () => AsyncIterable<T>) => AsyncIterable<T>;
 }
 
 type Method = (...args: readonly unknown[]) => unknown;
 
 /**
- * Wraps a storage so that each of its calls goes through `around`. The members in `changes` replace members
- * of the storage. The wrapper has the capabilities of the storage: a change of a missing member has no
- * effect.
+ * Wraps a storage so that each of its calls goes through `around`. Members in `changes` replace members of
+ * the storage. The wrapper has the capabilities of the storage, so changing a missing member has no effect.
  */
 export function intercept(
   storage: Storage,
@@ -60,8 +59,8 @@ export function intercept(
 }
 
 /**
- * A storage with other members in place of those in `changes`. A copy by spread would lose the methods of a
- * storage that is a class.
+ * Returns a storage whose members are replaced by those in `changes`. A spread copy would lose the methods of
+ * class instances.
  */
 export function delegate(storage: Storage, changes: Partial<Storage>): Storage {
   return intercept(storage, { call: (_name, _args, run) => run() }, changes);

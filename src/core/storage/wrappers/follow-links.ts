@@ -7,9 +7,9 @@ import type { Entry, FileIdentity, FileStat, ListOptions, Storage, UnreadableNam
 import { delegate } from './delegate.ts';
 
 export interface LinkOptions {
-  /** The absolute path of the root on this machine; null for a remote storage. */
+  /** The absolute path of the root on this machine, or null for a remote storage. */
   root: string | null;
-  /** Directories of this machine outside the root that links may lead to. */
+  /** Directories on this machine, outside the root, to which links may lead. */
   linksTo: readonly string[];
   /** Opens one of them for reading. */
   open: (directory: string) => Promise<Storage>;
@@ -18,15 +18,15 @@ export interface LinkOptions {
 }
 
 /**
- * A view of a storage in which symbolic links are the files and directories that they lead to. Links lead
- * below the root and, on this machine, to the directories in `linksTo`. A link that is not followed stays a
- * link, and `unfollowed` of its entry has the reason: it leads to nothing, out of these directories, or to a
- * directory that contains it.
+ * Returns a view of a storage in which symbolic links appear as the files and directories to which they lead.
+ * Links may lead below the root and, on this machine, to the directories in `linksTo`. A link that is
+ * dangling, leads out of these directories, or leads to a directory that contains it is not followed. It
+ * stays a link, and its entry's `unfollowed` gives the reason.
  *
- * A resolved link is only a proposal: its target is opened by the storage that holds it, which follows no
- * link itself. A user who exchanges a directory for a link cannot direct a read out of these directories.
- * Throws the errors of the storages, and `storage_permanent` for more than 20,000 links or 250,000 entries
- * below them.
+ * A resolved link is only a proposal. Its target is opened by the storage that contains it, which follows no
+ * links itself. Replacing a directory with a link therefore cannot redirect a read out of these directories.
+ * Throws the errors of the storages, and `storage_permanent` for more than 20,000 links or more than 250,000
+ * entries below them.
  */
 export function followLinks(storage: Storage, options: LinkOptions): Storage {
   const view = new FollowedLinks(storage, options);
@@ -39,7 +39,7 @@ export function followLinks(storage: Storage, options: LinkOptions): Storage {
   });
 }
 
-/** A storage, with the absolute path of its root on this machine. */
+/** A storage and the absolute path of its root on this machine. */
 interface Place {
   storage: Storage;
   root: string | null;
@@ -48,26 +48,26 @@ interface Place {
 interface FollowedPlace {
   place: Place;
   key: Key | '';
-  /** The listed file, if the spot is one on this machine. */
+  /** Identifies the listed file, if it is on this machine. */
   identity?: FileIdentity | undefined;
 }
 
-/** Why a link is not followed, as the predicate of a sentence about it. */
+/** Why a link is not followed, as the predicate of a sentence. */
 type UnfollowedReason = string;
 
-/** Links to directories of links multiply: twenty such directories can make a million paths. */
+/** Links to directories of links multiply: twenty such directories can produce a million paths. */
 const defaultMaxLinks = 20_000;
 const maxEntries = 250_000;
-/** As in the kernel. */
+/** The same limit as in the kernel. */
 const maxHops = 40;
 
 class FollowedLinks {
   readonly #main: Place;
   readonly #options: LinkOptions;
   readonly #opened = new Map<string, Promise<Place>>();
-  /** The followed links. */
+  /** The followed links, by key. */
   readonly #followed = new Map<Key | '', FollowedPlace>();
-  /** The followed links, and the entries in directories below them, since the root was last listed. */
+  /** Number of followed links and of entries below them since the root was last listed. */
   #links = 0;
   #entries = 0;
 
@@ -134,7 +134,7 @@ class FollowedLinks {
     );
   }
 
-  /** The place of a key: of the longest followed link above it, or the same key. */
+  /** Returns the place of a key, resolved through the longest followed link above it, if any. */
   #followedPlaceOf(key: Key | ''): FollowedPlace {
     const own = this.#followed.get(key);
     if (own !== undefined) return own;
@@ -147,7 +147,9 @@ class FollowedLinks {
     return { place: this.#main, key };
   }
 
-  /** The entry that the link leads to, under the key of the link. `seen` holds listings for further links. */
+  /**
+   * Returns the entry to which the link leads, under the link's key. `seen` holds listings for further links.
+   */
   async #follow(
     key: Key,
     link: FollowedPlace,
@@ -170,7 +172,7 @@ class FollowedLinks {
     return { ...found, key, linkTarget: absolute(target) };
   }
 
-  /** Whether a directory is one of those that lead to the key. */
+  /** Returns true if the target is one of the directories that lead to the key. */
   #containsItself(target: FollowedPlace, key: Key): boolean {
     for (let above: Key | '' = key; above !== '';) {
       above = parentOf(above);
@@ -179,7 +181,7 @@ class FollowedLinks {
     return false;
   }
 
-  /** Resolves a link of this machine. */
+  /** Resolves a link on this machine. */
   async #resolve(link: FollowedPlace): Promise<FollowedPlace | UnfollowedReason> {
     let real: string;
     try {
@@ -203,7 +205,7 @@ class FollowedLinks {
     return open;
   }
 
-  /** Resolves a link of a remote storage, step by step. */
+  /** Resolves a link on a remote storage, step by step. */
   async #walk({ place, key }: FollowedPlace, text: string): Promise<FollowedPlace | UnfollowedReason> {
     let at: Key | '' = '';
     const left = [...parentOf(listedKey(key)).split('/'), ...text.split('/')];
@@ -234,7 +236,7 @@ const circular: UnfollowedReason = 'which leads back to itself, so that it has n
 const outside: UnfollowedReason =
   'which leads out of the source; exclude it, or add the directory to links_to of a local source';
 
-/** The listed entry at a spot. A root is a directory. */
+/** Returns the listed entry at a place. A root is a directory. */
 async function entryAt(
   { place, key }: FollowedPlace,
   how: { stamps?: boolean },
@@ -253,7 +255,7 @@ async function entryAt(
   return entries.get(key);
 }
 
-/** A path that is the same for the same file of this machine. */
+/** Returns a path that is the same for each key that leads to the same local file. */
 function absolute({ place, key }: FollowedPlace): string {
   return place.root === null ? key : path.join(place.root, key);
 }

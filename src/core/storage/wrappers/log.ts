@@ -10,7 +10,7 @@ type Described = {
     : never;
 };
 
-/** The fields of calls whose arguments are not just keys. */
+/** Log fields for calls whose arguments are not just keys. */
 const described: Described = {
   list: (directory, how) => ({ directory, ...how }),
   write: (key, { size }, { mode }) => ({ key, size, mode }),
@@ -30,8 +30,8 @@ const described: Described = {
 };
 
 /**
- * Wraps a storage so that each call is logged at level debug, with its operation, keys, duration in
- * milliseconds and failure. `list` and `read` are logged when they start, without duration and failure.
+ * Wraps a storage so that each call is logged at debug level, with its operation, keys, duration in
+ * milliseconds and failure. `list` and `read` are logged when they start, without a duration or failure.
  * Throws the errors of the storage.
  */
 export function withLog(storage: Storage, log: Log, clock: Clock): Storage {

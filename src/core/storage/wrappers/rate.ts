@@ -5,9 +5,8 @@ import { delegate } from './delegate.ts';
 
 /**
  * Wraps a storage so that all its writes of published content together send at most `bytesPerSecond`. A body
- * that is sent again counts again. Locks and catalogs never wait, so that a lease is renewed in time.
- * Reads, and copies and links that the storage makes by itself, are not limited. Throws the errors of the
- * storage.
+ * that is sent again counts again. Locks and catalogs never wait, so that leases are renewed in time. Reads
+ * are not limited, nor are copies and links that the storage itself makes. Throws the errors of the storage.
  */
 export function withRate(storage: Storage, clock: Clock, bytesPerSecond: number): Storage {
   const limiter = new RateLimiter(clock, bytesPerSecond);

@@ -16,13 +16,13 @@ import { intercept } from './delegate.ts';
 const maxConcurrentStats = 16;
 
 /**
- * Wraps a storage so that calls that fail with `storage_transient` are retried as the policy says. Bodies are
- * opened again for each attempt. `list` and `read` are retried only until they have yielded something.
+ * Wraps a storage so that calls that fail with `storage_transient` are retried according to the policy.
+ * Bodies are reopened for each attempt. `list` and `read` are retried only until they have yielded something.
  *
- * Two calls cannot simply be repeated, because the failed attempt may have been applied after all. A move
- * whose source is gone and whose target exists has been made. A conditional write whose condition no longer
- * holds on a later attempt may have changed the key itself: it throws the earlier `storage_transient`, and
- * the caller reads back what is stored.
+ * Two calls cannot simply be repeated, because the failed attempt may have been applied after all. A move has
+ * been made if its source is gone and its target exists. If the condition of a write no longer holds on a
+ * later attempt, the write itself may have changed the key. It then throws the earlier `storage_transient`,
+ * and the caller reads back the stored content.
  */
 export function withRetry(storage: Storage, policy: Omit<RetryOptions, 'outage'>): Storage {
   const options: RetryOptions = { ...policy, outage: {} };
@@ -56,7 +56,7 @@ async function writeAgain(
     try {
       return await storage.write(key, body, how);
     } catch (failure) {
-      // The lost response may have been "created". Only reading back can show that, which the caller does.
+      // The lost response may have been "created". Only reading back can reveal that, which the caller does.
       if (attempt > 1 && (hasCode(failure, 'storage_exists') || hasCode(failure, 'storage_conflict')))
         throw lost;
       lost = failure;
@@ -78,7 +78,7 @@ async function renameAgain(
         await storage.rename(remaining);
         return;
       } catch (failure) {
-        // A server may carry out a request of the lost connection as late as now, and take a source away.
+        // The server may only now carry out a request from the lost connection, which removes a source.
         if (attempt === 1 || !hasCode(failure, 'storage_not_found')) throw failure;
         const left = await movesNotDone(storage, remaining);
         if (left.length === remaining.length) throw failure;
@@ -88,7 +88,7 @@ async function renameAgain(
   });
 }
 
-/** A move was made if its source is gone and its target present. */
+/** Returns the moves still to be made. A move was made if its source is gone and its target exists. */
 async function movesNotDone(storage: Storage, moves: readonly Move[]): Promise<readonly Move[]> {
   const isDone = await pMap(
     moves,
