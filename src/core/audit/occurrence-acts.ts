@@ -5,8 +5,8 @@ import type { ActEntry, Actor } from './record.ts';
 export const programActor: Actor = { type: 'daemon', id: null };
 
 /**
- * The record of a publication that a run has made; null for other occurrences. A command or request that
- * switches releases, prunes or unpublishes has a record of its own.
+ * Returns the record of a publication that a run has made; null for other occurrences. A command or request
+ * that switches releases, prunes or unpublishes has a record of its own.
  */
 export function entryOfOccurrence({ type, data }: Occurrence, actor: Actor): ActEntry | null {
   if (type === 'bundle.published') {

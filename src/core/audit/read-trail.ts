@@ -14,7 +14,7 @@ export interface AuditFilter {
   pipelines?: readonly string[] | null;
 }
 
-/** Whether the filter selects the record, apart from `since`. */
+/** Reports whether the filter selects the record, apart from `since`. */
 export function isSelected(record: AuditRecord, { until, act, actor, pipelines }: AuditFilter): boolean {
   if (until != null && new Date(record.time) > until) return false;
   if (act != null && record.act !== act) return false;
@@ -54,7 +54,7 @@ export async function readPage(
   return { records, next: null };
 }
 
-/** The records with a `seq` below `before`, from the newest to the oldest. */
+/** Returns the records with a `seq` below `before`, from the newest to the oldest. */
 export async function* newestFirst(directory: string, before: number | null): AsyncGenerator<AuditRecord> {
   const files = await listTrailFiles(directory);
   for (const { name, firstSeq } of files.reverse()) {
@@ -68,7 +68,7 @@ export async function* newestFirst(directory: string, before: number | null): As
 
 const blockBytes = 64 * 1024;
 
-/** The whole lines of a file, the last one first. */
+/** Returns the whole lines of a file, the last one first. */
 async function* linesBackwards(file: string): AsyncGenerator<string> {
   const handle = await open(file, 'r');
   try {

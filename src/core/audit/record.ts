@@ -138,7 +138,7 @@ function bounded(facts: Readonly<Record<string, Fact>>): Record<string, Fact> {
   );
 }
 
-/** The line of a record, without line feed: canonical JSON by RFC 8785. */
+/** Returns the line of a record, without line feed: canonical JSON by RFC 8785. */
 export function lineOf(record: AuditRecord): string {
   return canonicalJson(record);
 }
@@ -151,7 +151,7 @@ export function canonicalJson(value: unknown): string {
   return `{${members.map(([name, inner]) => `${JSON.stringify(name)}:${canonicalJson(inner)}`).join(',')}}`;
 }
 
-/** The digest that the next record has as `prev`. */
+/** Returns the digest that the next record has as `prev`. */
 export function digestOfLine(line: string | Uint8Array): string {
   return `sha256:${createHash('sha256').update(line).digest('hex')}`;
 }
@@ -178,7 +178,9 @@ const textsOrNull = [
   'prev',
 ] as const;
 
-/** Whether the value has each member of a record, so that readers of an edited trail can rely on them. */
+/**
+ * Reports whether the value has each member of a record, so that readers of an edited trail can rely on them.
+ */
 function isRecord(value: unknown): value is AuditRecord {
   if (!isObject(value)) return false;
   const { seq, actor, detail } = value;

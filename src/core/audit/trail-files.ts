@@ -23,7 +23,7 @@ export function trailFileName(firstSeq: number): string {
   return `audit-${String(firstSeq).padStart(12, '0')}.jsonl`;
 }
 
-/** The files in the order of their records; none if the directory is missing. */
+/** Returns the files in the order of their records; none if the directory is missing. */
 export async function listTrailFiles(directory: string): Promise<TrailFile[]> {
   const names = await readdir(directory).catch((error: unknown) => {
     if (isAbsent(error)) return [];
@@ -62,7 +62,7 @@ export async function writeHead(handle: FileHandle, head: Head): Promise<void> {
   await handle.write(text, 0);
 }
 
-/** null if it is missing or damaged. */
+/** Returns null if it is missing or damaged. */
 export async function readHead(directory: string): Promise<Head | null> {
   try {
     return parseHead(await readFile(path.join(directory, headName), 'utf8'));
@@ -121,9 +121,9 @@ export async function readFileEnd(handle: FileHandle): Promise<FileEnd> {
 }
 
 /**
- * The end of a file whose records up to `size` end with `from`. A write that a power loss tore may have zeros
- * in place of any sector, with whole lines after them. None of its acts was answered. It is cut off, so that
- * the next record continues the chain. null if the end is not the rest of such a write.
+ * Returns the end of a file whose records up to `size` end with `from`. A write that a power loss tore may
+ * have zeros in place of any sector, with whole lines after them. None of its acts was answered. It is cut
+ * off, so that the next record continues the chain. Returns null if the end is not the rest of such a write.
  */
 export async function readTail(
   handle: FileHandle,
@@ -156,7 +156,7 @@ export async function readFirstTime(handle: FileHandle): Promise<Date | null> {
   return record === null ? null : new Date(record.time);
 }
 
-/** The later of two ends; the first if they are equal. */
+/** Returns the later of two ends; the first if they are equal. */
 export function laterEnd(a: ChainEnd | null, b: ChainEnd | null): ChainEnd {
   const [one, other] = [a ?? chainStart, b ?? chainStart];
   return other.seq > one.seq ? other : one;

@@ -164,7 +164,7 @@ export class TrailWriter {
     return { last: last ?? before, torn, isCut, isNew: false };
   }
 
-  /** The last record of the file before one without records. */
+  /** Returns the last record of the file before one without records. */
   async #lastBefore(name: string | undefined): Promise<ChainEnd | null> {
     if (name === undefined) return null;
     const handle = await open(path.join(this.#settings.directory, name), 'r');
@@ -175,7 +175,7 @@ export class TrailWriter {
     }
   }
 
-  /** The file for the next bytes: the newest, unless it is too large or too old. */
+  /** Returns the file for the next bytes: the newest, unless it is too large or too old. */
   async #fileFor(bytes: number, time: Date | null, mustContinue: boolean): Promise<OpenFile> {
     const { directory, maxBytes, maxAgeMs } = this.#settings;
     const file = this.#file;
@@ -200,7 +200,9 @@ export class TrailWriter {
   }
 }
 
-/** The end of the chain that `head` gives for a file, or the end before the file if `head` is older. */
+/**
+ * Returns the end of the chain that `head` gives for a file, or the end before the file if `head` is older.
+ */
 function tailAfter(head: Head, before: ChainEnd | null, file: string): ChainEnd & { size: number } {
   return head.file === file ? head : { ...(before ?? chainStart), size: 0 };
 }
@@ -231,7 +233,7 @@ interface Recovery {
   isTorn: boolean;
 }
 
-/** Describes the bytes that an interrupted write left, and a missing head. null if all is well. */
+/** Describes the bytes that an interrupted write left, and a missing head. Returns null if all is well. */
 function recoveryOf(
   torn: Buffer,
   { isCut, isHeadMissing }: { isCut: boolean; isHeadMissing: boolean },

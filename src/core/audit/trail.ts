@@ -178,7 +178,7 @@ class QueuedTrail implements Trail {
     }
   }
 
-  /** Returns why there is no room for further records; null if there is. Throws if the write fails. */
+  /** Returns why there is no room for further records, or null if there is. Throws if the write fails. */
   async #writeBatch(batch: readonly Waiting[]): Promise<unknown> {
     const { writer, clock } = this.#parts;
     const lost = this.#lost;

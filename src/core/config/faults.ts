@@ -25,7 +25,7 @@ export interface Fault {
   message: string;
 }
 
-/** An error in the value at a path. */
+/** Returns an error in the value at a path. */
 export function fault(code: Fault['code'], path: KeyPath, message: string): Fault {
   return { severity: 'error', code, path, part: 'value', message };
 }
@@ -36,7 +36,7 @@ export function didYouMean(found: unknown, known: readonly string[]): string {
   return guess === undefined ? '' : `; did you mean "${guess}"?`;
 }
 
-/** The faults with their lines and columns, in the order of the file. */
+/** Returns the faults with their lines and columns, in the order of the file. */
 export function findingsOf(faults: readonly Fault[], yaml: YamlText, file: string): Finding[] {
   return inOrder(
     faults.map(({ severity, code, path, at = path, part, message }) =>
@@ -59,7 +59,7 @@ export function keyPath(path: KeyPath): string {
   }, '');
 }
 
-/** A problem as a sentence: the value found, the value expected, and a suggestion. */
+/** Returns a problem as a sentence: the value found, the value expected, and a suggestion. */
 export function faultOf(problem: Problem): Fault {
   const { path } = problem;
   switch (problem.kind) {
@@ -177,7 +177,7 @@ function mayBeSecret(
   );
 }
 
-/** Whether a text looks like a key or token: long, without spaces, with both cases and digits. */
+/** Reports whether a text looks like a key or token: long, without spaces, with both cases and digits. */
 function looksRandom(text: string): boolean {
   return /^[A-Za-z0-9+/_.~-]{20,}$/.test(text) && /[a-z]/.test(text) && /[A-Z]/.test(text) && /\d/.test(text);
 }

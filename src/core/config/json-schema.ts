@@ -3,7 +3,7 @@ import { configSchema } from './schema/schema.ts';
 
 export type JsonSchema = Record<string, unknown>;
 
-/** The JSON Schema of the configuration file, for editors. Uses draft-07, which they support best. */
+/** Returns the JSON Schema of the configuration file, for editors. Uses draft-07, which they support best. */
 export function configJsonSchema(): JsonSchema {
   return {
     $schema: 'http://json-schema.org/draft-07/schema#',
@@ -93,7 +93,7 @@ function mapSchema({ keys, setTogether, oneOf }: MapForm): JsonSchema {
   };
 }
 
-/** The message of a title such as `duration, 1s to 24h`. */
+/** Returns the message of a title such as `duration, 1s to 24h`. */
 function messageOf(title: unknown): string | undefined {
   if (typeof title !== 'string') return undefined;
   const [kind = '', bounds] = title.split(', ');

@@ -39,8 +39,8 @@ export async function loadConfig(file: string, options: LoadOptions): Promise<Lo
 }
 
 /**
- * The configuration in the bytes of `file`. Relative paths are relative to the directory of `file`. Throws
- * `config_invalid` as `loadConfig` does.
+ * Returns the configuration in the bytes of `file`. Relative paths are relative to the directory of `file`.
+ * Throws `config_invalid` as `loadConfig` does.
  */
 export function parseConfig(bytes: Uint8Array, file: string, { home }: LoadOptions): Loaded {
   const place = ({ code, message, path, line, column }: YamlProblem): Finding =>
@@ -80,7 +80,7 @@ function invalid(file: string, findings: Finding[]): WaybillError {
   );
 }
 
-/** The bytes, or undefined if there are too many. Reads no more than that even from a device. */
+/** Returns the bytes, or undefined if there are too many. Reads no more than that even from a device. */
 async function readFile(file: string): Promise<Uint8Array | undefined> {
   try {
     const handle = await open(file);

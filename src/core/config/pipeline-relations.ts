@@ -167,14 +167,14 @@ function placeOf(source: SourceConfig): Place | undefined {
   return source.backend === 'http_upload' ? undefined : backendOf(source).place(source);
 }
 
-/** Whether the places are the same, or one is inside the other. */
+/** Reports whether the places are the same, or one is inside the other. */
 export function overlap(a: Place, b: Place): boolean {
   const inside = (inner: string, outer: string): boolean =>
     inner === outer || inner.startsWith(outer.endsWith('/') ? outer : `${outer}/`);
   return a.container === b.container && (inside(a.root, b.root) || inside(b.root, a.root));
 }
 
-/** The items of the list at a key of a map; empty if there is no such list. */
+/** Returns the items of the list at a key of a map; empty if there is no such list. */
 export function itemsOf(value: unknown, key: string, path: KeyPath = []): Item[] {
   const list = mapIn(value)[key];
   return Array.isArray(list)
@@ -191,7 +191,7 @@ export function isMap(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The map itself, or an empty one for anything else. */
+/** Returns the map itself, or an empty one for anything else. */
 export function mapIn(value: unknown): Record<string, unknown> {
   return isMap(value) ? value : {};
 }

@@ -37,7 +37,7 @@ export function adoptable(started: Config, newer: Config): { config: Config; res
   return { config, restartNeeded: names.filter((name) => !isDeepStrictEqual(before[name], after[name])) };
 }
 
-/** The names of the settings that differ between the two configurations. */
+/** Returns the names of the settings that differ between the two configurations. */
 export function changesBetween(before: Config, after: Config): ConfigChanges {
   const changes: ConfigChanges = { added: [], changed: [], removed: [] };
   const olds = reloadedSettings(before);
@@ -72,7 +72,10 @@ const reloaded: readonly string[] = [
   'tokenKeysEnv',
 ];
 
-/** All settings that need a restart, by name. New members of the configuration are included by default. */
+/**
+ * Returns all settings that need a restart, by name. New members of the configuration are included by
+ * default.
+ */
 function fixedSettings(config: Config): Record<string, unknown> {
   const { host, port, ...http } = config.server.http;
   return {

@@ -46,7 +46,7 @@ function mustBeInstalled(requirements: readonly Requirement[]): void {
   throw new WaybillError('package_missing', `${needs}, ${verb} not installed`, { hint });
 }
 
-/** The command that installs the missing packages; null if all are installed. */
+/** Returns the command that installs the missing packages, or null if all are installed. */
 function commandFor(requirements: readonly Requirement[]): string | null {
   const missing = requirements.filter(({ name }) => !isInstalled(name));
   if (missing.length === 0) return null;
@@ -64,7 +64,7 @@ function isInstalled(name: OptionalPackage): boolean {
   }
 }
 
-/** The directory of waybill, and the versions of the optional packages that it was tested with. */
+/** Returns the directory of waybill, and the versions of the optional packages that it was tested with. */
 function ownPackage(): { home: string; versions: Record<OptionalPackage, string> } {
   const file = fileURLToPath(new URL('../../../package.json', import.meta.url));
   const { peerDependencies } = JSON.parse(readFileSync(file, 'utf8')) as {
@@ -76,7 +76,7 @@ function ownPackage(): { home: string; versions: Record<OptionalPackage, string>
 // npm warns of their scripts, which only build machine code where the package has none for the platform.
 const install = 'npm install --ignore-scripts';
 
-/** The command that installs packages where waybill, which is in `home`, finds it. */
+/** Returns the command that installs packages where waybill, which is in `home`, finds it. */
 export function installCommand(wanted: string, home: string, cwd: string): string {
   const modules = path.dirname(home);
   if (path.basename(modules) !== 'node_modules') return `${install} --no-save --prefix ${home} ${wanted}`;

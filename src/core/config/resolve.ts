@@ -252,9 +252,9 @@ function withChannels({ channels, ...releases }: ResolvedBy<typeof releasesSetti
 }
 
 /**
- * The default of `stale`. Uploads may arrive in any order. If a fixed path keeps only the newest bundle, an
- * older upload is a late retry. Sources that are read report their newest bundle on each run. A bundle
- * without a manifest has the time of its newest file, which goes back when this file is removed.
+ * Returns the default of `stale`. Uploads may arrive in any order. If a fixed path keeps only the newest
+ * bundle, an older upload is a late retry. Sources that are read report their newest bundle on each run. A
+ * bundle without a manifest has the time of its newest file, which goes back when this file is removed.
  */
 function usualStale(
   { mapping }: DestinationDocument,

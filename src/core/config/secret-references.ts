@@ -30,7 +30,8 @@ interface ReferenceOptions {
 }
 
 /**
- * Every secret that the pipelines need, once for each thing that needs it, in the order of the configuration.
+ * Returns every secret that the pipelines need, once for each thing that needs it, in the order of the
+ * configuration.
  */
 export function referencedSecrets(config: Config, options: ReferenceOptions = {}): SecretReference[] {
   const { pipelineIds, uploadTokens = false, queue = false, notifiers = false } = options;
@@ -75,14 +76,14 @@ export function referencedSecrets(config: Config, options: ReferenceOptions = {}
   return references;
 }
 
-/** The notifiers for any of the pipelines; all notifiers if no pipeline is named. */
+/** Returns the notifiers for any of the pipelines; all notifiers if no pipeline is named. */
 export function notifiersOf(config: Config, pipelineIds?: readonly string[]): NotifierConfig[] {
   return config.notifiers.filter(
     ({ pipelines }) => pipelines?.some((id) => pipelineIds?.includes(id) ?? true) ?? true,
   );
 }
 
-/** Every secret that the configuration refers to and that is there, to keep out of logs. */
+/** Returns every secret that the configuration refers to and that is there, to keep out of logs. */
 export function secretValues(config: Config, secrets: Secrets): string[] {
   const all = { uploadTokens: true, queue: true, notifiers: true, tracing: true, signing: true };
   const references = referencedSecrets(config, all);

@@ -26,15 +26,17 @@ export interface Due {
 
 /** When the runs of one pipeline are due. Every host computes the same times. */
 export interface Timetable {
-  /** The last tick whose run is due at `now`, if it is later than the tick `decided`; otherwise null. */
+  /**
+   * Returns the last tick whose run is due at `now`, if it is later than the tick `decided`; otherwise null.
+   */
   due(decided: number, now: number): Due | null;
-  /** The first tick after the tick `decided`; null if there is none. */
+  /** Returns the first tick after the tick `decided`, or null if there is none. */
   following(decided: number): Due | null;
-  /** The first tick whose run is due after `now`; null if there is none. */
+  /** Returns the first tick whose run is due after `now`, or null if there is none. */
   next(now: number): Due | null;
-  /** The last tick at or before `at`; null if there is none. */
+  /** Returns the last tick at or before `at`, or null if there is none. */
   upTo(at: number): number | null;
-  /** The first tick after `at`; null if there is none. */
+  /** Returns the first tick after `at`, or null if there is none. */
   after(at: number): number | null;
 }
 
@@ -81,9 +83,9 @@ function fractionOf(text: string): number {
 
 /** The ticks of a schedule are the instants that its pattern matches, in milliseconds since 1970. */
 export interface Ticks {
-  /** The first tick after `at`; null if there is none. */
+  /** Returns the first tick after `at`, or null if there is none. */
   after(at: number): number | null;
-  /** The last tick at or before `at`; null if there is none. */
+  /** Returns the last tick at or before `at`, or null if there is none. */
   upTo(at: number): number | null;
 }
 
@@ -118,7 +120,7 @@ export function parseTimeZone(text: string): Verdict<string> {
 }
 
 /**
- * The ticks of a pattern and a time zone that `parseCron` and `parseTimeZone` accepted.
+ * Returns the ticks of a pattern and a time zone that `parseCron` and `parseTimeZone` accepted.
  *
  * When clocks go forward, a pattern with a single hour and minute ticks at the first instant after the gap.
  * Other patterns skip the ticks in the gap. When clocks go back, a pattern with a single hour and minute

@@ -117,7 +117,7 @@ function daemonPaths({ server: { staging, queue }, pipelines }: Config): UsedPat
   return [...staged, ...files];
 }
 
-/** The secrets directory and the secrets in it. */
+/** Returns the secrets directory and the secrets in it. */
 function secretFiles({ secrets: { directory } }: Config): UsedPath[] {
   if (directory === null) return [];
   const names = namesIn(directory).filter((name) => !name.startsWith('..'));

@@ -34,8 +34,8 @@ export interface YamlText {
   /** Problems that do not prevent `value` from being judged. */
   problems: YamlProblem[];
   /**
-   * The position of the value, or of its key. For a missing value, the position of the nearest map or list
-   * around it.
+   * Returns the position of the value, or of its key. For a missing value, the position of the nearest map or
+   * list around it.
    */
   locate(path: KeyPath, part: 'key' | 'value'): Position;
 }

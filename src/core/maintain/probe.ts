@@ -70,7 +70,7 @@ export async function probeStorage(
   return probe;
 }
 
-/** The error of the first missing right, in the order of `rightNames`; null if there is none. */
+/** Returns the error of the first missing right, in the order of `rightNames`, or null if there is none. */
 export function firstRefusal({ rights }: Probe): ErrorRecord | null {
   return rightNames.map((right) => rights[right].error).find((error) => error !== null) ?? null;
 }
@@ -116,7 +116,7 @@ async function removeAbandoned(storage: Storage, clock: Clock, probe: Probe): Pr
   }
 }
 
-/** The latest modification time in milliseconds; null without files or without times. */
+/** Returns the latest modification time in milliseconds; null without files or without times. */
 async function newestBelow(storage: Storage, directory: Key): Promise<number | null> {
   let newest: number | null = null;
   for await (const { key } of storage.list(directory, { recursive: true })) {

@@ -98,8 +98,9 @@ export async function prune(
 }
 
 /**
- * Why nothing may be deleted; null if nothing prevents it. If this machine's clock is ahead, all outputs seem
- * old. The storage's clock reveals that, and `limits.max_removed` limits the damage if it does not.
+ * Returns why nothing may be deleted, or null if nothing prevents it. If this machine's clock is ahead, all
+ * outputs seem old. The storage's clock reveals that, and `limits.max_removed` limits the damage if it does
+ * not.
  */
 async function refusalOf(
   { clock }: CoreContext,

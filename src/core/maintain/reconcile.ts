@@ -62,7 +62,7 @@ export async function reconcile(
   return reports;
 }
 
-/** The pointers of bundle paths with releases. A malformed ledger counts as one without channels. */
+/** Returns the pointers of bundle paths with releases. A malformed ledger counts as one without channels. */
 async function pointersAmong(
   root: Storage,
   strays: readonly Key[],

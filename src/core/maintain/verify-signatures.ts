@@ -43,7 +43,7 @@ const maxListBytes = 256 * 2 ** 20;
 /**
  * Compares every bundle path of a destination with what the key signed: the checksums and their signature,
  * the statement, each file, and the catalog. Needs neither the configuration nor the daemon. Skips the index
- * of the root, which is not signed. Never writes. Throws like `requireManagedPaths`.
+ * of the root, which is not signed. Never writes. Throws the same errors as `requireManagedPaths`.
  */
 export async function verifySignatures(
   root: Storage,
@@ -88,7 +88,7 @@ async function verifyPath(
   return { ...read, distrusted, error: null };
 }
 
-/** The digests in `SHA256SUMS`; empty if it is not signed by the key. */
+/** Returns the digests in `SHA256SUMS`; empty if it is not signed by the key. */
 async function signedDigests(
   storage: Storage,
   key: PublicKey,

@@ -127,8 +127,8 @@ export function parseSubset(text: string): Subset | undefined {
 }
 
 /**
- * Whether a published path belongs to this part. A hash of the path decides, so that every path belongs to
- * exactly one part, which never changes.
+ * Reports whether a published path belongs to this part. A hash of the path decides, so that every path
+ * belongs to exactly one part, which never changes.
  */
 export function isInSubset({ part, parts }: Subset, destinationPath: string, path: string): boolean {
   const hash = createHash('sha256').update(`${destinationPath}/${path}`).digest();

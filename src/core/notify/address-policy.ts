@@ -29,8 +29,8 @@ const metadataAddresses = [
 ];
 
 /**
- * Why connecting to the address is refused, such as `a link-local address`; null if it is allowed. An IPv6
- * address with an embedded IPv4 address is judged by both.
+ * Returns why connecting to the address is refused, such as `a link-local address`, or null if it is allowed.
+ * An IPv6 address with an embedded IPv4 address is judged by both.
  */
 export function refusedAddress(address: string, allowed: readonly string[]): string | null {
   if (!ipaddr.isValid(address)) return 'no address';
@@ -43,7 +43,7 @@ export function refusedAddress(address: string, allowed: readonly string[]): str
   return null;
 }
 
-/** Whether the text is an address or a CIDR range. */
+/** Reports whether the text is an address or a CIDR range. */
 export function isAddressRange(text: string): boolean {
   return ipaddr.isValid(text) || ipaddr.isValidCIDR(text);
 }
@@ -57,9 +57,9 @@ function reasonFor(address: Address): string | null {
 }
 
 /**
- * The IPv4 addresses that an IPv6 address may lead to: mapped (::ffff:a.b.c.d), translated
- * (::ffff:0:a.b.c.d), compatible (::a.b.c.d), NAT64 (RFC 6052, 8215), 6to4 (2002:aabb:ccdd::/48), Teredo
- * (RFC 4380) and ISATAP (RFC 5214).
+ * Returns the IPv4 addresses that an IPv6 address may lead to: mapped (::ffff:a.b.c.d), translated
+ * (::ffff:0:a.b.c.d), compatible (::a.b.c.d), NAT64 (RFC 6052, 8215), 6to4 (2002:aabb:ccdd::/48), Teredo (RFC
+ * 4380) and ISATAP (RFC 5214).
  */
 function embedded(address: Address): Address[] {
   if (address instanceof ipaddr.IPv4) return [];

@@ -213,7 +213,7 @@ function closeQuietly(sink: Sink): void {
   void sink.close().catch(() => undefined);
 }
 
-/** The result of a delivery that failed before its first try. */
+/** Returns the result of a delivery that failed before its first try. */
 export function unsent(reason: string, { gone = false } = {}): Delivery {
   return { delivered: false, tries: 0, reason, gone, isTemporary: false };
 }

@@ -10,8 +10,8 @@ const randomId = customAlphabet(alphabet, length);
 export const newEventId = (): string => `msg_${randomId()}`;
 
 /**
- * The id of an event. Within a run it is derived from the occurrence: if a process dies after a notification
- * and the next one repeats it, receivers get the same id. Other events get a random id.
+ * Returns the id of an event. Within a run it is derived from the occurrence: if a process dies after a
+ * notification and the next one repeats it, receivers get the same id. Other events get a random id.
  */
 export function eventIdOf({ type, data }: Occurrence): string {
   if (!('run_id' in data) || data.run_id === null) return newEventId();

@@ -170,7 +170,7 @@ export function eventOf(occurrence: Occurrence, id: string, at: Date): Event {
   return { id, type, timestamp: at.toISOString(), data } as Event;
 }
 
-/** The pipeline that the event is about; null if there is none. */
+/** Returns the pipeline that the event is about, or null if there is none. */
 export function pipelineOfEvent({ data }: Occurrence): string | null {
   return 'pipeline_id' in data ? data.pipeline_id : null;
 }

@@ -122,7 +122,7 @@ function subjectOf({ data }: Event, short: (text: string) => string): Subject {
   };
 }
 
-/** The name of the bundle, or else its path. */
+/** Returns the name of the bundle, or else its path. */
 function bundleOf(data: Event['data']): string | null {
   const bundle = 'bundle' in data ? data.bundle : null;
   const path = 'destination_path' in data ? data.destination_path : null;

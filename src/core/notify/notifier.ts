@@ -102,8 +102,8 @@ export class Notifier {
   }
 
   /**
-   * The undelivered events of a notifier, in the order in which they happened. null if the notifier is not
-   * configured and has none. Throws `queue_unavailable` if they cannot be read.
+   * Returns the undelivered events of a notifier, in the order in which they happened. Returns null if the
+   * notifier is not configured and has none. Throws `queue_unavailable` if they cannot be read.
    */
   async undelivered(notifierId: string): Promise<Undelivered[] | null> {
     const list = await this.#undelivered.list(notifierId);
@@ -175,7 +175,7 @@ export class Notifier {
   }
 }
 
-/** Whether a notifier is subscribed to the occurrence. */
+/** Reports whether a notifier is subscribed to the occurrence. */
 export function wants({ events, pipelines }: NotifierConfig, occurrence: Occurrence): boolean {
   if (!(events as readonly string[]).includes(occurrence.type)) return false;
   const pipeline = pipelineOfEvent(occurrence);

@@ -75,7 +75,7 @@ export interface UndeliveredEvents {
   list(notifierId: string): Promise<Undelivered[]>;
   /** Removes an event after its delivery. */
   remove(notifierId: string, eventId: string): Promise<void>;
-  /** The number of events of each notifier that has any. */
+  /** Returns the number of events of each notifier that has any. */
   counts(): Promise<ReadonlyMap<string, number>>;
   /**
    * Takes the exclusive right to redeliver a notifier's events, until `release`. Throws `redelivery_running`

@@ -3,7 +3,7 @@ import type { Log } from '../lib/log.ts';
 import { traceFields } from '../tracing/trace-context.ts';
 import type { Outcome } from './delivery-queue.ts';
 
-/** The warning for a failed delivery; null if it succeeded. */
+/** Returns the warning for a failed delivery, or null if it succeeded. */
 export function outcomeWarning({
   delivered,
   reason,

@@ -41,8 +41,8 @@ export function parseSigningSecret(secret: string, name: string): { keys: Signin
 }
 
 /**
- * The three headers of Standard Webhooks, with one signature per key. `at` is the time of the try, not of the
- * event.
+ * Returns the three headers of Standard Webhooks, with one signature per key. `at` is the time of the try,
+ * not of the event.
  */
 export function signedHeaders(
   keys: readonly SigningKey[],

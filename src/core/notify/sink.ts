@@ -82,7 +82,7 @@ const common = {
   ),
 };
 
-/** The settings of one kind: the common ones, `kind` with its summary, and `own`. */
+/** Returns the settings of one kind: the common ones, `kind` with its summary, and `own`. */
 export function notifierSettings<const Kind extends string, Own extends Settings>(
   name: Kind,
   summary: string,
@@ -98,7 +98,7 @@ export const timeoutSetting = duration({ atLeast: '100ms', atMost: '60s' })
   .default('5s')
   .description('Time limit for one attempt. An event gets up to four attempts.');
 
-/** A setting with a template; `what` is the start of its description. */
+/** Returns a setting with a template; `what` is the start of its description. */
 export function templateSetting(what: string) {
   return text(
     `one line of at most ${maxTemplateChars} characters, with fields such as {{bundle}}`,

@@ -67,12 +67,13 @@ export interface Generator {
   name: string;
   version: number;
   switchedBy: keyof GeneratedOutputs;
-  /** The outputs for this bundle; empty if the generator does not apply to it. */
+  /** Returns the outputs for this bundle; empty if the generator does not apply to it. */
   describe(input: GeneratorInput): Promise<GeneratedFile[]>;
 }
 
 /**
- * The digest of inputs. Pass only lists and scalars, because the JSON form of objects depends on key order.
+ * Returns the digest of inputs. Pass only lists and scalars, because the JSON form of objects depends on key
+ * order.
  */
 export function digestInputs(...inputs: readonly unknown[]): Digest {
   return digestOf(JSON.stringify(inputs));
@@ -87,7 +88,7 @@ export function keptBytes(make: () => string): () => AsyncIterable<Uint8Array> {
   };
 }
 
-/** The lines of `SHA256SUMS`: every file, and every generated output before it. */
+/** Returns the lines of `SHA256SUMS`: every file, and every generated output before it. */
 export function checksumsText({ bundle, siblings }: Pick<GeneratorInput, 'bundle' | 'siblings'>): string {
   return [...bundle.files, ...siblings.filter(({ path }) => path !== checksumsName)]
     .map(({ path, digest }): [string, string] => [path, hexOf(digest)])
@@ -131,7 +132,7 @@ export const checksumsSignatureName = 'SHA256SUMS.minisig' as RelativePath;
 export const attestationName = 'attestation.json' as RelativePath;
 export const indexName = 'index.html' as RelativePath;
 
-/** The last segment of the bundle's path, or of its name. */
+/** Returns the last segment of the bundle's path, or of its name. */
 export function archiveName({ path, name }: Pick<NamedBundle, 'path' | 'name'>): RelativePath {
   const verdict = parseRelativePath(`${nameOf(path === '.' ? (name ?? 'bundle') : path)}.tar.gz`);
   return verdict.ok ? verdict.path : ('bundle.tar.gz' as RelativePath);

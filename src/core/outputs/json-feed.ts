@@ -3,8 +3,8 @@ import { compareCodeUnits } from '../lib/paths.ts';
 import { formatSize } from '../lib/settings/units.ts';
 
 /**
- * The link to a path below the root. It is relative if `baseUrl` is unknown, because the feeds are at the
- * root.
+ * Returns the link to a path below the root. It is relative if `baseUrl` is unknown, because the feeds are at
+ * the root.
  */
 export function linkTo(path: string, baseUrl: string | null): string {
   // The `./` prevents a path with a colon from being read as a URL scheme.
@@ -34,7 +34,7 @@ export interface ListedBundle {
 /** The maximum number of entries. */
 export const maxListed = 100;
 
-/** The newest bundles, newest first, up to `maxListed`. */
+/** Returns the newest bundles, newest first, up to `maxListed`. */
 export function newestOf(bundles: readonly ListedBundle[]): ListedBundle[] {
   return [...bundles]
     .sort((a, b) => Date.parse(b.published) - Date.parse(a.published) || compareCodeUnits(a.path, b.path))
@@ -84,8 +84,8 @@ export function jsonFeed({ title, identity, baseUrl, bundles }: RootListing): st
 }
 
 /**
- * The bundles of a feed that `jsonFeed` wrote; null for another format, such as one of another version. The
- * caller must have checked the bytes against the catalog, because the content is trusted.
+ * Returns the bundles of a feed that `jsonFeed` wrote; null for another format, such as one of another
+ * version. The caller must have checked the bytes against the catalog, because the content is trusted.
  */
 export function bundlesInFeed(text: string): ListedBundle[] | null {
   try {
@@ -111,7 +111,7 @@ export function summaryOf({ outputs, bytes }: ListedBundle): string {
   return `${outputs} ${outputs === 1 ? 'file' : 'files'}, ${formatSize(bytes)}`;
 }
 
-/** A UUID of version 8 (RFC 9562) from a digest of the parts, so that it is reproducible. */
+/** Returns a UUID of version 8 (RFC 9562) from a digest of the parts, so that it is reproducible. */
 export function idOf(parts: readonly string[]): string {
   const hex = hexOf(digestOf(JSON.stringify(parts)));
   const variant = ((parseInt(hex.slice(16, 17), 16) & 3) | 8).toString(16);

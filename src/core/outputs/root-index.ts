@@ -49,7 +49,7 @@ async function readSource(): Promise<Source> {
   return { page, atom, style: styles.join('') };
 }
 
-/** The page and the feeds that list the latest bundles below a root. */
+/** Returns the page and the feeds that list the latest bundles below a root. */
 export async function rootIndexFiles(listing: RootListing): Promise<RootFile[]> {
   source ??= readSource();
   const { page, atom, style } = await source;

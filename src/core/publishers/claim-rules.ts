@@ -8,8 +8,8 @@ export type ClaimRule = string | readonly string[] | { glob: string };
 export type ClaimRules = Readonly<Record<string, ClaimRule>>;
 
 /**
- * The names of the claims that break a rule, in the order of the rules. Only text matches: a number, a
- * Boolean, a list or a missing claim breaks every rule.
+ * Returns the names of the claims that break a rule, in the order of the rules. Only text matches: a number,
+ * a Boolean, a list or a missing claim breaks every rule.
  */
 export function brokenRules(rules: ClaimRules, claims: Readonly<Record<string, unknown>>): string[] {
   return Object.entries(rules)
@@ -18,8 +18,9 @@ export function brokenRules(rules: ClaimRules, claims: Readonly<Record<string, u
 }
 
 /**
- * Whether the claims of a person fulfil the rules of a role. A list of texts, such as groups, needs one entry
- * that matches. `email` counts only if the issuer has verified it, because users may choose it themselves.
+ * Reports whether the claims of a person fulfil the rules of a role. A list of texts, such as groups, needs
+ * one entry that matches. `email` counts only if the issuer has verified it, because users may choose it
+ * themselves.
  */
 export function fulfils(rules: ClaimRules, claims: Readonly<Record<string, unknown>>): boolean {
   return Object.entries(rules).every(([name, rule]) => {
@@ -86,8 +87,8 @@ const sharedIssuers: readonly { form: RegExp; ids: readonly string[] }[] = [
 ];
 
 /**
- * Why the rules identify a publisher by names alone, or not at all; null if they are sufficient. `expected`
- * is the remedy.
+ * Returns why the rules identify a publisher by names alone, or not at all, or null if they are sufficient.
+ * `expected` is the remedy.
  */
 export function weakRules(issuer: string, rules: ClaimRules): { reason: string; expected: string } | null {
   const isExact = (name: string): boolean => {

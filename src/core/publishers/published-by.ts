@@ -29,7 +29,7 @@ const claimsOf = {
 const maxLength = 200;
 const control = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g;
 
-/** The identity in verified claims. Long texts are cut, and control characters become blanks. */
+/** Returns the identity in verified claims. Long texts are cut, and control characters become blanks. */
 export function publishedBy(
   publisherId: string,
   claims: Readonly<Record<string, unknown>>,

@@ -22,7 +22,7 @@ export interface ChannelSwitch {
 /**
  * Points a channel at a release that was just published, or renews its expiry. Returns null on success.
  * Refuses if the channel was switched in the meantime, if the release is incomplete or being removed, or if a
- * foreign file has the pointer's name. Throws like `changeReleases`.
+ * foreign file has the pointer's name. Throws the same errors as `changeReleases`.
  */
 export async function setChannel(
   context: LeaseContext,
@@ -66,13 +66,17 @@ async function isFree(storage: Storage, name: string): Promise<boolean> {
 }
 
 /**
- * Removes the expired channels, their pointers first, and returns their names. Throws like `changeReleases`.
+ * Removes the expired channels, their pointers first, and returns their names. Throws the same errors as
+ * `changeReleases`.
  */
 export async function removeExpiredChannels(context: LeaseContext, storage: Storage): Promise<string[]> {
   return removing(context, storage, (releases) => expiredChannels(releases, context.clock.now()));
 }
 
-/** Removes a channel before it expires. Returns false if there is none. Throws like `changeReleases`. */
+/**
+ * Removes a channel before it expires. Returns false if there is none. Throws the same errors as
+ * `changeReleases`.
+ */
 export async function removeChannel(context: LeaseContext, storage: Storage, name: string): Promise<boolean> {
   const named = ({ ledger: { channels } }: Releases): string[] =>
     channels.filter((channel) => channel.name === name).map((channel) => channel.name);

@@ -66,7 +66,7 @@ export interface ReleasesView {
 }
 
 /**
- * The releases of the bundle path that `storage` is rooted at, from the pointers, the ledger and the
+ * Returns the releases of the bundle path that `storage` is rooted at, from the pointers, the ledger and the
  * catalogs. Throws `state_conflict` if the ledger is malformed, or the storage's error.
  */
 export async function describeReleases(storage: Storage): Promise<ReleasesView> {
@@ -110,7 +110,8 @@ export interface ReleaseDetails {
 }
 
 /**
- * The outputs of one release, and whether it is complete. Throws `state_conflict` if its catalog is invalid.
+ * Returns the outputs of one release, and whether it is complete. Throws `state_conflict` if its catalog is
+ * invalid.
  */
 export async function releaseDetails(storage: Storage, id: ReleaseId): Promise<ReleaseDetails> {
   const { outputs } = await catalogOf(storage, id);
@@ -170,23 +171,23 @@ function isSame(a: ComparedOutput, b: ComparedOutput): boolean {
   );
 }
 
-/** The catalog of a release. Throws `state_conflict` if it is invalid. */
+/** Returns the catalog of a release. Throws `state_conflict` if it is invalid. */
 export async function catalogOf(storage: Storage, id: ReleaseId): Promise<Catalog> {
   return requireCatalog((await readState(releaseIn(storage, id))).state);
 }
 
 /**
- * The bundle paths of these managed paths, `.` for the root, in the same order. A release counts as its
- * bundle path.
+ * Returns the bundle paths of these managed paths, `.` for the root, in the same order. A release counts as
+ * its bundle path.
  */
 export function bundlePathsAmong(managed: readonly (Key | '')[]): string[] {
   return [...new Set(managed.map((path) => releasePathOf(path)?.bundlePath ?? reportedPath(path)))];
 }
 
 /**
- * The state published at the bundle path that `storage` is rooted at: the in-place catalog or the catalog of
- * the current release. If a change of layout left both, `preferred` decides. Throws the storage's error, and
- * `state_conflict` if the ledger of the releases is malformed.
+ * Returns the state published at the bundle path that `storage` is rooted at: the in-place catalog or the
+ * catalog of the current release. If a change of layout left both, `preferred` decides. Throws the storage's
+ * error, and `state_conflict` if the ledger of the releases is malformed.
  */
 export async function publishedState(
   storage: Storage,
@@ -208,8 +209,8 @@ export interface UnfinishedRelease {
 }
 
 /**
- * Describes the managed path `path` of a destination as an unfinished release. null if it is not a release,
- * is finished, or a pointer leads or may lead to it.
+ * Describes the managed path `path` of a destination as an unfinished release. Returns null if it is not a
+ * release, is finished, or a pointer leads or may lead to it.
  *
  * @param lingerMs How long a release is kept without readers; null if the destination keeps no releases.
  */

@@ -78,14 +78,14 @@ export const noReleases: Releases = {
   channels: new Map<string, ReleaseId>(),
 };
 
-/** The releases that were rolled back, so that runs do not make them current again. */
+/** Returns the releases that were rolled back, so that runs do not make them current again. */
 export function rolledBack({ ledger, current }: Pick<Releases, 'ledger' | 'current'>): ReleaseId[] {
   return effective({ ledger, current }).flatMap(({ from }) => [...from]);
 }
 
 /**
- * The default target of a rollback: the most recent earlier release that was not rolled back itself and is
- * not being removed; null if there is none.
+ * Returns the default target of a rollback: the most recent earlier release that was not rolled back itself
+ * and is not being removed, or null if there is none.
  */
 export function lastGood(releases: Releases): ReleaseId | null {
   const { ledger, current } = releases;
@@ -98,7 +98,7 @@ export function lastGood(releases: Releases): ReleaseId | null {
 }
 
 /**
- * The ledger to write before a switch to `to`. Effective rollbacks are kept: the switch makes them
+ * Returns the ledger to write before a switch to `to`. Effective rollbacks are kept: the switch makes them
  * ineffective, and they must hold if it never happens. `rollback` is null unless the switch is a rollback.
  */
 export function beforeSwitch(
@@ -116,13 +116,13 @@ export function beforeSwitch(
   return { ...ledger, history, rollbacks: rollback === null ? rollbacks : [...rollbacks, rollback] };
 }
 
-/** The ledger after the bundle path was unpublished, with all pointers removed. */
+/** Returns the ledger after the bundle path was unpublished, with all pointers removed. */
 export function leaving({ ledger, current }: Releases, now: string): Ledger {
   const history = ledger.history.map((one) => (one.id === current ? { ...one, leftAt: now } : one));
   return { ...ledger, history, rollbacks: [], channels: [] };
 }
 
-/** The rollback from the current release to `to`. */
+/** Returns the rollback from the current release to `to`. */
 export function rollbackTo(releases: Releases, to: ReleaseId): Rollback {
   const { current } = releases;
   const from = new Set([...rolledBack(releases), ...(current === null ? [] : [current])]);
@@ -130,19 +130,19 @@ export function rollbackTo(releases: Releases, to: ReleaseId): Rollback {
   return { to, from: [...from] };
 }
 
-/** The ledger without rollbacks. */
+/** Returns the ledger without rollbacks. */
 export function resumed(ledger: Ledger): Ledger {
   return { ...ledger, rollbacks: [] };
 }
 
-/** The ledger that announces the removal of these releases. */
+/** Returns the ledger that announces the removal of these releases. */
 export function announcing(ledger: Ledger, ids: readonly ReleaseId[]): Ledger {
   return { ...ledger, removing: [...new Set([...ledger.removing, ...ids])].sort() };
 }
 
 /**
- * The ledger after these releases were removed. An id that is no longer announced is kept, because the
- * release may have been published again.
+ * Returns the ledger after these releases were removed. An id that is no longer announced is kept, because
+ * the release may have been published again.
  */
 export function forgetting(ledger: Ledger, ids: readonly ReleaseId[]): Ledger {
   const gone = new Set(ids.filter((id) => ledger.removing.includes(id)));
@@ -154,7 +154,7 @@ export function forgetting(ledger: Ledger, ids: readonly ReleaseId[]): Ledger {
   };
 }
 
-/** The ledger to write before a channel switches to another release or is renewed. */
+/** Returns the ledger to write before a channel switches to another release or is renewed. */
 export function withChannel(releases: Releases, channel: Channel): Ledger {
   const { ledger } = releases;
   const others = ledger.channels.filter(({ name }) => name !== channel.name);
@@ -163,20 +163,20 @@ export function withChannel(releases: Releases, channel: Channel): Ledger {
   return { ...ledger, channels, leftByChannels: leftSince(ledger, left, channel.setAt) };
 }
 
-/** The ledger after these channels were removed. */
+/** Returns the ledger after these channels were removed. */
 export function withoutChannels(releases: Releases, names: readonly string[], now: string): Ledger {
   const { ledger } = releases;
   const channels = ledger.channels.filter(({ name }) => !names.includes(name));
   return { ...ledger, channels, leftByChannels: leftSince(ledger, channelTargets(releases, names), now) };
 }
 
-/** The names of the expired channels. */
+/** Returns the names of the expired channels. */
 export function expiredChannels({ ledger }: Pick<Releases, 'ledger'>, now: Date): string[] {
   const isOver = ({ expiresAt }: Channel): boolean => Date.parse(expiresAt) <= now.getTime();
   return ledger.channels.filter(isOver).map(({ name }) => name);
 }
 
-/** The releases that these channels point at or are about to point at. Default: all channels. */
+/** Returns the releases that these channels point at or are about to point at. Default: all channels. */
 export function channelTargets({ ledger, channels }: Releases, names?: readonly string[]): ReleaseId[] {
   const isSelected = (name: string): boolean => names?.includes(name) ?? true;
   const announced = ledger.channels.filter(({ name }) => isSelected(name)).map(({ id }) => id);

@@ -30,7 +30,7 @@ const idForm = /^\d{8}T\d{6}Z-[0-9a-f]{8}$/;
 const withinRelease = /^(?:.+\/)?releases\/\d{8}T\d{6}Z-[0-9a-f]{8}(?=\/|$)/i;
 const releasePathForm = /^(?:(.+)\/)?releases\/([^/]+)$/;
 
-/** The pointer of a channel. On object stores, the channels are fields of `current.json` instead. */
+/** Returns the pointer of a channel. On object stores, the channels are fields of `current.json` instead. */
 export function channelLinkKey(name: string): Key {
   return joinKey('', name);
 }
@@ -41,8 +41,8 @@ export function parseReleaseId(text: string): ReleaseId | undefined {
 }
 
 /**
- * The release id of a bundle with these outputs. Equal plans have equal ids, so that a run after a crash
- * finds the directory that it started. All recorded fields of an output except its time affect the id,
+ * Returns the release id of a bundle with these outputs. Equal plans have equal ids, so that a run after a
+ * crash finds the directory that it started. All recorded fields of an output except its time affect the id,
  * because the records of a release never change. `outputs` must be sorted by path.
  */
 export function releaseIdOf(created: Instant, outputs: Iterable<ReleasedOutput>): ReleaseId {
@@ -58,7 +58,7 @@ export function releaseIdOf(created: Instant, outputs: Iterable<ReleasedOutput>)
   return `${second}Z-${hexOf(finishDigest(hash)).slice(0, 8)}` as ReleaseId;
 }
 
-/** The directory of a release, relative to its bundle path. */
+/** Returns the directory of a release, relative to its bundle path. */
 export function releaseKey(id: ReleaseId): Key {
   return joinKey(releasesKey, id);
 }
@@ -71,14 +71,14 @@ export function releasePathOf(path: string): { bundlePath: string; id: ReleaseId
 }
 
 /**
- * The release directory that a path names or is in; null if there is none. Ignores case, as some file systems
- * do.
+ * Returns the release directory that a path names or is in, or null if there is none. Ignores case, as some
+ * file systems do.
  */
 export function releaseAround(path: string): string | null {
   return withinRelease.exec(path)?.[0] ?? null;
 }
 
-/** Whether a key within a bundle path is a pointer, a release or a file of a release. */
+/** Reports whether a key within a bundle path is a pointer, a release or a file of a release. */
 export function isOfReleases(key: string, channels: readonly string[] = []): boolean {
   const [first = '', second = ''] = key.split('/');
   if (first !== releasesKey)
@@ -86,7 +86,7 @@ export function isOfReleases(key: string, channels: readonly string[] = []): boo
   return parseReleaseId(second) !== undefined;
 }
 
-/** The release that a pointer's target names; null if it names anything else. */
+/** Returns the release that a pointer's target names, or null if it names anything else. */
 export function releaseAt(target: string): ReleaseId | null {
   const prefix = `${releasesKey}/`;
   const name = listedKey(target);

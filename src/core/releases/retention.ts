@@ -14,10 +14,11 @@ export interface RetentionRule {
 }
 
 /**
- * The releases to remove, sorted: complete ones beyond the newest `keep`, and abandoned ones, each after
- * `lingerMs`. Never removes the current release, the default target of a rollback, a release of a channel, or
- * one that is being written or unreadable. Releases that only former channels used do not count for `keep`.
- * Removes nothing if the pointer does not point at a release, because it is unknown which files readers use.
+ * Returns the releases to remove, sorted: complete ones beyond the newest `keep`, and abandoned ones, each
+ * after `lingerMs`. Never removes the current release, the default target of a rollback, a release of a
+ * channel, or one that is being written or unreadable. Releases that only former channels used do not count
+ * for `keep`. Removes nothing if the pointer does not point at a release, because it is unknown which files
+ * readers use.
  */
 export function retired(
   releases: Releases,
@@ -45,8 +46,8 @@ export function retired(
 }
 
 /**
- * The time after which a run removes an unfinished release without a pointer: RFC 3339, UTC. null if it is
- * kept because an attempt may still be working on it.
+ * Returns the time after which a run removes an unfinished release without a pointer: RFC 3339, UTC. Returns
+ * null if it is kept because an attempt may still be working on it.
  */
 export function removableFrom(
   releases: Releases,
@@ -73,7 +74,7 @@ function uses({ ledger: { history, leftByChannels } }: Releases): Uses {
   return { leftAt, channelLeftAt, lastUse };
 }
 
-/** Whether the ledger suggests that a release or channel can be removed. Looks at no release. */
+/** Reports whether the ledger suggests that a release or channel can be removed. Looks at no release. */
 export function isRetirementDue(releases: Releases, rule: RetentionRule, now: Date): boolean {
   const { history, leftByChannels, removing } = releases.ledger;
   if (removing.length > 0 || expiredChannels(releases, now).length > 0) return true;

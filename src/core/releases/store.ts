@@ -113,7 +113,7 @@ export async function changeReleases<T>(
 /**
  * Removes the ledger of a bundle path without releases. On an object store it is kept, because servers do not
  * guarantee conditional deletes. There it is also the pointer, and states that no release is current. Throws
- * like `changeReleases`.
+ * the same errors as `changeReleases`.
  */
 export async function forgetReleases(context: LeaseContext, storage: Storage): Promise<void> {
   if (storage.rename === undefined) return;

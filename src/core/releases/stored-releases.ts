@@ -25,7 +25,7 @@ export interface StoredRelease {
   writtenAt: string | null;
 }
 
-/** The ids of the releases that have a directory, sorted. */
+/** Returns the ids of the releases that have a directory, sorted. */
 export async function releaseIds(storage: Storage): Promise<ReleaseId[]> {
   const ids: ReleaseId[] = [];
   for await (const { key, type } of storage.list(releasesKey, { recursive: false })) {
@@ -36,8 +36,8 @@ export async function releaseIds(storage: Storage): Promise<ReleaseId[]> {
 }
 
 /**
- * The releases, sorted by id, each with its catalog if that is valid. Skips directories without a catalog:
- * nothing was written there yet, or everything was removed. Throws the storage's error.
+ * Returns the releases, sorted by id, each with its catalog if that is valid. Skips directories without a
+ * catalog: nothing was written there yet, or everything was removed. Throws the storage's error.
  */
 export async function* eachRelease(
   storage: Storage,
@@ -86,8 +86,8 @@ export type SwitchRefusal =
   | (Unusable & { id: ReleaseId });
 
 /**
- * Why a release is not complete; null if it is. Checks only names and sizes, so that a rollback reads no file
- * content. Throws the storage's error.
+ * Returns why a release is not complete, or null if it is. Checks only names and sizes, so that a rollback
+ * reads no file content. Throws the storage's error.
  */
 export async function unusable(storage: Storage, id: ReleaseId): Promise<Unusable | null> {
   const release = releaseIn(storage, id);
@@ -99,12 +99,12 @@ export async function unusable(storage: Storage, id: ReleaseId): Promise<Unusabl
   return path === undefined ? null : { why: 'damaged', path, others: others.length };
 }
 
-/** The storage rooted at this release. */
+/** Returns the storage rooted at this release. */
 export function releaseIn(storage: Storage, id: ReleaseId): Storage {
   return within(storage, releaseKey(id));
 }
 
-/** The missing files and those with another size, in catalog order. */
+/** Returns the missing files and those with another size, in catalog order. */
 async function damagedIn(release: Storage, { outputs }: Catalog): Promise<string[]> {
   const paths = outputs.map(({ path }) => path);
   const found = await sizesOf(release, paths);
@@ -115,7 +115,7 @@ function stateOf(state: CatalogState): Pick<StoredRelease, 'state' | 'writtenAt'
   return state.kind === 'valid' ? releaseState(state.catalog) : { state: 'unreadable', writtenAt: null };
 }
 
-/** The state of a release according to its valid catalog. */
+/** Returns the state of a release according to its valid catalog. */
 export function releaseState({
   pending,
   updatedAt,

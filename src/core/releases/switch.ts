@@ -140,9 +140,7 @@ function refused(refusal: SwitchRefusal): Decision {
   return { result: { outcome: 'refused', refusal }, next: null };
 }
 
-/**
- * The error for a refused switch. `where` is the bundle path as messages name it.
- */
+/** Returns the error for a refused switch. `where` is the bundle path as messages name it. */
 export function switchRefused(refusal: SwitchRefusal, where: string): WaybillError {
   const { message, hint } = explain(refusal);
   return new WaybillError('release_unusable', `${where}: ${message}; the current release is unchanged`, {
@@ -219,8 +217,8 @@ export interface Switched {
 
 /**
  * Carries out the request at a bundle path, and notifies if the current release changed. Idempotent. Throws
- * `release_not_found`, `channel_not_found`, `release_unusable` if the switch is refused, and like
- * `changeReleases`.
+ * `release_not_found`, `channel_not_found`, `release_unusable` if the switch is refused, and the same errors
+ * as `changeReleases`.
  */
 export async function switchAt(
   context: CoreContext,
@@ -275,7 +273,7 @@ async function performSwitch(
   }
 }
 
-/** The notification of a switch that a client requested. */
+/** Returns the notification of a switch that a client requested. */
 function switchOccurrence(
   { pipelineId, destinationId }: Owner,
   { destinationPath, from, to }: { destinationPath: string; from: ReleaseId | null; to: ReleaseId },

@@ -111,7 +111,7 @@ function checkCover(map: SceneMap, transcript: Transcript | undefined, found: Pl
   found.push({ code: 'gap', message: gapMessage(rest, after), pointer });
 }
 
-/** The indexes of the scenes with valid spans, sorted by start. Most maps are already in order. */
+/** Returns the indexes of the scenes with valid spans, sorted by start. Most maps are already in order. */
 function byStart(scenes: readonly Scene[]): number[] {
   const order: number[] = [];
   let sorted = true;
@@ -146,7 +146,7 @@ interface Ids {
   one: boolean;
 }
 
-/** A phrase for the segments from `from` to `to` inclusive; null if there are none. */
+/** Returns a phrase for the segments from `from` to `to` inclusive, or null if there are none. */
 function idsBetween(from: number, to: number, transcript: Transcript | undefined): Ids | null {
   if (from > to) return null;
   if (transcript === undefined) return { text: range(from, to), one: from === to };
@@ -167,7 +167,7 @@ function range(from: number, to: number): string {
   return to === from + 1 ? `segments ${from} and ${to}` : `segments ${from} to ${to}`;
 }
 
-/** The index of the first id that is at least `id`. */
+/** Returns the index of the first id that is at least `id`. */
 function lowerBound(ids: readonly number[], id: number): number {
   let low = 0;
   let high = ids.length;
@@ -209,8 +209,8 @@ function checkIds({ scenes }: SceneMap, inOrder: boolean, found: PlacelessFindin
 }
 
 /**
- * Whether all ids have one prefix and ascending numbers, as in nearly every map. Such ids are unique and
- * sequential, so no table is needed.
+ * Reports whether all ids have one prefix and ascending numbers, as in nearly every map. Such ids are unique
+ * and sequential, so no table is needed.
  */
 function plainlyAscending(scenes: readonly Scene[]): boolean {
   let prefix: string | undefined;

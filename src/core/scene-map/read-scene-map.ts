@@ -36,8 +36,8 @@ export interface SceneMapCheck {
 }
 
 /**
- * The findings of a scene map document: errors of the text and the schema, and warnings of the content rules.
- * Never throws.
+ * Returns the findings of a scene map document: errors of the text and the schema, and warnings of the
+ * content rules. Never throws.
  */
 export function checkSceneMap(bytes: Uint8Array, file: string, options: CheckOptions = {}): Finding[] {
   return readSceneMap(bytes, file, options).findings;
@@ -122,8 +122,8 @@ function byteOrderMark(file: string): Finding {
 }
 
 /**
- * The number of properties of a document that matches the schema. More colons in its text mean that there is
- * a duplicate key.
+ * Returns the number of properties of a document that matches the schema. More colons in its text mean that
+ * there is a duplicate key.
  */
 function propertiesOf(map: SceneMap): number {
   return 7 + 9 * map.scenes.length;

@@ -99,7 +99,7 @@ interface SceneMapReport {
   files: { file: string; valid: boolean; findings: readonly Finding[] }[];
 }
 
-/** The JSON document that the CLI prints and the HTTP API returns. */
+/** Returns the JSON document that the CLI prints and the HTTP API returns. */
 export function sceneMapReport(checked: readonly CheckedFile[]): SceneMapReport {
   const files = checked.map(({ file, findings }) => ({
     file,
@@ -114,7 +114,7 @@ export function sceneMapReport(checked: readonly CheckedFile[]): SceneMapReport 
   };
 }
 
-/** A SARIF 2.1.0 log for code scanners. */
+/** Returns a SARIF 2.1.0 log for code scanners. */
 export function sarifReport(checked: readonly CheckedFile[]): object {
   const used = [...new Set(checked.flatMap(({ findings }) => findings.map(({ code }) => code)))].sort();
   const about = new Map<string, string>(

@@ -6,9 +6,9 @@ import type { Scene, SceneMap, SessionScope } from './generated/schema-types.ts'
 import type { FindingCode, PlacelessFinding } from './report.ts';
 
 /**
- * The violations of the schema as sentences: up to `limit` findings, and one more if there are others. The
- * work is bounded for any document, because scenes are checked in slices and nothing is checked beyond the
- * limit.
+ * Returns the violations of the schema as sentences: up to `limit` findings, and one more if there are
+ * others. The work is bounded for any document, because scenes are checked in slices and nothing is checked
+ * beyond the limit.
  */
 export function schemaFindings(document: unknown, limit: number): PlacelessFinding[] {
   const found: PlacelessFinding[] = [];
@@ -46,8 +46,8 @@ function* slices(document: unknown, limit: number): Generator<Slice> {
 }
 
 /**
- * A copy without excess unknown properties and excess invalid strings, of which only a limited number can be
- * reported.
+ * Returns a copy without excess unknown properties and excess invalid strings, of which only a limited number
+ * can be reported.
  */
 function clip(value: unknown, limit: number, depth: number): unknown {
   if (depth > 2) return value;
@@ -184,7 +184,7 @@ function shown(value: unknown): string {
   return typeof value === 'number' ? `the number ${value}` : String(value);
 }
 
-/** The most similar allowed word, if there is one. */
+/** Returns the most similar allowed word, if there is one. */
 function nearest(word: string, allowed: readonly string[]): string | null {
   if (word.length > 60) return null;
   const plain = (text: string): string => text.toLowerCase().replace(/[^a-z0-9]/g, '');

@@ -11,8 +11,8 @@ export function countSentences(text: string): number {
 }
 
 /**
- * Whether a text certainly has at most `limit` sentences. A cheap check that avoids the full count for most
- * texts.
+ * Reports whether a text certainly has at most `limit` sentences. A cheap check that avoids the full count
+ * for most texts.
  */
 export function isWithinSentenceLimit(text: string, limit: number): boolean {
   let ends = 0;
@@ -29,8 +29,8 @@ export function isWithinSentenceLimit(text: string, limit: number): boolean {
 }
 
 /**
- * Whether a character outside ASCII can end a sentence. Common ones (accented letters, dashes and curly
- * quotes) take the fast path.
+ * Reports whether a character outside ASCII can end a sentence. Common ones (accented letters, dashes and
+ * curly quotes) take the fast path.
  */
 function mayEnd(code: number): boolean {
   if (code < 0x0589) return code === 0x85;
@@ -67,7 +67,7 @@ function isContinued(current: string, next: string, rest: string): boolean {
   return abbreviation.test(done) || initial.test(done) || /^\(?\d{1,2}\.$/.test(done);
 }
 
-/** Whether a quotation or bracket that opened in `done` is still open. */
+/** Reports whether a quotation or bracket that opened in `done` is still open. */
 function stillOpen(done: string, rest: string): boolean {
   const count = (pattern: RegExp): number => done.match(pattern)?.length ?? 0;
   if (count(/"/g) % 2 === 1 && rest.includes('"')) return true;

@@ -147,7 +147,7 @@ function fromCsv(text: string, file: string, keys: readonly string[]): number[] 
 
 const timing = /^(?:\d+:)?\d\d:\d\d[.,]\d{3}[ \t]*-->[ \t]*(?:\d+:)?\d\d:\d\d[.,]\d{3}(?:[ \t].*)?$/;
 
-/** The cues of WebVTT or SRT: a timing line, with an optional number above it. */
+/** Returns the cues of WebVTT or SRT: a timing line, with an optional number above it. */
 function cueIds(text: string, file: string, choice: 'number' | 'order' | 'auto'): number[] {
   const numbers: (number | null)[] = [];
   const lines = text.split('\n');

@@ -5,7 +5,7 @@ import type { SecretKey } from './secret-key.ts';
 
 /* DSSE envelopes: https://github.com/secure-systems-lab/dsse */
 
-/** The text of an envelope with one signature. Equal inputs give equal text. */
+/** Returns the text of an envelope with one signature. Equal inputs give equal text. */
 export function envelopeText(payloadType: string, payload: Uint8Array, secret: SecretKey): string {
   const signature = sign(null, covered(payloadType, payload), secret.key).toString('base64');
   const signatures = [{ keyid: secret.publicKey.id, sig: signature }];
@@ -13,7 +13,7 @@ export function envelopeText(payloadType: string, payload: Uint8Array, secret: S
   return `${JSON.stringify({ payloadType, payload: encoded, signatures }, null, 2)}\n`;
 }
 
-/** The payload of an envelope of this type, if the key signed it. */
+/** Returns the payload of an envelope of this type, if the key signed it. */
 export function openEnvelope(text: string, payloadType: string, key: PublicKey): Parsed<Buffer> {
   let document: unknown;
   try {
@@ -63,7 +63,7 @@ function quoted(text: string): string {
   return JSON.stringify(text.slice(0, 40));
 }
 
-/** The pre-authentication encoding of DSSE. */
+/** Returns the pre-authentication encoding of DSSE. */
 function covered(payloadType: string, payload: Uint8Array): Buffer {
   const head = `DSSEv1 ${Buffer.byteLength(payloadType)} ${payloadType} ${payload.byteLength} `;
   return Buffer.concat([Buffer.from(head), payload]);

@@ -14,7 +14,7 @@ export function refuse(reason: string): { ok: false; reason: string } {
   return { ok: false, reason };
 }
 
-/** The lines of a file with `count` lines, of which the first is an untrusted comment. */
+/** Returns the lines of a file with `count` lines, of which the first is an untrusted comment. */
 export function linesOf(bytes: Uint8Array, count: number): Parsed<string[]> {
   if (bytes.byteLength > maxFileBytes) return refuse(`it has more than ${maxFileBytes} bytes`);
   let text: string;
@@ -34,7 +34,7 @@ export function linesOf(bytes: Uint8Array, count: number): Parsed<string[]> {
   return { ok: true, value: lines };
 }
 
-/** The bytes of a base64 line in its only valid form. */
+/** Returns the bytes of a base64 line in its only valid form. */
 export function bytesOf(line: string, size: number, what: string): Parsed<Buffer> {
   const bytes = Buffer.from(line, 'base64');
   if (bytes.toString('base64') !== line) return refuse(`${what} is not base64`);
@@ -42,7 +42,7 @@ export function bytesOf(line: string, size: number, what: string): Parsed<Buffer
   return { ok: true, value: bytes };
 }
 
-/** A file of an untrusted comment and one line of base64. */
+/** Returns a file of an untrusted comment and one line of base64. */
 export function keyFileText(comment: string, bytes: Uint8Array): string {
   return `${commentStart}${comment}\n${Buffer.from(bytes).toString('base64')}\n`;
 }
@@ -51,7 +51,7 @@ declare const keyIdBrand: unique symbol;
 /** The id of a key pair as minisign prints it: 16 upper-case hexadecimal digits. It is not secret. */
 export type KeyId = string & { readonly [keyIdBrand]: true };
 
-/** The id from its eight little-endian bytes. */
+/** Returns the id from its eight little-endian bytes. */
 export function keyIdOf(bytes: Buffer): KeyId {
   return bytes.readBigUInt64LE().toString(16).toUpperCase().padStart(16, '0') as KeyId;
 }

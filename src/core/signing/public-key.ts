@@ -32,12 +32,12 @@ export function publicKeyOf(idBytes: Buffer, raw: Buffer): PublicKey {
   return { id: keyIdOf(idBytes), idBytes, raw, key: createPublicKey({ key: jwk, format: 'jwk' }) };
 }
 
-/** The base64 line of a public key. */
+/** Returns the base64 line of a public key. */
 export function publicKeyLine({ idBytes, raw }: PublicKey): string {
   return Buffer.concat([Buffer.from('Ed'), idBytes, raw]).toString('base64');
 }
 
-/** The content of a `.pub` file. */
+/** Returns the content of a `.pub` file. */
 export function publicKeyFile(key: PublicKey): string {
   const bytes = Buffer.concat([Buffer.from('Ed'), key.idBytes, key.raw]);
   return keyFileText(`minisign public key ${key.id}`, bytes);

@@ -67,7 +67,7 @@ export function parseSecretKeyFile(bytes: Uint8Array): Parsed<SecretKeyFile> {
   return { ok: true, value: { needsPassphrase: true, open } };
 }
 
-/** The content of a secret key file; without a passphrase, it is not encrypted. */
+/** Returns the content of a secret key file; without a passphrase, it is not encrypted. */
 export async function secretKeyFile(
   secret: SecretKey,
   passphrase: string | null,

@@ -27,7 +27,7 @@ export interface Signature {
 const trustedStart = 'trusted comment: ';
 
 /**
- * The content of a signature file. The same inputs give the same bytes.
+ * Returns the content of a signature file. The same inputs give the same bytes.
  *
  * @param trustedComment One line that the signature covers.
  */
@@ -44,7 +44,7 @@ export function signatureFile(content: Uint8Array, secret: SecretKey, trustedCom
   ].join('\n');
 }
 
-/** The trusted comment of minisign: the time in seconds since 1970, and the name of the file. */
+/** Returns the trusted comment of minisign: the time in seconds since 1970, and the name of the file. */
 export function trustedCommentOf(time: Date, file: string): string {
   return `timestamp:${Math.floor(time.getTime() / 1000)}\tfile:${file}\thashed`;
 }
@@ -77,7 +77,7 @@ export function parseSignature(bytes: Uint8Array): Parsed<Signature> {
   };
 }
 
-/** Why a signature does not hold for this content; null if it does. Compare the key ids first. */
+/** Returns why a signature does not hold for this content, or null if it does. Compare the key ids first. */
 export function signatureFault(content: Uint8Array, signature: Signature, { key }: PublicKey): string | null {
   const { isPrehashed, bytes, trustedComment, global } = signature;
   if (!verify(null, isPrehashed ? prehash(content) : content, key, bytes))

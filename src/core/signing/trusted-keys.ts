@@ -14,9 +14,9 @@ export interface SignaturePolicy {
 }
 
 /**
- * The trusted keys by their ids. `keys_file` is read again for each check, so that a removed key is no longer
- * trusted from then on. Throws `signing_key_invalid` if the file cannot be read, has no key, or has a line
- * that is none.
+ * Returns the trusted keys by their ids. `keys_file` is read again for each check, so that a removed key is
+ * no longer trusted from then on. Throws `signing_key_invalid` if the file cannot be read, has no key, or has
+ * a line that is none.
  */
 export function trustedKeys({ keys, keysFile }: SignaturePolicy): ReadonlyMap<KeyId, PublicKey> {
   const lines = keys ?? (keysFile === null ? [] : keyLines(readKeys(keysFile)));
@@ -37,7 +37,10 @@ export function requireTrustedKeys(
   for (const { signatures = null } of pipelines) if (signatures !== null) trustedKeys(signatures);
 }
 
-/** The key lines of one or more `.pub` files. Empty lines and lines that begin with `#` are comments, too. */
+/**
+ * Returns the key lines of one or more `.pub` files. Empty lines and lines that begin with `#` are comments,
+ * too.
+ */
 function keyLines(text: string): string[] {
   return text.split(/\r?\n/).filter((line) => !/^(?:untrusted comment:|#|\s*$)/.test(line));
 }

@@ -26,7 +26,7 @@ export function formatTraceparent({ traceId, spanId, isSampled }: SpanContext): 
   return `00-${traceId}-${spanId}-${isSampled ? '01' : '00'}`;
 }
 
-/** The log field that links a line to its trace; empty if there is no trace. */
+/** Returns the log field that links a line to its trace; empty if there is no trace. */
 export function traceFields({ traceparent }: { traceparent?: string }): { trace_id?: string } {
   const context = traceparent === undefined ? null : parseTraceparent(traceparent);
   return context === null ? {} : { trace_id: context.traceId };
@@ -44,8 +44,8 @@ export interface TraceContext {
 }
 
 /**
- * The context received with a request or in the environment of the process. As W3C requires, a malformed
- * `traceparent` is treated as no context, and a malformed `tracestate` is dropped.
+ * Returns the context received with a request or in the environment of the process. As W3C requires, a
+ * malformed `traceparent` is treated as no context, and a malformed `tracestate` is dropped.
  */
 export function receivedTrace(traceparent: string | undefined, tracestate: string | undefined): TraceContext {
   if (traceparent === undefined || parseTraceparent(traceparent) === null) return {};

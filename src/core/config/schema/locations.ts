@@ -273,7 +273,7 @@ export const destinationSchema = variants(
   ),
 ) as Setting<DestinationDocument, false>;
 
-/** The map of a location: `before`, then the settings of the backend, then `after`. */
+/** Returns the map of a location: `before`, then the settings of the backend, then `after`. */
 export function locationMap(backend: AnyBackend, before: Settings = {}, after: Settings = {}): Setting {
   const name = choice(backend.name).required().description(backend.summary);
   const { setTogether } = backend;

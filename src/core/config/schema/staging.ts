@@ -74,7 +74,9 @@ export const stagingSchema = variantsOr(
   },
 ) as Setting<StagingDocument, false>;
 
-/** Whether the value of `server.staging.backend` is one that only a queue of several hosts can use. */
+/**
+ * Reports whether the value of `server.staging.backend` is one that only a queue of several hosts can use.
+ */
 export function isRemoteStaging(backend: string): boolean {
   return remote.some(({ name }) => name === backend);
 }
@@ -85,7 +87,10 @@ export function resolveStaging(staging: StagingDocument, base: PathBase): Source
   return backendOf(staging).resolve(staging, base);
 }
 
-/** The directory of this machine that staging is: `relations.ts` refuses any other for a queue in memory. */
+/**
+ * Returns the directory of this machine that staging is: `relations.ts` refuses any other for a queue in
+ * memory.
+ */
 export function stagingDirectory(location: SourceLocation): string {
   if (location.backend === thisMachine) return location.path;
   throw new Error(`the checks accepted staging in ${location.backend} with a queue in memory`);

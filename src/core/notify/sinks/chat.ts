@@ -60,7 +60,7 @@ const valueLengths = [300, 150, 75, 40, 20];
 
 export const chatFormats = { slack: slackFormat, discord: discordFormat };
 
-/** The JSON text of a message. It fits the limits of the service. */
+/** Returns the JSON text of a message. It fits the limits of the service. */
 export function chatBody(event: Event, { maxChars, escape, body }: ChatFormat, options: ChatOptions): string {
   const { title, consoleUrl } = options;
   // A template that repeats a field may not fit at any length.
@@ -120,7 +120,7 @@ function chatKind(name: keyof typeof chatFormats, summary: string) {
   });
 }
 
-/** The URL of the incoming webhook. Throws `secrets_invalid`, which never shows the URL. */
+/** Returns the URL of the incoming webhook. Throws `secrets_invalid`, which never shows the URL. */
 function urlOf(name: string, { secrets, neededBy }: SinkContext): string {
   const verdict = parseWebhookUrl(secrets.require(name, neededBy).trim());
   const refuse = (reason: string): WaybillError =>

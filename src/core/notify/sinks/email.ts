@@ -241,7 +241,7 @@ class Session {
 const maxSubjectValueChars = 100;
 const maxBodyValueChars = 1_000;
 
-/** The bytes of the message. nodemailer encodes the headers, so that no value adds a line to them. */
+/** Returns the bytes of the message. nodemailer encodes the headers, so that no value adds a line to them. */
 async function mailOf(event: Event, { from, to, subject, consoleUrl }: EmailOptions): Promise<Buffer> {
   const brief = messageOf(event, { consoleUrl, maxValueChars: maxSubjectValueChars });
   const { default: MailComposer } = await import('nodemailer/lib/mail-composer');
@@ -291,7 +291,7 @@ function judged(error: unknown, { login }: EmailOptions): Refused {
   return fail(`the mail server cannot be reached (${code})`, true);
 }
 
-/** The status and words of the server, on one line: `550 5.1.1 no such user`. */
+/** Returns the status and words of the server, on one line: `550 5.1.1 no such user`. */
 function wordsOf(error: Error): string {
   const response = 'response' in error && typeof error.response === 'string' ? error.response : '';
   return shortened(oneLine(response.replaceAll(/\s+/g, ' ').trim()), 200);

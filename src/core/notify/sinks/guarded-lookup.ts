@@ -33,8 +33,8 @@ export function guarded(allowed: readonly string[], lookup: LookupFunction = sys
 }
 
 /**
- * Why connecting to this host is refused if it is an IP address, which is not resolved; null if it is allowed
- * or a name.
+ * Returns why connecting to this host is refused if it is an IP address, which is not resolved, or null if it
+ * is allowed or a name.
  */
 export function refusedLiteral(host: string, allowed: readonly string[]): string | null {
   const literal = host.replace(/^\[|\]$/g, '');

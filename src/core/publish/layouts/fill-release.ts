@@ -40,7 +40,7 @@ export interface Filling {
  * copied from it on the server, if the storage supports that. `storage` is rooted at the bundle path.
  *
  * Throws `unmanaged_content` if the directory has foreign files, `state_conflict` if its catalog is invalid,
- * and like `apply`.
+ * and the same errors as `apply`.
  */
 export async function fillRelease(
   context: CoreContext,
@@ -67,8 +67,8 @@ export async function fillRelease(
 }
 
 /**
- * The work without files that the current release has. Only the remaining files need a check of names and
- * free space: the others have valid names and take no space.
+ * Returns the work without files that the current release has. Only the remaining files need a check of names
+ * and free space: the others have valid names and take no space.
  */
 export function unlikeCurrent(
   { same }: Pick<PlannedRelease, 'same'>,
@@ -88,7 +88,7 @@ async function duplicated(
   return (await storage.duplicate?.(joinKey(base, path), joinKey(target, to))) != null;
 }
 
-/** The remaining work in the directory of a release; null if it is complete. */
+/** Returns the remaining work in the directory of a release, or null if it is complete. */
 async function workIn(
   target: Storage,
   { state }: StoredState,

@@ -100,7 +100,7 @@ export class InPlaceLayout implements PublicationLayout<ObservedInPlace, InPlace
     if (warning !== null) publication.warn?.(warning);
   }
 
-  /** Takes the lease, decides again and applies the plan. null if the bundle became outdated. */
+  /** Takes the lease, decides again and applies the plan. Returns null if the bundle became outdated. */
   async #decideAndApply(
     { decideOn }: InPlaceDecision,
     candidate: Candidate,

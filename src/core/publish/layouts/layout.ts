@@ -29,7 +29,7 @@ export interface PublicationLayout<S extends ObservedState, D extends Decision> 
    * are not part of a plan.
    */
   decide(observed: S, candidate: Candidate, request: PublishRequest): Promise<D>;
-  /** The result of a dry run. Throws the foreseeable errors of `carryOut`. */
+  /** Returns the result of a dry run. Throws the foreseeable errors of `carryOut`. */
   preview(decision: D, candidate: Candidate): Promise<ActionResult>;
   /**
    * Carries out a decision without a migration. Returns null if the caller must observe and decide again.
@@ -90,9 +90,9 @@ export class Candidate {
   }
 
   /**
-   * Whether the owner has published a newer bundle since this one was selected, so that this one would
-   * replace it. false if the bundle was selected again since: the newer one was then removed from the source
-   * on purpose.
+   * Reports whether the owner has published a newer bundle since this one was selected, so that this one
+   * would replace it. false if the bundle was selected again since: the newer one was then removed from the
+   * source on purpose.
    */
   isOutdated({ stored, version }: ObservedState): boolean {
     const { selectAgain, owner } = this.#publication;

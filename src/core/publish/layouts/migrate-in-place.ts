@@ -38,8 +38,9 @@ export interface FormerRelease {
 }
 
 /**
- * The current release of the bundle path that `storage` is rooted at; null if there is none, or the files
- * there are not releases. Throws `state_conflict` if its catalog is not valid, or the storage's error.
+ * Returns the current release of the bundle path that `storage` is rooted at, or null if there is none, or
+ * the files there are not releases. Throws `state_conflict` if its catalog is not valid, or the storage's
+ * error.
  */
 export async function formerRelease(
   storage: Storage,
@@ -116,7 +117,10 @@ export async function refuseObstructedMigration(
   await refuseObstructed(storage, work, { stateBytes: 0, isUnderLease: false });
 }
 
-/** Publishes the release in place under the lease of the bundle path. Throws like `apply` and `decider`. */
+/**
+ * Publishes the release in place under the lease of the bundle path. Throws the same errors as `apply` and
+ * `decider`.
+ */
 async function carryOut(
   { context, storage, publication: { destination } }: PublicationTask,
   { current }: FormerRelease,
@@ -144,13 +148,13 @@ async function carryOut(
   }
 }
 
-/** Whether nothing is published in place: no state, or only the intent of a first publication. */
+/** Reports whether nothing is published in place: no state, or only the intent of a first publication. */
 export function isUnpublished({ state }: StoredState): boolean {
   if (state.kind === 'absent') return true;
   return state.kind === 'valid' && state.catalog.outputs.length === 0 && state.catalog.pending !== null;
 }
 
-/** A view of a bundle path without its releases. */
+/** Returns a view of a bundle path without its releases. */
 function withoutReleases(storage: Storage, channels: readonly string[]): Storage {
   return delegate(storage, {
     async *list(directory, options) {

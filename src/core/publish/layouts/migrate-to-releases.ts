@@ -64,7 +64,7 @@ export async function migrationToReleases(
   return withLease(context, storage, async ({ found }) => pick(found));
 }
 
-/** The snapshot that a publication is decided on, as if the migration had already happened. */
+/** Returns the snapshot that a publication is decided on, as if the migration had already happened. */
 function onceCurrent(snapshot: Snapshot, current: ReleaseId, catalog: Catalog): Snapshot {
   const { releases, channel, pointer, stored } = snapshot;
   return {
@@ -79,8 +79,8 @@ function onceCurrent(snapshot: Snapshot, current: ReleaseId, catalog: Catalog): 
 
 /**
  * Creates the release and makes it current. The files in place and their catalog are kept. Returns false,
- * without switching, if another publisher published in place or switched in the meantime. Throws like
- * `fillRelease` and `changeReleases`.
+ * without switching, if another publisher published in place or switched in the meantime. Throws the same
+ * errors as `fillRelease` and `changeReleases`.
  */
 async function carryOut(
   { context, storage }: PublicationTask,

@@ -23,9 +23,9 @@ interface FormerContent {
 }
 
 /**
- * The outputs of a catalog that exist in `storage` as recorded. `bundle` is assumed if an older version of
- * waybill did not record the bundle. Throws `not_owned` if other owners have outputs there, because they
- * would lose them, or the storage's error.
+ * Returns the outputs of a catalog that exist in `storage` as recorded. `bundle` is assumed if an older
+ * version of waybill did not record the bundle. Throws `not_owned` if other owners have outputs there,
+ * because they would lose them, or the storage's error.
  */
 export async function formerContent(
   storage: Storage,
@@ -81,7 +81,7 @@ export function asLayoutChange(
   return { ...result, action: 'replace_catalog', reason: { code: 'layout_changed', message } };
 }
 
-/** The warning that asks the operator to serve the new location and unpublish the old one. */
+/** Returns the warning that asks the operator to serve the new location and unpublish the old one. */
 function layoutWarning(from: Layout, destinationPath: string, dryRun: boolean): Finding {
   const serve =
     from === 'in_place'

@@ -45,7 +45,7 @@ export interface Snapshot {
   base: Storage | null;
 }
 
-/** Whether the bundle path is published in place. A publication must migrate these files first. */
+/** Reports whether the bundle path is published in place. A publication must migrate these files first. */
 export function isInPlace({ shown, base }: Snapshot): boolean {
   return shown === null && base !== null;
 }
@@ -244,8 +244,8 @@ function notCarried(destinationPath: string, shown: ReleaseId, path: string): Wa
 }
 
 /**
- * The rolled back release that this plan would publish again; null if there is none. It has the same id or,
- * if an additive plan now carries over other outputs, the same planned outputs.
+ * Returns the rolled back release that this plan would publish again, or null if there is none. It has the
+ * same id or, if an additive plan now carries over other outputs, the same planned outputs.
  */
 async function heldBackAs(
   storage: Storage,

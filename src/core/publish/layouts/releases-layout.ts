@@ -88,7 +88,10 @@ export class ReleasesLayout implements PublicationLayout<ObservedReleases, Relea
       : this.#publish(release, decision, candidate);
   }
 
-  /** Publishes nothing: renews the expiry of the channel, and tidies. null if another process was first. */
+  /**
+   * Publishes nothing: renews the expiry of the channel, and tidies. Returns null if another process was
+   * first.
+   */
   async #leaveAsIs(decision: ReleaseDecision, candidate: Candidate): Promise<ActionResult | null> {
     const { plan, snapshot } = decision;
     const { shown } = snapshot;
@@ -108,7 +111,7 @@ export class ReleasesLayout implements PublicationLayout<ObservedReleases, Relea
     if (warning !== null) publication.warn?.(warning);
   }
 
-  /** null if another process was first. */
+  /** Returns null if another process was first. */
   async #publish(
     release: PlannedRelease,
     decision: ReleaseDecision,
@@ -136,8 +139,8 @@ export class ReleasesLayout implements PublicationLayout<ObservedReleases, Relea
 
   /**
    * Points the current pointer, or the channel's, at a complete release. Returns `overtaken` if the
-   * publication must be decided again. Throws `release_unusable` if deciding again would not help, and like
-   * `changeReleases`.
+   * publication must be decided again. Throws `release_unusable` if deciding again would not help, and the
+   * same errors as `changeReleases`.
    */
   async #switchTo(
     to: ReleaseId,
@@ -175,7 +178,7 @@ export class ReleasesLayout implements PublicationLayout<ObservedReleases, Relea
     await refuseObstructed(releaseIn(storage, release.id), work, { stateBytes: 0, isUnderLease: false });
   }
 
-  /** The result of a dry run, or of a publication with nothing to publish. */
+  /** Returns the result of a dry run, or of a publication with nothing to publish. */
   #result(
     { plan, release, heldBack, snapshot: { pointer, shown } }: ReleaseDecision,
     { bundle, planned }: Candidate,

@@ -69,7 +69,7 @@ export async function promote(
   return publishBundles(context, pipeline, bundles, { ...request, destinationIds: [to] });
 }
 
-/** The published files of the owner as a bundle; null if there are none. Reads nothing. */
+/** Returns the published files of the owner as a bundle, or null if there are none. Reads nothing. */
 function publishedBundle(
   { autoManifest }: PipelineConfig,
   { from, owner, keepsPaths }: Omit<Promotion, 'published' | 'to'>,
@@ -93,7 +93,10 @@ function publishedBundle(
   };
 }
 
-/** The name of a bundle at the source root, which its archive has; null if no archive was published. */
+/**
+ * Returns the name of a bundle at the source root, which its archive has, or null if no archive was
+ * published.
+ */
 function archivedName({ catalog }: PublishedContent, owner: Owner): RelativePath | null {
   const archive = catalog.outputs.find(
     (record) => record.generated.generator?.name === 'archive' && sameOwner(record.owner, owner),
@@ -104,7 +107,7 @@ function archivedName({ catalog }: PublishedContent, owner: Owner): RelativePath
   return isKnown ? name : null;
 }
 
-/** The name in a manifest that was made from a listing. */
+/** Returns the name in a manifest that was made from a listing. */
 function manifestName({ pipelineId }: Owner): RelativePath | null {
   const verdict = parseRelativePath(pipelineId);
   return verdict.ok ? verdict.path : null;
@@ -123,8 +126,8 @@ function publishedFile(from: string, content: PublishedContent, record: OutputRe
 }
 
 /**
- * The bytes of a published file. Reading them throws `verification_failed` if they are not those of the
- * record, whatever the bytes are read for.
+ * Returns the bytes of a published file. Reading them throws `verification_failed` if they are not those of
+ * the record, whatever the bytes are read for.
  */
 function verifiedBody(
   from: string,
@@ -160,7 +163,7 @@ function verifiedBody(
   };
 }
 
-/** The files that are missing or have another size, from a listing. */
+/** Returns the files that are missing or have another size, from a listing. */
 async function damageIn(
   { destinationPath, storage }: PublishedContent,
   { files }: SourceBundle,

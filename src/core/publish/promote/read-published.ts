@@ -41,9 +41,9 @@ export interface PublishedContent {
 }
 
 /**
- * The content of the bundle paths of a destination, sorted by path. Paths without a catalog are left out.
- * Throws `destination_busy` if a publication there is under way or was interrupted, `state_conflict` if a
- * catalog is invalid, `release_not_found`, `bundle_path_needed`, or the storage's error.
+ * Returns the content of the bundle paths of a destination, sorted by path. Paths without a catalog are left
+ * out. Throws `destination_busy` if a publication there is under way or was interrupted, `state_conflict` if
+ * a catalog is invalid, `release_not_found`, `bundle_path_needed`, or the storage's error.
  */
 export async function readPublished(root: Storage, from: PromotedContent): Promise<PublishedContent[]> {
   if (from.release !== undefined) return [await readRelease(root, from, from.release)];
@@ -76,7 +76,7 @@ async function pathsToRead(root: Storage, { mapping, path }: PromotedContent): P
   return mapping === 'fixed' ? ['.'] : bundlePathsAmong(await managedPaths(root));
 }
 
-/** The catalog, if no attempt is changing the files that it records. */
+/** Returns the catalog, if no attempt is changing the files that it records. */
 function finishedCatalog({ name }: PromotedContent, path: string, read: () => Catalog): Catalog {
   const where = `${describeBundlePath(path)} of ${name}`;
   let catalog: Catalog;
@@ -101,12 +101,12 @@ function finishedCatalog({ name }: PromotedContent, path: string, read: () => Ca
  * The owners and bundles in catalogs.
  */
 
-/** The outputs of an owner that were files of its bundle. Generated outputs are not among them. */
+/** Returns the outputs of an owner that were files of its bundle. Generated outputs are not among them. */
 export function bundleRecords({ outputs }: Catalog, owner: Owner): OutputRecord[] {
   return outputs.filter((record) => sameOwner(record.owner, owner) && record.generated.generator === null);
 }
 
-/** The owners of the content, each once. */
+/** Returns the owners of the content, each once. */
 export function ownersOf(published: readonly PublishedContent[]): Owner[] {
   const owners: Owner[] = [];
   for (const { catalog } of published)
@@ -117,8 +117,9 @@ export function ownersOf(published: readonly PublishedContent[]): Owner[] {
 }
 
 /**
- * The bundle that the owner published last. For catalogs of older versions, which do not record it, the
- * bundle of the first record and the time of the last commit. Throws `state_conflict` if its path is unsafe.
+ * Returns the bundle that the owner published last. For catalogs of older versions, which do not record it,
+ * the bundle of the first record and the time of the last commit. Throws `state_conflict` if its path is
+ * unsafe.
  */
 export function recordedBundle(
   { destinationPath, catalog }: PublishedContent,

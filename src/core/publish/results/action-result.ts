@@ -14,7 +14,10 @@ import type { ActionResult, DestinationFailure, DestinationResult } from './resu
 /** The code of the warning about a bundle whose `created` is in the future. */
 export const futureBundle = 'created_in_future';
 
-/** The result of a plan. Without `applied`, the plan was not applied, because of a dry run or a refusal. */
+/**
+ * Returns the result of a plan. Without `applied`, the plan was not applied, because of a dry run or a
+ * refusal.
+ */
 export function plannedResult(
   bundlePath: string,
   plan: Plan,
@@ -37,7 +40,7 @@ export function plannedResult(
   };
 }
 
-/** The result of a plan about `release`. */
+/** Returns the result of a plan about `release`. */
 export function releaseResult(
   bundlePath: string,
   plan: Plan,
@@ -51,7 +54,7 @@ export function releaseResult(
   return { ...result, release, error: error === null ? null : { ...error, hint } };
 }
 
-/** The result of a failed publication. `planned` is empty if it failed before planning. */
+/** Returns the result of a failed publication. `planned` is empty if it failed before planning. */
 export function failedResult(
   bundlePath: string,
   destinationPath: string,
@@ -67,7 +70,7 @@ export function failedResult(
   };
 }
 
-/** The result of a destination before anything was published there. */
+/** Returns the result of a destination before anything was published there. */
 export function emptyDestination({ id, location }: DestinationConfig): DestinationResult {
   return {
     destinationId: id,

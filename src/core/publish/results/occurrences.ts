@@ -14,8 +14,9 @@ export const maxListBytes = 16 * 1024;
 const maxTextChars = 1_000;
 
 /**
- * The publication of one bundle to one destination; null if nothing changed. With `reportsUnchanged`,
- * unchanged outputs are reported, too: this run had published them before it was interrupted.
+ * Returns the publication of one bundle to one destination, or null if nothing changed. With
+ * `reportsUnchanged`, unchanged outputs are reported, too: this run had published them before it was
+ * interrupted.
  */
 export function publicationOccurrence(
   { pipelineId, destinationId }: Owner,
@@ -58,8 +59,8 @@ export function publicationOccurrence(
 }
 
 /**
- * The published outputs, written ones first, because the list may be truncated. Lazy, because there may be a
- * hundred thousand.
+ * Returns the published outputs, written ones first, because the list may be truncated. Lazy, because there
+ * may be a hundred thousand.
  */
 function* writtenFirst({ outputs, changes }: ActionResult): Iterable<OutputFacts> {
   const fates = new Map(changes.map(({ path, fate }) => [path, fate]));
@@ -73,7 +74,7 @@ function* writtenFirst({ outputs, changes }: ActionResult): Iterable<OutputFacts
     }
 }
 
-/** A failure at a destination that is not specific to one bundle. */
+/** Returns a failure at a destination that is not specific to one bundle. */
 export function destinationFailure(
   { pipelineId, destinationId }: Owner,
   error: ErrorRecord,
@@ -97,7 +98,10 @@ export function sourceFailures(
   return error === null ? invalid : [...invalid, failureOccurrence(about, error)];
 }
 
-/** A run of the daemon that could not finish: its worker thread failed, or the staged upload is missing. */
+/**
+ * Returns a run of the daemon that could not finish: its worker thread failed, or the staged upload is
+ * missing.
+ */
 export function runFailure(pipelineId: string, runId: string, error: ErrorRecord): Occurrence {
   return failureOccurrence({ ...nowhere, pipeline_id: pipelineId, run_id: runId }, error);
 }
@@ -110,7 +114,7 @@ export function retryOccurrence({
   return { type: 'run.retry_scheduled', data: { ...about, error: eventError(error) } };
 }
 
-/** The outputs that a prune removed; null if it removed none. */
+/** Returns the outputs that a prune removed, or null if it removed none. */
 export function pruneOccurrence(
   { pipelineId, destinationId }: Owner,
   removed: readonly { destinationPath: string; path: string }[],
@@ -133,7 +137,7 @@ export function pruneOccurrence(
   };
 }
 
-/** The removal of a bundle from one bundle path: by a command, or as an orphan by the run `runId`. */
+/** Returns the removal of a bundle from one bundle path: by a command, or as an orphan by the run `runId`. */
 export function unpublishOccurrence(
   { pipelineId, destinationId }: Owner,
   { destinationPath, bundle, outputs }: Unpublished,
@@ -194,7 +198,10 @@ function bundleFacts({ path, name, created, revision = null }: SourceBundle): Bu
   return { path, name, created, ...(revision === null ? {} : { revision }) };
 }
 
-/** The first items that fit into `maxListBytes` of JSON, and the number of omitted ones out of `count`. */
+/**
+ * Returns the first items that fit into `maxListBytes` of JSON, and the number of omitted ones out of
+ * `count`.
+ */
 function fitting<T>(items: Iterable<T>, count: number): { listed: T[]; omitted: number } {
   let left = maxListBytes;
   const listed: T[] = [];

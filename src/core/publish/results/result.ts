@@ -157,14 +157,14 @@ export function countActions(pipelines: readonly PipelineResult[]): Counters {
   return counters;
 }
 
-/** Whether no pipeline failed, or would fail in a dry run. */
+/** Reports whether no pipeline failed, or would fail in a dry run. */
 export function allSucceeded(pipelines: readonly PipelineResult[]): boolean {
   return pipelines.every(({ status }) => status !== 'failed');
 }
 
 /**
- * A result that producers may read: replaces paths of this machine with `<path>`, and errors with their
- * `publicError`.
+ * Returns a result that producers may read: replaces paths of this machine with `<path>`, and errors with
+ * their `publicError`.
  */
 export function publicResult(result: RunResult): RunResult {
   return { ...result, pipelines: result.pipelines.map(publicPipeline), warnings: publicFindings(result) };

@@ -20,7 +20,7 @@ export interface PublishedPath {
 
 /**
  * Updates the root index after a run, including bundles that an earlier run published but did not list.
- * Failed bundles keep their entry. Returns a warning if there cannot be an index. Throws like
+ * Failed bundles keep their entry. Returns a warning if there cannot be an index. Throws the same errors as
  * `refreshRootIndex`.
  */
 export async function listPublished(

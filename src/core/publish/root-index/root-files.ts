@@ -35,8 +35,8 @@ export interface Listed {
 }
 
 /**
- * The entry of a bundle according to its catalog; null if the owner has no outputs there, or if an attempt
- * did not finish and the files are unknown.
+ * Returns the entry of a bundle according to its catalog, or null if the owner has no outputs there, or if an
+ * attempt did not finish and the files are unknown.
  */
 export function listedBundle(
   state: CatalogState,
@@ -61,7 +61,10 @@ export function listedBundle(
   };
 }
 
-/** The entry of the bundle currently published at this path. Throws like `publishedState`. */
+/**
+ * Returns the entry of the bundle currently published at this path. Throws the same errors as
+ * `publishedState`.
+ */
 export async function bundleAt(
   root: Storage,
   destinationPath: string,
@@ -74,7 +77,7 @@ export async function bundleAt(
 
 const concurrentReads = 16;
 
-/** The newest bundles except `without`. Takes one recursive listing and reads each catalog. */
+/** Returns the newest bundles except `without`. Takes one recursive listing and reads each catalog. */
 export async function everyBundle(
   root: Storage,
   listed: Listed,
@@ -109,7 +112,7 @@ export const rootFileNames = ['feed.json', 'feed.xml', 'index.html'] as const;
 /** The file that the next update reads. */
 const listingName = 'feed.json';
 
-/** The files that list these bundles. Loads the template engine on the first call. */
+/** Returns the files that list these bundles. Loads the template engine on the first call. */
 export async function plannedFiles(
   { owner, destination }: RootIndex,
   bundles: readonly ListedBundle[],
@@ -194,7 +197,7 @@ async function foreignFile(storage: Storage, { state }: StoredState): Promise<st
   return null;
 }
 
-/** The list in the feed, if its bytes have the recorded digest. */
+/** Returns the list in the feed, if its bytes have the recorded digest. */
 async function verifiedListing(
   storage: Storage,
   { outputs, pending }: Catalog,

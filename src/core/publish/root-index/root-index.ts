@@ -35,8 +35,8 @@ export type Seen = ReadonlyMap<string, ListedBundle | null>;
 /**
  * Updates the entries of these bundle paths. Reads their catalogs again under the lease, so that the later of
  * two concurrent updates is right. Without a difference, writes nothing and takes no lease. Returns a warning
- * if there cannot be an index at this root. `root` is rooted at the destination. Throws like `apply`, or the
- * storage's error.
+ * if there cannot be an index at this root. `root` is rooted at the destination. Throws the same errors as
+ * `apply`, or the storage's error.
  */
 export async function refreshRootIndex(
   context: CoreContext,

@@ -45,7 +45,7 @@ export interface Retired {
  * Removes the expired channels and the releases that the rule retires. A release is announced in the ledger
  * before its first file is removed, so that it can no longer become current. It is dropped from the ledger
  * once it is removed. After a kill, the next call finishes the removal. Returns what was removed or, in a dry
- * run, would be. Throws like `changeReleases` and `apply`.
+ * run, would be. Throws the same errors as `changeReleases` and `apply`.
  */
 export async function retireReleases(
   context: CoreContext,
@@ -126,7 +126,7 @@ export interface TidiedPath extends Retired {
 /**
  * Calls `retireReleases` for one bundle path or, if `path` is null, for all with releases. Skips those
  * without due removals according to their ledgers. Returns the paths with removals, sorted. `root` is rooted
- * at the destination. Throws like `retireReleases`.
+ * at the destination. Throws the same errors as `retireReleases`.
  */
 export async function tidyDestination(
   context: CoreContext,
@@ -149,7 +149,8 @@ export async function tidyDestination(
 
 /**
  * Removes these releases of a bundle path without a current release, in the same way as `retireReleases`.
- * Throws `destination_busy` if a release became current in the meantime, and like `retireReleases`.
+ * Throws `destination_busy` if a release became current in the meantime, and the same errors as
+ * `retireReleases`.
  */
 export async function removeReleases(
   context: CoreContext,
@@ -201,7 +202,7 @@ interface ReleaseRemoval extends Pick<Retirement, 'concurrency'> {
  * catalog. Uses the protocol of unpublishing, so that the next call finishes after a kill. Keeps unrecorded
  * files. Does nothing without a catalog. `release` is rooted at the release.
  *
- * Throws `state_conflict` if the catalog is invalid, and like `apply`.
+ * Throws `state_conflict` if the catalog is invalid, and the same errors as `apply`.
  */
 export async function removeRelease(
   context: CoreContext,
@@ -221,7 +222,7 @@ export async function removeRelease(
   await sweepAbandoned(context, release, (await readState(release)).state);
 }
 
-/** null if the catalog is already removed. */
+/** Returns null if the catalog is already removed. */
 function removalOf({ state }: StoredState): Work | null {
   if (state.kind === 'absent') return null;
   const catalog = requireCatalog(state);
@@ -240,7 +241,7 @@ function removalOf({ state }: StoredState): Work | null {
   };
 }
 
-/** The owner to name in the intent of the removal. */
+/** Returns the owner to name in the intent of the removal. */
 function ownerOf({ outputs, pending, bundles }: Catalog): Owner {
   return (
     pending?.owner ?? outputs[0]?.owner ?? bundles[0]?.owner ?? { pipelineId: 'none', destinationId: 'none' }

@@ -108,7 +108,7 @@ export function notOwned(subject: string, { pipelineId, destinationId }: Owner):
   );
 }
 
-/** The error for an orphan whose catalog changed since it was found. */
+/** Returns the error for an orphan whose catalog changed since it was found. */
 export function noLongerOrphan(destinationPath: string): WaybillError {
   return new WaybillError(
     'destination_busy',

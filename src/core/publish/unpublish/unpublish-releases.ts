@@ -21,12 +21,12 @@ import {
 
 /**
  * Unpublishes a bundle path that is published as releases: removes the pointers first, then every release,
- * and then the ledger. null if there are no releases. After a kill, the next unpublishing finishes the work.
- * A publication before that starts over as the first one. `storage` is rooted at the bundle path.
+ * and then the ledger. Returns null if there are no releases. After a kill, the next unpublishing finishes
+ * the work. A publication before that starts over as the first one. `storage` is rooted at the bundle path.
  *
  * Throws `not_owned` if another owner has a release there, `state_conflict` if a catalog is invalid,
  * `destination_busy` if an orphan is no longer one or another publisher was first, `too_many_removals`, and
- * like `apply`.
+ * the same errors as `apply`.
  */
 export async function unpublishReleases(
   context: CoreContext,

@@ -34,7 +34,8 @@ import { unpublishReleases } from './unpublish-releases.ts';
  *
  * Throws `usage` for a single release, and if there are both layouts and `layout` is not set; `not_published`
  * if there is no catalog; `not_owned` if the owner has nothing there; `state_conflict` if the catalog is
- * invalid; `destination_busy` if an orphan is no longer one; `too_many_removals`; and like `apply`.
+ * invalid; `destination_busy` if an orphan is no longer one; `too_many_removals`;, and the same errors as
+ * `apply`.
  */
 export async function unpublish(
   context: CoreContext,
