@@ -211,7 +211,9 @@ function committedCatalog(plan: Work, lease: Lease, base: readonly OutputRecord[
   };
 }
 
-/** Returns the next generation. Content published without a catalog of this version counts as the first. */
+/**
+ * Returns the current generation. Content published without a catalog of this version counts as generation 1.
+ */
 function generationOf({ action }: Work, { found: { state } }: Lease): number {
   if (state.kind === 'valid') return state.catalog.generation;
   return action === 'publish_new' ? 0 : 1;

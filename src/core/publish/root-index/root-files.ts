@@ -25,18 +25,18 @@ import { within } from '../../storage/wrappers/within.ts';
 import type { PlannedOutput } from '../plan.ts';
 
 /*
- * Derives the entries of a root index from catalogs.
+ * Derives root index entries from catalogs.
  */
 
-/** The owner of the listed bundles, and their layout. */
+/** The owner and layout of the listed bundles. */
 export interface Listed {
   owner: Owner;
   releases: DestinationConfig['releases'];
 }
 
 /**
- * Returns the entry of a bundle according to its catalog, or null if the owner has no outputs there, or if an
- * attempt did not finish and the files are unknown.
+ * Returns a bundle's entry according to its catalog. Returns null if the owner has no outputs there, or if an
+ * unfinished attempt means that the files are unknown.
  */
 export function listedBundle(
   state: CatalogState,
@@ -62,7 +62,7 @@ export function listedBundle(
 }
 
 /**
- * Returns the entry of the bundle currently published at this path. Throws the same errors as
+ * Returns the entry for the bundle that is currently published at this path. Throws the same errors as
  * `publishedState`.
  */
 export async function bundleAt(
@@ -77,7 +77,7 @@ export async function bundleAt(
 
 const concurrentReads = 16;
 
-/** Returns the newest bundles except `without`. Takes one recursive listing and reads each catalog. */
+/** Returns the newest bundles except `without`. Makes one recursive listing and reads each catalog. */
 export async function everyBundle(
   root: Storage,
   listed: Listed,
@@ -94,10 +94,10 @@ export async function everyBundle(
 }
 
 /*
- * Plans the files of a root index.
+ * Plans a root index's files.
  */
 
-/** Identifies the root index of one destination. */
+/** Identifies a destination's root index. */
 export interface RootIndex {
   owner: Owner;
   destination: Pick<
@@ -106,10 +106,10 @@ export interface RootIndex {
   >;
 }
 
-/** The files of every root index, sorted. */
+/** The file names in every root index, sorted. */
 export const rootFileNames = ['feed.json', 'feed.xml', 'index.html'] as const;
 
-/** The file that the next update reads. */
+/** The file that the next update reads the entries from. */
 const listingName = 'feed.json';
 
 /** Returns the files that list these bundles. Loads the template engine on the first call. */
@@ -141,7 +141,9 @@ export async function plannedFiles(
   });
 }
 
-/** The destination itself is the source, so that no run treats the index as an orphan of its source. */
+/**
+ * Uses the destination itself as the source, so that no run treats the index as an orphan of its own source.
+ */
 function sourceOf({ location }: RootIndex['destination']): OutputRecord['source'] {
   return { backend: location.backend, id: describeLocation(location), path: '.' };
 }
@@ -152,11 +154,11 @@ export interface RootSnapshot {
   /** null if there is none. */
   catalog: Catalog | null;
   /**
-   * The listed bundles; null if they are unknown: there is no index yet, an attempt was interrupted, or a
-   * file of the index is missing or changed.
+   * The listed bundles. null if they are unknown because there is no index yet, an attempt was interrupted,
+   * or an index file is missing or changed.
    */
   listed: readonly ListedBundle[] | null;
-  /** Why there cannot be an index; null if there can. */
+  /** Why an index cannot be created; null if it can. */
   obstacle: string | null;
 }
 
@@ -197,7 +199,7 @@ async function foreignFile(storage: Storage, { state }: StoredState): Promise<st
   return null;
 }
 
-/** Returns the list in the feed, if its bytes have the recorded digest. */
+/** Reads the list from the feed, if its digest matches the record. */
 async function verifiedListing(
   storage: Storage,
   { outputs, pending }: Catalog,
