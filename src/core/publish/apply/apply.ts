@@ -237,7 +237,7 @@ export async function removeEmptyDirectories(storage: Storage): Promise<void> {
   if (storage.rename !== undefined) await removeIfEmpty(storage, '');
 }
 
-/** Removes the directory if it contains no files. Reports whether it did. */
+/** Removes the directory if it contains no files. Returns true if it contained none. */
 async function removeIfEmpty(storage: Storage, directory: Key | ''): Promise<boolean> {
   let isEmpty = true;
   const directories: Key[] = [];

@@ -43,7 +43,9 @@ export interface ActionResult {
    * rollback holds the outputs back. Otherwise, written, linked and kept outputs add up to the planned ones.
    */
   outputsWritten: number;
-  /** Planned outputs that were linked or copied from the previous release on the server. */
+  /**
+   * Planned outputs taken from the previous release, by a link or a copy on the server, without a transfer.
+   */
   outputsLinked: number;
   /** Planned outputs whose files did not change, including those with a refreshed record. */
   outputsKept: number;
