@@ -166,7 +166,7 @@ export class TrailWriter {
     return { last: last ?? before, torn, isCut, isNew: false };
   }
 
-  /** Returns the last record of the previous file, if the newest one has no records. */
+  /** Returns the last record of the file `name`, which precedes a file without records. */
   async #lastBefore(name: string | undefined): Promise<ChainEnd | null> {
     if (name === undefined) return null;
     const handle = await open(path.join(this.#settings.directory, name), 'r');
@@ -177,7 +177,7 @@ export class TrailWriter {
     }
   }
 
-  /** Returns the file for the next bytes: the newest, unless it is too large or too old. */
+  /** Returns the file to append to: the newest file, unless it is too large or too old. */
   async #fileFor(bytes: number, time: Date | null, mustContinue: boolean): Promise<OpenFile> {
     const { directory, maxBytes, maxAgeMs } = this.#settings;
     const file = this.#file;

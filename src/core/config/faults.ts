@@ -38,7 +38,7 @@ export function didYouMean(found: unknown, known: readonly string[]): string {
   return guess === undefined ? '' : `; did you mean "${guess}"?`;
 }
 
-/** Returns the faults with their lines and columns, in the order of the file. */
+/** Returns the faults with lines and columns, in file order. */
 export function findingsOf(faults: readonly Fault[], yaml: YamlText, file: string): Finding[] {
   return inOrder(
     faults.map(({ severity, code, path, at = path, part, message }) =>

@@ -148,8 +148,8 @@ function uploadsWithoutToken(pipelines: Item[], tokens: Item[]): Fault[] {
 }
 
 /**
- * Checks that remote staging has a queue that several hosts share, and that the queue's own directory does
- * not overlap staging.
+ * Checks that remote staging is used with a queue shared by several hosts, and that the queue's own directory
+ * does not overlap staging.
  */
 function stagingFaults(document: unknown, base: PathBase): Fault[] {
   const { staging, queue } = mapIn(mapIn(document)['server']);

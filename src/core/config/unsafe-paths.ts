@@ -38,7 +38,7 @@ export function unsafePaths(loaded: Pick<Loaded, 'config' | 'locate'>, scope: Pa
   return judged(loaded, scope).map(({ found }) => found);
 }
 
-/** Returns the warnings. Throws `unsafe_permissions` for the errors. */
+/** Checks the paths and returns any warnings. Throws `unsafe_permissions` if there are errors. */
 export function requireSafePaths(loaded: Pick<Loaded, 'config' | 'locate'>, scope: PathScope): Finding[] {
   const all = judged(loaded, scope);
   const errors = all.filter(({ found }) => found.severity === 'error');

@@ -22,7 +22,7 @@ export interface ReconcileOptions {
 }
 
 export interface ReconcileReport {
-  /** The managed bundle path; `.` for the root, which need not be managed itself. */
+  /** The managed bundle path; `.` for the root, which does not have to be managed itself. */
   destinationPath: string;
   /**
    * Recorded outputs that do not exist. `repaired` means that the record was, or would be, removed. A

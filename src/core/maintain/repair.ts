@@ -212,7 +212,7 @@ function lazily<T>(make: () => Promise<T>): () => Promise<T> {
   return () => (made ??= make());
 }
 
-/** Searches the outputs that the source would publish now. */
+/** Searches the outputs that would be published from the source now. */
 async function fromSource(
   context: CoreContext,
   onRelease: (release: Release) => void,

@@ -41,7 +41,7 @@ export interface VerifyReport {
   bytes: number;
   /** Outputs that differ from their records. `expected` and `found` are digests, or sizes in bytes. */
   differing: Difference[];
-  /** Whether there is an unfinished attempt. Paths that it announced were not read. */
+  /** Whether there is an unfinished attempt. The paths that it announced were not read. */
   interrupted: boolean;
   /**
    * Set if the bundle path is an unfinished release that no pointer points at; otherwise null. In that case,
@@ -112,7 +112,7 @@ function differenceOf({ path, size, digest }: OutputRecord, actual: ActualConten
 }
 
 /*
- * Divides published paths into parts, so that a verification can be spread over several days.
+ * Divides published paths into parts, so that verification can be spread over several days.
  */
 
 /** One part of all published paths. `part` ranges from 1 to `parts`. */

@@ -99,7 +99,7 @@ export interface Redelivery {
   delivered: number;
   /** The events that failed again, in order. They remain undelivered. */
   failed: { eventId: string; type: string; reason: string }[];
-  /** The number of events that are undelivered now. */
+  /** The number of events that are still undelivered. */
   left: number;
   ended: RedeliveryEnd;
 }

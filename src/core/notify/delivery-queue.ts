@@ -113,7 +113,7 @@ export class DeliveryQueue {
     for (let started = 0; started < missing; started += 1) this.#startWorker();
   }
 
-  /** Waits until all deliveries have ended, and closes the sink. */
+  /** Waits for all deliveries to end, then closes the sink. */
   async close(): Promise<void> {
     while (this.#workers.size + this.#redeliveries.size > 0)
       await Promise.all([...this.#workers, ...this.#redeliveries]);

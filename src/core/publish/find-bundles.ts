@@ -115,7 +115,7 @@ async function digestsOf(
   return { digests, read: unknown.length };
 }
 
-/** Returns null if the file changed since it was listed. */
+/** Hashes a file. Returns null if it changed since it was listed. */
 async function measureUnchanged(
   storage: Storage,
   { path: file, size, stamp }: SelectedFile,
@@ -185,7 +185,7 @@ export async function openSource(
   return followLinks(storage, { root, linksTo: links.linksTo, open });
 }
 
-/** Returns the source location of a pipeline. Throws `usage` for an upload pipeline. */
+/** Returns a pipeline's source location. Throws `usage` for an upload pipeline. */
 export function readableSource({ id, source }: PipelineConfig): SourceLocation {
   if (source.backend !== 'http_upload') return source;
   throw new WaybillError('usage', `pipeline "${id}" accepts uploads and has no source to read`, {

@@ -230,7 +230,7 @@ function refuseRemoval(
   );
 }
 
-/** Returns null if another process has already removed it. */
+/** Unpublishes an orphan. Returns null if another process has already removed it. */
 async function remove(
   context: CoreContext,
   root: Storage,

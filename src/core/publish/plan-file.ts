@@ -28,7 +28,7 @@ export interface PlanFile {
   /** The `configurationDigest` of the targets. */
   configuration: Digest;
   decisions: DecisionRecord[];
-  /** SHA-256 of the canonical JSON (RFC 8785) of everything else. */
+  /** The SHA-256 digest of all other fields, as canonical JSON (RFC 8785). */
   digest: Digest;
 }
 

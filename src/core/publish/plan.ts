@@ -66,30 +66,30 @@ export interface Observation {
    */
   isSettled: boolean;
   /**
-   * Whether files other than the publisher's own exist outside nested managed bundle paths. Determined only
+   * Whether files other than the publisher's own exist outside nested managed bundle paths. Only determined
    * if the state is neither valid nor legacy.
    */
   contentPresent: boolean;
-  /** Planned paths that exist in storage but are not recorded. Determined only if the state is valid. */
+  /** Planned paths that exist in storage but are not recorded. Only determined if the state is valid. */
   unrecorded: RelativePath[];
   /**
-   * Managed bundle paths strictly below this one, relative to it. Determined only if a planned path or a
+   * Managed bundle paths strictly below this one, relative to it. Only determined if a planned path or a
    * forced deletion could affect them.
    */
   nested: string[];
   /**
-   * Planned paths that are recorded with the planned content, but whose file does not match the record.
-   * Determined only if the state is valid.
+   * Planned paths that are recorded with the planned content, but whose file does not match the record. Only
+   * determined if the state is valid.
    */
   damaged: ReadonlyMap<string, Damage>;
   /**
    * The files that a forced replacement would delete or overwrite, sorted. Never includes the publisher's own
-   * files. Determined only if force is allowed.
+   * files. Only determined if force is allowed.
    */
   contents: readonly Key[];
   /**
    * Unrecorded entries that block planned writes, by path: a file or link where a directory is needed, or a
-   * directory with foreign content where a file is needed. Determined only if the state is valid or legacy.
+   * directory with foreign content where a file is needed. Only determined if the state is valid or legacy.
    */
   obstacles: ReadonlyMap<string, EntryType>;
   /** Whether the storage stores an output's headers along with its content. */
@@ -211,7 +211,7 @@ export interface Work extends Pick<Plan, 'owner' | 'writes' | 'kept' | 'removes'
   bundle: BundleIdentity | null;
 }
 
-/** Returns the paths that the work writes, keeps or removes. */
+/** Returns all paths that are written, kept or removed. */
 export function concernedPaths({ writes, kept, removes }: Work): Set<string> {
   const paths = new Set<string>(removes);
   for (const { path } of writes) paths.add(path);

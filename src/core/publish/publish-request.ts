@@ -35,7 +35,7 @@ export interface PublishRequest {
    * publishers interfere. The last decision counts.
    */
   onDecided?: (decided: Decided) => void;
-  /** Like `onDecided`, for each orphan to remove. If it throws, the orphan is kept. */
+  /** Like `onDecided`, but for each orphan to be removed. If it throws, the orphan is kept. */
   onOrphan?: (decided: DecidedOrphan) => void;
   onProgress?: (progress: Progress) => void;
   /** Receives progress while files without a declared digest are read, before planning. */

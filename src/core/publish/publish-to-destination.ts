@@ -133,7 +133,7 @@ async function listAtRoot(
   decided: readonly PublishedPath[],
   { dryRun, channel }: PublishRequest,
 ): Promise<void> {
-  // The root index lists current releases only, not channels.
+  // The root index lists only current releases, not channels.
   if (!destination.rootIndex || dryRun || channel !== undefined) return;
   const { listPublished } = await import('./root-index/listed-changes.ts');
   const warning = await listPublished(context, storage, { owner, destination }, decided);
@@ -212,7 +212,7 @@ function rootWarnings(destination: DestinationConfig, { action }: ActionResult, 
   return [finding('warning', 'destination_root_replaced', message)];
 }
 
-/** Starts the span of one destination of a run; null for a dry run and if tracing is off. */
+/** Starts the span for one of a run's destinations. Returns null for a dry run, or if tracing is off. */
 export function destinationSpan(
   { tracer }: Pick<CoreContext, 'tracer'>,
   { pipelineId, destinationId }: Owner,

@@ -87,7 +87,7 @@ export class BundleLoader {
     this.#read = read;
   }
 
-  /** Returns the bundle, or the error that makes it invalid or untrusted. Throws any other failure. */
+  /** Loads a bundle. Returns an error if it is invalid or untrusted, and throws any other error. */
   async load(candidate: BundleCandidate): Promise<SourceBundle | WaybillError> {
     const known = this.#loaded.get(candidate.path);
     if (known !== undefined) return known;
@@ -100,8 +100,8 @@ export class BundleLoader {
   }
 
   /**
-   * Returns the invalid bundles and the warnings of all loaded bundles. Read errors are not included, because
-   * the destinations that selected the bundle report them.
+   * Returns the invalid bundles and the warnings for all loaded bundles. Excludes read errors, which are
+   * reported by the destinations that selected the bundle.
    */
   async outcome(): Promise<{ invalid: InvalidBundle[]; warnings: Finding[] }> {
     const invalid: InvalidBundle[] = [];

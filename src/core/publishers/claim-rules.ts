@@ -3,7 +3,7 @@
  * token exchange.
  */
 
-/** One exact value, one of several, or a pattern. */
+/** The value that a claim must have: an exact value, one of several values, or a pattern. */
 export type ClaimRule = string | readonly string[] | { glob: string };
 export type ClaimRules = Readonly<Record<string, ClaimRule>>;
 

@@ -61,7 +61,7 @@ export interface ReleasesView {
   foreignTarget: string | null;
   /** Sorted by name. */
   channels: ChannelView[];
-  /** Newest first, by the creation time of the bundle. */
+  /** Sorted by the bundle's creation time, newest first. */
   releases: ReleaseView[];
 }
 

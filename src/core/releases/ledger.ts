@@ -48,7 +48,7 @@ export interface Activation {
 /** A rollback. It is in effect while `to` is current. */
 export interface Rollback {
   to: ReleaseId;
-  /** Releases that runs do not make current again. */
+  /** The releases that runs must not make current again. */
   from: readonly ReleaseId[];
 }
 

@@ -17,7 +17,7 @@ export type ReleaseId = string & { readonly [releaseBrand]: true };
 /** How a bundle path is published: in place, or as releases with one current release. */
 export type Layout = 'in_place' | 'releases';
 
-/** The directory of the releases, relative to the bundle path. */
+/** The directory that contains the releases, relative to the bundle path. */
 export const releasesKey = joinKey('', 'releases');
 /** The pointer that readers follow: a symbolic link or, on an object store, an object. */
 export const currentLinkKey = joinKey('', 'current');

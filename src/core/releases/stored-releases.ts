@@ -82,7 +82,7 @@ export type SwitchRefusal =
   | { why: 'rolled_back'; id: ReleaseId }
   | { why: 'being_removed'; id: ReleaseId }
   | { why: 'overtaken'; id: ReleaseId }
-  /** A foreign file has the name of the channel's pointer. */
+  /** A foreign file has the same name as the channel's pointer. */
   | { why: 'name_taken'; name: string }
   | (Unusable & { id: ReleaseId });
 
@@ -116,7 +116,7 @@ function stateOf(state: CatalogState): Pick<StoredRelease, 'state' | 'writtenAt'
   return state.kind === 'valid' ? releaseState(state.catalog) : { state: 'unreadable', writtenAt: null };
 }
 
-/** Returns the state of a release according to its valid catalog. */
+/** Returns a release's state according to its catalog, which must be valid. */
 export function releaseState({
   pending,
   updatedAt,

@@ -202,7 +202,7 @@ function explain(refusal: SwitchRefusal): { message: string; hint: string } {
  * Handles the `releases` commands and routes for one bundle path.
  */
 
-/** A request. A rollback without `release` goes to the last good one. */
+/** A switch request. A rollback without `release` uses the last good release. */
 export type SwitchRequest =
   | { verb: 'rollback'; release?: string }
   | { verb: 'promote'; release: string }
@@ -276,7 +276,7 @@ async function performSwitch(
   }
 }
 
-/** Returns the notification of a switch that a client requested. */
+/** Returns the event for a switch that was requested by a client. */
 function switchOccurrence(
   { pipelineId, destinationId }: Owner,
   { destinationPath, from, to }: { destinationPath: string; from: ReleaseId | null; to: ReleaseId },

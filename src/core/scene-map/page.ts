@@ -135,13 +135,14 @@ function sceneOf({ pointer }: Finding): number | null {
 }
 
 /**
- * Removes control characters and lone surrogates, which have no UTF-8 encoding. The template escapes markup.
+ * Removes control characters and lone surrogates, which have no UTF-8 encoding. Markup is escaped by the
+ * template.
  */
 function clean(text: string): string {
   return text.toWellFormed().replace(/(?![\n\t])\p{Cc}/gu, '\uFFFD');
 }
 
-/** The minimum width of a bar in percent, so that it is visible. */
+/** The minimum width of a bar in percent, to keep it visible. */
 const minBarWidth = 0.05;
 /** The height of a lane, in pixels. */
 const laneHeight = 30;

@@ -77,7 +77,7 @@ const variables = {
   OTEL_BSP_MAX_EXPORT_BATCH_SIZE: 'maxExportBatchSize',
 } as const satisfies Record<string, keyof BatchLimits>;
 
-/** Reads the limits from the `OTEL_BSP_…` variables. Throws `config_invalid` for a malformed number. */
+/** Reads the limits from the `OTEL_BSP_…` variables. Throws `config_invalid` if a number is malformed. */
 export function batchLimitsOf(env: Readonly<Record<string, string | undefined>>): BatchLimits {
   const limits: BatchLimits = {};
   for (const [name, limit] of Object.entries(variables)) {

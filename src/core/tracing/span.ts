@@ -78,7 +78,10 @@ export interface TracerOptions {
   samples: (traceId: string) => boolean;
 }
 
-/** Records spans. Spans of an unsampled trace are not reported, but its id is still passed on. */
+/**
+ * Returns a tracer that records spans. Spans in an unsampled trace are not reported, but the trace's id is
+ * still passed on.
+ */
 export function recordingTracer({ clock, report, samples }: TracerOptions): Tracer {
   return {
     isOn: true,

@@ -71,7 +71,7 @@ const key = /(?:[a-z][a-z0-9_\-*/]{0,255}|[a-z0-9][a-z0-9_\-*/]{0,240}@[a-z][a-z
 const value = /[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]/;
 const member = new RegExp(`^${key.source}=${value.source}$`);
 
-/** Validates the list, trims blanks around its members and shortens it. Returns '' if it is malformed. */
+/** Validates the list, trims whitespace around its members and shortens it. Returns '' if it is malformed. */
 function propagatedState(tracestate: string): string {
   const members = tracestate
     .split(',')

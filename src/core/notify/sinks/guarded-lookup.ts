@@ -11,7 +11,7 @@ export class RefusedAddress extends Error {
   override readonly name = 'RefusedAddress';
 }
 
-/** Resolves a name and refuses it if any of its addresses is refused. */
+/** Returns a lookup function that refuses a name if any of its addresses is refused. */
 export function guarded(allowed: readonly string[], lookup: LookupFunction = systemLookup): LookupFunction {
   return (hostname, options, callback) => {
     lookup(hostname, { ...options, all: true }, (error, answer) => {

@@ -126,9 +126,7 @@ async function commit(plan: Work, attempt: Attempt, lease: Lease, catalog: Catal
   }
 }
 
-/**
- * Returns the records of paths outside the plan, and the files that an interrupted attempt did not finish.
- */
+/** Returns the records of paths outside the plan, and the unfinished files of an interrupted attempt. */
 async function settled(plan: Work, storage: Storage, { found: { state } }: Lease): Promise<Settled> {
   if (plan.clears) return { outputs: [], vanished: [] };
   if (state.kind !== 'valid' || state.catalog.pending === null)
@@ -136,7 +134,7 @@ async function settled(plan: Work, storage: Storage, { found: { state } }: Lease
   return settleInterrupted(storage, state.catalog, concernedPaths(plan));
 }
 
-/** Returns the files to remove that block a planned file or directory. */
+/** Returns those files to remove that block a planned file or directory. */
 function blockers(writes: readonly PlannedOutput[], removes: readonly Key[]): Key[] {
   const files = new Set<string>(writes.map(({ path }) => path));
   const directories = new Set<string>();

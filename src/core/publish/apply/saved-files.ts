@@ -20,7 +20,7 @@ export interface AttemptOptions {
    * written instead.
    */
   duplicate?: (output: PlannedOutput, to: Key) => Promise<boolean>;
-  /** Called with the size in bytes of each written chunk. */
+  /** Called with the size of each written chunk, in bytes. */
   onBytes?: (count: number) => void;
   /** Called with each output's path once it is written, or staged if the storage can rename. */
   onOutput?: (path: string) => void;
@@ -54,15 +54,12 @@ export class SavedFiles {
     });
   }
 
-  /** Returns the saved file of a key, or undefined if there was none. */
+  /** Returns the file saved for a key, or undefined if there was none. */
   of(key: Key): Kept | undefined {
     return this.#byKey.get(key);
   }
 
-  /**
-   * Returns the key to which a file must be moved before it is replaced or removed, or undefined if it need
-   * not move.
-   */
+  /** Returns where to move a file before it is replaced or removed, or undefined if it need not be moved. */
   movesTo(key: Key): Key | undefined {
     const kept = this.#byKey.get(key);
     return kept?.by === 'move' ? kept.aside : undefined;

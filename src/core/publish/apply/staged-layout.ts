@@ -151,7 +151,7 @@ const pageTypes = new Set([
 ]);
 /** Generated outputs that list other outputs. */
 const listings = new Set(['index', 'checksums']);
-/** Feeds and site maps, which are often served as plain XML or JSON. */
+/** Matches feeds and site maps, which are often served as plain XML or JSON. */
 const feedName = /(?:^|\/)(?:feed|rss|atom|index|sitemap)[^/]*\.(?:xml|json)$/i;
 
 /**

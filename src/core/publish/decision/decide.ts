@@ -221,7 +221,7 @@ function forcedFates({ planned, observed }: DecisionInput): Fates {
 interface DecisionContext {
   input: DecisionInput;
   records: ReadonlyMap<string, OutputRecord>;
-  /** Paths that an unfinished attempt may have touched. */
+  /** Paths that may have been touched by an unfinished attempt. */
   announced: ReadonlySet<string>;
 }
 

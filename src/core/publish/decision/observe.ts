@@ -91,8 +91,8 @@ function isListingCheaper(storage: Storage, stats: number, records: number): boo
 }
 
 /**
- * Serves `stat` for the planned paths and for states from a single listing. Only for object stores, which
- * have no directories.
+ * Returns a reader that answers `stat` calls for planned paths and states from a single listing. Only for
+ * object stores, which have no directories.
  */
 async function listedView(storage: Storage, planned: readonly PlannedOutput[]): Promise<FileReader> {
   const wanted = new Set<string>(planned.map(({ path }) => path));
@@ -218,7 +218,7 @@ export async function obstaclesTo(
   return obstacles;
 }
 
-/** Reports whether the path is a directory with unrecorded files. */
+/** Reports whether the path is a directory that contains unrecorded files. */
 async function holdsOthers(
   storage: Pick<Storage, 'stat' | 'list'>,
   path: RelativePath,

@@ -91,7 +91,7 @@ export function byPath(records: readonly OutputRecord[]): ReadonlyMap<string, Ou
 
 export type PathSet = Pick<ReadonlySet<string>, 'has' | 'size'>;
 
-/** Like `recordedPaths`, but reuses the index of a large catalog if possible. */
+/** Like `recordedPaths`, but reuses a large catalog's index if possible. */
 export function recordedIn(state: CatalogState): PathSet {
   const isWhole = state.kind === 'valid' && state.catalog.pending === null;
   return isWhole ? byPath(state.catalog.outputs) : recordedPaths(state);

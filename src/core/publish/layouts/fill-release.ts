@@ -27,7 +27,7 @@ export interface Filling {
   plan: Pick<Plan, 'owner' | 'bundle'>;
   /** A directory in the bundle path that contains the same files at `release.same`; null if there is none. */
   base: Key | '' | null;
-  /** The path of the release relative to the destination root. */
+  /** The release's path, relative to the destination root. */
   destinationPath: string;
   destination: Pick<DestinationConfig, 'id' | 'fileConcurrency'>;
 }

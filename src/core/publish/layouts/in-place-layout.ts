@@ -103,7 +103,7 @@ export class InPlaceLayout implements PublicationLayout<ObservedInPlace, InPlace
     if (warning !== null) publication.warn?.(warning);
   }
 
-  /** Takes the lease, decides again and applies the plan. Returns null if the bundle became outdated. */
+  /** Takes the lease, decides again and applies the plan. Returns null if the bundle is now outdated. */
   async #decideAndApply(
     { decideOn }: InPlaceDecision,
     candidate: Candidate,

@@ -19,7 +19,7 @@ import type { ActionResult } from '../results/result.ts';
  * the migrated content.
  */
 export interface PublicationLayout<S extends ObservedState, D extends Decision> {
-  /** The path in the URLs of the outputs, relative to the destination root. */
+  /** The path used in output URLs, relative to the destination root. */
   readonly urlPath: string;
   /** The other layout. */
   readonly former: Layout;
@@ -38,7 +38,7 @@ export interface PublicationLayout<S extends ObservedState, D extends Decision> 
   carryOut(decision: D, candidate: Candidate): Promise<ActionResult | null>;
 }
 
-/** The published state that a decision is based on. */
+/** The published state on which a decision is based. */
 export interface ObservedState {
   stored: StoredState;
   /** Changes whenever the published content changes; null if nothing is published. */
@@ -112,7 +112,7 @@ export class Candidate {
     this.#reselectedVersion = observed.version;
   }
 
-  /** Everything that a decision depends on, except the observation. */
+  /** Returns the input for a decision, except for the observation. */
   input({ force }: Pick<PublishRequest, 'force'>): Omit<DecisionInput, 'observed'> {
     const { owner, destination, destinationPath } = this.#publication;
     const { identity: source, created, signedBy } = this.#bundle;

@@ -119,7 +119,7 @@ export async function refuseObstructedMigration(
 }
 
 /**
- * Publishes the release in place under the lease of the bundle path. Throws the same errors as `apply` and
+ * Publishes the release in place, under the bundle path's lease. Throws the same errors as `apply` and
  * `decider`.
  */
 async function carryOut(
@@ -158,7 +158,7 @@ export function isUnpublished({ state }: StoredState): boolean {
   return state.kind === 'valid' && state.catalog.outputs.length === 0 && state.catalog.pending !== null;
 }
 
-/** Returns a view of a bundle path without its releases. */
+/** Returns a view of the bundle path that hides its releases. */
 function withoutReleases(storage: Storage, channels: readonly string[]): Storage {
   return delegate(storage, {
     async *list(directory, options) {

@@ -45,7 +45,9 @@ export interface Snapshot {
   base: Storage | null;
 }
 
-/** Reports whether the bundle path is published in place. A publication must migrate these files first. */
+/**
+ * Reports whether the bundle path is published in place. If so, a publication must first migrate the files.
+ */
 export function isInPlace({ shown, base }: Snapshot): boolean {
   return shown === null && base !== null;
 }
@@ -125,7 +127,7 @@ export interface PlannedRelease {
 }
 
 export interface ReleasePlan {
-  /** The changes for readers, as if the outputs replaced the current release in place. */
+  /** The changes that readers see, as if the outputs replaced the current release in place. */
   plan: Plan;
   /** The release to publish; null if the plan changes nothing or its release was rolled back. */
   release: PlannedRelease | null;
@@ -156,7 +158,9 @@ export async function planRelease(
   return { plan, release: heldBack === null ? release : null, heldBack };
 }
 
-/** The first publication to a channel removes nothing and replaces no newer bundle, so no limits apply. */
+/**
+ * The first publication to a channel neither removes outputs nor replaces a newer bundle, so no limits apply.
+ */
 const noGuards = { stale: 'publish', limits: { maxRemoved: null } } as const;
 
 async function decideAgainst(

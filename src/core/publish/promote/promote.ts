@@ -69,7 +69,7 @@ export async function promote(
   return publishBundles(context, pipeline, bundles, { ...request, destinationIds: [to] });
 }
 
-/** Returns the published files of the owner as a bundle, or null if there are none. Reads nothing. */
+/** Returns the owner's published files as a bundle, or null if there are none. Does not read the files. */
 function publishedBundle(
   { autoManifest }: PipelineConfig,
   { from, owner, keepsPaths }: Omit<Promotion, 'published' | 'to'>,

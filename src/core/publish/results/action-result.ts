@@ -8,7 +8,7 @@ import type { Plan, PlannedOutput, Reason } from '../plan.ts';
 import type { ActionResult, DestinationFailure, DestinationResult } from './result.ts';
 
 /*
- * Builds the results of publishing to one destination: per bundle and for the destination.
+ * Builds the results for one destination and its bundles.
  */
 
 /** The warning code for a bundle whose `created` is in the future. */

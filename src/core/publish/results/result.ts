@@ -9,7 +9,7 @@ import type { Instant } from '../../lib/instant.ts';
 import type { Action, PlannedChange, Reason } from '../plan.ts';
 
 /*
- * The results of publications. The API and the CLI print them as JSON.
+ * The results of publications. The API and CLI return them as JSON.
  */
 
 /** The outcome for one bundle at one destination, or the plan in a dry run. Plain data. */

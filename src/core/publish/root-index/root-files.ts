@@ -162,7 +162,10 @@ export interface RootSnapshot {
   obstacle: string | null;
 }
 
-/** Takes no lease. `storage` is rooted at the destination. Throws the storage's error. */
+/**
+ * Reads a destination root's state without a lease. `storage` is rooted at the destination. Throws the
+ * storage's error.
+ */
 export async function rootSnapshot(
   storage: Storage,
   stored: StoredState,

@@ -35,8 +35,8 @@ export type Seen = ReadonlyMap<string, ListedBundle | null>;
 /**
  * Updates the entries of these bundle paths. Reads their catalogs again under the lease, so that the later of
  * two concurrent updates is correct. If nothing differs, writes nothing and takes no lease. Returns a warning
- * if this root cannot have an index. `root` is rooted at the destination. Throws the same errors as `apply`,
- * or the storage's error.
+ * if an index cannot be created at this root. `root` is rooted at the destination. Throws the same errors as
+ * `apply`, or the storage's error.
  */
 export async function refreshRootIndex(
   context: CoreContext,
@@ -170,7 +170,7 @@ async function settle(
 interface Decided {
   /** null if the index is up to date. */
   work: Work | null;
-  /** Why there cannot be an index; null if there can. */
+  /** Why an index cannot be created; null if it can. */
   obstacle: string | null;
 }
 

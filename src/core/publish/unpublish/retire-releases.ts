@@ -149,7 +149,7 @@ export async function tidyDestination(
 }
 
 /**
- * Removes these releases of a bundle path without a current release, in the same way as `retireReleases`.
+ * Removes these releases from a bundle path without a current release, in the same way as `retireReleases`.
  * Throws `destination_busy` if a release became current in the meantime, and the same errors as
  * `retireReleases`.
  */
@@ -227,7 +227,7 @@ export async function removeRelease(
   await sweepAbandoned(context, release, (await readState(release)).state);
 }
 
-/** Returns null if the catalog is already removed. */
+/** Returns the work to remove a release, or null if its catalog is already removed. */
 function removalOf({ state }: StoredState): Work | null {
   if (state.kind === 'absent') return null;
   const catalog = requireCatalog(state);

@@ -27,7 +27,7 @@ export interface UnpublishRequest {
      * Returns true if the bundle is still an orphan according to its catalog. Called again under the lease.
      */
     isStill: (catalog: Catalog) => boolean;
-    /** Called with each decision before it is applied: without the lease, and under it. */
+    /** Called with each decision before it is applied: once without the lease, and again under it. */
     onDecided?: ((decided: DecidedOrphan) => void) | undefined;
   };
 }
@@ -42,7 +42,7 @@ export interface UnpublishReport {
   bytes: number;
   /** The owners of remaining outputs; empty if the catalog is removed. */
   staying: Owner[];
-  /** The removed releases; empty with the in-place layout. */
+  /** The removed releases; empty for the in-place layout. */
   releases: ReleaseId[];
 }
 
