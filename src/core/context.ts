@@ -6,24 +6,24 @@ import type { OpenStorage } from './storage/open-storage.ts';
 import type { Tracer } from './tracing/span.ts';
 import type { TraceContext } from './tracing/trace-context.ts';
 
-/** Everything from outside that the core works with; wired once by the CLI, the daemon or a test. */
+/** The core's external dependencies, wired up once by the CLI, the daemon or a test. */
 export interface CoreContext {
   clock: Clock;
   log: Log;
   secrets: Secrets;
   /** Opens a source or destination. The caller closes it. */
   openStorage: OpenStorage;
-  /** Directory for data that can be recomputed, kept between commands; absent: no cache. */
+  /** A directory for data that can be recomputed, kept between commands. If absent, there is no cache. */
   cacheDirectory?: string;
   signal?: AbortSignal;
-  /** The times of leases. Set only by tests. */
+  /** Lease timing. Only set in tests. */
   leaseTimes?: LeaseTimes;
   /**
-   * Reports a committed occurrence and returns immediately. Without it, no notification is sent. `trace` is
-   * the span in which it happened.
+   * Reports a committed occurrence and returns immediately. If absent, no notifications are sent. `trace` is
+   * the span in which the occurrence happened.
    */
   notify?: (occurrence: Occurrence, trace?: TraceContext) => void;
-  /** Creates the spans of destinations. Without it, nothing is traced. */
+  /** Creates destination spans. If absent, nothing is traced. */
   tracer?: Tracer;
 }
 
@@ -31,11 +31,14 @@ export interface CoreContext {
 export interface LeaseTimes {
   /** The holder's renewal interval. */
   renewEveryMs: number;
-  /** The holder aborts after this time without a renewal. Less than `staleAfterMs`. */
+  /** The holder aborts after this time without a renewal. Must be less than `staleAfterMs`. */
   abortAfterMs: number;
-  /** A contender takes over a lease that did not change for this time. Clocks need not agree. */
+  /** A contender takes over a lease that has not changed for this time. Clocks need not be synchronized. */
   staleAfterMs: number;
-  /** How long a contender waits for a holder that renews. It waits for any other until it is stale. */
+  /**
+   * How long a contender waits for a holder that keeps renewing. It waits for any other holder until the
+   * lease is stale.
+   */
   waitMs: number;
   /** A contender's polling interval. */
   pollEveryMs: number;

@@ -8,21 +8,23 @@ import { hasListener, listenAt, socketAddress } from '../lib/live-socket.ts';
 import { errnoOf, isAbsent } from '../lib/system-errors.ts';
 
 /*
- * Lets one process of a machine at a time append to a trail. The holder's lock file names a socket that the
- * holder listens on. The kernel refuses connections to it after the holder's death, so a lock never outlives
- * its process, not even across containers that number processes differently.
+ * Ensures that only one process on a machine appends to a trail at a time. The lock file names a socket that
+ * the holder listens on. Once the holder dies, the kernel refuses connections to it, so a lock never outlives
+ * its process, even across containers with separate process ids.
  */
 
 const maxWaitMs = 15_000;
 const pauseMs = 3;
 
 export interface AppendLock {
-  /** Runs `work` while no other process appends. Throws `audit_unavailable` if the lock stays taken. */
+  /**
+   * Runs `work` while no other process can append. Throws `audit_unavailable` if the lock cannot be acquired.
+   */
   hold<T>(work: () => Promise<T>): Promise<T>;
   close(): Promise<void>;
 }
 
-/** Prepares the lock of a directory, which must exist. Throws the system's error. */
+/** Prepares the lock for a directory, which must exist. Throws the system error. */
 export async function openAppendLock(
   directory: string,
   clock: Pick<Clock, 'sleep' | 'monotonic' | 'now'>,
@@ -36,7 +38,7 @@ export async function openAppendLock(
   await shareWithOwner(directory, pathOf(socketName(owner)));
   await removeSockets(directory, { clock, isAlive });
 
-  /** Takes the lock `name`. Removes it first if its holder is dead; at most one process does that. */
+  /** Acquires the lock `name`. If its holder is dead, removes it first; at most one process does so. */
   async function take(name: string, end: number): Promise<void> {
     for (;;) {
       try {
@@ -52,7 +54,7 @@ export async function openAppendLock(
     }
   }
 
-  /** The id of a dead process is never used again, so its lock can only disappear here. */
+  /** Removes a dead process's lock. Its id is never reused, so the lock can only disappear here. */
   async function breakLock(name: string, dead: string, end: number): Promise<void> {
     const breaker = `${name}-${dead}`;
     await take(breaker, end);
@@ -82,7 +84,10 @@ export async function openAppendLock(
 const socketName = (id: string): string => `writer-${id}.sock`;
 const socketForm = /^writer-([0-9a-f]{16})\.sock$/;
 
-/** The lock is a symbolic link to the id of its holder: it is created in one step and needs no space. */
+/**
+ * Returns the id of the lock's holder. The lock is a symbolic link to that id, because links are created
+ * atomically and need no space.
+ */
 async function holderOf(lock: string): Promise<string | null> {
   try {
     return await readlink(lock);
@@ -92,7 +97,7 @@ async function holderOf(lock: string): Promise<string | null> {
   }
 }
 
-/** A younger socket may belong to a process that does not listen yet. */
+/** A younger socket may belong to a process that is not listening yet. */
 const minDeadMs = 60_000;
 
 /** Removes the sockets of dead processes. */
@@ -109,7 +114,7 @@ async function removeSockets(
   }
 }
 
-/** Gives a file that root creates to the owner of the directory, so that the daemon can use it. */
+/** Changes the owner of a file created by root to the directory's owner, so that the daemon can use it. */
 export async function shareWithOwner(directory: string, file: string): Promise<void> {
   const { uid, gid } = await stat(directory);
   const made = await stat(file);

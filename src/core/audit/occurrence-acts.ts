@@ -1,12 +1,15 @@
 import type { Occurrence } from '../notify/event.ts';
 import type { ActEntry, Actor } from './record.ts';
 
-/** The subject of acts that a program makes by itself or for a run. The record of the run's start has who. */
+/**
+ * The actor for acts that the program performs on its own or for a run. The record of the run's start names
+ * who requested it.
+ */
 export const programActor: Actor = { type: 'daemon', id: null };
 
 /**
- * The record of a publication that a run has made; null for other occurrences. A command or request that
- * switches releases, prunes or unpublishes has a record of its own.
+ * Returns the record for a publication made by a run, or null for other occurrences. Commands and requests
+ * that switch releases, prune or unpublish write their own records.
  */
 export function entryOfOccurrence({ type, data }: Occurrence, actor: Actor): ActEntry | null {
   if (type === 'bundle.published') {

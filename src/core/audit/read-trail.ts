@@ -3,18 +3,18 @@ import path from 'node:path';
 import { type Act, type AuditRecord, parseLine } from './record.ts';
 import { listTrailFiles } from './trail-files.ts';
 
-/** Selects records. Members that are null or absent select all. */
+/** Selects records. Fields that are null or absent match every record. */
 export interface AuditFilter {
   since?: Date | null;
   until?: Date | null;
   act?: Act | null;
-  /** The id of the actor. */
+  /** The actor's id. */
   actor?: string | null;
-  /** Ids of pipelines; records about no pipeline are left out. */
+  /** Pipeline ids. If set, records that are not about a pipeline are excluded. */
   pipelines?: readonly string[] | null;
 }
 
-/** Whether the filter selects the record, apart from `since`. */
+/** Reports whether the record matches the filter, ignoring `since`. */
 export function isSelected(record: AuditRecord, { until, act, actor, pipelines }: AuditFilter): boolean {
   if (until != null && new Date(record.time) > until) return false;
   if (act != null && record.act !== act) return false;
@@ -25,18 +25,18 @@ export function isSelected(record: AuditRecord, { until, act, actor, pipelines }
 export interface AuditPage {
   /** Newest first. */
   records: AuditRecord[];
-  /** The `seq` before which the next page begins; null on the last page. */
+  /** Pass this as `before` to read the next page; null on the last page. */
   next: number | null;
 }
 
-/** Records that are looked at for one page at most. */
+/** The maximum number of records examined for one page. */
 const maxExamined = 20_000;
 
 /**
- * Reads one page of records, newest first. A page of a filter that selects few records may be shorter than
- * `limit` and have a `next`. Lines that are not records are left out.
+ * Reads one page of records, newest first. If few records match the filter, a page may be shorter than
+ * `limit` and still have a `next`. Skips lines that are not records.
  *
- * @param before Only records with a smaller `seq`; null: begin with the newest.
+ * @param before Return only records with a smaller `seq`; null to start with the newest.
  */
 export async function readPage(
   directory: string,
@@ -54,7 +54,7 @@ export async function readPage(
   return { records, next: null };
 }
 
-/** The records with a `seq` below `before`, from the newest to the oldest. */
+/** Yields the records with a `seq` below `before`, from newest to oldest. */
 export async function* newestFirst(directory: string, before: number | null): AsyncGenerator<AuditRecord> {
   const files = await listTrailFiles(directory);
   for (const { name, firstSeq } of files.reverse()) {
@@ -68,7 +68,7 @@ export async function* newestFirst(directory: string, before: number | null): As
 
 const blockBytes = 64 * 1024;
 
-/** The whole lines of a file, the last one first. */
+/** Yields a file's complete lines, last one first. */
 async function* linesBackwards(file: string): AsyncGenerator<string> {
   const handle = await open(file, 'r');
   try {
@@ -81,7 +81,7 @@ async function* linesBackwards(file: string): AsyncGenerator<string> {
       await handle.read(block, 0, block.length, begin);
       at = begin;
       let bytes = Buffer.concat([block, rest]);
-      // An interrupted write is not a line.
+      // Ignore an interrupted write, which is not a complete line.
       if (isLast) bytes = bytes.subarray(0, bytes.lastIndexOf(0x0a) + 1);
       isLast = isLast && bytes.length === 0;
       const lines = bytes.toString('latin1').split('\n');

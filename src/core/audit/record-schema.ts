@@ -40,7 +40,7 @@ const properties = {
   },
 };
 
-/** JSON Schema 2020-12 of one record. */
+/** The JSON Schema (2020-12) for one record. */
 export const auditRecordSchema = {
   description: 'One record of the audit trail.',
   type: 'object',

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 
 /**
- * The acts that the audit trail records, each with one sentence for `docs/audit.md`. The list is closed: a
- * route or command names its act here.
+ * All acts that can be recorded, each with a sentence for `docs/audit.md`. Every route or command that is
+ * audited must list its act here.
  */
 export const actTable = {
   upload: 'A bundle was uploaded: accepted as a run, or refused.',
@@ -35,17 +35,17 @@ export const actTable = {
 export type Act = keyof typeof actTable;
 export const acts = Object.keys(actTable) as Act[];
 
-/** `refused`: not allowed or not valid, nothing was changed. `failed`: tried, without success. */
+/** `refused`: not permitted or invalid, so nothing was changed. `failed`: attempted, but unsuccessful. */
 export const actResults = ['done', 'refused', 'failed'] as const;
 export type ActResult = (typeof actResults)[number];
 
-/** A fact about an act or its actor. Never a secret, and no free text of a client. */
+/** A fact about an act or its actor. Never contains secrets or free text from clients. */
 export type Fact = string | number | boolean | null;
 
 /**
- * The subject of an act. `type` says what `id` names: `token`, `publisher`, `user`, `os_user`, `schedule`,
- * `watch`, `daemon` or `anonymous`. A publisher has the digest of its verified claims as `claims_digest`, and
- * a user its `issuer`.
+ * Who or what performed an act. `type` is the kind of `id`: `token`, `publisher`, `user`, `os_user`,
+ * `schedule`, `watch`, `daemon` or `anonymous`. A publisher also has the digest of its verified claims in
+ * `claims_digest`, and a user has an `issuer`.
  */
 export interface Actor {
   type: string;
@@ -54,14 +54,14 @@ export interface Actor {
   [fact: string]: Fact;
 }
 
-/** One act, before it is part of a trail. */
+/** An act that has not yet been added to a trail. */
 export interface ActEntry {
   act: Act;
   result: ActResult;
-  /** The error code of an act that was not done. */
+  /** The error code, if the act was refused or failed. */
   code?: string | null;
   actor: Actor;
-  /** The client address, as the proxy settings determine it; null for acts on this machine. */
+  /** The client address according to the proxy settings; null for local acts. */
   address?: string | null;
   pipelineId?: string | null;
   destinationId?: string | null;
@@ -72,7 +72,7 @@ export interface ActEntry {
 
 /** One line of a trail. */
 export interface AuditRecord {
-  /** 1 for the first record of a host, and one more for each further record. */
+  /** The record's number, starting at 1 for each host. */
   seq: number;
   /** RFC 3339, UTC. */
   time: string;
@@ -87,21 +87,23 @@ export interface AuditRecord {
   run_id: string | null;
   request_id: string | null;
   detail: Record<string, Fact>;
-  /** `sha256:` and the digest of the line before, without its line feed; null in the first record. */
+  /**
+   * `sha256:` followed by the digest of the previous line without its line feed; null in the first record.
+   */
   prev: string | null;
 }
 
-/** The place in a chain after which the next record comes. */
+/** The end of a chain, which the next record follows. */
 export interface ChainEnd {
   /** 0 before the first record. */
   seq: number;
-  /** Digest of the last line; null before the first record. */
+  /** The digest of the last line; null before the first record. */
   digest: string | null;
 }
 
 export const chainStart: ChainEnd = { seq: 0, digest: null };
 
-/** Makes the record that follows `end`. */
+/** Creates the record that follows `end`. */
 export function recordAfter(
   end: ChainEnd,
   entry: ActEntry,
@@ -128,7 +130,7 @@ export function recordAfter(
 
 const maxFactChars = 512;
 
-/** Keeps a record far below the size of one read at the end of a file. */
+/** Truncates facts, so that a record is much smaller than one read at the end of a file. */
 function bounded(facts: Readonly<Record<string, Fact>>): Record<string, Fact> {
   return Object.fromEntries(
     Object.entries(facts).map(([name, fact]) => [
@@ -138,12 +140,15 @@ function bounded(facts: Readonly<Record<string, Fact>>): Record<string, Fact> {
   );
 }
 
-/** The line of a record, without line feed: canonical JSON by RFC 8785. */
+/** Returns a record's line without a line feed, as canonical JSON (RFC 8785). */
 export function lineOf(record: AuditRecord): string {
   return canonicalJson(record);
 }
 
-/** Canonical JSON by RFC 8785, of values without fractions: no spaces, and sorted names. */
+/**
+ * Serializes a value as canonical JSON (RFC 8785), without spaces and with sorted names. Fractions are not
+ * supported.
+ */
 export function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`;
   if (typeof value !== 'object' || value === null) return JSON.stringify(value);
@@ -151,12 +156,12 @@ export function canonicalJson(value: unknown): string {
   return `{${members.map(([name, inner]) => `${JSON.stringify(name)}:${canonicalJson(inner)}`).join(',')}}`;
 }
 
-/** The digest that the next record has as `prev`. */
+/** Returns the digest that the next record stores as `prev`. */
 export function digestOfLine(line: string | Uint8Array): string {
   return `sha256:${createHash('sha256').update(line).digest('hex')}`;
 }
 
-/** Parses one line; null if it is not an audit record. */
+/** Parses one line. Returns null if it is not an audit record. */
 export function parseLine(line: string): AuditRecord | null {
   let value: unknown;
   try {
@@ -178,7 +183,10 @@ const textsOrNull = [
   'prev',
 ] as const;
 
-/** Whether the value has each member of a record, so that readers of an edited trail can rely on them. */
+/**
+ * Reports whether the value has all fields of a record, so that readers can rely on them even if the trail
+ * was edited.
+ */
 function isRecord(value: unknown): value is AuditRecord {
   if (!isObject(value)) return false;
   const { seq, actor, detail } = value;

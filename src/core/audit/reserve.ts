@@ -3,14 +3,14 @@ import path from 'node:path';
 import { isAbsent } from '../lib/system-errors.ts';
 
 /*
- * A file of zeros that is removed when the disk is full. Its room holds the records of acts that were
- * admitted before the disk was full.
+ * Keeps a file of zeros that is removed when the disk is full. The freed space is used to record acts that
+ * were admitted before the disk filled up.
  */
 
 export const reserveName = 'reserve';
 export const reserveBytes = 256 * 1024;
 
-/** Creates the reserve if it is missing. Throws the system's error if there is no room for it. */
+/** Creates the reserve if it is missing. Throws the system error if there is not enough space. */
 export async function requireReserve(directory: string): Promise<void> {
   const at = path.join(directory, reserveName);
   const found = await stat(at).catch((error: unknown) => {
@@ -30,7 +30,7 @@ export async function requireReserve(directory: string): Promise<void> {
   }
 }
 
-/** Returns whether there was a reserve. */
+/** Removes the reserve. Returns true if it existed. */
 export async function removeReserve(directory: string): Promise<boolean> {
   const at = path.join(directory, reserveName);
   const found = await stat(at).catch(() => null);

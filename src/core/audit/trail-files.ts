@@ -4,18 +4,19 @@ import { isAbsent } from '../lib/system-errors.ts';
 import { type ChainEnd, chainStart, digestOfLine, parseLine } from './record.ts';
 
 /*
- * The files of a trail. Each is named after the `seq` of its first record, so that the names sort as the
- * records do and a missing file shows. `head` holds the end of the chain, so that a cut file shows.
+ * Reads and names a trail's files. Each file is named after the `seq` of its first record, so the names sort
+ * in record order and a missing file is noticed. `head` stores the end of the chain, so a truncated file is
+ * noticed.
  */
 
 const nameForm = /^audit-(\d{12,})\.jsonl$/;
 
-/** Longer than any record. */
+/** An upper bound that no record reaches. */
 export const maxLineBytes = 64 * 1024;
 
 export interface TrailFile {
   name: string;
-  /** The `seq` of its first record, by its name. */
+  /** The `seq` of the first record, taken from the file's name. */
   firstSeq: number;
 }
 
@@ -23,7 +24,7 @@ export function trailFileName(firstSeq: number): string {
   return `audit-${String(firstSeq).padStart(12, '0')}.jsonl`;
 }
 
-/** The files in the order of their records; none if the directory is missing. */
+/** Returns the files in record order, or no files if the directory does not exist. */
 export async function listTrailFiles(directory: string): Promise<TrailFile[]> {
   const names = await readdir(directory).catch((error: unknown) => {
     if (isAbsent(error)) return [];
@@ -37,13 +38,13 @@ export async function listTrailFiles(directory: string): Promise<TrailFile[]> {
     .sort((a, b) => a.firstSeq - b.firstSeq);
 }
 
-/** The end of the chain as last written, and the file and its size at that time. */
+/** The end of the chain when it was last written, with the file and its size at that time. */
 export interface Head extends ChainEnd {
   file: string | null;
   size: number;
 }
 
-/** Overwritten in place: its block exists already, so that a full disk does not stop it. */
+/** `head` is overwritten in place. Its block is already allocated, so this works even on a full disk. */
 const headBytes = 256;
 const headName = 'head';
 
@@ -62,7 +63,7 @@ export async function writeHead(handle: FileHandle, head: Head): Promise<void> {
   await handle.write(text, 0);
 }
 
-/** null if it is missing or damaged. */
+/** Reads `head`. Returns null if it is missing or damaged. */
 export async function readHead(directory: string): Promise<Head | null> {
   try {
     return parseHead(await readFile(path.join(directory, headName), 'utf8'));
@@ -96,13 +97,13 @@ function parseHead(text: string): Head | null {
 /** The end of one file. */
 export interface FileEnd {
   size: number;
-  /** The last whole line; null if there is none or it is not a record. */
+  /** The last complete line; null if there is none or if it is not a record. */
   last: ChainEnd | null;
-  /** Whether the last whole line is not a record. */
+  /** True if the last complete line is not a record. */
   isDamaged: boolean;
-  /** The bytes of an interrupted write: those after the last line feed, or those that were cut off. */
+  /** The bytes left by an interrupted write: those after the last line feed, or those that were truncated. */
   torn: Buffer;
-  /** Whether they were cut off. */
+  /** Whether the torn bytes were truncated. */
   isCut: boolean;
 }
 
@@ -121,9 +122,10 @@ export async function readFileEnd(handle: FileHandle): Promise<FileEnd> {
 }
 
 /**
- * The end of a file whose records up to `size` end with `from`. A write that a power loss tore may have zeros
- * in place of any sector, with whole lines after them. None of its acts was answered. It is cut off, so that
- * the next record continues the chain. null if the end is not the rest of such a write.
+ * Returns the end of a file whose records up to `size` end with `from`. After a power failure, a torn write
+ * may contain zeros in place of any sector, followed by complete lines. None of its acts was acknowledged, so
+ * the write is truncated and the next record continues the chain. Returns null if the rest of the file is not
+ * such a write.
  */
 export async function readTail(
   handle: FileHandle,
@@ -148,7 +150,7 @@ export async function readTail(
   return { size, last, isDamaged: false, torn: bytes.subarray(at), isCut: false };
 }
 
-/** When the first record of a file was made; null if the file has none. */
+/** Returns when a file's first record was made, or null if the file has no records. */
 export async function readFirstTime(handle: FileHandle): Promise<Date | null> {
   const { buffer, bytesRead } = await handle.read(Buffer.alloc(maxLineBytes), 0, maxLineBytes, 0);
   const text = buffer.toString('utf8', 0, bytesRead);
@@ -156,7 +158,7 @@ export async function readFirstTime(handle: FileHandle): Promise<Date | null> {
   return record === null ? null : new Date(record.time);
 }
 
-/** The later of two ends; the first if they are equal. */
+/** Returns the later of two ends, or the first if they are equal. */
 export function laterEnd(a: ChainEnd | null, b: ChainEnd | null): ChainEnd {
   const [one, other] = [a ?? chainStart, b ?? chainStart];
   return other.seq > one.seq ? other : one;

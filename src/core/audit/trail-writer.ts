@@ -20,11 +20,11 @@ import {
 
 export interface TrailSettings {
   directory: string;
-  /** A file that would become larger is followed by a new one. Bytes. */
+  /** The maximum file size in bytes. A new file is started before it is exceeded. */
   maxBytes: number;
-  /** A file whose first record is older is followed by a new one. */
+  /** The maximum age of a file's first record. After that, a new file is started. */
   maxAgeMs: number;
-  /** Whether acts are refused while the trail cannot be written. */
+  /** Whether to refuse acts while the trail cannot be written. */
   onFull: 'refuse' | 'continue';
 }
 
@@ -39,18 +39,18 @@ interface WriterOptions {
   log: Log;
 }
 
-/** The newest file of the trail, open for appending. */
+/** The trail's newest file, open for appending. */
 interface OpenFile {
   name: string;
   handle: FileHandle;
   size: number;
-  /** When its first record was made; null while it has none. */
+  /** When its first record was made; null if it has none yet. */
   begun: Date | null;
 }
 
 /**
- * Appends records to the newest file of a trail. The caller holds the lock of the trail, and another process
- * may have written since the last call.
+ * Appends records to a trail's newest file. The caller must hold the trail's lock. Other processes may have
+ * written to the trail since the last call.
  */
 export class TrailWriter {
   readonly #settings: TrailSettings;
@@ -69,8 +69,9 @@ export class TrailWriter {
   }
 
   /**
-   * Writes the entries in one write and flushes it. First closes an interrupted write. On an error, no entry
-   * is in the file. Throws the system's error, or `audit_unavailable` for a file that is not a trail.
+   * Writes all entries in a single write and flushes it. Closes an interrupted write first. If an error
+   * occurs, none of the entries are in the file. Throws the system error, or `audit_unavailable` if the file
+   * is not a trail.
    */
   async append(entries: readonly DatedEntry[]): Promise<void> {
     const recovery = await this.#catchUp();
@@ -85,7 +86,7 @@ export class TrailWriter {
       end = { seq: end.seq + 1, digest: digestOfLine(line) };
       return `${line}\n`;
     });
-    // The torn line becomes a line, which the recovery record explains.
+    // The torn bytes become a complete line, which the recovery record explains.
     const isTorn = recovery?.isTorn === true;
     const bytes = Buffer.from(`${isTorn ? '\n' : ''}${lines.join('')}`);
     const begun = all[0]?.time ?? null;
@@ -104,7 +105,7 @@ export class TrailWriter {
     this.#head = null;
   }
 
-  /** Finds the end of the chain. Returns a record of what is wrong there, if anything is. */
+  /** Finds the end of the chain. Returns a recovery record if anything is wrong there. */
   async #catchUp(): Promise<Recovery | null> {
     const head = await this.#openHead();
     const known = await readHeadOf(head);
@@ -125,7 +126,7 @@ export class TrailWriter {
         { directory: this.#settings.directory, expected: known.seq, found: last.seq },
         'records at the end of the audit trail are missing; see `waybill audit verify`',
       );
-    // Records that are missing stay missing: the gap shows where the next record continues.
+    // Do not hide missing records: the gap is visible where the next record continues.
     this.#end = known !== null && known.seq > (last?.seq ?? 0) ? known : (last ?? chainStart);
     return recoveryOf(torn, { isCut, isHeadMissing: known === null && !isNew });
   }
@@ -140,12 +141,13 @@ export class TrailWriter {
     if ((await listTrailFiles(directory)).length === 0)
       await writeHead(handle, { ...chainStart, file: null, size: 0 });
     await handle.sync();
-    // A trail file whose name outlives that of the head would look cut.
+    // If a power failure kept the trail file's name but lost the name of `head`, the trail would look
+    // truncated.
     await syncDirectory(directory);
     return handle;
   }
 
-  /** Opens the newest file. `head` is the end of the chain at some earlier time; null: unknown. */
+  /** Opens the newest file. `head` is the end of the chain at some earlier time; null if unknown. */
   async #openNewest(head: Head | null): Promise<Omit<FileEnd, 'size' | 'isDamaged'> & { isNew: boolean }> {
     const { directory } = this.#settings;
     const files = await listTrailFiles(directory);
@@ -164,7 +166,7 @@ export class TrailWriter {
     return { last: last ?? before, torn, isCut, isNew: false };
   }
 
-  /** The last record of the file before one without records. */
+  /** Returns the last record of the file `name`, which precedes a file without records. */
   async #lastBefore(name: string | undefined): Promise<ChainEnd | null> {
     if (name === undefined) return null;
     const handle = await open(path.join(this.#settings.directory, name), 'r');
@@ -175,7 +177,7 @@ export class TrailWriter {
     }
   }
 
-  /** The file for the next bytes: the newest, unless it is too large or too old. */
+  /** Returns the file to append to: the newest file, unless it is too large or too old. */
   async #fileFor(bytes: number, time: Date | null, mustContinue: boolean): Promise<OpenFile> {
     const { directory, maxBytes, maxAgeMs } = this.#settings;
     const file = this.#file;
@@ -200,12 +202,14 @@ export class TrailWriter {
   }
 }
 
-/** The end of the chain that `head` gives for a file, or the end before the file if `head` is older. */
+/**
+ * Returns the end of the chain in a file according to `head`, or the end before the file if `head` is older.
+ */
 function tailAfter(head: Head, before: ChainEnd | null, file: string): ChainEnd & { size: number } {
   return head.file === file ? head : { ...(before ?? chainStart), size: 0 };
 }
 
-/** Writes all bytes and flushes them. After an error, removes the part that was written. */
+/** Writes all bytes and flushes them. If an error occurs, removes whatever was written. */
 async function writeWhole({ handle, size }: OpenFile, bytes: Buffer): Promise<void> {
   try {
     await handle.appendFile(bytes);
@@ -231,7 +235,9 @@ interface Recovery {
   isTorn: boolean;
 }
 
-/** Describes the bytes that an interrupted write left, and a missing head. null if all is well. */
+/**
+ * Describes the bytes left by an interrupted write, and a missing `head`. Returns null if neither applies.
+ */
 function recoveryOf(
   torn: Buffer,
   { isCut, isHeadMissing }: { isCut: boolean; isHeadMissing: boolean },

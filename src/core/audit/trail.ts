@@ -14,27 +14,27 @@ import { type TrailSettings, TrailWriter } from './trail-writer.ts';
 export interface TrailOptions {
   clock: Clock;
   log: Log;
-  /** Default: the name of this machine. */
+  /** Default: this machine's name. */
   host?: string;
 }
 
-/** Records acts. Several processes of a machine may write one trail. */
+/** Records acts. Several processes on a machine may write to the same trail. */
 export interface Trail {
   /**
-   * Call before an act. Throws `audit_unavailable` if the trail cannot be written and acts need a record.
-   * After it, there is room for the record.
+   * Call this before an act. Throws `audit_unavailable` if the trail cannot be written and acts require a
+   * record. If it succeeds, there is space for the record.
    */
   admit(): Promise<void>;
   /**
-   * Adds a record. Resolves when the record is on the disk. If it cannot be written, resolves after the first
-   * try: the record stays in memory and is written as soon as possible. Never rejects.
+   * Adds a record. Resolves once the record is on disk. If the record cannot be written, resolves after the
+   * first attempt, keeps the record in memory and writes it as soon as possible. Never rejects.
    */
   append(entry: ActEntry): Promise<void>;
-  /** Writes what is in memory, and logs the records that cannot be written. */
+  /** Writes the records in memory, and logs those that cannot be written. */
   close(): Promise<void>;
 }
 
-/** A trail that records nothing, for a configuration without `audit`. */
+/** A trail that records nothing, for configurations without `audit`. */
 export const noTrail: Trail = {
   admit: async () => undefined,
   append: async () => undefined,
@@ -44,17 +44,20 @@ export const noTrail: Trail = {
 interface Waiting {
   entry: ActEntry;
   time: Date;
-  /** Called once, after the first try. */
+  /** Called once, after the first attempt. */
   tried: () => void;
 }
 
-/** More waiting records than this are dropped, logged and counted in a record `audit.gap`. */
+/**
+ * The maximum number of waiting records. Further records are dropped, logged and counted in an `audit.gap`
+ * record.
+ */
 const maxWaiting = 10_000;
-/** Records of one write. */
+/** The maximum number of records per write. */
 const maxBatch = 256;
 const retryMs = 1_000;
 
-/** Opens the trail of a directory, and creates the directory. Throws `audit_unavailable`. */
+/** Opens the trail in a directory, which is created if necessary. Throws `audit_unavailable`. */
 export async function openTrail(settings: TrailSettings, options: TrailOptions): Promise<Trail> {
   const { directory } = settings;
   try {
@@ -73,7 +76,7 @@ export async function openTrail(settings: TrailSettings, options: TrailOptions):
   }
 }
 
-/** Opens the trail of a configuration; one that records nothing if the configuration has none. */
+/** Opens the configured trail, or returns one that records nothing if none is configured. */
 export async function openConfiguredTrail(
   settings: TrailSettings | null,
   options: TrailOptions,
@@ -90,11 +93,11 @@ class QueuedTrail implements Trail {
   readonly #settings: TrailSettings;
   readonly #parts: Parts;
   #waiting: Waiting[] = [];
-  /** Records that were dropped since the last successful write. */
+  /** The number of records dropped since the last successful write. */
   #lost = 0;
   /** Whether the last write failed. */
   #isFailing = false;
-  /** Why acts are refused: the last write failed, or there is no room for a reserve. */
+  /** Why acts are refused: the last write failed, or there is no space for the reserve. */
   #failure: unknown = null;
   #draining: Promise<void> | null = null;
   #retry: Timer | null = null;
@@ -104,7 +107,10 @@ class QueuedTrail implements Trail {
     this.#parts = parts;
   }
 
-  /** Closes an interrupted write of an earlier process, and makes room. Throws if acts need a record. */
+  /**
+   * Closes an earlier process's interrupted write, and reserves space. If either fails, throws if acts
+   * require a record.
+   */
   async start(): Promise<void> {
     const { lock, writer } = this.#parts;
     try {
@@ -133,7 +139,7 @@ class QueuedTrail implements Trail {
     }
     return new Promise((tried) => {
       this.#waiting.push({ entry, time, tried });
-      // While writes fail, the timer tries again, and an act does not wait for it.
+      // While writes fail, a timer retries them, and acts do not wait for it.
       if (this.#isFailing) tried();
       else void this.#drain(false);
     });
@@ -148,7 +154,10 @@ class QueuedTrail implements Trail {
     await lock.close();
   }
 
-  /** Writes what waits, and makes room for later records. `always`: even if nothing waits. */
+  /**
+   * Writes the waiting records and reserves space for later ones. With `always`, does so even if none are
+   * waiting.
+   */
   async #drain(always: boolean): Promise<void> {
     while (this.#draining !== null) {
       await this.#draining;
@@ -178,7 +187,7 @@ class QueuedTrail implements Trail {
     }
   }
 
-  /** Returns why there is no room for further records; null if there is. Throws if the write fails. */
+  /** Returns why there is no space for further records, or null if there is. Throws if the write fails. */
   async #writeBatch(batch: readonly Waiting[]): Promise<unknown> {
     const { writer, clock } = this.#parts;
     const lost = this.#lost;
@@ -193,7 +202,8 @@ class QueuedTrail implements Trail {
     try {
       await writer.append(entries);
     } catch (error) {
-      // The reserve is for this: acts that were admitted while there was room get their records.
+      // This is what the reserve is for: acts that were admitted while there was space still get their
+      // records.
       if (!(await removeReserve(this.#settings.directory))) throw error;
       await writer.append(entries);
     }
@@ -237,7 +247,7 @@ class QueuedTrail implements Trail {
   }
 }
 
-/** Names no path, because clients get the message. */
+/** Returns an error without a path, because its message is sent to clients. */
 function unavailable(cause: unknown): WaybillError {
   if (cause instanceof WaybillError) return cause;
   const why = errnoOf(cause) ?? 'the log has the reason';

@@ -4,16 +4,16 @@ import { type AuditRecord, type ChainEnd, chainStart, digestOfLine, lineOf, pars
 import { type Head, listTrailFiles, readHead, type TrailFile } from './trail-files.ts';
 
 /**
- * `edited`: a line is not as it was written. `removed`: records are missing. `reordered`: a record is in
- * another place. `cut`: records at the end are missing. `head`: the file `head` is missing or damaged, so a
- * cut end cannot be excluded.
+ * `edited`: a line was changed. `removed`: records are missing. `reordered`: a record was moved. `cut`:
+ * records at the end are missing. `head`: the file `head` is missing or damaged, so missing records at the
+ * end cannot be ruled out.
  */
 export type TrailFault = 'edited' | 'removed' | 'reordered' | 'cut' | 'head';
 
 export interface TrailProblem {
   fault: TrailFault;
   file: string | null;
-  /** From 1; null if the problem is not in a line. */
+  /** The line number, starting at 1; null if the problem is not in a specific line. */
   line: number | null;
   message: string;
 }
@@ -21,26 +21,28 @@ export interface TrailProblem {
 export interface TrailReport {
   records: number;
   files: number;
-  /** The last record and its digest. Note them elsewhere to prove later that the trail still has them. */
+  /**
+   * The last record and its digest. Store them elsewhere to prove later that the trail still contains them.
+   */
   end: ChainEnd;
   problems: TrailProblem[];
-  /** Lines that interrupted writes left. They are no sign of a change. */
+  /** Lines left by interrupted writes. They do not indicate tampering. */
   interrupted: { file: string; line: number }[];
 }
 
 export interface VerifyTrailOptions {
-  /** Accepts that earlier files were moved to an archive: begins with the first file that is there. */
+  /** Start with the first existing file, because earlier files may have been archived. */
   isPartial?: boolean;
-  /** A record that the trail must have, as an earlier report gave it. */
+  /** A record that the trail must contain, taken from an earlier report. */
   expected?: ChainEnd | null;
 }
 
-/** Checks the chain over all files of a trail. Throws the system's error if they cannot be read. */
+/** Checks the chain across all of a trail's files. Throws the system error if they cannot be read. */
 export async function verifyTrail(
   directory: string,
   { isPartial = false, expected = null }: VerifyTrailOptions = {},
 ): Promise<TrailReport> {
-  // Read before the files: records that are added meanwhile are after it.
+  // Read `head` before the files, so that any records added in the meantime come after it.
   const head = await readHead(directory);
   const files = await listTrailFiles(directory);
   const check = new ChainCheck({ head, expected, isPartial });
@@ -48,13 +50,13 @@ export async function verifyTrail(
   return { ...check.end(files.length > 0), files: files.length };
 }
 
-/** A line with its place. */
+/** A line and its location. */
 interface Placed {
   file: string;
   line: number;
 }
 
-/** A record whose `prev` is not the digest of the line before. */
+/** A record whose `prev` is not the previous line's digest. */
 interface BrokenLink {
   before: Placed | null;
   at: Placed;
@@ -65,13 +67,13 @@ class ChainCheck {
   readonly #problems: TrailProblem[] = [];
   readonly #interrupted: Placed[] = [];
   readonly #broken: BrokenLink[] = [];
-  /** Missing `seq`, each with the place of the record after the gap. */
+  /** Missing `seq` values, each with the location of the record after the gap. */
   readonly #missing = new Map<number, Placed>();
   #records = 0;
   #last: ChainEnd = chainStart;
   #maxSeq = 0;
   #lastPlace: Placed | null = null;
-  /** A line that is not a record: an interrupted write if the next record says so. */
+  /** A line that is not a record. It is an interrupted write if the next record confirms that. */
   #unreadable: (Placed & { digest: string }) | null = null;
   #headDigest: string | null = null;
   #hasExpected = false;
@@ -96,7 +98,7 @@ class ChainCheck {
 
   #noteUnreadable(line: Placed & { digest: string }, isWhole: boolean): void {
     this.#settleUnreadable(null);
-    // Without a line feed, it is the last write, which no process has closed yet.
+    // If the line feed is missing, this is the last write, which no process has closed yet.
     if (isWhole) this.#unreadable = line;
     else this.#interrupted.push({ file: line.file, line: line.line });
   }
@@ -175,7 +177,7 @@ class ChainCheck {
     };
   }
 
-  /** Two broken links in a row are one edited line between them. */
+  /** Reports broken links. Two in a row mean that the line between them was edited. */
   #reportBroken(): void {
     let previous: Placed | null = null;
     for (const { before, at } of this.#broken) {
@@ -240,7 +242,7 @@ class ChainCheck {
   }
 }
 
-/** More missing records than this are not listed. */
+/** The maximum number of missing records to list. */
 const maxMissing = 100_000;
 
 const isSame = (a: Placed, b: Placed): boolean => a.file === b.file && a.line === b.line;

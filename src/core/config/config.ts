@@ -15,37 +15,37 @@ import type { DatabaseConfig } from './weather/databases.ts';
 import type { WeatherConfig } from './weather/settings.ts';
 
 /**
- * The configuration after parsing: every default filled in, every unit converted (milliseconds, bytes),
- * every path absolute. Only `schema.ts` makes these values, from YAML.
+ * The parsed configuration: defaults are filled in, units are converted (to milliseconds and bytes), and
+ * paths are absolute. These values are only created from YAML, according to `schema.ts`.
  */
 export interface Config {
-  /** Absolute path of the file it was read from; relative paths in it were resolved against its directory. */
+  /** The absolute path of the configuration file. Relative paths were resolved against its directory. */
   file: string;
   secrets: ResolvedBy<typeof secrets>;
-  /** Absolute; their owners and modes are not checked. */
+  /** Absolute paths. Their owners and modes are not checked. */
   trustedDirectories: string[];
   uploadTokens: UploadTokenConfig[];
   trustedPublishers: PublisherConfig[];
   server: ServerConfig;
   log: LogSettings;
-  /** null: no audit trail. */
+  /** null disables the audit trail. */
   audit: TrailSettings | null;
-  /** null: no tracing. */
+  /** null disables tracing. */
   tracing: ResolvedBy<typeof tracingSchema> | null;
   pipelines: PipelineConfig[];
   notifiers: NotifierConfig[];
-  /** Weather databases; the first is the one that is read. */
+  /** The weather databases. Only the first one is read. */
   databases: DatabaseConfig[];
   /**
-   * null: the templates of the package. Not resolved: a relative path is relative to the working directory
-   * of the command.
+   * If null, the bundled templates are used. The path is not resolved: if relative, it is relative to the
+   * command's working directory.
    */
   templates: { baseDir: string | null };
   weather: WeatherConfig;
 }
 
 export type UploadTokenConfig = Omit<ResolvedBy<typeof uploadToken>, 'expires'> & {
-  /** null: the token never expires. */
+  /** null if the token never expires. */
   expiresAt: Date | null;
 };
 
@@ -57,27 +57,27 @@ export interface ServerConfig {
   http: { host: string; port: number } & Omit<ResolvedBy<typeof http>, 'listen'>;
   metrics: ResolvedBy<typeof metricsSchema>;
   console: ResolvedBy<typeof consoleSchema>;
-  /** How long a failed run is retried, in milliseconds; 0 for no retry. A pipeline may override it. */
+  /** How long a failed run is retried, in milliseconds; 0 disables retries. A pipeline may override it. */
   retryForMs: number;
-  /** How long bundles of failed runs stay staged, so that the runs can be repeated. */
+  /** How long the bundles of failed runs stay staged, so that the runs can be repeated. */
   rerun: { keepMs: number; maxBundles: number; maxBytes: number };
-  /** Partial uploads. */
+  /** Settings for resumable uploads. */
   resumable: Omit<ResolvedBy<typeof resumable>, 'maxBytes'> & { maxBytes: number };
   worker: ResolvedBy<typeof worker>;
-  /** Variable that holds the admin token; null if there is none. */
+  /** The variable with the admin token; null if there is none. */
   adminTokenEnv: string | null;
-  /** Variable that holds the keys of access tokens, the first one signs; null: the process makes a key. */
+  /**
+   * The variable with the keys for access tokens. The first key signs. If null, the process generates a key.
+   */
   tokenKeysEnv: string | null;
   staging: {
-    /**
-     * A directory of this machine for receiving uploads. Workers also extract uploads of other hosts there.
-     */
+    /** A local directory for receiving uploads. Workers also extract uploads from other hosts there. */
     directory: string;
-    /** In bullmq mode, the storage for bundles that wait for another host. */
+    /** In bullmq mode, the storage for bundles that are waiting for another host. */
     shared: SourceLocation | null;
     /**
-     * Limits for the kept files of each pipeline's uploads: their size, and the time since their last use.
-     * maxBytes null: derived from the pipeline's largest allowed bundle.
+     * Limits on the files kept from each pipeline's uploads: their total size and the time since their last
+     * use. If `maxBytes` is null, it is derived from the pipeline's maximum bundle size.
      */
     keep: { maxBytes: number | null; ageMs: number };
   };
@@ -86,13 +86,13 @@ export interface ServerConfig {
 
 export interface BullmqConfig {
   driver: 'bullmq';
-  /** The variable with the URL of Redis. */
+  /** The variable with the Redis URL. */
   redisUrlEnv: string;
-  /** The Sentinels that name the primary; null: the URL does. */
+  /** The Sentinels that determine the primary; null if the URL does. */
   redisSentinels: { master: string; hosts: readonly { host: string; port: number }[] } | null;
   /** Whether the URL names a node of a Redis Cluster. */
   redisCluster: boolean;
-  /** Variables of the keys for jobs; the first one signs. Empty if jobs are not signed. */
+  /** The variables with the keys for jobs. The first key signs. Empty if jobs are not signed. */
   signingKeyEnvs: readonly string[];
   prefix: string;
   workerTimeoutMs: number;
@@ -101,41 +101,43 @@ export interface BullmqConfig {
 export interface PipelineConfig {
   id: string;
   source: SourceConfig;
-  /** Identifies the source in catalogs: as configured, else its place, or the pipeline for uploads. */
+  /**
+   * Identifies the source in catalogs: the configured id, or else its location, or the pipeline for uploads.
+   */
   sourceId: string;
-  /** How to make a manifest for a source without one; absent if the source must have a manifest. */
+  /** How to generate a manifest for a source without one; absent if the source must have a manifest. */
   autoManifest?: AutoManifestConfig;
-  /** The directories outside of the source that links may lead to; absent if links are not followed. */
+  /** The directories outside the source that links may point to; absent if links are not followed. */
   followLinks?: { linksTo: readonly string[] };
   destinations: DestinationConfig[];
   /**
-   * Maximum share of `queueSize` for uploads of this pipeline that are being received or waiting; null: all
-   * of it.
+   * The maximum share of `queueSize` for this pipeline's uploads that are being received or waiting. If null,
+   * only `queueSize` applies.
    */
   maxWaiting: Amount | null;
-  /** How long a failed run of it is tried again, in milliseconds; null: `server.retryForMs`. */
+  /** How long a failed run is retried, in milliseconds. If null, `server.retryForMs` applies. */
   retryForMs: number | null;
-  /** Longest time of one try of a run, in milliseconds. */
+  /** The maximum duration of one attempt of a run, in milliseconds. */
   runTimeoutMs: number;
-  /** Longest time that reading the source may take, in milliseconds. */
+  /** The maximum time for reading the source, in milliseconds. */
   discoveryTimeoutMs: number;
-  /** Whether later runs pass a run that waits for its next try, or wait behind it. */
+  /** Whether later runs overtake a run that is waiting to be retried, or wait behind it. */
   whileRetrying: 'pass' | 'wait';
-  /** null: no scheduled runs. */
+  /** null disables scheduled runs. */
   schedule: ScheduleConfig | null;
-  /** null: changes of the source start no run. Otherwise the source is local. */
+  /** If null, changes in the source do not start runs. Otherwise, the source must be local. */
   watch: { settleMs: number } | null;
   sceneMaps: SceneMapRules;
-  /** null or absent: signatures of bundles are not looked at. */
+  /** If null or absent, bundle signatures are not checked. */
   signatures?: SignaturePolicy | null;
 }
 
 /** Patterns in the syntax of `.gitignore`. */
 export interface AutoManifestConfig {
-  /** Patterns of the files to include; empty: all files. */
+  /** Patterns for the files to include. If empty, all files are included. */
   include: readonly string[];
   exclude: readonly string[];
-  /** How symbolic links are treated. */
+  /** How to handle symbolic links. */
   links: 'refuse' | 'follow' | 'skip';
 }
 
@@ -152,55 +154,55 @@ export interface DestinationConfig {
   location: DestinationLocation;
   mapping: 'preserve_relative' | 'fixed';
   workflow: 'additive' | 'replacement';
-  /** How a bundle that is older than the published one is treated. */
+  /** How to handle a bundle that is older than the published one. */
   stale: 'publish' | 'refuse';
-  /** How a run treats earlier outputs whose bundles the source no longer holds. */
+  /** How a run handles published bundles that no longer exist in the source. */
   orphans: 'keep' | 'report' | 'remove';
   /** Ends with `/`; null if not configured. */
   publicBaseUrl: string | null;
   cacheControl: string | null;
   outputs: GeneratedOutputs;
-  /** Whether the root gets a page and feeds of the newest bundles; never with `fixed`. */
+  /** Whether to publish a page and feeds of the newest bundles at the root. Always false for `fixed`. */
   rootIndex: boolean;
-  /** null: published in place. */
+  /** null for the in-place layout. */
   releases: ReleasesConfig | null;
   prune: PrunePolicy;
   limits: {
-    /** How many published outputs one publication or prune may remove; null: any number. */
+    /** The number of published outputs that one publication or prune may remove; null for no limit. */
     maxRemoved: Amount | null;
   };
-  /** Maximum number of files written concurrently. */
+  /** The maximum number of files written concurrently. */
   fileConcurrency: number;
-  /** Maximum rate of the bytes of published files, in bytes per second; null: no limit. */
+  /** The maximum transfer rate for published files, in bytes per second; null for no limit. */
   maxRate: number | null;
 }
 
-/** How many releases are kept, and for how long a replaced one stays. */
+/** How many releases are kept, and how long a replaced release stays. */
 export interface ReleasesConfig {
   keep: number;
   lingerMs: number;
-  /** Whether readers find the outputs below `current/`, as URLs then say. */
+  /** Whether readers access the outputs below `current/`, which is then part of URLs. */
   currentInUrl: boolean;
   channels: readonly ChannelConfig[];
 }
 
-/** A pointer in addition to `current`. */
+/** A named pointer in addition to `current`. */
 export interface ChannelConfig {
   name: string;
-  /** How long it stays after something was published to it. */
+  /** How long the channel stays after the last publication to it. */
   ttlMs: number;
-  /** Public URL of the destination root for this channel; ends with `/`. */
+  /** The public URL of the destination root for this channel. Ends with `/`. */
   publicBaseUrl?: string;
 }
 
-/** The generated outputs of a destination. */
+/** A destination's generated outputs. */
 export interface GeneratedOutputs {
   checksums: boolean;
   archive: boolean;
-  /** `auto`: only if the bundle has no file of that name. */
+  /** With `auto`, it is generated only if the bundle has no file with that name. */
   index: boolean | 'auto';
   sceneMapPage: boolean;
-  /** The key that signs the outputs; null or absent: they are not signed. */
+  /** The key that signs the outputs. If null or absent, they are not signed. */
   signature?: { keyEnv: string } | null;
 }
 

@@ -4,7 +4,7 @@ import { isNumeric } from '../lib/settings/kinds.ts';
 import { nearest } from '../lib/text.ts';
 import type { YamlText } from './yaml-text.ts';
 
-/** A problem of the document, located by its path. `findingsOf` adds line and column. */
+/** A problem in the document, located by its path. `findingsOf` adds the line and column. */
 export interface Fault {
   severity: 'error' | 'warning';
   code:
@@ -19,24 +19,26 @@ export interface Fault {
     | 'no_pipelines'
     | 'variable_in_path';
   path: KeyPath;
-  /** The position to report if it differs from `path`: a missing key has no position of its own. */
+  /**
+   * The position to report if it differs from `path`. A missing key, for example, has no position of its own.
+   */
   at?: KeyPath;
   part: 'key' | 'value';
   message: string;
 }
 
-/** An error in the value at a path. */
+/** Returns a fault for the value at a path. */
 export function fault(code: Fault['code'], path: KeyPath, message: string): Fault {
   return { severity: 'error', code, path, part: 'value', message };
 }
 
-/** `; did you mean "local"?`, or empty if no known name is similar. */
+/** Returns a suggestion such as `; did you mean "local"?`, or an empty string if no known name is similar. */
 export function didYouMean(found: unknown, known: readonly string[]): string {
   const guess = typeof found === 'string' ? nearest(found, known) : undefined;
   return guess === undefined ? '' : `; did you mean "${guess}"?`;
 }
 
-/** The faults with their lines and columns, in the order of the file. */
+/** Returns the faults with lines and columns, in file order. */
 export function findingsOf(faults: readonly Fault[], yaml: YamlText, file: string): Finding[] {
   return inOrder(
     faults.map(({ severity, code, path, at = path, part, message }) =>
@@ -50,7 +52,7 @@ export function inOrder(findings: readonly Finding[]): Finding[] {
   return findings.toSorted((a, b) => (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0));
 }
 
-/** `pipelines[0].destinations[1].path`; the document itself is ''. */
+/** Formats a path as `pipelines[0].destinations[1].path`. The document itself is an empty string. */
 export function keyPath(path: KeyPath): string {
   return path.reduce<string>((text, step) => {
     if (typeof step === 'number') return `${text}[${step}]`;
@@ -59,7 +61,7 @@ export function keyPath(path: KeyPath): string {
   }, '');
 }
 
-/** A problem as a sentence: the value found, the value expected, and a suggestion. */
+/** Describes a problem in a sentence: the actual value, the expected one, and a suggestion. */
 export function faultOf(problem: Problem): Fault {
   const { path } = problem;
   switch (problem.kind) {
@@ -112,7 +114,7 @@ function unknownKey(key: string, known: readonly string[]): string {
 
 const noLiterals = 'secrets are not allowed in the configuration; ';
 
-/** Keys that people try, and why they are not there. */
+/** Keys that users may try, and why they do not exist. */
 const refused: Readonly<Record<string, string>> = {
   password: 'passwords in YAML are not supported; use ssh_key_file or an SSH agent',
   passphrase: `${noLiterals}name an environment variable in ssh_key_passphrase_env`,
@@ -129,7 +131,7 @@ const refused: Readonly<Record<string, string>> = {
   '<<': 'merge keys ("<<") are not supported; repeat the keys, or use an alias for a whole value',
 };
 
-/** Describes a value for people, and never shows one that could be a secret. */
+/** Describes a value for messages. Never shows a value that could be a secret. */
 function describe(value: unknown, place: { path: KeyPath; expected: string }): string {
   if (value === null || value === undefined) return 'nothing (null)';
   if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list';
@@ -145,8 +147,8 @@ function describe(value: unknown, place: { path: KeyPath; expected: string }): s
 }
 
 /**
- * Settings with harmless values, apart from numbers. Messages show no other value. Text in place of a map
- * has no such name, either.
+ * Settings whose values are harmless. Apart from numbers, messages show no other values. If there is text in
+ * place of a map, its setting is not listed here, so it is not shown either.
  */
 const shown = new Set(
   [
@@ -165,7 +167,7 @@ function mayBeSecret(
 ): boolean {
   const key = path.findLast((step) => typeof step === 'string');
   if (path[0] === 'upload_tokens' && key !== 'pipelines') return true;
-  // Depends on the kind and not on the name: a malformed number is not a secret.
+  // This depends on the kind, not on the name: a malformed number is not a secret.
   if (
     isNumeric(expected) &&
     /^[-+]?\d{1,9}([.,]\d{1,9})?\s?[a-z%]{0,8}$|^(true|false|yes|no|on|off)$/i.test(String(value))
@@ -177,7 +179,7 @@ function mayBeSecret(
   );
 }
 
-/** Whether a text looks like a key or token: long, without spaces, with both cases and digits. */
+/** Reports whether a text looks like a key or token: long, without spaces, with mixed case and digits. */
 function looksRandom(text: string): boolean {
   return /^[A-Za-z0-9+/_.~-]{20,}$/.test(text) && /[a-z]/.test(text) && /[A-Z]/.test(text) && /\d/.test(text);
 }

@@ -3,7 +3,7 @@ import { configSchema } from './schema/schema.ts';
 
 export type JsonSchema = Record<string, unknown>;
 
-/** The JSON Schema of the configuration file, for editors. Uses draft-07, which they support best. */
+/** Returns the configuration file's JSON Schema, for editors. Uses draft-07, which editors support best. */
 export function configJsonSchema(): JsonSchema {
   return {
     $schema: 'http://json-schema.org/draft-07/schema#',
@@ -15,13 +15,13 @@ export function configJsonSchema(): JsonSchema {
 
 function schemaOf({ form, about: { initial, description, example, title } }: Setting): JsonSchema {
   const { type, ...rest } = formSchema(form);
-  // VS Code and yaml-language-server show this message in place of the pattern.
+  // VS Code and yaml-language-server show this message instead of the pattern.
   const message = 'pattern' in rest ? messageOf(title) : undefined;
   return {
     ...(type === undefined ? {} : { type }),
     ...(example === undefined ? {} : { examples: [example] }),
     ...(description === undefined ? {} : { description }),
-    // JSON Schema has no word for "the defaults of its keys".
+    // JSON Schema cannot express "the defaults of its keys".
     ...(initial === undefined || initial === 'of its keys' ? {} : { default: initial.value }),
     ...rest,
     ...(title === undefined ? {} : { title }),
@@ -93,7 +93,7 @@ function mapSchema({ keys, setTogether, oneOf }: MapForm): JsonSchema {
   };
 }
 
-/** The message of a title such as `duration, 1s to 24h`. */
+/** Returns the message for a title such as `duration, 1s to 24h`. */
 function messageOf(title: unknown): string | undefined {
   if (typeof title !== 'string') return undefined;
   const [kind = '', bounds] = title.split(', ');
@@ -101,7 +101,7 @@ function messageOf(title: unknown): string | undefined {
   return message === undefined || bounds === undefined ? message : `${message}; here from ${bounds}`;
 }
 
-/** The expected form of each kind of text, by its title. Shown when a text does not match the pattern. */
+/** The expected form of each kind of text, keyed by title. Shown if a text does not match the pattern. */
 const messages: Readonly<Record<string, string>> = {
   duration: 'expected a duration: a whole number with a unit, such as 500ms, 30s, 15m, 24h or 7d',
   size: 'expected a size such as 512MiB, 2GB or 10KiB, or a whole number of bytes',

@@ -10,7 +10,7 @@ import { configSchema } from './schema/schema.ts';
 import { readYaml, type YamlProblem } from './yaml-text.ts';
 
 interface LoadOptions {
-  /** Home directory for `~/`; absolute. */
+  /** The absolute home directory, for `~/`. */
   home: string;
 }
 
@@ -18,7 +18,9 @@ interface LoadOptions {
 export interface Loaded {
   config: Config;
   warnings: Finding[];
-  /** The position of a setting in the file; for a setting left to its default, the position of its parent. */
+  /**
+   * Returns a setting's position in the file. If the setting has its default, returns its parent's position.
+   */
   locate: (setting: KeyPath) => { pointer: string; line: number; column: number };
 }
 
@@ -27,9 +29,9 @@ const chunkBytes = 64 * 1024;
 
 /**
  * Reads and checks a configuration file. Throws `config_unreadable` if the file cannot be read and
- * `config_invalid` with everything that is wrong in it (and the warnings) as findings, in the order of the
- * file. A finding's `pointer` is the key's path, like `pipelines[0].destinations[1].path`. No finding repeats
- * a value that may be a secret.
+ * `config_invalid` with all errors and warnings as findings, in file order. A finding's `pointer` is the
+ * key's path, such as `pipelines[0].destinations[1].path`. Findings never include a value that may be a
+ * secret.
  */
 export async function loadConfig(file: string, options: LoadOptions): Promise<Loaded> {
   const bytes = await readFile(file);
@@ -39,8 +41,8 @@ export async function loadConfig(file: string, options: LoadOptions): Promise<Lo
 }
 
 /**
- * The configuration in the bytes of `file`. Relative paths are relative to the directory of `file`. Throws
- * `config_invalid` as `loadConfig` does.
+ * Parses the content of `file`. Relative paths are relative to the directory of `file`. Throws
+ * `config_invalid` like `loadConfig`.
  */
 export function parseConfig(bytes: Uint8Array, file: string, { home }: LoadOptions): Loaded {
   const place = ({ code, message, path, line, column }: YamlProblem): Finding =>
@@ -80,7 +82,10 @@ function invalid(file: string, findings: Finding[]): WaybillError {
   );
 }
 
-/** The bytes, or undefined if there are too many. Reads no more than that even from a device. */
+/**
+ * Returns the file's content, or undefined if it is too large. Never reads beyond the limit, even from a
+ * device.
+ */
 async function readFile(file: string): Promise<Uint8Array | undefined> {
   try {
     const handle = await open(file);

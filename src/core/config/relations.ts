@@ -6,7 +6,7 @@ import { isMap, type Item, itemsOf, mapIn, overlap, pipelineFaults, textOf } fro
 import { isRemoteStaging, thisMachine } from './schema/staging.ts';
 
 /**
- * Checks what the schema cannot: relations between several settings. Works on the raw document and skips the
+ * Checks relations between settings, which the schema cannot express. Works on the raw document and skips
  * parts that the schema rejected, so that both kinds of findings are reported together.
  */
 export function relationFaults(document: unknown, base: PathBase): Fault[] {
@@ -69,7 +69,7 @@ function loginRoles(document: unknown): Item[] {
   return itemsOf(login, 'roles', ['server', 'console', 'login']);
 }
 
-/** Checks the pipelines of tokens, publishers and roles. */
+/** Checks the pipelines that tokens, publishers and roles refer to. */
 function tokenFaults(tokens: Item[], pipelines: Item[]): Fault[] {
   const ids = pipelines.flatMap(({ value }) => textOf(value, 'id') ?? []);
   return tokens.flatMap((token) =>
@@ -88,7 +88,7 @@ function tokenFaults(tokens: Item[], pipelines: Item[]): Fault[] {
   );
 }
 
-/** The keys of an issuer are the same for all its publishers. */
+/** Checks that all publishers of an issuer have the same keys. */
 function issuerKeyFaults(publishers: Item[]): Fault[] {
   const files = new Map<string, string | undefined>();
   return publishers.flatMap(({ value, path }): Fault[] => {
@@ -103,7 +103,10 @@ function issuerKeyFaults(publishers: Item[]): Fault[] {
   });
 }
 
-/** Several hosts accept the tokens of each other only with the same key. */
+/**
+ * Requires a shared token key for a queue with several hosts: without it, they do not accept each other's
+ * tokens.
+ */
 function tokenKeyFaults(document: unknown, publishers: Item[]): Fault[] {
   const { queue, token_keys_env: keys } = mapIn(mapIn(document)['server']);
   if (publishers.length === 0 || keys !== undefined || textOf(queue, 'driver') !== 'bullmq') return [];
@@ -145,8 +148,8 @@ function uploadsWithoutToken(pipelines: Item[], tokens: Item[]): Fault[] {
 }
 
 /**
- * Checks that remote staging has a queue that several hosts share, and that the queue's own directory does
- * not overlap staging.
+ * Checks that remote staging is used with a queue shared by several hosts, and that the queue's own directory
+ * does not overlap staging.
  */
 function stagingFaults(document: unknown, base: PathBase): Fault[] {
   const { staging, queue } = mapIn(mapIn(document)['server']);
@@ -174,7 +177,7 @@ function stagingFaults(document: unknown, base: PathBase): Fault[] {
   ];
 }
 
-/** The directory that each queue reserves for itself. It must not overlap `server.staging`. */
+/** The directory that each queue reserves for its own use. It must not overlap `server.staging`. */
 const ownDirectories: Partial<Record<string, { key: string; initial: string; what: string }>> = {
   embedded: {
     key: 'directory',
@@ -192,17 +195,17 @@ function isEmptyList(value: unknown): boolean {
   return Array.isArray(value) && value.length === 0;
 }
 
-/** Settings that hold a path, by the name of their key, wherever they stand. */
+/** Keys of settings that contain a path, anywhere in the document. */
 const pathSettings = new Set([
   ...['path', 'directory', 'scratch_directory', 'base_dir'],
   ...['ssh_key_file', 'ssh_agent_socket', 'known_hosts_file', 'jwks_file'],
 ]);
-/** A variable in the syntax of a shell. */
+/** Matches a variable in shell syntax. */
 const variable = /\$(?:\{\w+\}|[A-Za-z_]\w*)|^%\w+%/;
 
 /**
- * Warns of text in a path that looks like a variable, which is not expanded. It may still be the real name
- * of a directory.
+ * Warns about paths with text that looks like a variable, because variables are not expanded. The text may
+ * still be a directory's real name.
  */
 export function pathFaults(document: unknown): Fault[] {
   const faults: Fault[] = [];

@@ -2,7 +2,10 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Finding } from '../lib/errors.ts';
 import type { Config } from './config.ts';
 
-/** The result of a reload. Settings are named as in the file: `pipelines.maps`, `server.http.listen`. */
+/**
+ * The result of a reload. Settings are named as in the file, for example `pipelines.maps` or
+ * `server.http.listen`.
+ */
 export interface ReloadReport extends ConfigChanges {
   /** Settings that take effect only after a restart. */
   restartNeeded: string[];
@@ -16,8 +19,8 @@ export interface ConfigChanges {
 }
 
 /**
- * Splits a newer configuration into the part that takes effect in a running process, and the changed
- * settings that need a restart.
+ * Splits a newer configuration into the part that a running process can adopt and the changed settings that
+ * need a restart.
  */
 export function adoptable(started: Config, newer: Config): { config: Config; restartNeeded: string[] } {
   const { secrets, trustedDirectories, uploadTokens, trustedPublishers, log, pipelines, notifiers } = newer;
@@ -37,7 +40,7 @@ export function adoptable(started: Config, newer: Config): { config: Config; res
   return { config, restartNeeded: names.filter((name) => !isDeepStrictEqual(before[name], after[name])) };
 }
 
-/** The names of the settings that differ between the two configurations. */
+/** Returns the names of the settings that differ between the two configurations. */
 export function changesBetween(before: Config, after: Config): ConfigChanges {
   const changes: ConfigChanges = { added: [], changed: [], removed: [] };
   const olds = reloadedSettings(before);
@@ -51,8 +54,8 @@ export function changesBetween(before: Config, after: Config): ConfigChanges {
 }
 
 /**
- * The parts of `Config` and its `server` that a reload replaces. All other parts are fixed until the
- * process ends.
+ * The members of `Config` and its `server` that a reload replaces. All others are fixed until the process
+ * exits.
  */
 const reloaded: readonly string[] = [
   'file',
@@ -72,7 +75,7 @@ const reloaded: readonly string[] = [
   'tokenKeysEnv',
 ];
 
-/** All settings that need a restart, by name. New members of the configuration are included by default. */
+/** Returns all settings that need a restart, by name. New members of `Config` are included by default. */
 function fixedSettings(config: Config): Record<string, unknown> {
   const { host, port, ...http } = config.server.http;
   return {
@@ -93,7 +96,7 @@ function named(prefix: string, settings: object): Record<string, unknown> {
   );
 }
 
-/** Settings without a value are omitted. */
+/** Returns the settings that a reload replaces, by name. Omits settings without a value. */
 function reloadedSettings(config: Config): Map<string, unknown> {
   const { secrets, server, log } = config;
   const single: [string, unknown][] = [
@@ -116,7 +119,7 @@ function reloadedSettings(config: Config): Map<string, unknown> {
   ]);
 }
 
-/** `uploadTimeoutMs` → `upload_timeout`. */
+/** Converts a name to the form used in the file: `uploadTimeoutMs` → `upload_timeout`. */
 function asInFile(key: string): string {
   return key.replace(/Ms$/, '').replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }

@@ -6,8 +6,8 @@ import { WaybillError } from '../lib/errors.ts';
 import type { Config } from './config.ts';
 
 /**
- * The packages that are not bundled, because they hold machine code or large files of their own. Few
- * configurations need them, and users install them by name. They are the peer dependencies in package.json.
+ * Packages that are not bundled, because they contain native code or large files. Few configurations need
+ * them, and users install them by name. They are listed as peer dependencies in package.json.
  */
 type OptionalPackage = '@electric-sql/pglite' | 'lmdb';
 
@@ -20,7 +20,7 @@ interface Requirement {
 const queue: Requirement = { name: 'lmdb', setting: 'server.queue with driver: embedded' };
 const database: Requirement = { name: '@electric-sql/pglite', setting: 'databases[] with driver: pglite' };
 
-/** Throws `package_missing`, with the command that installs all packages that the configuration lacks. */
+/** Throws `package_missing`, with a command that installs all missing packages. */
 export function requirePackages({ server, databases }: Config): void {
   mustBeInstalled([
     ...(server.queue.driver === 'embedded' ? [queue] : []),
@@ -28,13 +28,13 @@ export function requirePackages({ server, databases }: Config): void {
   ]);
 }
 
-/** Throws `package_missing`, with the command that installs LMDB. */
+/** Throws `package_missing`, with a command that installs LMDB. */
 export const requireQueuePackage = (): void => mustBeInstalled([queue]);
 
-/** Throws `package_missing`, with the command that installs PGlite. */
+/** Throws `package_missing`, with a command that installs PGlite. */
 export const requireDatabasePackage = (): void => mustBeInstalled([database]);
 
-/** The command that installs LMDB; null if it is installed. */
+/** Returns the command that installs LMDB, or null if it is already installed. */
 export const installQueuePackage = (): string | null => commandFor([queue]);
 
 function mustBeInstalled(requirements: readonly Requirement[]): void {
@@ -46,7 +46,7 @@ function mustBeInstalled(requirements: readonly Requirement[]): void {
   throw new WaybillError('package_missing', `${needs}, ${verb} not installed`, { hint });
 }
 
-/** The command that installs the missing packages; null if all are installed. */
+/** Returns the command that installs the missing packages, or null if all are installed. */
 function commandFor(requirements: readonly Requirement[]): string | null {
   const missing = requirements.filter(({ name }) => !isInstalled(name));
   if (missing.length === 0) return null;
@@ -64,7 +64,7 @@ function isInstalled(name: OptionalPackage): boolean {
   }
 }
 
-/** The directory of waybill, and the versions of the optional packages that it was tested with. */
+/** Returns waybill's directory, and the versions of the optional packages that it was tested with. */
 function ownPackage(): { home: string; versions: Record<OptionalPackage, string> } {
   const file = fileURLToPath(new URL('../../../package.json', import.meta.url));
   const { peerDependencies } = JSON.parse(readFileSync(file, 'utf8')) as {
@@ -73,10 +73,11 @@ function ownPackage(): { home: string; versions: Record<OptionalPackage, string>
   return { home: path.dirname(file), versions: peerDependencies };
 }
 
-// npm warns of their scripts, which only build machine code where the package has none for the platform.
+// npm warns about the packages' scripts, which only build native code if there is no prebuilt binary for the
+// platform.
 const install = 'npm install --ignore-scripts';
 
-/** The command that installs packages where waybill, which is in `home`, finds it. */
+/** Returns a command that installs packages where waybill, which is in `home`, can find them. */
 export function installCommand(wanted: string, home: string, cwd: string): string {
   const modules = path.dirname(home);
   if (path.basename(modules) !== 'node_modules') return `${install} --no-save --prefix ${home} ${wanted}`;

@@ -51,8 +51,8 @@ import { databases } from './weather/databases.ts';
 import { weather } from './weather/settings.ts';
 
 /**
- * Turns a document that the schema accepted into the configuration: units converted, paths absolute, names of
- * the code.
+ * Converts a document that the schema accepted to a configuration, with converted units, absolute paths and
+ * the names used in the code.
  */
 export function resolveConfig(document: ConfigDocument, place: { file: string; home: string }): Config {
   const base: PathBase = { directory: dirname(place.file), home: place.home };
@@ -99,7 +99,7 @@ function resolveServer(server: ConfigDocument['server'], base: PathBase): Server
     console: resolved(consoleSchema, server.console, base),
     retryForMs: resolveDuration(server.retry_for),
     rerun: {
-      // No record, and no bundle with it, is kept longer than this; and no disk holds so much.
+      // Records, and bundles with them, are never kept longer than this, and no disk is that large.
       keepMs: resolveDuration(rerun.keep_for ?? '366d'),
       maxBundles: rerun.max_bundles ?? Number.MAX_SAFE_INTEGER,
       maxBytes: rerun.max_bytes === undefined ? Number.MAX_SAFE_INTEGER : resolveSize(rerun.max_bytes),
@@ -113,8 +113,8 @@ function resolveServer(server: ConfigDocument['server'], base: PathBase): Server
 }
 
 /**
- * A queue within one process uses the configured directory for staging. In bullmq mode staging is shared,
- * and each machine has its own scratch directory.
+ * Resolves the queue and staging. A queue in a single process uses the configured staging directory. In
+ * bullmq mode, staging is shared, and each machine has its own scratch directory.
  */
 function resolveQueue(
   queue: ConfigDocument['server']['queue'],
@@ -186,7 +186,10 @@ function resolvePipeline(
   };
 }
 
-/** The same from run to run: a catalog that names another source is rewritten. */
+/**
+ * Returns the source's identity. It must be stable, because a catalog that names a different source is
+ * rewritten.
+ */
 function identityOf({ id, source }: PipelineDocument, resolved: SourceConfig): string {
   if (resolved.backend === 'http_upload') return id;
   return ('id' in source ? source.id : undefined) ?? describeLocation(resolved);
@@ -195,7 +198,7 @@ function identityOf({ id, source }: PipelineDocument, resolved: SourceConfig): s
 function resolveAutoManifest(source: SourceDocument): Pick<PipelineConfig, 'autoManifest'> {
   if (source.manifest === 'required') return {};
   const { include, exclude } = source;
-  // An archive with a link is refused before it is extracted.
+  // An archive that contains a link is refused before it is extracted.
   const links = 'links' in source ? source.links : 'refuse';
   return { autoManifest: { include, exclude, links } };
 }
@@ -252,9 +255,10 @@ function withChannels({ channels, ...releases }: ResolvedBy<typeof releasesSetti
 }
 
 /**
- * The default of `stale`. Uploads may arrive in any order. If a fixed path keeps only the newest bundle, an
- * older upload is a late retry. Sources that are read report their newest bundle on each run. A bundle
- * without a manifest has the time of its newest file, which goes back when this file is removed.
+ * Returns the default of `stale`. Uploads may arrive in any order. If a fixed path keeps only the newest
+ * bundle, an older upload is probably a late retry. For all other sources, each run publishes the newest
+ * bundle. A bundle without a manifest has the time of its newest file, which goes back if that file is
+ * removed.
  */
 function usualStale(
   { mapping }: DestinationDocument,

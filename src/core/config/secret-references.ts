@@ -6,31 +6,31 @@ import { backendOf, type DestinationLocation } from '../storage/backends.ts';
 import type { Config, PipelineConfig, SourceConfig, UploadTokenConfig } from './config.ts';
 
 interface SecretReference {
-  /** Name of the environment variable. */
+  /** The environment variable's name. */
   name: string;
   /** A description for messages: `destination "cdn" of pipeline "maps"`. */
   neededBy: string;
 }
 
 interface ReferenceOptions {
-  /** Limits the result to these pipelines; by default all. */
+  /** Limits the result to these pipelines. Default: all. */
   pipelineIds?: readonly string[];
-  /** Includes the secrets of the API: the upload tokens for these pipelines, and the token of the metrics. */
+  /** Includes the API's secrets: the upload tokens for these pipelines, and the metrics token. */
   uploadTokens?: boolean;
-  /** Includes the secrets of the queue, which only the daemon needs. */
+  /** Includes the queue's secrets, which only the daemon needs. */
   queue?: boolean;
   /** Includes the secrets of these pipelines' notifiers, for commands that publish or prune. */
   notifiers?: boolean;
-  /** Includes the secrets of the span collector, for the daemon and commands that publish. */
+  /** Includes the span collector's secrets, for the daemon and commands that publish. */
   tracing?: boolean;
-  /** The URLs of the weather databases, which only the weather reader needs. */
+  /** Includes the URLs of the weather databases, which only the weather reader needs. */
   databases?: boolean;
-  /** The keys that sign outputs, for the daemon and commands that publish. */
+  /** Includes the keys that sign outputs, for the daemon and commands that publish. */
   signing?: boolean;
 }
 
 /**
- * Every secret that the pipelines need, once for each thing that needs it, in the order of the configuration.
+ * Returns every secret that the pipelines need, with one entry per use, in the order of the configuration.
  */
 export function referencedSecrets(config: Config, options: ReferenceOptions = {}): SecretReference[] {
   const { pipelineIds, uploadTokens = false, queue = false, notifiers = false } = options;
@@ -75,14 +75,16 @@ export function referencedSecrets(config: Config, options: ReferenceOptions = {}
   return references;
 }
 
-/** The notifiers for any of the pipelines; all notifiers if no pipeline is named. */
+/**
+ * Returns the notifiers that are used by any of the pipelines, or all notifiers if no pipelines are given.
+ */
 export function notifiersOf(config: Config, pipelineIds?: readonly string[]): NotifierConfig[] {
   return config.notifiers.filter(
     ({ pipelines }) => pipelines?.some((id) => pipelineIds?.includes(id) ?? true) ?? true,
   );
 }
 
-/** Every secret that the configuration refers to and that is there, to keep out of logs. */
+/** Returns the values of all referenced secrets that are set, to keep them out of logs. */
 export function secretValues(config: Config, secrets: Secrets): string[] {
   const all = { uploadTokens: true, queue: true, notifiers: true, tracing: true, signing: true };
   const references = referencedSecrets(config, all);
@@ -90,8 +92,8 @@ export function secretValues(config: Config, secrets: Secrets): string[] {
 }
 
 /**
- * Throws one `secrets_invalid` that names every secret that is missing or empty; for before any work with
- * storage begins.
+ * Throws a single `secrets_invalid` that names all missing or empty secrets. Call it before accessing
+ * storage.
  */
 export function requireSecrets(secrets: Secrets, references: readonly SecretReference[]): void {
   const missing = references.filter(({ name }) => secrets.get(name) === undefined);
@@ -131,14 +133,14 @@ function notifierSecrets(notifier: NotifierConfig): SecretReference[] {
 }
 
 /**
- * The minimum length of a token, in characters, since a guessed token can publish. Shorter ones are often
- * words. `openssl rand -base64 18` prints 24 characters.
+ * The minimum length of a token, in characters. Anyone who guesses a token can publish, and shorter tokens
+ * are often words. `openssl rand -base64 18` prints 24 characters.
  */
 export const minCharacters = 24;
 
 /**
- * One error for each upload token that is short enough to be guessed, or mistyped. The length of a `sha256:`
- * token is unknown, and missing tokens are reported elsewhere. Findings never contain a value.
+ * Returns an error for each upload token that is mistyped or short enough to be guessed. The length of a
+ * `sha256:` token is unknown, and missing tokens are reported elsewhere. Findings never contain a value.
  */
 function weakTokens(tokens: readonly UploadTokenConfig[], secrets: Pick<Secrets, 'get'>): Finding[] {
   return tokens.flatMap(({ id, valueEnv }) => {
@@ -154,7 +156,7 @@ function weakTokens(tokens: readonly UploadTokenConfig[], secrets: Pick<Secrets,
   });
 }
 
-/** Throws one `secrets_invalid` that names every upload token that is too short or mistyped. */
+/** Throws a single `secrets_invalid` that names all upload tokens that are too short or mistyped. */
 export function requireStrongTokens(
   tokens: readonly UploadTokenConfig[],
   secrets: Pick<Secrets, 'get'>,

@@ -6,35 +6,38 @@ import type { Verdict } from '../lib/settings/values.ts';
  * Computes when scheduled runs are due. The scheduler, the API and the configuration use it.
  */
 
-/** The schedule of a pipeline, parsed. */
+/** A pipeline's parsed schedule. */
 export interface ScheduleConfig {
   /** A cron pattern with five fields, or a nickname such as `@daily`. */
   cron: string;
-  /** IANA name. */
+  /** An IANA time zone name. */
   timezone: string;
-  /** Ticks missed because no daemon ran: `none` skips them, `once` starts one run for all of them. */
+  /**
+   * How to handle ticks that were missed because no daemon was running: `none` skips them, `once` starts a
+   * single run for all of them.
+   */
   catchUp: 'none' | 'once';
   /** The maximum delay of a run after its tick, in milliseconds. */
   jitterMs: number;
 }
 
-/** A tick and the time its run is due, which is later by a random jitter. Milliseconds since 1970. */
+/** A tick and the time when its run is due, which is later by a random jitter. In milliseconds since 1970. */
 export interface Due {
   tick: number;
   at: number;
 }
 
-/** When the runs of one pipeline are due. Every host computes the same times. */
+/** Computes when a pipeline's runs are due. Every host computes the same times. */
 export interface Timetable {
-  /** The last tick whose run is due at `now`, if it is later than the tick `decided`; otherwise null. */
+  /** Returns the last tick whose run is due at `now`, or null if it is not later than the tick `decided`. */
   due(decided: number, now: number): Due | null;
-  /** The first tick after the tick `decided`; null if there is none. */
+  /** Returns the first tick after the tick `decided`, or null if there is none. */
   following(decided: number): Due | null;
-  /** The first tick whose run is due after `now`; null if there is none. */
+  /** Returns the first tick whose run is due after `now`, or null if there is none. */
   next(now: number): Due | null;
-  /** The last tick at or before `at`; null if there is none. */
+  /** Returns the last tick at or before `at`, or null if there is none. */
   upTo(at: number): number | null;
-  /** The first tick after `at`; null if there is none. */
+  /** Returns the first tick after `at`, or null if there is none. */
   after(at: number): number | null;
 }
 
@@ -45,7 +48,7 @@ export function timetable(
   const ticks = ticksOf(cron, timezone);
   const dueAt = (tick: number): number => {
     if (jitterMs === 0) return tick;
-    // A run is never delayed past the next tick, so that runs keep the order of their ticks.
+    // Never delay a run past the next tick, so that runs stay in the order of their ticks.
     const gapMs = (ticks.after(tick) ?? Infinity) - tick;
     return tick + Math.floor(fractionOf(`${pipelineId} ${tick}`) * Math.min(jitterMs, gapMs));
   };
@@ -65,7 +68,7 @@ export function timetable(
   };
 }
 
-/** Identifies the ticks of a schedule. Jitter and catch-up do not change them. */
+/** Returns an id for a schedule's ticks. Jitter and catch-up do not affect it. */
 export function nameOfTicks({ cron, timezone }: Pick<ScheduleConfig, 'cron' | 'timezone'>): string {
   return `${cron} ${timezone}`;
 }
@@ -76,14 +79,14 @@ function fractionOf(text: string): number {
 }
 
 /*
- * Cron patterns and time zones: validation, and the instants that a pattern matches. Wraps croner.
+ * Validates cron patterns and time zones, and computes the instants that a pattern matches. Wraps croner.
  */
 
-/** The ticks of a schedule are the instants that its pattern matches, in milliseconds since 1970. */
+/** A schedule's ticks: the instants that its pattern matches, in milliseconds since 1970. */
 export interface Ticks {
-  /** The first tick after `at`; null if there is none. */
+  /** Returns the first tick after `at`, or null if there is none. */
   after(at: number): number | null;
-  /** The last tick at or before `at`; null if there is none. */
+  /** Returns the last tick at or before `at`, or null if there is none. */
   upTo(at: number): number | null;
 }
 
@@ -92,7 +95,7 @@ const fiveFields = /^\S+( \S+){4}$/;
 
 /**
  * Parses a cron pattern with five fields (minute, hour, day of month, month, day of week), or a nickname such
- * as `@daily`. A pattern that never matches, such as 30 February, is rejected.
+ * as `@daily`. Rejects patterns that never match, such as 30 February.
  */
 export function parseCron(text: string): Verdict<string> {
   if (!cronAliases.test(text) && !fiveFields.test(text))
@@ -105,9 +108,9 @@ export function parseCron(text: string): Verdict<string> {
   }
 }
 
-/** Accepts the IANA names of the time zones that this machine knows. */
+/** Accepts the IANA names of time zones that are known on this machine. */
 export function parseTimeZone(text: string): Verdict<string> {
-  // Only newer Node.js releases accept offsets such as +02:00, and offsets have no daylight saving time.
+  // Offsets such as +02:00 do not observe daylight saving time, and only newer Node.js releases accept them.
   if (!/^[A-Za-z]/.test(text)) return { ok: false, reason: 'it is not a name such as Europe/Berlin' };
   try {
     new Intl.DateTimeFormat('en', { timeZone: text });
@@ -118,27 +121,27 @@ export function parseTimeZone(text: string): Verdict<string> {
 }
 
 /**
- * The ticks of a pattern and a time zone that `parseCron` and `parseTimeZone` accepted.
+ * Returns the ticks for a pattern and a time zone accepted by `parseCron` and `parseTimeZone`.
  *
  * When clocks go forward, a pattern with a single hour and minute ticks at the first instant after the gap.
- * Other patterns skip the ticks in the gap. When clocks go back, a pattern with a single hour and minute
- * ticks once, in the first of the two hours. Other patterns tick in both.
+ * Other patterns skip ticks in the gap. When clocks go back, a pattern with a single hour and minute ticks
+ * only once, in the first of the two hours. Other patterns tick in both.
  */
 export function ticksOf(pattern: string, timezone: string): Ticks {
   const cron = cronOf(pattern, timezone);
   return {
     after: (at) => cron.nextRun(new Date(at))?.getTime() ?? null,
-    // croner's previous runs are strictly earlier than the reference time, hence `at + 1`.
+    // croner's previous runs are strictly before the reference time, hence `at + 1`.
     upTo: (at) => cron.previousRuns(1, new Date(at + 1))[0]?.getTime() ?? null,
   };
 }
 
-/** Paused and without a callback, so that croner starts no timers. */
+/** Creates the pattern paused and without a callback, so that croner starts no timers. */
 function cronOf(pattern: string, timezone: string): Cron {
   return new Cron(pattern, { timezone, mode: '5-part', paused: true });
 }
 
-/** croner's message without its class name. */
+/** Returns croner's message without its class name. */
 function reasonOf(error: unknown): string {
   const [first = ''] = (error instanceof Error ? error.message : String(error)).split(/\.(?: |$)/);
   const message = first.replace(/^Cron\w*: /, '');

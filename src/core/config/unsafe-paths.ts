@@ -9,18 +9,21 @@ import type { Config } from './config.ts';
 import type { Loaded } from './load.ts';
 
 /**
- * Which files and directories of a configuration another user could change, as `StrictModes` of OpenSSH asks
- * at the start. A group that may write to a source or a destination is a warning, because teams publish in
- * this way. Everything else is an error, unless `trusted_directories` has the path.
+ * Limits the check for files and directories of a configuration that other users could change. The check is
+ * similar to `StrictModes` in OpenSSH. A group-writable source or destination is only a warning, because
+ * teams publish this way. Everything else is an error, unless the path is in `trusted_directories`.
  */
 export interface PathScope {
-  /** null: all. */
+  /** Check only these pipelines; null for all. */
   pipelineIds?: readonly string[] | undefined;
-  /** Also staging and the queue. */
+  /** Also check staging and the queue. */
   isDaemon?: boolean;
-  /** The value of SUDO_UID: root trusts the user who called sudo. */
+  /** The value of `SUDO_UID`: root trusts the user who invoked sudo. */
   sudoUser?: string | undefined;
-  /** No file has the settings: the user named sources and destinations, which are warnings only. */
+  /**
+   * There is no configuration file. The user named the sources and destinations, so these only cause
+   * warnings.
+   */
   areDirectoriesNamed?: boolean;
 }
 
@@ -30,12 +33,12 @@ interface UsedPath {
   use: PathUse;
 }
 
-/** Errors and warnings, in the order of the settings. */
+/** Returns errors and warnings, in the order of the settings. */
 export function unsafePaths(loaded: Pick<Loaded, 'config' | 'locate'>, scope: PathScope = {}): Finding[] {
   return judged(loaded, scope).map(({ found }) => found);
 }
 
-/** Returns the warnings. Throws `unsafe_permissions` for the errors. */
+/** Checks the paths and returns any warnings. Throws `unsafe_permissions` if there are errors. */
 export function requireSafePaths(loaded: Pick<Loaded, 'config' | 'locate'>, scope: PathScope): Finding[] {
   const all = judged(loaded, scope);
   const errors = all.filter(({ found }) => found.severity === 'error');
@@ -89,7 +92,7 @@ function usedPaths(config: Config, { pipelineIds, isDaemon = false }: PathScope)
   return isDaemon ? [...used, ...keyFiles(config), ...daemonPaths(config)] : used;
 }
 
-/** A user who could change the keys of an issuer could sign any ID token. */
+/** Returns the issuers' key files. Any user who can change them can forge ID tokens. */
 function keyFiles({ trustedPublishers }: Config): UsedPath[] {
   return trustedPublishers.flatMap(({ jwksFile }, index) =>
     jwksFile === null
@@ -117,7 +120,7 @@ function daemonPaths({ server: { staging, queue }, pipelines }: Config): UsedPat
   return [...staged, ...files];
 }
 
-/** The secrets directory and the secrets in it. */
+/** Returns the secrets directory and its files. */
 function secretFiles({ secrets: { directory } }: Config): UsedPath[] {
   if (directory === null) return [];
   const names = namesIn(directory).filter((name) => !name.startsWith('..'));

@@ -1,15 +1,18 @@
 import { type Document, visit } from 'yaml';
 
 /*
- * Mistakes in YAML, in words: the parser's messages describe tokens.
+ * Explains common YAML mistakes, because the parser's messages only describe tokens.
  */
 
-/** The parser's error codes for wrong indentation, which describe the token that it then missed. */
+/**
+ * The parser's error codes that may be caused by wrong indentation. They name the token that was missing as a
+ * result.
+ */
 const ofIndentation = new Set([
   ...['BAD_INDENT', 'BLOCK_AS_IMPLICIT_KEY', 'MISSING_CHAR', 'MULTILINE_IMPLICIT_KEY', 'UNEXPECTED_TOKEN'],
 ]);
 
-/** The line whose indentation explains a parser error: the line of the error or the next one. */
+/** Returns the line whose indentation explains a parser error: the line with the error, or the next one. */
 export function misplacedLine(
   text: string,
   complaints: readonly YamlDiagnostic[],
@@ -26,8 +29,8 @@ export function misplacedLine(
 }
 
 /**
- * Why the indentation of a line (from 1) cannot be right; undefined if it can. A guess about block maps and
- * lists, for texts that a parser rejected.
+ * Returns why a line's indentation cannot be correct, or undefined if it can. Lines count from 1. This is a
+ * heuristic for block maps and lists in texts that the parser rejected.
  */
 function indentationFault(text: string, line: number): string | undefined {
   const lines = text.split(/\r?\n/);
@@ -50,7 +53,7 @@ function isContent(line: string): boolean {
   return /\S/.test(line) && !/^\s*#/.test(line);
 }
 
-/** The columns, from 0, at which the dashes of a line are, or the key after them. */
+/** Returns the columns of a line's dashes, or of the key after them. Columns count from 0. */
 function columnsOf(line: string, part: 'key' | 'dash'): number[] {
   const [, { length: indent } = '', dashes = ''] = /^( *)((?:- +)*)/.exec(line) ?? [];
   if (part === 'key') return [indent + dashes.length];
@@ -98,7 +101,7 @@ const sentences: Readonly<Record<string, string>> = {
   UNEXPECTED_TOKEN: 'unexpected text; check quotes, commas, brackets and indentation',
 };
 
-/** The offset of a complaint. If a quote is not closed, it is the opening one. */
+/** Returns the offset of a parser error. For an unclosed quote, this is the opening quote. */
 export function offsetOfComplaint(document: Document.Parsed, { code, pos }: YamlDiagnostic): number {
   let offset = pos[0];
   if (code !== 'MISSING_CHAR') return offset;

@@ -31,25 +31,30 @@ export interface YamlProblem extends Position {
 
 export interface YamlText {
   value: unknown;
-  /** Problems that do not prevent `value` from being judged. */
+  /** Problems that do not prevent `value` from being checked. */
   problems: YamlProblem[];
   /**
-   * The position of the value, or of its key. For a missing value, the position of the nearest map or list
-   * around it.
+   * Returns the position of the value or its key. If the value is missing, returns the position of the
+   * innermost enclosing map or list.
    */
   locate(path: KeyPath, part: 'key' | 'value'): Position;
 }
 
-/** Levels of maps and lists: far more than any configuration has, far fewer than exhaust the stack. */
+/**
+ * The maximum nesting of maps and lists: far deeper than any configuration, but far too shallow to exhaust
+ * the stack.
+ */
 const maxDepth = 64;
-/** Repetitions by aliases that are honest use; a bomb needs thousands. */
+/**
+ * The maximum number of alias expansions. Legitimate documents need fewer, but an alias bomb needs thousands.
+ */
 const maxAliasCount = 1000;
 
 const tooManyAliases = 'aliases ("*name") repeat their anchors too often, or an anchor holds itself';
 
 /**
- * Reads one YAML 1.2 document from bytes, with the position of everything in it. The sentences hold no text
- * of the file but keys, since any value may be a secret. Never throws.
+ * Reads one YAML 1.2 document and the position of everything in it. Messages include keys from the file but
+ * never values, because any value may be a secret. Never throws.
  */
 export function readYaml(
   bytes: Uint8Array,
@@ -72,7 +77,7 @@ export function readYaml(
 
   try {
     requireFlat(text);
-    // Duplicate keys are detected below: the parser's own check takes quadratic time.
+    // Duplicate keys are detected below, because the parser's own check takes quadratic time.
     const document = parseDocument(text, {
       lineCounter: lines,
       prettyErrors: false,
@@ -85,7 +90,7 @@ export function readYaml(
       const misplaced = misplacedLine(text, complaints, at);
       if (misplaced !== undefined)
         return failed({ code: 'yaml_syntax', path: null, column: 1, ...misplaced });
-      // The first of several complaints about one position is the cause.
+      // If there are several errors at one position, the first one is the cause.
       const byPlace = new Map(complaints.toReversed().map((complaint) => [complaint.pos[0], complaint]));
       return failed(
         ...[...byPlace.values()]
@@ -108,8 +113,8 @@ export function readYaml(
 }
 
 /**
- * Throws a RangeError if the text is nested too deeply for the composer, which is recursive: a deep text ends
- * the process. The parser keeps its open collections in a list.
+ * Throws a RangeError if the text is nested too deeply for the composer, which is recursive, so that deep
+ * nesting would crash the process. The parser is safe, because it keeps its open collections in a list.
  */
 function requireFlat(text: string): void {
   const parser = new Parser();
@@ -148,8 +153,8 @@ function encodingProblem(bytes: Uint8Array): YamlProblem | undefined {
 }
 
 /**
- * Visits every node once, without recursion: duplicate keys, keys that would corrupt an object, aliases and
- * depth.
+ * Visits every node once, without recursion, and checks for duplicate keys, keys that would corrupt an
+ * object, aliases and depth.
  */
 function inspect(
   document: Document.Parsed,
@@ -206,11 +211,14 @@ function inspect(
   return { problems, fatal };
 }
 
-/** Finds positions by path; each map is indexed once, since a bad file may have a finding for every key. */
+/**
+ * Finds positions by path. Each map is indexed once, because an invalid file may have a finding for every
+ * key.
+ */
 function locator(document: Document.Parsed, at: (offset: number) => Position): YamlText['locate'] {
   const indexes = new WeakMap<object, Map<string, Pair>>();
   const pairOf = (map: YAMLMap, key: string | number): Pair | undefined => {
-    // The last of several duplicate keys counts, as its value does.
+    // Use the last of several duplicate keys, because its value is also the one that counts.
     const index = indexes.get(map) ?? new Map(map.items.map((pair) => [keyOf(pair), pair]));
     indexes.set(map, index);
     return index.get(String(key));
@@ -225,7 +233,7 @@ function locator(document: Document.Parsed, at: (offset: number) => Position): Y
         if (pair === undefined) break;
         if (part === 'key' && depth === path.length - 1) return at(offsetOf(pair.key));
         node = pair.value;
-        // The empty value of a `key:` has no position of its own.
+        // An empty value, as in `key:`, has no position of its own.
         offset = isScalar(node) && node.value === null ? offsetOf(pair.key) : offsetOf(node);
       } else if (isSeq(parent) && typeof step === 'number' && step < parent.items.length) {
         node = parent.items[step];

@@ -8,16 +8,16 @@ import { joinKey, type Key, listedKey, nameOf } from '../storage/key.ts';
 import { canRename, type ConditionalWrites, type RenamingStorage, type Storage } from '../storage/storage.ts';
 
 /*
- * Probes the abilities of a storage, for `waybill config probe` and server tests.
+ * Probes what a storage supports, for `waybill config probe` and server tests.
  */
 
 export interface Probe {
-  /** How long a `stat` of a missing key takes, in milliseconds; null if it failed. */
+  /** The latency of a `stat` call for a missing key, in milliseconds; null if the call failed. */
   latencyMs: { median: number; slowest: number } | null;
-  /** The server's clock minus ours, in milliseconds; null if the server reports no time. */
+  /** The server's clock minus the local clock, in milliseconds; null if the server does not report a time. */
   clockOffsetMs: number | null;
   rename: Renames['renameKind'] | 'none';
-  /** The storage's own claim, or `none` if the trial disproved it. null if nothing may be written. */
+  /** The storage's own claim, or `none` if the probe disproved it; null if nothing may be written. */
   conditionalWrites: ConditionalWrites | null;
   rights: Record<Right, Verdict>;
 }
@@ -25,7 +25,7 @@ export interface Probe {
 export const rightNames = ['list', 'read', 'create', 'replace', 'rename', 'remove'] as const;
 export type Right = (typeof rightNames)[number];
 
-/** `not_tried`: the storage is only read, has no such operation, or an earlier step failed. */
+/** `not_tried` means that the storage is read-only, lacks the operation, or that an earlier step failed. */
 export interface Verdict {
   answer: 'yes' | 'no' | 'not_tried';
   error: ErrorRecord | null;
@@ -36,10 +36,10 @@ const probePrefix = `${reservedPrefix}-probe-`;
 const abandonedAfterMs = 600_000;
 
 /**
- * Tries the calls of a publication on a storage. With `write`, it writes small files below a directory with a
- * reserved name (`.publisher-probe-…`), which publications, listings and verifications ignore. It removes
- * them afterwards, along with the remains of killed probes. Without `write`, it only reads. Never throws
- * because of a missing right: the result reports it.
+ * Tries the storage calls that a publication makes. With `write`, writes small files below a directory with a
+ * reserved name (`.publisher-probe-…`), which publications, listings and verifications ignore. Removes them
+ * afterwards, along with leftovers of killed probes. Without `write`, only reads. Does not throw if a
+ * permission is missing, but reports it in the result.
  */
 export async function probeStorage(
   storage: Storage,
@@ -70,7 +70,9 @@ export async function probeStorage(
   return probe;
 }
 
-/** The error of the first missing right, in the order of `rightNames`; null if there is none. */
+/**
+ * Returns the error for the first missing permission, in the order of `rightNames`, or null if there is none.
+ */
 export function firstRefusal({ rights }: Probe): ErrorRecord | null {
   return rightNames.map((right) => rights[right].error).find((error) => error !== null) ?? null;
 }
@@ -90,7 +92,7 @@ async function probeWrites(storage: Storage, clock: Clock, probe: Probe, attempt
     if (canRename(storage)) await attempt('rename', () => replaceStaged(storage, joinKey(staging, 'b'), key));
   } finally {
     await attempt('remove', async () => {
-      // A publication ends with this call, even if nothing is staged.
+      // Every publication ends with this call, even if nothing was staged.
       if (canRename(storage)) await storage.removeTree(staging);
       await storage.remove(key);
       await removeAbandoned(storage, clock, probe);
@@ -104,7 +106,7 @@ async function replaceStaged(storage: RenamingStorage, staged: Key, key: Key): P
   await storage.sync();
 }
 
-/** Removes the remains of killed probes. A probe takes seconds, so an old directory is not in use. */
+/** Removes leftovers of killed probes. A probe takes only seconds, so an old directory is not in use. */
 async function removeAbandoned(storage: Storage, clock: Clock, probe: Probe): Promise<void> {
   const before = clock.now().getTime() + (probe.clockOffsetMs ?? 0) - abandonedAfterMs;
   const probes: Key[] = [];
@@ -116,7 +118,7 @@ async function removeAbandoned(storage: Storage, clock: Clock, probe: Probe): Pr
   }
 }
 
-/** The latest modification time in milliseconds; null without files or without times. */
+/** Returns the latest modification time in milliseconds, or null if there are no files or no times. */
 async function newestBelow(storage: Storage, directory: Key): Promise<number | null> {
   let newest: number | null = null;
   for await (const { key } of storage.list(directory, { recursive: true })) {

@@ -25,28 +25,28 @@ import {
 export interface PruneOptions {
   owner: Owner;
   policy: PrunePolicy;
-  /** `limits.max_removed` of the destination; null for no limit. */
+  /** The destination's `limits.max_removed`; null for no limit. */
   maxRemoved: Amount | null;
   /** Only report the decisions. Deletes nothing and takes no lease. */
   dryRun: boolean;
 }
 
 export interface PruneReport {
-  /** One decision per output of the owner, newest first. */
+  /** One decision for each of the owner's outputs, newest first. */
   decisions: PruneDecision[];
-  /** Why no deletion was carried out: `too_many_removals` or `clock_ahead`; otherwise null. */
+  /** Why nothing was deleted: `too_many_removals` or `clock_ahead`; otherwise null. */
   refused: ErrorRecord | null;
   /** Confirmed deletions; `path` is relative to `destinationPath`. */
   removed: { destinationPath: string; path: string }[];
-  /** Bundle paths that could not be read, or where deleting failed. */
+  /** Bundle paths that could not be read or where a deletion failed. */
   errors: { destinationPath: string; error: ErrorRecord }[];
 }
 
 /**
- * Removes old managed outputs of one owner according to the destination's policy. A deletion is recorded only
- * after it is confirmed, so that after a failure the state lists exactly the remaining files. Throws
- * `prune_disabled`, or the storage's error if the destination cannot be listed. Failures at a bundle path are
- * in `errors`.
+ * Removes one owner's old managed outputs according to the destination's policy. A deletion is recorded only
+ * once it is confirmed, so that the state lists exactly the remaining files even after a failure. Throws
+ * `prune_disabled`, or the storage's error if the destination cannot be listed. Failures at individual bundle
+ * paths are in `errors`.
  */
 export async function prune(
   context: CoreContext,
@@ -61,12 +61,12 @@ export async function prune(
   const candidates: PruneCandidate[] = [];
   const readable: string[] = [];
   for (const path of await managedPaths(root)) {
-    // Retention removes releases as a whole.
+    // Releases are removed as a whole, by retention.
     if (releasePathOf(path) !== null) continue;
     const destinationPath = reportedPath(path);
     try {
       const { outputs } = requireCatalog((await readState(within(root, path))).state);
-      // The root index is not pruned: each publication rewrites it.
+      // The root index is not pruned, because each publication rewrites it.
       for (const record of outputs) if (!isOfRootIndex(record)) candidates.push({ destinationPath, record });
       readable.push(destinationPath);
     } catch (error) {
@@ -98,8 +98,8 @@ export async function prune(
 }
 
 /**
- * Why nothing may be deleted; null if nothing prevents it. If this machine's clock is ahead, all outputs seem
- * old. The storage's clock reveals that, and `limits.max_removed` limits the damage if it does not.
+ * Returns why nothing may be deleted, or null if deleting is allowed. If the local clock is ahead, all
+ * outputs seem old. The storage's clock usually reveals that. If not, `limits.max_removed` limits the damage.
  */
 async function refusalOf(
   { clock }: CoreContext,
@@ -144,7 +144,7 @@ async function prunePath(
     const found = requireCatalog(lease.found.state);
     const { outputs, vanished } = await settleInterrupted(storage, found);
     const catalog: Catalog = { ...found, outputs, pending: null };
-    // Skips outputs that were published again after the decision.
+    // Skip outputs that were published again after the decision.
     const decided = new Map<string, OutputRecord>(planned.map((record) => [record.path, record]));
     const removed = catalog.outputs.filter(
       ({ path, updatedAt }) => decided.get(path)?.updatedAt === updatedAt,
@@ -161,7 +161,7 @@ async function prunePath(
     await sweepUnfinished(whileHeld(storage, lease), vanished);
     const { gone, failure } = await removeAll(storage, lease, removed, signal);
     for (const path of gone) confirmed(path);
-    // Without the lease, the state belongs to another attempt. The next attempt settles the intent.
+    // Without the lease, the state belongs to another attempt, and the next attempt settles the intent.
     if (failure !== null && hasCode(failure.error, 'lease_lost')) throw failure.error;
     const left = catalog.outputs.filter(({ path }) => !gone.has(path));
     await lease.writeState({
@@ -177,12 +177,12 @@ async function prunePath(
 
 interface Removal {
   gone: Set<string>;
-  /** `isUnknown`: it is unknown whether the last file still exists. */
+  /** `isUnknown` is true if the last file may or may not still exist. */
   failure: { error: unknown; isUnknown: boolean } | null;
 }
 
 /**
- * Removes files one by one and stops at the first failure. Then checks whether that file still exists,
+ * Removes files one at a time and stops at the first failure. Then checks whether that file still exists,
  * because only the response may have been lost.
  */
 async function removeAll(

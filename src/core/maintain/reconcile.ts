@@ -22,24 +22,24 @@ export interface ReconcileOptions {
 }
 
 export interface ReconcileReport {
-  /** The managed bundle path; `.` for the root, which need not be managed itself. */
+  /** The managed bundle path; `.` for the root, which does not have to be managed itself. */
   destinationPath: string;
   /**
-   * Recorded outputs that do not exist. `repaired` means that the record was or would be removed. Records of
-   * releases are never removed, because the damaged release would then look complete.
+   * Recorded outputs that do not exist. `repaired` means that the record was, or would be, removed. A
+   * release's records are never removed, because the damaged release would then look complete.
    */
   missing: { path: string; owner: Owner; repaired: boolean }[];
-  /** Unrecorded files, sorted. They are only reported. */
+  /** Unrecorded files, sorted. They are reported but not changed. */
   unmanaged: string[];
   /** Why this bundle path could not be reconciled; otherwise null. */
   error: ErrorRecord | null;
 }
 
 /**
- * Compares every catalog of a destination with one listing of the storage, and removes the records of missing
- * outputs. Files outside of managed bundle paths are reported for the root. Never deletes or adopts a file,
- * never reads an output, and does not change an invalid state. Throws `bundle_not_found` if the destination
- * has no state, or the storage's error if it cannot be listed. Failures at a bundle path are in its report.
+ * Compares all of a destination's catalogs with a single listing of the storage, and removes the records of
+ * missing outputs. Files outside managed bundle paths are reported for the root. Never deletes, adopts or
+ * reads outputs, and never changes an invalid state. Throws `bundle_not_found` if the destination has no
+ * state, or the storage's error if it cannot be listed. Failures at a bundle path are included in its report.
  */
 export async function reconcile(
   context: CoreContext,
@@ -48,7 +48,7 @@ export async function reconcile(
 ): Promise<ReconcileReport[]> {
   const { paths, files, strays } = await requireManagedSurvey(root);
   const reports: ReconcileReport[] = [];
-  // If the root is managed itself, files outside of other bundle paths count as its content.
+  // If the root itself is managed, files outside other bundle paths count as its content.
   const atRoot = files.get('') ?? new Set<string>();
   const pointers = await pointersAmong(root, [...strays, ...[...atRoot].map(listedKey)], paths);
   for (const pointer of pointers) atRoot.delete(pointer);
@@ -62,7 +62,9 @@ export async function reconcile(
   return reports;
 }
 
-/** The pointers of bundle paths with releases. A malformed ledger counts as one without channels. */
+/**
+ * Returns the pointers of bundle paths with releases. A malformed ledger is treated as having no channels.
+ */
 async function pointersAmong(
   root: Storage,
   strays: readonly Key[],
@@ -100,7 +102,7 @@ async function reconcilePath(
   }
 }
 
-/** Throws `state_conflict` if the state is invalid. */
+/** Compares a state with the existing files. Throws `state_conflict` if the state is invalid. */
 function compare(
   state: CatalogState,
   present: ReadonlySet<string>,

@@ -19,11 +19,11 @@ import { within } from '../storage/wrappers/within.ts';
 import type { VerifyReport } from './verify.ts';
 
 export interface RepairReport {
-  /** Outputs that were or, in a dry run, would be rewritten. `from` names the source of the content. */
+  /** Outputs that were rewritten or, in a dry run, would be. `from` names the source of the content. */
   repaired: { path: string; from: string }[];
   /** Outputs that were not repaired, and why. */
   unrepaired: { path: string; reason: string }[];
-  /** Why nothing at this bundle path was repaired; otherwise null. */
+  /** Why nothing could be repaired at this bundle path; otherwise null. */
   error: ErrorRecord | null;
 }
 
@@ -37,11 +37,11 @@ interface RepairTarget {
 }
 
 /**
- * Rewrites the outputs that a verification found missing or different, with exactly the recorded content. It
- * comes from the source or, if the source no longer has it, from another destination of the pipeline. Each
- * bundle path is a separate attempt, under its lease and with the protocol of a publication. Returns a report
- * for each verified bundle path, or null if there was nothing to repair. Failures at a bundle path are in its
- * report.
+ * Rewrites outputs that a verification found missing or different, with exactly the recorded content. The
+ * content comes from the source or, if it no longer exists there, from another destination of the pipeline.
+ * Each bundle path is repaired in its own attempt, under its lease and with the publication protocol. Returns
+ * a report for each verified bundle path, or null if there was nothing to repair. Failures at a bundle path
+ * are included in its report.
  */
 export async function repair(
   context: CoreContext,
@@ -94,7 +94,7 @@ function whyNot({ owner }: OutputRecord, own: Owner): string {
     : `it belongs to ${owner.pipelineId}/${owner.destinationId}; repair it there`;
 }
 
-/** Returns the paths that were written. */
+/** Rewrites the files and returns their paths. */
 async function writeAgain(
   context: CoreContext,
   storage: Storage,
@@ -114,7 +114,7 @@ async function writeAgain(
     const untouched: OutputRecord[] = [];
     for (const record of catalog.outputs) {
       const known = found.get(record.path);
-      // A newer record means that the file was written again since the verification.
+      // A newer record means that the file was rewritten after the verification.
       if (known?.record.updatedAt === record.updatedAt) writes.push({ ...record, body: known.supply.body });
       else untouched.push(record);
     }
@@ -141,7 +141,10 @@ async function writeAgain(
   });
 }
 
-/** Throws `state_conflict` if an attempt did not finish, because the next run will rewrite its files. */
+/**
+ * Returns the catalog. Throws `state_conflict` if it has an unfinished attempt, because the next run will
+ * rewrite those files.
+ */
 function settledCatalog(catalog: Catalog): Catalog {
   if (catalog.pending === null) return catalog;
   throw new WaybillError('state_conflict', 'an attempt did not finish', {
@@ -153,18 +156,21 @@ function settledCatalog(catalog: Catalog): Catalog {
  * Finds the content of damaged outputs for a repair.
  */
 
-/** Verified content of a record. `from` is `source` or, for example, `destination "web"`. */
+/** A record's verified content. `from` is `source` or, for example, `destination "web"`. */
 interface RepairSource {
   from: string;
   body: Body;
 }
 
-/** Finds the content of a record published under `destinationPath`; null if no place has it. */
+/**
+ * Finds the content of a record published under `destinationPath`, or returns null if it is not available
+ * anywhere.
+ */
 type FindRepairSource = (destinationPath: string, record: OutputRecord) => Promise<RepairSource | null>;
 
 /**
- * Searches the source of the pipeline first, then its other destinations. Skips a place that cannot be read,
- * with a warning in the log. Registers the opened storages with `onRelease`.
+ * Searches the pipeline's source first, then its other destinations. If one of them cannot be read, logs a
+ * warning and skips it. Registers the opened storages with `onRelease`.
  */
 function supplies(
   context: CoreContext,
@@ -206,7 +212,7 @@ function lazily<T>(make: () => Promise<T>): () => Promise<T> {
   return () => (made ??= make());
 }
 
-/** Searches the outputs that the source would publish now. */
+/** Searches the outputs that would be published from the source now. */
 async function fromSource(
   context: CoreContext,
   onRelease: (release: Release) => void,

@@ -18,16 +18,16 @@ export interface PruneCandidate {
 }
 
 export interface PruneDecision extends PruneCandidate {
-  /** Whether to remove the output. */
+  /** True if the output should be removed. */
   prune: boolean;
   reason: string;
 }
 
 /**
- * Selects outputs to prune by their `updated_at`, across all managed bundle paths of the destination. The
- * owner's newest `keepLatest` outputs are kept. All others are pruned if they are older than `olderThanMs`
- * milliseconds, or regardless of age if that is null. Equal times are ordered by path. Returns a decision for
- * each output of the owner, newest first.
+ * Selects outputs to prune by `updated_at`, across all of the destination's managed bundle paths. Keeps the
+ * owner's newest `keepLatest` outputs. Prunes the others if they are older than `olderThanMs` milliseconds,
+ * or regardless of their age if that is null. Equal times are ordered by path. Returns a decision for each of
+ * the owner's outputs, newest first.
  */
 export function selectPrunable(
   candidates: readonly PruneCandidate[],
@@ -64,9 +64,9 @@ function placeOf({ destinationPath, record }: PruneCandidate): string {
 }
 
 /**
- * Throws `clock_ahead` if the clock of this machine is ahead of the storage's clock. If the storage reported
- * no time when it was opened, writes a small file to get its time, provided that `mayWrite`. Accepts a
- * storage whose time is unknown, and storage on this machine. Throws the storage's error.
+ * Throws `clock_ahead` if the local clock is ahead of the storage's clock. If the storage did not report a
+ * time when it was opened and `mayWrite` is true, writes a small file to get its time. Accepts local storage,
+ * and storage whose time is unknown. Throws the storage's error.
  */
 export async function refuseClockAhead(
   storage: Storage,

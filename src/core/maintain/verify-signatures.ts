@@ -18,7 +18,7 @@ import { listedKey } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
 
-/** Why a file at a bundle path is not what the key signed. */
+/** Why a file at a bundle path does not match what the key signed. */
 export interface Distrusted {
   /** `.publisher.json` for the catalog. */
   path: string;
@@ -37,13 +37,13 @@ export interface SignatureReport {
   error: ErrorRecord | null;
 }
 
-/** Signed files with half a million names have about this size. */
+/** A signed file with half a million names is about this large. */
 const maxListBytes = 256 * 2 ** 20;
 
 /**
- * Compares every bundle path of a destination with what the key signed: the checksums and their signature,
- * the statement, each file, and the catalog. Needs neither the configuration nor the daemon. Skips the index
- * of the root, which is not signed. Never writes. Throws like `requireManagedPaths`.
+ * Verifies every bundle path of a destination against the key: the checksums and their signature, the
+ * statement, each file, and the catalog. Needs neither the configuration nor the daemon. Skips the root
+ * index, which is not signed. Never writes. Throws the same errors as `requireManagedPaths`.
  */
 export async function verifySignatures(
   root: Storage,
@@ -82,13 +82,13 @@ async function verifyPath(
     for (const [path, digest] of statement.digests) if (!signed.has(path)) signed.set(path, digest);
   }
   const read = await compareFiles(storage, signed, reading, distrust);
-  // Without a trusted list, each output would be named for the same cause.
+  // Without a trusted list, every output would be reported for the same reason.
   if (signed.size > 0) compareCatalog(catalog, signed, statement, distrust);
   distrusted.sort((a, b) => compareCodeUnits(a.path, b.path));
   return { ...read, distrusted, error: null };
 }
 
-/** The digests in `SHA256SUMS`; empty if it is not signed by the key. */
+/** Returns the digests in `SHA256SUMS`, or none if the file is not signed by the key. */
 async function signedDigests(
   storage: Storage,
   key: PublicKey,
@@ -168,7 +168,7 @@ async function statementOf(
   return { digests, owner: { pipelineId: pipeline, destinationId: destination }, source, created };
 }
 
-/** Both signed lists must agree: one of them may come from another publication. */
+/** Checks that both signed lists agree, because one of them may come from another publication. */
 function compareSubjects(
   subjects: ReadonlyMap<string, Digest>,
   signed: ReadonlyMap<string, Digest>,
@@ -201,7 +201,7 @@ async function compareFiles(
   return { verified: signed.size, bytes };
 }
 
-/** The catalog must record the signed outputs, and nothing else. */
+/** Checks that the catalog records the signed outputs and nothing else. */
 function compareCatalog(
   { outputs, bundles }: Pick<Catalog, 'outputs' | 'bundles'>,
   signed: ReadonlyMap<string, Digest>,

@@ -16,7 +16,10 @@ export interface VerifyOptions {
   onBytes?: (count: number) => void;
   /** Verify only these paths. Default: all. */
   subset?: Subset;
-  /** How long the destination keeps releases without a pointer; null, the default, if it has no releases. */
+  /**
+   * How long the destination keeps releases without a pointer; null (the default) if it does not use
+   * releases.
+   */
   lingerMs?: number | null;
 }
 
@@ -32,17 +35,17 @@ export interface VerifyReport {
   destinationPath: string;
   /** The number of outputs compared with their records. */
   verified: number;
-  /** The number of outputs outside of the subset. */
+  /** The number of outputs outside the subset. */
   skipped: number;
   /** Bytes read. */
   bytes: number;
   /** Outputs that differ from their records. `expected` and `found` are digests, or sizes in bytes. */
   differing: Difference[];
-  /** Whether there is an unfinished attempt. Paths that it announced were not read. */
+  /** Whether there is an unfinished attempt. The paths that it announced were not read. */
   interrupted: boolean;
   /**
-   * Set if the bundle path is an unfinished release without a pointer to it, so that nothing published is
-   * missing; otherwise null. `interrupted` is false if it is set.
+   * Set if the bundle path is an unfinished release that no pointer points at; otherwise null. In that case,
+   * nothing published is missing, and `interrupted` is false.
    */
   unfinishedRelease: UnfinishedRelease | null;
   /** Why this bundle path could not be verified; otherwise null. */
@@ -50,8 +53,8 @@ export interface VerifyReport {
 }
 
 /**
- * Reads every recorded output of a destination in full and compares it with its record. Never writes. Reads
- * up to `concurrency` files concurrently, and calls `onBytes` with the size in bytes of each chunk. Throws
+ * Reads each of a destination's recorded outputs in full and compares it with its record. Never writes. Reads
+ * up to `concurrency` files at a time, and calls `onBytes` with the size of each chunk in bytes. Throws
  * `bundle_not_found` if the destination has no state, or the storage's error if it cannot be listed.
  */
 export async function verify(root: Storage, options: VerifyOptions): Promise<VerifyReport[]> {
@@ -109,10 +112,10 @@ function differenceOf({ path, size, digest }: OutputRecord, actual: ActualConten
 }
 
 /*
- * Divides published paths into parts, so that a verification can be spread over several days.
+ * Divides published paths into parts, so that verification can be spread over several days.
  */
 
-/** One part of all published paths. `part` is from 1 to `parts`. */
+/** One part of all published paths. `part` ranges from 1 to `parts`. */
 export interface Subset {
   part: number;
   parts: number;
@@ -120,15 +123,15 @@ export interface Subset {
 
 const subsetForm = /^(\d{1,4})\/(\d{1,4})$/;
 
-/** Parses `1/7` to `7/7`; undefined for anything else. */
+/** Parses a subset such as `1/7`. Returns undefined if the text is malformed. */
 export function parseSubset(text: string): Subset | undefined {
   const [part = 0, parts = 0] = (subsetForm.exec(text) ?? []).slice(1).map(Number);
   return part >= 1 && part <= parts ? { part, parts } : undefined;
 }
 
 /**
- * Whether a published path belongs to this part. A hash of the path decides, so that every path belongs to
- * exactly one part, which never changes.
+ * Reports whether a published path belongs to this part. A hash of the path decides, so that every path
+ * belongs to exactly one part, which never changes.
  */
 export function isInSubset({ part, parts }: Subset, destinationPath: string, path: string): boolean {
   const hash = createHash('sha256').update(`${destinationPath}/${path}`).digest();

@@ -1,8 +1,9 @@
 import ipaddr from 'ipaddr.js';
 
 /*
- * The addresses that a webhook may connect to. Loopback and private networks are allowed, because internal
- * services are there. Addresses that are always a mistake or an attack on credentials are refused.
+ * Decides which addresses a webhook may connect to. Loopback and private networks are allowed, because that
+ * is where internal services run. Addresses that can only be a mistake or an attack on credentials are
+ * refused.
  */
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
@@ -29,8 +30,8 @@ const metadataAddresses = [
 ];
 
 /**
- * Why connecting to the address is refused, such as `a link-local address`; null if it is allowed. An IPv6
- * address with an embedded IPv4 address is judged by both.
+ * Returns why connecting to the address is refused, such as `a link-local address`, or null if it is allowed.
+ * For an IPv6 address with an embedded IPv4 address, both are checked.
  */
 export function refusedAddress(address: string, allowed: readonly string[]): string | null {
   if (!ipaddr.isValid(address)) return 'no address';
@@ -43,7 +44,7 @@ export function refusedAddress(address: string, allowed: readonly string[]): str
   return null;
 }
 
-/** Whether the text is an address or a CIDR range. */
+/** Reports whether the text is an address or a CIDR range. */
 export function isAddressRange(text: string): boolean {
   return ipaddr.isValid(text) || ipaddr.isValidCIDR(text);
 }
@@ -51,15 +52,15 @@ export function isAddressRange(text: string): boolean {
 function reasonFor(address: Address): string | null {
   if (metadataAddresses.some((metadata) => isWithin(address, metadata)))
     return 'the address of a metadata service';
-  // All of 0.0.0.0/8 reaches this machine.
+  // All of 0.0.0.0/8 reaches the local machine.
   if (address instanceof ipaddr.IPv4 && address.octets[0] === 0) return refusedRanges['unspecified'] ?? null;
   return refusedRanges[address.range()] ?? null;
 }
 
 /**
- * The IPv4 addresses that an IPv6 address may lead to: mapped (::ffff:a.b.c.d), translated
- * (::ffff:0:a.b.c.d), compatible (::a.b.c.d), NAT64 (RFC 6052, 8215), 6to4 (2002:aabb:ccdd::/48), Teredo
- * (RFC 4380) and ISATAP (RFC 5214).
+ * Returns the IPv4 addresses that may be embedded in an IPv6 address: mapped (::ffff:a.b.c.d), translated
+ * (::ffff:0:a.b.c.d), compatible (::a.b.c.d), NAT64 (RFC 6052, 8215), 6to4 (2002:aabb:ccdd::/48), Teredo (RFC
+ * 4380) and ISATAP (RFC 5214).
  */
 function embedded(address: Address): Address[] {
   if (address instanceof ipaddr.IPv4) return [];
@@ -71,7 +72,7 @@ function embedded(address: Address): Address[] {
   if (isWithin(address, '::ffff:0:0/96') || isWithin(address, '::ffff:0:0:0/96')) found.push(last);
   if (isWithin(address, '::/96') && !isOwn) found.push(last);
   if (isWithin(address, '64:ff9b::/96')) found.push(last);
-  // With a local NAT64 prefix, the network chooses its length: 48 to 96 bits.
+  // A local NAT64 prefix is 48 to 96 bits long, depending on the network.
   if (isWithin(address, '64:ff9b:1::/48')) found.push(last, ipv4(bytes[6], bytes[7], bytes[9], bytes[10]));
   if (isWithin(address, '2002::/16')) found.push(ipv4(...bytes.slice(2, 6)));
   if (isWithin(address, '2001::/32'))

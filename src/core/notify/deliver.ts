@@ -8,14 +8,14 @@ import type { Attempted, Refused, Sink } from './sink.ts';
 
 interface DeliverOptions {
   clock: Clock;
-  /** Returns a number in [0, 1). Set only by tests. */
+  /** Returns a random number in [0, 1). Only set in tests. */
   random?: () => number;
   policy?: RetryPolicy;
   /** Aborts the delivery immediately. */
   signal: AbortSignal;
-  /** Lets the current try finish and prevents further ones. */
+  /** Prevents further attempts, but lets the current one finish. */
   stopping: AbortSignal;
-  /** The span of the delivery. */
+  /** The delivery's span. */
   trace?: TraceContext;
   onRetry?: (refused: Refused, attempt: number, pauseMs: number) => void;
 }
@@ -23,20 +23,22 @@ interface DeliverOptions {
 export interface Delivery {
   delivered: boolean;
   tries: number;
-  /** Why it was not delivered; null if it was. */
+  /** Why the event was not delivered; null if it was. */
   reason: string | null;
-  /** Whether the receiver permanently wants no more events. */
+  /** Whether the receiver permanently refuses further events. */
   gone: boolean;
-  /** Whether the failure is temporary. false after a failure means that the receiver rejected this event. */
+  /** Whether the failure is temporary. If false after a failure, the receiver rejected this event. */
   isTemporary: boolean;
 }
 
-/** If a receiver requests a longer pause, the delivery fails: waiting would delay its other events. */
+/**
+ * If a receiver requests a longer delay, the delivery fails, because waiting would hold up its other events.
+ */
 const maxRetryAfterMs = 30_000;
 
 /**
- * Delivers one event in up to four tries. The pauses have full jitter as in `retry.ts`, or the length that
- * the receiver requested. Never throws: a failure is returned with its reason.
+ * Delivers one event in up to four attempts. The delays between them use full jitter as in `retry.ts`, unless
+ * the receiver requests a specific delay. Never throws: a failure is returned with its reason.
  */
 export async function deliver(sink: Sink, event: Event, options: DeliverOptions): Promise<Delivery> {
   const { clock, signal, stopping, policy = briefRetryPolicy, random = Math.random } = options;
@@ -60,7 +62,7 @@ export async function deliver(sink: Sink, event: Event, options: DeliverOptions)
   }
 }
 
-/** One try, which ends after `sink.timeoutMs` even if the sink does not return. */
+/** Makes one attempt, which ends after `sink.timeoutMs` even if the sink does not return. */
 async function oneTry(
   sink: Sink,
   event: Event,
@@ -82,7 +84,7 @@ async function oneTry(
   try {
     return await Promise.race([tooLate, sink.send(event, both, trace)]);
   } catch {
-    // A defect of the sink. Its message may contain secrets.
+    // This is a bug in the sink. Its message may contain secrets.
     return { ok: false, reason: 'the sink failed unexpectedly', retry: false };
   } finally {
     timer.cancel();
@@ -90,24 +92,24 @@ async function oneTry(
 }
 
 /*
- * Sends undelivered events again.
+ * Redelivers undelivered events.
  */
 
 export interface Redelivery {
   delivered: number;
   /** The events that failed again, in order. They remain undelivered. */
   failed: { eventId: string; type: string; reason: string }[];
-  /** The number of events that are undelivered now. */
+  /** The number of events that are still undelivered. */
   left: number;
   ended: RedeliveryEnd;
 }
 
 /**
- * Why the redelivery ended.
+ * The reason why a redelivery ended.
  *
- * - `all_tried`: every event was tried.
+ * - `all_tried`: every event was attempted.
  * - `failing`: the receiver is unreachable, so the remaining events were skipped.
- * - `time_over`: `maxDurationMs` have passed, and there are more events.
+ * - `time_over`: `maxDurationMs` elapsed before all events were sent.
  * - `stopping`: the process or the notifier is stopping.
  */
 type RedeliveryEnd = 'all_tried' | 'failing' | 'time_over' | 'stopping';
@@ -116,21 +118,21 @@ interface RedeliverOptions {
   notifierId: string;
   undelivered: UndeliveredEvents;
   clock: Clock;
-  /** Delivers one event with the usual tries, in its original trace. */
+  /** Delivers one event with the usual retries, as part of its original trace. */
   send: (traced: TracedEvent) => Promise<Delivery>;
-  /** Whether to start another event. */
+  /** Returns true if another event may be started. */
   mayContinue: () => boolean;
 }
 
-/** No event starts after this time, because a client waits for the response. */
+/** No event is started after this time, because a client is waiting for the response. */
 const maxDurationMs = 20_000;
 
 /**
- * Sends the undelivered events again, one after another in the order in which they happened. Delivered events
- * are removed. Events that fail keep their place. If the receiver rejects an event, the next one is tried. If
- * the receiver is unreachable, the redelivery ends. An event is removed only after its delivery, so it may be
- * delivered twice if the process ends in between. Throws `redelivery_running`, and `queue_unavailable` if the
- * events cannot be read.
+ * Redelivers undelivered events one at a time, in the order in which they happened. Delivered events are
+ * removed. Events that fail keep their position. If the receiver rejects an event, redelivery continues with
+ * the next one. If the receiver is unreachable, redelivery ends. An event is removed only after it was
+ * delivered, so it may be delivered twice if the process exits in between. Throws `redelivery_running`, and
+ * `queue_unavailable` if the events cannot be read.
  */
 export async function redeliver(options: RedeliverOptions): Promise<Redelivery> {
   const { notifierId, undelivered } = options;

@@ -12,42 +12,45 @@ import type { NotifierConfig, OpenNotifier } from './sink-kinds.ts';
 export interface Outcome extends Delivery, TracedEvent {
   notifierId: string;
   kind: NotifierConfig['kind'];
-  /** Whether this is the redelivery of an event whose delivery had failed before. */
+  /** Whether this is a redelivery of an event that could not be delivered before. */
   isRedelivery: boolean;
 }
 
-/** A failed try that will be retried. */
+/** A failed attempt that will be retried. */
 export interface Postponed extends TracedEvent {
   notifierId: string;
-  /** The tries of this delivery in this process. */
+  /** The number of attempts for this delivery in this process. */
   tries: number;
   reason: string;
-  /** When the next try starts: RFC 3339, UTC. null if another process, or the next start, retries. */
+  /**
+   * When the next attempt starts, as RFC 3339 in UTC; null if another process retries, or this one after a
+   * restart.
+   */
   nextTryAt: string | null;
 }
 
-/** The maximum number of waiting events per notifier. Delivery of further events fails. */
+/** The maximum number of waiting events per notifier. Any further events fail to be delivered. */
 export const maxWaiting = 10_000;
 
 export interface DeliveryQueueOptions {
   clock: Clock;
-  /** Failed tries are logged at level debug. `onOutcome` receives the end of a delivery. */
+  /** Failed attempts are logged at debug level. `onOutcome` receives the outcome of each delivery. */
   log: Log;
-  /** Called for each event unless it is kept for the next process, and after each redelivery. */
+  /** Called for each event, unless it is kept for the next process, and after each redelivery. */
   onOutcome: (outcome: Outcome) => void;
-  /** Called for each try that will be retried, also by the next process. Must not throw. */
+  /** Called for each attempt that will be retried, including by the next process. Must not throw. */
   onPostponed?: (postponed: Postponed) => void;
-  /** Receives the events whose delivery failed. */
+  /** Stores the events that could not be delivered. */
   undelivered: UndeliveredEvents;
-  /** Whether undelivered events are kept for the next process when this one ends. */
+  /** Whether undelivered events are kept for the next process when this one exits. */
   outlives: boolean;
-  /** Creates the spans of deliveries. Without it, nothing is traced. */
+  /** Creates delivery spans. If absent, nothing is traced. */
   tracer?: Tracer;
   /** Aborts all deliveries immediately. */
   signal: AbortSignal;
-  /** After it aborts, each event gets one try. */
+  /** After it aborts, each event is attempted only once. */
   stopping: AbortSignal;
-  /** Set only by tests. */
+  /** Only set in tests. */
   policy?: RetryPolicy;
   random?: () => number;
 }
@@ -56,16 +59,16 @@ interface WaitingEvent extends TracedEvent {
   ended: Ended;
 }
 
-/** The waiting events of one notifier, and the workers that pass them to its sink. */
+/** Holds a notifier's waiting events, and runs the workers that pass them to its sink. */
 export class DeliveryQueue {
   readonly #options: DeliveryQueueOptions;
   #current: OpenNotifier;
   readonly #waiting: WaitingEvent[] = [];
   readonly #workers = new Set<Promise<void>>();
   readonly #redeliveries = new Set<Promise<Delivery>>();
-  /** Number of running deliveries by sink. A replaced sink is closed after its last one. */
+  /** The number of running deliveries for each sink. A replaced sink is closed after its last delivery. */
   readonly #running = new Map<Sink, number>();
-  /** The receiver permanently wants no more events. */
+  /** Whether the receiver permanently refuses further events. */
   #isGone = false;
 
   constructor(notifier: OpenNotifier, options: DeliveryQueueOptions) {
@@ -77,7 +80,7 @@ export class DeliveryQueue {
     return this.#current.config;
   }
 
-  /** Queues an event. Calls `ended` when its delivery has ended. */
+  /** Queues an event, and calls `ended` once its delivery has ended. */
   add(traced: TracedEvent, ended: Ended): void {
     const event = { ...traced, ended };
     if (this.#waiting.length >= maxWaiting) {
@@ -88,13 +91,13 @@ export class DeliveryQueue {
     if (this.#workers.size < this.#current.sink.concurrency) this.#startWorker();
   }
 
-  /** Sends an event immediately whose delivery had failed before, with the usual tries. */
+  /** Immediately redelivers an event that could not be delivered before, with the usual retries. */
   async resend(traced: TracedEvent): Promise<Delivery> {
     const notifier = this.#current;
     const sending = this.#send(notifier, traced);
     this.#redeliveries.add(sending);
     const delivery = await sending.finally(() => this.#redeliveries.delete(sending));
-    // A receiver that accepts an event wants events again.
+    // A receiver that accepts an event is considered available again.
     if (notifier === this.#current) this.#isGone = !delivery.delivered && (this.#isGone || delivery.gone);
     this.#report(notifier, traced, { ...delivery, isRedelivery: true });
     return delivery;
@@ -110,7 +113,7 @@ export class DeliveryQueue {
     for (let started = 0; started < missing; started += 1) this.#startWorker();
   }
 
-  /** Waits until all deliveries have ended, and closes the sink. */
+  /** Waits for all deliveries to end, then closes the sink. */
   async close(): Promise<void> {
     while (this.#workers.size + this.#redeliveries.size > 0)
       await Promise.all([...this.#workers, ...this.#redeliveries]);
@@ -123,7 +126,7 @@ export class DeliveryQueue {
   }
 
   async #work(): Promise<void> {
-    // A replaced sink may allow less concurrency. This worker then ends.
+    // The new sink may allow less concurrency than the one it replaced. In that case, this worker ends.
     while (this.#workers.size <= this.#current.sink.concurrency) {
       const event = this.#waiting.shift();
       if (event === undefined) return;
@@ -176,7 +179,8 @@ export class DeliveryQueue {
       this.#keepForNextStart(traced, delivery);
       return;
     }
-    // Stored as undelivered in the same turn in which it leaves the outbox, so that it is never in neither.
+    // Store the event as undelivered in the same tick in which it leaves the outbox, so that it is always in
+    // one of the two.
     ended(
       delivery.delivered ? undefined : undelivered.keep(this.config.id, givenUp(traced, delivery, clock)),
     );
@@ -208,12 +212,12 @@ export class DeliveryQueue {
   }
 }
 
-/** Errors while closing a replaced sink do not matter. */
+/** Closes a replaced sink and ignores errors. */
 function closeQuietly(sink: Sink): void {
   void sink.close().catch(() => undefined);
 }
 
-/** The result of a delivery that failed before its first try. */
+/** Returns the result of a delivery that failed before its first attempt. */
 export function unsent(reason: string, { gone = false } = {}): Delivery {
   return { delivered: false, tries: 0, reason, gone, isTemporary: false };
 }
@@ -232,7 +236,7 @@ export function givenUp(
   };
 }
 
-/** One span for all tries of a delivery. */
+/** Starts a single span for all attempts of a delivery. */
 function deliverySpan(tracer: Tracer, { id, kind }: NotifierConfig, { event, ...trace }: TracedEvent): Span {
   return tracer.start('notify', {
     parent: traceOf(trace),

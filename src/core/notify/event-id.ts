@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { customAlphabet } from 'nanoid';
 import type { Occurrence } from './event.ts';
 
-// Standard Webhooks requires unique ids without a full stop.
+// Standard Webhooks requires unique ids that do not contain a period.
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const length = 27;
 const randomId = customAlphabet(alphabet, length);
@@ -10,8 +10,8 @@ const randomId = customAlphabet(alphabet, length);
 export const newEventId = (): string => `msg_${randomId()}`;
 
 /**
- * The id of an event. Within a run it is derived from the occurrence: if a process dies after a notification
- * and the next one repeats it, receivers get the same id. Other events get a random id.
+ * Returns an event's id. Within a run, the id is derived from the occurrence: if a process dies after sending
+ * a notification and the next one repeats it, receivers get the same id. Other events get a random id.
  */
 export function eventIdOf({ type, data }: Occurrence): string {
   if (!('run_id' in data) || data.run_id === null) return newEventId();

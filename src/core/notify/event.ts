@@ -3,9 +3,9 @@ import type { ErrorCode } from '../lib/error-codes.ts';
 import type { TraceContext } from '../tracing/trace-context.ts';
 
 /*
- * The events sent to notifiers, with the field names of their JSON (`schemas/event.schema.json`). Events
- * contain no paths of this machine and no secrets. They have at most about 24 KiB: outputs that do not fit
- * are counted in `outputs_omitted`.
+ * The events sent to notifiers, with the field names used in JSON (`schemas/event.schema.json`). Events
+ * contain neither local paths nor secrets. Their size is limited to about 24 KiB: outputs that do not fit are
+ * counted in `outputs_omitted`.
  */
 
 export const subscribableTypes = [
@@ -19,19 +19,19 @@ export const subscribableTypes = [
 ] as const;
 
 export interface EventData {
-  /** The publication of one bundle at one destination is committed. */
+  /** A bundle was published to a destination, and the publication is committed. */
   'bundle.published': {
     pipeline_id: string;
     destination_id: string;
     /** Relative to the destination root; `.` for the root. */
     destination_path: string;
-    /** The run of the upload; null on the command line. */
+    /** The upload's run; null for the command line. */
     run_id: string | null;
     bundle: BundleFacts;
     action: string;
-    /** The published release; null with the in-place layout. */
+    /** The published release; null for the in-place layout. */
     release: string | null;
-    /** The channel of the release; null for the current release and with the in-place layout. */
+    /** The release's channel; null for the current release and for the in-place layout. */
     channel: string | null;
     counts: PublicationCounts;
     /** Written outputs first, then kept ones. */
@@ -44,7 +44,7 @@ export interface EventData {
    */
   'bundle.publish_failed': {
     pipeline_id: string;
-    /** null if no destination was reached, because the source is unreadable or the bundle invalid. */
+    /** null if no destination was reached because the source is unreadable or the bundle is invalid. */
     destination_id: string | null;
     destination_path: string | null;
     run_id: string | null;
@@ -53,34 +53,34 @@ export interface EventData {
     action: string;
     error: EventError;
   };
-  /** The outputs of one pipeline were removed from a bundle path. */
+  /** One pipeline's outputs were removed from a bundle path. */
   'bundle.unpublished': {
     pipeline_id: string;
     destination_id: string;
     /** Relative to the destination root; `.` for the root. */
     destination_path: string;
-    /** The run that removed an orphan; null on the command line. */
+    /** The run that removed an orphan; null for the command line. */
     run_id: string | null;
-    /** null if the catalog did not record it. */
+    /** null if the catalog does not record it. */
     bundle: BundleFacts | null;
-    /** `unpublish`: requested by a command. `orphan`: the source no longer has the bundle. */
+    /** `unpublish`: requested by a command. `orphan`: the bundle no longer exists in the source. */
     reason: 'unpublish' | 'orphan';
     counts: { outputs_removed: number };
     /** Relative to the bundle path. */
     outputs: { path: string }[];
     outputs_omitted: number;
   };
-  /** A try of a run failed with a transient error, and the next try is scheduled. */
+  /** A run failed with a transient error and will be retried. */
   'run.retry_scheduled': {
     pipeline_id: string;
     /** The destination that failed; null if none was reached. */
     destination_id: string | null;
     run_id: string;
-    /** The number of the next try. */
+    /** The number of the next attempt. */
     attempt: number;
     /** RFC 3339, UTC. */
     next_try_at: string;
-    /** When retries end and the run fails. RFC 3339, UTC. */
+    /** When retrying ends and the run fails: RFC 3339, UTC. */
     retry_until: string;
     error: EventError;
   };
@@ -112,7 +112,7 @@ export interface BundleFacts {
   name: string | null;
   /** RFC 3339, UTC. */
   created: string | null;
-  /** Left out if its producer states none. */
+  /** Omitted if the producer does not specify one. */
   revision?: Revision;
 }
 
@@ -136,7 +136,7 @@ export interface ReleaseSwitch {
   destination_path: string;
   /** The release that is current now. */
   release: string;
-  /** The release that was current before; null if there was none. */
+  /** The previously current release; null if there was none. */
   previous: string | null;
 }
 
@@ -153,24 +153,24 @@ export interface OutputFacts {
 export type EventType = keyof EventData;
 export type SubscribableType = (typeof subscribableTypes)[number];
 
-/** An event before it gets an id and a time. */
+/** An event before an id and a time are assigned. */
 export type Occurrence = { [T in EventType]: { type: T; data: EventData[T] } }[EventType];
 
-/** An envelope of Standard Webhooks. All tries and all notifiers use the same id. */
+/** A Standard Webhooks envelope. All attempts and all notifiers use the same id. */
 export type Event = { id: string; /** When it happened: RFC 3339, UTC. */ timestamp: string } & Occurrence;
 
-/** An event and its trace context, which is the parent of the spans of its deliveries. */
+/** An event and its trace context, which is the parent of its delivery spans. */
 export interface TracedEvent extends TraceContext {
   event: Event;
 }
 
 export function eventOf(occurrence: Occurrence, id: string, at: Date): Event {
   const { type, data } = occurrence;
-  // The order of the keys is for human readers.
+  // The keys are ordered for readability.
   return { id, type, timestamp: at.toISOString(), data } as Event;
 }
 
-/** The pipeline that the event is about; null if there is none. */
+/** Returns the pipeline that the event is about, or null if there is none. */
 export function pipelineOfEvent({ data }: Occurrence): string | null {
   return 'pipeline_id' in data ? data.pipeline_id : null;
 }

@@ -3,10 +3,10 @@ import { nearest } from '../lib/text.ts';
 import type { Event, EventError } from './event.ts';
 
 /*
- * Events as messages for people.
+ * Formats events as human-readable messages.
  *
- * Templates have one line: text with fields such as `{{bundle}}`. There are no conditions, loops or
- * expressions.
+ * A template is a single line of text with fields such as `{{bundle}}`. Conditions, loops and expressions are
+ * not supported.
  */
 
 const fieldNames = [
@@ -24,7 +24,7 @@ const fieldNames = [
 ] as const;
 
 type FieldName = (typeof fieldNames)[number];
-/** A field that an event does not have is empty. */
+/** The values of the fields. A field is empty if the event does not have it. */
 type Fields = Record<FieldName, string>;
 
 export const maxTemplateChars = 500;
@@ -45,14 +45,14 @@ export function parseTemplate(text: string): Verdict<string> {
     : { ok: true, value: text };
 }
 
-/** Replaces the fields of an accepted template. Only the values are escaped. */
+/** Replaces the fields in a validated template. Only the values are escaped. */
 export function fillTemplate(template: string, fields: Fields, escape: (value: string) => string): string {
   return template.replaceAll(field, (_, name: FieldName) => escape(fields[name])).trim();
 }
 
 /*
- * An event as a message for people. Names of bundles and error messages come from producers and servers:
- * receivers escape the texts for their format.
+ * A human-readable message about an event. Bundle names and error messages come from producers and servers,
+ * so each sink must escape the texts for its format.
  */
 
 export interface Message {
@@ -60,19 +60,19 @@ export interface Message {
   title: string;
   /** Labels and values, each on one line. */
   rows: readonly (readonly [label: string, value: string])[];
-  /** The page of the run or pipeline in the console; null if the notifier has no `console_url`. */
+  /** The URL of the run or pipeline in the console; null if the notifier has no `console_url`. */
   link: string | null;
   fields: Fields;
 }
 
 interface MessageOptions {
-  /** The base URL of the daemon, with a slash at the end; null for messages without links. */
+  /** The daemon's base URL, with a trailing slash; null for messages without links. */
   consoleUrl: string | null;
-  /** The maximum length of names and ids, and twice that of causes. In characters. */
+  /** The maximum length of names and ids, in characters. Causes may be twice as long. */
   maxValueChars: number;
 }
 
-/** What an event reports, in the words of a message. */
+/** The content of a message before it is formatted. */
 interface Report {
   outcome: string;
   title: string;
@@ -122,7 +122,7 @@ function subjectOf({ data }: Event, short: (text: string) => string): Subject {
   };
 }
 
-/** The name of the bundle, or else its path. */
+/** Returns the bundle's name, or its path if it has no name. */
 function bundleOf(data: Event['data']): string | null {
   const bundle = 'bundle' in data ? data.bundle : null;
   const path = 'destination_path' in data ? data.destination_path : null;
@@ -179,20 +179,20 @@ function linkOf({ data }: Event, consoleUrl: string): string {
   return `${consoleUrl}console`;
 }
 
-/** `2026-11-20 02:04:34 UTC` of an RFC 3339 time in UTC. */
+/** Formats an RFC 3339 time in UTC as `2026-11-20 02:04:34 UTC`. */
 function spelledTime(timestamp: string): string {
   return `${timestamp.slice(0, 10)} ${timestamp.slice(11, 19)} UTC`;
 }
 
 /**
- * Replaces line breaks, control characters, characters that reorder text and halves of surrogate pairs. None
- * of these may reach a header, a log line or a chat.
+ * Replaces line breaks, control characters, bidirectional controls and lone surrogates, none of which may
+ * reach a header, a log line or a chat.
  */
 export function oneLine(text: string): string {
   return text.toWellFormed().replaceAll(/(?![\u200c\u200d])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\uFFFD');
 }
 
-/** At most this many UTF-16 code units, with an ellipsis if the text was cut. */
+/** Shortens the text to at most `maxChars` UTF-16 code units, including an ellipsis if it was cut. */
 export function shortened(text: string, maxChars: number): string {
   return text.length <= maxChars ? text : `${text.slice(0, maxChars - 1).replace(/[\ud800-\udbff]$/, '')}…`;
 }

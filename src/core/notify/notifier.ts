@@ -23,17 +23,17 @@ export interface NotifierOptions extends Pick<
   notifiers: readonly OpenNotifier[];
   /** Stores events until their delivery has ended. Default: none. */
   outbox?: Outbox;
-  /** Stores the events whose delivery failed. Default: in memory. */
+  /** Stores events that could not be delivered. Default: in memory. */
   undelivered?: UndeliveredEvents;
-  /** Aborts when the process is stopping. Each event then gets one try. */
+  /** Aborts when the process is stopping. Each event is then attempted only once. */
   stopping?: AbortSignal;
 }
 
-/** Once `stopping` aborts, deliveries end after this time. */
+/** The time limit for deliveries once `stopping` aborts. */
 const stoppingTimeoutMs = 10_000;
 
 /**
- * Notifies receivers of events. Each notifier has its own queue, so that a dead receiver delays neither
+ * Sends events to receivers. Each notifier has its own queue, so that an unresponsive receiver delays neither
  * publications nor other receivers.
  */
 export class Notifier {
@@ -43,9 +43,9 @@ export class Notifier {
   readonly #stopping: AbortSignal;
   /** Aborts all deliveries. */
   readonly #deadline = new AbortController();
-  /** By notifier id. */
+  /** The queues by notifier id. */
   #queues: ReadonlyMap<string, DeliveryQueue>;
-  /** Removed notifiers that still deliver their events. */
+  /** Removed notifiers that are still delivering events. */
   readonly #removed = new Set<Promise<void>>();
   readonly #redeliveries = new Set<Promise<unknown>>();
   #isClosing = false;
@@ -62,7 +62,7 @@ export class Notifier {
   }
 
   /**
-   * Creates an event and queues it for every subscribed notifier. `trace` is the parent of the deliveries'
+   * Creates an event and queues it for every subscribed notifier. `trace` is the parent of the delivery
    * spans. Returns without waiting.
    */
   notify(occurrence: Occurrence, trace: TraceContext = {}): void {
@@ -82,8 +82,8 @@ export class Notifier {
 
   /**
    * Replaces the notifiers. A notifier that remains keeps its waiting events and sends them with the new
-   * configuration; running deliveries continue with the old one. A removed notifier gets no new events and
-   * delivers the ones it has.
+   * configuration. Running deliveries continue with the old one. A removed notifier receives no new events,
+   * but delivers those that are already queued.
    */
   replace(notifiers: readonly OpenNotifier[]): void {
     const before = this.#queues;
@@ -102,8 +102,8 @@ export class Notifier {
   }
 
   /**
-   * The undelivered events of a notifier, in the order in which they happened. null if the notifier is not
-   * configured and has none. Throws `queue_unavailable` if they cannot be read.
+   * Returns a notifier's undelivered events in the order in which they happened, or null if the notifier is
+   * not configured and has none. Throws `queue_unavailable` if they cannot be read.
    */
   async undelivered(notifierId: string): Promise<Undelivered[] | null> {
     const list = await this.#undelivered.list(notifierId);
@@ -111,7 +111,7 @@ export class Notifier {
   }
 
   /**
-   * Sends the undelivered events again; see `redeliver`. Starts no further event after `signal` aborts.
+   * Redelivers the undelivered events; see `redeliver`. Starts no further events after `signal` aborts.
    * Throws `notifier_not_found` if the notifier is not configured, `redelivery_running` or
    * `queue_unavailable`.
    */
@@ -131,8 +131,8 @@ export class Notifier {
   }
 
   /**
-   * Waits until all deliveries have ended, for at most `withinMs` milliseconds, or ten seconds once
-   * `stopping` aborts. Then drops the remaining events and closes the sinks. Later events are dropped.
+   * Waits for all deliveries to end, but at most `withinMs` milliseconds, or ten seconds once `stopping`
+   * aborts. Then drops the remaining events and closes the sinks. Later events are dropped.
    */
   async close(withinMs: number): Promise<void> {
     this.#isClosing = true;
@@ -175,7 +175,7 @@ export class Notifier {
   }
 }
 
-/** Whether a notifier is subscribed to the occurrence. */
+/** Reports whether a notifier is subscribed to the occurrence. */
 export function wants({ events, pipelines }: NotifierConfig, occurrence: Occurrence): boolean {
   if (!(events as readonly string[]).includes(occurrence.type)) return false;
   const pipeline = pipelineOfEvent(occurrence);

@@ -15,24 +15,24 @@ export interface AbandonedEvent extends OutboxEvent {
 }
 
 /**
- * Called when a delivery has succeeded or failed. A failed event is then stored elsewhere. The outbox forgets
- * it only after `kept` has resolved.
+ * Called when a delivery has succeeded or failed. A failed event is then stored elsewhere, and the outbox
+ * removes it only after `kept` has resolved.
  */
 export type Ended = (kept?: Promise<void>) => void;
 
-/** Stores events beyond the life of the process, until their delivery has ended. */
+/** Stores events until their delivery has ended, even if the process exits before that. */
 export interface Outbox {
-  /** Whether undelivered events are kept for other processes when this one ends. */
+  /** Whether undelivered events are kept for other processes when this one exits. */
   readonly outlives: boolean;
   /**
-   * Called once. `take` receives the events that earlier processes left, oldest first. If several processes
-   * share the outbox, it also receives the events of those that end later.
+   * Called once. `take` receives the events left by earlier processes, oldest first. If several processes
+   * share the outbox, it also receives the events of processes that exit later.
    */
   open(take: (left: AbandonedEvent) => void): void;
   /**
-   * Stores an event for these notifiers. Calls `deliver` for each of them once it may be delivered:
-   * immediately, or when the event is stored where other processes can find it. Does not call it for an event
-   * that an ended process had stored before.
+   * Stores an event for these notifiers. Calls `deliver` for each of them once the event may be delivered:
+   * either immediately, or when it is stored where other processes can find it. Does not call it for an event
+   * that was already stored by a process that has exited.
    */
   keep(
     traced: TracedEvent,
@@ -41,7 +41,7 @@ export interface Outbox {
   ): void;
 }
 
-/** Stores nothing: undelivered events are lost when the process ends. */
+/** An outbox that stores nothing. Undelivered events are lost when the process exits. */
 export const noOutbox: Outbox = {
   outlives: false,
   open: () => undefined,
@@ -51,35 +51,37 @@ export const noOutbox: Outbox = {
 };
 
 /*
- * The contract for storing events whose delivery failed. Queues implement it.
+ * The contract for storing events that could not be delivered. Queues implement it.
  */
 
-/** An event whose delivery to one notifier failed. Plain data. */
+/** An event that could not be delivered to one notifier. Plain data. */
 export interface Undelivered extends TracedEvent {
-  /** The total number of tries. */
+  /** The total number of attempts. */
   tries: number;
   /** Why the last delivery failed, without secrets. */
   reason: string;
-  /** When the last delivery failed: RFC 3339, UTC. */
+  /** When the last delivery failed, as RFC 3339 in UTC. */
   givenUpAt: string;
 }
 
 /**
- * Undelivered events by notifier. Beyond `maxUndelivered` events of a notifier, the oldest are dropped. The
- * events of a notifier that is no longer configured are kept.
+ * Undelivered events by notifier. If a notifier has more than `maxUndelivered` events, the oldest are
+ * dropped. Events of notifiers that are no longer configured are kept.
  */
 export interface UndeliveredEvents {
-  /** Stores an event, replacing an earlier entry of the same event. Resolves once stored. Never rejects. */
+  /**
+   * Stores an event, replacing any earlier entry for it. Resolves once the event is stored. Never rejects.
+   */
   keep(notifierId: string, undelivered: Undelivered): Promise<void>;
-  /** The events in the order in which they happened. */
+  /** Returns the events in the order in which they happened. */
   list(notifierId: string): Promise<Undelivered[]>;
   /** Removes an event after its delivery. */
   remove(notifierId: string, eventId: string): Promise<void>;
-  /** The number of events of each notifier that has any. */
+  /** Returns the number of events for each notifier that has any. */
   counts(): Promise<ReadonlyMap<string, number>>;
   /**
-   * Takes the exclusive right to redeliver a notifier's events, until `release`. Throws `redelivery_running`
-   * if another client has it.
+   * Acquires the exclusive right to redeliver a notifier's events until `release` is called. Throws
+   * `redelivery_running` if another client holds it.
    */
   claim(notifierId: string): Promise<Claim>;
 }
@@ -95,11 +97,11 @@ export const maxUndelivered = 1_000;
 /** A stored event with its position. */
 export interface UndeliveredEntry {
   undelivered: Undelivered;
-  /** Orders events of the same millisecond. */
+  /** Orders events that happened in the same millisecond. */
   seq: number;
 }
 
-/** Orders events by the time when they happened. */
+/** Compares events by when they happened. */
 export function inOrder(a: UndeliveredEntry, b: UndeliveredEntry): number {
   const [first, second] = [a.undelivered.event.timestamp, b.undelivered.event.timestamp];
   return first < second ? -1 : first > second ? 1 : a.seq - b.seq;
@@ -114,27 +116,29 @@ export function redeliveryRunning(notifierId: string): WaybillError {
 }
 
 /*
- * The undelivered events of one process in memory. The embedded queue also writes them to disk.
+ * Keeps a process's undelivered events in memory. The embedded queue also writes them to disk.
  */
 
-/** One undelivered event of one notifier. Plain data. */
+/** One undelivered event for one notifier. Plain data. */
 export interface StoredUndelivered extends UndeliveredEntry {
   notifierId: string;
 }
 
 interface UndeliveredInMemoryOptions {
-  /** The events that earlier processes stored, in any order. Default: none. */
+  /** Events stored by earlier processes, in any order. Default: none. */
   left?: readonly StoredUndelivered[];
-  /** Called at each change, to make it persistent. null removes the event. */
+  /** Called for each change, to persist it. null removes the event. */
   write?: (key: { notifierId: string; eventId: string }, kept: StoredUndelivered | null) => void;
-  /** Called when the oldest event of a notifier was dropped because of the limit. */
+  /** Called when a notifier's oldest event was dropped because of the limit. */
   onDropped?: (notifierId: string, count: number) => void;
 }
 
-/** All changes take effect synchronously, before the returned promises resolve. */
+/**
+ * Creates an in-memory store. All changes take effect synchronously, before the returned promises resolve.
+ */
 export function undeliveredInMemory(options: UndeliveredInMemoryOptions = {}): UndeliveredEvents {
   const { left = [], write = () => undefined, onDropped = () => undefined } = options;
-  /** By notifier, then by event. */
+  /** Keyed by notifier, then by event. */
   const books = new Map<string, Map<string, StoredUndelivered>>();
   const claimed = new Set<string>();
   let lastSeq = 0;

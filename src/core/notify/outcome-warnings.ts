@@ -3,7 +3,7 @@ import type { Log } from '../lib/log.ts';
 import { traceFields } from '../tracing/trace-context.ts';
 import type { Outcome } from './delivery-queue.ts';
 
-/** The warning for a failed delivery; null if it succeeded. */
+/** Returns the warning for a failed delivery, or null if it succeeded. */
 export function outcomeWarning({
   delivered,
   reason,
@@ -35,10 +35,10 @@ export function logOutcome(outcome: Outcome, log: Log): void {
   else log.warn({ ...fields, code: warning.code }, warning.message);
 }
 
-// A dead receiver causes one warning per event, all with the same text.
+// An unresponsive receiver causes one warning per event, all with the same text.
 const maxWarningsPerNotifier = 10;
 
-/** Collects the warnings of a run: the first of each notifier in full, the rest counted. */
+/** Collects a run's warnings: the first few for each notifier in full, and a count of the rest. */
 export function collectWarnings(): { onOutcome: (outcome: Outcome) => void; warnings: () => Finding[] } {
   const shown: Finding[] = [];
   const counts = new Map<string, number>();

@@ -2,8 +2,8 @@ import { createHmac } from 'node:crypto';
 import { WaybillError } from '../lib/errors.ts';
 
 /*
- * Signatures of Standard Webhooks 1.0 (https://github.com/standard-webhooks/standard-webhooks), with the
- * symmetric scheme `v1`: HMAC-SHA256 over `id.timestamp.body`.
+ * Implements signatures as in Standard Webhooks 1.0 (https://github.com/standard-webhooks/standard-webhooks),
+ * with the symmetric scheme `v1`: HMAC-SHA256 over `id.timestamp.body`.
  */
 
 export type SigningKey = Uint8Array;
@@ -13,9 +13,9 @@ const keyBytes = { min: 24, max: 64 };
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?$/;
 
 /**
- * Parses the keys of a secret: `whsec_` and base64, or several of these separated by spaces while a key is
- * being rotated. Any other text is a plain secret, whose UTF-8 bytes are the key. Throws `secrets_invalid`,
- * which names the variable and never shows the value.
+ * Parses the keys in a secret: `whsec_` followed by base64, or several of these separated by spaces while a
+ * key is being rotated. Any other text is a plain secret whose UTF-8 bytes are the key. Throws
+ * `secrets_invalid`, which names the variable but never includes the value.
  */
 export function parseSigningSecret(secret: string, name: string): { keys: SigningKey[]; isPlain: boolean } {
   const refuse = (reason: string): WaybillError =>
@@ -41,8 +41,8 @@ export function parseSigningSecret(secret: string, name: string): { keys: Signin
 }
 
 /**
- * The three headers of Standard Webhooks, with one signature per key. `at` is the time of the try, not of the
- * event.
+ * Returns the three Standard Webhooks headers, with one signature per key. `at` is the time of the attempt,
+ * not of the event.
  */
 export function signedHeaders(
   keys: readonly SigningKey[],

@@ -12,7 +12,7 @@ import { logKind } from './sinks/log.ts';
 import { redisKind } from './sinks/redis.ts';
 import { webhookKind } from './sinks/webhook.ts';
 
-/** Every kind of notifier, in the order of the reference pages. */
+/** All kinds of notifiers, in the order used by the reference pages. */
 const sinkKinds = {
   log: logKind,
   file: fileKind,
@@ -42,7 +42,7 @@ export interface OpenNotifier {
   sink: Sink;
 }
 
-/** A kind whose type accepts the configuration of all kinds. It must only get its own. */
+/** A kind typed to accept any kind's configuration. It must only be passed its own. */
 interface AnySinkKind {
   secrets(config: NotifierConfig): string[];
   open(config: NotifierConfig, context: SinkContext): Promise<Sink>;

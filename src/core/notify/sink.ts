@@ -8,15 +8,15 @@ import type { TraceContext } from '../tracing/trace-context.ts';
 import { type Event, subscribableTypes } from './event.ts';
 import { maxTemplateChars, parseTemplate } from './message.ts';
 
-/** A destination of events. Each kind has a file in `sinks/`. */
+/** A destination for events. Each kind has a file in `sinks/`. */
 export interface Sink {
-  /** The number of concurrent tries. With more than one, events may arrive out of order. */
+  /** The number of concurrent attempts. If greater than one, events may arrive out of order. */
   readonly concurrency: number;
-  /** The timeout of one try, in milliseconds. */
+  /** The timeout for one attempt, in milliseconds. */
   readonly timeoutMs: number;
   /**
-   * Tries once. Failures are returned, never thrown, and contain no secrets. `trace` is the span of the
-   * delivery, to be passed on to the receiver.
+   * Makes one attempt. Failures are returned, never thrown, and contain no secrets. `trace` is the delivery's
+   * span, to be passed on to the receiver.
    */
   send(event: Event, signal: AbortSignal, trace?: TraceContext): Promise<Attempted>;
   close(): Promise<void>;
@@ -26,30 +26,30 @@ export type Attempted = { ok: true } | Refused;
 
 export interface Refused {
   ok: false;
-  /** Part of a sentence, such as `the receiver answered 503`. */
+  /** A clause for messages, such as `the receiver answered 503`. */
   reason: string;
-  /** Whether another try may help. */
+  /** Whether retrying may help. */
   retry: boolean;
-  /** The pause that the receiver requested. */
+  /** The delay requested by the receiver. */
   retryAfterMs?: number;
-  /** Whether the receiver permanently wants no more events. */
+  /** Whether the receiver permanently refuses further events. */
   gone?: boolean;
 }
 
 /**
- * The declaration of a kind of notifier. Each file in `sinks/` has one, and `sink-kinds.ts` lists them. Only
- * `open` and `reach` load the code that sends.
+ * Declares a kind of notifier. Each file in `sinks/` has one, and `sink-kinds.ts` lists them. Only `open` and
+ * `reach` load the code that sends events.
  */
 export interface SinkKind<S extends Setting> {
-  /** The settings of such a notifier, made by `notifierSettings`. */
+  /** The settings for this kind of notifier, created by `notifierSettings`. */
   readonly settings: S;
-  /** Names of the environment variables that opening the sink needs. */
+  /** Returns the names of the environment variables needed to open the sink. */
   secrets(config: ResolvedBy<S>): string[];
   /** Loads the sink without connecting. Throws `secrets_invalid`. */
   open(config: ResolvedBy<S>, context: SinkContext): Promise<Sink>;
   /**
    * Checks whether events would arrive, without sending one or leaving anything behind. Returns the result as
-   * part of a sentence. Throws `secrets_invalid`, and `unreachable` with a hint.
+   * a clause for messages. Throws `secrets_invalid`, and `unreachable` with a hint.
    */
   reach(config: ResolvedBy<S>, context: SinkContext & { signal: AbortSignal }): Promise<string>;
 }
@@ -58,9 +58,9 @@ export interface SinkContext {
   clock: Clock;
   log: Log;
   secrets: Secrets;
-  /** The notifier, for messages: `notifier "hook"`. */
+  /** The notifier's name in messages: `notifier "hook"`. */
   neededBy: string;
-  /** Reports a setting that works but should be changed. */
+  /** Receives warnings about settings that work but should be changed. */
   warn: (warning: Finding) => void;
 }
 
@@ -68,7 +68,7 @@ export function sinkKind<S extends Setting>(kind: SinkKind<S>): SinkKind<S> {
   return kind;
 }
 
-/** Settings of every notifier. */
+/** Settings shared by all notifiers. */
 const common = {
   id: id().required().description('Name of the notifier, for logs and warnings.').example('hook'),
   events: list(choice(...subscribableTypes), {
@@ -82,7 +82,7 @@ const common = {
   ),
 };
 
-/** The settings of one kind: the common ones, `kind` with its summary, and `own`. */
+/** Returns the settings for one kind: the common ones, `kind` with its summary, and `own`. */
 export function notifierSettings<const Kind extends string, Own extends Settings>(
   name: Kind,
   summary: string,
@@ -93,12 +93,12 @@ export function notifierSettings<const Kind extends string, Own extends Settings
   return map({ ...common, kind, ...own }, { check: check as never });
 }
 
-/** The setting `timeout` of sinks that send over a network. */
+/** The `timeout` setting for sinks that send over a network. */
 export const timeoutSetting = duration({ atLeast: '100ms', atMost: '60s' })
   .default('5s')
   .description('Time limit for one attempt. An event gets up to four attempts.');
 
-/** A setting with a template; `what` is the start of its description. */
+/** Returns a template setting. Its description starts with `what`. */
 export function templateSetting(what: string) {
   return text(
     `one line of at most ${maxTemplateChars} characters, with fields such as {{bundle}}`,
@@ -111,7 +111,7 @@ export function templateSetting(what: string) {
     .example('{{pipeline}}: {{bundle}} {{outcome}}');
 }
 
-/** The setting `console_url` of notifiers for people. */
+/** The `console_url` setting for notifiers that people read. */
 export const consoleUrlSetting = baseUrl()
   .description(
     'URL of the daemon as browsers open it, with its base path. Messages then link to the run or pipeline in the console.',

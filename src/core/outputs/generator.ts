@@ -12,21 +12,21 @@ import type { Owner } from '../storage/identity.ts';
 import { nameOf } from '../storage/key.ts';
 
 /*
- * The contract of generators, which create outputs from a bundle. `generators.ts` lists them.
+ * The contract for generators, which create outputs from a bundle. `generators.ts` lists them.
  */
 
 export interface GeneratorInput {
   bundle: DigestedBundle;
-  /** The outputs of the generators before this one. */
+  /** The outputs of earlier generators. */
   siblings: readonly Sibling[];
-  /** The key and the facts for signed outputs; null if the destination has none. */
+  /** The key and facts for signed outputs; null if the destination does not sign its outputs. */
   signing: (PublicationFacts & { secret: SecretKey }) | null;
 }
 
-/** The facts of a publication that a statement names. */
+/** The facts about a publication that are included in a statement. */
 export interface PublicationFacts {
   owner: Owner;
-  /** null if no daemon runs the publication. */
+  /** null if the publication is not run by a daemon. */
   runId: string | null;
   /** null for schedules, watched sources and commands. */
   publisher: PublisherIdentity | null;
@@ -34,7 +34,7 @@ export interface PublicationFacts {
   version: string;
 }
 
-/** Another generated output, as it will be published. */
+/** Another generated output, in its final form. */
 export interface Sibling {
   path: RelativePath;
   kind: string;
@@ -47,38 +47,39 @@ export interface GeneratedFile {
   path: RelativePath;
   kind: string;
   contentType: string;
-  /** The digest of everything that determines the content. Equal inputs must give equal content. */
+  /** A digest of everything that determines the content. Equal inputs must produce equal content. */
   inputs: Digest;
   /**
-   * Whether the content also names the run, which is not among the inputs. While the inputs stay the same,
-   * the published file is kept.
+   * Whether the content also names the run, which is not part of the inputs. As long as the inputs are
+   * unchanged, the published file is kept.
    */
   namesRun?: boolean;
-  /** Streams the content, which is the same each time. */
+  /** Streams the content, which is the same every time. */
   open(): AsyncIterable<Uint8Array>;
 }
 
 /**
- * Generates one kind of output. Raise `version` with every code change that changes the content, so that
- * published outputs are generated again. To add a generator, list it in `generators.ts` and add a switch to
- * the configuration.
+ * Generates one kind of output. Increment `version` with every code change that affects the content, so that
+ * published outputs are regenerated. To add a generator, list it in `generators.ts` and add a setting to the
+ * configuration.
  */
 export interface Generator {
   name: string;
   version: number;
   switchedBy: keyof GeneratedOutputs;
-  /** The outputs for this bundle; empty if the generator does not apply to it. */
+  /** Returns the outputs for this bundle, or none if the generator does not apply to it. */
   describe(input: GeneratorInput): Promise<GeneratedFile[]>;
 }
 
 /**
- * The digest of inputs. Pass only lists and scalars, because the JSON form of objects depends on key order.
+ * Returns a digest of the inputs. Pass only lists and scalars, because the JSON form of objects depends on
+ * key order.
  */
 export function digestInputs(...inputs: readonly unknown[]): Digest {
   return digestOf(JSON.stringify(inputs));
 }
 
-/** Generates small content on the first call and keeps it in memory. */
+/** Generates the content on the first call and keeps it in memory. Only use it for small content. */
 export function keptBytes(make: () => string): () => AsyncIterable<Uint8Array> {
   let kept: Buffer | undefined;
   return async function* () {
@@ -87,7 +88,7 @@ export function keptBytes(make: () => string): () => AsyncIterable<Uint8Array> {
   };
 }
 
-/** The lines of `SHA256SUMS`: every file, and every generated output before it. */
+/** Returns the content of `SHA256SUMS`, which lists every file and every generated output before it. */
 export function checksumsText({ bundle, siblings }: Pick<GeneratorInput, 'bundle' | 'siblings'>): string {
   return [...bundle.files, ...siblings.filter(({ path }) => path !== checksumsName)]
     .map(({ path, digest }): [string, string] => [path, hexOf(digest)])
@@ -98,17 +99,19 @@ export function checksumsText({ bundle, siblings }: Pick<GeneratorInput, 'bundle
 
 /*
  * The names of generated outputs. They depend only on the manifest, so a bundle with a conflicting file is
- * rejected before its files are read: by the API before it answers 202, by `validate`, and by each run.
+ * rejected before its files are read: by the API before it responds with 202, by `validate`, and by each run.
  */
 
-/** A bundle as its manifest describes it. */
+/** A bundle as described by its manifest. */
 interface NamedBundle extends Pick<SourceBundle, 'path' | 'name'> {
   files: readonly { path: RelativePath; kind: string }[];
 }
 
 type Output = keyof GeneratedOutputs;
 
-/** In order of precedence: an output with `auto` is skipped if an earlier one has its name. */
+/**
+ * In order of precedence: an output with `auto` is skipped if its name is already taken by an earlier one.
+ */
 const namesOf: Record<Output, (bundle: NamedBundle) => RelativePath[]> = {
   archive: (bundle) => [archiveName(bundle)],
   sceneMapPage: ({ files }) =>
@@ -131,23 +134,23 @@ export const checksumsSignatureName = 'SHA256SUMS.minisig' as RelativePath;
 export const attestationName = 'attestation.json' as RelativePath;
 export const indexName = 'index.html' as RelativePath;
 
-/** The last segment of the bundle's path, or of its name. */
+/** Returns the last segment of the bundle's path, or of its name. */
 export function archiveName({ path, name }: Pick<NamedBundle, 'path' | 'name'>): RelativePath {
   const verdict = parseRelativePath(`${nameOf(path === '.' ? (name ?? 'bundle') : path)}.tar.gz`);
   return verdict.ok ? verdict.path : ('bundle.tar.gz' as RelativePath);
 }
 
-/** `maps/scenes.html` for `maps/scenes.json`. */
+/** Returns the page's name for a scene map, such as `maps/scenes.html` for `maps/scenes.json`. */
 export function sceneMapPageName(path: RelativePath): RelativePath {
   return path.replace(/(\.json)?$/i, '.html') as RelativePath;
 }
 
-/** Which outputs are generated for a bundle, with `auto` resolved. */
+/** The outputs to generate for a bundle, with `auto` resolved. */
 export type ChosenOutputs = Record<Output, boolean>;
 
 /**
- * Decides which outputs a destination generates for a bundle. `taken` has an error for each of their names
- * that a file of the bundle or another output already has.
+ * Decides which outputs a destination generates for a bundle. `taken` contains an error for each output name
+ * that is already used by one of the bundle's files or another output.
  */
 export function chooseOutputs(
   bundle: NamedBundle,
@@ -173,14 +176,14 @@ export function chooseOutputs(
   return { chosen, taken };
 }
 
-/** A signature is one of the checksums, so it includes these. */
+/** Reports whether an output is wanted. A signature signs the checksums, so it implies them. */
 function isWanted(outputs: GeneratedOutputs, output: Output): boolean {
   const signs = (outputs.signature ?? null) !== null;
   if (output === 'signature' || output === 'checksums') return signs || outputs[output] === true;
   return outputs[output] !== false;
 }
 
-/** One error for all name conflicts. `name` is the bundle's name for the message. */
+/** Combines all name conflicts into one error. `name` is the bundle's name for the message. */
 export function namesTaken(name: string, taken: readonly Finding[]): WaybillError {
   return invalidBundle(name, taken, {
     hint: 'change the setting named above, or rename the file in the bundle',
@@ -189,11 +192,14 @@ export function namesTaken(name: string, taken: readonly Finding[]): WaybillErro
 
 interface Conflict {
   path: string;
-  /** null for a file of the bundle. */
+  /** null for one of the bundle's files. */
   output: Output | null;
 }
 
-/** Finds paths that conflict with a name: the same path after case folding, or a path below it. */
+/**
+ * Finds paths that conflict with a name, either because they are equal after case folding or because they are
+ * below it.
+ */
 class PresentNames {
   readonly #files = new Map<string, Conflict>();
 

@@ -23,8 +23,8 @@ import { indexGenerator } from './index-page.ts';
 import { attestationGenerator, signatureGenerator } from './signature.ts';
 
 /**
- * The whole bundle as a tar.gz: the original `manifest.json` and its signature, then the listed files. It can
- * be uploaded as a bundle again. It is generated on each `open` and never stored.
+ * Generates a tar.gz of the whole bundle: the original `manifest.json` and its signature, followed by the
+ * listed files. It can be uploaded again as a bundle. It is generated on each `open` and never stored.
  */
 const archiveGenerator: Generator = {
   name: 'archive',
@@ -54,8 +54,8 @@ function filesOf({ manifestFile, signatureFile = null, files }: GeneratorInput['
 }
 
 /**
- * `SHA256SUMS` for `sha256sum -c`, with every listed file and every generated output before it. Names need no
- * escapes, because the path policy allows neither backslashes nor line breaks.
+ * Generates `SHA256SUMS` for `sha256sum -c`, with every listed file and every generated output before it.
+ * Names need no escaping, because the path policy allows neither backslashes nor line breaks.
  */
 const checksumsGenerator: Generator = {
   name: 'checksums',
@@ -78,7 +78,9 @@ function covered({ bundle, siblings }: GeneratorInput): [path: string, hex: stri
     .sort(([a], [b]) => compareCodeUnits(a, b));
 }
 
-/** An HTML page next to each scene map of the bundle: `maps/scenes.json` gets `maps/scenes.html`. */
+/**
+ * Generates an HTML page next to each scene map in the bundle: `maps/scenes.json` gets `maps/scenes.html`.
+ */
 const sceneMapPageGenerator: Generator = {
   name: 'scene_map_page',
   version: 3,
@@ -108,7 +110,7 @@ async function render(file: DigestedFile): Promise<string> {
   return renderSceneMapPage(map, { findings, documentHref: encodeURIComponent(nameOf(file.path)) });
 }
 
-/** Each generator sees the outputs of those before it, so that the checksums cover all others. */
+/** Each generator sees the outputs of earlier ones, so the checksums cover all other outputs. */
 export const generators: readonly Generator[] = [
   archiveGenerator,
   sceneMapPageGenerator,

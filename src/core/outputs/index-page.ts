@@ -26,8 +26,9 @@ async function readSource(): Promise<Source> {
 }
 
 /**
- * `index.html`: a page that lists the content of the bundle. It loads nothing but the bundle's pictures. The
- * template escapes all text, and the content security policy allows only the page's own style and no scripts.
+ * Generates `index.html`, a page that lists the bundle's content. It loads nothing but the bundle's pictures.
+ * The template escapes all text, and the content security policy allows only the page's own style and no
+ * scripts.
  */
 export const indexGenerator: Generator = {
   name: 'index',
@@ -55,20 +56,20 @@ export const indexGenerator: Generator = {
 interface Page {
   title: string;
   created: string;
-  /** `created` in a readable form. */
+  /** `created` in a human-readable form. */
   createdText: string;
   total: string;
   files: Row[];
   sceneMaps: Row[];
   archives: Row[];
-  /** The first pictures that a browser can show and that are not too large for the page. */
+  /** The first few pictures that browsers can show and that are not too large for the page. */
   pictures: Row[];
 }
 
 interface Row {
   href: string;
   path: string;
-  /** Empty for a file of no special kind. */
+  /** Empty if the file has no special kind. */
   kind: string;
   size: string;
   digest: string;

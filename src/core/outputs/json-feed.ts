@@ -3,8 +3,8 @@ import { compareCodeUnits } from '../lib/paths.ts';
 import { formatSize } from '../lib/settings/units.ts';
 
 /**
- * The link to a path below the root. It is relative if `baseUrl` is unknown, because the feeds are at the
- * root.
+ * Returns the link to a path below the root. If `baseUrl` is unknown, the link is relative, which works
+ * because the feeds are at the root.
  */
 export function linkTo(path: string, baseUrl: string | null): string {
   // The `./` prevents a path with a colon from being read as a URL scheme.
@@ -12,20 +12,20 @@ export function linkTo(path: string, baseUrl: string | null): string {
 }
 
 /*
- * The entries of a root index.
+ * The entries in a root index.
  */
 
 /** A bundle in a root index. All fields come from its catalog. */
 export interface ListedBundle {
   /** The bundle path, relative to the destination root. */
   path: string;
-  /** RFC 3339: the manifest's `created`; null if the catalog does not record it. */
+  /** The manifest's `created`, as RFC 3339; null if the catalog does not record it. */
   created: string | null;
-  /** RFC 3339: the time of the latest publication. */
+  /** The time of the latest publication, as RFC 3339. */
   published: string;
   outputs: number;
   bytes: number;
-  /** The main page of the bundle, relative to the destination root. */
+  /** The bundle's main page, relative to the destination root. */
   page: string;
   /** The bundle's first scene map page, relative to the destination root; null if there is none. */
   sceneMap: string | null;
@@ -34,7 +34,7 @@ export interface ListedBundle {
 /** The maximum number of entries. */
 export const maxListed = 100;
 
-/** The newest bundles, newest first, up to `maxListed`. */
+/** Returns up to `maxListed` bundles, newest first. */
 export function newestOf(bundles: readonly ListedBundle[]): ListedBundle[] {
   return [...bundles]
     .sort((a, b) => Date.parse(b.published) - Date.parse(a.published) || compareCodeUnits(a.path, b.path))
@@ -47,7 +47,7 @@ export function isSameBundle(a: ListedBundle | null, b: ListedBundle | null): bo
 }
 
 /*
- * The newest bundles as a JSON Feed. The next update reads them back from it.
+ * Writes the newest bundles as a JSON Feed, and reads them back for the next update.
  */
 
 export interface RootListing {
@@ -61,7 +61,7 @@ export interface RootListing {
   bundles: readonly ListedBundle[];
 }
 
-/** The key of our extension in each item, as JSON Feed allows. */
+/** The key of the waybill extension in each item. JSON Feed allows such extensions. */
 const ownMember = '_waybill';
 
 export function jsonFeed({ title, identity, baseUrl, bundles }: RootListing): string {
@@ -84,8 +84,8 @@ export function jsonFeed({ title, identity, baseUrl, bundles }: RootListing): st
 }
 
 /**
- * The bundles of a feed that `jsonFeed` wrote; null for another format, such as one of another version. The
- * caller must have checked the bytes against the catalog, because the content is trusted.
+ * Returns the bundles in a feed that `jsonFeed` wrote, or null if the format is different, such as that of
+ * another version. The caller must check the bytes against the catalog first, because the content is trusted.
  */
 export function bundlesInFeed(text: string): ListedBundle[] | null {
   try {
@@ -111,7 +111,7 @@ export function summaryOf({ outputs, bytes }: ListedBundle): string {
   return `${outputs} ${outputs === 1 ? 'file' : 'files'}, ${formatSize(bytes)}`;
 }
 
-/** A UUID of version 8 (RFC 9562) from a digest of the parts, so that it is reproducible. */
+/** Returns a version 8 UUID (RFC 9562), derived from a digest of the parts so that it is reproducible. */
 export function idOf(parts: readonly string[]): string {
   const hex = hexOf(digestOf(JSON.stringify(parts)));
   const variant = ((parseInt(hex.slice(16, 17), 16) & 3) | 8).toString(16);

@@ -9,18 +9,18 @@ import { digestInputs } from './generator.ts';
 import { idOf, jsonFeed, linkTo, type ListedBundle, type RootListing, summaryOf } from './json-feed.ts';
 
 /*
- * Renders the files of a root index: a page, a JSON feed and an Atom feed.
+ * Renders a root index's files: a page, a JSON feed and an Atom feed.
  */
 
-/** Raise it with every code change that changes the content. */
+/** Increment this with every code change that affects the content. */
 export const rootIndexVersion = 2;
 
-/** A file of the root index. */
+/** A file in the root index. */
 export interface RootFile {
   path: RelativePath;
   kind: string;
   contentType: string;
-  /** The digest of everything that determines the content. */
+  /** A digest of everything that determines the content. */
   inputs: Digest;
   text: string;
 }
@@ -28,7 +28,7 @@ export interface RootFile {
 const templates = new URL('../../../templates/', import.meta.url);
 let source: Promise<Source> | undefined;
 
-/** The templates and styles of the files. */
+/** The files' templates and styles. */
 interface Source {
   page: string;
   atom: string;
@@ -49,7 +49,7 @@ async function readSource(): Promise<Source> {
   return { page, atom, style: styles.join('') };
 }
 
-/** The page and the feeds that list the latest bundles below a root. */
+/** Returns the page and feeds that list the latest bundles below a root. */
 export async function rootIndexFiles(listing: RootListing): Promise<RootFile[]> {
   source ??= readSource();
   const { page, atom, style } = await source;

@@ -16,14 +16,16 @@ import {
 } from './generator.ts';
 
 /*
- * The outputs of `outputs.signature`: a signature of the checksums, and a signed statement about the
- * publication.
+ * Generates the outputs enabled by `outputs.signature`: a signature of the checksums, and a signed statement
+ * about the publication.
  */
 
 export const statementType = 'application/vnd.in-toto+json';
 export const predicateType = 'urn:waybill:publication:1';
 
-/** `SHA256SUMS.minisig`. It has the time of the bundle, so equal outputs get equal signatures. */
+/**
+ * Generates `SHA256SUMS.minisig`. It contains the bundle's time, so that equal outputs get equal signatures.
+ */
 export const signatureGenerator: Generator = {
   name: 'signature',
   version: 1,
@@ -44,7 +46,10 @@ export const signatureGenerator: Generator = {
   },
 };
 
-/** `attestation.json`: an in-toto statement in a DSSE envelope. It names each other output by its digest. */
+/**
+ * Generates `attestation.json`, an in-toto statement in a DSSE envelope that lists all other outputs by
+ * digest.
+ */
 export const attestationGenerator: Generator = {
   name: 'attestation',
   version: 1,
@@ -57,7 +62,8 @@ export const attestationGenerator: Generator = {
         path: attestationName,
         kind: 'attestation',
         contentType: 'application/json',
-        // Without run and publisher: the statement of the run that published these outputs stays.
+        // The inputs exclude run and publisher, so the statement of the run that published these outputs is
+        // kept.
         inputs: digestInputs(JSON.stringify(stable), secret.publicKey.id),
         namesRun: true,
         open: keptBytes(() => envelopeText(statementType, Buffer.from(statementText(stable, facts)), secret)),

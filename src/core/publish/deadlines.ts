@@ -7,16 +7,16 @@ import { asAborted } from './publish-request.ts';
 import type { Progress } from './results/result.ts';
 
 /*
- * A server that answers slowly, but answers, could prolong a publication without end. The daemon and
- * `waybill run` therefore bound each try of a run, and the core bounds each look at a source.
+ * A server that responds slowly, but does respond, could keep a publication running forever. The daemon and
+ * `waybill run` therefore limit each attempt of a run, and the core limits each scan of a source.
  */
 
 type Stoppable = Pick<CoreContext, 'clock' | 'signal'>;
 
 /**
- * Runs one try of a run. The signal of `work` aborts with the context's signal, and with the error
- * `run_timeout` at the deadline of the pipeline. `work` must then stop. The error names the step that the
- * progress has reached.
+ * Runs one attempt of a run. The signal passed to `work` aborts when the context's signal does, or with
+ * `run_timeout` at the pipeline's deadline. `work` must then stop. The error names the step that the run had
+ * reached.
  */
 export async function withinRunTimeout<T>(
   context: Stoppable,
@@ -40,8 +40,8 @@ export async function withinRunTimeout<T>(
 }
 
 /**
- * Looks at the source of a pipeline. Rejects with `discovery_timeout` after the `discovery_timeout` of the
- * pipeline, and with the reason of the context's signal if that aborts first, even while a server is silent.
+ * Scans a pipeline's source. Throws `discovery_timeout` once the pipeline's `discovery_timeout` has passed.
+ * If the context's signal aborts first, throws its reason, even while a server is not responding.
  */
 export async function withinDiscoveryTimeout<T>(
   context: Stoppable,
@@ -77,9 +77,9 @@ async function withDeadline<T>(
   }
 }
 
-/** The step that a run has reached, from its progress. */
+/** Derives the current step of a run from its progress events. */
 class Steps {
-  /** Destinations with a plan that is being carried out: outputs written, and outputs to write. */
+  /** Destinations whose plan is being applied, with the number of outputs written and to write. */
   readonly #open = new Map<string, { written: number; outputs: number }>();
 
   add(progress: Progress): void {

@@ -12,17 +12,18 @@ import { changesDestination, type DecisionInput, type Observation, type Plan } f
 import type { PublishRequest } from './publish-request.ts';
 
 /*
- * Observes a bundle path and decides. The decision is made without the lease first, and again under it.
+ * Observes a bundle path and decides what to do there. The decision is made once without the lease, and again
+ * while holding it.
  */
 
-/** Makes a decision on a state that was just read. */
+/** Makes a decision based on a state that was just read. */
 export type DecideOn = (stored: StoredState) => Promise<Plan>;
 
 /**
- * Returns the function that decides about one publication. `storage` is rooted at the bundle path, `root` at
- * the destination. The function throws the refusals that are not part of the decision table: those of
- * `decide` and `respectClaim`, `bucket_root_protected`, `catalog_too_large`, `stale_bundle` and
- * `too_many_removals`. It also throws the error of `onDecided`.
+ * Returns the decision function for one publication. `storage` is rooted at the bundle path, `root` at the
+ * destination. The function throws the refusals that are not in the decision table: those of `decide` and
+ * `respectClaim`, `bucket_root_protected`, `catalog_too_large`, `stale_bundle` and `too_many_removals`. It
+ * also throws any error from `onDecided`.
  */
 export function decider(
   { storage, root }: { storage: Storage; root: Storage },
@@ -32,8 +33,8 @@ export function decider(
 ): DecideOn {
   let last: { stored: StoredState; observed: Observation; decided: Plan } | undefined;
   return async (stored) => {
-    // An unchanged state means that no publisher changed the recorded files. Checking them again would be
-    // most of the cost of a publication that keeps most of its outputs.
+    // If the state is unchanged, no publisher has touched the recorded files. Checking them again would
+    // dominate the cost of a publication that keeps most of its outputs.
     const known = last !== undefined && isSameState(last.stored, stored) ? last.observed : undefined;
     const observed = await observe(storage, input, stored, known?.damaged);
     const isAsBefore = known !== undefined && isEquivalent(known, observed);
@@ -49,11 +50,11 @@ export function decider(
   };
 }
 
-/** How often to observe if other publishers keep changing the state. */
+/** The maximum number of observations if other publishers keep changing the state. */
 const maxLooks = 10;
 
 /**
- * Decides without the lease. The state may have been read long ago, before the outputs were hashed. A
+ * Decides without the lease. The state may be old, because it was read before the outputs were hashed. A
  * decision that depends on unrecorded files is final only if the state did not change during the observation,
  * because publishers write their intent first.
  */
@@ -71,13 +72,14 @@ export async function decideOnLatest(
   }
 }
 
-/** Whether the plan depends on unrecorded files: it refuses because of them, or deletes them. */
+/** Reports whether the plan depends on unrecorded files, because they cause a refusal or would be deleted. */
 export function dependsOnStrays({ action, clears }: Plan): boolean {
   return clears || !(changesDestination(action) || action === 'skip_same');
 }
 
 /**
- * Whether two observations of the same state show nothing beyond its records, and so lead to the same plan.
+ * Reports whether two observations of the same state found nothing beyond its records, so that both lead to
+ * the same plan.
  */
 function isEquivalent(a: Observation, b: Observation): boolean {
   const isPlain = ({ contentPresent, unrecorded, nested, contents, obstacles }: Observation): boolean =>
@@ -92,8 +94,8 @@ export function isSameState(a: StoredState, b: StoredState): boolean {
 }
 
 /**
- * Refuses a forced replacement at a destination root that is a whole bucket: it would also delete unrelated
- * files in the bucket. Throws `bucket_root_protected` if the backend protects that root.
+ * Refuses a forced replacement if the destination root is a whole bucket, because it would also delete
+ * unrelated objects. Throws `bucket_root_protected` if the backend protects the bucket root.
  */
 export function refuseBucketRoot(
   { clears, destinationPath }: Pick<Plan, 'clears' | 'destinationPath'>,

@@ -19,7 +19,7 @@ import { keyOf, listedKey } from '../storage/key.ts';
 import type { Stamp, Storage } from '../storage/storage.ts';
 import { followLinks } from '../storage/wrappers/follow-links.ts';
 
-/** The bundles of a source, and the paths that its patterns exclude. */
+/** The bundles of a source, and the paths excluded by its patterns. */
 interface FoundBundles extends Discovery {
   excluded: readonly string[];
 }
@@ -27,9 +27,9 @@ interface FoundBundles extends Discovery {
 const maxConcurrentFiles = 8;
 
 /**
- * Finds the bundles of a pipeline's source: those with a manifest or, with `manifest: auto`, the directory
- * itself with a generated manifest. Reads the files that changed since the last call. A dry run does not
- * write the digest cache. Throws like `discoverBundles`.
+ * Finds the bundles in a pipeline's source: directories with a manifest or, with `manifest: auto`, the source
+ * directory itself with a generated manifest. Reads only files that changed since the last call. A dry run
+ * does not write the digest cache. Throws the same errors as `discoverBundles`.
  */
 export async function findBundles(
   context: Pick<CoreContext, 'clock' | 'log' | 'cacheDirectory' | 'signal'>,
@@ -40,7 +40,7 @@ export async function findBundles(
   const isAuto = autoManifest !== undefined && source.backend !== 'http_upload';
   if (!isAuto || (await storage.stat(listedKey(manifestName)))?.type === 'file')
     return { ...(await discoverBundles(storage, context.signal)), excluded: [] };
-  // Stamps are in the server's time, so the offset is applied if it is known.
+  // Timestamps come from the server's clock, so apply its offset if known.
   const listedAt = new Date(context.clock.now().getTime() + (storage.facts.clockOffsetMs ?? 0));
   const { files, findings, excluded } = await selectFiles(storage, autoManifest, { stamps: true });
   const found: FoundBundles = { candidates: [], invalid: [], warnings: [], excluded };
@@ -83,7 +83,10 @@ function countFindings(files: readonly SelectedFile[], findings: readonly Findin
   return [finding('error', 'too_many_listed_files', message, { file: '.' })];
 }
 
-/** Reads the files that are not cached, and counts them. A file that changes meanwhile becomes a finding. */
+/**
+ * Hashes and counts the files that are not cached. A file that changes while it is being read is reported as
+ * a finding.
+ */
 async function digestsOf(
   { signal }: Pick<CoreContext, 'signal'>,
   storage: Storage,
@@ -112,7 +115,7 @@ async function digestsOf(
   return { digests, read: unknown.length };
 }
 
-/** null if the file changed since it was listed. */
+/** Hashes a file. Returns null if it changed since it was listed. */
 async function measureUnchanged(
   storage: Storage,
   { path: file, size, stamp }: SelectedFile,
@@ -130,7 +133,7 @@ async function measureUnchanged(
   }
 }
 
-/** Allows for rounding: `stat` rounds to milliseconds, and object stores round to seconds. */
+/** Tolerates rounding: `stat` rounds to milliseconds, object stores to seconds. */
 function isOfTime({ modifiedAt, isExact }: Stamp, time: Date | null): boolean {
   return time === null || Math.abs(time.getTime() - modifiedAt.getTime()) <= (isExact ? 1_000 : 1);
 }
@@ -165,7 +168,10 @@ function nameOf(id: string): RelativePath | undefined {
   return verdict.ok ? verdict.path : undefined;
 }
 
-/** Opens a source for reading, with its links followed if the pipeline says so. Throws as `openStorage`. */
+/**
+ * Opens a source for reading. Follows symbolic links if the pipeline allows it. Throws the same errors as
+ * `openStorage`.
+ */
 export async function openSource(
   { openStorage }: Pick<CoreContext, 'openStorage'>,
   { source, followLinks: links }: { source: SourceLocation } & Pick<PipelineConfig, 'followLinks'>,
@@ -179,7 +185,7 @@ export async function openSource(
   return followLinks(storage, { root, linksTo: links.linksTo, open });
 }
 
-/** The source location of a pipeline. Throws `usage` for an upload pipeline. */
+/** Returns a pipeline's source location. Throws `usage` for an upload pipeline. */
 export function readableSource({ id, source }: PipelineConfig): SourceLocation {
   if (source.backend !== 'http_upload') return source;
   throw new WaybillError('usage', `pipeline "${id}" accepts uploads and has no source to read`, {

@@ -19,25 +19,25 @@ import { unpublishListed } from './root-index/listed-changes.ts';
 import { unpublication } from './unpublish/unpublication.ts';
 
 /*
- * Decides which published bundles a source no longer has.
+ * Finds published bundles that no longer exist in the source.
  */
 
-/** The parts of a complete source listing that may be or may hide a bundle. */
+/** The entries of a complete source listing that may be, or may hide, a bundle. */
 export type SourceListing = Pick<Discovery, 'warnings'> & {
   candidates: readonly { path: string }[];
   invalid: readonly { path: string }[];
 };
 
-/** Selects the bundles that an owner published from a source. */
+/** Selects the bundles published by one owner from one source. */
 export interface PublishedFrom {
   owner: Owner;
   source: Pick<SourceIdentity, 'backend' | 'id'>;
 }
 
 /**
- * The paths that the source may still have: every bundle, valid or not, and everything that discovery
- * skipped, such as links and dot directories. Discovery does not look below these paths, so bundles there may
- * exist, too.
+ * Returns the paths that may still exist in the source: every bundle, valid or not, and everything that
+ * discovery skipped, such as links and dot directories. Discovery does not descend into skipped paths, so
+ * they may also contain bundles.
  */
 export function heldPaths({ candidates, invalid, warnings }: SourceListing): Set<string> {
   return new Set([
@@ -46,7 +46,7 @@ export function heldPaths({ candidates, invalid, warnings }: SourceListing): Set
   ]);
 }
 
-/** Whether the path is one of these or below one. */
+/** Reports whether the path is in `held` or below one of its paths. */
 export function isHeld(held: ReadonlySet<string>, path: string): boolean {
   if (held.has('.')) return true;
   for (let at = path; at !== ''; at = at.slice(0, Math.max(at.lastIndexOf('/'), 0)))
@@ -55,8 +55,8 @@ export function isHeld(held: ReadonlySet<string>, path: string): boolean {
 }
 
 /**
- * Whether the owner has outputs at the bundle path, and all of them come from the bundle with the same path
- * in this source. Outputs announced by an interrupted attempt of the owner count, too.
+ * Reports whether the owner has outputs at the bundle path and all of them come from the bundle with the same
+ * path in this source. Outputs announced by the owner's interrupted attempt also count.
  */
 export function isFromSource(
   { outputs, pending }: Catalog,
@@ -81,11 +81,11 @@ interface Orphan {
   layout: Layout;
   /** The bundle that was published there; null if the catalog does not record it. */
   bundle: PublishedBundle | null;
-  /** Everything that unpublishing it would remove, sorted. */
+  /** All outputs that unpublishing would remove, sorted. */
   outputs: string[];
   /** The total size of the recorded outputs. */
   bytes: number;
-  /** The generation of its catalog. */
+  /** The catalog's generation. */
   generation: number;
   updatedAt: string;
 }
@@ -93,14 +93,16 @@ interface Orphan {
 interface FoundOrphans {
   /** Sorted by path. */
   orphans: Orphan[];
-  /** The number of the owner's recorded outputs: in orphans (`removed`), and at the whole destination. */
+  /**
+   * The number of the owner's recorded outputs in orphans (`removed`) and in the whole destination (`total`).
+   */
   counts: { removed: number; total: number };
 }
 
 /**
- * Finds the bundle paths that `from` published and that the source no longer has. Takes one recursive
- * listing. With `counted`, also reads the catalogs of held paths to count their outputs. Skips invalid
- * catalogs and those of other owners. Throws the storage's error.
+ * Finds the bundle paths that match `from` and no longer exist in the source. Makes one recursive listing.
+ * With `counted`, also reads the catalogs of held paths to count their outputs. Skips invalid catalogs and
+ * catalogs of other owners. Throws the storage's error.
  */
 export async function findOrphans(
   root: Storage,
@@ -139,15 +141,15 @@ export interface OrphanTask {
   listing: SourceListing;
   /** Lists the source again. */
   listAgain: () => Promise<SourceListing>;
-  /** Whether any part of the pipeline failed. Nothing is removed in this case. */
+  /** Whether any part of the pipeline failed. If so, nothing is removed. */
   hasFailed: boolean;
 }
 
 /**
- * Reports or removes orphans: bundles that the source no longer has. The `orphans` setting of the destination
- * decides. Bundle paths are unpublished one after another, each as a separate attempt. A bundle must be
- * missing from two listings, before and after the publications, and its catalog must not have changed since
- * it was found. Never throws: a failure is in the returned result.
+ * Reports or removes orphans, which are bundles that no longer exist in the source, depending on the
+ * destination's `orphans` setting. Bundle paths are unpublished one at a time, each in its own attempt. To be
+ * removed, a bundle must be missing from two listings, one before and one after the publications, and its
+ * catalog must not have changed since it was found. Never throws: failures are in the returned result.
  */
 export async function settleOrphans(
   context: CoreContext,
@@ -208,8 +210,8 @@ async function settleAt(
 const notAfterFailure = 'orphans are kept until the rest of the pipeline succeeds';
 
 /**
- * Enforces `limits.max_removed`, and refuses removals if the source has no bundles at all: more often a mount
- * is missing than that everything should be removed. Throws `too_many_removals`.
+ * Enforces `limits.max_removed`. Also refuses removals if the source has no bundles at all, because a missing
+ * mount is more likely than a request to remove everything. Throws `too_many_removals`.
  */
 function refuseRemoval(
   { destination: { limits } }: OrphanTask,
@@ -228,7 +230,7 @@ function refuseRemoval(
   );
 }
 
-/** null if another process has already removed it. */
+/** Unpublishes an orphan. Returns null if another process has already removed it. */
 async function remove(
   context: CoreContext,
   root: Storage,
@@ -244,7 +246,7 @@ async function remove(
       layout,
       dryRun,
       concurrency: destination.fileConcurrency,
-      // Already checked for the whole destination.
+      // The limit was already checked for the whole destination.
       maxRemoved: null,
       orphan: {
         runId: runId ?? null,

@@ -29,15 +29,15 @@ export interface OutputsOptions {
   /** Relative to the destination root; `.` for the root. */
   destinationPath: string;
   /**
-   * The current records. A generated output recorded with the same generator, version and inputs is not
-   * generated again for the plan.
+   * The current records. An output that was recorded with the same generator, version and inputs is not
+   * generated again.
    */
   recorded: readonly OutputRecord[];
-  /** The key for signed outputs; by default the destination has none. */
+  /** The key for signed outputs. Default: no signing. */
   signing?: Signing | null;
-  /** The published file of a record, if it has the recorded size; else null. */
+  /** Returns the published file of a record, or null if its size differs from the record. */
   published?: (record: OutputRecord) => Promise<Body | null>;
-  /** Receives the reading progress of files without a declared digest. */
+  /** Receives progress while files without a declared digest are read. */
   reading?: Reading | undefined;
 }
 
@@ -45,7 +45,7 @@ export interface OutputsOptions {
  * Plans the outputs of a bundle at a destination: its listed files and the enabled generated outputs, sorted
  * by path. Reads files without a declared digest, and the inputs of generated outputs that are not recorded.
  *
- * Throws `invalid_bundle`, before reading anything, if a generated output has the name of a listed file;
+ * Throws `invalid_bundle`, before reading anything, if a generated output has the same name as a listed file;
  * `body_mismatch` if a file differs from the manifest; or the source's error.
  */
 export async function planOutputs(bundle: SourceBundle, options: OutputsOptions): Promise<PlannedOutput[]> {
@@ -72,14 +72,14 @@ export async function planOutputs(bundle: SourceBundle, options: OutputsOptions)
   return planned.sort((a, b) => compareCodeUnits(a.path, b.path));
 }
 
-/** Loads the generators only if a destination needs one, because they load a template engine. */
+/** Loads the generators lazily, because they load a template engine. */
 async function wantedGenerators(chosen: ChosenOutputs): Promise<Generator[]> {
   if (!Object.values(chosen).includes(true)) return [];
   const { generators } = await import('../outputs/generators.ts');
   return generators.filter(({ switchedBy }) => chosen[switchedBy]);
 }
 
-/** The metadata of listed files depends only on the content type, so files of one type share an object. */
+/** Listed files with the same content type share one metadata object. */
 function sharedMetadata(cacheControl: string | null): (contentType: string) => GeneratedMetadata {
   const known = new Map<string, GeneratedMetadata>();
   return (contentType) => {
@@ -126,7 +126,7 @@ async function plannedGenerated(
   return file.namesRun === true ? { ...output, namesRun: true } : output;
 }
 
-/** The recorded content of a generated output; null if it must be generated again. */
+/** Returns the published content of a generated output, or null if it must be regenerated. */
 async function keptBody(
   file: GeneratedFile,
   record: OutputRecord,
@@ -156,9 +156,9 @@ interface Signing extends PublicationFacts {
 }
 
 /**
- * The key of `outputs.signature` and the facts that a statement names; null if the destination signs nothing.
- * Throws `secrets_invalid` if the secret is missing, and `signing_key_invalid` if it is not a key without a
- * passphrase. No error contains the key.
+ * Returns the key of `outputs.signature` and the facts for the signed statement, or null if the destination
+ * does not sign its outputs. Throws `secrets_invalid` if the secret is missing, and `signing_key_invalid` if
+ * it is not a key or has a passphrase. Errors never contain the key.
  */
 export async function signingOf(
   { secrets }: { secrets: Secrets },

@@ -11,11 +11,11 @@ import type { DecidedOrphan } from './unpublish/unpublication.ts';
 
 const planFileVersion = 2;
 
-/** The plan of a run as a file. Its schema is `schemas/plan.schema.json`. */
+/** A run's plan, saved to a file. Its schema is `schemas/plan.schema.json`. */
 export interface PlanFile {
   schema_version: typeof planFileVersion;
   kind: 'waybill_plan';
-  /** The version of the catalogs that the plan was made for. */
+  /** The catalog version that the plan was made for. */
   catalog_version: typeof catalogVersion;
   /** RFC 3339, UTC. */
   created_at: string;
@@ -28,7 +28,7 @@ export interface PlanFile {
   /** The `configurationDigest` of the targets. */
   configuration: Digest;
   decisions: DecisionRecord[];
-  /** SHA-256 of the canonical JSON (RFC 8785) of everything else. */
+  /** The SHA-256 digest of all other fields, as canonical JSON (RFC 8785). */
   digest: Digest;
 }
 
@@ -73,7 +73,7 @@ export function parsePlanFile(bytes: Uint8Array, file: string): PlanFile {
   return document as PlanFile;
 }
 
-/** Checks the fields that are read one by one. The rest of a decision is only compared as a whole. */
+/** Checks only the fields that are read individually. The rest of each decision is compared as a whole. */
 function isWellFormed({
   targets,
   force,
@@ -114,12 +114,12 @@ function invalid(file: string, reason: string): WaybillError {
 }
 
 /*
- * The decisions in a plan file, and how they differ from the decisions of a later run.
+ * The decisions in a plan file, and their comparison with a later run's decisions.
  */
 
 /**
- * The decision about one bundle path and the state it is based on, with the field names of the plan file. Two
- * decisions are equal if their canonical JSON is.
+ * The decision for one bundle path and the state it is based on, with the plan file's field names. Two
+ * decisions are equal if their canonical JSON is equal.
  */
 interface DecisionRecord {
   pipeline_id: string;
@@ -128,7 +128,7 @@ interface DecisionRecord {
   destination_path: string;
   /** The bundle to publish. For an orphan, the published bundle, or null if the catalog has no record. */
   bundle: { backend: string; source: string; path: string; created: string } | null;
-  /** Digest of the bytes of `.publisher.json`; null if there was none. */
+  /** The digest of `.publisher.json`; null if the file did not exist. */
   state: string | null;
   action: string;
   reason: string;
@@ -151,7 +151,7 @@ export function decisionRecord({ plan, planned, stored }: Decided): DecisionReco
   };
 }
 
-/** The record of the removal of an orphan. */
+/** Returns the record for an orphan's removal. */
 export function orphanRecord({ work, stored }: DecidedOrphan): DecisionRecord {
   const { owner, destinationPath, action, removes } = work;
   const bundle = publishedBy(stored.state, owner);
@@ -178,7 +178,7 @@ export function placeOf({ pipeline_id, destination_id, destination_path }: Place
   return `${pipeline_id}/${destination_id} ${destination_path}`;
 }
 
-/** Decisions by place. A later decision about the same place replaces the earlier one. */
+/** Decisions by place. A later decision for the same place replaces the earlier one. */
 export class Decisions {
   readonly #byPlace = new Map<string, DecisionRecord>();
 
@@ -196,7 +196,7 @@ export class Decisions {
   }
 }
 
-/** How the current decision differs from the planned one, for a message; null if it does not. */
+/** Describes how the current decision differs from the planned one, or returns null if they are equal. */
 function differenceOf(
   planned: DecisionRecord | undefined,
   current: DecisionRecord | undefined,
@@ -224,7 +224,7 @@ export function planStale(reason: string, findings: readonly Finding[] = []): Wa
 
 /**
  * Throws `plan_stale` unless the current decisions equal the planned ones. With `isPartial`, some decisions
- * could not be made, and a missing one is not a difference.
+ * could not be made, so a missing decision does not count as a difference.
  */
 export function refuseStalePlan(
   planned: readonly DecisionRecord[],
@@ -262,8 +262,9 @@ function differenceFinding(record: DecisionRecord, difference: string): Finding 
 }
 
 /**
- * The digest of every setting that affects a publication to these destinations. A source contributes its
- * location and identity, but not its connection settings. Names of secrets count, their values do not.
+ * Returns the digest of every setting that affects a publication to these destinations. For sources, this
+ * includes the location and identity, but not the connection settings. For secrets, it includes the names,
+ * but not the values.
  */
 export function configurationDigest(
   targets: readonly { pipeline: PipelineConfig; destinations: readonly DestinationConfig[] }[],

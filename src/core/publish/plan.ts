@@ -6,26 +6,31 @@ import type { Key } from '../storage/key.ts';
 import type { Body, EntryType } from '../storage/storage.ts';
 
 /*
- * The values of planning: observations, decisions and plans. A dry run prints a plan, and a run executes it.
+ * The data types of planning: observations, decisions and plans. A dry run prints a plan, and a run executes
+ * it.
  */
 
-/** The desired state of an output: a record without its time, and the content. */
+/** The desired state of an output: its content, and its record without a time. */
 export interface PlannedOutput extends Omit<OutputRecord, 'updatedAt'> {
   body: Body;
-  /** Whether the content names the run, so that another run generates other bytes for the same inputs. */
+  /**
+   * Whether the content names the run, so that another run generates different bytes from the same inputs.
+   */
   namesRun?: boolean;
 }
 
-/** The labels of the specification's decision table, without `error`, which is not a decision. */
+/** The labels from the specification's decision table, except `error`, which is not a decision. */
 export type Action =
   Exclude<AttemptAction, 'prune' | 'unpublish'> | 'skip_same' | 'fail_unmanaged' | 'fail_conflict';
 
-/** Whether the action changes the destination. */
+/** Reports whether the action changes the destination. */
 export function changesDestination(action: Action): boolean {
   return action !== 'skip_same' && action !== 'fail_unmanaged' && action !== 'fail_conflict';
 }
 
-/** Why the action was chosen: a stable code, and a sentence with the deciding paths or values. */
+/**
+ * Explains why the action was chosen: a stable code, and a sentence that names the deciding paths or values.
+ */
 export interface Reason {
   code: ReasonCode;
   message: string;
@@ -47,53 +52,55 @@ export type ReasonCode =
   | 'path_obstructed'
   | 'state_invalid'
   | 'state_unsupported'
-  /* Only with layout: releases. */
+  /* Only for the releases layout. */
   | 'release_of_other_owner'
   | 'rolled_back'
   | 'layout_changed'
   | 'channel_set';
 
-/** The observed state of one destination bundle path: all facts that a decision may use. */
+/** The observed state of one destination bundle path: all the facts that a decision may use. */
 export interface Observation {
   state: CatalogState;
-  /** Whether the state alone settles the decision (`isSettledByState`). The other fields are then empty. */
+  /**
+   * Whether the state alone settles the decision (see `isSettledByState`). If so, the other fields are empty.
+   */
   isSettled: boolean;
   /**
-   * Whether there is a file other than the publisher's own, outside of nested managed bundle paths.
-   * Determined only if the state is neither valid nor legacy.
+   * Whether files other than the publisher's own exist outside nested managed bundle paths. Only determined
+   * if the state is neither valid nor legacy.
    */
   contentPresent: boolean;
-  /** Planned paths that exist in storage but are not recorded. Determined only if the state is valid. */
+  /** Planned paths that exist in storage but are not recorded. Only determined if the state is valid. */
   unrecorded: RelativePath[];
   /**
-   * Managed bundle paths strictly below this one, relative to it. Determined only if a planned path or a
+   * Managed bundle paths strictly below this one, relative to it. Only determined if a planned path or a
    * forced deletion could affect them.
    */
   nested: string[];
   /**
-   * Planned paths that are recorded with the planned content, but whose file contradicts the record.
-   * Determined only if the state is valid.
+   * Planned paths that are recorded with the planned content, but whose file does not match the record. Only
+   * determined if the state is valid.
    */
   damaged: ReadonlyMap<string, Damage>;
   /**
    * The files that a forced replacement would delete or overwrite, sorted. Never includes the publisher's own
-   * files. Determined only if force is allowed.
+   * files. Only determined if force is allowed.
    */
   contents: readonly Key[];
   /**
    * Unrecorded entries that block planned writes, by path: a file or link where a directory is needed, or a
-   * directory with foreign content where a file is needed. Determined only if the state is valid or legacy.
+   * directory with foreign content where a file is needed. Only determined if the state is valid or legacy.
    */
   obstacles: ReadonlyMap<string, EntryType>;
-  /** Whether the storage keeps the headers of an output with its content. */
+  /** Whether the storage stores an output's headers along with its content. */
   keepsHeaders: boolean;
-  /** Larger files cannot be restored after they were replaced or removed; null for no limit. */
+  /** The maximum size of a file that can be restored after it was replaced or removed; null for no limit. */
   largestKeptBytes: number | null;
 }
 
 /** Identifies a bundle in the catalog. */
 export interface BundleIdentity extends Pick<PublishedBundle, 'source' | 'created'> {
-  /** The trusted key that signed the bundle. It is not recorded. */
+  /** The trusted key that signed the bundle. Not recorded in the catalog. */
   signedBy?: KeyId;
 }
 
@@ -112,10 +119,10 @@ export interface DecisionInput {
 }
 
 /**
- * The change to one path.
+ * The planned change to one path.
  *
- * - `add`: written where no file is known.
- * - `change`: replaces an existing file.
+ * - `add`: a file is written where none was known.
+ * - `change`: an existing file is replaced.
  * - `keep`: the file stays, and only the time of its record changes.
  * - `refresh`: the file stays, and its record changes.
  * - `remove`: the file and its record are removed.
@@ -129,8 +136,8 @@ export type Fate = 'add' | 'change' | 'keep' | 'refresh' | 'remove';
  * record; `missing`, `size_differs` or `not_a_file` for the recorded file; `interrupted` (an unfinished
  * attempt announced the path, so its content is unknown); `legacy_state` (a superseded record); `forced`.
  *
- * Kept paths: `same`, or the field that differs only in the record: `headers_differ` (the storage keeps no
- * headers), `kind_differs`, `generator_differs`, `source_differs`, `url_differs`.
+ * Kept paths: `same`, or the only record field that differs: `headers_differ` (the storage keeps no headers),
+ * `kind_differs`, `generator_differs`, `source_differs`, `url_differs`.
  *
  * Removed paths: `omitted` by a replacement; `interrupted` (the unfinished attempt intended to remove it);
  * `cleared` by force.
@@ -151,10 +158,10 @@ export type ChangeReason =
   | 'omitted'
   | 'cleared';
 
-/** How a published file contradicts its record, as far as metadata shows. */
+/** How a published file differs from its record, judging by metadata alone. */
 export type Damage = 'missing' | 'size_differs' | 'not_a_file';
 
-/** The planned change of one path. Plain data. */
+/** The planned change to one path. Plain data. */
 export interface PlannedChange {
   path: string;
   fate: Fate;
@@ -162,8 +169,8 @@ export interface PlannedChange {
 }
 
 /**
- * A decision: made by a pure function, printed by a dry run, executed by `apply`. All lists are empty if the
- * action changes nothing.
+ * A decision. A dry run prints it, and `apply` executes it. All lists are empty if the action changes
+ * nothing.
  */
 export interface Plan {
   owner: Owner;
@@ -172,38 +179,39 @@ export interface Plan {
   destinationPath: string;
   action: Action;
   reason: Reason;
-  /** Planned outputs that are written (`add`, `change`), sorted by path. */
+  /** Planned outputs to write (`add`, `change`), sorted by path. */
   writes: PlannedOutput[];
   /**
-   * Planned outputs whose files stay (`keep`, `refresh`), sorted by path. The commit rewrites their records
-   * with the time of the publication.
+   * Planned outputs whose files do not change (`keep`, `refresh`), sorted by path. The commit updates the
+   * time in their records.
    */
   kept: PlannedOutput[];
   /**
-   * Files to remove after all writes succeeded, sorted: outputs of this owner that a replacement omits, those
-   * that an interrupted attempt of this owner intended to remove, and all files that force clears.
+   * Files to remove after all writes succeeded, sorted: outputs of this owner that a replacement omits, files
+   * that this owner's interrupted attempt intended to remove, and all files that force clears.
    */
   removes: Key[];
-  /** True for `force_replace`: `removes` has all unplanned files below the bundle path. */
+  /** True for `force_replace`: `removes` then lists all unplanned files below the bundle path. */
   clears: boolean;
-  /** Recorded files that are replaced or removed and too large to be restored after a failure. */
+  /** Recorded files to replace or remove that are too large to be restored after a failure. */
   unkept: string[];
   /** The records of all other paths. */
   untouched: OutputRecord[];
   /**
-   * One entry per path in `writes`, `kept` and `removes`: first the planned ones, sorted, then the removed.
+   * One entry per path in `writes`, `kept` and `removes`: the planned paths first, then the removed ones,
+   * each sorted.
    */
   changes: PlannedChange[];
 }
 
-/** The work of an attempt: a plan, or the removal of an owner's outputs at a bundle path. */
+/** What an attempt does: execute a plan, or remove an owner's outputs from a bundle path. */
 export interface Work extends Pick<Plan, 'owner' | 'writes' | 'kept' | 'removes' | 'clears' | 'untouched'> {
   action: Action | 'unpublish';
-  /** The bundle published there afterwards; null if the owner has none there. */
+  /** The bundle that is published there afterwards; null if the owner no longer has one. */
   bundle: BundleIdentity | null;
 }
 
-/** The paths that the work writes, keeps or removes. */
+/** Returns all paths that are written, kept or removed. */
 export function concernedPaths({ writes, kept, removes }: Work): Set<string> {
   const paths = new Set<string>(removes);
   for (const { path } of writes) paths.add(path);

@@ -22,13 +22,13 @@ import { abortedIfStopped, type BundlePublication, type PublishRequest } from '.
 import { failedResult } from './results/action-result.ts';
 import type { ActionResult } from './results/result.ts';
 
-/** How often a publication starts over if other processes keep changing the bundle path. */
+/** The maximum number of rounds if other processes keep changing the bundle path. */
 const maxRounds = 10;
 
 /**
- * Publishes one bundle to one destination, in the layout of the destination, or reports the plan in a dry
- * run. `root` is rooted at the destination root. After a kill at any moment, the next run finishes the work.
- * Never throws: a failure is in the result, as action `error`.
+ * Publishes one bundle to one destination in the destination's layout, or only reports the plan in a dry run.
+ * `root` is rooted at the destination root. If the process is killed at any point, the next run finishes the
+ * work. Never throws: failures are returned as the action `error`.
  */
 export async function publishBundle(
   context: CoreContext,
@@ -58,8 +58,8 @@ export async function publishBundle(
 }
 
 /**
- * Looks, decides and acts, until no other process interferes. A change of layout takes a round of its own.
- * Throws `destination_busy` after ten rounds.
+ * Observes, decides and acts, repeating until no other process interferes. A layout migration takes its own
+ * round. Throws `destination_busy` after ten rounds.
  */
 async function publishIn<S extends ObservedState, D extends Decision>(
   layout: PublicationLayout<S, D>,
@@ -100,8 +100,8 @@ async function publishIn<S extends ObservedState, D extends Decision>(
 }
 
 /**
- * Files within a release would change what its readers see, and would be removed with it. Throws
- * `nested_managed_path`.
+ * Refuses to publish inside a release: the files would be visible to the release's readers and removed along
+ * with it. Throws `nested_managed_path`.
  */
 function refuseWithinRelease(destinationPath: string): void {
   const release = releaseAround(destinationPath);

@@ -17,45 +17,43 @@ export interface Decided {
   stored: StoredState;
 }
 
-/**
- * The options of a publication. The pipeline passes them on unchanged to its destinations and their bundles.
- */
+/** The options of a publication. They are passed unchanged to each destination and bundle. */
 export interface PublishRequest {
   /** Only report the plan. Writes nothing, takes no lease and sends no notifications. */
   dryRun: boolean;
-  /** Replace everything at a bundle path that could otherwise not be published to. */
+  /** Replace everything at a bundle path where publishing would otherwise be refused. */
   force: boolean;
-  /** Remove more published outputs than `limits.max_removed` of the destination allows. */
+  /** Allow removing more published outputs than the destination's `limits.max_removed`. */
   allowRemovals?: boolean;
   /** Publish only to these destinations. Default: all. */
   destinationIds?: readonly string[];
-  /** Publish to this channel, and only to the destinations that have it. */
+  /** Publish to this channel, and only at destinations that define it. */
   channel?: string;
   /**
-   * Called with each decision before it is applied. If it throws, the publication fails. There may be several
-   * decisions about one bundle path: one without the lease, one under it, and more if other publishers
-   * interfere. The last one counts.
+   * Called with each decision before it is applied. If it throws, the publication fails. It may be called
+   * several times for one bundle path: without the lease, while holding it, and again whenever other
+   * publishers interfere. The last decision counts.
    */
   onDecided?: (decided: Decided) => void;
-  /** Like `onDecided`, for each orphan to remove. If it throws, the orphan is kept. */
+  /** Like `onDecided`, but for each orphan to be removed. If it throws, the orphan is kept. */
   onOrphan?: (decided: DecidedOrphan) => void;
   onProgress?: (progress: Progress) => void;
-  /** Receives the progress of reading files without a declared digest, which happens before planning. */
+  /** Receives progress while files without a declared digest are read, before planning. */
   reading?: Reading;
-  /** The span of the run, which is the parent of the destinations' spans. */
+  /** The run's span, which is the parent of the destinations' spans. */
   trace?: TraceContext;
-  /** The id of the upload's run, for events. */
+  /** The id of the upload's run, included in events. */
   runId?: string;
-  /** The identity that requested the run, for signed statements. */
+  /** The identity that requested the run, included in signed statements. */
   publisher?: PublisherIdentity;
   /**
-   * When an interrupted run started, as RFC 3339. Outputs that it committed since are reported as published,
-   * although nothing is left to do, because the first notification may have been lost.
+   * When an interrupted run started, as RFC 3339. Outputs that it committed since then are reported as
+   * published even if nothing is left to do, because the first notification may have been lost.
    */
   reportCommitsSince?: string;
 }
 
-/** One bundle and the place that it is published to. */
+/** One bundle and the place to publish it. */
 export interface BundlePublication {
   bundle: SourceBundle;
   owner: Owner;
@@ -63,20 +61,23 @@ export interface BundlePublication {
   /** Relative to the destination root; `.` for the root. */
   destinationPath: string;
   /**
-   * Selects the newest bundle again from the current source. Set if the bundle was selected as the newest of
-   * a source, because another run may have published a newer one in the meantime.
+   * Selects the newest bundle again from the current source. Set if the bundle was selected as the newest in
+   * its source, because another run may since have published a newer one.
    */
   selectAgain?: () => Promise<SourceBundle>;
-  /** Called with warnings about a successful publication that the operator should act on. */
+  /** Receives warnings about a successful publication that require action by the operator. */
   warn?: (warning: Finding) => void;
 }
 
-/** Converts the reason of an aborted signal to an `aborted` error. Returns any other error unchanged. */
+/**
+ * Converts the error to an `aborted` error if it is the signal's abort reason. Returns any other error
+ * unchanged.
+ */
 export function abortedIfStopped(error: unknown, signal: AbortSignal | undefined): unknown {
   return signal?.aborted === true && error === signal.reason ? asAborted(error) : error;
 }
 
-/** The reason of an aborted signal as a `WaybillError`, by default `aborted`. */
+/** Converts an abort signal's reason to a `WaybillError`, by default `aborted`. */
 export function asAborted(reason: unknown): WaybillError {
   if (reason instanceof WaybillError) return reason;
   return new WaybillError('aborted', 'the publication was stopped before it finished', {

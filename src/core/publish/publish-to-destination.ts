@@ -20,8 +20,8 @@ import type { PublishedPath } from './root-index/listed-changes.ts';
 import type { MappedBundle, Selection, Selector } from './select-bundles.ts';
 
 /**
- * Publishes the selected bundles to one destination, one after another, and notifies of each. Never throws: a
- * failure is in the result.
+ * Publishes the selected bundles to one destination, one at a time, and sends a notification for each. Never
+ * throws: failures are in the result.
  */
 export async function publishToDestination(
   context: CoreContext,
@@ -81,7 +81,7 @@ export async function publishToDestination(
 
 /**
  * Opens the destination, unless there is nothing to publish, and publishes the bundles until the signal
- * aborts. Throws the reason of the signal if it skipped bundles and no result reports that yet.
+ * aborts. Throws the signal's reason if bundles were skipped and no result reports the abort yet.
  */
 async function publishAll(
   context: CoreContext,
@@ -116,16 +116,16 @@ async function publishAll(
 }
 
 interface Published {
-  /** The published bundle, which may have been selected again. */
+  /** The published bundle, which may differ from the first selection. */
   bundle: SourceBundle;
   action: ActionResult;
-  /** Whether this run had already committed the unchanged outputs before it was interrupted. */
+  /** Whether this run committed the unchanged outputs before it was interrupted. */
   isOwn: boolean;
-  /** The state of the last decision. */
+  /** The state that the last decision was based on. */
   state: CatalogState | null;
 }
 
-/** Loads the code of the root index only if a destination has one. */
+/** Loads the root index code only if a destination has one. */
 async function listAtRoot(
   context: CoreContext,
   storage: Storage,
@@ -133,7 +133,7 @@ async function listAtRoot(
   decided: readonly PublishedPath[],
   { dryRun, channel }: PublishRequest,
 ): Promise<void> {
-  // The root index lists current releases only, not channels.
+  // The root index lists only current releases, not channels.
   if (!destination.rootIndex || dryRun || channel !== undefined) return;
   const { listPublished } = await import('./root-index/listed-changes.ts');
   const warning = await listPublished(context, storage, { owner, destination }, decided);
@@ -172,7 +172,7 @@ async function publishSelected(
 }
 
 /**
- * The single bundle of a selection. Throws the error of the selection, or `bundle_not_found` if it is empty.
+ * Returns the selection's only bundle. Throws the selection's error, or `bundle_not_found` if it is empty.
  */
 function onlyBundle({ bundles: [selected], error }: Selection): SourceBundle {
   if (error !== null) {
@@ -183,7 +183,7 @@ function onlyBundle({ bundles: [selected], error }: Selection): SourceBundle {
   throw new WaybillError('bundle_not_found', 'the source no longer has a bundle');
 }
 
-/** Later bundles would count as older than this one until its time comes. */
+/** Warns about a creation time in the future: until then, later bundles would count as older. */
 function createdWarnings(
   { created }: SourceBundle,
   { destinationPath }: ActionResult,
@@ -212,7 +212,7 @@ function rootWarnings(destination: DestinationConfig, { action }: ActionResult, 
   return [finding('warning', 'destination_root_replaced', message)];
 }
 
-/** Starts the span of one destination of a run; null for a dry run and if tracing is off. */
+/** Starts the span for one of a run's destinations. Returns null for a dry run, or if tracing is off. */
 export function destinationSpan(
   { tracer }: Pick<CoreContext, 'tracer'>,
   { pipelineId, destinationId }: Owner,
@@ -227,7 +227,7 @@ export function destinationSpan(
   });
 }
 
-/** Ends the span with the outcome at the destination. */
+/** Ends the span with the destination's outcome. */
 export function endSpan(span: Span | null, { actions: all, error }: DestinationResult): void {
   if (span === null) return;
   const failure = error ?? all.find((action) => action.error !== null)?.error ?? null;
@@ -250,11 +250,12 @@ export function endSpan(span: Span | null, { actions: all, error }: DestinationR
 const sum = (counts: readonly number[]): number => counts.reduce((all, count) => all + count, 0);
 
 /**
- * Where readers find what is published at a bundle path, from `public_base_url`; null if no setting says. A
- * channel has the URL of its own setting. Without one, it has one only if the server serves the destination
- * as it is (`current_in_url`), because the channel is then a directory. Ends with `/`.
+ * Returns the public URL of a bundle path, based on `public_base_url`, or null if none is configured. A
+ * channel uses the URL from its own setting. Without that setting, a channel has a URL only if the server
+ * serves the destination root directly (`current_in_url`), because the channel is then a directory. The URL
+ * ends with `/`.
  *
- * @param channel The channel that is published to; null for the current content.
+ * @param channel The channel to publish to; null for the current content.
  */
 export function publicUrl(
   { publicBaseUrl, releases, location }: Pick<DestinationConfig, 'publicBaseUrl' | 'releases' | 'location'>,
@@ -264,7 +265,7 @@ export function publicUrl(
   const path = destinationPath === '.' ? [] : destinationPath.split('/');
   const at = (base: string | null, ...more: string[]): string | null =>
     base === null ? null : base + [...path, ...more].map((name) => `${encodeURIComponent(name)}/`).join('');
-  // On S3, the pointers are objects that no reader can follow as a path.
+  // On S3, pointers are objects, so readers cannot follow them as paths.
   const isServedAsItIs = releases?.currentInUrl === true && location.backend !== 's3';
   if (channel === null) return at(publicBaseUrl, ...(releases?.currentInUrl === true ? ['current'] : []));
   const own = releases?.channels.find(({ name }) => name === channel)?.publicBaseUrl ?? null;

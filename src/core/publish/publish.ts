@@ -24,12 +24,12 @@ import {
 } from './select-bundles.ts';
 
 /*
- * The entry points of publication, for `waybill run` and the daemon's runs.
+ * The entry points for publishing, used by `waybill run` and the daemon.
  */
 
 /**
- * Publishes the bundles of a configured source to the pipeline's destinations. These are served in parallel
- * and fail independently. Failures of the source or a destination are in the result. An upload pipeline is
+ * Publishes the bundles of a configured source to the pipeline's destinations. Destinations are published to
+ * in parallel and fail independently. Source and destination failures are in the result. Upload pipelines are
  * skipped with a warning. Throws only `channel_not_found`.
  */
 export async function publishPipeline(
@@ -50,8 +50,8 @@ export async function publishPipeline(
 }
 
 /**
- * Publishes bundles that are already loaded, such as uploads. Failures of a destination are in the result.
- * Throws only `channel_not_found`.
+ * Publishes bundles that are already loaded, such as uploads. Destination failures are in the result. Throws
+ * only `channel_not_found`.
  */
 export async function publishBundles(
   context: CoreContext,
@@ -112,7 +112,9 @@ async function publishFromSource(
   });
 }
 
-/** Settles orphans after all destinations were published to: none is removed if any publication failed. */
+/**
+ * Handles orphans once all destinations have been published to. None are removed if any publication failed.
+ */
 async function withOrphans(
   context: CoreContext,
   pipeline: PipelineConfig,

@@ -8,10 +8,10 @@ import { compareCodeUnits } from '../lib/paths.ts';
 import type { PipelineResult } from './results/result.ts';
 
 /*
- * Selects the bundles that each destination gets.
+ * Selects the bundles to publish to each destination.
  */
 
-/** The bundles for one destination. With an `error`, no bundle is selected. */
+/** The bundles for one destination. If `error` is set, no bundles are selected. */
 export interface Selection {
   bundles: MappedBundle<SourceBundle>[];
   warnings: Finding[];
@@ -20,13 +20,13 @@ export interface Selection {
 
 export interface Selector {
   select: (destination: DestinationConfig) => Promise<Selection>;
-  /** Selects from the current source. null for bundles without a source, such as uploads. */
+  /** Selects from the source again; null for bundles without a source, such as uploads. */
   selectAgain: ((destination: DestinationConfig) => Promise<Selection>) | null;
 }
 
 export type InvalidBundle = PipelineResult['invalidBundles'][number];
 
-/** Selects among bundles that are already loaded, such as uploads. */
+/** Selects from bundles that are already loaded, such as uploads. */
 export function selectLoaded(bundles: readonly SourceBundle[]): Selector {
   return {
     select: async ({ mapping }) => {
@@ -47,9 +47,9 @@ export interface SourceContent {
 /**
  * Selects and loads the bundles of a source for one destination.
  *
- * If the destination preserves paths, an invalid bundle only excludes itself. If it takes the newest bundle,
- * one invalid manifest means that nothing is selected: that bundle might be the newest, and publishing an
- * older one would report a failure as a success.
+ * If the destination preserves paths, only the invalid bundles are excluded. If it publishes only the newest
+ * bundle, a single invalid manifest means that nothing is selected: that bundle might be the newest, and
+ * publishing an older one would hide the failure.
  */
 export async function selectFromSource(
   { mapping }: DestinationConfig,
@@ -87,7 +87,7 @@ export class BundleLoader {
     this.#read = read;
   }
 
-  /** The bundle, or the error that makes it invalid or untrusted. Throws any other failure. */
+  /** Loads a bundle. Returns an error if it is invalid or untrusted, and throws any other error. */
   async load(candidate: BundleCandidate): Promise<SourceBundle | WaybillError> {
     const known = this.#loaded.get(candidate.path);
     if (known !== undefined) return known;
@@ -100,8 +100,8 @@ export class BundleLoader {
   }
 
   /**
-   * The invalid bundles and the warnings of all loaded bundles. Read errors are not included, because the
-   * destinations that selected the bundle report them.
+   * Returns the invalid bundles and the warnings for all loaded bundles. Excludes read errors, which are
+   * reported by the destinations that selected the bundle.
    */
   async outcome(): Promise<{ invalid: InvalidBundle[]; warnings: Finding[] }> {
     const invalid: InvalidBundle[] = [];
@@ -115,7 +115,7 @@ export class BundleLoader {
   }
 }
 
-/** The errors of a bundle that do not concern the other bundles of its source. */
+/** Error codes that affect one bundle but not the others in its source. */
 export const unfitCodes: readonly ErrorCode[] = [
   'invalid_bundle',
   'signature_missing',
@@ -123,7 +123,7 @@ export const unfitCodes: readonly ErrorCode[] = [
   'signing_key_untrusted',
 ];
 
-/** Whether the fault is in the bundle itself, and the other bundles can be published. */
+/** Reports whether the error is specific to the bundle, so that the others can still be published. */
 export function isUnfit(error: unknown): error is WaybillError {
   return error instanceof WaybillError && unfitCodes.includes(error.code);
 }
@@ -142,8 +142,8 @@ interface MappableBundle {
 
 /**
  * Maps bundles to destination paths. `preserve_relative` maps every bundle to its own path, sorted by path.
- * `fixed` maps the newest bundle to the root, with a warning that names it. If several are equally new, the
- * first by path is chosen.
+ * `fixed` maps the newest bundle to the root and adds a warning that names it. If several bundles are equally
+ * new, the first one by path is chosen.
  */
 export function mapBundles<T extends MappableBundle>(
   mapping: DestinationConfig['mapping'],

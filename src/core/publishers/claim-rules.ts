@@ -1,15 +1,15 @@
 /*
- * The claims that a trusted publisher requires of an ID token. The configuration is checked with them, and so
- * is every exchange.
+ * Rules for the claims in a trusted publisher's ID token. They are used to check the configuration and every
+ * token exchange.
  */
 
-/** One exact value, one of several, or a pattern. */
+/** The value that a claim must have: an exact value, one of several values, or a pattern. */
 export type ClaimRule = string | readonly string[] | { glob: string };
 export type ClaimRules = Readonly<Record<string, ClaimRule>>;
 
 /**
- * The names of the claims that break a rule, in the order of the rules. Only text matches: a number, a
- * Boolean, a list or a missing claim breaks every rule.
+ * Returns the names of the claims that break a rule, in the order of the rules. Only text can match: a
+ * number, Boolean, list or missing claim breaks any rule.
  */
 export function brokenRules(rules: ClaimRules, claims: Readonly<Record<string, unknown>>): string[] {
   return Object.entries(rules)
@@ -18,8 +18,9 @@ export function brokenRules(rules: ClaimRules, claims: Readonly<Record<string, u
 }
 
 /**
- * Whether the claims of a person fulfil the rules of a role. A list of texts, such as groups, needs one entry
- * that matches. `email` counts only if the issuer has verified it, because users may choose it themselves.
+ * Reports whether a person's claims satisfy a role's rules. In a list of texts, such as groups, at least one
+ * entry must match. `email` counts only if the issuer has verified it, because users may be able to choose
+ * it.
  */
 export function fulfils(rules: ClaimRules, claims: Readonly<Record<string, unknown>>): boolean {
   return Object.entries(rules).every(([name, rule]) => {
@@ -36,7 +37,10 @@ function matches(rule: ClaimRule, value: unknown): boolean {
   return 'glob' in rule ? matchesGlob(rule.glob, value) : rule.includes(value);
 }
 
-/** In a pattern, `*` stands for any characters but `/`. The time is linear in the length of the value. */
+/**
+ * Reports whether the value matches the pattern, in which `*` matches any characters except `/`. Runs in
+ * linear time in the length of the value.
+ */
 export function matchesGlob(pattern: string, value: string): boolean {
   const wanted = pattern.split('/');
   const found = value.split('/');
@@ -61,8 +65,8 @@ function matchesPart(pattern: string, value: string): boolean {
 }
 
 /**
- * Claims that are names. A name can be given up and registered by another owner, so each needs one of these
- * ids as an exact value.
+ * Claims that are names. A name can be abandoned and registered by a new owner, so each one also needs an
+ * exact value for one of these ids.
  */
 const idsOfNames: Readonly<Record<string, readonly string[]>> = {
   repository: ['repository_id', 'repository_owner_id'],
@@ -75,7 +79,7 @@ const idsOfNames: Readonly<Record<string, readonly string[]>> = {
   'oidc.circleci.com/vcs-origin': ['oidc.circleci.com/project-id'],
 };
 
-/** Issuers that sign tokens for everybody. Without one of these ids, any of their users would match. */
+/** Issuers that sign tokens for anyone. Without one of these ids, all of their users would match. */
 const sharedIssuers: readonly { form: RegExp; ids: readonly string[] }[] = [
   {
     form: /^https:\/\/token\.actions\.githubusercontent\.com(\/|$)/,
@@ -86,8 +90,8 @@ const sharedIssuers: readonly { form: RegExp; ids: readonly string[] }[] = [
 ];
 
 /**
- * Why the rules identify a publisher by names alone, or not at all; null if they are sufficient. `expected`
- * is the remedy.
+ * Returns why the rules are too weak, because they identify a publisher only by names or not at all, or null
+ * if they are sufficient. `expected` describes the fix.
  */
 export function weakRules(issuer: string, rules: ClaimRules): { reason: string; expected: string } | null {
   const isExact = (name: string): boolean => {

@@ -1,6 +1,6 @@
 /**
- * The identity behind an upload of a trusted publisher, as run records name it. Everything but
- * `publisher_id` is from the claims of its ID token; null where the token has no such claim.
+ * A trusted publisher's identity, as stored in run records. All fields except `publisher_id` are taken from
+ * the claims of its ID token, and are null if the token lacks the claim.
  */
 export interface PublishedBy {
   publisher_id: string;
@@ -9,16 +9,16 @@ export interface PublishedBy {
   repository: string | null;
   ref: string | null;
   sha: string | null;
-  /** The run, pipeline or build of the CI system. */
+  /** The id of the run, pipeline or build in the CI system. */
   ci_run_id: string | null;
-  /** SHA-256 of all claims, as `sha256:` and hexadecimal digits. */
+  /** The SHA-256 digest of all claims: `sha256:` followed by hexadecimal digits. */
   claims_digest: string;
 }
 
-/** The identity that a run was requested with: a trusted publisher, or a token of `upload_tokens`. */
+/** The identity that requested a run: a trusted publisher, or a token from `upload_tokens`. */
 export type PublisherIdentity = PublishedBy | { token_id: string };
 
-/** The claims of GitHub Actions, GitLab, Buildkite and CircleCI, in this order. */
+/** The claim names used by GitHub Actions, GitLab, Buildkite and CircleCI, in this order. */
 const claimsOf = {
   repository: ['repository', 'project_path', 'pipeline_slug', 'oidc.circleci.com/vcs-origin'],
   ref: ['ref', 'build_branch', 'oidc.circleci.com/vcs-ref'],
@@ -29,7 +29,10 @@ const claimsOf = {
 const maxLength = 200;
 const control = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g;
 
-/** The identity in verified claims. Long texts are cut, and control characters become blanks. */
+/**
+ * Extracts the identity from verified claims. Truncates long texts and replaces control characters with
+ * spaces.
+ */
 export function publishedBy(
   publisherId: string,
   claims: Readonly<Record<string, unknown>>,
@@ -43,7 +46,7 @@ export function publishedBy(
     }
     return null;
   };
-  // Buildkite has a claim `pipeline_id` too: the id of the pipeline itself. Its builds have numbers.
+  // Buildkite also has a `pipeline_id` claim, but it identifies the pipeline itself. Its builds have numbers.
   const runNames = Object.hasOwn(claims, 'build_number') ? ['build_number'] : claimsOf.ci_run_id;
   return {
     publisher_id: publisherId,

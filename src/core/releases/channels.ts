@@ -6,14 +6,14 @@ import { changeReleases } from './store.ts';
 import { type SwitchRefusal, unusable } from './stored-releases.ts';
 
 /*
- * Channels: named pointers that expire, in addition to the current one. A channel keeps its release from
- * being removed. Publishing to a channel does not make the release a target of rollbacks.
+ * Channels are named pointers that expire, in addition to the current pointer. A channel protects its release
+ * from removal. Publishing to a channel does not make the release a rollback target.
  */
 
 export interface ChannelSwitch {
   name: string;
   to: ReleaseId;
-  /** The channel's release when the switch was decided; null if it had none. */
+  /** The channel's release when the switch was decided; null if there was none. */
   from: ReleaseId | null;
   /** Time until the channel expires, in milliseconds. */
   ttlMs: number;
@@ -21,8 +21,8 @@ export interface ChannelSwitch {
 
 /**
  * Points a channel at a release that was just published, or renews its expiry. Returns null on success.
- * Refuses if the channel was switched in the meantime, if the release is incomplete or being removed, or if a
- * foreign file has the pointer's name. Throws like `changeReleases`.
+ * Refuses if the channel was switched in the meantime, if the release is incomplete or being removed, or if
+ * the pointer's name is taken by a foreign file. Throws the same errors as `changeReleases`.
  */
 export async function setChannel(
   context: LeaseContext,
@@ -56,7 +56,10 @@ async function refusalOf(
   return isTaken ? { why: 'name_taken', name } : null;
 }
 
-/** On object stores the channels are fields of the pointer object, so the name is always free. */
+/**
+ * Reports whether the pointer's name is free. On object stores it always is, because channels are fields of
+ * the pointer object.
+ */
 async function isFree(storage: Storage, name: string): Promise<boolean> {
   if (storage.readLink === undefined) return true;
   const key = channelLinkKey(name);
@@ -66,13 +69,17 @@ async function isFree(storage: Storage, name: string): Promise<boolean> {
 }
 
 /**
- * Removes the expired channels, their pointers first, and returns their names. Throws like `changeReleases`.
+ * Removes the expired channels, their pointers first, and returns their names. Throws the same errors as
+ * `changeReleases`.
  */
 export async function removeExpiredChannels(context: LeaseContext, storage: Storage): Promise<string[]> {
   return removing(context, storage, (releases) => expiredChannels(releases, context.clock.now()));
 }
 
-/** Removes a channel before it expires. Returns false if there is none. Throws like `changeReleases`. */
+/**
+ * Removes a channel before it expires. Returns false if there is none. Throws the same errors as
+ * `changeReleases`.
+ */
 export async function removeChannel(context: LeaseContext, storage: Storage, name: string): Promise<boolean> {
   const named = ({ ledger: { channels } }: Releases): string[] =>
     channels.filter((channel) => channel.name === name).map((channel) => channel.name);

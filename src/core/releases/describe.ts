@@ -18,28 +18,28 @@ import {
 } from './stored-releases.ts';
 
 /*
- * Views of the releases of a bundle path for the CLI, the API and the console.
+ * Views of a bundle path's releases, for the CLI, the API and the console.
  */
 
 /** One release. Plain data. */
 export interface ReleaseView extends StoredRelease {
   isCurrent: boolean;
-  /** Whether it is the default target of a rollback. */
+  /** Whether it is the default rollback target. */
   isLastGood: boolean;
   /** Whether it was rolled back, so that runs do not make it current again. */
   isRolledBack: boolean;
   isBeingRemoved: boolean;
   /** The channels that point at it, sorted. */
   channels: string[];
-  /** The bundle that it was published from; null if its catalog does not record it. */
+  /** The bundle that it was published from; null if not recorded in its catalog. */
   bundle: { path: string; created: string } | null;
   /** The number of recorded outputs; null if the catalog is unreadable. */
   outputs: number | null;
   /** The total size of the recorded outputs; null if the catalog is unreadable. */
   bytes: number | null;
-  /** RFC 3339, UTC: when it last became current; null if never. */
+  /** When it last became current, as RFC 3339 in UTC; null if never. */
   activatedAt: string | null;
-  /** RFC 3339, UTC: when another release replaced it as current; null if none did. */
+  /** When another release replaced it as current, as RFC 3339 in UTC; null if none did. */
   leftAt: string | null;
 }
 
@@ -48,7 +48,7 @@ export interface ChannelView {
   name: string;
   /** null if the pointer is missing or does not point at a release. */
   release: ReleaseId | null;
-  /** RFC 3339, UTC: the time of the last publication to it. */
+  /** The time of the last publication to it, as RFC 3339 in UTC. */
   setAt: string;
   /** RFC 3339, UTC. */
   expiresAt: string;
@@ -61,12 +61,12 @@ export interface ReleasesView {
   foreignTarget: string | null;
   /** Sorted by name. */
   channels: ChannelView[];
-  /** Newest first, by the creation time of the bundle. */
+  /** Sorted by the bundle's creation time, newest first. */
   releases: ReleaseView[];
 }
 
 /**
- * The releases of the bundle path that `storage` is rooted at, from the pointers, the ledger and the
+ * Returns the releases of the bundle path that `storage` is rooted at, from the pointers, the ledger and the
  * catalogs. Throws `state_conflict` if the ledger is malformed, or the storage's error.
  */
 export async function describeReleases(storage: Storage): Promise<ReleasesView> {
@@ -105,12 +105,13 @@ function viewOf(release: StoredRelease, catalog: Catalog | null, found: Releases
 
 export interface ReleaseDetails {
   outputs: { path: string; kind: string; digest: string; size: number; url: string | null }[];
-  /** Why it cannot become current; null if it can. Checks the names and sizes of its files. */
+  /** Why it cannot become current; null if it can. Based on the names and sizes of its files. */
   unusable: Unusable | null;
 }
 
 /**
- * The outputs of one release, and whether it is complete. Throws `state_conflict` if its catalog is invalid.
+ * Returns the outputs of one release, and whether it is complete. Throws `state_conflict` if its catalog is
+ * invalid.
  */
 export async function releaseDetails(storage: Storage, id: ReleaseId): Promise<ReleaseDetails> {
   const { outputs } = await catalogOf(storage, id);
@@ -130,7 +131,7 @@ export interface ReleaseDifference {
   same: number;
 }
 
-/** Throws `state_conflict` if the catalog of one of the releases is invalid. */
+/** Compares two releases. Throws `state_conflict` if either catalog is invalid. */
 export async function compareReleases(
   storage: Storage,
   from: ReleaseId,
@@ -140,10 +141,10 @@ export async function compareReleases(
   return differenceBetween(before.outputs, after.outputs);
 }
 
-/** What decides whether readers see a change. */
+/** The fields that determine whether readers see a change. */
 type ComparedOutput = Pick<OutputRecord, 'path' | 'digest' | 'size' | 'generated'>;
 
-/** `before` and `after` must be sorted by path. */
+/** Compares two lists of outputs, which must be sorted by path. */
 export function differenceBetween(
   before: readonly ComparedOutput[],
   after: readonly ComparedOutput[],
@@ -170,23 +171,22 @@ function isSame(a: ComparedOutput, b: ComparedOutput): boolean {
   );
 }
 
-/** The catalog of a release. Throws `state_conflict` if it is invalid. */
+/** Returns the catalog of a release. Throws `state_conflict` if it is invalid. */
 export async function catalogOf(storage: Storage, id: ReleaseId): Promise<Catalog> {
   return requireCatalog((await readState(releaseIn(storage, id))).state);
 }
 
 /**
- * The bundle paths of these managed paths, `.` for the root, in the same order. A release counts as its
- * bundle path.
+ * Maps managed paths to bundle paths, in the same order. `.` is the root. A release maps to its bundle path.
  */
 export function bundlePathsAmong(managed: readonly (Key | '')[]): string[] {
   return [...new Set(managed.map((path) => releasePathOf(path)?.bundlePath ?? reportedPath(path)))];
 }
 
 /**
- * The state published at the bundle path that `storage` is rooted at: the in-place catalog or the catalog of
- * the current release. If a change of layout left both, `preferred` decides. Throws the storage's error, and
- * `state_conflict` if the ledger of the releases is malformed.
+ * Returns the state published at the bundle path that `storage` is rooted at: the in-place catalog or the
+ * catalog of the current release. If a migration left both, `preferred` decides. Throws the storage's error,
+ * or `state_conflict` if the ledger is malformed.
  */
 export async function publishedState(
   storage: Storage,
@@ -198,20 +198,20 @@ export async function publishedState(
   return current === null ? inPlace : { ...(await readState(releaseIn(storage, current))), release: current };
 }
 
-/** An unfinished release without a pointer to it. Plain data. */
+/** An unfinished release that no pointer points at. Plain data. */
 export interface UnfinishedRelease {
   state: 'writing' | 'abandoned';
   /** RFC 3339, UTC. */
   startedAt: string;
-  /** RFC 3339, UTC: the first run after this time removes the release; null if no run removes it. */
+  /** The first run after this time removes the release. RFC 3339, UTC; null if no run removes it. */
   removedAfter: string | null;
 }
 
 /**
- * Describes the managed path `path` of a destination as an unfinished release. null if it is not a release,
- * is finished, or a pointer leads or may lead to it.
+ * Describes a destination's managed path `path` as an unfinished release. Returns null if it is not a
+ * release, if it is finished, or if a pointer points or may point at it.
  *
- * @param lingerMs How long a release is kept without readers; null if the destination keeps no releases.
+ * @param lingerMs How long a release without readers is kept; null if the destination does not use releases.
  */
 export async function unfinishedRelease(
   root: Storage,

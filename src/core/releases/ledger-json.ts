@@ -5,15 +5,15 @@ import { type Channel, emptyLedger, type Ledger, type Releases } from './ledger.
 import { parseReleaseId, releaseAt, type ReleaseId, releaseKey } from './release.ts';
 
 /*
- * The JSON form of the ledger. On object stores the same document is also the pointer.
+ * Reads and writes the ledger as JSON. On object stores, the same document is also the pointer.
  */
 
 export const ledgerVersion = 1;
 export const maxLedgerBytes = 16 << 20;
 
 /**
- * Serializes the ledger of a bundle path. Pass `current` if the document is also the pointer. It is the only
- * key that readers need.
+ * Serializes a bundle path's ledger. Pass `current` if the document is also the pointer. It is the only field
+ * that readers need.
  */
 export function serialiseReleases(
   ledger: Ledger,
@@ -42,8 +42,8 @@ export function serialiseReleases(
 }
 
 /**
- * Parses the output of `serialiseReleases`. `place` is the document's name for errors. Throws
- * `state_conflict` if it is malformed or of a newer version. The channels come from the ledger.
+ * Parses the output of `serialiseReleases`. `place` names the document in errors. Throws `state_conflict` if
+ * the document is malformed or has a newer version. The channels are taken from the ledger.
  */
 export function parseReleases(bytes: Uint8Array, place: string): Releases {
   try {

@@ -2,36 +2,36 @@ import { compareCodeUnits } from '../lib/paths.ts';
 import type { ReleaseId } from './release.ts';
 
 /*
- * The ledger of a bundle path's releases, and the pure functions that change it.
+ * The ledger of a bundle path's releases, and the functions that change it.
  */
 
 /**
- * Facts about the releases of a bundle path that the pointer does not hold. The pointer alone determines the
- * current release. If both change in two steps, the ledger changes first, and its change has no effect until
- * the pointer follows.
+ * Facts about a bundle path's releases that are not in the pointer. The pointer alone determines the current
+ * release. If the two are changed in separate steps, the ledger is written first, and its change takes effect
+ * only once the pointer follows.
  */
 export interface Ledger {
-  /** One entry per release that was or was about to be current. The latest is last. */
+  /** One entry per release that was, or was about to become, current. The latest entry is last. */
   history: readonly Activation[];
   /**
-   * The effective rollbacks, usually at most one. During a second rollback there are two, so that the first
-   * stays effective until the switch.
+   * The rollbacks in effect, usually at most one. During a second rollback there are two, so that the first
+   * stays in effect until the switch.
    */
   rollbacks: readonly Rollback[];
   /** Releases that are being removed and can no longer become current. */
   removing: readonly ReleaseId[];
   /** Sorted by name. Includes channels whose pointer does not exist yet. */
   channels: readonly Channel[];
-  /** Releases that a channel pointed at before, until they are removed. */
+  /** Releases that a channel used to point at. They are listed until they are removed. */
   leftByChannels: readonly { id: ReleaseId; leftAt: string }[];
 }
 
-/** A named pointer that expires, in addition to the current one. */
+/** A named pointer that expires, in addition to the current pointer. */
 export interface Channel {
   name: string;
-  /** The release that it points at or is about to point at. */
+  /** The release that it points at, or is about to point at. */
   id: ReleaseId;
-  /** RFC 3339, UTC: the time of the last publication to it. */
+  /** The time of the last publication to it, as RFC 3339 in UTC. */
   setAt: string;
   /** RFC 3339, UTC. */
   expiresAt: string;
@@ -45,10 +45,10 @@ export interface Activation {
   leftAt: string | null;
 }
 
-/** Effective while `to` is current. */
+/** A rollback. It is in effect while `to` is current. */
 export interface Rollback {
   to: ReleaseId;
-  /** Releases that runs do not make current again. */
+  /** The releases that runs must not make current again. */
   from: readonly ReleaseId[];
 }
 
@@ -59,7 +59,7 @@ export interface Releases {
   current: ReleaseId | null;
   /** The target of a pointer that does not point at a release; otherwise null. */
   foreignTarget: string | null;
-  /** The releases that the channels' pointers point at. Omits pointers with another target. */
+  /** The release that each channel's pointer points at. Omits pointers that do not point at a release. */
   channels: ReadonlyMap<string, ReleaseId>;
 }
 
@@ -78,14 +78,14 @@ export const noReleases: Releases = {
   channels: new Map<string, ReleaseId>(),
 };
 
-/** The releases that were rolled back, so that runs do not make them current again. */
+/** Returns the releases that were rolled back, so that runs do not make them current again. */
 export function rolledBack({ ledger, current }: Pick<Releases, 'ledger' | 'current'>): ReleaseId[] {
   return effective({ ledger, current }).flatMap(({ from }) => [...from]);
 }
 
 /**
- * The default target of a rollback: the most recent earlier release that was not rolled back itself and is
- * not being removed; null if there is none.
+ * Returns the default rollback target, or null if there is none. It is the most recent earlier release that
+ * was not itself rolled back and is not being removed.
  */
 export function lastGood(releases: Releases): ReleaseId | null {
   const { ledger, current } = releases;
@@ -98,8 +98,8 @@ export function lastGood(releases: Releases): ReleaseId | null {
 }
 
 /**
- * The ledger to write before a switch to `to`. Effective rollbacks are kept: the switch makes them
- * ineffective, and they must hold if it never happens. `rollback` is null unless the switch is a rollback.
+ * Returns the ledger to write before a switch to `to`. Rollbacks in effect are kept: the switch will end
+ * them, but they must stay in effect if it never happens. `rollback` is null unless the switch is a rollback.
  */
 export function beforeSwitch(
   { ledger, current }: Releases,
@@ -116,13 +116,13 @@ export function beforeSwitch(
   return { ...ledger, history, rollbacks: rollback === null ? rollbacks : [...rollbacks, rollback] };
 }
 
-/** The ledger after the bundle path was unpublished, with all pointers removed. */
+/** Returns the ledger after the bundle path was unpublished, with all pointers removed. */
 export function leaving({ ledger, current }: Releases, now: string): Ledger {
   const history = ledger.history.map((one) => (one.id === current ? { ...one, leftAt: now } : one));
   return { ...ledger, history, rollbacks: [], channels: [] };
 }
 
-/** The rollback from the current release to `to`. */
+/** Returns the rollback from the current release to `to`. */
 export function rollbackTo(releases: Releases, to: ReleaseId): Rollback {
   const { current } = releases;
   const from = new Set([...rolledBack(releases), ...(current === null ? [] : [current])]);
@@ -130,19 +130,19 @@ export function rollbackTo(releases: Releases, to: ReleaseId): Rollback {
   return { to, from: [...from] };
 }
 
-/** The ledger without rollbacks. */
+/** Returns the ledger without rollbacks. */
 export function resumed(ledger: Ledger): Ledger {
   return { ...ledger, rollbacks: [] };
 }
 
-/** The ledger that announces the removal of these releases. */
+/** Returns the ledger that announces the removal of these releases. */
 export function announcing(ledger: Ledger, ids: readonly ReleaseId[]): Ledger {
   return { ...ledger, removing: [...new Set([...ledger.removing, ...ids])].sort() };
 }
 
 /**
- * The ledger after these releases were removed. An id that is no longer announced is kept, because the
- * release may have been published again.
+ * Returns the ledger after these releases were removed. An id that is no longer announced is kept, because
+ * the release may have been published again.
  */
 export function forgetting(ledger: Ledger, ids: readonly ReleaseId[]): Ledger {
   const gone = new Set(ids.filter((id) => ledger.removing.includes(id)));
@@ -154,7 +154,7 @@ export function forgetting(ledger: Ledger, ids: readonly ReleaseId[]): Ledger {
   };
 }
 
-/** The ledger to write before a channel switches to another release or is renewed. */
+/** Returns the ledger to write before a channel switches to another release or is renewed. */
 export function withChannel(releases: Releases, channel: Channel): Ledger {
   const { ledger } = releases;
   const others = ledger.channels.filter(({ name }) => name !== channel.name);
@@ -163,20 +163,20 @@ export function withChannel(releases: Releases, channel: Channel): Ledger {
   return { ...ledger, channels, leftByChannels: leftSince(ledger, left, channel.setAt) };
 }
 
-/** The ledger after these channels were removed. */
+/** Returns the ledger after these channels were removed. */
 export function withoutChannels(releases: Releases, names: readonly string[], now: string): Ledger {
   const { ledger } = releases;
   const channels = ledger.channels.filter(({ name }) => !names.includes(name));
   return { ...ledger, channels, leftByChannels: leftSince(ledger, channelTargets(releases, names), now) };
 }
 
-/** The names of the expired channels. */
+/** Returns the names of the expired channels. */
 export function expiredChannels({ ledger }: Pick<Releases, 'ledger'>, now: Date): string[] {
   const isOver = ({ expiresAt }: Channel): boolean => Date.parse(expiresAt) <= now.getTime();
   return ledger.channels.filter(isOver).map(({ name }) => name);
 }
 
-/** The releases that these channels point at or are about to point at. Default: all channels. */
+/** Returns the releases that these channels point at, or are about to point at. Default: all channels. */
 export function channelTargets({ ledger, channels }: Releases, names?: readonly string[]): ReleaseId[] {
   const isSelected = (name: string): boolean => names?.includes(name) ?? true;
   const announced = ledger.channels.filter(({ name }) => isSelected(name)).map(({ id }) => id);

@@ -15,8 +15,8 @@ import { readReleases } from './store.ts';
 import { releaseIds } from './stored-releases.ts';
 
 /*
- * Resolves the names of destinations, bundle paths, releases and channels that a client or user gives. Errors
- * for unknown names suggest similar ones.
+ * Resolves user-supplied names of destinations, bundle paths, releases and channels. Errors for unknown names
+ * suggest similar ones.
  */
 
 /** A bundle path with releases. */
@@ -27,7 +27,7 @@ export interface Place {
   storage: Storage;
 }
 
-/** The destination with this name. Throws `destination_not_found` with a suggestion. */
+/** Returns the destination with this name. Throws `destination_not_found` with a suggestion. */
 export function destinationNamed({ id, destinations }: PipelineConfig, name: string): DestinationConfig {
   const found = destinations.find((destination) => destination.id === name);
   if (found !== undefined) return found;
@@ -44,8 +44,7 @@ export function requireReleasesLayout({ id, releases }: Pick<DestinationConfig, 
 }
 
 /**
- * The destinations that have this channel configured. Throws `channel_not_found` with a suggestion if none
- * has.
+ * Returns the destinations with this channel. Throws `channel_not_found` with a suggestion if there are none.
  */
 export function destinationsWithChannel<T extends Pick<DestinationConfig, 'releases'>>(
   destinations: readonly T[],
@@ -73,8 +72,8 @@ export async function atDestination<T>(
 }
 
 /**
- * The bundle path to work on: `path`, or by default the only one with releases. Throws `bundle_path_needed`
- * if there are several, `not_published` if there is none, or the storage's error.
+ * Returns the bundle path to work on: `path`, or by default the only path with releases. Throws
+ * `bundle_path_needed` if there are several, `not_published` if there is none, or the storage's error.
  */
 export async function placeOf(
   root: Storage,
@@ -98,8 +97,8 @@ export async function placeOf(
 }
 
 /**
- * The release with this id, that of the channel with this name, or for `current` the current one. Throws
- * `release_not_found` with a suggestion, or like `readReleases`.
+ * Resolves a release id, a channel name, or `current`. Throws `release_not_found` with a suggestion, or the
+ * same errors as `readReleases`.
  */
 export async function releaseNamed({ storage, destinationPath }: Place, name: string): Promise<ReleaseId> {
   const id = parseReleaseId(name);
@@ -117,8 +116,8 @@ export interface ListedPath extends ReleasesView {
 }
 
 /**
- * The releases of one bundle path or, without `path`, of all bundle paths with releases, sorted by path.
- * Throws like `describeReleases`.
+ * Returns the releases of one bundle path or, without `path`, of all bundle paths with releases, sorted by
+ * path. Throws the same errors as `describeReleases`.
  */
 export async function listReleases(
   root: Storage,
@@ -132,13 +131,13 @@ export async function listReleases(
   return listed;
 }
 
-/** The bundle paths with releases, sorted. Takes one recursive listing. */
+/** Returns the bundle paths with releases, sorted. Makes one recursive listing. */
 export async function pathsWithReleases(root: Storage): Promise<string[]> {
   const paths = (await managedPaths(root)).flatMap((path) => releasePathOf(path)?.bundlePath ?? []);
   return [...new Set(paths)];
 }
 
-/** The place of a bundle path, without checking that it has releases. */
+/** Returns the place of a bundle path, without checking that it has releases. */
 export function placeAt(root: Storage, destinationPath: string): Place {
   return { destinationPath, storage: within(root, parseBundlePath(destinationPath)) };
 }
@@ -150,7 +149,7 @@ const noneYet: Partial<Record<ErrorCode, string>> = {
     'add the channel to `releases.channels` of a destination with layout: releases, then publish to it',
 };
 
-/** An error for an unknown name, with the most similar name and the known ones in the hint. */
+/** Returns an error for an unknown name. The hint suggests the most similar name and lists the known ones. */
 export function unknownName(
   code: ErrorCode,
   what: string,

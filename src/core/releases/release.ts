@@ -4,12 +4,12 @@ import type { Instant } from '../lib/instant.ts';
 import { joinKey, type Key, listedKey } from '../storage/key.ts';
 
 /*
- * The names of releases: ids, directories and pointers.
+ * Release ids, and the names of release directories and pointers.
  */
 
 declare const releaseBrand: unique symbol;
 /**
- * The id of a release, such as `20261121T101500Z-9f2c41aa`: the creation time of the bundle in UTC, and the
+ * A release id, such as `20261121T101500Z-9f2c41aa`. It consists of the bundle's creation time in UTC and the
  * first digits of a digest of the outputs.
  */
 export type ReleaseId = string & { readonly [releaseBrand]: true };
@@ -17,33 +17,35 @@ export type ReleaseId = string & { readonly [releaseBrand]: true };
 /** How a bundle path is published: in place, or as releases with one current release. */
 export type Layout = 'in_place' | 'releases';
 
-/** The directory of the releases, relative to the bundle path. */
+/** The directory that contains the releases, relative to the bundle path. */
 export const releasesKey = joinKey('', 'releases');
 /** The pointer that readers follow: a symbolic link or, on an object store, an object. */
 export const currentLinkKey = joinKey('', 'current');
 export const currentObjectKey = joinKey('', 'current.json');
 
-/** Everything that determines the content, the headers and the record of an output. */
+/** Everything that determines an output's content, headers and record. */
 export type ReleasedOutput = Omit<OutputRecord, 'updatedAt'>;
 
 const idForm = /^\d{8}T\d{6}Z-[0-9a-f]{8}$/;
 const withinRelease = /^(?:.+\/)?releases\/\d{8}T\d{6}Z-[0-9a-f]{8}(?=\/|$)/i;
 const releasePathForm = /^(?:(.+)\/)?releases\/([^/]+)$/;
 
-/** The pointer of a channel. On object stores, the channels are fields of `current.json` instead. */
+/**
+ * Returns the key of a channel's pointer. On object stores, channels are fields of `current.json` instead.
+ */
 export function channelLinkKey(name: string): Key {
   return joinKey('', name);
 }
 
-/** undefined if the text is not a release id. */
+/** Parses a release id. Returns undefined if the text is not one. */
 export function parseReleaseId(text: string): ReleaseId | undefined {
   return idForm.test(text) ? (text as ReleaseId) : undefined;
 }
 
 /**
- * The release id of a bundle with these outputs. Equal plans have equal ids, so that a run after a crash
- * finds the directory that it started. All recorded fields of an output except its time affect the id,
- * because the records of a release never change. `outputs` must be sorted by path.
+ * Returns the release id for a bundle with these outputs. Equal plans have equal ids, so a run after a crash
+ * finds the directory that was started. All recorded fields of an output except its time affect the id,
+ * because a release's records never change. `outputs` must be sorted by path.
  */
 export function releaseIdOf(created: Instant, outputs: Iterable<ReleasedOutput>): ReleaseId {
   const hash = startDigest().update(created);
@@ -58,12 +60,12 @@ export function releaseIdOf(created: Instant, outputs: Iterable<ReleasedOutput>)
   return `${second}Z-${hexOf(finishDigest(hash)).slice(0, 8)}` as ReleaseId;
 }
 
-/** The directory of a release, relative to its bundle path. */
+/** Returns the directory of a release, relative to its bundle path. */
 export function releaseKey(id: ReleaseId): Key {
   return joinKey(releasesKey, id);
 }
 
-/** Splits the path of a release into bundle path (`.` for the root) and id; null for other paths. */
+/** Splits a release's path into its bundle path (`.` for the root) and id. Returns null for other paths. */
 export function releasePathOf(path: string): { bundlePath: string; id: ReleaseId } | null {
   const [, above, name = ''] = releasePathForm.exec(path) ?? [];
   const id = parseReleaseId(name);
@@ -71,14 +73,14 @@ export function releasePathOf(path: string): { bundlePath: string; id: ReleaseId
 }
 
 /**
- * The release directory that a path names or is in; null if there is none. Ignores case, as some file systems
- * do.
+ * Returns the release directory that the path names or is inside of, or null if there is none. Ignores case,
+ * because some file systems do.
  */
 export function releaseAround(path: string): string | null {
   return withinRelease.exec(path)?.[0] ?? null;
 }
 
-/** Whether a key within a bundle path is a pointer, a release or a file of a release. */
+/** Reports whether a key within a bundle path is a pointer, a release or a file in a release. */
 export function isOfReleases(key: string, channels: readonly string[] = []): boolean {
   const [first = '', second = ''] = key.split('/');
   if (first !== releasesKey)
@@ -86,7 +88,7 @@ export function isOfReleases(key: string, channels: readonly string[] = []): boo
   return parseReleaseId(second) !== undefined;
 }
 
-/** The release that a pointer's target names; null if it names anything else. */
+/** Parses a pointer's target. Returns null if it is not a release. */
 export function releaseAt(target: string): ReleaseId | null {
   const prefix = `${releasesKey}/`;
   const name = listedKey(target);

@@ -9,15 +9,16 @@ import type { StoredRelease } from './stored-releases.ts';
 export interface RetentionRule {
   /** The number of complete releases to keep in addition to the current one. */
   keep: number;
-  /** How long a release is kept after it was written or last in use, in milliseconds. */
+  /** How long a release is kept after it was written or last used, in milliseconds. */
   lingerMs: number;
 }
 
 /**
- * The releases to remove, sorted: complete ones beyond the newest `keep`, and abandoned ones, each after
- * `lingerMs`. Never removes the current release, the default target of a rollback, a release of a channel, or
- * one that is being written or unreadable. Releases that only former channels used do not count for `keep`.
- * Removes nothing if the pointer does not point at a release, because it is unknown which files readers use.
+ * Returns the releases to remove, sorted: complete releases beyond the newest `keep`, and abandoned ones, in
+ * both cases after `lingerMs`. Never removes the current release, the default rollback target, a channel's
+ * release, or a release that is unreadable or being written. Releases that were only used by former channels
+ * do not count toward `keep`. Removes nothing if the pointer does not point at a release, because it is then
+ * unknown which files readers use.
  */
 export function retired(
   releases: Releases,
@@ -45,8 +46,8 @@ export function retired(
 }
 
 /**
- * The time after which a run removes an unfinished release without a pointer: RFC 3339, UTC. null if it is
- * kept because an attempt may still be working on it.
+ * Returns the time after which a run removes an unfinished release without a pointer, as RFC 3339 in UTC.
+ * Returns null if an attempt may still be working on it.
  */
 export function removableFrom(
   releases: Releases,
@@ -61,7 +62,7 @@ export function removableFrom(
 interface Uses {
   leftAt: ReadonlyMap<ReleaseId, string | null>;
   channelLeftAt: ReadonlyMap<ReleaseId, string>;
-  /** When a release was written or last in use, whichever is later; empty if neither is known. */
+  /** Returns when a release was written or last used, whichever is later; empty if neither is known. */
   lastUse: (release: StoredRelease) => string;
 }
 
@@ -73,7 +74,7 @@ function uses({ ledger: { history, leftByChannels } }: Releases): Uses {
   return { leftAt, channelLeftAt, lastUse };
 }
 
-/** Whether the ledger suggests that a release or channel can be removed. Looks at no release. */
+/** Reports whether a release or channel may be due for removal, judging by the ledger alone. */
 export function isRetirementDue(releases: Releases, rule: RetentionRule, now: Date): boolean {
   const { history, leftByChannels, removing } = releases.ledger;
   if (removing.length > 0 || expiredChannels(releases, now).length > 0) return true;

@@ -20,10 +20,10 @@ import {
 import { releaseIds } from './stored-releases.ts';
 
 /*
- * Reads and changes the pointers and the ledger of a bundle path. On file systems, the pointer is a symbolic
- * link and the ledger a file next to it. Both change under the lease of the bundle path, the ledger first. On
- * object stores, one object is both. It is written on the condition of its version, and a change that lost a
- * race is decided again.
+ * Reads and changes a bundle path's pointers and ledger. On file systems, the pointer is a symbolic link, and
+ * the ledger is a file next to it. Both are changed under the bundle path's lease, the ledger first. On
+ * object stores, a single object is both. It is written conditionally on its version, and a change that loses
+ * a race is decided again.
  */
 
 export const ledgerKey = joinKey('', `${reservedPrefix}.releases.json`);
@@ -37,19 +37,19 @@ export interface ReleasesChange<T> {
 
 export interface NextReleases {
   ledger: Ledger;
-  /** null removes the pointer. */
+  /** The new current release; null removes the pointer. */
   current: ReleaseId | null;
   /** The new targets of changed channels; null removes a pointer. Default: no changes. */
   channels?: ReadonlyMap<string, ReleaseId | null>;
 }
 
-/** How often a change is tried if other processes keep changing the object first. */
+/** The maximum number of attempts if other processes keep changing the object first. */
 const maxTries = 20;
 
 /**
- * Throws `storage_permanent` if the storage can neither replace a link in one step nor write an object on the
- * condition of its version. Without these, readers could see a mixture of releases, or publishers overwrite
- * each other's changes.
+ * Throws `storage_permanent` unless the storage can atomically replace a link or conditionally write an
+ * object. Without either, readers could see a mixture of releases, or publishers could overwrite each other's
+ * changes.
  */
 export async function requireReleases(storage: Storage): Promise<void> {
   const hint = 'use `layout: in_place` for this destination, or another server';
@@ -91,7 +91,7 @@ export async function readReleases(storage: Storage): Promise<Releases> {
  * Reads the pointers and the ledger, calls `decide` and writes its result, serialized with other processes.
  * `decide` may be called several times. It must check that the release to activate is usable.
  *
- * Throws the error of `decide`, `destination_busy` if other processes keep changing the object first,
+ * Throws any error from `decide`, `destination_busy` if other processes keep changing the object first,
  * `lease_lost`, `commit_unknown` if the outcome cannot be determined, or the storage's error.
  */
 export async function changeReleases<T>(
@@ -111,9 +111,9 @@ export async function changeReleases<T>(
 }
 
 /**
- * Removes the ledger of a bundle path without releases. On an object store it is kept, because servers do not
- * guarantee conditional deletes. There it is also the pointer, and states that no release is current. Throws
- * like `changeReleases`.
+ * Removes the ledger of a bundle path without releases. On an object store, the ledger is kept, because
+ * servers do not guarantee conditional deletes. There it is also the pointer, and records that no release is
+ * current. Throws the same errors as `changeReleases`.
  */
 export async function forgetReleases(context: LeaseContext, storage: Storage): Promise<void> {
   if (storage.rename === undefined) return;
@@ -133,7 +133,7 @@ async function changeFiles(
   updatedAt: string,
 ): Promise<void> {
   const held = whileHeld(storage, lease);
-  // Pointers are removed before their ledger entries: a pointer without an entry would never be removed.
+  // Remove pointers before their ledger entries: a pointer without an entry would never be removed.
   for (const [name, id] of channels)
     if (id === null && found.channels.has(name)) await setLink(held, lease, channelLinkKey(name), null);
   if (ledger !== found.ledger) {
@@ -148,7 +148,7 @@ async function changeFiles(
     if (id !== null && found.channels.get(name) !== id) await setLink(held, lease, channelLinkKey(name), id);
 }
 
-/** Replaces the link in one step; null removes it. */
+/** Atomically replaces the link, or removes it if `id` is null. */
 async function setLink(held: Storage, lease: Lease, key: Key, id: ReleaseId | null): Promise<void> {
   const target = id === null ? null : releaseKey(id);
   await lease.fence();
@@ -192,7 +192,10 @@ async function changeObject<T>(
   throw destinationBusy(storage, null);
 }
 
-/** Requests the version first, so that a change between the two calls makes the conditional write fail. */
+/**
+ * Gets the version before the content, so that a change between the two calls makes the conditional write
+ * fail.
+ */
 async function readObject(storage: Storage): Promise<{ releases: Releases; version: string | null }> {
   const version = (await storage.stat(currentObjectKey))?.version ?? null;
   const bytes = version === null ? null : await readIfThere(storage, currentObjectKey);

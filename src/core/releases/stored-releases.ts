@@ -8,24 +8,24 @@ import { within } from '../storage/wrappers/within.ts';
 import { parseReleaseId, type ReleaseId, releaseKey, releasesKey } from './release.ts';
 
 /*
- * The releases in storage and their state. `storage` is always rooted at the bundle path.
+ * Reads releases and their state from storage. `storage` is always rooted at the bundle path.
  */
 
 /** A release found in storage. */
 export interface StoredRelease {
   id: ReleaseId;
   /**
-   * - `complete`: its catalog has no intent.
+   * - `complete`: its catalog contains no intent.
    * - `writing`: an attempt may be working on it.
-   * - `abandoned`: an attempt started it and no longer works on it.
-   * - `unreadable`: its catalog is invalid or of a newer version.
+   * - `abandoned`: an attempt started it but is no longer working on it.
+   * - `unreadable`: its catalog is invalid or has a newer version.
    */
   state: 'complete' | 'writing' | 'abandoned' | 'unreadable';
-  /** RFC 3339, UTC: when its catalog was written; null if unknown. */
+  /** When its catalog was written, as RFC 3339 in UTC; null if unknown. */
   writtenAt: string | null;
 }
 
-/** The ids of the releases that have a directory, sorted. */
+/** Returns the ids of all releases with a directory, sorted. */
 export async function releaseIds(storage: Storage): Promise<ReleaseId[]> {
   const ids: ReleaseId[] = [];
   for await (const { key, type } of storage.list(releasesKey, { recursive: false })) {
@@ -36,8 +36,9 @@ export async function releaseIds(storage: Storage): Promise<ReleaseId[]> {
 }
 
 /**
- * The releases, sorted by id, each with its catalog if that is valid. Skips directories without a catalog:
- * nothing was written there yet, or everything was removed. Throws the storage's error.
+ * Yields the releases, sorted by id, each with its catalog if the catalog is valid. Skips directories without
+ * a catalog: either nothing has been written there yet, or everything was removed. Throws the storage's
+ * error.
  */
 export async function* eachRelease(
   storage: Storage,
@@ -48,8 +49,8 @@ export async function* eachRelease(
 }
 
 /**
- * Like `eachRelease`, without catalogs. Also returns the directories without a catalog, where an attempt may
- * just be starting or was killed.
+ * Like `eachRelease`, but without catalogs. Also returns the directories without a catalog, where an attempt
+ * may be just starting or was killed.
  */
 export async function surveyReleases(
   storage: Storage,
@@ -81,13 +82,13 @@ export type SwitchRefusal =
   | { why: 'rolled_back'; id: ReleaseId }
   | { why: 'being_removed'; id: ReleaseId }
   | { why: 'overtaken'; id: ReleaseId }
-  /** A foreign file has the name of the channel's pointer. */
+  /** A foreign file has the same name as the channel's pointer. */
   | { why: 'name_taken'; name: string }
   | (Unusable & { id: ReleaseId });
 
 /**
- * Why a release is not complete; null if it is. Checks only names and sizes, so that a rollback reads no file
- * content. Throws the storage's error.
+ * Returns why a release is incomplete, or null if it is complete. Checks only names and sizes, so that a
+ * rollback does not read file contents. Throws the storage's error.
  */
 export async function unusable(storage: Storage, id: ReleaseId): Promise<Unusable | null> {
   const release = releaseIn(storage, id);
@@ -99,12 +100,12 @@ export async function unusable(storage: Storage, id: ReleaseId): Promise<Unusabl
   return path === undefined ? null : { why: 'damaged', path, others: others.length };
 }
 
-/** The storage rooted at this release. */
+/** Returns the storage rooted at this release. */
 export function releaseIn(storage: Storage, id: ReleaseId): Storage {
   return within(storage, releaseKey(id));
 }
 
-/** The missing files and those with another size, in catalog order. */
+/** Returns the files that are missing or differ in size, in catalog order. */
 async function damagedIn(release: Storage, { outputs }: Catalog): Promise<string[]> {
   const paths = outputs.map(({ path }) => path);
   const found = await sizesOf(release, paths);
@@ -115,7 +116,7 @@ function stateOf(state: CatalogState): Pick<StoredRelease, 'state' | 'writtenAt'
   return state.kind === 'valid' ? releaseState(state.catalog) : { state: 'unreadable', writtenAt: null };
 }
 
-/** The state of a release according to its valid catalog. */
+/** Returns a release's state according to its catalog, which must be valid. */
 export function releaseState({
   pending,
   updatedAt,

@@ -21,19 +21,19 @@ import { changeReleases, readReleases, type ReleasesChange } from './store.ts';
 import { type SwitchRefusal, unusable } from './stored-releases.ts';
 
 /*
- * Makes a release current: after a publication, by a rollback or by a promotion. Every function throws like
- * `changeReleases`.
+ * Makes a release current after a publication, by a rollback or by a promotion. Every function throws the
+ * same errors as `changeReleases`.
  */
 
 export interface SwitchOptions {
-  /** Only decides and reports. Changes nothing and takes no lease. */
+  /** Only decide and report. Changes nothing and takes no lease. */
   dryRun: boolean;
 }
 
 interface ActivateOptions extends SwitchOptions {
   /** Refuse unless this release, or `to` itself, is current; null for no current release. */
   from?: ReleaseId | null;
-  /** Refuse if this returns false. It runs where no other switch can happen in between. */
+  /** Refuse if this returns false. It is called when no other switch can happen before this one. */
   isStill?: () => Promise<boolean>;
 }
 
@@ -43,8 +43,8 @@ export type SwitchResult =
   | { outcome: 'refused'; refusal: SwitchRefusal };
 
 /**
- * Makes a release current that was just published. Refuses a release that was rolled back, because only a
- * promotion may bring it back.
+ * Makes a newly published release current. Refuses a rolled-back release, because only a promotion may bring
+ * it back.
  */
 export async function activate(
   context: LeaseContext,
@@ -62,8 +62,8 @@ export async function activate(
 }
 
 /**
- * Makes an earlier release current, by default the last good one. Runs do not make the rolled back release,
- * or one that was rolled back before, current again.
+ * Makes an earlier release current, by default the last good one. Later runs do not make the rolled-back
+ * release, or one that was rolled back earlier, current again.
  */
 export async function rollBack(
   context: LeaseContext,
@@ -90,7 +90,7 @@ export async function promote(
   );
 }
 
-/** Ends the rollback: the next run that publishes a rolled back release makes it current. */
+/** Ends the rollback. The next run that publishes a rolled-back release makes it current. */
 export async function resume(
   context: LeaseContext,
   storage: Storage,
@@ -140,9 +140,7 @@ function refused(refusal: SwitchRefusal): Decision {
   return { result: { outcome: 'refused', refusal }, next: null };
 }
 
-/**
- * The error for a refused switch. `where` is the bundle path as messages name it.
- */
+/** Returns the error for a refused switch. `where` is the bundle path's name for messages. */
 export function switchRefused(refusal: SwitchRefusal, where: string): WaybillError {
   const { message, hint } = explain(refusal);
   return new WaybillError('release_unusable', `${where}: ${message}; the current release is unchanged`, {
@@ -201,17 +199,20 @@ function explain(refusal: SwitchRefusal): { message: string; hint: string } {
 }
 
 /*
- * Carries out the requests of the `releases` commands and routes at one bundle path.
+ * Handles the `releases` commands and routes for one bundle path.
  */
 
-/** A request. A rollback without `release` goes to the last good one. */
+/** A switch request. A rollback without `release` uses the last good release. */
 export type SwitchRequest =
   | { verb: 'rollback'; release?: string }
   | { verb: 'promote'; release: string }
   | { verb: 'resume' }
   | { verb: 'drop'; channel: string };
 
-/** The release before and after the switch, or after it would happen in a dry run. Plain data. */
+/**
+ * The current release before and after the switch. In a dry run, the release that would be current. Plain
+ * data.
+ */
 export interface Switched {
   from: ReleaseId | null;
   to: ReleaseId | null;
@@ -219,8 +220,8 @@ export interface Switched {
 
 /**
  * Carries out the request at a bundle path, and notifies if the current release changed. Idempotent. Throws
- * `release_not_found`, `channel_not_found`, `release_unusable` if the switch is refused, and like
- * `changeReleases`.
+ * `release_not_found`, `channel_not_found`, `release_unusable` if the switch is refused, and the same errors
+ * as `changeReleases`.
  */
 export async function switchAt(
   context: CoreContext,
@@ -275,7 +276,7 @@ async function performSwitch(
   }
 }
 
-/** The notification of a switch that a client requested. */
+/** Returns the event for a switch that was requested by a client. */
 function switchOccurrence(
   { pipelineId, destinationId }: Owner,
   { destinationPath, from, to }: { destinationPath: string; from: ReleaseId | null; to: ReleaseId },

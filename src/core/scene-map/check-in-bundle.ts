@@ -1,14 +1,14 @@
 import type { Finding } from '../lib/errors.ts';
 
-/** The kind under which a manifest lists scene maps. */
+/** The kind used for scene maps in a manifest. */
 export const sceneMapKind = 'scene_map';
-/** Bytes. Scene maps are checked in memory. */
+/** The maximum size in bytes, because scene maps are checked in memory. */
 export const maxSceneMapBytes = 16 * 2 ** 20;
 
 /**
- * Checks a scene map of a bundle. `file` is its name in the findings. Errors make the bundle invalid, and
- * violated content rules are warnings. The validator is loaded with the first scene map, because most bundles
- * have none.
+ * Checks a scene map in a bundle. `file` is its name in the findings. Errors make the bundle invalid, but
+ * violations of content rules are only warnings. The validator is loaded lazily, because most bundles contain
+ * no scene maps.
  */
 export async function checkSceneMapBytes(bytes: Uint8Array, file: string): Promise<Finding[]> {
   const { checkSceneMap } = await import('./read-scene-map.ts');

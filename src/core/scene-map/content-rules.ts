@@ -6,8 +6,8 @@ import type { Transcript } from './transcript.ts';
 
 /**
  * Checks the content rules that a schema cannot express: order, gaps, overlaps, coverage of the scope,
- * existing boundaries, ids and summaries. With a transcript, the next segment is its next id. Without one, it
- * is the next whole number.
+ * existing boundaries, ids and summaries. With a transcript, the segment after another is the transcript's
+ * next id. Without one, it is the next integer.
  */
 export function contentFindings(map: SceneMap, transcript?: Transcript): PlacelessFinding[] {
   const found: PlacelessFinding[] = [];
@@ -17,7 +17,7 @@ export function contentFindings(map: SceneMap, transcript?: Transcript): Placele
   checkIds(map, inOrder, found);
   checkTexts(map, found);
   if (transcript !== undefined) checkBoundariesExist(map, transcript, found);
-  // One more than the limit, so that the caller can report that there are others.
+  // Return one more than the limit, so that the caller can report that there are others.
   return found.length > maxFindings ? found.slice(0, maxFindings + 1) : found;
 }
 
@@ -35,7 +35,7 @@ function reportUnsafe(id: number, pointer: string, found: PlacelessFinding[]): v
   found.push({ code: 'unsafe_integer', message, pointer });
 }
 
-/** Checks each scene by itself and with the scene before it. Returns whether all scenes are in order. */
+/** Checks each scene individually and against the previous one. Reports whether all scenes are in order. */
 function checkSpans({ scenes }: SceneMap, found: PlacelessFinding[]): boolean {
   let inOrder = true;
   let before: Scene | undefined;
@@ -58,7 +58,7 @@ function checkSpans({ scenes }: SceneMap, found: PlacelessFinding[]): boolean {
   return inOrder;
 }
 
-/** Checks the scenes in the order of their starts, from the first segment of the scope to the last. */
+/** Checks that the scenes, sorted by start, cover the scope from its first segment to its last. */
 function checkCover(map: SceneMap, transcript: Transcript | undefined, found: PlacelessFinding[]): void {
   const { first_segment_id: first, last_segment_id: last } = map.session_scope;
   let reached = first - 1;
@@ -111,7 +111,7 @@ function checkCover(map: SceneMap, transcript: Transcript | undefined, found: Pl
   found.push({ code: 'gap', message: gapMessage(rest, after), pointer });
 }
 
-/** The indexes of the scenes with valid spans, sorted by start. Most maps are already in order. */
+/** Returns the indexes of the scenes with valid spans, sorted by start. Most maps are already in order. */
 function byStart(scenes: readonly Scene[]): number[] {
   const order: number[] = [];
   let sorted = true;
@@ -146,7 +146,7 @@ interface Ids {
   one: boolean;
 }
 
-/** A phrase for the segments from `from` to `to` inclusive; null if there are none. */
+/** Returns a phrase for the segments from `from` to `to` (inclusive), or null if there are none. */
 function idsBetween(from: number, to: number, transcript: Transcript | undefined): Ids | null {
   if (from > to) return null;
   if (transcript === undefined) return { text: range(from, to), one: from === to };
@@ -167,7 +167,7 @@ function range(from: number, to: number): string {
   return to === from + 1 ? `segments ${from} and ${to}` : `segments ${from} to ${to}`;
 }
 
-/** The index of the first id that is at least `id`. */
+/** Returns the index of the first id that is at least `id`. */
 function lowerBound(ids: readonly number[], id: number): number {
   let low = 0;
   let high = ids.length;
@@ -209,8 +209,8 @@ function checkIds({ scenes }: SceneMap, inOrder: boolean, found: PlacelessFindin
 }
 
 /**
- * Whether all ids have one prefix and ascending numbers, as in nearly every map. Such ids are unique and
- * sequential, so no table is needed.
+ * Reports whether all ids share a prefix and have ascending numbers, as in nearly every map. Such ids are
+ * unique and sequential, so they need no lookup table.
  */
 function plainlyAscending(scenes: readonly Scene[]): boolean {
   let prefix: string | undefined;
@@ -235,8 +235,7 @@ function isDigit(code: number): boolean {
 function checkTexts(map: SceneMap, found: PlacelessFinding[]): void {
   const { source_description: description } = map.session_scope;
   if (isBlank(description)) reportBlank('source_description', '/session_scope/source_description', found);
-  // This may run for a hundred thousand scenes, so it uses counted loops and creates pointers only for
-  // findings.
+  // There may be a hundred thousand scenes, so use counted loops and create pointers only for findings.
   for (let index = 0; index < map.scenes.length; index++) {
     const scene = map.scenes[index] as Scene;
     const { summary, main_participants: people } = scene;

@@ -6,18 +6,19 @@ import type { Scene, SceneMap } from './generated/schema-types.ts';
 import { confidences, modes, sceneMapStats, segmentsOf } from './stats.ts';
 
 interface PageOptions {
-  /** The findings of the check, shown at the top of the page and at each affected scene. */
+  /** Findings from the check. They are shown at the top of the page and next to each affected scene. */
   findings?: readonly Finding[];
-  /** The relative path of a link back, for example to the listing of the bundle. */
+  /** The relative path for a back link, for example to the bundle's listing. */
   documentHref?: string;
 }
 
-/** The maximum number of participants with a filter, because each filter is a style rule. */
+/** The maximum number of participants with a filter. It is limited because each filter is a style rule. */
 const maxParticipantFilters = 100;
 
 /**
- * Renders a valid scene map as a self-contained HTML page. The page has no scripts, so that nothing from the
- * document can run. Filters are form controls with style rules. The output is deterministic.
+ * Renders a valid scene map as a self-contained HTML page. The page contains no scripts, so nothing in the
+ * document can be executed. Filters are implemented with form controls and style rules. The output is
+ * deterministic.
  */
 export function renderSceneMapPage(map: SceneMap, options: PageOptions = {}): string {
   const view = pageView(map, options);
@@ -36,7 +37,7 @@ function template(): ejs.TemplateFunction {
   return compiled;
 }
 
-/** @param name below `templates` */
+/** @param name The file's path below `templates`. */
 function read(name: string): string {
   return readFileSync(new URL(`../../../templates/${name}`, import.meta.url), 'utf8');
 }
@@ -67,7 +68,9 @@ function pageView(map: SceneMap, { findings = [], documentHref }: PageOptions): 
   };
 }
 
-/** The number of scenes that the browser lays out together. Even, so that two columns have equal length. */
+/**
+ * The number of scenes that the browser lays out together. It is even, so that two columns have equal length.
+ */
 const groupSize = 16;
 
 function groupsOf(scenes: readonly object[]): object[][] {
@@ -132,21 +135,24 @@ function sceneOf({ pointer }: Finding): number | null {
 }
 
 /**
- * Removes control characters and lone surrogates, which have no UTF-8 encoding. The template escapes markup.
+ * Removes control characters and lone surrogates, which have no UTF-8 encoding. Markup is escaped by the
+ * template.
  */
 function clean(text: string): string {
   return text.toWellFormed().replace(/(?![\n\t])\p{Cc}/gu, '\uFFFD');
 }
 
-/** The minimum width of a bar in percent, so that it is visible. */
+/** The minimum width of a bar in percent, to keep it visible. */
 const minBarWidth = 0.05;
-/** Pixels. */
+/** The height of a lane, in pixels. */
 const laneHeight = 30;
 const barHeights = { High: 24, Medium: 15, Low: 7 } as const;
-/** The width in percent that a number needs per digit count, on a wide screen and on a phone. */
+/** The width in percent that a number needs per digit, by screen size. */
 const roomForDigit = { wide: 0.75, middling: 1.5, phone: 3.2 };
 
-/** The timeline of a map as bars. Horizontal values are in percent of the width, vertical ones in pixels. */
+/**
+ * A map's timeline as bars. Horizontal values are percentages of the width, vertical values are in pixels.
+ */
 interface Timeline {
   laneHeight: number;
   first: number;
@@ -169,13 +175,15 @@ interface Bar {
 interface Label {
   x: string;
   y: number;
-  /** `above` the bar. `narrow` and `middling` are hidden on narrower screens. */
+  /**
+   * `above` places the label above the bar. `narrow` and `middling` labels are hidden on narrower screens.
+   */
   classes: string;
 }
 
 /**
- * Computes the bars to scale along the scope. The lane shows the mode, the height the confidence. Bars are
- * clipped to the scope, so that a single distant id does not compress all others.
+ * Computes the bars, to scale along the scope. A bar's lane shows the mode, and its height the confidence.
+ * Bars are clipped to the scope, so that a single distant id does not compress all others.
  */
 function timelineOf(map: SceneMap, classesOf: (scene: Scene) => string): Timeline {
   const { first_segment_id: from, last_segment_id: to } = map.session_scope;
@@ -208,7 +216,7 @@ function labelOf(
     ...(isAbove ? ['above'] : []),
     ...(room < roomForDigit.middling ? ['narrow'] : room < roomForDigit.phone ? ['middling'] : []),
   ];
-  // The baseline: digits of 11 pixels are 8 tall.
+  // This is the baseline. At a font size of 11 pixels, digits are 8 pixels tall.
   const y = isAbove ? bottom - height - 3 : bottom - (height - 8) / 2;
   return { x: (left + width / 2).toFixed(3), y, classes: classes.join(' ') };
 }

@@ -31,13 +31,13 @@ interface CheckOptions {
 export interface SceneMapCheck {
   /** The document; null if it does not match the schema. */
   map: SceneMap | null;
-  /** In the order of the text. Errors make the document invalid. Warnings are content rules. */
+  /** Findings in text order. Errors make the document invalid. Warnings are violations of content rules. */
   findings: Finding[];
 }
 
 /**
- * The findings of a scene map document: errors of the text and the schema, and warnings of the content rules.
- * Never throws.
+ * Checks a scene map document. Returns text and schema violations as errors, and violations of content rules
+ * as warnings. Never throws.
  */
 export function checkSceneMap(bytes: Uint8Array, file: string, options: CheckOptions = {}): Finding[] {
   return readSceneMap(bytes, file, options).findings;
@@ -56,8 +56,8 @@ const codeOf: Record<JsonProblemKind, FindingCode> = {
 };
 
 /**
- * Reads and checks a scene map document. A document without findings is read once. A document with findings
- * is read a second time to locate them. Never throws.
+ * Reads and checks a scene map document. If there are findings, the document is read a second time to locate
+ * them. Never throws.
  */
 export function readSceneMap(bytes: Uint8Array, file: string, options: CheckOptions = {}): SceneMapCheck {
   const maxBytes = options.maxBytes ?? maxDocumentBytes;
@@ -86,7 +86,7 @@ export function readSceneMap(bytes: Uint8Array, file: string, options: CheckOpti
     valid && options.schemaOnly !== true ? contentFindings(value as SceneMap, options.transcript) : [];
   if (valid && !isBroken && rules.length === 0) return { map: value as SceneMap, findings: [] };
 
-  // If nothing could be recovered, the schema's findings would be meaningless.
+  // If nothing could be recovered, schema findings would be meaningless.
   const isUnderstood = problems.length === 0 || value !== undefined;
   const breaks = valid || !isUnderstood ? [] : schemaFindings(value, maxFindings);
   const findings = locate(text, file, problems, [...breaks, ...rules]);
@@ -102,7 +102,7 @@ function refused(finding: Finding): SceneMapCheck {
   return { map: null, findings: [finding] };
 }
 
-/** Rejects documents before parsing, to protect memory and stack. */
+/** Rejects excessively large or deeply nested documents before parsing, to protect memory and the stack. */
 function refuseShape({ depth, containers }: JsonShape, file: string): Finding | null {
   if (depth > maxDepth) {
     const message = `Objects and arrays are nested ${depth} deep; at most ${maxDepth} are read, and a scene map needs 4.`;
@@ -122,8 +122,8 @@ function byteOrderMark(file: string): Finding {
 }
 
 /**
- * The number of properties of a document that matches the schema. More colons in its text mean that there is
- * a duplicate key.
+ * Returns the number of properties in a document that matches the schema. If its text has more colons than
+ * that, it contains a duplicate key.
  */
 function propertiesOf(map: SceneMap): number {
   return 7 + 9 * map.scenes.length;
@@ -168,7 +168,7 @@ function asFinding({ kind, message, pointer }: JsonProblem): {
 function cap(findings: Finding[], file: string, limit = maxFindings): Finding[] {
   if (findings.length <= limit) return findings;
   const message = `More than ${limit} findings; the first ${limit} are reported. Fix them and check again.`;
-  // Cutting the list must never leave an invalid document with warnings only.
+  // Truncating the list must never leave an invalid document with only warnings.
   const shown = [...findings]
     .sort((a, b) => Number(b.severity === 'error') - Number(a.severity === 'error'))
     .slice(0, limit);

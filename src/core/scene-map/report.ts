@@ -1,20 +1,20 @@
 import { type Finding, finding } from '../lib/errors.ts';
 
 /*
- * Limits of documents, so that hostile input costs a bounded amount of memory and gets a clear error.
+ * Limits on documents, so that hostile input uses bounded memory and results in a clear error.
  */
 
 export const maxDocumentBytes = 64 * 1024 * 1024;
 /** The maximum number of objects and arrays. A map of 100,000 scenes has 200,003. */
 export const maxContainers = 1_000_000;
-/** The maximum depth. The schema needs 4. */
+/** The maximum nesting depth. The schema needs 4. */
 export const maxDepth = 64;
-/** The maximum number of findings for one document. One more states that there are others. */
+/** The maximum number of findings per document. An additional one reports that there are more. */
 export const maxFindings = 10_000;
 
 /**
- * The codes of findings about scene maps, with their rules. `error` findings make the document invalid.
- * `warning` findings are content rules. `docs/scene-map.md` lists all codes, and a test checks that.
+ * The codes for scene map findings, with their rules. `error` findings make the document invalid. `warning`
+ * findings are violations of content rules. A test checks that `docs/scene-map.md` lists all codes.
  */
 export const findingCodes = {
   document_too_large: {
@@ -62,9 +62,7 @@ export const findingCodes = {
 
 export type FindingCode = keyof typeof findingCodes;
 
-/**
- * A finding without line and column. `atKey` locates it at the name of the property instead of its value.
- */
+/** A finding without a line and column. `atKey` locates it at the property's name instead of its value. */
 export interface PlacelessFinding {
   code: FindingCode;
   message: string;
@@ -81,10 +79,10 @@ export function sceneMapFinding(
 }
 
 /*
- * The report of a check as JSON, SARIF and GitHub annotations.
+ * Formats the result of a check as JSON, SARIF and GitHub annotations.
  */
 
-/** The findings of one document. */
+/** One document's findings. */
 export interface CheckedFile {
   file: string;
   findings: readonly Finding[];
@@ -92,14 +90,14 @@ export interface CheckedFile {
 
 interface SceneMapReport {
   schema_version: 1;
-  /** Whether there are no errors. */
+  /** True if there are no errors. */
   valid: boolean;
-  /** Whether there are no findings. */
+  /** True if there are no findings. */
   clean: boolean;
   files: { file: string; valid: boolean; findings: readonly Finding[] }[];
 }
 
-/** The JSON document that the CLI prints and the HTTP API returns. */
+/** Returns the JSON report that is printed by the CLI and returned by the HTTP API. */
 export function sceneMapReport(checked: readonly CheckedFile[]): SceneMapReport {
   const files = checked.map(({ file, findings }) => ({
     file,
@@ -114,7 +112,7 @@ export function sceneMapReport(checked: readonly CheckedFile[]): SceneMapReport 
   };
 }
 
-/** A SARIF 2.1.0 log for code scanners. */
+/** Returns a SARIF 2.1.0 log for code scanners. */
 export function sarifReport(checked: readonly CheckedFile[]): object {
   const used = [...new Set(checked.flatMap(({ findings }) => findings.map(({ code }) => code)))].sort();
   const about = new Map<string, string>(
@@ -155,7 +153,7 @@ function sarifResult({ severity, code, message, file, pointer, line, column }: F
   };
 }
 
-/** A GitHub workflow command that adds an annotation at the place of the finding. */
+/** Returns a GitHub workflow command that adds an annotation at the finding's location. */
 export function githubAnnotation({ severity, code, message, file, line, column, pointer }: Finding): string {
   const properties = { file, line, col: column, title: `scene map: ${code}` };
   const listed = Object.entries(properties)

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** The text of `scene-map.schema.json`, unchanged. */
+/** Returns the unmodified text of `scene-map.schema.json`. */
 export function sceneMapSchemaText(): string {
   return readFileSync(new URL('scene-map.schema.json', import.meta.url), 'utf8');
 }

@@ -6,9 +6,9 @@ import type { Scene, SceneMap, SessionScope } from './generated/schema-types.ts'
 import type { FindingCode, PlacelessFinding } from './report.ts';
 
 /**
- * The violations of the schema as sentences: up to `limit` findings, and one more if there are others. The
- * work is bounded for any document, because scenes are checked in slices and nothing is checked beyond the
- * limit.
+ * Describes violations of the schema in sentences. Returns up to `limit` findings, and one more if there are
+ * others. The work is bounded for any document, because scenes are checked in slices and checking stops at
+ * the limit.
  */
 export function schemaFindings(document: unknown, limit: number): PlacelessFinding[] {
   const found: PlacelessFinding[] = [];
@@ -28,7 +28,7 @@ const sliceLength = 50;
 interface Slice {
   value: unknown;
   firstScene: number;
-  /** The first slice. Its findings include those about the rest of the document. */
+  /** True for the first slice, whose findings include those about the rest of the document. */
   whole: boolean;
 }
 
@@ -46,7 +46,7 @@ function* slices(document: unknown, limit: number): Generator<Slice> {
 }
 
 /**
- * A copy without excess unknown properties and excess invalid strings, of which only a limited number can be
+ * Returns a copy without surplus unknown properties and invalid strings, because only a limited number can be
  * reported.
  */
 function clip(value: unknown, limit: number, depth: number): unknown {
@@ -62,7 +62,8 @@ function clip(value: unknown, limit: number, depth: number): unknown {
   for (const key of Object.keys(value)) {
     if (!Object.hasOwn(known, key) && unknown++ > limit) continue;
     const inner = key === 'scenes' ? value[key] : clip(value[key], limit, depth + 1);
-    // In parsed JSON, `__proto__` is an own property. A plain assignment would set the prototype and hide it.
+    // In parsed JSON, `__proto__` is an own property. A plain assignment would set the prototype instead and
+    // hide the property.
     Object.defineProperty(kept, key, { value: inner, enumerable: true, configurable: true, writable: true });
   }
   return kept;
@@ -72,7 +73,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Checked by the compiler against the schema's types. */
+/** The known properties. The compiler checks them against the schema's types. */
 const known: Record<keyof SceneMap | keyof SessionScope | keyof Scene, true> = {
   artifact_type: true,
   session_scope: true,
@@ -184,7 +185,7 @@ function shown(value: unknown): string {
   return typeof value === 'number' ? `the number ${value}` : String(value);
 }
 
-/** The most similar allowed word, if there is one. */
+/** Returns the most similar allowed word, or null if none is similar. */
 function nearest(word: string, allowed: readonly string[]): string | null {
   if (word.length > 60) return null;
   const plain = (text: string): string => text.toLowerCase().replace(/[^a-z0-9]/g, '');

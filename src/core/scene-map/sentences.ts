@@ -1,6 +1,7 @@
 /**
- * Counts the sentences of a text as a reader would. Corrects splits of `Intl.Segmenter` after abbreviations,
- * initials and list numbers, inside of quotations and brackets, and before lower case ("…!" she said).
+ * Counts the sentences in a text as a reader would. Corrects `Intl.Segmenter`, which also splits after
+ * abbreviations, initials and list numbers, inside quotations and brackets, and before lower case ("…!" she
+ * said).
  */
 export function countSentences(text: string): number {
   if (text.trim() === '') return 0;
@@ -11,8 +12,8 @@ export function countSentences(text: string): number {
 }
 
 /**
- * Whether a text certainly has at most `limit` sentences. A cheap check that avoids the full count for most
- * texts.
+ * Reports whether a text definitely has at most `limit` sentences. This cheap check avoids the full count for
+ * most texts.
  */
 export function isWithinSentenceLimit(text: string, limit: number): boolean {
   let ends = 0;
@@ -29,8 +30,8 @@ export function isWithinSentenceLimit(text: string, limit: number): boolean {
 }
 
 /**
- * Whether a character outside ASCII can end a sentence. Common ones (accented letters, dashes and curly
- * quotes) take the fast path.
+ * Reports whether a non-ASCII character can end a sentence. Common characters (accented letters, dashes and
+ * curly quotes) take the fast path.
  */
 function mayEnd(code: number): boolean {
   if (code < 0x0589) return code === 0x85;
@@ -38,7 +39,7 @@ function mayEnd(code: number): boolean {
   return code >= 0x2020 && code <= 0x2029 ? true : nonLatinEnd.test(String.fromCharCode(code));
 }
 
-// Surrogates are not examined further.
+// Surrogates are assumed to end a sentence, without a closer look.
 const nonLatinEnd = /[\p{Sentence_Terminal}\p{Cs}]/u;
 let segmenter: Intl.Segmenter | undefined;
 
@@ -67,7 +68,7 @@ function isContinued(current: string, next: string, rest: string): boolean {
   return abbreviation.test(done) || initial.test(done) || /^\(?\d{1,2}\.$/.test(done);
 }
 
-/** Whether a quotation or bracket that opened in `done` is still open. */
+/** Reports whether a quotation or bracket opened in `done` is still open. */
 function stillOpen(done: string, rest: string): boolean {
   const count = (pattern: RegExp): number => done.match(pattern)?.length ?? 0;
   if (count(/"/g) % 2 === 1 && rest.includes('"')) return true;

@@ -1,10 +1,10 @@
 import { parse } from 'csv-parse/sync';
 import { WaybillError } from '../lib/errors.ts';
 
-/** The segment ids of a transcript, for the content rules. */
+/** A transcript's segment ids, for the content rules. */
 export interface Transcript {
   format: TranscriptFormat;
-  /** At least one, ascending, without duplicates. */
+  /** Contains at least one id. Ascending, without duplicates. */
   ids: readonly number[];
 }
 
@@ -12,20 +12,21 @@ export type TranscriptFormat = 'json' | 'jsonl' | 'csv' | 'webvtt' | 'srt';
 
 export interface TranscriptOptions {
   /**
-   * The field names for a segment's id in JSON, JSON Lines and CSV, in order of preference. Default:
+   * The field names to try for a segment's id in JSON, JSON Lines and CSV, in order of preference. Default:
    * `segment_id`.
    */
   idKeys?: readonly string[];
   /**
-   * The id of a cue in WebVTT and SRT: the number above it, its position in the file (from 1), or the number
-   * if every cue has one.
+   * Which id a cue has in WebVTT and SRT: the number above it, its position in the file (from 1), or (`auto`)
+   * the number if every cue has one, and the position otherwise.
    */
   cueIds?: 'number' | 'order' | 'auto';
 }
 
 /**
- * Reads the segment ids of a transcript: a JSON array, JSON Lines or CSV with an integer `segment_id`, WebVTT
- * or SRT. Detects the format from the content. Throws `usage` with the reason and the line for other content.
+ * Reads a transcript's segment ids. Supports a JSON array, JSON Lines or CSV with an integer `segment_id`,
+ * WebVTT and SRT, and detects the format from the content. Throws `usage` with the reason and the line for
+ * any other content.
  */
 export function readTranscript(bytes: Uint8Array, file: string, options: TranscriptOptions = {}): Transcript {
   const text = decode(bytes, file);
@@ -147,7 +148,7 @@ function fromCsv(text: string, file: string, keys: readonly string[]): number[] 
 
 const timing = /^(?:\d+:)?\d\d:\d\d[.,]\d{3}[ \t]*-->[ \t]*(?:\d+:)?\d\d:\d\d[.,]\d{3}(?:[ \t].*)?$/;
 
-/** The cues of WebVTT or SRT: a timing line, with an optional number above it. */
+/** Returns the cue ids in WebVTT or SRT. A cue is a timing line with an optional number above it. */
 function cueIds(text: string, file: string, choice: 'number' | 'order' | 'auto'): number[] {
   const numbers: (number | null)[] = [];
   const lines = text.split('\n');

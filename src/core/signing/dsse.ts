@@ -3,9 +3,9 @@ import { type KeyId, type Parsed, refuse } from './minisign-text.ts';
 import type { PublicKey } from './public-key.ts';
 import type { SecretKey } from './secret-key.ts';
 
-/* DSSE envelopes: https://github.com/secure-systems-lab/dsse */
+/* Reads and writes DSSE envelopes: https://github.com/secure-systems-lab/dsse */
 
-/** The text of an envelope with one signature. Equal inputs give equal text. */
+/** Returns an envelope with one signature as text. Equal inputs produce equal text. */
 export function envelopeText(payloadType: string, payload: Uint8Array, secret: SecretKey): string {
   const signature = sign(null, covered(payloadType, payload), secret.key).toString('base64');
   const signatures = [{ keyid: secret.publicKey.id, sig: signature }];
@@ -13,7 +13,7 @@ export function envelopeText(payloadType: string, payload: Uint8Array, secret: S
   return `${JSON.stringify({ payloadType, payload: encoded, signatures }, null, 2)}\n`;
 }
 
-/** The payload of an envelope of this type, if the key signed it. */
+/** Returns the payload of an envelope, if its type matches and the key signed it. */
 export function openEnvelope(text: string, payloadType: string, key: PublicKey): Parsed<Buffer> {
   let document: unknown;
   try {
@@ -58,12 +58,12 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null;
 }
 
-/** At most 40 characters, without control characters. */
+/** Quotes a text for messages: at most 40 characters, without control characters. */
 function quoted(text: string): string {
   return JSON.stringify(text.slice(0, 40));
 }
 
-/** The pre-authentication encoding of DSSE. */
+/** Returns the DSSE pre-authentication encoding, which is the signed text. */
 function covered(payloadType: string, payload: Uint8Array): Buffer {
   const head = `DSSEv1 ${Buffer.byteLength(payloadType)} ${payloadType} ${payload.byteLength} `;
   return Buffer.concat([Buffer.from(head), payload]);

@@ -1,8 +1,8 @@
-/** The text form that keys and signatures of minisign share: comment lines and base64 lines. */
+/** The text format shared by minisign keys and signatures: comment lines and base64 lines. */
 
-/** Larger files are refused before they are parsed. minisign writes less than 10 KiB. */
+/** Larger files are refused before parsing. Files written by minisign are smaller than 10 KiB. */
 export const maxFileBytes = 16 * 1024;
-/** The limits of minisign for its two comments, in bytes. */
+/** minisign's limit for each of its two comments, in bytes. */
 const maxCommentBytes = 1024;
 export const maxTrustedCommentBytes = 8192;
 
@@ -14,7 +14,7 @@ export function refuse(reason: string): { ok: false; reason: string } {
   return { ok: false, reason };
 }
 
-/** The lines of a file with `count` lines, of which the first is an untrusted comment. */
+/** Splits a file into `count` lines, of which the first is an untrusted comment. */
 export function linesOf(bytes: Uint8Array, count: number): Parsed<string[]> {
   if (bytes.byteLength > maxFileBytes) return refuse(`it has more than ${maxFileBytes} bytes`);
   let text: string;
@@ -34,7 +34,7 @@ export function linesOf(bytes: Uint8Array, count: number): Parsed<string[]> {
   return { ok: true, value: lines };
 }
 
-/** The bytes of a base64 line in its only valid form. */
+/** Decodes a base64 line, accepting only its canonical form. */
 export function bytesOf(line: string, size: number, what: string): Parsed<Buffer> {
   const bytes = Buffer.from(line, 'base64');
   if (bytes.toString('base64') !== line) return refuse(`${what} is not base64`);
@@ -42,16 +42,16 @@ export function bytesOf(line: string, size: number, what: string): Parsed<Buffer
   return { ok: true, value: bytes };
 }
 
-/** A file of an untrusted comment and one line of base64. */
+/** Returns the content of a file with an untrusted comment and one line of base64. */
 export function keyFileText(comment: string, bytes: Uint8Array): string {
   return `${commentStart}${comment}\n${Buffer.from(bytes).toString('base64')}\n`;
 }
 
 declare const keyIdBrand: unique symbol;
-/** The id of a key pair as minisign prints it: 16 upper-case hexadecimal digits. It is not secret. */
+/** A key pair's id, as printed by minisign: 16 upper-case hexadecimal digits. It is not secret. */
 export type KeyId = string & { readonly [keyIdBrand]: true };
 
-/** The id from its eight little-endian bytes. */
+/** Converts eight little-endian bytes to a key id. */
 export function keyIdOf(bytes: Buffer): KeyId {
   return bytes.readBigUInt64LE().toString(16).toUpperCase().padStart(16, '0') as KeyId;
 }

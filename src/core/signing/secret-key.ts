@@ -16,16 +16,16 @@ export interface SecretKey {
   key: KeyObject;
 }
 
-/** The limits of libsodium's scrypt, which a key file records. */
+/** The limits for libsodium's scrypt, as recorded in a key file. */
 export interface ScryptLimits {
   ops: bigint;
-  /** Bytes. */
+  /** In bytes. */
   mem: bigint;
 }
 
-/** The limits that minisign uses: 1 GiB of memory and about two seconds. */
+/** The limits used by minisign: 1 GiB of memory and about two seconds. */
 export const defaultLimits: ScryptLimits = { ops: 1n << 25n, mem: 1n << 30n };
-/** A key file with higher limits is refused, because its parameters are not authenticated. */
+/** Key files with a higher limit are refused, because the parameters are not authenticated. */
 const maxMemBytes = 1n << 30n;
 
 export const maxPassphraseBytes = 1024;
@@ -38,14 +38,14 @@ export function newSecretKey(): SecretKey {
   return withId(privateKey, randomBytes(8));
 }
 
-/** An encrypted or plain key file. `needsPassphrase` says which, before a passphrase is asked for. */
+/** An encrypted or unencrypted key file. Check `needsPassphrase` before prompting for a passphrase. */
 export interface SecretKeyFile {
   needsPassphrase: boolean;
-  /** Throws nothing: a wrong passphrase is a refusal. */
+  /** Decrypts the key. Never throws: a wrong passphrase is returned as a refusal. */
   open(passphrase: string): Promise<Parsed<SecretKey>>;
 }
 
-/** Parses a secret key file. Refusals name no byte of it. */
+/** Parses a secret key file. Refusals never include any of its content. */
 export function parseSecretKeyFile(bytes: Uint8Array): Parsed<SecretKeyFile> {
   const lines = linesOf(bytes, 2);
   if (!lines.ok) return lines;
@@ -67,7 +67,7 @@ export function parseSecretKeyFile(bytes: Uint8Array): Parsed<SecretKeyFile> {
   return { ok: true, value: { needsPassphrase: true, open } };
 }
 
-/** The content of a secret key file; without a passphrase, it is not encrypted. */
+/** Returns the content of a secret key file. It is not encrypted if there is no passphrase. */
 export async function secretKeyFile(
   secret: SecretKey,
   passphrase: string | null,
@@ -77,7 +77,7 @@ export async function secretKeyFile(
   const seed = Buffer.from(secret.key.export({ format: 'jwk' }).d ?? '', 'base64url');
   const secretBytes = Buffer.concat([seed, raw]);
   const isEncrypted = passphrase !== null;
-  // minisign writes no checksum into a key without a passphrase.
+  // minisign omits the checksum from keys without a passphrase.
   const checksum = isEncrypted ? checksumOf(idBytes, secretBytes) : Buffer.alloc(32);
   const pair = Buffer.concat([idBytes, secretBytes, checksum]);
   const salt = isEncrypted ? randomBytes(32) : Buffer.alloc(32);
@@ -108,7 +108,7 @@ function withId(key: KeyObject, idBytes: Buffer): SecretKey {
   return { key, publicKey: publicKeyOf(idBytes, Buffer.from(x, 'base64url')) };
 }
 
-/** Node.js has no BLAKE2b with a digest of 32 bytes. */
+/** Computes BLAKE2b-256, which Node.js does not provide. */
 function checksumOf(idBytes: Buffer, secretBytes: Buffer): Uint8Array {
   return blake2b(Buffer.concat([Buffer.from('Ed'), idBytes, secretBytes]), { dkLen: 32 });
 }
@@ -126,7 +126,7 @@ function stretched(passphrase: string, salt: Buffer, limits: ScryptLimits): Prom
   );
 }
 
-/** `pickparams` of libsodium. */
+/** Implements libsodium's `pickparams`. */
 function parametersOf({ ops, mem }: ScryptLimits): { N: number; r: number; p: number } {
   const r = 8n;
   const least = ops < 32768n ? 32768n : ops;

@@ -11,25 +11,28 @@ import {
 import type { PublicKey } from './public-key.ts';
 import type { SecretKey } from './secret-key.ts';
 
-/** A signature file, parsed and not verified. */
+/** A signature file that was parsed but not verified. */
 export interface Signature {
   keyId: KeyId;
-  /** Whether the BLAKE2b-512 of the file is signed (`ED`), or the file itself as old versions do (`Ed`). */
+  /**
+   * True if the file's BLAKE2b-512 digest is signed (`ED`); false if the file itself is signed (`Ed`), as in
+   * old versions.
+   */
   isPrehashed: boolean;
   /** 64 bytes. */
   bytes: Buffer;
-  /** It becomes trusted when `verifySignature` returns true. */
+  /** Only trusted once `signatureFault` returns null. */
   trustedComment: string;
-  /** 64 bytes: signs the signature and the trusted comment. */
+  /** The signature of `bytes` and the trusted comment. 64 bytes. */
   global: Buffer;
 }
 
 const trustedStart = 'trusted comment: ';
 
 /**
- * The content of a signature file. The same inputs give the same bytes.
+ * Returns the content of a signature file. Equal inputs produce equal content.
  *
- * @param trustedComment One line that the signature covers.
+ * @param trustedComment A single line that is covered by the signature.
  */
 export function signatureFile(content: Uint8Array, secret: SecretKey, trustedComment: string): string {
   const signature = sign(null, prehash(content), secret.key);
@@ -44,7 +47,9 @@ export function signatureFile(content: Uint8Array, secret: SecretKey, trustedCom
   ].join('\n');
 }
 
-/** The trusted comment of minisign: the time in seconds since 1970, and the name of the file. */
+/**
+ * Returns a trusted comment as written by minisign, with the time in seconds since 1970 and the file name.
+ */
 export function trustedCommentOf(time: Date, file: string): string {
   return `timestamp:${Math.floor(time.getTime() / 1000)}\tfile:${file}\thashed`;
 }
@@ -77,7 +82,7 @@ export function parseSignature(bytes: Uint8Array): Parsed<Signature> {
   };
 }
 
-/** Why a signature does not hold for this content; null if it does. Compare the key ids first. */
+/** Returns why a signature is not valid for this content, or null if it is. Compare the key ids first. */
 export function signatureFault(content: Uint8Array, signature: Signature, { key }: PublicKey): string | null {
   const { isPrehashed, bytes, trustedComment, global } = signature;
   if (!verify(null, isPrehashed ? prehash(content) : content, key, bytes))

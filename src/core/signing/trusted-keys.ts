@@ -3,20 +3,20 @@ import { WaybillError } from '../lib/errors.ts';
 import type { KeyId } from './minisign-text.ts';
 import { parsePublicKey, type PublicKey } from './public-key.ts';
 
-/** Which signatures a pipeline accepts. Exactly one of `keys` and `keysFile` is set. */
+/** Defines which signatures a pipeline accepts. Exactly one of `keys` and `keysFile` is set. */
 export interface SignaturePolicy {
-  /** Whether a bundle without a signature is refused. */
+  /** Whether to refuse bundles without a signature. */
   required: boolean;
-  /** Base64 lines of public keys. */
+  /** Public keys as base64 lines. */
   keys: readonly string[] | null;
-  /** Absolute. */
+  /** An absolute path. */
   keysFile: string | null;
 }
 
 /**
- * The trusted keys by their ids. `keys_file` is read again for each check, so that a removed key is no longer
- * trusted from then on. Throws `signing_key_invalid` if the file cannot be read, has no key, or has a line
- * that is none.
+ * Returns the trusted keys by id. `keys_file` is read again for each check, so a key is no longer trusted as
+ * soon as it is removed. Throws `signing_key_invalid` if the file cannot be read, contains no keys, or
+ * contains a line that is not a key.
  */
 export function trustedKeys({ keys, keysFile }: SignaturePolicy): ReadonlyMap<KeyId, PublicKey> {
   const lines = keys ?? (keysFile === null ? [] : keyLines(readKeys(keysFile)));
@@ -30,14 +30,17 @@ export function trustedKeys({ keys, keysFile }: SignaturePolicy): ReadonlyMap<Ke
   return trusted;
 }
 
-/** Throws like `trustedKeys` if the keys of any pipeline cannot be used. */
+/** Throws the same errors as `trustedKeys` if any pipeline's keys cannot be used. */
 export function requireTrustedKeys(
   pipelines: readonly { signatures?: SignaturePolicy | null | undefined }[],
 ): void {
   for (const { signatures = null } of pipelines) if (signatures !== null) trustedKeys(signatures);
 }
 
-/** The key lines of one or more `.pub` files. Empty lines and lines that begin with `#` are comments, too. */
+/**
+ * Returns the key lines from the text of one or more `.pub` files. Skips comments, empty lines and lines that
+ * start with `#`.
+ */
 function keyLines(text: string): string[] {
   return text.split(/\r?\n/).filter((line) => !/^(?:untrusted comment:|#|\s*$)/.test(line));
 }

@@ -1,22 +1,25 @@
 import { WaybillError } from '../lib/errors.ts';
 
-/** The `tracing` section of the configuration. The `OTEL_…` variables replace values that are null. */
+/**
+ * The `tracing` section of the configuration. If a value is null, the corresponding `OTEL_…` variable is
+ * used.
+ */
 export interface TracingSettings {
-  /** Base URL of the collector without a trailing `/`. The exporter appends `/v1/traces`. */
+  /** The collector's base URL, without a trailing `/`. The exporter appends `/v1/traces`. */
   endpoint: string | null;
-  /** Name of the variable with the headers of every export, in the form `name=value,name=value`. */
+  /** The name of the variable with the headers for every export, in the form `name=value,name=value`. */
   headersEnv: string | null;
   serviceName: string | null;
-  /** Share of the traces started in this process that are recorded, from 0 to 1. */
+  /** The share of traces started in this process that are recorded, from 0 to 1. */
   sampleRatio: number | null;
 }
 
 /**
- * Returns a function that decides whether a trace that starts in this process is recorded: by `sample_ratio`,
- * then by `OTEL_TRACES_SAMPLER` and its argument; by default all traces are. The decision depends only on the
- * first 8 hexadecimal digits of the trace id, so every process makes the same one. Traces started elsewhere
- * keep their own decision, as with the `parentbased_…` samplers. Throws `config_invalid` for an invalid
- * variable.
+ * Returns a function that decides whether to record a trace that starts in this process. It uses
+ * `sample_ratio` or, if that is not set, `OTEL_TRACES_SAMPLER` and its argument. By default, all traces are
+ * recorded. The decision depends only on the first 8 hexadecimal digits of the trace id, so every process
+ * makes the same one. For traces started elsewhere, the original decision applies, as with the
+ * `parentbased_…` samplers. Throws `config_invalid` for an invalid variable.
  */
 export function samplingOf(
   { sampleRatio }: Pick<TracingSettings, 'sampleRatio'>,
@@ -56,7 +59,10 @@ function argumentOf(text: string): number {
   });
 }
 
-/** Limits of the span queue. Defaults of the SDK: an export every 5 s, 2,048 queued spans, 512 per export. */
+/**
+ * Limits for the span queue. The SDK's defaults are an export every 5 s, 2,048 queued spans, and 512 spans
+ * per export.
+ */
 export interface BatchLimits {
   scheduledDelayMillis?: number;
   exportTimeoutMillis?: number;
@@ -71,7 +77,7 @@ const variables = {
   OTEL_BSP_MAX_EXPORT_BATCH_SIZE: 'maxExportBatchSize',
 } as const satisfies Record<string, keyof BatchLimits>;
 
-/** Reads the limits from the `OTEL_BSP_…` variables. Throws `config_invalid` for a malformed number. */
+/** Reads the limits from the `OTEL_BSP_…` variables. Throws `config_invalid` if a number is malformed. */
 export function batchLimitsOf(env: Readonly<Record<string, string | undefined>>): BatchLimits {
   const limits: BatchLimits = {};
   for (const [name, limit] of Object.entries(variables)) {
@@ -87,12 +93,13 @@ export function batchLimitsOf(env: Readonly<Record<string, string | undefined>>)
 }
 
 const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
-// Visible ASCII and spaces. The HTTP client would reject anything else only when the first span is sent.
+// Matches visible ASCII and spaces. The HTTP client would reject anything else, but only when the first span
+// is sent.
 const headerValue = /^[\u0020-\u007e]*$/;
 
 /**
  * Parses a secret in the format of `OTEL_EXPORTER_OTLP_HEADERS`: `name=value` pairs separated by commas, with
- * percent-encoded values. Throws `secrets_invalid`, which names the variable and never shows a value.
+ * percent-encoded values. Throws `secrets_invalid`, which names the variable but never includes a value.
  */
 export function parseExportHeaders(secret: string, name: string): Record<string, string> {
   const headers: Record<string, string> = {};

@@ -19,29 +19,30 @@ import type { FinishedSpan, SpanKind } from './span.ts';
 import type { SpanContext } from './trace-context.ts';
 
 /*
- * The OTLP exporter. It is imported only if spans are exported, because loading OpenTelemetry is slow.
+ * The OTLP exporter. Import it only if spans are exported, because loading OpenTelemetry is slow.
  */
 
 export interface SpanExportOptions {
   /**
-   * Base URL. null uses the `OTEL_EXPORTER_OTLP_…` variables, with `http://localhost:4318` as the default.
+   * The base URL. If null, the `OTEL_EXPORTER_OTLP_…` variables are used, with `http://localhost:4318` as the
+   * default.
    */
   endpoint: string | null;
   headers: Record<string, string>;
-  /** null uses `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES`, with `waybill` as the default. */
+  /** If null, `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` are used, with `waybill` as the default. */
   serviceName: string | null;
   version: string;
   limits: BatchLimits;
-  /** Timeout of one export including retries, in milliseconds. Default: the SDK's. */
+  /** The timeout for one export including retries, in milliseconds. Default: the SDK's. */
   exportTimeoutMs?: number | undefined;
-  /** Called with the reason when exports start to fail, and with null when they work again. */
+  /** Called with the reason when exports start to fail, and with null when they recover. */
   onHealth: (failure: string | null) => void;
 }
 
-/** Time limit for connecting, in milliseconds. The limit of the exporter begins after it. */
+/** The time limit for connecting, in milliseconds. The exporter's own timeout starts after connecting. */
 const connectMs = 10_000;
 
-/** Sends spans to a collector in the background, in batches. */
+/** Sends spans to a collector in batches, in the background. */
 export interface SpanExport {
   /** Queues the span without waiting. Drops it if the queue is full. */
   add(span: FinishedSpan): void;
@@ -50,8 +51,8 @@ export interface SpanExport {
 }
 
 /**
- * Exports spans as OTLP over HTTP, in JSON. The SDK and its variables configure compression, certificates and
- * timeouts.
+ * Exports spans as OTLP over HTTP, encoded as JSON. Compression, certificates and timeouts are configured
+ * with the SDK's environment variables.
  */
 export function openSpanExport(options: SpanExportOptions): SpanExport {
   const { endpoint, headers, onHealth, exportTimeoutMs } = options;
@@ -81,7 +82,10 @@ function resourceOf({ serviceName, version }: SpanExportOptions): Resource {
     : resource.merge(resourceFromAttributes({ 'service.name': serviceName }));
 }
 
-/** The SDK's processor drops spans that could not be sent without reporting it. */
+/**
+ * Wraps the exporter to report failures, because the SDK's processor silently drops spans that could not be
+ * sent.
+ */
 function reportingHealth(exporter: SpanExporter, onHealth: SpanExportOptions['onHealth']): SpanExporter {
   let isFailing = false;
   return {
@@ -96,7 +100,10 @@ function reportingHealth(exporter: SpanExporter, onHealth: SpanExportOptions['on
   };
 }
 
-/** Leaves out the error's message: it may contain the collector's response, or a URL with a password. */
+/**
+ * Describes an error without its message, which may contain the collector's response or a URL with a
+ * password.
+ */
 function reasonOf(error: Error | undefined): string {
   const code = error !== undefined && 'code' in error ? error.code : undefined;
   if (typeof code === 'number') return `the collector answered ${code}`;

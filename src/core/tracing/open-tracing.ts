@@ -10,11 +10,14 @@ export interface Tracing {
   readonly tracer: Tracer;
   /** Exports a span that ended on another thread of this process. */
   report(span: FinishedSpan): void;
-  /** Exports the recorded spans. Spans not sent within `withinMs` milliseconds are lost. Never rejects. */
+  /**
+   * Exports the recorded spans. Spans that are not sent within `withinMs` milliseconds are lost. Never
+   * rejects.
+   */
   close(withinMs: number): Promise<void>;
 }
 
-/** Tracing turned off: records and exports nothing. */
+/** Disabled tracing, which records and exports nothing. */
 export const noTracing: Tracing = {
   tracer: noTracer,
   report: () => undefined,
@@ -27,17 +30,20 @@ export interface TracingContext {
   secrets: Secrets;
   env: Readonly<Record<string, string | undefined>>;
   version: string;
-  /** Timeout of one export including retries, in milliseconds. Default: the SDK's, or its variables. */
+  /**
+   * The timeout for one export including retries, in milliseconds. Default: the SDK's, or its environment
+   * variables.
+   */
   exportTimeoutMs?: number;
 }
 
 /**
  * Sets up tracing as configured, without connecting to the collector. OpenTelemetry is loaded only if tracing
- * is on. `OTEL_SDK_DISABLED=true` turns tracing off regardless of the configuration. Throws `secrets_invalid`
+ * is on. `OTEL_SDK_DISABLED=true` disables tracing regardless of the configuration. Throws `secrets_invalid`
  * if the headers are missing or malformed, and `config_invalid` for an invalid environment variable.
  *
  * A slow or unreachable collector never blocks the program. Spans wait in a bounded queue, and those that do
- * not fit are dropped. The log gets one line when exports start to fail and one when they work again.
+ * not fit are dropped. One line is logged when exports start to fail, and another when they recover.
  */
 export async function openTracing(
   settings: TracingSettings | null,
@@ -82,7 +88,7 @@ async function closeWithin(spans: SpanExport, withinMs: number, clock: Clock): P
   });
 }
 
-/** Rejects gRPC: the collector's gRPC port would drop spans sent over HTTP without an error. */
+/** Rejects gRPC, because a collector's gRPC port silently drops spans sent over HTTP. */
 function refuseOtherProtocols(env: TracingContext['env']): void {
   for (const name of ['OTEL_EXPORTER_OTLP_TRACES_PROTOCOL', 'OTEL_EXPORTER_OTLP_PROTOCOL']) {
     const protocol = env[name];

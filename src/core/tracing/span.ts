@@ -3,9 +3,9 @@ import type { Clock } from '../lib/clock.ts';
 import { formatTraceparent, parseTraceparent, type SpanContext, type TraceContext } from './trace-context.ts';
 
 /*
- * The spans of a trace. A span refers to its parent by a `TraceContext`, which travels as plain text in jobs,
- * Redis records, messages to threads and webhooks. This file does not depend on OpenTelemetry. Only the
- * exporter loads it.
+ * Creates the spans of a trace. A span refers to its parent by a `TraceContext`, which is passed as plain
+ * text in jobs, Redis records, messages to threads and webhooks. This file does not depend on OpenTelemetry,
+ * which is loaded only by the exporter.
  */
 
 export type SpanKind = 'server' | 'internal' | 'consumer' | 'client';
@@ -24,7 +24,10 @@ export interface Span {
   /** The parent context for child spans. Empty if tracing is off. */
   readonly trace: TraceContext;
   set(attributes: SpanAttributes): void;
-  /** Marks the span as failed. Takes a code, not a message: only the log removes secrets from messages. */
+  /**
+   * Marks the span as failed. Takes a code rather than a message, because secrets are only removed from
+   * messages in the log.
+   */
   fail(code: string): void;
   /** Reports the span. A span that never ends is never reported. Further calls do nothing. */
   end(): void;
@@ -35,7 +38,7 @@ export interface Tracer {
   start(name: string, options: SpanOptions): Span;
 }
 
-/** A span that has ended. Plain data, so it can be sent between threads. */
+/** A span that has ended. Plain data, so that it can be sent between threads. */
 export interface FinishedSpan extends SpanContext {
   name: string;
   kind: SpanKind;
@@ -46,7 +49,7 @@ export interface FinishedSpan extends SpanContext {
   attributes: SpanAttributes;
   /** The error code; null if the span succeeded. */
   error: string | null;
-  /** The `tracestate` received with the trace, unchanged. */
+  /** The `tracestate` that was received with the trace, unchanged. */
   tracestate?: string;
 }
 
@@ -57,7 +60,7 @@ const untraced: Span = {
   end: () => undefined,
 };
 
-/** Records nothing, but passes on the context of a trace that another process started. */
+/** Records nothing, but passes on the context of a trace that was started by another process. */
 export const noTracer: Tracer = {
   isOn: false,
   start: (_name, { parent }) =>
@@ -68,11 +71,17 @@ export interface TracerOptions {
   clock: Pick<Clock, 'now' | 'monotonic'>;
   /** Called with each span that ends. Must not throw. */
   report: (span: FinishedSpan) => void;
-  /** Whether to record a trace that starts in this process. Traces started elsewhere carry the decision. */
+  /**
+   * Decides whether to record a trace that starts in this process. Traces started elsewhere already carry the
+   * decision.
+   */
   samples: (traceId: string) => boolean;
 }
 
-/** Records spans. Spans of an unsampled trace are not reported, but its id is still passed on. */
+/**
+ * Returns a tracer that records spans. Spans in an unsampled trace are not reported, but the trace's id is
+ * still passed on.
+ */
 export function recordingTracer({ clock, report, samples }: TracerOptions): Tracer {
   return {
     isOn: true,
@@ -120,7 +129,7 @@ function contextBelow(parent: SpanContext | null, samples: TracerOptions['sample
   return { traceId, spanId, isSampled: samples(traceId) };
 }
 
-/** Never all zeros: W3C Trace Context does not allow such an id. */
+/** Returns a random id. It is never all zeros, which W3C Trace Context does not allow. */
 function randomId(bytes: number): string {
   const id = randomBytes(bytes);
   return id.every((byte) => byte === 0) ? randomId(bytes) : id.toString('hex');

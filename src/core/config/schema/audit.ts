@@ -1,6 +1,6 @@
 import { choice, duration, map, path, size } from '../../lib/settings/kinds.ts';
 
-/** `audit`. */
+/** The `audit` section. */
 export const auditSchema = map({
   directory: path()
     .default('./audit')

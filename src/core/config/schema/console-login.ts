@@ -3,7 +3,7 @@ import { parseBaseUrl, type Verdict } from '../../lib/settings/values.ts';
 import { claimRule, claimSettingName, isHttpsOrLoopback, issuer } from './publishers.ts';
 import type { Scope } from './scopes.ts';
 
-/** The roles of people in the console, each with its scopes. Later ones include earlier ones. */
+/** The roles of console users, each with its scopes. Later roles include the earlier ones. */
 export const roleScopes = {
   viewer: ['read'],
   operator: ['read', 'upload', 'run', 'cancel', 'releases'],
@@ -52,7 +52,7 @@ const role = map(
   },
 );
 
-/** `server.console.login`. */
+/** The `server.console.login` section. */
 export const loginSchema = map({
   issuer: issuer
     .required()

@@ -28,7 +28,7 @@ import {
   type LocationDocument,
 } from '../../storage/backends.ts';
 
-/** The schema of sources and destinations: the settings of each backend, and the common ones. */
+/** The schema of sources and destinations: settings for each backend, and shared settings. */
 
 const prune = map(
   {
@@ -71,7 +71,7 @@ const sourceId = text('a name on one line', 'text')
 const pattern = text('a pattern in the syntax of .gitignore', 'pattern');
 const patterns = (): Setting<string[], false> => list(pattern, { min: 0, expected: 'a list of patterns' });
 
-/** Settings of every source that is read. */
+/** The settings shared by all sources except uploads. */
 const sourceSettings = {
   manifest: choice('required', 'auto')
     .default('required')
@@ -96,7 +96,7 @@ const sourceSettings = {
     .example('follow'),
 };
 
-/** Only sources of this machine have it. */
+/** Only available for local sources. */
 const linksTo = list(kinds.path(), { min: 0, expected: 'a list of directories' })
   .default([])
   .description(
@@ -250,7 +250,7 @@ export type SourceDocument =
   | (LocationDocument & DocumentOf<typeof sourceSettings> & { id?: string; links_to?: string[] })
   | AcceptedBy<typeof httpUpload>;
 
-// A list of backends has no type for each of them, hence the assertions.
+// The list of backends does not preserve each backend's type, hence the assertions.
 export const sourceSchema = variants('backend', 'a source', {
   ...byBackend((backend) =>
     locationMap(
@@ -273,7 +273,7 @@ export const destinationSchema = variants(
   ),
 ) as Setting<DestinationDocument, false>;
 
-/** The map of a location: `before`, then the settings of the backend, then `after`. */
+/** Returns a location's map: `before`, then the backend's settings, then `after`. */
 export function locationMap(backend: AnyBackend, before: Settings = {}, after: Settings = {}): Setting {
   const name = choice(backend.name).required().description(backend.summary);
   const { setTogether } = backend;
@@ -284,7 +284,7 @@ function byBackend(settingOf: (backend: AnyBackend) => Setting): Settings {
   return Object.fromEntries(allBackends.map((backend) => [backend.name, settingOf(backend)]));
 }
 
-/** `8, and 32 for …`. */
+/** Describes the defaults, in the form `8, and 32 for …`. */
 function defaultConcurrencies(): string {
   const usual = allBackends.find(({ fileConcurrency }) => fileConcurrency.because === null);
   const others = allBackends.flatMap(({ fileConcurrency: { files, because } }) =>

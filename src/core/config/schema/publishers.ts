@@ -6,7 +6,7 @@ import { scopes } from './scopes.ts';
 
 const loopback = /^http:\/\/(127\.0\.0\.1|localhost|\[::1\])(:|\/|$)/i;
 
-/** The URL as written, because the claim `iss` is compared with it character by character. */
+/** Validates an issuer URL. Returns it unchanged, because it must match the `iss` claim exactly. */
 function parseIssuer(text: string): Verdict<string> {
   const verdict = parseEndpoint(text);
   if (!verdict.ok) return verdict;

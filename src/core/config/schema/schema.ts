@@ -27,9 +27,9 @@ import { defaultScopes, scopes } from './scopes.ts';
 import { serverSchema } from './server.ts';
 
 /*
- * The settings of the configuration file: their names, forms, ranges, defaults and descriptions. The types of
- * documents, the JSON Schema for editors and the reference in `docs/configuration.md` derive from them.
- * `relations.ts` checks combinations of settings.
+ * Defines the settings in the configuration file: names, formats, ranges, defaults and descriptions. The
+ * document types, the JSON Schema for editors and the reference in `docs/configuration.md` are derived from
+ * them. `relations.ts` checks combinations of settings.
  */
 
 export { defaultScopes, type Scope, scopes } from './scopes.ts';
@@ -71,7 +71,7 @@ const scheduleSettings = {
     .example('10s'),
 };
 
-/** `log`. */
+/** The `log` section. */
 const logSchema = map({
   level: choice(...logLevels)
     .default('info')
@@ -85,7 +85,7 @@ const logSchema = map({
     ),
 }).description('Log of waybill serve, worker and weather. Other commands log only with --verbose.');
 
-/** `tracing`. */
+/** The `tracing` section. */
 export const tracingSchema = map({
   endpoint: endpoint()
     .description(
@@ -155,7 +155,7 @@ const publicKeySetting = text(
   },
 );
 
-/** `signatures` of a pipeline. */
+/** A pipeline's `signatures`. */
 const signatures = map(
   {
     required: boolean()
@@ -210,7 +210,7 @@ const pipelineSettings = {
   signatures,
 };
 
-/** The settings of a pipeline except its source and destinations. */
+/** A pipeline's settings, except for its source and destinations. */
 export const pipelineMap = map(pipelineSettings);
 
 const pipeline = map({
@@ -264,6 +264,6 @@ export const configSchema = map({
   'Configuration of waybill. Unknown keys are refused. Durations: 500ms 30s 15m 24h 7d. Sizes: 512MiB 2GB 10KiB or whole bytes.',
 );
 
-/** The accepted document: names and units of the file, with all defaults. */
+/** A document that was accepted, with the file's names and units and all defaults. */
 export type ConfigDocument = AcceptedBy<typeof configSchema>;
 export type PipelineDocument = ConfigDocument['pipelines'][number];

@@ -24,8 +24,8 @@ import {
 import { locationMap } from './locations.ts';
 
 /**
- * `server.staging`. A queue in memory stages in a local directory, which the program uses directly. A queue
- * in Redis stages in any storage that all hosts can reach.
+ * The `server.staging` section. An in-memory queue stages in a local directory, which it accesses directly. A
+ * Redis queue stages in any storage that all hosts can reach.
  */
 export const thisMachine = 'local';
 
@@ -74,7 +74,7 @@ export const stagingSchema = variantsOr(
   },
 ) as Setting<StagingDocument, false>;
 
-/** Whether the value of `server.staging.backend` is one that only a queue of several hosts can use. */
+/** Reports whether a value of `server.staging.backend` is only available to a queue with several hosts. */
 export function isRemoteStaging(backend: string): boolean {
   return remote.some(({ name }) => name === backend);
 }
@@ -85,13 +85,13 @@ export function resolveStaging(staging: StagingDocument, base: PathBase): Source
   return backendOf(staging).resolve(staging, base);
 }
 
-/** The directory of this machine that staging is: `relations.ts` refuses any other for a queue in memory. */
+/** Returns the local staging directory. For an in-memory queue, `relations.ts` refuses anything else. */
 export function stagingDirectory(location: SourceLocation): string {
   if (location.backend === thisMachine) return location.path;
   throw new Error(`the checks accepted staging in ${location.backend} with a queue in memory`);
 }
 
-/** `server.queue`. */
+/** The `server.queue` section. */
 export const queueSchema = variants('driver', 'where accepted uploads wait', {
   memory: map({
     driver: choice('memory')

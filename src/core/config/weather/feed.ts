@@ -13,7 +13,7 @@ import {
 } from '../../lib/settings/kinds.ts';
 import type { ResolvedBy } from '../../lib/settings/setting.ts';
 
-/** The polling interval of one kind of document; by default about its update interval. */
+/** Defines the polling interval for one kind of document. The default is about its update interval. */
 function interval(every: string) {
   return duration({ atLeast: '10s', atMost: '24h' })
     .default(every)
@@ -128,7 +128,7 @@ export const feed = map({
   nws,
 }).description('Sources and target of waybill weather feed.');
 
-/** The configuration of `waybill weather feed`: its sources and its database. */
+/** The configuration of `waybill weather feed`: its sources and database. */
 export type FeedConfig = ResolvedBy<typeof feed>;
 export type WatchConfig = NonNullable<FeedConfig['watch']>;
 export type NwsConfig = NonNullable<FeedConfig['nws']>;

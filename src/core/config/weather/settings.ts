@@ -8,7 +8,10 @@ export const templates = map({
   ),
 }).description('Templates of text output.');
 
-/** The age at which the data of a family is stale: some missed polls or a missed issue. */
+/**
+ * Defines the age at which a data family is considered stale: after a few missed polls, or one missed
+ * issuance.
+ */
 function staleAfter(age: string) {
   return duration({ atLeast: '1s', atMost: '3650d' })
     .default(age)
@@ -30,7 +33,7 @@ export const weather = map({
     narrative_forecasts: staleAfter('12h'),
     forecast_discussions: staleAfter('12h'),
     weather_stories: staleAfter('24h'),
-    // Day 1 is issued five times a day, days 4 to 8 once.
+    // Day 1 is issued five times a day, days 4 to 8 only once.
     convective_outlooks: staleAfter('26h'),
     outlook_discussions: staleAfter('26h'),
   })

@@ -14,8 +14,8 @@ import {
 import { refusedLiteral } from './guarded-lookup.ts';
 
 /*
- * Messages to the incoming webhooks of chat services. Values are escaped, so that a bundle's name can neither
- * format the message nor mention anyone.
+ * Sends messages to the incoming webhooks of chat services. Values are escaped, so that a bundle's name can
+ * neither add formatting nor mention anyone.
  */
 
 export interface ChatOptions {
@@ -35,7 +35,7 @@ interface ChatFormat {
 const slackFormat: ChatFormat = {
   maxChars: 4_000,
   escape: (value) => value.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;'),
-  // Without these, Slack applies its Markdown and makes links of names and addresses in the values.
+  // Without these, Slack applies its Markdown and turns names and addresses in the values into links.
   body: (text) => ({
     text,
     mrkdwn: false,
@@ -55,15 +55,15 @@ const discordFormat: ChatFormat = {
   body: (content) => ({ content, allowed_mentions: { parse: [] }, flags: suppressEmbeds }),
 };
 
-// The first length at which the message fits is used: most messages fit at the first.
+// The message uses the first length at which it fits. Most messages fit at the first.
 const valueLengths = [300, 150, 75, 40, 20];
 
 export const chatFormats = { slack: slackFormat, discord: discordFormat };
 
-/** The JSON text of a message. It fits the limits of the service. */
+/** Returns a message as JSON, within the service's limits. */
 export function chatBody(event: Event, { maxChars, escape, body }: ChatFormat, options: ChatOptions): string {
   const { title, consoleUrl } = options;
-  // A template that repeats a field may not fit at any length.
+  // A template that repeats a field may not fit at any length, so fall back to the default.
   for (const template of title === null ? [null] : [title, null])
     for (const maxValueChars of valueLengths) {
       const text = textOf(messageOf(event, { consoleUrl, maxValueChars }), template, escape);
@@ -108,7 +108,7 @@ function chatKind(name: keyof typeof chatFormats, summary: string) {
         timeoutMs,
         clock: context.clock,
         allowAddresses: [],
-        // Chats show messages in the order in which they arrive, and limit their rate.
+        // Chat services show messages in the order in which they arrive, and limit their rate.
         concurrency: 1,
         compose: (event) => ({ body: chatBody(event, chatFormats[name], { title, consoleUrl }) }),
       });
@@ -120,7 +120,7 @@ function chatKind(name: keyof typeof chatFormats, summary: string) {
   });
 }
 
-/** The URL of the incoming webhook. Throws `secrets_invalid`, which never shows the URL. */
+/** Returns the incoming webhook's URL. Throws `secrets_invalid`, which never includes the URL. */
 function urlOf(name: string, { secrets, neededBy }: SinkContext): string {
   const verdict = parseWebhookUrl(secrets.require(name, neededBy).trim());
   const refuse = (reason: string): WaybillError =>

@@ -84,7 +84,7 @@ export interface EmailOptions {
   login: { user: string; password: string } | null;
   from: string;
   to: string[];
-  /** The template of the subject; null for the default. */
+  /** The subject's template; null for the default. */
   subject: string | null;
   consoleUrl: string | null;
   timeoutMs: number;
@@ -100,7 +100,7 @@ function optionsOf(config: ResolvedBy<typeof settings>, { secrets, neededBy }: S
 }
 
 /**
- * Sends each event as one e-mail, over a connection of its own. The address policy of webhooks applies to the
+ * Sends each event as an e-mail, over a separate connection. The webhook address policy also applies to the
  * mail server.
  */
 export function emailSink(options: EmailOptions): Sink {
@@ -154,7 +154,7 @@ interface Sent {
   rejectedErrors?: Error[] | undefined;
 }
 
-/** One connection to the mail server. The signal ends it, whichever answer it waits for. */
+/** A connection to the mail server. The signal closes it, regardless of which response it is waiting for. */
 class Session {
   readonly #options: EmailOptions;
   readonly #signal: AbortSignal;
@@ -190,7 +190,7 @@ class Session {
       socketCloseTimeout: 0,
       maxResponseSize: 64 * 1024,
     });
-    // Without a listener, an error after the last step would end the process.
+    // Without a listener, an error after the last step would crash the process.
     this.#connection = connection.on('error', () => undefined);
     await this.#step((done) => connection.connect((error) => done(error ?? null)));
     if (login === null) return;
@@ -209,7 +209,10 @@ class Session {
     return sent;
   }
 
-  /** Ends the session without waiting for the answer: the mail server has accepted the message. */
+  /**
+   * Ends the session without waiting for the response, because the mail server has already accepted the
+   * message.
+   */
   quit(): void {
     this.#connection?.quit();
     this.#socket?.unref();
@@ -220,7 +223,7 @@ class Session {
     this.#socket?.destroy();
   }
 
-  /** Waits for the callback, an error of the connection, or the signal. */
+  /** Waits for the callback, a connection error, or the signal. */
   async #step(start: (done: (error: Error | null) => void) => unknown): Promise<void> {
     let release = (): void => undefined;
     let fail: (error: Error) => void = () => undefined;
@@ -241,7 +244,7 @@ class Session {
 const maxSubjectValueChars = 100;
 const maxBodyValueChars = 1_000;
 
-/** The bytes of the message. nodemailer encodes the headers, so that no value adds a line to them. */
+/** Returns the encoded message. nodemailer encodes the headers, so that values cannot inject header lines. */
 async function mailOf(event: Event, { from, to, subject, consoleUrl }: EmailOptions): Promise<Buffer> {
   const brief = messageOf(event, { consoleUrl, maxValueChars: maxSubjectValueChars });
   const { default: MailComposer } = await import('nodemailer/lib/mail-composer');
@@ -252,7 +255,7 @@ async function mailOf(event: Event, { from, to, subject, consoleUrl }: EmailOpti
       subject === null ? `[waybill] ${brief.title}` : fillTemplate(subject, brief.fields, (value) => value),
     text: textOf(messageOf(event, { consoleUrl, maxValueChars: maxBodyValueChars }), event),
     date: new Date(event.timestamp),
-    // The same in all tries, so that mail servers can discard duplicates.
+    // All attempts use the same id, so that mail servers can discard duplicates.
     messageId: `<${event.id}@${from.slice(from.lastIndexOf('@') + 1)}>`,
     headers: { 'Auto-Submitted': 'auto-generated' },
     disableFileAccess: true,
@@ -269,17 +272,17 @@ function textOf({ title, rows, link }: Message, { id }: Event): string {
   );
 }
 
-/** Interprets an error of nodemailer or of the connection. */
+/** Interprets an error from nodemailer or the connection. */
 function judged(error: unknown, { login }: EmailOptions): Refused {
   const fail = (reason: string, retry: boolean): Refused => ({ ok: false, reason, retry });
   if (!(error instanceof Error)) return fail('the mail server cannot be reached', true);
   if (error instanceof RefusedAddress)
     return fail(`the mail server is ${error.message}, which is refused`, false);
-  // nodemailer replaces the code of the connection by its own.
+  // nodemailer replaces the connection's error code with its own.
   const code = 'originalCode' in error ? String(error.originalCode) : codeOf(error);
   const status = 'responseCode' in error && typeof error.responseCode === 'number' ? error.responseCode : 0;
   const isTransient = status >= 400 && status < 500;
-  // The server may quote the credentials that it received.
+  // The server may quote the credentials it received.
   if (code === 'EAUTH' && status > 0)
     return fail(`the mail server rejected the login of "${login?.user ?? ''}" (${status})`, isTransient);
   if (status > 0) return fail(`the mail server answered ${wordsOf(error)}`, isTransient);
@@ -291,7 +294,7 @@ function judged(error: unknown, { login }: EmailOptions): Refused {
   return fail(`the mail server cannot be reached (${code})`, true);
 }
 
-/** The status and words of the server, on one line: `550 5.1.1 no such user`. */
+/** Returns the server's status and text on one line: `550 5.1.1 no such user`. */
 function wordsOf(error: Error): string {
   const response = 'response' in error && typeof error.response === 'string' ? error.response : '';
   return shortened(oneLine(response.replaceAll(/\s+/g, ' ').trim()), 200);

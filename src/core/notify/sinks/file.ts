@@ -19,7 +19,7 @@ export const fileKind = sinkKind({
   reach: async ({ path }) => reachFile(path),
 });
 
-/** Checks that the file can be opened for appending or created. */
+/** Checks that the file can be created or opened for appending. */
 async function reachFile(path: string): Promise<string> {
   const isThere = existsSync(path);
   const place = isThere ? path : dirname(path);
@@ -55,9 +55,9 @@ const transientCodes = new Set([
 ]);
 
 /**
- * Appends events as JSON Lines. Each line is one write in append mode, which local file systems keep intact
- * with concurrent writers. The file is opened for each event, so that it can be rotated by renaming it. A new
- * file is readable only by its owner.
+ * Appends events as JSON Lines. Each line is a single write in append mode, which local file systems keep
+ * intact even with concurrent writers. The file is reopened for each event, so that it can be rotated by
+ * renaming it. A new file is readable only by its owner.
  */
 export function fileSink(path: string): Sink {
   let endsInMidLine = false;

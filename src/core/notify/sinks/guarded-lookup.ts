@@ -3,15 +3,15 @@ import { isIP, type LookupFunction } from 'node:net';
 import { refusedAddress } from '../address-policy.ts';
 
 /*
- * Applies the address policy when connecting, after the name was resolved, which prevents DNS rebinding.
+ * Applies the address policy when connecting, after the name is resolved. This prevents DNS rebinding.
  */
 
-/** The message completes "the host is …". */
+/** Thrown for a refused address. The message completes "the host is …". */
 export class RefusedAddress extends Error {
   override readonly name = 'RefusedAddress';
 }
 
-/** Resolves a name and refuses it if any of its addresses is refused. */
+/** Returns a lookup function that refuses a name if any of its addresses is refused. */
 export function guarded(allowed: readonly string[], lookup: LookupFunction = systemLookup): LookupFunction {
   return (hostname, options, callback) => {
     lookup(hostname, { ...options, all: true }, (error, answer) => {
@@ -33,21 +33,23 @@ export function guarded(allowed: readonly string[], lookup: LookupFunction = sys
 }
 
 /**
- * Why connecting to this host is refused if it is an IP address, which is not resolved; null if it is allowed
- * or a name.
+ * Checks a host that is a literal IP address, which is never resolved. Returns why connecting to it is
+ * refused, or null if it is allowed or is a name.
  */
 export function refusedLiteral(host: string, allowed: readonly string[]): string | null {
   const literal = host.replace(/^\[|\]$/g, '');
   return isIP(literal) === 0 ? null : refusedAddress(literal, allowed);
 }
 
-/** If several addresses were tried, an `AggregateError` has the error of each. */
+/**
+ * Returns an error's code. If several addresses were tried, an `AggregateError` contains one error for each.
+ */
 export function codeOf(error: Error): string {
   if ('code' in error && typeof error.code === 'string') return error.code;
   const [first] = error instanceof AggregateError ? (error.errors as unknown[]) : [];
   return first instanceof Error ? codeOf(first) : error.name;
 }
 
-/** Certificate errors. Retrying does not fix a certificate. */
+/** Matches certificate errors, which retrying cannot fix. */
 export const certificateFault =
   /^(CERT_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO_SELF_SIGNED|SELF_SIGNED|UNABLE_TO_|HOSTNAME_MISMATCH)/;

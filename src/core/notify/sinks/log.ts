@@ -9,7 +9,7 @@ export const logKind = sinkKind({
   reach: async () => 'goes to the log',
 });
 
-/** Logs events at level info, under the key `event`. */
+/** Logs events at info level, under the key `event`. */
 export function logSink(log: Log): Sink {
   return {
     concurrency: 1,

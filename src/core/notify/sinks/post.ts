@@ -13,14 +13,14 @@ import { certificateFault, codeOf, guarded, RefusedAddress, refusedLiteral } fro
 interface PostOptions {
   url: string;
   timeoutMs: number;
-  /** Addresses and CIDR ranges that are allowed although the policy refuses them. */
+  /** Addresses and CIDR ranges that are allowed even if the policy refuses them. */
   allowAddresses: readonly string[];
   /** The number of concurrent requests. */
   concurrency: number;
   clock: Clock;
-  /** The body of a try and the headers that it needs besides the usual ones. */
+  /** Builds an attempt's body and any additional headers. */
   compose: (event: Event) => { body: string; headers?: Record<string, string> };
-  /** Set only by tests. */
+  /** Only set in tests. */
   lookup?: LookupFunction;
 }
 
@@ -40,10 +40,7 @@ export function webhookSink({ keys, ...options }: WebhookOptions): Sink {
   });
 }
 
-/**
- * Sends events as POST requests of JSON. Does not follow redirects and does not use a proxy from the
- * environment.
- */
+/** Sends events as JSON in POST requests. Neither follows redirects nor uses a proxy from the environment. */
 export function postSink(options: PostOptions): Sink {
   const { url, clock, timeoutMs, allowAddresses, concurrency, compose } = options;
   const target = new URL(url);
@@ -61,7 +58,7 @@ export function postSink(options: PostOptions): Sink {
         'content-type': 'application/json',
         'content-length': Buffer.byteLength(body),
         'user-agent': 'waybill',
-        // The keys of a trace context are the header names.
+        // A trace context's keys are the header names.
         ...trace,
         ...more,
       };
@@ -71,7 +68,7 @@ export function postSink(options: PostOptions): Sink {
           .on('error', (error) => resolve(notThere(error)))
           .on('response', (response) => {
             resolve(judged(response, target, clock));
-            // The body is irrelevant, but the connection can be reused only after it was read.
+            // The response body is irrelevant, but the connection can be reused only after it has been read.
             discard(response, clock, timeoutMs);
           })
           .end(body);
@@ -81,7 +78,7 @@ export function postSink(options: PostOptions): Sink {
   };
 }
 
-/** Connects to the host of a webhook and disconnects. Throws `unreachable`. */
+/** Connects to a webhook's host and disconnects. Throws `unreachable`. */
 export async function reachWebhook(
   { url, allowAddresses }: Pick<WebhookOptions, 'url' | 'allowAddresses'>,
   signal: AbortSignal,
@@ -115,8 +112,8 @@ function discard(response: IncomingMessage, clock: Clock, withinMs: number): voi
 }
 
 /**
- * Interprets the status according to Standard Webhooks. The reason has only the origin, because the path and
- * query of the URL may be secret.
+ * Interprets the response status according to Standard Webhooks. The reason includes only the URL's origin,
+ * because its path and query may be secret.
  */
 function judged({ statusCode = 0, headers }: IncomingMessage, { origin }: URL, clock: Clock): Attempted {
   if (statusCode >= 200 && statusCode < 300) return { ok: true };

@@ -40,7 +40,7 @@ function urlOf({ redisUrlEnv }: { redisUrlEnv: string }, { secrets, neededBy }: 
   );
 }
 
-/** Publishes events on a Redis channel. Only clients that are subscribed at that moment receive them. */
+/** Publishes events on a Redis channel. Only clients that are subscribed at the time receive them. */
 export function redisSink({
   url,
   channel,
@@ -76,22 +76,22 @@ export function redisSink({
   };
 }
 
-/** Throws the first error of the connection. Reports all errors to `onError`. */
+/** Throws the first connection error. Reports all errors to `onError`. */
 async function connect(url: string, timeoutMs: number, onError: (error: unknown) => void): Promise<Redis> {
-  // The bundled program has only the default export of a CommonJS package.
+  // In the bundled program, a CommonJS package has only a default export.
   const { default: ioredis } = await import('ioredis');
-  // Retries are up to the delivery.
+  // The delivery handles retries.
   const client = new ioredis.Redis(url, {
     lazyConnect: true,
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
     retryStrategy: () => null,
     connectTimeout: timeoutMs,
-    // A client that got no answer is closed, so that the next try connects again.
+    // A client that times out is closed, so that the next attempt reconnects.
     commandTimeout: timeoutMs,
   });
   let first: unknown;
-  // The failing call reports the reason, but an error event without a listener would end the process.
+  // The failing call reports the reason, but an unhandled error event would crash the process.
   client.on('error', (error: unknown) => {
     first ??= error;
     onError(error);

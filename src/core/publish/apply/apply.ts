@@ -25,7 +25,10 @@ interface ApplyOptions extends AttemptOptions {
   clock: Clock;
 }
 
-/** The paths that were written, and those linked or copied on the server. All others are unchanged. */
+/**
+ * The paths that were written, and the paths that were linked or copied on the server. All others are
+ * unchanged.
+ */
 export interface Applied {
   written: ReadonlySet<string>;
   linked: ReadonlySet<string>;
@@ -34,27 +37,29 @@ export interface Applied {
 export const nothingApplied: Applied = { written: new Set(), linked: new Set() };
 
 /**
- * Executes a plan under a lease. After a kill at any moment, the next run completes the work:
+ * Executes a plan under a lease. If the process is killed at any point, the next run completes the work. The
+ * steps are:
  *
- * 1. Settle: if an earlier attempt was interrupted, read the files that it may have touched and that this
- *    plan does not touch.
- * 2. Intent: write a state that names every path that this attempt may touch. Kept paths are not among them,
+ * 1. Settle: if an earlier attempt was interrupted, read the files that it may have touched and this plan
+ *    does not.
+ * 2. Intent: write a state that names every path that this attempt may touch. Kept paths are not named,
  *    because their files do not change.
  * 3. Stage: write and verify every output that is not kept, if the storage can rename.
- * 4. Save: keep every file that will be replaced or removed, so that it can be restored.
+ * 4. Save: save every file that will be replaced or removed, so that it can be restored.
  * 5. Fence: check that the lease is still held. Then rename the staged files and new directories into place,
  *    assets before pages, and remove the files that the plan omits. If the storage cannot rename, write the
- *    files in place. If a directory becomes a file or a file a directory, the blocking file is removed first.
- *    Everything that replaces it is already staged.
- * 6. Commit: write the state with the records of the written and kept outputs and without the intent. If the
- *    last output of the bundle path was unpublished, remove the state instead.
+ *    files in place. If a file replaces a directory or vice versa, the blocking file is removed first. Its
+ *    replacement is already staged.
+ * 6. Commit: write the state with the records of the written and kept outputs, without the intent. If the
+ *    bundle path's last output was unpublished, remove the state instead.
  *
- * A failure at any step is undone: created files are removed, replaced and removed files are restored, and so
- * is the state. The intent remains, and the next run repeats the work, if a file could not be restored, or if
- * a change got no response, so that the server may still carry it out.
+ * If any step fails, the attempt is undone: created files are removed, and replaced and removed files and the
+ * state are restored. If a file could not be restored, or a request without a response may still take effect
+ * on the server, the intent remains and the next run repeats the work.
  *
- * Throws `lease_lost`, `storage_conflict` or `storage_exists` (another attempt was first), `commit_unknown`,
- * `body_mismatch` (the source changed), the reason of `signal`, or the storage's error.
+ * Throws `lease_lost`, `storage_conflict` or `storage_exists` (another attempt got there first),
+ * `commit_unknown`, `body_mismatch` (the source changed), the abort reason of `signal`, or the storage's
+ * error.
  */
 export async function apply(plan: Work, options: ApplyOptions): Promise<Applied> {
   const { storage, lease, clock } = options;
@@ -75,7 +80,7 @@ export async function apply(plan: Work, options: ApplyOptions): Promise<Applied>
     await attempt.putInPlace(layout);
     const already = new Set(inTheWay);
     const rest = removes.filter((key) => !already.has(key));
-    // Writing in place may have taken long.
+    // Writing in place may have taken a long time.
     if (inPlace && rest.length > 0) await lease.fence();
     await attempt.remove(rest);
     if (plan.clears) await removeEmptyDirectories(storage);
@@ -89,9 +94,9 @@ export async function apply(plan: Work, options: ApplyOptions): Promise<Applied>
 }
 
 /**
- * Checks for obstacles and applies the work. Only called under the lease, and changes nothing once it is
- * lost. `checked` is the part of the work to check, by default all of it. Throws like `refuseObstructed` and
- * `apply`.
+ * Checks for obstacles and applies the work. Call it only under the lease: it changes nothing once the lease
+ * is lost. `checked` is the part of the work to check. Default: all of it. Throws the same errors as
+ * `refuseObstructed` and `apply`.
  */
 export async function applyUnderLease(
   { clock, log, signal }: Pick<CoreContext, 'clock' | 'log' | 'signal'>,
@@ -107,8 +112,8 @@ export async function applyUnderLease(
 }
 
 /**
- * Writes or removes the state. Copies in an object store that remain next to a state are swept by the next
- * attempt. Without a state no attempt would look for them, so they are removed before it. If removing the
+ * Writes or removes the state. On an object store, the next attempt sweeps any leftover copies, but only if
+ * there is a state. When the state is to be removed, the copies are therefore removed first. If removing the
  * state then fails, its intent remains.
  */
 async function commit(plan: Work, attempt: Attempt, lease: Lease, catalog: Catalog): Promise<void> {
@@ -121,7 +126,7 @@ async function commit(plan: Work, attempt: Attempt, lease: Lease, catalog: Catal
   }
 }
 
-/** The records of paths outside the plan, and the files that an interrupted attempt did not finish. */
+/** Returns the records of paths outside the plan, and the unfinished files of an interrupted attempt. */
 async function settled(plan: Work, storage: Storage, { found: { state } }: Lease): Promise<Settled> {
   if (plan.clears) return { outputs: [], vanished: [] };
   if (state.kind !== 'valid' || state.catalog.pending === null)
@@ -129,7 +134,7 @@ async function settled(plan: Work, storage: Storage, { found: { state } }: Lease
   return settleInterrupted(storage, state.catalog, concernedPaths(plan));
 }
 
-/** The files to remove that block a planned file or directory. */
+/** Returns those files to remove that block a planned file or directory. */
 function blockers(writes: readonly PlannedOutput[], removes: readonly Key[]): Key[] {
   const files = new Set<string>(writes.map(({ path }) => path));
   const directories = new Set<string>();
@@ -139,7 +144,10 @@ function blockers(writes: readonly PlannedOutput[], removes: readonly Key[]): Ke
   );
 }
 
-/** Missing staged files usually mean that the lease was lost. Reports that instead, if it is so. */
+/**
+ * Returns the underlying error. Missing staged files usually mean that the lease was lost, so this is checked
+ * first.
+ */
 async function causeOf(error: unknown, lease: Lease): Promise<unknown> {
   if (!hasCode(error, 'storage_not_found')) return error;
   return lease.fence().then(
@@ -149,12 +157,12 @@ async function causeOf(error: unknown, lease: Lease): Promise<unknown> {
 }
 
 /*
- * The two catalogs that an attempt writes. `base` has the records of the paths outside its plan.
+ * The two catalogs that an attempt writes. `base` contains the records of paths outside the plan.
  */
 
 /**
- * The catalog with the intent, which announces every path that the attempt writes or removes. The previous
- * records of these paths, and of kept paths, stay until the commit.
+ * Returns the catalog with the intent, which announces every path that the attempt writes or removes. The
+ * previous records of these and of kept paths remain until the commit.
  */
 function announcedCatalog(plan: Work, lease: Lease, base: readonly OutputRecord[], now: Date): Catalog {
   const startedAt = now.toISOString();
@@ -163,8 +171,8 @@ function announcedCatalog(plan: Work, lease: Lease, base: readonly OutputRecord[
     action: plan.action as AttemptAction,
     startedAt,
     outputs: plan.writes.map((output) => recordOf(output, startedAt)),
-    // A key that a state must not contain is unmanaged content. It is unmanaged again if this attempt
-    // crashes.
+    // Keys that a state must not contain are unmanaged content. If this attempt crashes, they remain
+    // unmanaged.
     removes: plan.removes.filter(isStoredKey),
   });
   const concerned = concernedPaths(plan);
@@ -184,7 +192,7 @@ function announcedCatalog(plan: Work, lease: Lease, base: readonly OutputRecord[
   };
 }
 
-/** The catalog that commits the attempt. */
+/** Returns the catalog that commits the attempt. */
 function committedCatalog(plan: Work, lease: Lease, base: readonly OutputRecord[], now: Date): Catalog {
   const updatedAt = now.toISOString();
   const published = [...plan.writes, ...plan.kept].map((output) => recordOf(output, updatedAt));
@@ -201,7 +209,9 @@ function committedCatalog(plan: Work, lease: Lease, base: readonly OutputRecord[
   };
 }
 
-/** Content published without a catalog of this version counts as the first generation. */
+/**
+ * Returns the current generation. Content published without a catalog of this version counts as generation 1.
+ */
 function generationOf({ action }: Work, { found: { state } }: Lease): number {
   if (state.kind === 'valid') return state.catalog.generation;
   return action === 'publish_new' ? 0 : 1;
@@ -217,15 +227,15 @@ function recordOf(output: PlannedOutput, updatedAt: string): OutputRecord {
 }
 
 /**
- * Removes directories without files at any depth. A forced replacement must leave only its own outputs, and
- * directories that never had an output are not removed along with a file. Does nothing on object stores.
- * Throws the storage's error.
+ * Removes directories that contain no files at any depth. A forced replacement must leave only its own
+ * outputs, and directories that never held an output are not removed along with a file. Does nothing on
+ * object stores. Throws the storage's error.
  */
 export async function removeEmptyDirectories(storage: Storage): Promise<void> {
   if (storage.rename !== undefined) await removeIfEmpty(storage, '');
 }
 
-/** Returns whether the directory had no files. */
+/** Removes the directory if it contains no files. Returns true if it contained none. */
 async function removeIfEmpty(storage: Storage, directory: Key | ''): Promise<boolean> {
   let isEmpty = true;
   const directories: Key[] = [];
@@ -239,10 +249,10 @@ async function removeIfEmpty(storage: Storage, directory: Key | ''): Promise<boo
 }
 
 /**
- * Throws the error that applying a plan would end with, as far as it can be detected without writing: a
- * directory that cannot be created or written to, another file system, a name that is too long, too little
- * space. `storage` is rooted at the bundle path. `stateBytes` is the size of the current state. Without the
- * lease, free space is not checked while there are staged files, since a later sweep may remove them.
+ * Detects, without writing, why applying a plan would fail, and throws that error: a directory that cannot be
+ * created or written to, a different file system, a name that is too long, or too little space. `storage` is
+ * rooted at the bundle path. `stateBytes` is the size of the current state. Without the lease, free space is
+ * not checked while staged files exist, because a later sweep may remove them.
  */
 export async function refuseObstructed(
   storage: Storage,
@@ -255,7 +265,7 @@ export async function refuseObstructed(
   if (obstacle !== null) throw obstacle;
 }
 
-/** Leaves out writes that are blocked only by files that the plan removes. */
+/** Omits writes that are blocked only by files that the plan removes. */
 function changeOf({ writes, removes }: Pick<Work, 'writes' | 'removes'>): Omit<Change, 'bytes'> {
   const removed = new Set<string>(removes);
   const free = writes.filter(({ path }) => ![...ancestorsOf(path)].some((ancestor) => removed.has(ancestor)));

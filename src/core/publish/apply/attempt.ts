@@ -17,22 +17,20 @@ import {
   type StagedMove,
 } from './staged-layout.ts';
 
-/**
- * The file changes of one attempt. Records its changes so that they can be undone after a failure.
- */
+/** Makes the file changes of one attempt, and records them so that they can be undone after a failure. */
 export class Attempt {
   readonly #plan: Work;
   readonly #options: AttemptOptions;
   readonly #saved: SavedFiles;
   readonly #abort: AbortSignal;
-  /** Paths of the outputs that were written, and of those that `duplicate` linked or copied. */
+  /** The paths that were written, and the paths that `duplicate` linked or copied. */
   readonly applied = { written: new Set<string>(), linked: new Set<string>() };
   /** Keys whose files may have been written or removed. */
   readonly #written = new Set<Key>();
   readonly #removed = new Set<Key>();
-  /** Keys that the storage refused to change. It may refuse to restore them, too. */
+  /** Keys that the storage refused to change. It may also refuse to restore them. */
   readonly #refused = new Set<Key>();
-  /** Whether the server may still carry out a request that failed. */
+  /** Whether a failed request may still take effect on the server. */
   #isUncertain = false;
 
   constructor(plan: Work, options: AttemptOptions) {
@@ -43,7 +41,9 @@ export class Attempt {
     this.#abort = signal === undefined ? lease.signal : AbortSignal.any([lease.signal, signal]);
   }
 
-  /** Writes and verifies every output in staging. Does nothing, with null, on storages that cannot rename. */
+  /**
+   * Writes and verifies every output in staging. If the storage cannot rename, does nothing and returns null.
+   */
   async stage(): Promise<StagedLayout<PlannedOutput> | null> {
     const { storage, concurrency } = this.#options;
     const { writes } = this.#plan;
@@ -66,7 +66,7 @@ export class Attempt {
 
   /**
    * Renames the staged outputs into place or, without a layout, writes every output in place. Assets become
-   * visible before the pages that need them.
+   * visible before the pages that use them.
    */
   async putInPlace(layout: StagedLayout<PlannedOutput> | null): Promise<void> {
     const { storage, concurrency } = this.#options;
@@ -109,7 +109,7 @@ export class Attempt {
   }
 
   /**
-   * Removes the saved copies before the commit. Nothing can be restored afterwards. Throws the storage's
+   * Removes the saved copies before the commit. After that, nothing can be restored. Throws the storage's
    * error.
    */
   async discardSurely(): Promise<void> {
@@ -124,18 +124,18 @@ export class Attempt {
   /**
    * Undoes the attempt after `failure`: removes created files, restores replaced and removed ones, and then
    * the state. The intent remains if a file could not be restored, or if a request without a response may
-   * still change a file. Never throws, because `failure` is the error to report.
+   * still change one. Never throws, because `failure` is the error to report.
    */
   async undo(failure: unknown): Promise<void> {
     const { storage, lease, log } = this.#options;
-    // Without the lease, the files belong to another attempt. If the commit is unknown, nothing may be
-    // deleted.
+    // Without the lease, the files belong to another attempt. If the commit's outcome is unknown, nothing may
+    // be deleted.
     if (hasCode(failure, 'lease_lost') || hasCode(failure, 'commit_unknown')) return;
     try {
       lease.check();
       await lease.fence();
       await this.#undoChanges();
-      // Frees the space of the staged outputs first: on a full disk, the old state would not fit.
+      // Free the staged outputs' space first: on a full disk, the old state might not fit.
       if (storage.rename !== undefined) await storage.removeTree(stagingOf(lease.attemptId));
       if (this.#isUncertain)
         log.warn(
@@ -143,7 +143,7 @@ export class Attempt {
           'the failed attempt was undone, but the server may still carry out one of its requests; the next run checks',
         );
       else {
-        // The next attempt sweeps copies only if there is a state.
+        // The next attempt sweeps copies only if a state exists.
         if (lease.found.raw === null) await this.#saved.discardSurely();
         await lease.restoreState();
       }
@@ -156,7 +156,7 @@ export class Attempt {
     }
   }
 
-  /** Removes created files first, because they may block restored ones. Continues after a failure. */
+  /** Removes created files first, because they may block the files to restore. Continues after errors. */
   async #undoChanges(): Promise<void> {
     const { storage, lease, concurrency } = this.#options;
     const failures: unknown[] = [];
@@ -177,8 +177,8 @@ export class Attempt {
   }
 
   /**
-   * Runs `work`, which changes files, and records the possible effects of a failure. Pass `key` if the work
-   * changes only this file, in one step, so that a refusal means that the file did not change.
+   * Runs `work`, which changes files, and records the possible effects if it fails. Pass `key` if the work
+   * changes only that file, and does so atomically: a refusal then means that the file did not change.
    */
   async #changing(work: () => Promise<void>, key?: Key): Promise<void> {
     try {
@@ -230,8 +230,8 @@ export class Attempt {
 }
 
 /**
- * Files renamed per call. Each call flushes once, so large batches are fast. A file takes some 600 bytes of
- * memory for its two names.
+ * The number of files renamed per call. Each call flushes once, so large batches are fast. Each file takes
+ * about 600 bytes of memory for its two names.
  */
 const renameBatch = 32_768;
 
@@ -239,7 +239,7 @@ function* batchesOf<T>(all: readonly T[]): Iterable<readonly T[]> {
   for (let from = 0; from < all.length; from += renameBatch) yield all.slice(from, from + renameBatch);
 }
 
-/** Planned paths that may have a file before the attempt: recorded, announced, or replaced by force. */
+/** Returns the planned paths that may exist before the attempt: recorded, announced, or replaced by force. */
 function pathsThatMayExist(plan: Work, { found: { state } }: Lease): PathSet {
   if (state.kind === 'valid' && !plan.clears) return recordedIn(state);
   return plan.action === 'publish_new' ? new Set() : new Set(plan.writes.map(({ path }) => path));

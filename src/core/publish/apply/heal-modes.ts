@@ -7,12 +7,12 @@ import type { Storage } from '../../storage/storage.ts';
 import type { PlannedOutput } from '../plan.ts';
 
 /**
- * Gives published files, the directories below the bundle path that lead to them, and the catalog the modes
- * of the destination, if they have others. Bytes and catalog stay as they are, and so does the action of the
- * publication. Returns a warning with the number of changes; null if there was none. Never throws: a mode
- * that cannot be changed is logged.
+ * Restores the destination's configured modes on published files, their directories below the bundle path,
+ * and the catalog. Changes neither file content nor the catalog, nor the action of the publication. Returns a
+ * warning with the number of changes, or null if there were none. Never throws: a mode that cannot be changed
+ * is logged.
  *
- * @param stateBytes The size of the catalog; undefined leaves it out.
+ * @param stateBytes The size of the catalog; undefined to skip it.
  */
 export async function healModes(
   { log }: Pick<CoreContext, 'log'>,

@@ -16,20 +16,21 @@ export interface AttemptOptions {
   concurrency: number;
   signal?: AbortSignal;
   /**
-   * Copies or links an output to a key from elsewhere in the storage. Returns false if it must be written.
+   * Copies or links an output to a key from elsewhere in the storage. Returns false if the output must be
+   * written instead.
    */
   duplicate?: (output: PlannedOutput, to: Key) => Promise<boolean>;
-  /** Called with the size in bytes of each written chunk. */
+  /** Called with the size of each written chunk, in bytes. */
   onBytes?: (count: number) => void;
-  /** Called with the path of each output once it is written, or staged if the storage can rename. */
+  /** Called with each output's path once it is written, or staged if the storage can rename. */
   onOutput?: (path: string) => void;
 }
 
-/** The original files that an attempt replaces or removes. */
+/** The original versions of files that an attempt replaces or removes. */
 export class SavedFiles {
   readonly #options: AttemptOptions;
   readonly #byKey = new Map<Key, Kept>();
-  /** Whether staging may have copies, including one whose response was lost. */
+  /** Whether staging may contain copies, including any whose response was lost. */
   #hasCopies = false;
 
   constructor(options: AttemptOptions) {
@@ -42,7 +43,7 @@ export class SavedFiles {
     if (!canKeep(storage)) return;
     await inParallel(keys.entries(), concurrency, async ([index, key]) => {
       lease.check();
-      // Stopping is still safe here, and on a remote storage this may take minutes.
+      // It is still safe to stop here, and saving to remote storage may take minutes.
       signal?.throwIfAborted();
       const kept = await storage.keep(key, this.#aside(index)).catch((error: unknown) => {
         this.#hasCopies = true;
@@ -53,22 +54,20 @@ export class SavedFiles {
     });
   }
 
-  /** The saved file of a key; undefined if there was none. */
+  /** Returns the file saved for a key, or undefined if there was none. */
   of(key: Key): Kept | undefined {
     return this.#byKey.get(key);
   }
 
-  /**
-   * The key to which a file must be moved before it is replaced or removed; undefined if it need not move.
-   */
+  /** Returns where to move a file before it is replaced or removed, or undefined if it need not be moved. */
   movesTo(key: Key): Key | undefined {
     const kept = this.#byKey.get(key);
     return kept?.by === 'move' ? kept.aside : undefined;
   }
 
   /**
-   * Removes the copies from an object store. Other storages sweep the staging of the attempt when its lease
-   * is released. Never throws, because the next attempt sweeps the rest.
+   * Removes the copies from an object store. Other storages sweep the attempt's staging directory when the
+   * lease is released. Never throws, because the next attempt sweeps the rest.
    */
   async discard(): Promise<void> {
     const { storage, log } = this.#options;

@@ -6,13 +6,14 @@ import type { PlannedOutput } from '../plan.ts';
 
 /*
  * The layout of an attempt's staging directory, and the moves that put outputs in place. A directory that
- * does not exist at the destination yet is staged as a whole and moved with one rename. Readers then see all
- * of its files at the same time, and many small directories are faster than a single large one.
+ * does not yet exist at the destination is staged as a whole and moved with a single rename. Readers then see
+ * all of its files at once. It also keeps staging fast, because many small directories are faster than one
+ * large one.
  */
 
 type Output = Pick<PlannedOutput, 'path' | 'generated'>;
 
-/** One move from staging into place. `from` is relative to the staging directory of the attempt. */
+/** One move from staging into place. `from` is relative to the attempt's staging directory. */
 export interface StagedMove {
   from: string;
   to: Key;
@@ -22,16 +23,18 @@ export interface StagedMove {
 export interface StagedLayout<T extends Output> {
   /** The groups in which outputs become visible; see `inVisibleOrder`. */
   groups: readonly (readonly T[])[];
-  /** The staged name of the output with this index. */
+  /** Returns the staged name of the output at this index. */
   stagedName(index: number): string;
-  /** The moves for these outputs, which are a group or a part of one. Each directory is moved only once. */
+  /**
+   * Returns the moves for these outputs, which must all be in one group. Each directory is moved only once.
+   */
   movesOf(outputs: readonly T[]): Iterable<StagedMove>;
 }
 
 /**
- * Lays out the staging of these outputs. `missing` has the topmost directories that do not exist at the
- * destination. A directory at or below one of these is moved as a whole if all of its outputs become visible
- * in the same group.
+ * Lays out the staging directory for these outputs. `missing` lists the topmost directories that do not exist
+ * at the destination. A directory at or below one of these is moved as a whole if all of its outputs are in
+ * the same group.
  */
 export function layOutStaging<T extends Output>(
   outputs: readonly T[],
@@ -40,7 +43,7 @@ export function layOutStaging<T extends Output>(
   const groups = inVisibleOrder(outputs);
   const wholeAt = wholeDirectories(groups, missing);
   const indices = new Map<T, number>();
-  /** By output index: the number of the directory that it moves with; -1 if it moves alone. */
+  /** For each output index, the number of the directory it moves with, or -1 if it moves alone. */
   const treeOf = new Int32Array(outputs.length);
   const trees: string[] = [];
   const treeAt = new Map<string, number>();
@@ -89,7 +92,7 @@ function wholeDirectories(
   missing: ReadonlySet<string>,
 ): (path: string) => string | null {
   if (missing.size === 0) return () => null;
-  /** By directory: the group of the outputs below it; null if they are in several groups. */
+  /** For each directory, the group of the outputs below it, or null if they are in several groups. */
   const groupOf = new Map<string, number | null>();
   for (const [group, outputs] of groups.entries())
     for (const { path } of outputs)
@@ -112,8 +115,8 @@ function wholeDirectories(
 const maxConcurrentStats = 16;
 
 /**
- * The topmost directories of these outputs that do not exist. Checks level by level, and nothing below a
- * missing directory. Throws the storage's error.
+ * Returns the topmost missing directories among the outputs' parents. Checks level by level, and skips
+ * everything below a missing directory. Throws the storage's error.
  */
 export async function missingDirectories(
   storage: Pick<Storage, 'stat'>,
@@ -146,15 +149,15 @@ const pageTypes = new Set([
   'application/atom+xml',
   'application/feed+json',
 ]);
-/** Generated outputs that list the others. */
+/** Generated outputs that list other outputs. */
 const listings = new Set(['index', 'checksums']);
-/** Feeds and site maps, which are often served as plain XML or JSON. */
+/** Matches feeds and site maps, which are often served as plain XML or JSON. */
 const feedName = /(?:^|\/)(?:feed|rss|atom|index|sitemap)[^/]*\.(?:xml|json)$/i;
 
 /**
- * Groups the outputs in the order in which they become visible: first assets (style sheets, images, data),
- * then the pages, feeds and listings that refer to them. In between, readers get the old page or a complete
- * new one. Each output is in one group, and no group is empty.
+ * Groups the outputs in the order in which they become visible: assets first (style sheets, images, data),
+ * then the pages, feeds and listings that refer to them. At any time, readers get either the old page or a
+ * complete new one. Each output is in exactly one group, and no group is empty.
  */
 export function inVisibleOrder<T extends Pick<PlannedOutput, 'path' | 'generated'>>(
   outputs: readonly T[],

@@ -10,7 +10,7 @@ import { byPath, type Known, omittedPaths } from './records.ts';
  * Detects planned paths that conflict with existing content.
  */
 
-/** The first conflict of the planned paths with existing content; null if there is none. */
+/** Returns the first conflict between the planned paths and existing content, or null if there is none. */
 export function findCollision(input: DecisionInput, known: Known): Reason | null {
   return (
     findNestedBundle(input) ??
@@ -21,7 +21,7 @@ export function findCollision(input: DecisionInput, known: Known): Reason | null
   );
 }
 
-/** A planned path that is in a nested managed bundle path. */
+/** Finds a planned path inside a nested managed bundle path. */
 export function findNestedBundle({ observed, planned }: DecisionInput): Reason | null {
   const nested = new Set(observed.nested);
   if (nested.size === 0) return null;
@@ -48,7 +48,7 @@ function findOtherOwner({ planned, owner }: DecisionInput, { holders }: Known): 
 }
 
 /**
- * Unrecorded files at planned paths. A legacy state marks the whole bundle path as managed, so planned
+ * Finds unrecorded files at planned paths. A legacy state marks the whole bundle path as managed, so planned
  * outputs may replace any file there.
  */
 function findUnrecorded({ observed: { state, unrecorded } }: DecisionInput): Reason | null {
@@ -64,8 +64,8 @@ function findUnrecorded({ observed: { state, unrecorded } }: DecisionInput): Rea
 }
 
 /**
- * A planned path that would be below a file that stays, or the other way round. The records of one state
- * never block each other, so nothing is checked if all planned paths are recorded.
+ * Finds a planned path that would be below a remaining file, or vice versa. The records of one state never
+ * block each other, so nothing is checked if all planned paths are recorded.
  */
 function findBlockedPath(input: DecisionInput, known: Known): Reason | null {
   if (areAllRecorded(input)) return null;
@@ -88,7 +88,7 @@ function areAllRecorded({ observed: { state }, planned }: DecisionInput): boolea
   return planned.every(({ path }) => recorded.has(path));
 }
 
-/** An unrecorded entry that blocks a planned file or its directory. */
+/** Finds an unrecorded entry that blocks a planned file or its directory. */
 function findObstruction({ observed: { obstacles }, planned }: DecisionInput): Reason | null {
   if (obstacles.size === 0) return null;
   for (const { path } of planned)
@@ -116,7 +116,7 @@ function blocked(start: string): Reason {
   return { code: 'path_blocked', message: `${start} a published file that stays` };
 }
 
-/** The first of `paths` that lies below one of `files`. */
+/** Returns the first of `paths` that lies below one of `files`. */
 function findBelow(
   paths: ReadonlySet<string>,
   files: ReadonlySet<string>,
@@ -126,21 +126,21 @@ function findBelow(
 }
 
 /*
- * Takes the catalogs of parent bundle paths into account: they may own files that look unmanaged here.
+ * Considers the catalogs of parent bundle paths, which may own files that look unmanaged here.
  */
 
 const unmanagedReasons = new Set<ReasonCode>(['content_unmanaged', 'path_unrecorded']);
 
 /**
- * Whether the plan treats files at its bundle path as unowned: it would delete them, or reports them as
- * unmanaged. A catalog of a parent path must then be checked.
+ * Reports whether the plan treats files at its bundle path as unowned, because it deletes them or reports
+ * them as unmanaged. The catalogs of parent paths must then be checked.
  */
 export function dependsOnClaims({ clears, action, reason }: Plan): boolean {
   return clears || (action === 'fail_unmanaged' && unmanagedReasons.has(reason.code));
 }
 
 /**
- * Adjusts the plan to a claim of a parent catalog: a refusal then names the owner of the files. Throws
+ * Applies a parent catalog's claim to the plan, so that a refusal names the owner of the files. Throws
  * `nested_managed_path` if the plan would delete them.
  */
 export function respectClaim(plan: Plan, claim: ClaimAbove | null): Plan {

@@ -4,7 +4,7 @@ import { sizesOf } from '../../storage/sizes.ts';
 import type { FileStat, Storage } from '../../storage/storage.ts';
 import type { Damage, PlannedOutput } from '../plan.ts';
 
-/** Concurrent requests, because remote storages are limited by latency. */
+/** The number of concurrent requests. It is high because latency dominates on remote storage. */
 const maxConcurrentFiles = 64;
 const maxConcurrentDirectories = 16;
 
@@ -14,8 +14,8 @@ const filesPerListing = 8;
 type FileReader = Pick<Storage, 'stat' | 'list' | 'localFiles'>;
 
 /**
- * The damage of these outputs in storage, by path. Omits files that exist with the right size. `isRemote`
- * means that each call takes a round trip. Throws the storage's error.
+ * Finds damaged outputs in storage, by path. Omits files that exist with the correct size. `isRemote` means
+ * that each call takes a round trip. Throws the storage's error.
  */
 export async function damagedAmong(
   storage: FileReader,
@@ -65,7 +65,10 @@ async function damagedInListings(
   return damaged;
 }
 
-/** On this machine a size is read without a promise. Only the files that differ are looked at again. */
+/**
+ * Returns the outputs whose size differs. Local sizes are read synchronously, so only these need a closer
+ * look.
+ */
 async function ofOtherSize(storage: FileReader, outputs: readonly PlannedOutput[]): Promise<PlannedOutput[]> {
   const sizes = await sizesOf(
     storage,

@@ -17,9 +17,9 @@ import {
 } from './records.ts';
 
 /**
- * The decision table of the specification: the action for these outputs at the observed destination, and the
- * reason. Throws `empty_plan` if a replacement has no outputs, and `nested_managed_path` if force would
- * delete another managed bundle path. These are refusals and not decisions.
+ * Implements the specification's decision table: returns the action for these outputs at the observed
+ * destination, and its reason. Throws `empty_plan` if a replacement has no outputs, and `nested_managed_path`
+ * if force would delete another managed bundle path. These are refusals, not decisions.
  */
 export function decide(input: DecisionInput): Plan {
   refuseEmptyReplacement(input);
@@ -159,7 +159,7 @@ function proceed(
   return { ...unchanged(input, action, reason), ...fates, removes, untouched, unkept, changes };
 }
 
-/** The written or removed paths whose recorded files are too large to be kept for a restore. */
+/** Returns the paths to write or remove whose recorded files are too large to be saved for a restore. */
 function unkeptAmong(
   { observed: { largestKeptBytes } }: DecisionInput,
   { records }: Known,
@@ -198,7 +198,7 @@ interface Fates {
 /**
  * Decides for every planned output whether it is written or kept, and why. An output is kept if it is
  * recorded with the same content (and the same headers, if the storage keeps them) and the file has the
- * recorded size. If only other fields of the record differ, the record is refreshed.
+ * recorded size. If only other record fields differ, the record is refreshed.
  */
 function fatesOf(input: DecisionInput, known: Known): Fates {
   const { state } = input.observed;
@@ -210,7 +210,7 @@ function fatesOf(input: DecisionInput, known: Known): Fates {
   return sorted(input.planned, (output) => fateOf(output, judged));
 }
 
-/** The fates under force: every output is written, regardless of records. */
+/** Returns the fates for a forced replacement: every output is written, regardless of its record. */
 function forcedFates({ planned, observed }: DecisionInput): Fates {
   const present = new Set<string>(observed.contents);
   return sorted(planned, ({ path }) =>
@@ -221,7 +221,7 @@ function forcedFates({ planned, observed }: DecisionInput): Fates {
 interface DecisionContext {
   input: DecisionInput;
   records: ReadonlyMap<string, OutputRecord>;
-  /** Paths that an unfinished attempt may have touched. */
+  /** Paths that may have been touched by an unfinished attempt. */
   announced: ReadonlySet<string>;
 }
 
@@ -245,7 +245,7 @@ function fateOf(
   return recordFate(record, output, isSameHeaders);
 }
 
-/** The fate of an output whose file stays: `keep` or `refresh`. */
+/** Returns the fate of an output whose file does not change: `keep` or `refresh`. */
 function recordFate(record: OutputRecord, output: PlannedOutput, isSameHeaders: boolean): Verdict {
   if (!isSameHeaders) return { fate: 'refresh', why: 'headers_differ' };
   if (record.kind !== output.kind) return { fate: 'refresh', why: 'kind_differs' };

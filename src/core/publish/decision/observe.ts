@@ -17,16 +17,16 @@ import type { Damage, DecisionInput, Observation, PlannedOutput } from '../plan.
 import { damagedAmong } from './damage.ts';
 import { isSettledByState, type PathSet, recordedIn, reusableOutputs } from './records.ts';
 
-/** The number of concurrent `stat` calls, because remote storages are limited by latency. */
+/** The number of concurrent `stat` calls. It is high because latency dominates on remote storage. */
 const maxConcurrentStats = 64;
 
 /**
- * Observes a destination bundle path with as few requests as the decision needs:
+ * Observes a destination bundle path with as few requests as possible:
  *
- * - only the state, if it settles the decision;
- * - with a valid state, a `stat` of each planned path that is unrecorded or may be kept, or listings if they
- *   are cheaper;
- * - a listing, if there is no usable state or force may clear everything.
+ * - reads only the state, if that settles the decision;
+ * - with a valid state, calls `stat` for each planned path that is unrecorded or may be kept, or lists
+ *   directories if that is cheaper;
+ * - lists everything if there is no usable state or force may clear it all.
  *
  * `storage` is rooted at the bundle path. Pass `stored` if the state was just read, and `damaged` from an
  * earlier observation of the same state. Never writes. Throws the storage's error.
@@ -61,7 +61,7 @@ export async function observe(
   return { ...nothing, contentPresent: true, unrecorded, damaged, obstacles, nested, contents };
 }
 
-/** An observation without findings. */
+/** Returns an observation without findings. */
 export function nothingSeen(
   state: CatalogState,
   storage: Pick<Storage, 'facts' | 'largestKeptBytes'>,
@@ -83,14 +83,16 @@ export function nothingSeen(
 
 type FileReader = Pick<Storage, 'stat' | 'list' | 'localFiles'>;
 
-/** An object store takes one request per `stat`, but lists a thousand names per request. */
+/**
+ * Compares the number of requests: object stores need one per `stat`, but list a thousand names per request.
+ */
 function isListingCheaper(storage: Storage, stats: number, records: number): boolean {
   return storage.rename === undefined && stats > 16 && records < stats * 500;
 }
 
 /**
- * Serves `stat` for the planned paths and for states from a single listing. Only for object stores, which
- * have no directories.
+ * Returns a reader that answers `stat` calls for planned paths and states from a single listing. Only for
+ * object stores, which have no directories.
  */
 async function listedView(storage: Storage, planned: readonly PlannedOutput[]): Promise<FileReader> {
   const wanted = new Set<string>(planned.map(({ path }) => path));
@@ -106,7 +108,7 @@ async function listedView(storage: Storage, planned: readonly PlannedOutput[]): 
   };
 }
 
-/** The planned paths that must be written. */
+/** Returns the planned paths to write. */
 function pathsToWrite(
   planned: readonly PlannedOutput[],
   reusable: readonly PlannedOutput[],
@@ -117,8 +119,8 @@ function pathsToWrite(
 }
 
 /**
- * The paths that exist in storage. A directory with only recorded files does not count, because these can be
- * removed.
+ * Returns the paths that exist in storage. A directory that contains only recorded files does not count,
+ * because those can be removed.
  */
 async function presentAmong(
   storage: FileReader,
@@ -138,7 +140,7 @@ async function presentAmong(
   return taken.flat();
 }
 
-/** The parent directories of these paths that are managed bundle paths. */
+/** Returns the managed bundle paths among the parent directories of these paths. */
 async function nestedAbove(storage: FileReader, paths: RelativePath[]): Promise<string[]> {
   const directories = new Set<string>();
   for (const path of paths) for (const ancestor of ancestorsOf(path)) directories.add(ancestor);
@@ -175,7 +177,7 @@ async function survey(storage: Storage): Promise<Pick<Observation, 'contentPrese
   return { contentPresent: false, nested };
 }
 
-/** All files below the bundle path that force would clear, and the nested managed bundle paths. */
+/** Returns all files below the bundle path that force would clear, and the nested managed bundle paths. */
 async function everythingBelow(storage: Storage): Promise<Pick<Observation, 'contents' | 'nested'>> {
   const contents: Key[] = [];
   const nested = new Set<string>();
@@ -192,9 +194,9 @@ function isStateOrLock(key: Key): boolean {
 }
 
 /**
- * Unrecorded entries that block these planned paths, by path: a file or link where a directory is needed, and
- * a directory with unrecorded content at a `recorded` path. Object stores have no directories and therefore
- * no obstacles. Throws the storage's error.
+ * Returns the unrecorded entries that block these planned paths, by path: a file or link where a directory is
+ * needed, and a directory with unrecorded content at a `recorded` path. Object stores have no directories, so
+ * they have no obstacles. Throws the storage's error.
  */
 export async function obstaclesTo(
   storage: Pick<Storage, 'rename' | 'stat' | 'list'>,
@@ -216,7 +218,7 @@ export async function obstaclesTo(
   return obstacles;
 }
 
-/** Whether the path is a directory with unrecorded files. */
+/** Reports whether the path is a directory that contains unrecorded files. */
 async function holdsOthers(
   storage: Pick<Storage, 'stat' | 'list'>,
   path: RelativePath,

@@ -18,7 +18,7 @@ import type { DecisionInput, PlannedOutput } from '../plan.ts';
  * Compares planned outputs with catalog records.
  */
 
-/** Whether the record equals the planned output in every field that `skip_same` requires. */
+/** Reports whether the record equals the planned output in every field that `skip_same` requires. */
 export function isRecordedAs(record: OutputRecord | undefined, output: PlannedOutput): boolean {
   return (
     record !== undefined &&
@@ -34,8 +34,9 @@ export function isRecordedAs(record: OutputRecord | undefined, output: PlannedOu
 }
 
 /**
- * Whether a valid state alone leads to `skip_same`, so that nothing else needs to be observed. Planned paths
- * cannot block each other then, because a state whose records block each other is invalid.
+ * Reports whether a valid state alone leads to `skip_same`, so that nothing else needs to be observed. In
+ * that case, planned paths cannot block each other, because a state whose records block each other is
+ * invalid.
  */
 export function isSettledByState(
   { owner, workflow, planned }: Pick<DecisionInput, 'owner' | 'workflow' | 'planned'>,
@@ -51,8 +52,9 @@ export function isSettledByState(
 }
 
 /**
- * The planned outputs that can be kept if the file still exists: they are recorded with the same content, and
- * with the same headers if the storage keeps them. Paths announced by an unfinished attempt are excluded.
+ * Returns the planned outputs that can be kept if their files still exist: those recorded with the same
+ * content, and with the same headers if the storage keeps headers. Paths announced by an unfinished attempt
+ * are excluded.
  */
 export function reusableOutputs(
   planned: readonly PlannedOutput[],
@@ -76,7 +78,7 @@ export function reusableOutputs(
 const indexes = new WeakMap<readonly OutputRecord[], Map<string, OutputRecord>>();
 
 /**
- * The records by path. Builds one index per list and caches it: there may be half a million records.
+ * Returns the records by path. Builds one index per list and caches it: there can be half a million records.
  */
 export function byPath(records: readonly OutputRecord[]): ReadonlyMap<string, OutputRecord> {
   const known = indexes.get(records);
@@ -89,7 +91,7 @@ export function byPath(records: readonly OutputRecord[]): ReadonlyMap<string, Ou
 
 export type PathSet = Pick<ReadonlySet<string>, 'has' | 'size'>;
 
-/** Like `recordedPaths`, but reuses the index of a large catalog if possible. */
+/** Like `recordedPaths`, but reuses a large catalog's index if possible. */
 export function recordedIn(state: CatalogState): PathSet {
   const isWhole = state.kind === 'valid' && state.catalog.pending === null;
   return isWhole ? byPath(state.catalog.outputs) : recordedPaths(state);
@@ -99,12 +101,12 @@ export function sameSource(a: SourceIdentity, b: SourceIdentity): boolean {
   return a.backend === b.backend && a.id === b.id && a.path === b.path;
 }
 
-/** Compares the headers that an object store keeps with the content. */
+/** Compares the headers that an object store keeps along with the content. */
 export function sameHeaders(a: GeneratedMetadata, b: GeneratedMetadata): boolean {
   return a.contentType === b.contentType && a.cacheControl === b.cacheControl;
 }
 
-/** Whether both were generated in the same way, or neither was. */
+/** Reports whether both were generated the same way, or neither was generated. */
 export function sameGenerator(
   { generator: a }: GeneratedMetadata,
   { generator: b }: GeneratedMetadata,
@@ -113,14 +115,14 @@ export function sameGenerator(
 }
 
 /*
- * The records of a state in the form that decisions use.
+ * A state's records, in the form used for decisions.
  */
 
 export interface Known {
   records: OutputRecord[];
   /** The owner of each recorded or announced path; null if unknown. */
   holders: Map<string, Owner | null>;
-  /** Files that an interrupted attempt of the same owner had still to remove. */
+  /** Files that the same owner's interrupted attempt had yet to remove. */
   unfinished: Key[];
 }
 
@@ -142,8 +144,8 @@ export function knownRecords(state: ManagedState, input: DecisionInput): Known {
 }
 
 /**
- * The files to remove, sorted: outputs of this owner that a replacement does not plan, and those that an
- * interrupted attempt had still to remove.
+ * Returns the files to remove, sorted: this owner's outputs that a replacement omits, and the files that an
+ * interrupted attempt had yet to remove.
  */
 export function omittedPaths({ planned, owner, workflow, observed }: DecisionInput, known: Known): Key[] {
   const kept = new Set<string>(planned.map(({ path }) => path));
@@ -157,16 +159,16 @@ export function omittedPaths({ planned, owner, workflow, observed }: DecisionInp
 }
 
 /**
- * The removals of an interrupted replacement, which the next attempt of the same owner finishes. A prune
- * selects its files again.
+ * Returns the removals of an interrupted replacement, which the same owner's next attempt finishes. An
+ * interrupted prune is not resumed, because the next one selects its files again.
  */
 function unfinishedRemoves({ action, removes }: Pending): Key[] {
   return action === 'prune' ? [] : removes;
 }
 
 /**
- * Converts a legacy record. Only version 3 has enough fields. The missing ones differ from any plan, so the
- * output will be written again.
+ * Converts a legacy record. Only version 3 has enough fields. The missing fields never match a plan, so the
+ * output is written again.
  */
 function carriedOver({ path, v3 }: LegacyRecord, { owner, destinationPath }: DecisionInput): OutputRecord[] {
   if (v3 === null || !sameOwner(v3.owner, owner)) return [];

@@ -16,7 +16,7 @@ import { sameOwner } from '../../storage/identity.ts';
 import { type BundleIdentity, changesDestination, type Plan, type PlannedOutput } from '../plan.ts';
 
 /**
- * Enforces the limits of a destination on a plan. `state` is the state found there. Throws
+ * Enforces a destination's limits on a plan. `state` is the destination's current state. Throws
  * `catalog_too_large`, `signature_replayed`, `stale_bundle` and `too_many_removals`.
  */
 export function refuseUnwanted(
@@ -27,7 +27,7 @@ export function refuseUnwanted(
 ): void {
   refuseLargeCatalog(plan);
   refuseOlder(plan, publishedBy(state, plan.owner), stale === 'refuse' && !force);
-  // The owner's outputs are counted only if there is a limit.
+  // Count the owner's outputs only if there is a limit.
   if (!allowRemovals && maxRemoved !== null && plan.removes.length > 0)
     refuseRemovals(maxRemoved, plannedRemovals(plan, state));
 }
@@ -36,19 +36,17 @@ export function refuseUnwanted(
  * Enforces `limits.max_removed`.
  */
 
-/**
- * The number of published outputs of one owner (`total`), and how many of them are to be removed (`removed`).
- */
+/** The number of outputs that one owner has published (`total`), and the number to be removed (`removed`). */
 interface Removals {
   removed: number;
   total: number;
-  /** The place, for the message: `"session-42"`, `the destination`. */
+  /** The place to name in the message: `"session-42"`, `the destination`. */
   where: string;
 }
 
 /**
- * Counts the plan's removals among the outputs of its owner. Removals of an interrupted attempt of the same
- * owner do not count, because they were already allowed. Neither do files that force clears.
+ * Counts the owner's outputs that the plan removes. Removals of the same owner's interrupted attempt do not
+ * count, because they were already allowed. Files that force clears do not count, either.
  */
 export function plannedRemovals(
   plan: Pick<Plan, 'owner' | 'destinationPath' | 'removes' | 'clears'>,
@@ -76,7 +74,7 @@ function ownPaths(state: CatalogState, { owner }: Pick<Plan, 'owner'>): Set<stri
   );
 }
 
-/** Throws `too_many_removals` if there are more removals than `limits.max_removed` allows. */
+/** Throws `too_many_removals` if the removals exceed `limits.max_removed`. */
 export function refuseRemovals(limit: Amount | null, { removed, total, where }: Removals): void {
   if (limit === null) return;
   const maxRemovals = maxOf(limit, total);
@@ -93,9 +91,9 @@ export function refuseRemovals(limit: Amount | null, { removed, total, where }: 
 
 /**
  * Refuses a plan that would replace a bundle with an older one. Equal creation times are allowed. Throws
- * `signature_replayed` for a signed bundle, even with force: an attacker who has an old bundle with its
- * signature must not be able to publish it again. The signature covers `created`, and the catalog records it.
- * Throws `stale_bundle` for any other bundle if the destination refuses these.
+ * `signature_replayed` for a signed bundle, even with force, because an attacker must not be able to replay
+ * an old bundle and its signature. The signature covers `created`, which the catalog records. Throws
+ * `stale_bundle` for any other bundle if the destination refuses older bundles.
  */
 export function refuseOlder(
   { action, bundle, destinationPath }: Pick<Plan, 'action' | 'bundle' | 'destinationPath'>,
@@ -118,8 +116,8 @@ export function refuseOlder(
 }
 
 /**
- * Whether the owner has published a newer bundle, or a different one with the same creation time. The caller
- * must then select from the source again.
+ * Reports whether the owner has published a newer bundle, or a different one with the same creation time. The
+ * caller must then select from the source again.
  */
 export function isOvertaken(
   { created, source }: BundleIdentity,
@@ -134,20 +132,20 @@ function named({ source, created }: BundleIdentity): string {
   return `"${source.path}", created ${created}`;
 }
 
-/** An upper bound for the field names, numbers, times and digests of a record. */
+/** An upper bound on the size of a record's field names, numbers, times and digests. */
 const fixedBytes = 512;
-/** JSON escapes a code unit with at most six bytes. */
+/** JSON escapes a code unit in at most six bytes. */
 const bytesPerUnit = 6;
 
 /**
  * Refuses a plan whose catalog would be too large to read back. Throws `catalog_too_large` before anything is
- * written, also in a dry run.
+ * written, including in a dry run.
  */
 export function refuseLargeCatalog(plan: Plan): void {
   if (!changesDestination(plan.action)) return;
   const { untouched, writes, kept } = plan;
   const records = [untouched, writes, kept] as const;
-  // The upper bound is a hundred times faster to compute, and suffices for all but the largest catalogs.
+  // The upper bound is a hundred times faster to compute, and is sufficient for all but the largest catalogs.
   if (sum(records, atMost) < maxWholeCatalogBytes) return;
   const updatedAt = new Date(0).toISOString();
   let longest = 0;

@@ -21,26 +21,24 @@ import type { PlannedRelease } from './plan-release.ts';
  * Writes the files of a release.
  */
 
-/** A release to write and the directory that it can reuse files of. */
+/** A release to write, and the directory whose files it can reuse. */
 export interface Filling {
   release: PlannedRelease;
   plan: Pick<Plan, 'owner' | 'bundle'>;
-  /**
-   * The directory within the bundle path that has the same files at `release.same`; null if there is none.
-   */
+  /** A directory in the bundle path that contains the same files at `release.same`; null if there is none. */
   base: Key | '' | null;
-  /** The path of the release relative to the destination root. */
+  /** The release's path, relative to the destination root. */
   destinationPath: string;
   destination: Pick<DestinationConfig, 'id' | 'fileConcurrency'>;
 }
 
 /**
- * Completes the directory of a release, under its lease and with the protocol of a publication. Finishes the
- * work of an earlier attempt and rewrites damaged files. Files that the current release has are linked or
- * copied from it on the server, if the storage supports that. `storage` is rooted at the bundle path.
+ * Completes a release's directory, under its lease and with the publication protocol. Finishes an earlier
+ * attempt's work and rewrites damaged files. If the storage supports it, files that exist in the current
+ * release are linked or copied from it on the server. `storage` is rooted at the bundle path.
  *
- * Throws `unmanaged_content` if the directory has foreign files, `state_conflict` if its catalog is invalid,
- * and like `apply`.
+ * Throws `unmanaged_content` if the directory contains foreign files, `state_conflict` if its catalog is
+ * invalid, and the same errors as `apply`.
  */
 export async function fillRelease(
   context: CoreContext,
@@ -67,8 +65,8 @@ export async function fillRelease(
 }
 
 /**
- * The work without files that the current release has. Only the remaining files need a check of names and
- * free space: the others have valid names and take no space.
+ * Returns the work without the files that exist in the current release. Only the remaining files need their
+ * names and the free space checked: the others have valid names and take no space.
  */
 export function unlikeCurrent(
   { same }: Pick<PlannedRelease, 'same'>,
@@ -88,7 +86,7 @@ async function duplicated(
   return (await storage.duplicate?.(joinKey(base, path), joinKey(target, to))) != null;
 }
 
-/** The remaining work in the directory of a release; null if it is complete. */
+/** Returns the remaining work in a release's directory, or null if the release is complete. */
 async function workIn(
   target: Storage,
   { state }: StoredState,
@@ -118,7 +116,10 @@ async function workIn(
   return { ...work, action: 'replace_catalog', writes, kept, removes };
 }
 
-/** Files without a catalog are foreign, because an attempt writes its intent before anything else. */
+/**
+ * Refuses files without a catalog. They are foreign, because an attempt writes its intent before anything
+ * else.
+ */
 async function refuseContent(target: Storage, destinationPath: string): Promise<void> {
   for await (const { key } of target.list('', { recursive: true }))
     if (!isReservedPath(key))

@@ -20,7 +20,7 @@ import {
 } from './migrate-in-place.ts';
 
 interface ObservedInPlace extends ObservedState {
-  /** The current release to migrate first; null if the path is not published as releases. */
+  /** The current release, which must be migrated first; null if the path is not published as releases. */
   release: FormerRelease | null;
 }
 
@@ -29,7 +29,7 @@ interface InPlaceDecision extends Decision, ObservedInPlace {
   migration: MigrationInPlace | null;
 }
 
-/** Publishes the outputs at the bundle path itself. */
+/** Publishes outputs directly at the bundle path. */
 export class InPlaceLayout implements PublicationLayout<ObservedInPlace, InPlaceDecision> {
   readonly urlPath: string;
   readonly former = 'releases';
@@ -47,7 +47,10 @@ export class InPlaceLayout implements PublicationLayout<ObservedInPlace, InPlace
     return { ...observedState(release?.stored ?? inPlace), base: release?.storage ?? storage, release };
   }
 
-  /** Decides on the release to migrate as if it were in place already. A refusal excludes the migration. */
+  /**
+   * Decides as if the release to migrate were already in place. If publishing is refused, nothing is
+   * migrated.
+   */
   async decide(
     observed: ObservedInPlace,
     candidate: Candidate,
@@ -88,7 +91,7 @@ export class InPlaceLayout implements PublicationLayout<ObservedInPlace, InPlace
       ? await this.#decideAndApply(decision, candidate)
       : { plan, applied: null };
     if (done === null) return null;
-    // Kept files are not written, so they keep a mode that another process gave them.
+    // Kept files are not rewritten, so they may still have a mode set by another process.
     if (done.plan.kept.length > 0) await this.#healModes(candidate);
     const applied = done.plan.action === 'skip_same' ? nothingApplied : done.applied;
     return plannedResult(candidate.bundle.path, done.plan, candidate.planned, applied);
@@ -100,7 +103,7 @@ export class InPlaceLayout implements PublicationLayout<ObservedInPlace, InPlace
     if (warning !== null) publication.warn?.(warning);
   }
 
-  /** Takes the lease, decides again and applies the plan. null if the bundle became outdated. */
+  /** Takes the lease, decides again and applies the plan. Returns null if the bundle is now outdated. */
   async #decideAndApply(
     { decideOn }: InPlaceDecision,
     candidate: Candidate,
@@ -110,7 +113,7 @@ export class InPlaceLayout implements PublicationLayout<ObservedInPlace, InPlace
       if (candidate.isOutdated(observedState(lease.found))) return null;
       const plan = await decideOn(lease.found);
       lease.check();
-      // On object stores, other publishers can write until this attempt has written its intent.
+      // On object stores, other publishers can still write until this attempt has written its intent.
       if (dependsOnStrays(plan) && !isSameState(await readState(storage), lease.found))
         throw versionConflict(storage, stateKey);
       if (!changesDestination(plan.action)) return { plan, applied: null };

@@ -10,26 +10,27 @@ import type { BundlePublication, PublishRequest } from '../publish-request.ts';
 import type { ActionResult } from '../results/result.ts';
 
 /*
- * The interface between the publication loop and the layouts, `in_place` and `releases`.
+ * The interface between the publication loop and the two layouts, `in_place` and `releases`.
  */
 
 /**
- * One way to publish at a bundle path. If the path is still published in the other layout, `observe` shows
- * the content of that layout, and the decision on it has a migration. The next round publishes on top of it.
+ * A layout in which a bundle path can be published. If the path still uses the other layout, `observe`
+ * returns that layout's content, and the decision contains a migration. The next round publishes on top of
+ * the migrated content.
  */
 export interface PublicationLayout<S extends ObservedState, D extends Decision> {
-  /** The path in the URLs of the outputs, relative to the destination root. */
+  /** The path used in output URLs, relative to the destination root. */
   readonly urlPath: string;
   /** The other layout. */
   readonly former: Layout;
   /** Reads the state that readers see. */
   observe(candidate: Candidate): Promise<S>;
   /**
-   * Decides about the outputs of the candidate. Calls `onDecided` of the request. Throws the refusals that
-   * are not part of a plan.
+   * Decides on the candidate's outputs and calls the request's `onDecided`. Throws the refusals that are not
+   * part of a plan.
    */
   decide(observed: S, candidate: Candidate, request: PublishRequest): Promise<D>;
-  /** The result of a dry run. Throws the foreseeable errors of `carryOut`. */
+  /** Returns the result of a dry run. Throws the errors of `carryOut` that can be foreseen. */
   preview(decision: D, candidate: Candidate): Promise<ActionResult>;
   /**
    * Carries out a decision without a migration. Returns null if the caller must observe and decide again.
@@ -37,30 +38,32 @@ export interface PublicationLayout<S extends ObservedState, D extends Decision> 
   carryOut(decision: D, candidate: Candidate): Promise<ActionResult | null>;
 }
 
-/** The published state that a decision is based on. */
+/** The published state on which a decision is based. */
 export interface ObservedState {
   stored: StoredState;
-  /** Differs for each published content; null if nothing is published. */
+  /** Changes whenever the published content changes; null if nothing is published. */
   version: number | string | null;
-  /** Rooted at the files that `stored` records; null or absent if there are none. */
+  /** Rooted at the files recorded in `stored`; null or absent if there are none. */
   base?: Storage | null;
 }
 
 export interface Decision {
   plan: Plan;
-  /** The outputs to write, for the progress. */
+  /** The outputs to write, for progress reports. */
   writes: readonly PlannedOutput[];
-  /** The change of layout that must come first; null if there is none. */
+  /** The layout migration that must come first; null if none is needed. */
   migration: Migration | null;
 }
 
-/** The publication of the content of the former layout in the new one. */
+/** Publishes the former layout's content in the new layout. */
 export interface Migration {
-  /** Returns false, without changes for readers, if another process published or switched in the meantime. */
+  /**
+   * Returns false if another process published or switched in the meantime. Nothing changes for readers then.
+   */
   carryOut(): Promise<boolean>;
 }
 
-/** The place and the options of a publication. */
+/** Where and how to publish. */
 export interface PublicationTask {
   context: CoreContext;
   /** Rooted at the destination. */
@@ -71,13 +74,13 @@ export interface PublicationTask {
   request: PublishRequest;
 }
 
-/** The bundle to publish. It may be selected again while the publication waits for others. */
+/** The bundle to publish. It may be selected again while the publication waits for other publishers. */
 export class Candidate {
   /** The planned outputs, sorted by path. */
   planned: readonly PlannedOutput[] = [];
   readonly #publication: BundlePublication;
   #bundle: SourceBundle;
-  /** The version for which the bundle was selected again; null if it was not. */
+  /** The version for which the bundle was last selected again; null if it never was. */
   #reselectedVersion: ObservedState['version'] = null;
 
   constructor(publication: BundlePublication) {
@@ -90,9 +93,9 @@ export class Candidate {
   }
 
   /**
-   * Whether the owner has published a newer bundle since this one was selected, so that this one would
-   * replace it. false if the bundle was selected again since: the newer one was then removed from the source
-   * on purpose.
+   * Reports whether this bundle would replace a newer one that the owner has published since this one was
+   * selected. Returns false if the bundle has been selected again since: in that case, the newer one was
+   * deliberately removed from the source.
    */
   isOutdated({ stored, version }: ObservedState): boolean {
     const { selectAgain, owner } = this.#publication;
@@ -109,7 +112,7 @@ export class Candidate {
     this.#reselectedVersion = observed.version;
   }
 
-  /** Everything that a decision depends on, except the observation. */
+  /** Returns the input for a decision, except for the observation. */
   input({ force }: Pick<PublishRequest, 'force'>): Omit<DecisionInput, 'observed'> {
     const { owner, destination, destinationPath } = this.#publication;
     const { identity: source, created, signedBy } = this.#bundle;

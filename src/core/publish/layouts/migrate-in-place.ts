@@ -23,23 +23,24 @@ import type { Migration, PublicationTask } from './layout.ts';
 import { formerContent } from './migration.ts';
 
 /*
- * The change from releases to the in-place layout: the current release is first published in place.
+ * Migrates from releases to the in-place layout: the current release is published in place first.
  */
 
-/** The current release of a bundle path that will be published in place. */
+/** The current release of a bundle path that is about to be published in place. */
 export interface FormerRelease {
   current: ReleaseId;
-  /** The names of the channels, whose pointers are next to the current one. */
+  /** The channel names. The channels' pointers are next to the current one. */
   channels: readonly string[];
   /** Rooted at the current release. */
   storage: Storage;
-  /** The state of the current release, which is valid. */
+  /** The current release's state, which is valid. */
   stored: StoredState;
 }
 
 /**
- * The current release of the bundle path that `storage` is rooted at; null if there is none, or the files
- * there are not releases. Throws `state_conflict` if its catalog is not valid, or the storage's error.
+ * Returns the current release of the bundle path that `storage` is rooted at. Returns null if there is none,
+ * or if the files there are not releases. Throws `state_conflict` if its catalog is not valid, or the
+ * storage's error.
  */
 export async function formerRelease(
   storage: Storage,
@@ -61,7 +62,7 @@ export async function formerRelease(
   );
 }
 
-/** A pointer or ledger that cannot be parsed counts as foreign content. */
+/** Returns null if the pointer or ledger cannot be parsed: it then counts as foreign content. */
 async function findReleases(storage: Storage): Promise<Releases | null> {
   try {
     return await readReleases(storage);
@@ -76,14 +77,15 @@ async function currentOf(storage: Storage): Promise<ReleaseId | null> {
 }
 
 export interface MigrationInPlace extends Migration {
-  /** The decision without the lease, which may be a refusal. */
+  /** The decision made without the lease. It may be a refusal. */
   plan: Plan;
 }
 
 /**
- * Plans the publication of the current release in place. The releases are kept and do not count as content.
- * `planned` has the outputs to publish afterwards. Throws `not_owned` if another owner published the release,
- * `state_conflict` if an output has the name of the pointer, like `decider`, or the storage's error.
+ * Plans to publish the current release in place. The releases are kept and do not count as content. `planned`
+ * contains the outputs to publish afterwards. Throws `not_owned` if another owner published the release,
+ * `state_conflict` if an output has the same name as the pointer, any error of `decider`, or the storage's
+ * error.
  */
 export async function migrationInPlace(
   task: PublicationTask,
@@ -104,19 +106,22 @@ export async function migrationInPlace(
   return { plan, carryOut: async () => carryOut(task, former, decideOn) };
 }
 
-/** Like `refuseObstructed`, for the migration and the publication that follows it. */
+/** Like `refuseObstructed`, but for the migration and the publication that follows it. */
 export async function refuseObstructedMigration(
   storage: Storage,
   { plan }: Pick<MigrationInPlace, 'plan'>,
   following: Pick<Plan, 'writes'>,
 ): Promise<void> {
-  // Files linked or copied on the server need no free space that can be checked.
+  // Files that are linked or copied on the server do not count toward the free space check.
   const moved = plan.writes.map((output) => ({ ...output, size: 0 }));
   const work = { writes: [...moved, ...following.writes], removes: plan.removes };
   await refuseObstructed(storage, work, { stateBytes: 0, isUnderLease: false });
 }
 
-/** Publishes the release in place under the lease of the bundle path. Throws like `apply` and `decider`. */
+/**
+ * Publishes the release in place, under the bundle path's lease. Throws the same errors as `apply` and
+ * `decider`.
+ */
 async function carryOut(
   { context, storage, publication: { destination } }: PublicationTask,
   { current }: FormerRelease,
@@ -138,19 +143,22 @@ async function carryOut(
   try {
     return await decidingUnderLease(context, storage, underLease);
   } catch (error) {
-    // The release may have been removed while it was read.
+    // The release may have been removed while it was being read.
     if (isContention(error) || (await currentOf(storage)) !== current) return false;
     throw error;
   }
 }
 
-/** Whether nothing is published in place: no state, or only the intent of a first publication. */
+/**
+ * Reports whether nothing is published in place: there is no state, or only the intent of a first
+ * publication.
+ */
 export function isUnpublished({ state }: StoredState): boolean {
   if (state.kind === 'absent') return true;
   return state.kind === 'valid' && state.catalog.outputs.length === 0 && state.catalog.pending !== null;
 }
 
-/** A view of a bundle path without its releases. */
+/** Returns a view of the bundle path that hides its releases. */
 function withoutReleases(storage: Storage, channels: readonly string[]): Storage {
   return delegate(storage, {
     async *list(directory, options) {

@@ -14,21 +14,23 @@ import { formerContent } from './migration.ts';
 import { isInPlace, type PlannedRelease, type Snapshot } from './plan-release.ts';
 
 /*
- * The change from the in-place layout to releases: the files in place become the first release.
+ * Migrates from the in-place layout to releases: the files in place become the first release.
  */
 
 interface MigrationToReleases extends Migration {
-  /** The release to make of the files published in place. */
+  /** The release to create from the files published in place. */
   release: PlannedRelease;
-  /** The snapshot once the release is current. Its files are still read from their place. */
+  /**
+   * The snapshot as it will be once the release is current. Its files are still read from the old location.
+   */
   snapshot: Snapshot;
 }
 
 /**
- * Plans a release of the files that are published in place and recorded; null if there are none. The paths
- * that an interrupted attempt may have touched are settled first. `storage` is rooted at the bundle path.
- * Throws `not_owned` if other owners have outputs there, like `acquireLease` if another publisher is active,
- * or the storage's error.
+ * Plans a release of the recorded files that are published in place, or returns null if there are none. First
+ * settles any paths that an interrupted attempt may have touched. `storage` is rooted at the bundle path.
+ * Throws `not_owned` if other owners have outputs there, the errors of `acquireLease` if another publisher is
+ * active, or the storage's error.
  */
 export async function migrationToReleases(
   task: PublicationTask,
@@ -64,12 +66,12 @@ export async function migrationToReleases(
   return withLease(context, storage, async ({ found }) => pick(found));
 }
 
-/** The snapshot that a publication is decided on, as if the migration had already happened. */
+/** Returns the snapshot as if the migration had already happened. The publication is decided on it. */
 function onceCurrent(snapshot: Snapshot, current: ReleaseId, catalog: Catalog): Snapshot {
   const { releases, channel, pointer, stored } = snapshot;
   return {
     ...snapshot,
-    // The switch ends all rollbacks.
+    // Switching ends all rollbacks.
     releases: { ...releases, ledger: resumed(releases.ledger), current },
     pointer: channel === null ? current : pointer,
     shown: current,
@@ -79,8 +81,8 @@ function onceCurrent(snapshot: Snapshot, current: ReleaseId, catalog: Catalog): 
 
 /**
  * Creates the release and makes it current. The files in place and their catalog are kept. Returns false,
- * without switching, if another publisher published in place or switched in the meantime. Throws like
- * `fillRelease` and `changeReleases`.
+ * without switching, if another publisher published in place or switched in the meantime. Throws the same
+ * errors as `fillRelease` and `changeReleases`.
  */
 async function carryOut(
   { context, storage }: PublicationTask,
@@ -96,7 +98,7 @@ async function carryOut(
     const { outcome } = await activate(context, storage, to, options);
     return outcome !== 'refused';
   } catch (error) {
-    // The files may have been removed while they were read.
+    // The files may have been removed while they were being read.
     if (isContention(error) || !(await isStill())) return false;
     throw error;
   }

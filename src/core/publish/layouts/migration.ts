@@ -12,20 +12,20 @@ import type { BundlePublication, PublishRequest } from '../publish-request.ts';
 import type { ActionResult } from '../results/result.ts';
 
 /*
- * A change of layout migrates the published outputs to the new layout before anything new is published. The
- * old files stay for readers of the old location until they are unpublished.
+ * Layout migrations. The published outputs are migrated to the new layout before anything new is published.
+ * The old files remain for readers of the old location until they are unpublished.
  */
 
 interface FormerContent {
   bundle: BundleIdentity;
-  /** Recorded and existing outputs, sorted by path. Their content is read from the old location. */
+  /** Outputs that are recorded and exist, sorted by path. Their content is read from the old location. */
   content: readonly PlannedOutput[];
 }
 
 /**
- * The outputs of a catalog that exist in `storage` as recorded. `bundle` is assumed if an older version of
- * waybill did not record the bundle. Throws `not_owned` if other owners have outputs there, because they
- * would lose them, or the storage's error.
+ * Returns the catalog's outputs that exist in `storage` as recorded. `bundle` is the fallback for catalogs of
+ * older waybill versions, which did not record the bundle. Throws `not_owned` if other owners have outputs
+ * there, because they would lose them, or the storage's error.
  */
 export async function formerContent(
   storage: Storage,
@@ -63,10 +63,10 @@ function ofOther(destinationPath: string, { pipelineId, destinationId }: Owner):
 }
 
 /*
- * The report of a change of layout.
+ * Reports a layout migration.
  */
 
-/** Reports a change of layout: warns the operator, and reports unchanged outputs as a change. */
+/** Adds a layout migration to a result: warns the operator, and reports unchanged outputs as a change. */
 export function asLayoutChange(
   result: ActionResult,
   from: Layout,
@@ -81,7 +81,7 @@ export function asLayoutChange(
   return { ...result, action: 'replace_catalog', reason: { code: 'layout_changed', message } };
 }
 
-/** The warning that asks the operator to serve the new location and unpublish the old one. */
+/** Returns a warning that asks the operator to serve the new location and unpublish the old one. */
 function layoutWarning(from: Layout, destinationPath: string, dryRun: boolean): Finding {
   const serve =
     from === 'in_place'

@@ -27,33 +27,35 @@ import type { PublishRequest } from '../publish-request.ts';
 import { asPlanned } from './migration.ts';
 
 /*
- * Reads the state of a bundle path before a publication as a release.
+ * Reads a bundle path's state before a release is published there.
  */
 
-/** The pointers, ledger and published state of a bundle path, as readers of one pointer see it. */
+/** A bundle path's pointers, ledger and published state, as seen by readers of one pointer. */
 export interface Snapshot {
   releases: Releases;
   /** The channel to publish to; null for the current release. */
   channel: string | null;
-  /** The release that the pointer of the channel, or the current one, points at. */
+  /** The release that the channel's pointer, or else the current pointer, points at. */
   pointer: ReleaseId | null;
-  /** The release that readers see: `pointer`, or the current release if the channel has none. */
+  /** The release that readers see: `pointer`, or the current release if the channel does not point at one. */
   shown: ReleaseId | null;
   /** The state of `shown`, or the in-place state if there is no release. */
   stored: StoredState;
-  /** Rooted at the files that `stored` records; null if it is absent. */
+  /** Rooted at the files recorded in `stored`; null if there is no state. */
   base: Storage | null;
 }
 
-/** Whether the bundle path is published in place. A publication must migrate these files first. */
+/**
+ * Reports whether the bundle path is published in place. If so, a publication must first migrate the files.
+ */
 export function isInPlace({ shown, base }: Snapshot): boolean {
   return shown === null && base !== null;
 }
 
 /**
  * Reads the pointers, the ledger and one catalog of the bundle path that `storage` is rooted at. Throws
- * `unmanaged_content` if the pointer is foreign, and `state_conflict` if the in-place catalog cannot be
- * read or the ledger is malformed.
+ * `unmanaged_content` if a foreign file has the pointer's name, and `state_conflict` if the in-place catalog
+ * cannot be read or the ledger is malformed.
  */
 export async function readSnapshot(
   storage: Storage,
@@ -112,31 +114,31 @@ function unreadableInPlace(where: string): WaybillError {
 }
 
 /*
- * Plans the publication of a bundle as a release.
+ * Plans how to publish a bundle as a release.
  */
 
 /** A release to publish. */
 export interface PlannedRelease {
   id: ReleaseId;
-  /** All outputs, sorted by path: the planned ones and those that an additive publication carries over. */
+  /** All outputs, sorted by path: the planned ones, and those carried over by an additive publication. */
   content: readonly PlannedOutput[];
-  /** Paths whose content is the same in the current release. */
+  /** Paths with the same content in the current release. */
   same: ReadonlySet<string>;
 }
 
 export interface ReleasePlan {
-  /** The changes for readers, as if the outputs replaced the current release in place. */
+  /** The changes that readers see, as if the outputs replaced the current release in place. */
   plan: Plan;
-  /** null if nothing is published: the plan changes nothing, or its release was rolled back. */
+  /** The release to publish; null if the plan changes nothing or its release was rolled back. */
   release: PlannedRelease | null;
-  /** The rolled back release that holds the publication back; otherwise null. */
+  /** The rolled-back release that holds the publication back; otherwise null. */
   heldBack: ReleaseId | null;
 }
 
 /**
- * Decides about publishing as a release. `storage` is rooted at the bundle path. Throws the refusals of
- * `decider`, `state_conflict` if the current release lacks outputs that an additive publication would carry
- * over, the error of `onDecided`, or the storage's error.
+ * Decides whether and what to publish as a release. `storage` is rooted at the bundle path. Throws the
+ * refusals of `decider`, `state_conflict` if the current release lacks outputs that an additive publication
+ * would carry over, any error from `onDecided`, or the storage's error.
  */
 export async function planRelease(
   storage: Storage,
@@ -156,7 +158,9 @@ export async function planRelease(
   return { plan, release: heldBack === null ? release : null, heldBack };
 }
 
-/** The first publication to a channel removes nothing and replaces no newer bundle, so no limits apply. */
+/**
+ * The first publication to a channel neither removes outputs nor replaces a newer bundle, so no limits apply.
+ */
 const noGuards = { stale: 'publish', limits: { maxRemoved: null } } as const;
 
 async function decideAgainst(
@@ -183,8 +187,8 @@ function otherOwner(
 }
 
 /**
- * A release has a single owner, because a rollback restores all of it. With force, this owner's release
- * becomes current. The other owner's release is kept for a rollback.
+ * Plans a forced takeover from another owner. A release has a single owner, because a rollback restores it as
+ * a whole. This owner's release becomes current, and the other owner's release is kept for a rollback.
  */
 function takeOver(input: Omit<DecisionInput, 'observed'>, seen: Observation, other: string): Plan {
   const plan = decide({ ...input, observed: { ...seen, state: { kind: 'absent' } } });
@@ -244,8 +248,8 @@ function notCarried(destinationPath: string, shown: ReleaseId, path: string): Wa
 }
 
 /**
- * The rolled back release that this plan would publish again; null if there is none. It has the same id or,
- * if an additive plan now carries over other outputs, the same planned outputs.
+ * Returns the rolled-back release that this plan would publish again, or null if there is none. It is
+ * recognized by its id or, if an additive plan now carries over different outputs, by its planned outputs.
  */
 async function heldBackAs(
   storage: Storage,
@@ -266,7 +270,9 @@ async function heldBackAs(
   return null;
 }
 
-/** A statement that only names another run does not make it another bundle. */
+/**
+ * Compares an output with its record. A signed statement that differs only in the run it names still matches.
+ */
 function isHeldAs(record: OutputRecord | undefined, output: PlannedOutput): boolean {
   if (record === undefined || output.namesRun !== true) return isRecordedAs(record, output);
   return isRecordedAs(record, { ...output, digest: record.digest, size: record.size });

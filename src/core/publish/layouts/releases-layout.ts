@@ -25,18 +25,18 @@ import {
 } from './plan-release.ts';
 
 interface ObservedReleases extends ObservedState {
-  /** The bundle path. During a change of layout, as it will be after the migration. */
+  /** The bundle path's snapshot. During a migration, the snapshot as it will be afterwards. */
   snapshot: Snapshot;
-  /** The migration of the files in place to a release; null if there are none. */
+  /** The migration of the files published in place to a release; null if there are none. */
   migration: Awaited<ReturnType<typeof migrationToReleases>>;
 }
 
 interface ReleaseDecision extends ObservedReleases, ReleasePlan, Pick<Decision, 'writes'> {}
 
 /**
- * Publishes the outputs as a release. Once it is complete, one step makes it current or points the channel at
- * it, so that readers have the previous release or this one. Files published in place become a release first,
- * for rollbacks.
+ * Publishes outputs as a release. Once the release is complete, a single atomic step makes it current or
+ * points the channel at it, so readers always see either the previous release or this one. Files published in
+ * place are turned into a release first, so that rollbacks are possible.
  */
 export class ReleasesLayout implements PublicationLayout<ObservedReleases, ReleaseDecision> {
   readonly urlPath: string;
@@ -88,7 +88,10 @@ export class ReleasesLayout implements PublicationLayout<ObservedReleases, Relea
       : this.#publish(release, decision, candidate);
   }
 
-  /** Publishes nothing: renews the expiry of the channel, and tidies. null if another process was first. */
+  /**
+   * Publishes nothing, but renews the channel's expiry and cleans up. Returns null if another process got
+   * there first.
+   */
   async #leaveAsIs(decision: ReleaseDecision, candidate: Candidate): Promise<ActionResult | null> {
     const { plan, snapshot } = decision;
     const { shown } = snapshot;
@@ -108,7 +111,7 @@ export class ReleasesLayout implements PublicationLayout<ObservedReleases, Relea
     if (warning !== null) publication.warn?.(warning);
   }
 
-  /** null if another process was first. */
+  /** Returns null if another process got there first. */
   async #publish(
     release: PlannedRelease,
     decision: ReleaseDecision,
@@ -127,7 +130,7 @@ export class ReleasesLayout implements PublicationLayout<ObservedReleases, Relea
     };
     const applied = await fillRelease(context, storage, filling, request);
     const outcome = await this.#switchTo(release.id, snapshot);
-    // The removal must be finished before the release can be published again.
+    // Finish the removal before publishing the release again.
     if (outcome === 'being_removed') await retireReleases(context, storage, this.#retirement);
     if (outcome !== 'switched') return null;
     await retireAfterwards(context, storage, this.#retirement);
@@ -135,9 +138,9 @@ export class ReleasesLayout implements PublicationLayout<ObservedReleases, Relea
   }
 
   /**
-   * Points the current pointer, or the channel's, at a complete release. Returns `overtaken` if the
-   * publication must be decided again. Throws `release_unusable` if deciding again would not help, and like
-   * `changeReleases`.
+   * Points the current pointer, or the channel's pointer, at a complete release. Returns `overtaken` if the
+   * publication must be decided again. Throws `release_unusable` if deciding again would not help, and the
+   * same errors as `changeReleases`.
    */
   async #switchTo(
     to: ReleaseId,
@@ -159,7 +162,7 @@ export class ReleasesLayout implements PublicationLayout<ObservedReleases, Relea
     return done.outcome === 'refused' ? done.refusal : null;
   }
 
-  /** Cleans up in a run with nothing to publish: locks of killed publishers, and old releases. */
+  /** Cleans up the locks of killed publishers and old releases during a run with nothing to publish. */
   async #sweep({ releases, shown, stored }: Snapshot): Promise<void> {
     const { context, storage } = this.#task;
     if (shown !== null) await sweepAbandoned(context, releaseIn(storage, shown), stored.state);
@@ -175,7 +178,7 @@ export class ReleasesLayout implements PublicationLayout<ObservedReleases, Relea
     await refuseObstructed(releaseIn(storage, release.id), work, { stateBytes: 0, isUnderLease: false });
   }
 
-  /** The result of a dry run, or of a publication with nothing to publish. */
+  /** Returns the result of a dry run, or of a publication with nothing to publish. */
   #result(
     { plan, release, heldBack, snapshot: { pointer, shown } }: ReleaseDecision,
     { bundle, planned }: Candidate,

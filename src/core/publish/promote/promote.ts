@@ -18,11 +18,11 @@ import type { PipelineResult } from '../results/result.ts';
 import { bundleRecords, type PublishedContent, recordedBundle } from './read-published.ts';
 
 /*
- * Publishes the content of one destination to another, without the source of the pipeline.
+ * Publishes one destination's content to another, without using the pipeline's source.
  */
 
 export interface Promotion {
-  /** The name of the destination that is read, in messages. */
+  /** The source destination's name, for messages. */
   from: string;
   published: readonly PublishedContent[];
   /** The owner of the outputs to promote. */
@@ -30,19 +30,19 @@ export interface Promotion {
   /** The id of the destination to publish to. */
   to: string;
   /**
-   * Whether bundles keep their paths at the destination that is read. Otherwise they get their paths in the
-   * source, as if they were published from there.
+   * Whether bundles keep their paths from the source destination. If false, they get their paths in the
+   * pipeline's source, as if published from there.
    */
   keepsPaths: boolean;
 }
 
 /**
- * Publishes the outputs of one owner to another destination of the pipeline. The content gets the identity
- * of its bundle, so that a later run from the source finds nothing to do. Each file is verified against the
- * catalog while it is read. Failures of the target are in the result.
+ * Publishes one owner's outputs to another destination of the pipeline. The content keeps its bundle's
+ * identity, so that a later run from the source finds nothing to do. Each file is verified against the
+ * catalog while it is read. Failures at the target are in the result.
  *
- * Throws `not_published` if the owner has no files there, `verification_failed` if a file is missing or has
- * another size than recorded, or the storage's error. Nothing is published then.
+ * Throws `not_published` if the owner has no files there, `verification_failed` if a file is missing or its
+ * size differs from the record, or the storage's error. In these cases, nothing is published.
  */
 export async function promote(
   context: CoreContext,
@@ -69,7 +69,7 @@ export async function promote(
   return publishBundles(context, pipeline, bundles, { ...request, destinationIds: [to] });
 }
 
-/** The published files of the owner as a bundle; null if there are none. Reads nothing. */
+/** Returns the owner's published files as a bundle, or null if there are none. Does not read the files. */
 function publishedBundle(
   { autoManifest }: PipelineConfig,
   { from, owner, keepsPaths }: Omit<Promotion, 'published' | 'to'>,
@@ -85,7 +85,7 @@ function publishedBundle(
   const files = records
     .map((record) => publishedFile(from, content, record))
     .sort((a, b) => compareCodeUnits(a.path, b.path));
-  // The original manifest is not published. This one is the same if it was made from a listing.
+  // The original manifest is not published. If it was generated from a listing, this one is identical.
   const manifest = Buffer.from(manifestText(records, { created, ...(name === null ? {} : { name }) }));
   return {
     ...{ identity: source, path, name, created, files, warnings: [] },
@@ -93,7 +93,10 @@ function publishedBundle(
   };
 }
 
-/** The name of a bundle at the source root, which its archive has; null if no archive was published. */
+/**
+ * Returns the name of a bundle at the source root, taken from its archive, or null if no archive was
+ * published.
+ */
 function archivedName({ catalog }: PublishedContent, owner: Owner): RelativePath | null {
   const archive = catalog.outputs.find(
     (record) => record.generated.generator?.name === 'archive' && sameOwner(record.owner, owner),
@@ -104,7 +107,7 @@ function archivedName({ catalog }: PublishedContent, owner: Owner): RelativePath
   return isKnown ? name : null;
 }
 
-/** The name in a manifest that was made from a listing. */
+/** Returns the name used in a manifest that was generated from a listing. */
 function manifestName({ pipelineId }: Owner): RelativePath | null {
   const verdict = parseRelativePath(pipelineId);
   return verdict.ok ? verdict.path : null;
@@ -123,8 +126,8 @@ function publishedFile(from: string, content: PublishedContent, record: OutputRe
 }
 
 /**
- * The bytes of a published file. Reading them throws `verification_failed` if they are not those of the
- * record, whatever the bytes are read for.
+ * Returns a published file's content. Reading it throws `verification_failed` if it does not match the
+ * record, regardless of what the content is used for.
  */
 function verifiedBody(
   from: string,
@@ -160,7 +163,7 @@ function verifiedBody(
   };
 }
 
-/** The files that are missing or have another size, from a listing. */
+/** Uses a listing to find files that are missing or have a different size. */
 async function damageIn(
   { destinationPath, storage }: PublishedContent,
   { files }: SourceBundle,
@@ -196,7 +199,7 @@ function unlikeCatalog(from: string, findings: readonly Finding[]): WaybillError
     `${from} differs from its catalog, so it is not promoted: ${what}${more}`,
     {
       hint: `if ${from} is being published to, promote again afterwards; otherwise restore it with \`waybill verify --repair\`, or publish to it again`,
-      // The message has a single one.
+      // A single finding is already in the message.
       findings: findings.length > 1 ? findings : [],
     },
   );

@@ -14,16 +14,16 @@ import type { Storage } from '../../storage/storage.ts';
 import type { BundleIdentity } from '../plan.ts';
 
 /*
- * Reads what a destination has published, by its catalogs. Takes no lease and writes nothing.
+ * Reads a destination's published content according to its catalogs. Takes no lease and writes nothing.
  */
 
-/** What a promotion reads. */
+/** The content for a promotion to read. */
 export interface PromotedContent {
-  /** The name of the destination in messages. */
+  /** The destination's name, for messages. */
   name: string;
-  /** null if it is not known; every bundle path is then looked for. */
+  /** If null, the mapping is unknown and all bundle paths are searched. */
   mapping: DestinationConfig['mapping'] | null;
-  /** The layout to read where a change of layout left both. */
+  /** The layout to read if a migration left both. */
   layout: Layout;
   /** The only bundle path to read, relative to the destination root; default: all. */
   path?: string | undefined;
@@ -35,15 +35,15 @@ export interface PromotedContent {
 export interface PublishedContent {
   /** Relative to the destination root; `.` for the root. */
   destinationPath: string;
-  /** Rooted at the files that the catalog records: the bundle path, or a release. */
+  /** Rooted at the recorded files: the bundle path, or a release. */
   storage: Storage;
   catalog: Catalog;
 }
 
 /**
- * The content of the bundle paths of a destination, sorted by path. Paths without a catalog are left out.
- * Throws `destination_busy` if a publication there is under way or was interrupted, `state_conflict` if a
- * catalog is invalid, `release_not_found`, `bundle_path_needed`, or the storage's error.
+ * Returns the content of a destination's bundle paths, sorted by path. Skips paths without a catalog. Throws
+ * `destination_busy` if a publication is in progress or was interrupted, `state_conflict` if a catalog is
+ * invalid, `release_not_found`, `bundle_path_needed`, or the storage's error.
  */
 export async function readPublished(root: Storage, from: PromotedContent): Promise<PublishedContent[]> {
   if (from.release !== undefined) return [await readRelease(root, from, from.release)];
@@ -76,7 +76,7 @@ async function pathsToRead(root: Storage, { mapping, path }: PromotedContent): P
   return mapping === 'fixed' ? ['.'] : bundlePathsAmong(await managedPaths(root));
 }
 
-/** The catalog, if no attempt is changing the files that it records. */
+/** Returns the catalog. Refuses if an attempt may be changing the recorded files. */
 function finishedCatalog({ name }: PromotedContent, path: string, read: () => Catalog): Catalog {
   const where = `${describeBundlePath(path)} of ${name}`;
   let catalog: Catalog;
@@ -101,12 +101,12 @@ function finishedCatalog({ name }: PromotedContent, path: string, read: () => Ca
  * The owners and bundles in catalogs.
  */
 
-/** The outputs of an owner that were files of its bundle. Generated outputs are not among them. */
+/** Returns the owner's outputs that came from its bundle, without generated outputs. */
 export function bundleRecords({ outputs }: Catalog, owner: Owner): OutputRecord[] {
   return outputs.filter((record) => sameOwner(record.owner, owner) && record.generated.generator === null);
 }
 
-/** The owners of the content, each once. */
+/** Returns the distinct owners of the content. */
 export function ownersOf(published: readonly PublishedContent[]): Owner[] {
   const owners: Owner[] = [];
   for (const { catalog } of published)
@@ -117,8 +117,9 @@ export function ownersOf(published: readonly PublishedContent[]): Owner[] {
 }
 
 /**
- * The bundle that the owner published last. For catalogs of older versions, which do not record it, the
- * bundle of the first record and the time of the last commit. Throws `state_conflict` if its path is unsafe.
+ * Returns the bundle that the owner published last. Catalogs of older versions do not record it: for these,
+ * uses the first record's bundle and the time of the last commit. Throws `state_conflict` if the bundle's
+ * path is unsafe.
  */
 export function recordedBundle(
   { destinationPath, catalog }: PublishedContent,

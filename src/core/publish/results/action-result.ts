@@ -8,13 +8,16 @@ import type { Plan, PlannedOutput, Reason } from '../plan.ts';
 import type { ActionResult, DestinationFailure, DestinationResult } from './result.ts';
 
 /*
- * Builds the results of publishing to one destination: per bundle and for the destination.
+ * Builds the results for one destination and its bundles.
  */
 
-/** The code of the warning about a bundle whose `created` is in the future. */
+/** The warning code for a bundle whose `created` is in the future. */
 export const futureBundle = 'created_in_future';
 
-/** The result of a plan. Without `applied`, the plan was not applied, because of a dry run or a refusal. */
+/**
+ * Returns a plan's result. If `applied` is missing, the plan was not applied because of a dry run or a
+ * refusal.
+ */
 export function plannedResult(
   bundlePath: string,
   plan: Plan,
@@ -37,7 +40,7 @@ export function plannedResult(
   };
 }
 
-/** The result of a plan about `release`. */
+/** Returns the result of a plan for `release`. */
 export function releaseResult(
   bundlePath: string,
   plan: Plan,
@@ -51,7 +54,7 @@ export function releaseResult(
   return { ...result, release, error: error === null ? null : { ...error, hint } };
 }
 
-/** The result of a failed publication. `planned` is empty if it failed before planning. */
+/** Returns the result of a failed publication. `planned` is empty if it failed before planning. */
 export function failedResult(
   bundlePath: string,
   destinationPath: string,
@@ -67,7 +70,7 @@ export function failedResult(
   };
 }
 
-/** The result of a destination before anything was published there. */
+/** Returns a destination's result before anything is published there. */
 export function emptyDestination({ id, location }: DestinationConfig): DestinationResult {
   return {
     destinationId: id,
@@ -138,7 +141,7 @@ function outputsOf(planned: readonly PlannedOutput[]): ActionResult['outputs'] {
 const forceHint =
   'check the existing files; to replace them, run once with --force, which deletes everything below that path';
 
-/** Hints for refusals where --force would do harm or more than needed. */
+/** Hints for refusals where `--force` would be harmful or excessive. */
 const hints: Partial<Record<Reason['code'], string>> = {
   content_of_catalog_above: 'publish to another path, or have its owner publish without those files first',
   path_blocked:
@@ -147,7 +150,7 @@ const hints: Partial<Record<Reason['code'], string>> = {
 
 const keptForRollback = 'the existing release is kept for a rollback';
 
-/** With releases, --force deletes nothing. */
+/** Hints for the releases layout, where `--force` deletes nothing. */
 const releaseHints: typeof hints = {
   state_invalid: `restore its catalog, or run once with --force to publish a new release; ${keptForRollback}`,
   state_unsupported: `use a newer waybill, or run once with --force to publish a new release; ${keptForRollback}`,

@@ -9,13 +9,14 @@ import type { ActionResult, PipelineResult } from './result.ts';
  * Converts results to occurrences for the notifiers.
  */
 
-// Webhook bodies should stay below 20 kB (Standard Webhooks); the other fields take a few kilobytes at most.
+// Standard Webhooks recommends bodies below 20 kB. The other fields take a few kilobytes at most.
 export const maxListBytes = 16 * 1024;
 const maxTextChars = 1_000;
 
 /**
- * The publication of one bundle to one destination; null if nothing changed. With `reportsUnchanged`,
- * unchanged outputs are reported, too: this run had published them before it was interrupted.
+ * Returns the event for publishing one bundle to one destination, or null if nothing changed. With
+ * `reportsUnchanged`, unchanged outputs are also reported, because this run published them before it was
+ * interrupted.
  */
 export function publicationOccurrence(
   { pipelineId, destinationId }: Owner,
@@ -58,8 +59,8 @@ export function publicationOccurrence(
 }
 
 /**
- * The published outputs, written ones first, because the list may be truncated. Lazy, because there may be a
- * hundred thousand.
+ * Yields the published outputs, written ones first, because the list may be truncated. It is lazy, because
+ * there can be a hundred thousand.
  */
 function* writtenFirst({ outputs, changes }: ActionResult): Iterable<OutputFacts> {
   const fates = new Map(changes.map(({ path, fate }) => [path, fate]));
@@ -73,7 +74,7 @@ function* writtenFirst({ outputs, changes }: ActionResult): Iterable<OutputFacts
     }
 }
 
-/** A failure at a destination that is not specific to one bundle. */
+/** Returns the event for a destination failure that is not specific to one bundle. */
 export function destinationFailure(
   { pipelineId, destinationId }: Owner,
   error: ErrorRecord,
@@ -85,7 +86,9 @@ export function destinationFailure(
   );
 }
 
-/** Failures that affect every destination: invalid bundles and an unreadable source. */
+/**
+ * Returns the events for failures that affect every destination: invalid bundles and an unreadable source.
+ */
 export function sourceFailures(
   { pipelineId, invalidBundles, error }: PipelineResult,
   runId: string | null,
@@ -97,12 +100,15 @@ export function sourceFailures(
   return error === null ? invalid : [...invalid, failureOccurrence(about, error)];
 }
 
-/** A run of the daemon that could not finish: its worker thread failed, or the staged upload is missing. */
+/**
+ * Returns the event for a daemon run that could not finish because its worker thread failed or the staged
+ * upload is missing.
+ */
 export function runFailure(pipelineId: string, runId: string, error: ErrorRecord): Occurrence {
   return failureOccurrence({ ...nowhere, pipeline_id: pipelineId, run_id: runId }, error);
 }
 
-/** A try of a run failed with the transient error `error`, and the next try is scheduled. */
+/** Returns the event for a run that failed with the transient error `error` and will be retried. */
 export function retryOccurrence({
   error,
   ...about
@@ -110,7 +116,7 @@ export function retryOccurrence({
   return { type: 'run.retry_scheduled', data: { ...about, error: eventError(error) } };
 }
 
-/** The outputs that a prune removed; null if it removed none. */
+/** Returns the event for a prune, or null if it removed nothing. */
 export function pruneOccurrence(
   { pipelineId, destinationId }: Owner,
   removed: readonly { destinationPath: string; path: string }[],
@@ -133,7 +139,10 @@ export function pruneOccurrence(
   };
 }
 
-/** The removal of a bundle from one bundle path: by a command, or as an orphan by the run `runId`. */
+/**
+ * Returns the event for removing a bundle from one bundle path, either by a command or as an orphan by the
+ * run `runId`.
+ */
 export function unpublishOccurrence(
   { pipelineId, destinationId }: Owner,
   { destinationPath, bundle, outputs }: Unpublished,
@@ -194,7 +203,10 @@ function bundleFacts({ path, name, created, revision = null }: SourceBundle): Bu
   return { path, name, created, ...(revision === null ? {} : { revision }) };
 }
 
-/** The first items that fit into `maxListBytes` of JSON, and the number of omitted ones out of `count`. */
+/**
+ * Returns the leading items that fit into `maxListBytes` of JSON, and how many of the `count` items were
+ * omitted.
+ */
 function fitting<T>(items: Iterable<T>, count: number): { listed: T[]; omitted: number } {
   let left = maxListBytes;
   const listed: T[] = [];

@@ -9,10 +9,10 @@ import type { Instant } from '../../lib/instant.ts';
 import type { Action, PlannedChange, Reason } from '../plan.ts';
 
 /*
- * The results of publications. The API and the CLI print them as JSON.
+ * The results of publications. The API and CLI return them as JSON.
  */
 
-/** The outcome, or the plan in a dry run, for one bundle at one destination. Plain data. */
+/** The outcome for one bundle at one destination, or the plan in a dry run. Plain data. */
 export interface ActionResult {
   /** The bundle's path relative to the source root; `.` for the root. */
   bundle: string;
@@ -24,25 +24,30 @@ export interface ActionResult {
   changes: PlannedChange[];
   /** Planned paths whose current files are too large to be restored if the publication fails. */
   unkept: string[];
-  /** Every planned output; `size` in bytes, `url` null unless one is configured. */
+  /** All planned outputs. `size` is in bytes, and `url` is null if no base URL is configured. */
   outputs: { path: string; kind: string; digest: string; size: number; url: string | null }[];
   /**
-   * The release that was or would be published. For `skip_same`, the current release or the one that was
-   * rolled back. null with the in-place layout, and if none was planned.
+   * The release that was or would be published. For `skip_same`, this is the current release or the one that
+   * was rolled back. It is null for the in-place layout, and if no release was planned.
    */
   release: string | null;
-  /** The channel that points or would point at it; null for the current release and the in-place layout. */
+  /**
+   * The channel that points, or would point, at the release; null for the current release and the in-place
+   * layout.
+   */
   channel: string | null;
-  /** Where readers find it, or would; null if no setting says, and after a failure. */
+  /** The public URL of the content; null if none is configured, and after a failure. */
   url: string | null;
   /**
-   * The counters are 0 in a dry run, after a failure, and if a rollback holds the outputs back. Otherwise
-   * written, linked and kept outputs add up to all planned ones.
+   * Planned outputs that were written. All three counters are 0 in a dry run, after a failure, and if a
+   * rollback holds the outputs back. Otherwise, written, linked and kept outputs add up to the planned ones.
    */
   outputsWritten: number;
-  /** Planned outputs linked or copied from the previous release without passing through this machine. */
+  /**
+   * Planned outputs taken from the previous release, by a link or a copy on the server, without a transfer.
+   */
   outputsLinked: number;
-  /** Planned outputs whose files did not change, including refreshed ones. */
+  /** Planned outputs whose files did not change, including those with a refreshed record. */
   outputsKept: number;
   outputsRemoved: number;
   bytesWritten: number;
@@ -51,13 +56,13 @@ export interface ActionResult {
   error: ErrorRecord | null;
 }
 
-/** A bundle path that was published from a bundle that the source no longer has. Plain data. */
+/** A bundle path whose bundle no longer exists in the source. Plain data. */
 export interface OrphanResult {
   /** Relative to the destination root; `.` for the root. */
   destinationPath: string;
   /** The bundle that was published there; null if the catalog does not record it. */
   bundle: { path: string; created: Instant } | null;
-  /** The outputs that are or would be removed with it, sorted. */
+  /** The outputs that were or would be removed with it, sorted. */
   outputs: string[];
   /** The total size of the recorded outputs. */
   bytes: number;
@@ -67,12 +72,12 @@ export interface OrphanResult {
 }
 
 /**
- * The action `error` of a destination that failed as a whole: its storage did not open, the source could not
- * be read, or the run was stopped.
+ * The action `error` for a destination that failed as a whole: its storage could not be opened, the source
+ * could not be read, or the run was stopped.
  */
 export interface DestinationFailure extends Omit<ActionResult, 'bundle' | 'destinationPath'> {
   bundle: null;
-  /** `.` for a fixed destination; otherwise null, because no bundle path is known. */
+  /** `.` for a destination with `fixed` mapping; otherwise null, because no bundle path is known. */
   destinationPath: string | null;
 }
 
@@ -87,8 +92,8 @@ export interface DestinationResult {
   orphans: OrphanResult[];
   warnings: Finding[];
   /**
-   * A failure that is not specific to one bundle, such as a storage that did not open, or the pipeline's
-   * error; otherwise null.
+   * A failure that is not specific to one bundle, such as a storage that could not be opened, or the
+   * pipeline's error; otherwise null.
    */
   error: ErrorRecord | null;
 }
@@ -104,12 +109,12 @@ export interface PipelineResult {
   warnings: Finding[];
   /**
    * A failure before any destination was opened, such as an unreadable source; otherwise null. Every
-   * destination has the same error.
+   * destination then reports the same error.
    */
   error: ErrorRecord | null;
 }
 
-/** The counters that `waybill run` prints. */
+/** The counters printed by `waybill run`. */
 export type Counters = Record<Action | 'failed_destinations', number>;
 
 export interface RunResult {
@@ -121,8 +126,8 @@ export interface RunResult {
 }
 
 /**
- * Progress of a publication, for progress bars and run records. `bytes` and `count` are in bytes. `planned`
- * has the number and size of the outputs that will be written.
+ * Progress events of a publication, for progress bars and run records. `bytes` and `count` are in bytes.
+ * `planned` carries the number and total size of the outputs to write.
  */
 export type Progress =
   | {
@@ -137,7 +142,7 @@ export type Progress =
   | { type: 'output'; destinationId: string; path: string }
   | { type: 'done'; destinationId: string; result: ActionResult };
 
-/** Counts the actions of all destinations by label, and the destinations that failed. */
+/** Counts all destinations' actions by label, and the failed destinations. */
 export function countActions(pipelines: readonly PipelineResult[]): Counters {
   const counters: Counters = {
     publish_new: 0,
@@ -157,14 +162,14 @@ export function countActions(pipelines: readonly PipelineResult[]): Counters {
   return counters;
 }
 
-/** Whether no pipeline failed, or would fail in a dry run. */
+/** Reports whether every pipeline succeeded, or would succeed in a dry run. */
 export function allSucceeded(pipelines: readonly PipelineResult[]): boolean {
   return pipelines.every(({ status }) => status !== 'failed');
 }
 
 /**
- * A result that producers may read: replaces paths of this machine with `<path>`, and errors with their
- * `publicError`.
+ * Returns a copy of the result that is safe to show to producers: local paths are replaced with `<path>`, and
+ * errors with their `publicError`.
  */
 export function publicResult(result: RunResult): RunResult {
   return { ...result, pipelines: result.pipelines.map(publicPipeline), warnings: publicFindings(result) };

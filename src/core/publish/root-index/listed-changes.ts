@@ -10,18 +10,18 @@ import { unpublish } from '../unpublish/unpublish.ts';
 import { bundleAt, listedBundle, type RootIndex } from './root-files.ts';
 import { refreshPaths, refreshRootIndex, withdraw } from './root-index.ts';
 
-/** The outcome of a run at one bundle path. */
+/** A run's outcome at one bundle path. */
 export interface PublishedPath {
   destinationPath: string;
   action: Pick<ActionResult, 'action' | 'error'>;
-  /** The state of the last decision; null if there was none. */
+  /** The state that the last decision was based on; null if there was no decision. */
   state: CatalogState | null;
 }
 
 /**
  * Updates the root index after a run, including bundles that an earlier run published but did not list.
- * Failed bundles keep their entry. Returns a warning if there cannot be an index. Throws like
- * `refreshRootIndex`.
+ * Failed bundles keep their entries. Returns a warning if the index cannot be created. Throws the same errors
+ * as `refreshRootIndex`.
  */
 export async function listPublished(
   context: CoreContext,
@@ -46,8 +46,8 @@ export async function listPublished(
 
 /**
  * Like `unpublish`, for a destination that may have a root index. Removes the bundle path from the index
- * first, so that the index never links to removed files. Adds it again if the bundle remains, because
- * unpublishing failed or another layout of it is still published.
+ * first, so that the index never links to removed files. Adds it back if the bundle remains, because
+ * unpublishing failed or the other layout is still published.
  */
 export async function unpublishListed(
   context: CoreContext,
@@ -57,11 +57,11 @@ export async function unpublishListed(
   warn: (warning: Finding) => void = () => undefined,
 ): Promise<UnpublishReport> {
   const { dryRun, destinationPath, owner } = request;
-  // The bundle path `.` is the index itself, if there is one.
+  // If there is an index, the bundle path `.` is the index itself.
   if (!destination.rootIndex || dryRun || destinationPath === '.') return unpublish(context, root, request);
   const index = { owner, destination };
-  // Check for refusals before the index changes. A bundle that is already removed leaves the index
-  // afterwards.
+  // Check for refusals before changing the index. A bundle that was already removed is dropped from the index
+  // later.
   const isRefused = await unpublish({ ...context, notify: () => undefined }, root, {
     ...request,
     dryRun: true,

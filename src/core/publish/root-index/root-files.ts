@@ -25,18 +25,18 @@ import { within } from '../../storage/wrappers/within.ts';
 import type { PlannedOutput } from '../plan.ts';
 
 /*
- * Derives the entries of a root index from catalogs.
+ * Derives root index entries from catalogs.
  */
 
-/** The owner of the listed bundles, and their layout. */
+/** The owner and layout of the listed bundles. */
 export interface Listed {
   owner: Owner;
   releases: DestinationConfig['releases'];
 }
 
 /**
- * The entry of a bundle according to its catalog; null if the owner has no outputs there, or if an attempt
- * did not finish and the files are unknown.
+ * Returns a bundle's entry according to its catalog. Returns null if the owner has no outputs there, or if an
+ * unfinished attempt means that the files are unknown.
  */
 export function listedBundle(
   state: CatalogState,
@@ -61,7 +61,10 @@ export function listedBundle(
   };
 }
 
-/** The entry of the bundle currently published at this path. Throws like `publishedState`. */
+/**
+ * Returns the entry for the bundle that is currently published at this path. Throws the same errors as
+ * `publishedState`.
+ */
 export async function bundleAt(
   root: Storage,
   destinationPath: string,
@@ -74,7 +77,7 @@ export async function bundleAt(
 
 const concurrentReads = 16;
 
-/** The newest bundles except `without`. Takes one recursive listing and reads each catalog. */
+/** Returns the newest bundles except `without`. Makes one recursive listing and reads each catalog. */
 export async function everyBundle(
   root: Storage,
   listed: Listed,
@@ -91,10 +94,10 @@ export async function everyBundle(
 }
 
 /*
- * Plans the files of a root index.
+ * Plans a root index's files.
  */
 
-/** Identifies the root index of one destination. */
+/** Identifies a destination's root index. */
 export interface RootIndex {
   owner: Owner;
   destination: Pick<
@@ -103,13 +106,13 @@ export interface RootIndex {
   >;
 }
 
-/** The files of every root index, sorted. */
+/** The file names in every root index, sorted. */
 export const rootFileNames = ['feed.json', 'feed.xml', 'index.html'] as const;
 
-/** The file that the next update reads. */
+/** The file that the next update reads the entries from. */
 const listingName = 'feed.json';
 
-/** The files that list these bundles. Loads the template engine on the first call. */
+/** Returns the files that list these bundles. Loads the template engine on the first call. */
 export async function plannedFiles(
   { owner, destination }: RootIndex,
   bundles: readonly ListedBundle[],
@@ -138,7 +141,9 @@ export async function plannedFiles(
   });
 }
 
-/** The destination itself is the source, so that no run treats the index as an orphan of its source. */
+/**
+ * Uses the destination itself as the source, so that no run treats the index as an orphan of its own source.
+ */
 function sourceOf({ location }: RootIndex['destination']): OutputRecord['source'] {
   return { backend: location.backend, id: describeLocation(location), path: '.' };
 }
@@ -149,15 +154,18 @@ export interface RootSnapshot {
   /** null if there is none. */
   catalog: Catalog | null;
   /**
-   * The listed bundles; null if they are unknown: there is no index yet, an attempt was interrupted, or a
-   * file of the index is missing or changed.
+   * The listed bundles. null if they are unknown because there is no index yet, an attempt was interrupted,
+   * or an index file is missing or changed.
    */
   listed: readonly ListedBundle[] | null;
-  /** Why there cannot be an index; null if there can. */
+  /** Why an index cannot be created; null if it can. */
   obstacle: string | null;
 }
 
-/** Takes no lease. `storage` is rooted at the destination. Throws the storage's error. */
+/**
+ * Reads a destination root's state without a lease. `storage` is rooted at the destination. Throws the
+ * storage's error.
+ */
 export async function rootSnapshot(
   storage: Storage,
   stored: StoredState,
@@ -194,7 +202,7 @@ async function foreignFile(storage: Storage, { state }: StoredState): Promise<st
   return null;
 }
 
-/** The list in the feed, if its bytes have the recorded digest. */
+/** Reads the list from the feed, if its digest matches the record. */
 async function verifiedListing(
   storage: Storage,
   { outputs, pending }: Catalog,

@@ -23,20 +23,20 @@ import {
 } from './root-files.ts';
 
 /*
- * The index of a destination's root: a page and feeds of the latest bundles. It is a bundle path of its own,
- * `.`, written with the protocol of publications after the bundles that it lists. Its entries come from the
- * bundles' catalogs, so the next update of the same bundle makes up for one that was lost. A bundle is
- * removed from the index before it is unpublished, so that listed bundles always exist.
+ * The index at a destination's root: a page and feeds of the latest bundles. It is a separate bundle path,
+ * `.`, and is written with the publication protocol after the bundles that it lists. Its entries are derived
+ * from the bundles' catalogs, so if an update is lost, the bundle's next update makes up for it. A bundle is
+ * removed from the index before it is unpublished, so listed bundles always exist.
  */
 
-/** The observed bundles by bundle path; null if there is none. */
+/** The observed bundle at each bundle path; null if there is none. */
 export type Seen = ReadonlyMap<string, ListedBundle | null>;
 
 /**
  * Updates the entries of these bundle paths. Reads their catalogs again under the lease, so that the later of
- * two concurrent updates is right. Without a difference, writes nothing and takes no lease. Returns a warning
- * if there cannot be an index at this root. `root` is rooted at the destination. Throws like `apply`, or the
- * storage's error.
+ * two concurrent updates is correct. If nothing differs, writes nothing and takes no lease. Returns a warning
+ * if an index cannot be created at this root. `root` is rooted at the destination. Throws the same errors as
+ * `apply`, or the storage's error.
  */
 export async function refreshRootIndex(
   context: CoreContext,
@@ -68,8 +68,8 @@ export async function refreshPaths(
 }
 
 /**
- * Like `refreshPaths`, after a command other than a publication changed these paths. Does nothing without an
- * index. Never throws: the command has succeeded, so a failure is returned as a warning.
+ * Like `refreshPaths`, for commands other than publications that changed these paths. Does nothing without an
+ * index. Never throws: the command has already succeeded, so failures are returned as warnings.
  */
 export async function refreshIfListed(
   context: CoreContext,
@@ -119,7 +119,7 @@ function at(listed: readonly ListedBundle[], path: string): ListedBundle | null 
   return listed.find((bundle) => bundle.path === path) ?? null;
 }
 
-/** Updates the list. If a full list loses an entry, reads all catalogs to find the one that follows. */
+/** Updates the list. If a full list loses an entry, reads all catalogs to find the next one. */
 async function withSeen(
   root: Storage,
   found: Listed,
@@ -170,7 +170,7 @@ async function settle(
 interface Decided {
   /** null if the index is up to date. */
   work: Work | null;
-  /** Why there cannot be an index; null if there can. */
+  /** Why an index cannot be created; null if it can. */
   obstacle: string | null;
 }
 
@@ -187,7 +187,7 @@ async function decideOn(
   return { work: await workFor(snapshot, index, bundles), obstacle: null };
 }
 
-/** An index without entries is removed. */
+/** Returns the work to update the index, or to remove it if it has no entries. */
 async function workFor(
   { catalog, listed }: RootSnapshot,
   index: RootIndex,

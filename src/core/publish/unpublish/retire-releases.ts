@@ -25,8 +25,8 @@ import { applyUnderLease } from '../apply/apply.ts';
 import type { Work } from '../plan.ts';
 
 /*
- * Removes releases: by retention after publications and on a schedule, and with their bundle path. `storage`
- * is rooted at the bundle path.
+ * Removes releases, either by retention (after publications and on a schedule) or along with their bundle
+ * path. `storage` is rooted at the bundle path.
  */
 
 export interface Retirement {
@@ -35,17 +35,18 @@ export interface Retirement {
   concurrency: number;
 }
 
-/** Names of channels, and ids of releases; sorted. Plain data. */
+/** Channel names and release ids, each sorted. Plain data. */
 export interface Retired {
   channels: string[];
   releases: ReleaseId[];
 }
 
 /**
- * Removes the expired channels and the releases that the rule retires. A release is announced in the ledger
- * before its first file is removed, so that it can no longer become current. It is dropped from the ledger
- * once it is removed. After a kill, the next call finishes the removal. Returns what was removed or, in a dry
- * run, would be. Throws like `changeReleases` and `apply`.
+ * Removes expired channels, and releases according to the retention rule. A release is announced in the
+ * ledger before its first file is removed, so that it can no longer become current. It is dropped from the
+ * ledger once it is removed. If the process is killed, the next call finishes the removal. Returns the
+ * removed channels and releases or, in a dry run, those that would be removed. Throws the same errors as
+ * `changeReleases` and `apply`.
  */
 export async function retireReleases(
   context: CoreContext,
@@ -60,14 +61,14 @@ export async function retireReleases(
   const wanted = announcing(found.ledger, select(found)).removing;
   if (dryRun) return { channels, releases: [...wanted] };
   for (const id of empty) await sweepUnbegun(context, releaseIn(storage, id));
-  // A publisher that was killed between the commit of a release and the switch left its lock, too.
+  // A publisher that was killed between committing a release and switching to it also left its lock.
   for (const { id } of stored) await sweepAbandoned(context, releaseIn(storage, id), { kind: 'absent' });
   if (wanted.length === 0) {
-    // A call that was killed after its last change may have left the lock of the bundle path.
+    // A call that was killed after its last change may have left the bundle path's lock.
     await sweepAbandoned(context, storage, { kind: 'absent' });
     return { channels, releases: [] };
   }
-  // Selected again: another process may have switched to one of these releases in the meantime.
+  // Select again: another process may have switched to one of these releases in the meantime.
   return { channels, releases: await removeSelected(context, storage, select, retirement) };
 }
 
@@ -91,9 +92,9 @@ async function withoutExpired(
 }
 
 /**
- * Sweeps the directory of a release without a catalog. A process that was killed before it wrote its intent,
- * or after it removed the catalog, left a lock, a part of one, or an empty directory. Taking and releasing
- * the lease removes these. A live holder keeps its lease.
+ * Sweeps a release directory without a catalog. A process that was killed before it wrote its intent, or
+ * after it removed the catalog, may have left a full or partial lock, or an empty directory. Acquiring and
+ * releasing the lease removes these. A live holder keeps its lease.
  */
 async function sweepUnbegun(context: CoreContext, release: Storage): Promise<void> {
   if (release.rename === undefined) return;
@@ -102,7 +103,7 @@ async function sweepUnbegun(context: CoreContext, release: Storage): Promise<voi
   await withLease(context, release, async () => undefined);
 }
 
-/** Like `retireReleases`, after a commit. A failure does not undo the commit and is only logged. */
+/** Like `retireReleases`, after a commit. A failure does not undo the commit, so it is only logged. */
 export async function retireAfterwards(
   context: CoreContext,
   storage: Storage,
@@ -118,15 +119,15 @@ export async function retireAfterwards(
   }
 }
 
-/** The channels and releases removed at one bundle path, or to be removed in a dry run. Plain data. */
+/** The channels and releases that were removed at one bundle path, or would be in a dry run. Plain data. */
 export interface TidiedPath extends Retired {
   destinationPath: string;
 }
 
 /**
- * Calls `retireReleases` for one bundle path or, if `path` is null, for all with releases. Skips those
- * without due removals according to their ledgers. Returns the paths with removals, sorted. `root` is rooted
- * at the destination. Throws like `retireReleases`.
+ * Calls `retireReleases` for one bundle path or, if `path` is null, for all with releases. Skips paths whose
+ * ledgers show nothing to remove. Returns the paths with removals, sorted. `root` is rooted at the
+ * destination. Throws the same errors as `retireReleases`.
  */
 export async function tidyDestination(
   context: CoreContext,
@@ -148,8 +149,9 @@ export async function tidyDestination(
 }
 
 /**
- * Removes these releases of a bundle path without a current release, in the same way as `retireReleases`.
- * Throws `destination_busy` if a release became current in the meantime, and like `retireReleases`.
+ * Removes these releases from a bundle path without a current release, in the same way as `retireReleases`.
+ * Throws `destination_busy` if a release became current in the meantime, and the same errors as
+ * `retireReleases`.
  */
 export async function removeReleases(
   context: CoreContext,
@@ -164,7 +166,9 @@ export async function removeReleases(
   await removeSelected(context, storage, allUnlessCurrent, options);
 }
 
-/** Announces, removes and forgets the selected releases, and those that were already announced. */
+/**
+ * Removes the selected releases and those that were already announced, updating the ledger before and after.
+ */
 async function removeSelected(
   context: CoreContext,
   storage: Storage,
@@ -177,7 +181,7 @@ async function removeSelected(
     return { result: ledger.removing, next: isNew ? { ledger, current: releases.current } : null };
   });
   for (const id of announced) {
-    // Another process may have removed it in the meantime, and a third one published it again.
+    // In the meantime, another process may have removed the release, and a third may have published it again.
     const isStill = async (): Promise<boolean> => {
       const { ledger, current } = await readReleases(storage);
       return current !== id && ledger.removing.includes(id);
@@ -192,16 +196,18 @@ async function removeSelected(
 }
 
 interface ReleaseRemoval extends Pick<Retirement, 'concurrency'> {
-  /** Whether the release must still be removed. Called under the lease, after the catalog was read. */
+  /**
+   * Returns true if the release must still be removed. Called under the lease, after the catalog was read.
+   */
   isStill: () => Promise<boolean>;
 }
 
 /**
- * Removes a release: the outputs of all owners, the paths announced by an interrupted attempt, and then the
- * catalog. Uses the protocol of unpublishing, so that the next call finishes after a kill. Keeps unrecorded
- * files. Does nothing without a catalog. `release` is rooted at the release.
+ * Removes a release: all owners' outputs, the paths announced by an interrupted attempt, and finally the
+ * catalog. Uses the unpublishing protocol, so that the next call can finish if the process is killed. Keeps
+ * unrecorded files. Does nothing without a catalog. `release` is rooted at the release.
  *
- * Throws `state_conflict` if the catalog is invalid, and like `apply`.
+ * Throws `state_conflict` if the catalog is invalid, and the same errors as `apply`.
  */
 export async function removeRelease(
   context: CoreContext,
@@ -217,11 +223,11 @@ export async function removeRelease(
     if (work !== null && (await isStill()))
       await applyUnderLease(context, release, lease, work, { concurrency });
   });
-  // No later attempt visits a removed release, so the remains of the lease are swept now.
+  // No later attempt visits a removed release, so sweep the leftovers of the lease now.
   await sweepAbandoned(context, release, (await readState(release)).state);
 }
 
-/** null if the catalog is already removed. */
+/** Returns the work to remove a release, or null if its catalog is already removed. */
 function removalOf({ state }: StoredState): Work | null {
   if (state.kind === 'absent') return null;
   const catalog = requireCatalog(state);
@@ -240,7 +246,7 @@ function removalOf({ state }: StoredState): Work | null {
   };
 }
 
-/** The owner to name in the intent of the removal. */
+/** Returns the owner to name in the removal's intent. */
 function ownerOf({ outputs, pending, bundles }: Catalog): Owner {
   return (
     pending?.owner ?? outputs[0]?.owner ?? bundles[0]?.owner ?? { pipelineId: 'none', destinationId: 'none' }

@@ -12,20 +12,22 @@ export interface UnpublishRequest {
   owner: Owner;
   /** The bundle path, relative to the destination root; `.` for the root. */
   destinationPath: string;
-  /** The layout to remove. Needed if a change of layout left both. */
+  /** The layout to remove. Required if a migration left both. */
   layout?: Layout;
-  /** `limits.max_removed` of the destination; null for no limit. */
+  /** The destination's `limits.max_removed`; null for no limit. */
   maxRemoved: Amount | null;
   /** Only report the removals. Removes nothing and takes no lease. */
   dryRun: boolean;
   /** The number of files kept or removed concurrently. */
   concurrency: number;
-  /** Set if a run removes a bundle that its source no longer has. */
+  /** Set if a run removes a bundle that no longer exists in its source. */
   orphan?: {
     runId: string | null;
-    /** Whether the bundle is still an orphan according to its catalog. Called again under the lease. */
+    /**
+     * Returns true if the bundle is still an orphan according to its catalog. Called again under the lease.
+     */
     isStill: (catalog: Catalog) => boolean;
-    /** Called with each decision before it is applied: without the lease, and under it. */
+    /** Called with each decision before it is applied: once without the lease, and again under it. */
     onDecided?: ((decided: DecidedOrphan) => void) | undefined;
   };
 }
@@ -34,22 +36,22 @@ export interface UnpublishReport {
   destinationPath: string;
   /** The bundle that was published there; null if the catalog does not record it. */
   bundle: PublishedBundle | null;
-  /** The removed paths, sorted. Includes paths of an interrupted attempt of this owner. */
+  /** The removed paths, sorted, including those of this owner's interrupted attempt. */
   outputs: string[];
   /** The total size of the recorded outputs. */
   bytes: number;
   /** The owners of remaining outputs; empty if the catalog is removed. */
   staying: Owner[];
-  /** The removed releases; empty with the in-place layout. */
+  /** The removed releases; empty for the in-place layout. */
   releases: ReleaseId[];
 }
 
-/** The removal of an owner's outputs from a bundle path. */
+/** Removes an owner's outputs from a bundle path. */
 export interface Unpublication extends Work {
   action: 'unpublish';
   /** Relative to the destination root; `.` for the root. */
   destinationPath: string;
-  /** The records of the removed outputs, without those only announced by an interrupted attempt. */
+  /** The records of the removed outputs, without outputs that an interrupted attempt only announced. */
   records: OutputRecord[];
   /** The owners of remaining outputs. The catalog is kept if there are any. */
   staying: Owner[];
@@ -62,9 +64,9 @@ export interface DecidedOrphan {
 }
 
 /**
- * Plans the removal of all outputs of `owner` at a bundle path, including files that an interrupted attempt
- * of the same owner wrote or had still to remove. Outputs of other owners are kept. A catalog without outputs
- * has no owner and is removed. Throws `not_owned` if everything belongs to other owners.
+ * Plans the removal of all outputs of `owner` at a bundle path, including files that the same owner's
+ * interrupted attempt wrote or had yet to remove. Other owners' outputs are kept. A catalog without outputs
+ * has no owner, so it is removed. Throws `not_owned` if everything belongs to other owners.
  */
 export function unpublication(catalog: Catalog, owner: Owner, destinationPath: string): Unpublication {
   const { outputs, pending } = catalog;
@@ -108,7 +110,7 @@ export function notOwned(subject: string, { pipelineId, destinationId }: Owner):
   );
 }
 
-/** The error for an orphan whose catalog changed since it was found. */
+/** Returns the error for an orphan whose catalog has changed since it was found. */
 export function noLongerOrphan(destinationPath: string): WaybillError {
   return new WaybillError(
     'destination_busy',

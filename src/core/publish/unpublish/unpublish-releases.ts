@@ -20,13 +20,14 @@ import {
 } from './unpublication.ts';
 
 /**
- * Unpublishes a bundle path that is published as releases: removes the pointers first, then every release,
- * and then the ledger. null if there are no releases. After a kill, the next unpublishing finishes the work.
- * A publication before that starts over as the first one. `storage` is rooted at the bundle path.
+ * Unpublishes a bundle path that uses the releases layout. Removes the pointers first, then every release,
+ * and finally the ledger. Returns null if there are no releases. If the process is killed, the next
+ * unpublishing finishes the work. A publication before that starts over as if it were the first. `storage` is
+ * rooted at the bundle path.
  *
  * Throws `not_owned` if another owner has a release there, `state_conflict` if a catalog is invalid,
  * `destination_busy` if an orphan is no longer one or another publisher was first, `too_many_removals`, and
- * like `apply`.
+ * the same errors as `apply`.
  */
 export async function unpublishReleases(
   context: CoreContext,
@@ -54,7 +55,7 @@ export async function unpublishReleases(
   return report;
 }
 
-/** Removes nothing unless all releases have this owner, because a bundle path with releases has one owner. */
+/** Refuses unless all releases have this owner, because a bundle path with releases has a single owner. */
 async function decideOn(
   storage: Storage,
   { current, ledger }: Releases,
@@ -76,7 +77,7 @@ async function decideOn(
   if (orphan !== undefined && (shown.state.kind !== 'valid' || !orphan.isStill(shown.state.catalog)))
     throw noLongerOrphan(destinationPath);
   const outputs = shown.state.kind === 'valid' ? shown.state.catalog.outputs : [];
-  // A removal that was already started has been allowed before.
+  // A removal that has already started was allowed earlier.
   if (ledger.removing.length === 0)
     refuseRemovals(maxRemoved, { removed: outputs.length, total: outputs.length, where });
   if (shown.state.kind === 'valid')

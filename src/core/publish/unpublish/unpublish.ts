@@ -25,16 +25,17 @@ import {
 import { unpublishReleases } from './unpublish-releases.ts';
 
 /**
- * Removes everything that one owner has published at a bundle path, in place or as releases. Removing the
- * last output also removes the catalog, so that the next publication starts over as the first one. Never
- * removes unrecorded files. `root` is rooted at the destination.
+ * Removes everything that one owner has published at a bundle path, in either layout. Removing the last
+ * output also removes the catalog, so the next publication starts over as if it were the first. Never removes
+ * unrecorded files. `root` is rooted at the destination.
  *
- * Uses the protocol of a publication: the intent names all removals first, a failure is undone, and after a
- * kill the owner's next unpublishing or publication finishes the work.
+ * Uses the publication protocol: the intent names all removals first, and a failure is undone. If the process
+ * is killed, the owner's next unpublishing or publication finishes the work.
  *
- * Throws `usage` for a single release, and if there are both layouts and `layout` is not set; `not_published`
- * if there is no catalog; `not_owned` if the owner has nothing there; `state_conflict` if the catalog is
- * invalid; `destination_busy` if an orphan is no longer one; `too_many_removals`; and like `apply`.
+ * Throws `usage` for a single release, or if both layouts exist and `layout` is not set; `not_published` if
+ * there is no catalog; `not_owned` if the owner has nothing there; `state_conflict` if the catalog is
+ * invalid; `destination_busy` if an orphan is no longer one; `too_many_removals`; and the same errors as
+ * `apply`.
  */
 export async function unpublish(
   context: CoreContext,
@@ -58,7 +59,8 @@ export async function unpublish(
     return decideOn(stored, request);
   });
   if (decided instanceof WaybillError) {
-    // An unpublishing that was killed after its commit leads to this refusal, and may have left its lock.
+    // If an earlier unpublishing was killed after its commit, it leads to this refusal and may have left its
+    // lock.
     if (!dryRun) await sweepAbandoned(context, storage, stored.state);
     throw decided;
   }
@@ -80,7 +82,7 @@ export async function unpublish(
 
 const absent: StoredState = { state: { kind: 'absent' }, raw: null };
 
-/** A single release can only be removed with its bundle path, or by retention. */
+/** Refuses to unpublish a single release, which can only be removed with its bundle path or by retention. */
 function refuseRelease(destinationPath: string): void {
   const release = releasePathOf(destinationPath);
   if (release === null) return;
@@ -93,7 +95,7 @@ function refuseRelease(destinationPath: string): void {
   );
 }
 
-/** After a change of layout, both layouts exist until the old one is unpublished. */
+/** Refuses if both layouts exist, as they do after a migration until the old one is unpublished. */
 async function refuseBoth(storage: Storage, destinationPath: string): Promise<void> {
   if ((await readReleases(storage)).current === null) return;
   throw new WaybillError(
@@ -134,7 +136,7 @@ function reportOf(work: Unpublication, { state }: StoredState): UnpublishReport 
   };
 }
 
-/** Suggests a similar bundle path, or names the one whose catalog has files there. */
+/** Returns an error that suggests a similar bundle path, or names the one whose catalog has files there. */
 async function notPublished(
   root: Storage,
   { destinationPath, layout }: UnpublishRequest,
