@@ -26,7 +26,7 @@ export class NotResumable extends Error {
 }
 
 /**
- * Errors from a daemon without resumable uploads or without space for them, and from a proxy in front of it.
+ * Errors from a daemon that lacks resumable uploads or the space for them, and from a proxy in front of it.
  */
 const refusals: readonly ErrorCode[] = [
   'not_found',
@@ -89,8 +89,7 @@ export async function sendResumably(
       try {
         return await sending.send();
       } catch (error) {
-        // The daemon may have lost bytes in a power failure, or another client may have sent different
-        // ones.
+        // The daemon may have lost bytes in a power failure, or another client may have sent others.
         const isDamaged: boolean = sending.wasContinued && !wasDamaged && isAny(error, damages);
         const isGone = hasCode(error, 'upload_not_found');
         if (isGone && starts === maxStarts) throw new NotResumable(error as WaybillError);

@@ -138,7 +138,7 @@ export class Sessions {
   /** Returns why the session has ended, or null if it is active. */
   refusalOf({ session }: Pick<Visitor, 'session'>): 'token_expired' | 'token_revoked' | null {
     const token = this.#tokenOf(session);
-    // A logout on another host is noticed by the next check.
+    // The next check notices a logout on another host.
     this.#refreshSoon(session);
     if (token === null || this.#hasLoggedOut(session)) return 'token_revoked';
     const { clock } = this.#ports;

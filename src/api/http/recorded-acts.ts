@@ -8,8 +8,8 @@ import { type RequestContext, requestContext, type Rerun } from './request/reque
 import { networkOf } from './request/shares.ts';
 
 /*
- * Audit records of requests. A route names its act. A handler that runs before it writes the record after the
- * response is complete but before it is sent.
+ * Writes audit records of requests. Each route names its act. A handler that runs before the route's handlers
+ * writes the record after the response is complete but before it is sent.
  */
 
 /** The act of a route that changes something, or the reason why it needs no record. */
@@ -77,7 +77,7 @@ function anonymousKey({ act, code, address }: ActEntry): string {
   return `${act} ${code ?? ''} ${networkOf(address ?? null)}`;
 }
 
-/** Calls `work` once when the response ends or is abandoned. The response ends only after that. */
+/** Calls `work` once when the response is about to end or be abandoned. The response ends only after that. */
 function beforeEnd(res: Response, work: () => Promise<void>): void {
   const end: Response['end'] = res.end.bind(res);
   const destroy: Response['destroy'] = res.destroy.bind(res);

@@ -28,7 +28,7 @@ export interface MetricsText {
 export interface MetricsOptions {
   version: string;
   nodeVersion: string;
-  /** Their run series start at zero, so that the first run already counts as an increase. */
+  /** Pipelines whose run series start at zero, so that the first run already counts as an increase. */
   pipelineIds: readonly string[];
   /** Destinations whose series start at zero. Default: none. */
   places?: readonly Place[];

@@ -53,7 +53,7 @@ export interface Page {
    * `<time>` in the reader's time zone.
    */
   madeAt?: string;
-  /** Whether the page will change soon. If so, it is reloaded every few seconds without JavaScript. */
+  /** Whether the page will change soon. If so, browsers without JavaScript reload it every few seconds. */
   isMoving?: boolean;
 }
 

@@ -12,7 +12,7 @@ import type { ProgramContext } from './bootstrap.ts';
 export interface Search {
   /** Resolves when all requested searches have finished or were aborted. Never rejects. */
   readonly done: Promise<void>;
-  /** Then searches the destinations that only this configuration has. */
+  /** Continues with the destinations that only this configuration has. */
   extend(next: Configured): void;
   /** Aborts the rest of the search. */
   close(): Promise<void>;

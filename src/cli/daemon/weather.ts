@@ -14,8 +14,8 @@ export interface ServedWeather {
 }
 
 /**
- * Runs the standalone weather reader. The error message starts with the step that failed, and nothing is left
- * open.
+ * Runs the standalone weather reader. If it throws, the message starts with the step that failed, and nothing
+ * is left open.
  */
 export async function serveWeather(options: ProgramOptions): Promise<ServedWeather> {
   return releasedOnFailure(async (onFailure) => {

@@ -201,10 +201,7 @@ function choiceOf(places: readonly ReleasePlace[], id: string | null, path: stri
   return null;
 }
 
-/**
- * Returns the differences between two releases, or null if one is missing. Throws the same errors as
- * `inspect`.
- */
+/** Returns the differences between two releases; null if one is missing. Throws the errors of `inspect`. */
 async function differenceOf(
   visit: Visit<PlaceParams>,
   { path, from, to }: { path: string | null; from: string | null; to: string | null },
@@ -214,10 +211,7 @@ async function differenceOf(
   return answer.kind === 'compare' ? { ...answer, from, to } : null;
 }
 
-/**
- * Returns the action that undoes the last switch by activating the previous release; null if that is no
- * longer possible.
- */
+/** Returns the action that switches back to the previous release; null if that is no longer possible. */
 function undoOf(
   places: readonly ReleasePlace[],
   id: string | null,
@@ -279,7 +273,7 @@ function queryOf({ req, refusal }: Visit<PlaceParams>): string {
   return refusal === undefined ? req.url : '?';
 }
 
-/** Returns the breadcrumbs to the `label` page of a destination, or to its main page if `label` is null. */
+/** Returns the breadcrumbs to a destination's page `label`, or to its main page if `label` is null. */
 function crumbsTo(pipelineId: string, id: string, label: string | null): ConsolePage['crumbs'] & object {
   const pipeline = { label: pipelineId, path: paths.pipeline(pipelineId) };
   if (label === null) return [pipeline, { label: id }];
@@ -306,8 +300,7 @@ type Asked = InspectionRequest extends infer R
   : never;
 
 /**
- * Reads from the destination in the path on behalf of an authorized visitor. Throws the same errors as
- * `Coordinator.inspect`.
+ * Reads from the path's destination for an authorized visitor. Throws the errors of `Coordinator.inspect`.
  */
 async function inspect(visit: Visit<PlaceParams>, asked: Asked): Promise<InspectionAnswer> {
   const { req, res, parts } = visit;

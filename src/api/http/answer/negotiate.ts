@@ -10,7 +10,7 @@ export interface Representation {
   mediaType: string;
 }
 
-// In order of preference. Each one names the charset, so that an Accept with a charset matches.
+// In order of preference. The charset is included so that an Accept with a charset matches.
 const known: readonly (Representation & { matches?: string })[] = [
   { format: 'json', mediaType: 'application/json; charset=utf-8' },
   { format: 'xml', mediaType: 'application/xml; charset=utf-8' },

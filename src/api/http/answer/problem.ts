@@ -140,8 +140,8 @@ export async function sendProblem(
   { clock, problemPage }: ProblemPorts,
 ): Promise<void> {
   const context = requestContext(req);
-  // The HTTP parser has refused the rest of the request, and that was already answered. The route's error
-  // comes too late.
+  // The HTTP parser has refused the rest of the request, and this refusal was already sent. The route's
+  // error comes too late.
   if (res.headersSent && context.fields['code'] !== undefined && errnoOf(thrown) === 'ERR_HTTP_HEADERS_SENT')
     return;
   const error = asWaybillError(thrown);

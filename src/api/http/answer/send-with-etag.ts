@@ -49,7 +49,7 @@ function strongTag(body: string | Buffer): string {
 /**
  * Sends a response, or 304 if the client already has it. HEAD gets the same headers without a body. All
  * headers are written in one call and replace earlier ones, except those for CORS. Setting them individually
- * would take half the time of a cached response.
+ * would account for half the time of a cached response.
  */
 export function sendWithEtag(req: IncomingMessage, res: ServerResponse, answer: TaggedAnswer): void {
   const before = res.getHeaderNames();

@@ -27,7 +27,7 @@ interface RunTextOptions {
 }
 
 /**
- * Prints the result of a command that publishes, and anything held back by a rollback. Returns the exit code.
+ * Prints a publishing command's result, and anything held back by a rollback. Returns the exit code.
  * `configured` contains the options that name the configuration.
  */
 export function reportRun(
@@ -126,7 +126,7 @@ function listed(changes: ActionResult['changes'], verbose: boolean): ActionResul
   return fates.flatMap((fate) => changes.filter((change) => change.fate === fate));
 }
 
-/** Each fate's sign, and the reason that needs no explanation. */
+/** Each fate's sign, and its usual reason, which is not printed. */
 const fates = {
   add: ['+', 'not_recorded'],
   change: ['~', 'content_differs'],
