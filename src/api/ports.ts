@@ -16,8 +16,8 @@ import type { MissingPorts } from './uploads/missing-route.ts';
 import type { ResumablePorts, UploadAccess, UploadPorts } from './uploads/ports.ts';
 
 /**
- * The configuration that requests are checked against. A reload replaces it. A handler reads it once, so that
- * one request sees one configuration.
+ * The configuration that requests are checked against. A reload replaces it. Handlers read it once, so that
+ * each request sees a single configuration.
  */
 export interface ApiAccess
   extends UploadAccess, PipelineAccess, MetricsAccess, NotifierAccess, PublisherAccess {
@@ -46,8 +46,8 @@ export interface ApiPorts
   endedSessions: ConsolePorts['endedSessions'] & TokenPorts['endedSessions'];
   configured: Current<ApiAccess>;
   metrics: Metrics | null;
-  /** null: the navigation has no weather pages. */
+  /** If null, the navigation has no weather pages. */
   weather: object | null;
-  /** null: there is no console. */
+  /** If null, there is no console. */
   console?: ConsoleSettings | null;
 }

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** Returns the version of waybill from package.json. */
+/** Returns waybill's version from package.json. */
 export function productVersion(): string {
   const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
   return (JSON.parse(text) as { version: string }).version;

@@ -14,7 +14,10 @@ export function createWorkerApp(ports: WorkerAppPorts): Express {
   return createHttpApp(workerRoutes, ports);
 }
 
-/** The HTTP settings of a worker's listener: the API's settings, but at the root and without a proxy. */
+/**
+ * Returns the HTTP settings of a worker's listener. They are the API's settings, but at the root path and
+ * without a proxy.
+ */
 export function workerHttp({ server }: Config, listen: { host: string; port: number }): HttpPorts['http'] {
   return { ...server.http, ...listen, basePath: '/', trustedProxies: [], allowedHosts: null, cors: null };
 }

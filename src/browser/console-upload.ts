@@ -1,6 +1,6 @@
 /*
- * Uploads to a pipeline from the browser: an archive, or a directory that is packed here. Shows the daemon's
- * findings at their places in the manifest. Without this script the form uploads an archive.
+ * Uploads from the browser to a pipeline: either an archive, or a directory that is packed here. Shows the
+ * daemon's findings at their places in the manifest. Without this script, the form uploads an archive.
  */
 import { hiddenNote, numberText, pathProblem, problemsOf } from './upload/check-files.ts';
 import {
@@ -20,7 +20,7 @@ interface Elements {
   /** Shows the progress, or why nothing is sent. */
   state: HTMLElement;
   findings: HTMLElement;
-  /** Area in which files are dropped. */
+  /** The area for dropping files. */
   drop: HTMLElement;
   archive: HTMLInputElement;
   directory: HTMLInputElement;
@@ -41,11 +41,11 @@ function findElements(): Elements | null {
 
 class UploadForm {
   readonly #elements: Elements;
-  /** The files to upload; empty until they were chosen and found valid. */
+  /** The files to upload; empty until they have been chosen and found valid. */
   #files: readonly NamedFile[] = [];
-  /** Number of choices so far. */
+  /** The number of choices so far. */
   #choices = 0;
-  /** Whether the form has the packed archive, so that the browser may submit it. */
+  /** Whether the form contains the packed archive, so that the browser may submit it. */
   #isPacked = false;
 
   constructor(elements: Elements) {
@@ -94,7 +94,7 @@ class UploadForm {
       return;
     }
     const manifest = await manifestOf(files);
-    // Another choice was made while the manifest was read.
+    // The user made another choice while the manifest was being read.
     if (choice !== this.#choices) return;
     name.disabled = isNamed(files);
     name.value = name.disabled ? nameIn(manifest) : (directory ?? '');
@@ -108,7 +108,7 @@ class UploadForm {
 
   #submit(event: SubmitEvent): void {
     const { form, state, archive, name } = this.#elements;
-    // A plan is a page: the browser submits the form with the packed archive.
+    // A plan is a page, so the browser submits the form with the packed archive.
     if (this.#isPacked) return;
     event.preventDefault();
     if (this.#files.length === 0) {
@@ -165,7 +165,7 @@ class UploadForm {
   }
 }
 
-/** Why these files cannot be sent; null if they can. */
+/** Returns why these files cannot be sent, or null if they can. */
 function refusalOf(files: readonly NamedFile[]): string | null {
   const [first, ...others] = files;
   if (first === undefined) return 'There are no files in it.';
@@ -184,14 +184,14 @@ function plainFinding(message: string): Finding {
   return { message, file: null, pointer: null, line: null, column: null };
 }
 
-/** The text of the manifest; null if there is none, or if the archive cannot be read here. */
+/** Returns the manifest's text; null if there is none or the archive cannot be read here. */
 async function manifestOf(files: readonly NamedFile[]): Promise<string | null> {
   const [first] = files;
   if (first !== undefined && isArchive(files)) return findManifest(first.file);
   return (await files.find(({ path }) => path === manifestName)?.file.text()) ?? null;
 }
 
-/** The name that a manifest states; empty if it states none. */
+/** Returns the name stated in a manifest; empty if it states none. */
 function nameIn(manifest: string | null): string {
   try {
     const { name } = JSON.parse(manifest ?? '{}') as { name?: unknown };
@@ -201,7 +201,7 @@ function nameIn(manifest: string | null): string {
   }
 }
 
-/** Whether an archive or a manifest already names the bundle. */
+/** Reports whether an archive or a manifest already names the bundle. */
 function isNamed(files: readonly NamedFile[]): boolean {
   return isArchive(files) || files.some(({ path }) => path === manifestName);
 }
@@ -216,7 +216,7 @@ async function packed(files: readonly NamedFile[], name: string): Promise<Packed
   return { body: first.file, manifest: await findManifest(first.file) };
 }
 
-/** Submits the form by this button, with `body` as its archive. */
+/** Submits the form with this button and with `body` as its archive. */
 function submitWith(
   form: HTMLFormElement,
   button: HTMLButtonElement,
@@ -229,7 +229,7 @@ function submitWith(
   form.requestSubmit(button);
 }
 
-/** Puts the channel into the URL, where the daemon reads it before the body. */
+/** Adds the channel to the URL, where the daemon reads it before the body. */
 function chooseChannel(form: HTMLFormElement): void {
   const channel = form.querySelector<HTMLSelectElement>('#channel');
   const plan = form.querySelector<HTMLButtonElement>('#plan');

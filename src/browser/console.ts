@@ -1,17 +1,17 @@
 /*
  * Keeps an open console page up to date. When the daemon reports a changed run, the script loads the same URL
- * again. It then replaces the parts that can change. Only the server renders content. Pages without events
- * stay as they are.
+ * again and replaces the parts that can change. Only the server renders content. Pages without events stay
+ * unchanged.
  */
 import { Idiomorph } from 'idiomorph';
 
 /** Milliseconds between updates, because progress changes several times a second. */
 const minMs = 300;
-/** The reader's selection and folds stay as they are. */
+/** Preserves the reader's selection and collapsed sections. */
 const callbacks = {
   beforeAttributeUpdated: (name: string): boolean => name !== 'checked' && name !== 'open',
 };
-/** Milliseconds. Ages are shown in minutes. */
+/** In milliseconds. Ages are shown in minutes. */
 const refreshMs = 30_000;
 
 const note = document.querySelector<HTMLElement>('[data-events]');
@@ -37,7 +37,7 @@ function follow(place: HTMLElement, url: string): void {
   }, refreshMs);
 }
 
-/** Limits the rate of calls to `work`. Calls in between cause one more call afterwards. */
+/** Limits the rate of calls to `work`. Calls in between trigger one more call afterwards. */
 function paced(work: () => Promise<void>): () => void {
   let isBusy = false;
   let isWanted = false;
@@ -57,7 +57,7 @@ function paced(work: () => Promise<void>): () => void {
   };
 }
 
-/** Returns false if the page no longer exists: the session has ended, or the run has expired. */
+/** Returns false if the page no longer exists because the session has ended or the run has expired. */
 async function morphPage(): Promise<boolean> {
   const address = new URL(location.href);
   address.searchParams.delete('done');

@@ -1,5 +1,5 @@
 /*
- * Script of the API reference: links open collapsed sections, and requests can be tried. The token stays in
+ * The API reference's script: links open collapsed sections, and requests can be tried. The token stays in
  * its field and is sent only with the request.
  */
 
@@ -12,7 +12,7 @@ function openTarget(): void {
   target.scrollIntoView();
 }
 
-/** The form of a request: a field for each parameter, one for the token, and the body. */
+/** Returns a request's form, with a field for each parameter, one for the token, and the body. */
 function formOf(operation: HTMLElement, body: BodyField | undefined): HTMLFormElement {
   const form = document.createElement('form');
   form.className = 'stack tight';
@@ -113,15 +113,15 @@ if (address !== null) address.textContent = base.href.replace(/\/$/, '');
 addEventListener('hashchange', openTarget);
 openTarget();
 
-/** The body field of a request. */
+/** A request's body field. */
 interface BodyField {
-  /** Label and control, with a selection if the body has several forms. */
+  /** The label and control, with a selection if the body has several forms. */
   element: HTMLElement;
-  /** Without `type` the browser sets it. For a form, it adds the boundary. */
+  /** If `type` is absent, the browser sets it. For a form, it also adds the boundary. */
   read: () => { type?: string; content?: BodyInit | undefined };
 }
 
-/** Returns the body field of an operation; undefined if it has no body. */
+/** Returns an operation's body field; undefined if it has no body. */
 function bodyField(operation: HTMLElement): BodyField | undefined {
   const forms = [...operation.querySelectorAll<HTMLElement>('[data-body]')];
   const [first] = forms;
@@ -149,7 +149,7 @@ interface Controls {
   read: BodyField['read'];
 }
 
-/** A text area for JSON, a file input for each part of a form, or one file input otherwise. */
+/** Returns a text area for JSON, a file input for each part of a form, or a single file input otherwise. */
 function controlsOf({ dataset }: HTMLElement, id: string): Controls {
   const { body: type = '', parts = '', example = '' } = dataset;
   if (type === 'application/json') {

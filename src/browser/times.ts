@@ -1,5 +1,6 @@
 /*
- * Pages show times in UTC, as logs and catalogs do. Pointing at one shows it in the browser's time zone too.
+ * Pages show times in UTC, as logs and catalogs do. Pointing at a time also shows it in the browser's time
+ * zone.
  */
 const format = new Intl.DateTimeFormat(undefined, { dateStyle: 'full', timeStyle: 'long' });
 

@@ -1,6 +1,9 @@
 import type { ErrorCode } from '../core/lib/error-codes.ts';
 
-/** 0: done. 1: something failed (a destination, a validation). 2: usage, configuration or secrets. */
+/**
+ * 0: success. 1: something failed, such as a destination or a validation. 2: an error in the usage,
+ * configuration or secrets.
+ */
 export const exitCodes: Record<ErrorCode, 1 | 2> = {
   usage: 2,
   config_unreadable: 2,

@@ -8,8 +8,7 @@ import { asksForJson, howToAsk, makeProgram, takesColour, withChoices } from './
 import { singleDashConfig } from './setup/command-options.ts';
 
 /**
- * The command line. Only commander is needed to print the help; each command loads what it needs when it
- * runs.
+ * The command line. Printing the help requires only commander; each command loads what it needs when it runs.
  */
 
 const program = makeProgram(process.argv.slice(2));
@@ -25,7 +24,7 @@ async function main(): Promise<void> {
   }
 }
 
-/** The weather reader has always accepted `-config`. */
+/** Accepts `-config` for the weather reader, which has always supported it. */
 function argumentsOf(argv: readonly string[]): string[] {
   return argv[2] === 'weather' ? singleDashConfig(argv) : [...argv];
 }
@@ -37,12 +36,12 @@ async function report(failure: WaybillError, thrown: unknown): Promise<void> {
   if (!isJson) printError(failure, { color: takesColour(program) });
   if (failure.code === 'internal_error' && thrown instanceof Error)
     process.stderr.write(`${thrown.stack ?? ''}\n`);
-  // Last, so that the last line of stderr is always the document.
+  // This comes last, so that the last line on stderr is always the document.
   if (isJson) printErrorDocument(errorRecord(failure));
   process.exitCode = exitCodes[failure.code];
 }
 
-/** Prints a usage error for machines; commander has printed it for people. */
+/** Prints a usage error for machines; commander has already printed it for people. */
 async function reportUsage({ exitCode, message }: CommanderError): Promise<void> {
   process.exitCode = exitCode === 0 ? 0 : 2;
   if (exitCode === 0 || !message.startsWith('error: ') || !asksForJson(process.argv)) return;

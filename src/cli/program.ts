@@ -6,10 +6,10 @@ import { commandTable } from './commands/table.ts';
 import { columnsOf, tolerateBrokenPipes, wrapped, writeNow } from './output/terminal.ts';
 
 /**
- * The program with all commands, their flags and help.
+ * Creates the program with all commands, their flags and help.
  *
- * @param argv The words after `waybill`. If the first is the name of a command, only that command is built:
- *   otherwise each start would pay for the options of all commands.
+ * @param argv The words after `waybill`. If the first one is a command's name, only that command is built,
+ * because otherwise every start would pay for the options of all commands.
  */
 export function makeProgram(argv: readonly string[] = []): Command {
   const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
@@ -28,7 +28,7 @@ export function makeProgram(argv: readonly string[] = []): Command {
     .configureOutput(outputOf(program, argv))
     .hook('preAction', (_, command) => {
       tolerateBrokenPipes();
-      // Here and not as defaults, so that the help does not list a default for every switch.
+      // Set here instead of as defaults, so that the help does not list a default for every switch.
       for (const option of command.options)
         if (option.isBoolean() && command.getOptionValue(option.attributeName()) === undefined)
           command.setOptionValue(option.attributeName(), false);
@@ -75,32 +75,35 @@ function outputOf(program: Command, argv: readonly string[]): OutputConfiguratio
   return {
     writeOut: (text) => writeNow(1, wrapped(text, columnsOf(1))),
     writeErr: (text) => writeNow(2, text),
-    // A usage error is then printed as a document (`main.ts`).
+    // In that case, `main.ts` prints the usage error as a document.
     outputError: (text, write) =>
       isJson
         ? undefined
         : write(`${restyled(withChoices(text, program, argv))}next   ${howToAsk(program, argv)}\n`),
     getOutHelpWidth: () => columnsOf(1),
     getErrHelpWidth: () => columnsOf(2),
-    // The help has no colors, and reading this from a stream would open the stream.
+    // The help has no colors, and checking the stream would open it.
     getOutHasColors: () => false,
     getErrHasColors: () => false,
   };
 }
 
-/** Whether the command line allows colors. */
+/** Reports whether the command line allows colors. */
 export function takesColour(program: Command): boolean {
   return program.opts<{ color: boolean }>().color;
 }
 
-/** Whether the arguments ask for JSON. They are searched because a refused command line has no options. */
+/**
+ * Reports whether the arguments ask for JSON. They are searched because a refused command line has no parsed
+ * options.
+ */
 export function asksForJson(argv: readonly string[]): boolean {
   return argv.some(
     (each, at) => each === '--format=json' || (each === '--format' && argv[at + 1] === 'json'),
   );
 }
 
-/** Gives commander's errors the same form as all other errors. */
+/** Formats commander's errors like all other errors. */
 function restyled(text: string): string {
   return text.replace(/^error: /, 'error  ').replace(/^\((Did you mean .*)\)$/m, 'next   $1');
 }
@@ -109,21 +112,21 @@ const exitCodesText = `
 Exit codes: 0 done, 1 something failed (a destination, a validation), 2 usage,
 configuration or secrets.`;
 
-/** Whether the help of a command lists its own exit codes. */
+/** Reports whether a command's help lists its own exit codes. */
 function statesExitCodes(command: Command): boolean {
   return /exit codes?\b/i.test(textAfterHelp(command));
 }
 
-/** The text that was added after the help of a command. */
+/** Returns the text that was added after a command's help. */
 export function textAfterHelp(command: Command): string {
   let text = '';
   const write = (more: string): void => void (text += more);
-  // Commander keeps these texts as listeners, but its types do not say that a command is an emitter.
+  // Commander stores these texts as listeners, but its types do not declare that a command is an emitter.
   (command as unknown as EventEmitter).emit('afterHelp', { error: false, command, write });
   return text.trim();
 }
 
-/** The command that the arguments name, as words and as the command. */
+/** Returns the command that the arguments name, as words and as a command object. */
 function askedCommand(program: Command, argv: readonly string[]): { words: string; command: Command } {
   let command = program;
   const words = [program.name()];
@@ -136,13 +139,13 @@ function askedCommand(program: Command, argv: readonly string[]): { words: strin
   return { words: words.join(' '), command };
 }
 
-/** The help of the command that the arguments name, as a line to paste. */
+/** Returns a line to paste that shows the help of the command named in the arguments. */
 export function howToAsk(program: Command, argv: readonly string[]): string {
   const { words, command } = askedCommand(program, argv);
   return `${words} --help lists ${command.commands.length > 0 ? 'the commands' : 'its arguments, options and examples'}`;
 }
 
-/** Commander's message, with the choices of an argument that is missing. */
+/** Returns commander's message, with the choices if an argument is missing. */
 export function withChoices(message: string, program: Command, argv: readonly string[]): string {
   const [, name] = /^(?:error: )?missing required argument '(.+)'/.exec(message) ?? [];
   const { command } = askedCommand(program, argv);
@@ -151,7 +154,7 @@ export function withChoices(message: string, program: Command, argv: readonly st
   return message.replace(/'(.+)'/, `<${name ?? ''}>: one of ${argChoices.join(', ')}`);
 }
 
-/** The program's list has names only; the list of a group has arguments, too. */
+/** Returns only the name in the program's list. A group's list includes arguments. */
 function termOf(command: Command): string {
   return command.parent?.parent === null ? command.name() : `${command.name()} ${command.usage()}`;
 }

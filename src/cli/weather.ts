@@ -3,7 +3,7 @@ import './process/refuse-platform.ts';
 import { parseArgs } from 'node:util';
 import { singleDashConfig } from './setup/command-options.ts';
 
-/** The bin `waybill-weather`: the weather reader alone. */
+/** The `waybill-weather` executable: the standalone weather reader. */
 
 const usage = `usage: waybill-weather [-config <file>] [--verbose]
 

@@ -1,50 +1,50 @@
-/*
- * An archive to upload, with optional abilities for resuming and for sending only a part.
- */
+/* An archive to upload, optionally with support for resuming and for partial uploads. */
 
 export interface Upload {
-  /** Called for each try. */
+  /** Opens the archive. Called for each try. */
   open: () => AsyncIterable<Uint8Array>;
   /** In bytes; undefined if unknown. */
   size?: number;
   contentType: 'application/gzip' | 'application/x-tar';
-  /** Equal for equal bundles, so that all tries are one upload. */
+  /** The same for equal bundles, so that all tries are one upload. */
   idempotencyKey: string;
-  /** For resumable uploads. Without it, resuming opens the archive and skips the bytes that were sent. */
+  /** For resumable uploads. If absent, resuming opens the archive and skips the bytes that were sent. */
   pieces?: Pieces;
-  /** For sending only the files that the daemon does not have. Without it, all files are sent. */
+  /** For sending only the files that the daemon does not have. If absent, all files are sent. */
   parts?: Parts;
 }
 
-/** Allows sending only a part of a bundle. */
+/** Supports sending only part of a bundle. */
 export interface Parts {
   /** `manifest.json`, byte for byte. */
   manifest: Uint8Array;
-  /** The number of files that it lists. */
+  /** The number of files listed in the manifest. */
   files: number;
   /** The total size of these files. */
   bytes: number;
-  /** The archive with the manifest and only the files that a daemon without these digests needs. */
+  /** Returns an archive with the manifest and only the files that a daemon without these digests needs. */
   only: (missing: ReadonlySet<string>) => Upload & { files: number; bytes: number };
 }
 
-/** Allows resuming an upload. */
+/** Supports resuming an upload. */
 export interface Pieces {
   /**
-   * Equal exactly for archives with the same bytes. Without it, uploads of earlier processes are not resumed.
+   * Returns the same value if and only if two archives have the same bytes. If absent, uploads by earlier
+   * processes are not resumed.
    */
   fingerprint?: () => Promise<string>;
   /** The number of bytes read to create the archive. Approximates its size if that is unknown. */
   readBytes: number;
   /**
-   * Streams the archive from byte `from` on. Calls `onRead` with increments of the progress in `readBytes`.
+   * Streams the archive from byte `from` on. Calls `onRead` with the increments of progress, in units of
+   * `readBytes`.
    */
   open: (from: number, onRead: (bytes: number) => void) => AsyncIterable<Uint8Array>;
-  /** Called with increments of the sent part of `readBytes`. Resent bytes count once. */
+  /** Called with the increments of `readBytes` that were sent. Resent bytes are counted once. */
   onSent?: (bytes: number) => void;
 }
 
-/** The `pieces` of an upload, with a fallback that skips bytes. */
+/** Returns an upload's `pieces`, with a fallback that skips bytes. */
 export function piecesOf({ pieces, size, open }: Upload): Pieces {
   return (
     pieces ?? {
@@ -73,7 +73,7 @@ async function* counted(
   }
 }
 
-/** A part of an archive, kept in memory until the daemon has received it. */
+/** A part of an archive that is kept in memory until the daemon has received it. */
 export interface Chunk {
   /** Offsets in the archive, in bytes. */
   start: number;
@@ -81,7 +81,7 @@ export interface Chunk {
   /** Whether the archive ends with this chunk. */
   isLast: boolean;
   bytes: Uint8Array;
-  /** How much of the archive's `readBytes` was read before this chunk, and including it. */
+  /** How many of the archive's `readBytes` were read before this chunk, and up to its end. */
   readStart: number;
   readEnd: number;
 }
@@ -92,8 +92,8 @@ export interface Chunk {
  */
 export interface ArchiveReader {
   /**
-   * Returns the chunk with the byte at `offset`, or the last chunk if `offset` is the end of the archive.
-   * Returns null if the archive is shorter. Throws the errors of opening and reading.
+   * Returns the chunk that contains the byte at `offset`, or the last chunk if `offset` is the end of the
+   * archive. Returns null if the archive is shorter. Throws the errors of opening and reading.
    */
   at(offset: number): Promise<Chunk | null>;
   close(): Promise<void>;
@@ -111,7 +111,7 @@ export function archiveReader({ open }: Pick<Pieces, 'open'>, chunkBytes: number
     if (open !== null && of?.isLast !== true) await open.return?.();
   }
 
-  /** The next non-empty piece; null at the end. */
+  /** Returns the next non-empty piece; null at the end. */
   async function pull(from: AsyncIterator<Uint8Array>): Promise<Uint8Array | null> {
     for (;;) {
       const next = await from.next();

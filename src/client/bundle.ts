@@ -15,22 +15,22 @@ import { after, type Pieces, type Upload } from './archive.ts';
 
 export interface BundleOptions extends PackSettings {
   /**
-   * Any new text. It changes the idempotency key, so that a bundle is published again that the daemon already
-   * has a run for.
+   * Any new text. It changes the idempotency key, so that a bundle is published again even if the daemon
+   * already has a run for it.
    */
   salt?: string;
   /** Called with the size in bytes of each chunk that is read for measuring. */
   onMeasured?: (bytes: number) => void;
   /**
-   * Called with the size in bytes of each chunk that is read for sending. Each try adds up to `sentBytes`.
-   * For a resumable upload, counts the bytes that were sent.
+   * Called with the size in bytes of each chunk that is read for sending. The calls in one try add up to
+   * `sentBytes`. For a resumable upload, counts the bytes that were sent.
    */
   onSent?: (bytes: number) => void;
 }
 
 export interface PreparedUpload extends Upload {
   pieces: Pieces;
-  /** The sum of the `onSent` calls of one try. */
+  /** The sum of the `onSent` calls in one try. */
   sentBytes: number;
   /** Problems that do not prevent publication. */
   warnings: readonly Finding[];
@@ -39,8 +39,8 @@ export interface PreparedUpload extends Upload {
 }
 
 /**
- * Prepares an upload of a directory, which is packed while it is sent, or of an existing tar or tar.gz.
- * Throws `usage` for anything else, and `invalid_bundle` with everything that the daemon would reject.
+ * Prepares to upload a directory, which is packed while it is sent, or an existing tar or tar.gz. Throws
+ * `usage` for anything else, and `invalid_bundle` with everything that the daemon would reject.
  */
 export async function prepareUpload(place: string, options: BundleOptions = {}): Promise<PreparedUpload> {
   const { salt, onMeasured, onSent, ...settings } = options;
@@ -111,7 +111,7 @@ function piecesOfFile(file: PackedFile): Pieces {
 /**
  * Packing is deterministic, so an upload can be resumed by packing the bundle again.
  *
- * @param which The digest that identifies the files in `archive`. Default: all files of the bundle.
+ * @param which The digest that identifies the files in `archive`. Default: all of the bundle's files.
  */
 function piecesOfBundle(
   bundle: PackedBundle,

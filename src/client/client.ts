@@ -46,13 +46,13 @@ export type { WaybillError } from '../core/lib/errors.ts';
 export type Pipeline = PipelineList['pipelines'][number];
 
 /**
- * The client of a daemon. Transient failures are retried according to `ConnectionOptions`. All others are
+ * A client for a daemon. Transient failures are retried according to `ConnectionOptions`. All others are
  * thrown as a `WaybillError` with a `code` from docs/errors.md.
  */
 export interface Client {
   /**
-   * Publishes a bundle and waits for its run. The bundle is a directory, a tar, a tar.gz, or an upload of
-   * your own. All tries, in this call and in later ones, make one run. `run.status` is its outcome.
+   * Publishes a bundle and waits for its run. The bundle is a directory, a tar, a tar.gz, or your own upload.
+   * All tries, in this call and later ones, make only one run. `run.status` is its outcome.
    */
   push(
     pipeline: string,
@@ -67,17 +67,17 @@ export interface Client {
   ): Promise<Plan>;
   pipelines(): Promise<Pipeline[]>;
   runs: {
-    /** Newest first, at most `limit` (100). */
+    /** Newest first, with at most `limit` entries (default: 100). */
     list(filter?: RunFilter, limit?: number): AsyncGenerator<RunRecord>;
     show(runId: string): Promise<RunRecord>;
-    /** Waits until the run has ended. */
+    /** Waits until the run has finished. */
     wait(runId: string, options?: WaitOptions): Promise<RunRecord>;
     /** Yields each record now and after every change. */
     follow(followed: Followed): AsyncGenerator<RunRecord>;
     cancel(runId: string): Promise<RunRecord>;
-    /** Starts the next try of a waiting run immediately. */
+    /** Starts a waiting run's next try immediately. */
     retry(runId: string): Promise<RunRecord>;
-    /** Repeats an ended run with the bundle that the daemon still has. Call `wait` with the new run. */
+    /** Repeats a finished run with the bundle that the daemon still has. Call `wait` with the new run. */
     rerun(runId: string): Promise<AcceptedRun>;
   };
 }
@@ -110,7 +110,7 @@ export function connect(options: ConnectionOptions): Client {
   };
 }
 
-/** `connect(options).push(pipeline, bundle, options)`. */
+/** Short for `connect(options).push(pipeline, bundle, options)`. */
 export async function push(
   options: ConnectionOptions & PushOptions & BundleOptions & { pipeline: string; bundle: string | Upload },
 ): Promise<PushOutcome> {

@@ -5,22 +5,20 @@ import { type Answer, exchange, type Method } from './exchange.ts';
 import { connectionFailure, refusalOf, textOf } from './failures.ts';
 import type { ExchangeForm, TokenSource } from './token-source.ts';
 
-/*
- * Requests to a daemon, with authentication, timeouts and retries.
- */
+/* Sends requests to a daemon, with authentication, timeouts and retries. */
 
 /** Times are in milliseconds. */
 export interface ConnectionOptions {
-  /** The URL of the daemon, including its base path if it has one. */
+  /** The daemon's URL, including its base path if it has one. */
   url: string | URL;
   /** The value of one of the daemon's `upload_tokens`, or a source such as `exchangedToken`. */
   token?: string | TokenSource;
   /** Aborts all requests. They throw its reason. */
   signal?: AbortSignal;
-  /** The maximum rate of request bodies together, in bytes per second. Default: no limit. */
+  /** The maximum combined rate of all request bodies, in bytes per second. Default: no limit. */
   maxRate?: number;
   patience?: Partial<Patience>;
-  /** The timeout without progress of a body, in either direction. Default: 60 s. */
+  /** The timeout for a body that makes no progress, in either direction. Default: 60 s. */
   idleMs?: number;
   /** The timeout for the response after the request was sent. Default: 5 minutes. */
   answerMs?: number;
@@ -32,11 +30,11 @@ export interface ConnectionOptions {
 
 export interface Ask {
   method?: Method;
-  /** Relative to the URL of the daemon or, with a leading slash, to its host. */
+  /** Relative to the daemon's URL or, with a leading slash, to its host. */
   path: string;
   query?: Readonly<Record<string, string | undefined>>;
   headers?: Readonly<Record<string, string>>;
-  /** Called for each try. */
+  /** Opens the body. Called for each try. */
   body?: () => AsyncIterable<Uint8Array>;
   idleMs?: number;
 }
@@ -53,13 +51,13 @@ export interface Requests {
   askJson(ask: Ask): Promise<JsonAnswer>;
 }
 
-/** Retries each of its requests after transient failures. */
+/** Retries each request after transient failures. */
 export class Connection implements Requests {
   readonly clock: Clock;
   readonly signal: AbortSignal | undefined;
   /** The timeout for a response. */
   readonly answerMs: number;
-  /** Whether a token that has expired is replaced by another one. */
+  /** Whether an expired token can be replaced with a new one. */
   readonly canRenew: boolean;
   readonly #single: SingleRequests;
   readonly #retries: RetryOptions;
@@ -91,7 +89,7 @@ export class Connection implements Requests {
     return this.withRetries((requests) => requests.askJson(ask));
   }
 
-  /** Retries `work` as a whole. The requests that it gets are not retried on their own. */
+  /** Retries `work` as a whole. The requests passed to it are not retried individually. */
   withRetries<T>(work: (requests: Requests) => Promise<T>): Promise<T> {
     return retry(this.#retries, () => work(this.#single));
   }
@@ -178,7 +176,7 @@ function formAsk(path: string, form: Readonly<Record<string, string>>): Ask {
   };
 }
 
-/** A request body that records its own failure, to distinguish it from a failure of the connection. */
+/** A request body that records its own failures, to distinguish them from connection failures. */
 interface OwnBody {
   chunks: AsyncIterable<Uint8Array>;
   failure: () => { error: unknown } | null;
@@ -197,7 +195,7 @@ function ownBody(body: AsyncIterable<Uint8Array>): OwnBody {
   return { chunks: chunks(), failure: () => failure };
 }
 
-/** Runs `work`. Reports its failure with the URL, and a failure of `body` as it is. */
+/** Runs `work`. Reports its failures with the URL, but failures of `body` unchanged. */
 async function orConnectionFailure<T>(url: URL, body: OwnBody | null, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -242,11 +240,11 @@ function urlOf(base: URL, { path, query = {} }: Ask): URL {
 
 /** How long a client retries. Times are in milliseconds. */
 interface Patience {
-  /** The total time, counted from the first failure. */
+  /** The total time, starting at the first failure. */
   forMs: number;
   /** The minimum number of tries, regardless of their duration. */
   tries: number;
-  /** The upper bound of the first pause. It doubles with each try up to `capMs`. */
+  /** The upper bound of the first pause. It doubles with each try, up to `capMs`. */
   baseMs: number;
   capMs: number;
 }
@@ -260,12 +258,12 @@ interface RetryOptions {
   /** Whether the daemon has responded before. */
   wasReached: () => boolean;
   onRetry: ((failure: WaybillError, pauseMs: number) => void) | undefined;
-  /** A number in [0, 1). */
+  /** Returns a number in [0, 1). */
   random: () => number;
 }
 
 /**
- * Retries `work` while it fails with a transient error. Each pause is the time that the server requests, if
+ * Retries `work` while it fails with a transient error. Each pause is the time requested by the server, if
  * any, plus full jitter. If the daemon was never reached, the URL is probably wrong, so only `tries` tries
  * are made. Throws the last error, or the reason of `signal`.
  */

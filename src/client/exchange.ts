@@ -12,9 +12,9 @@ export interface Exchange {
   method: Method;
   url: URL;
   headers: Readonly<Record<string, string>>;
-  /** Sent in chunks after the server has accepted the headers; null for no body. */
+  /** Sent in chunks after the server has accepted the headers; null if there is no body. */
   body: AsyncIterable<Uint8Array> | null;
-  /** The timeout without progress of a body, in either direction. */
+  /** The timeout for a body that makes no progress, in either direction. */
   idleMs: number;
   /** The timeout for the response headers after the request was sent. */
   answerMs: number;
@@ -25,7 +25,7 @@ export interface Exchange {
 export interface Answer {
   status: number;
   headers: http.IncomingHttpHeaders;
-  /** Streams the body. Call it at most once. Closes the connection when the iteration ends. */
+  /** Streams the body. Call this at most once. Closes the connection when the iteration ends. */
   read(): AsyncGenerator<Uint8Array>;
   /** Closes the connection. */
   close(): void;
@@ -38,9 +38,9 @@ const connectMs = 30_000;
 
 /**
  * Sends a request on a new connection and resolves with the response headers. Uses `node:http` because
- * `fetch` does not support `Expect: 100-continue`. `fetch` also loses a response that arrives while the body
- * is being sent. Rejects with the error of the connection or the body, or the reason of `signal`. A stalled
- * connection fails with `connection_lost`.
+ * `fetch` does not support `Expect: 100-continue` and loses a response that arrives while the body is being
+ * sent. Throws the error of the connection or the body, or the reason of `signal`. A stalled connection fails
+ * with `connection_lost`.
  */
 export async function exchange(options: Exchange): Promise<Answer> {
   const { method, url, headers, body, signal, clock } = options;
@@ -82,11 +82,11 @@ export async function exchange(options: Exchange): Promise<Answer> {
 async function headOf(request: http.ClientRequest): Promise<http.IncomingMessage> {
   const answered = new Promise<http.IncomingMessage>((resolve, reject) => {
     request.once('response', resolve);
-    // The listener stays: an error after the response must not end the process.
+    // The listener stays attached, because an error after the response must not end the process.
     request.on('error', reject);
     request.once('close', () => reject(new Error('the connection was closed without an answer')));
   });
-  answered.catch(() => undefined); // Handled later, after the body was sent.
+  answered.catch(() => undefined); // Errors are handled later, after the body was sent.
   return answered;
 }
 
@@ -145,7 +145,7 @@ function watchdog(clock: Clock, origin: string, onTimeout: (error: WaybillError)
   let timer: Timer | null = null;
   let [deadline, isStopped] = [0, false];
   let late = (): WaybillError => new WaybillError('connection_lost', 'nothing came');
-  // A single timer that checks the deadline, because a body of 1 GiB has a hundred thousand chunks.
+  // A single timer checks the deadline, because a 1 GiB body has a hundred thousand chunks.
   const check = (): void => {
     const leftMs = deadline - clock.monotonic();
     if (leftMs > 0) timer = clock.timeout(Math.ceil(leftMs), check);

@@ -17,14 +17,14 @@ const unreachable = new Set([
 const certificate =
   /^(CERT_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|HOSTNAME_MISMATCH|INVALID_CA|EPROTO$)/;
 
-/** Statuses of a proxy whose server is unreachable or busy. */
+/** Statuses sent by a proxy whose server is unreachable or busy. */
 const transientStatuses: ReadonlySet<number> = new Set([408, 425, 429, 502, 503, 504]);
 
-/** Converts the error of a connection to a `WaybillError`. */
+/** Converts a connection error to a `WaybillError`. */
 export function connectionFailure(thrown: unknown, { origin, host }: URL): WaybillError {
   if (thrown instanceof WaybillError) return thrown;
   const { code, message, reason } = asSystemError(thrown);
-  // OpenSSL reads the first bytes of another protocol as the version of a record.
+  // OpenSSL reads the first bytes of another protocol as a record's version.
   if (code === 'EPROTO' && /wrong version number|packet length too long/.test(message))
     return new WaybillError('tls_failed', `${host} answers in plain HTTP, not HTTPS`, {
       hint: `use http://${host}`,
@@ -52,7 +52,7 @@ export function connectionFailure(thrown: unknown, { origin, host }: URL): Waybi
   });
 }
 
-/** The cause of an `upload_too_large` from a proxy, which limits the size of a single request. */
+/** The cause of a proxy's `upload_too_large`; proxies limit the size of a single request. */
 export class BodyTooLong extends Error {
   override name = 'BodyTooLong';
 }
@@ -87,14 +87,14 @@ export async function refusalOf(answer: Answer, url: URL, now: Date): Promise<Wa
 /** The members of a problem document (RFC 9457) that the client reads. */
 export interface Problem {
   code: string;
-  /** Ends with the hint. */
+  /** The error message, which ends with the hint. */
   detail: string;
   hint?: string;
   retryable?: boolean;
   findings?: Finding[];
 }
 
-/** The error that a daemon reports. A code that this version does not know becomes a general one. */
+/** Returns the error that a daemon reports. A code unknown to this version becomes a general one. */
 export function problemError(
   { code, detail, hint: given, retryable, findings = [] }: Problem,
   patience: { retryAfterSeconds?: number | undefined } = {},
@@ -110,13 +110,13 @@ export function problemError(
   return new WaybillError(known, message, { ...patience, hint, findings });
 }
 
-/** Whether a body is a problem document. */
+/** Reports whether a body is a problem document. */
 export function isProblem(body: unknown): body is Problem {
   const { code, detail } = (body ?? {}) as Partial<Problem>;
   return typeof code === 'string' && typeof detail === 'string';
 }
 
-/** Larger than any response of the daemon. */
+/** Larger than any of the daemon's responses. */
 const maxAnswerBytes = 256 * 2 ** 20;
 
 /** Reads the body. Throws `unexpected_answer` if it exceeds `maxAnswerBytes`. */
@@ -142,7 +142,7 @@ function problemIn(type: string | undefined, text: string): Problem | null {
 }
 
 function asSystemError(thrown: unknown): { code: string; message: string; reason: string } {
-  // For a host with several addresses, the error has one error per address.
+  // For a host with several addresses, there is one error per address.
   const error = thrown instanceof AggregateError ? (thrown.errors[0] as unknown) : thrown;
   if (!(error instanceof Error)) return { code: '', message: String(error), reason: String(error) };
   return {

@@ -6,7 +6,7 @@ import { connectionFailure } from './failures.ts';
 import type { RunRecord } from './generated/api-types.ts';
 import { parseRunRecord } from './runs.ts';
 
-/** One run by its id, or all runs of these pipelines. Default: all pipelines of the token. */
+/** One run by its id, or all runs of these pipelines. Default: all of the token's pipelines. */
 export type Followed = { runId: string } | { pipelines?: readonly string[] };
 
 /** The timeout without data. The daemon sends something every 15 seconds. */
@@ -14,9 +14,10 @@ const silenceMs = 60_000;
 const reconnectMs = 1000;
 
 /**
- * Yields the record of each followed run now and after every change. Reconnects and continues after a lost
- * connection, after the daemon stopped, and after it dropped a slow client. A single run ends the iteration
- * when it has finished. Following pipelines ends when `signal` of the connection aborts, with its reason.
+ * Yields each followed run's record now and after every change. Reconnects and continues after a lost
+ * connection, after the daemon stopped, and after it dropped a slow client. When following a single run, the
+ * iteration ends when the run has finished. When following pipelines, it ends when the connection's `signal`
+ * aborts, with its reason.
  */
 export async function* followRuns(connection: Connection, followed: Followed): AsyncGenerator<RunRecord> {
   const place: Place = { lastId: null };
@@ -60,7 +61,7 @@ function requireEvents(answer: Answer): void {
   });
 }
 
-/** Yields the records of one stream and returns why it ended; null if the connection was lost. */
+/** Yields the records in a stream and returns why it ended; null if the connection was lost. */
 async function* recordsOf(answer: Answer, place: Place): AsyncGenerator<RunRecord, string | null> {
   const messages: EventSourceMessage[] = [];
   const parser = createParser({ onEvent: (message) => void messages.push(message) });
@@ -71,14 +72,14 @@ async function* recordsOf(answer: Answer, place: Place): AsyncGenerator<RunRecor
       for (const { event, id, data } of messages.splice(0)) {
         if (id !== undefined) place.lastId = id;
         if (event === 'end') return (JSON.parse(data) as { reason: string }).reason;
-        // Oldest first, in the order of events.
+        // Oldest first, in event order.
         if (event === 'snapshot')
           yield* (JSON.parse(data) as { runs: unknown[] }).runs.reverse().map(parseRunRecord);
         else if (event === 'run') yield parseRunRecord(JSON.parse(data));
       }
     }
   } catch (error) {
-    // Errors of the consumer of this generator do not arrive here.
+    // Errors in the consumer of this generator do not arrive here.
     const failure = connectionFailure(error, new URL('http://daemon'));
     if (!failure.retryable) throw failure;
   }

@@ -23,12 +23,12 @@ export async function tryBundle(
 }
 
 export interface PushOutcome extends AcceptedRun {
-  /** The record of the finished run; null with `wait: false`. */
+  /** The finished run's record; null with `wait: false`. */
   run: RunRecord | null;
 }
 
 export interface PushOptions extends WaitOptions, UploadOptions {
-  /** false returns as soon as the daemon has accepted the bundle. */
+  /** If false, returns as soon as the daemon has accepted the bundle. */
   wait?: boolean;
   onAccepted?: (accepted: AcceptedRun) => void;
 }
@@ -43,12 +43,13 @@ function forChannel(upload: Upload, { channel }: Pick<UploadOptions, 'channel'>)
   return { ...upload, idempotencyKey, parts: { ...parts, only } };
 }
 
-/** A restart of a daemon with an in-memory queue loses the run. More restarts than this are unlikely. */
+/** When a daemon with an in-memory queue restarts, it loses the run. More restarts than this are unlikely. */
 const maxUploads = 4;
 
 /**
- * Uploads a bundle and waits until its run has ended. `run.status` is the outcome. Uploads again if the
- * daemon has lost the run. Throws `run_unfinished` if the run has not ended in time, and like `uploadBundle`.
+ * Uploads a bundle and waits until its run has finished. `run.status` is the outcome. Uploads again if the
+ * daemon has lost the run. Throws `run_unfinished` if the run has not finished in time, and the same errors
+ * as `uploadBundle`.
  */
 export async function pushUpload(
   connection: Connection,

@@ -5,21 +5,21 @@ import type { PartialUpload, RunRecord } from './generated/api-types.ts';
 import type { AcceptedRun } from './runs.ts';
 
 /*
- * The requests of resumable uploads: tus 1.0 and the daemon's extensions. Each has the key of the bundle, so
- * that a load balancer can route them to the same daemon.
+ * The requests for resumable uploads: tus 1.0 and the daemon's extensions. Each one carries the bundle's key,
+ * so that a load balancer can route them to the same daemon.
  */
 
 const version = { 'tus-resumable': '1.0.0' };
-/** The key in `Upload-Metadata` for the fingerprint of the archive. */
+/** The key in `Upload-Metadata` for the archive's fingerprint. */
 const fingerprintName = 'archive';
 
-/** Identifies the uploads of a bundle. */
+/** Identifies a bundle's uploads. */
 export interface UploadPlace {
   pipelineId: string;
   key: string;
 }
 
-/** A partial upload in the daemon. */
+/** A partial upload on the daemon. */
 export interface RemoteUpload {
   id: string;
   /** The offset at which to continue. */
@@ -29,8 +29,9 @@ export interface RemoteUpload {
 }
 
 /**
- * Finds the upload of this archive that an earlier process started or whose response was lost. Returns a
- * partial upload to resume, or its run. Returns null if there is none, or its run has failed or is unknown.
+ * Finds an upload of this archive that an earlier process started or whose response was lost. Returns a
+ * partial upload to resume, or its run. Returns null if there is none, or if its run has failed or is
+ * unknown.
  */
 export async function findUpload(
   requests: Requests,
@@ -48,7 +49,7 @@ export async function findUpload(
   return null;
 }
 
-/** The header for an archive without all files. `partial` is the digest of its manifest. */
+/** Returns the header for an archive without all files. `partial` is its manifest's digest. */
 export function partialHeader(partial: string | null | undefined): Record<string, string> {
   return partial == null ? {} : { 'waybill-partial': partial };
 }
@@ -101,7 +102,7 @@ export async function createUpload(
 }
 
 /**
- * The state of an upload, or its run. HEAD first ends a request that may still be sending it. Throws
+ * Returns an upload's state or its run. HEAD first ends a request that may still be sending it. Throws
  * `upload_locked` while the daemon is processing it.
  */
 export async function claimUpload(
@@ -123,7 +124,7 @@ export async function claimUpload(
   throw new WaybillError('upload_locked', 'the daemon is still processing this upload');
 }
 
-/** The state of an upload, or its run, without ending a request that is sending it. */
+/** Returns an upload's state or its run, without ending a request that is sending it. */
 export async function lookAt(
   requests: Requests,
   place: UploadPlace,
@@ -134,16 +135,16 @@ export async function lookAt(
   return { runId: upload.run_id, position: upload.position, isReplayed: upload.replayed };
 }
 
-/** A range of bytes of an archive. */
+/** A range of an archive's bytes. */
 export interface Portion {
   offset: number;
   bytes: number;
   body: () => AsyncIterable<Uint8Array>;
-  /** The length of the archive, set with its last portion if the daemon does not know it yet. */
+  /** The archive's length, set with its last portion if the daemon does not know it yet. */
   length: number | null;
 }
 
-/** Sends a portion of an upload. Returns its run after the last portion, and null before. */
+/** Sends a portion of an upload. Returns the run after the last portion, and null before that. */
 export async function sendPortion(
   requests: Requests,
   place: UploadPlace,
@@ -170,7 +171,9 @@ export async function sendPortion(
   return { runId: decodeURIComponent(run), position: await positionOf(requests, ask), isReplayed };
 }
 
-/** The position in the queue; null if the request fails, because it is only informative. */
+/**
+ * Returns the position in the queue, or null if the request fails, because the position is only informative.
+ */
 async function positionOf(requests: Requests, ask: Ask): Promise<number | null> {
   try {
     return ((await requests.askJson(ask)).body as PartialUpload).position;

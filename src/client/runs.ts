@@ -2,25 +2,23 @@ import { WaybillError } from '../core/lib/errors.ts';
 import type { Connection, JsonAnswer } from './connection.ts';
 import type { Accepted, PipelineList, RunRecord, RunSearch } from './generated/api-types.ts';
 
-/*
- * Requests about runs and pipelines.
- */
+/* Sends requests about runs and pipelines. */
 
 /** Selects runs. Default: all runs of the token's pipelines. */
 export interface RunFilter {
   pipelines?: readonly string[];
   status?: RunRecord['status'];
-  /** RFC 3339: accepted at this time or later. A date means the beginning of this day in UTC. */
+  /** RFC 3339. Selects runs accepted at this time or later. A date means the beginning of that day in UTC. */
   since?: string;
-  /** RFC 3339: accepted at this time or earlier. A date means the end of this day in UTC. */
+  /** RFC 3339. Selects runs accepted at this time or earlier. A date means the end of that day in UTC. */
   until?: string;
-  /** Words that all occur in the record. */
+  /** Words that must all occur in the record. */
   q?: string;
 }
 
 const maxPageSize = 500;
 
-/** Yields up to `limit` retained runs, newest first, requesting page by page. */
+/** Yields up to `limit` retained runs, newest first, requesting them page by page. */
 export async function* listRuns(
   connection: Connection,
   { pipelines, status, since, until, q }: RunFilter,
@@ -49,14 +47,14 @@ export async function showRun(connection: Connection, runId: string): Promise<Ru
   return parseRunRecord((await connection.askJson({ path: runPath(runId) })).body);
 }
 
-/** Cancels a run and returns its record. A started run may still be stopping. */
+/** Cancels a run and returns its record. A run that had started may still be stopping. */
 export async function cancelRun(connection: Connection, runId: string): Promise<RunRecord> {
   const path = await actionPath(connection, runId, 'cancel');
   return parseRunRecord((await connection.askJson({ method: 'POST', path })).body);
 }
 
 /**
- * Starts the next try of a waiting run immediately, and returns its record. Throws `run_not_found` and
+ * Starts a waiting run's next try immediately and returns the run's record. Throws `run_not_found` and
  * `run_finished`.
  */
 export async function retryRun(connection: Connection, runId: string): Promise<RunRecord> {
@@ -65,8 +63,8 @@ export async function retryRun(connection: Connection, runId: string): Promise<R
 }
 
 /**
- * Repeats an ended run with the bundle that the daemon still has, and returns the new run. All tries make one
- * run. Throws `run_not_found`, `run_not_finished` and `bundle_gone`.
+ * Repeats a finished run with the bundle that the daemon still has, and returns the new run. All tries make
+ * only one run. Throws `run_not_found`, `run_not_finished` and `bundle_gone`.
  */
 export async function rerunRun(connection: Connection, runId: string): Promise<AcceptedRun> {
   const path = await actionPath(connection, runId, 'rerun');
@@ -76,7 +74,7 @@ export async function rerunRun(connection: Connection, runId: string): Promise<A
 export interface WaitOptions {
   /** In milliseconds. Default: no timeout. */
   timeoutMs?: number;
-  /** Called with every received record until the run has ended. */
+  /** Called with every record received until the run has finished. */
   onRecord?: (run: RunRecord) => void;
 }
 
@@ -85,9 +83,9 @@ const maxWaitSeconds = 30;
 const minPollMs = 1000;
 
 /**
- * Waits until the run has ended and returns its record. Uses long polling: the daemon holds each response for
- * up to half a minute, which proxies tolerate. Throws `run_unfinished` if the run has not ended in time, and
- * `run_not_found`.
+ * Waits until the run has finished and returns its record. Uses long polling: the daemon holds each response
+ * for up to half a minute, which proxies tolerate. Throws `run_unfinished` if the run has not finished in
+ * time, and `run_not_found`.
  */
 export async function waitForRun(
   connection: Connection,
@@ -139,8 +137,8 @@ async function actionPath(
 type Unknown = Record<string, unknown>;
 
 /**
- * Validates a run record of a daemon, as far as callers rely on its fields. Throws `unexpected_answer` if one
- * is missing, because a broken or hostile daemon may send anything.
+ * Validates a daemon's run record, as far as callers rely on its fields. Throws `unexpected_answer` if one is
+ * missing, because a broken or hostile daemon may send anything.
  */
 export function parseRunRecord(body: unknown): RunRecord {
   const fault = isObject(body) ? faultOf(body) : 'the answer';
@@ -150,7 +148,7 @@ export function parseRunRecord(body: unknown): RunRecord {
   });
 }
 
-/** The name of the first invalid field; null if there is none. */
+/** Returns the first invalid field's name; null if there is none. */
 function faultOf(record: Unknown): string | null {
   for (const name of ['run_id', 'pipeline_id', 'status', 'accepted_at'])
     if (typeof record[name] !== 'string') return name;
@@ -187,9 +185,11 @@ function isObject(value: unknown): value is Unknown {
 /** A run that the daemon has accepted. */
 export interface AcceptedRun {
   runId: string;
-  /** Its position in the queue of its pipeline when it was accepted; null if unknown. */
+  /** Its position in its pipeline's queue when it was accepted; null if unknown. */
   position: number | null;
-  /** Whether the daemon had accepted the same bundle or repetition before, so that no new run was started. */
+  /**
+   * Whether the daemon had already accepted the same bundle or repetition, so that no new run was started.
+   */
   isReplayed: boolean;
 }
 

@@ -25,7 +25,9 @@ export class NotResumable extends Error {
   }
 }
 
-/** Errors of a daemon without resumable uploads or without space for them, and of a proxy in front of it. */
+/**
+ * Errors from a daemon that lacks resumable uploads or the space for them, and from a proxy in front of it.
+ */
 const refusals: readonly ErrorCode[] = [
   'not_found',
   'method_not_allowed',
@@ -33,11 +35,11 @@ const refusals: readonly ErrorCode[] = [
   'unsupported_tus_version',
   'upload_too_large',
 ];
-/** Errors of an archive whose portions do not belong together. */
+/** Errors that indicate that an archive's portions do not belong together. */
 const damages: readonly ErrorCode[] = ['malformed_archive', 'invalid_bundle'];
 
 const maxStarts = 5;
-/** The polling interval while another client sends the upload. */
+/** The polling interval while another client is sending the upload. */
 const watchMs = 1000;
 /** Small enough for any proxy. */
 const minPortionBytes = 64 << 10;
@@ -50,7 +52,7 @@ export interface ResumableOptions {
   chunkBytes: number;
   /** Whether to wait if too many partial uploads are open, instead of throwing `NotResumable`. */
   isPatient: boolean;
-  /** The digest of the manifest, for an archive without all files; null for a complete one. */
+  /** The manifest's digest, for an archive without all files; null for a complete one. */
   partial?: string | null;
   channel?: string | undefined;
 }
@@ -58,8 +60,8 @@ export interface ResumableOptions {
 /**
  * Uploads an archive in several requests of at most one chunk each. After a lost connection or a killed
  * process, continues at the offset that the daemon reports. Transient failures are retried, and the retry
- * limits restart whenever more bytes have arrived. Throws `NotResumable`, and the errors of an upload in one
- * request.
+ * limits are reset whenever more bytes have arrived. Throws `NotResumable`, and the same errors as an upload
+ * in one request.
  */
 export async function sendResumably(
   connection: Connection,
@@ -87,7 +89,7 @@ export async function sendResumably(
       try {
         return await sending.send();
       } catch (error) {
-        // The daemon may have lost bytes in a power failure, or another client sent different ones.
+        // The daemon may have lost bytes in a power failure, or another client may have sent others.
         const isDamaged: boolean = sending.wasContinued && !wasDamaged && isAny(error, damages);
         const isGone = hasCode(error, 'upload_not_found');
         if (isGone && starts === maxStarts) throw new NotResumable(error as WaybillError);
@@ -148,9 +150,9 @@ function meter(onBytes: ((bytes: number) => void) | undefined): (reached: number
   };
 }
 
-/** The state of one resumable upload. */
+/** A resumable upload's state. */
 class Sending {
-  /** Whether the upload was interrupted or started by another process, so that it may be damaged. */
+  /** Whether the upload was interrupted or was started by another process, so that it may be damaged. */
   wasContinued: boolean;
   readonly #connection: Connection;
   readonly #place: UploadPlace;
@@ -163,9 +165,9 @@ class Sending {
   #isLengthKnown: boolean;
   /** Whether `#offset` is the daemon's offset. */
   #isOffsetKnown = true;
-  /** Whether another client is sending the upload. This client waits while the other makes progress. */
+  /** Whether another client is sending the upload. This client waits while the other one makes progress. */
   #isContested = false;
-  /** The maximum size of a request, lowered if a proxy rejects one as too large. */
+  /** The maximum size of a request, which is lowered if a proxy rejects one as too large. */
   #maxRequestBytes = Infinity;
 
   constructor(
@@ -192,7 +194,7 @@ class Sending {
     }
   }
 
-  /** Returns after any progress, because the retry limits restart with each step. */
+  /** Returns after any progress, because the retry limits are reset with each step. */
   async #step(requests: Requests): Promise<AcceptedRun | null> {
     if (this.#isContested) {
       const seen = await lookAt(requests, this.#place, this.#id);
@@ -253,7 +255,7 @@ class Sending {
     }
   }
 
-  /** Continues at this offset. Returns whether it is the largest so far. */
+  /** Continues at this offset. Returns true if it is the largest so far. */
   #reach(offset: number): boolean {
     const isFurther = offset > this.#furthest;
     this.#offset = offset;
@@ -262,12 +264,12 @@ class Sending {
   }
 }
 
-/** If two clients start an upload with one key concurrently, one of them finds its upload replaced. */
+/** If two clients concurrently start an upload with the same key, one of them finds its upload replaced. */
 function busy(cause: unknown): WaybillError {
   return new WaybillError('upload_locked', 'another client is sending the same bundle', { cause });
 }
 
-/** The daemon has an upload of another archive. */
+/** Returns the error for a daemon that has an upload of another archive. */
 function shorter(offset: number): WaybillError {
   return new WaybillError(
     'malformed_archive',

@@ -1,34 +1,34 @@
 import type { Clock } from '../core/lib/clock.ts';
 import { WaybillError } from '../core/lib/errors.ts';
 
-/** Sends a form to `POST v1/token` of the daemon and returns the body of the answer. */
+/** Sends a form to the daemon's `POST v1/token` and returns the response body. */
 export type ExchangeForm = (form: Readonly<Record<string, string>>) => Promise<unknown>;
 
 /** A token whose value changes while the client runs. */
 export interface TokenSource {
-  /** Whether an expired value is replaced by another one. */
+  /** Whether an expired value can be replaced with a new one. */
   readonly isRenewable: boolean;
-  /** The value for the next request. */
+  /** Returns the value for the next request. */
   value(exchange: ExchangeForm): Promise<string>;
-  /** Called when the daemon has refused the value. Returns whether another one can be had. */
+  /** Called when the daemon has refused the value. Returns true if another one is available. */
   refused(value: string): boolean;
 }
 
-/** The rights of an issued token, without its value. */
+/** An issued token's rights, without its value. */
 export interface IssuedToken {
   publisherId: string;
-  /** The claim `sub` of the ID token. */
+  /** The ID token's `sub` claim. */
   subject: string | null;
   pipelines: readonly string[];
   scopes: readonly string[];
 }
 
 export interface IdTokenOptions {
-  /** Returns an ID token. Called for each exchange, because the daemon accepts an ID token once. */
+  /** Returns an ID token. Called for each exchange, because the daemon accepts each ID token only once. */
   idToken: () => Promise<string>;
-  /** Whether `idToken` returns another token each time. */
+  /** Whether each call of `idToken` returns a new token. */
   isRenewable: boolean;
-  /** The only pipeline that the token is for. Default: all pipelines of the publisher. */
+  /** The only pipeline that the token is for. Default: all of the publisher's pipelines. */
   pipeline?: string;
   /** Called after the first exchange. */
   onIssued?: (issued: IssuedToken) => void;
@@ -41,7 +41,10 @@ interface Current {
   renewAt: number;
 }
 
-/** A token that the daemon issues for ID tokens of a CI system. Renewed after two thirds of its lifetime. */
+/**
+ * Returns a token that the daemon issues in exchange for a CI system's ID tokens. It is renewed after two
+ * thirds of its lifetime.
+ */
 export function exchangedToken(options: IdTokenOptions): TokenSource {
   const { idToken, isRenewable, pipeline, onIssued, clock } = options;
   let current: Current | null = null;

@@ -13,13 +13,13 @@ export interface UploadOptions {
    * the default, does so for large archives if the daemon supports it.
    */
   resumable?: Resumable;
-  /** The maximum size of a request of a resumable upload, which is also its memory use. Default: 8 MiB. */
+  /** The maximum size of a resumable upload's requests, which is also its memory use. Default: 8 MiB. */
   chunkBytes?: number;
-  /** Publishes to this channel, at the destinations that have it. Default: publishes the current release. */
+  /** Publishes to this channel at the destinations that have it. Default: publishes the current release. */
   channel?: string;
-  /** Sends all files, even those that the daemon has. */
+  /** Sends all files, even those that the daemon already has. */
   whole?: boolean;
-  /** Called if only a part of the files is sent. */
+  /** Called if only part of the files is sent. */
   onPart?: (part: MissingPart) => void;
   /** Called if `auto` falls back from a resumable upload to a single request. */
   onPlain?: (reason: WaybillError) => void;
@@ -27,13 +27,13 @@ export interface UploadOptions {
 
 export type Resumable = 'auto' | 'always' | 'never';
 
-/** `auto` sends larger archives in several requests. */
+/** With `auto`, larger archives are sent in several requests. */
 const largeBytes = 16 << 20;
 const defaultChunkBytes = 8 << 20;
 
 /**
- * Uploads a bundle and retries until the daemon has accepted it. All tries have the key of the bundle and
- * make one run. Only if that run has failed is a new one started.
+ * Uploads a bundle and retries until the daemon has accepted it. All tries use the bundle's key and make only
+ * one run. A new run is started only if that run has failed.
  */
 export async function uploadBundle(
   connection: Connection,
@@ -49,7 +49,7 @@ export async function uploadBundle(
         options.onPart?.(part);
         return await sendArchive(connection, pipelineId, part.upload, options, part.manifest);
       } catch (error) {
-        // The daemon kept the sent files but removed others in the meantime, so the list is requested again.
+        // The daemon kept the sent files but has since removed others, so the list is requested again.
         if (!hasCode(error, 'files_missing')) throw error;
       }
     }
@@ -59,7 +59,7 @@ export async function uploadBundle(
 /** If the daemon keeps removing files, the whole bundle is sent. */
 const maxPartTries = 2;
 
-/** @param partial The digest of the manifest, for an archive without all files; null for a complete one. */
+/** @param partial The manifest's digest, for an archive without all files; null for a complete one. */
 async function sendArchive(
   connection: Connection,
   pipelineId: string,
@@ -97,12 +97,12 @@ async function sendArchive(
   return acceptedRun(answer);
 }
 
-/** The path for an upload in one request, relative to the URL of the daemon. */
+/** Returns the path for an upload in one request, relative to the daemon's URL. */
 export function uploadPath(pipelineId: string): string {
   return `v1/pipelines/${encodeURIComponent(pipelineId)}/upload`;
 }
 
-/** The headers of an upload in one request. */
+/** Returns the headers for an upload in one request. */
 export function headersOf({ contentType, size }: Upload): Record<string, string> {
   return {
     'content-type': contentType,
@@ -110,19 +110,17 @@ export function headersOf({ contentType, size }: Upload): Record<string, string>
   };
 }
 
-/*
- * Sends only the files that the daemon does not have.
- */
+/* Sends only the files that the daemon does not have. */
 
-/** An archive without the files that the daemon has. */
+/** An archive without the files that the daemon already has. */
 export interface MissingPart {
   upload: Upload;
-  /** Digest of its manifest. */
+  /** The manifest's digest. */
   manifest: string;
   /** The number and total size of the files to send. */
   files: number;
   bytes: number;
-  /** The number and total size of all files of the bundle. */
+  /** The number and total size of all files in the bundle. */
   ofFiles: number;
   ofBytes: number;
 }
@@ -131,8 +129,8 @@ export interface MissingPart {
 const minBytes = 64 << 10;
 
 /**
- * Errors of a daemon that is older or keeps no files. A proxy that rejects a large manifest causes the last
- * one.
+ * Errors from a daemon that is older or keeps no files. The last one is caused by a proxy that rejects a
+ * large manifest.
  */
 const refusals: readonly ErrorCode[] = [
   'not_found',
@@ -141,7 +139,7 @@ const refusals: readonly ErrorCode[] = [
   'upload_too_large',
 ];
 
-/** The part of a bundle that the daemon does not have; null if the whole bundle should be sent. */
+/** Returns the part of a bundle that the daemon does not have; null if the whole bundle should be sent. */
 async function missingPart(
   connection: Connection,
   pipelineId: string,

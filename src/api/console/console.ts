@@ -31,7 +31,7 @@ import type { ConsoleParts, ConsolePorts, ConsoleSettings } from './ports.ts';
 import { SealedCookie, sealOf } from './sealed-cookie.ts';
 import { Sessions } from './sessions.ts';
 
-/** Every route of the console. */
+/** All of the console's routes. */
 export const consoleRoutes: readonly PageRoute<ConsoleParts>[] = [
   loginPage,
   loginAction,
@@ -69,7 +69,7 @@ export const consoleRoutes: readonly PageRoute<ConsoleParts>[] = [
   eventsPage,
 ];
 
-/** Serves the console at `console` below the base path. Visitors log in with a token or at an issuer. */
+/** Serves the console at `console` below the base path. Visitors log in with a token or through an issuer. */
 export function consolePages(
   ports: ConsolePorts,
   { sessionMs, sessionKey }: ConsoleSettings,
@@ -88,7 +88,7 @@ export function consolePages(
     attempts: new SealedCookie<LoginAttempt>({
       name: 'waybill_login',
       seal: sealOf(sessionKey, 'waybill console login'),
-      // The issuer, another site, leads the browser back here.
+      // The issuer, which is another site, redirects the browser back here.
       sameSite: 'lax',
       basePath: http.basePath,
       clock,

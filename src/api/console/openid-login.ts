@@ -7,8 +7,8 @@ import { paths } from './paths.ts';
 import type { Claims, ConsoleLogin } from './people.ts';
 
 /*
- * The login with an OpenID Connect issuer: the authorization code flow with PKCE. The browser keeps the
- * attempt in a sealed cookie, so that any API host can finish it.
+ * Implements login with an OpenID Connect issuer: the authorization code flow with PKCE. The browser keeps
+ * the attempt in a sealed cookie, so any API host can finish it.
  */
 
 export interface LoginPorts {
@@ -16,15 +16,15 @@ export interface LoginPorts {
   issuerKeys: Pick<IssuerKeys, 'find' | 'metadata'>;
 }
 
-/** A login that was started, as the cookie of the browser stores it. */
+/** A pending login, as stored in the browser's cookie. */
 export interface LoginAttempt {
-  /** Ties the answer to this browser. */
+  /** Ties the issuer's response to this browser. */
   state: string;
   /** Ties the ID token to this attempt. */
   nonce: string;
-  /** The secret of PKCE, without which the code is worthless. */
+  /** The PKCE secret. Without it, the code is worthless. */
   verifier: string;
-  /** The page to open after the login. */
+  /** The page to open after login. */
   next: string;
 }
 
@@ -36,7 +36,7 @@ function secret(): string {
   return randomBytes(32).toString('base64url');
 }
 
-/** The address of the issuer's login page for the attempt. Throws `issuer_unavailable`. */
+/** Returns the URL of the issuer's login page for this attempt. Throws `issuer_unavailable`. */
 export async function addressOf(
   { state, nonce, verifier }: LoginAttempt,
   login: ConsoleLogin,
@@ -59,14 +59,14 @@ export async function addressOf(
   return url.href;
 }
 
-/** From the configuration, because clients choose the `Host` of a request. */
+/** Built from the configuration, because clients control the request's `Host`. */
 function redirectUri({ publicUrl }: ConsoleLogin): string {
   return `${publicUrl}${paths.loginCallback()}`;
 }
 
 /**
- * The claims of the person who has returned from the issuer with this query. Throws `login_refused`, and
- * `issuer_unavailable` if the issuer cannot be reached or does not answer as agreed.
+ * Returns the claims of the person whom the issuer sent back with this query. Throws `login_refused`, or
+ * `issuer_unavailable` if the issuer is unreachable or its response violates the protocol.
  */
 export async function claimsOfAnswer(
   query: URLSearchParams,
@@ -91,7 +91,10 @@ export async function claimsOfAnswer(
 const tryAgain = 'log in again';
 const askOperator = 'try again later; if it fails again, ask the operator of this server to read its log';
 
-/** The code in the answer, which belongs to the attempt. Throws `login_refused`. */
+/**
+ * Returns the authorization code from the query, after checking that it belongs to the attempt. Throws
+ * `login_refused`.
+ */
 function codeOf(query: URLSearchParams, attempt: LoginAttempt | null, login: ConsoleLogin): string {
   const { host, issuer } = login;
   const only = (name: string): string | null => {
@@ -111,7 +114,7 @@ function codeOf(query: URLSearchParams, attempt: LoginAttempt | null, login: Con
   return code;
 }
 
-/** Redeems the code. Throws `login_refused` and `issuer_unavailable`. */
+/** Exchanges the code for an ID token. Throws `login_refused` and `issuer_unavailable`. */
 async function idTokenOf(
   code: string,
   verifier: string,
@@ -144,7 +147,7 @@ async function idTokenOf(
   throw refusal(`the answer of ${host} has no ID token`, askOperator);
 }
 
-/** RFC 6749, section 2.3.1: both parts are encoded as in a form. */
+/** RFC 6749, section 2.3.1: both parts are form-encoded. */
 function basic(clientId: string, clientSecret: string): string {
   const encoded = [clientId, clientSecret].map((part) =>
     new URLSearchParams({ '': part }).toString().slice(1),
@@ -152,7 +155,7 @@ function basic(clientId: string, clientSecret: string): string {
   return `Basic ${Buffer.from(encoded.join(':')).toString('base64')}`;
 }
 
-/** Error codes of OAuth have this form. Other text may be made up by an attacker, and is not shown. */
+/** OAuth error codes have this form. Any other text could come from an attacker and is not shown. */
 function named(error: unknown): string {
   return typeof error === 'string' && /^[a-z_]{1,50}$/.test(error) ? ` (${error})` : '';
 }

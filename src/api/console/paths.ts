@@ -1,4 +1,4 @@
-/** The paths of the console pages, below the base path. Ids are untrusted and therefore encoded. */
+/** The paths of the console pages, relative to the base path. Ids are untrusted and therefore encoded. */
 const part = encodeURIComponent;
 
 export const paths = {
@@ -25,35 +25,35 @@ export const paths = {
   account: () => 'console/account',
 };
 
-/** Adds a bundle path to the address of a destination; null: adds none. */
+/** Adds a bundle path to a destination's address. If the path is null, returns the address unchanged. */
 export function withPath(address: string, path: string | null): string {
   return path === null ? address : `${address}?${new URLSearchParams({ path }).toString()}`;
 }
 
-/** The path of the login, which leads back to `next`. */
+/** Returns the path of the login page, which redirects to `next` after login. */
 export function loginPath(basePath: string, next: string): string {
   return `${basePath}${paths.login()}?${new URLSearchParams({ next }).toString()}`;
 }
 
-/** Any origin, to resolve a path as browsers do. */
+/** Any origin works for resolving a path the way browsers do. */
 const origin = 'http://localhost';
 
 /**
- * The path to open after the login: `next` if it is a console page, otherwise the overview. This prevents
- * open redirects by a crafted login link.
+ * Returns the path to open after login: `next` if it is a console page, otherwise the overview. This prevents
+ * open redirects through crafted login links.
  */
 export function afterLogin(basePath: string, next: string | null): string {
   const home = `${basePath}${paths.overview()}`;
   if (next === null || !/^[\x21-\x7e]{1,2000}$/.test(next) || next.includes('\\')) return home;
-  // `..` would lead out of the console.
+  // `..` would leave the console.
   if (!URL.canParse(next, origin) || new URL(next, origin).href !== `${origin}${next}`) return home;
   const isOurs = next === home || next.startsWith(`${home}/`) || next.startsWith(`${home}?`);
   return isOurs && !next.startsWith(`${home}/log`) ? next : home;
 }
 
 /*
- * The messages that pages show after an action. The query contains a key of this list, so a link cannot put
- * any other text on a page. No message needs to be stored.
+ * The messages that pages show after an action. The query contains a key from this list, so a link cannot put
+ * arbitrary text on a page, and no message needs to be stored.
  */
 const messages = {
   cancelled: 'The run is being cancelled.',
@@ -74,12 +74,12 @@ const messages = {
 } as const;
 type Flash = keyof typeof messages;
 
-/** Adds the key of a message to a path. */
+/** Adds a message's key to a path. */
 export function withFlash(path: string, flash: Flash): string {
   return `${path}${path.includes('?') ? '&' : '?'}done=${flash}`;
 }
 
-/** The message that the query names; null if it names none or an unknown one. */
+/** Returns the message that the query names, or null if it names none or an unknown one. */
 export function flashOf(url: string): string | null {
   const done = new URL(url, 'http://localhost').searchParams.get('done') ?? '';
   return Object.hasOwn(messages, done) ? messages[done as Flash] : null;

@@ -7,23 +7,26 @@ import { type ClaimRules, fulfils } from '../../core/publishers/claim-rules.ts';
 import type { Token } from '../http/auth.ts';
 import { rulesDigest } from '../publishers/access-token.ts';
 
-/* The people who log in with an OpenID Connect issuer, and their roles. */
+/* The people who log in through an OpenID Connect issuer, and their roles. */
 
-/** `server.console.login` with its secret. */
+/** `server.console.login`, with its secret. */
 export interface ConsoleLogin extends Omit<LoginConfig, 'clientSecretEnv' | 'roles'> {
   /** null for a public client. */
   clientSecret: string | null;
-  /** Host of the issuer, for messages. */
+  /** The issuer's host, for messages. */
   host: string;
   roles: readonly ConsoleRole[];
 }
 
 interface ConsoleRole {
-  /** Identifies issuer, client, role and claims. A change ends the sessions that have the role. */
+  /**
+   * Identifies the issuer, client, role and claims. Changing any of them ends the sessions that have the
+   * role.
+   */
   id: string;
   role: Role;
   claims: ClaimRules;
-  /** null: all pipelines. */
+  /** If null, all pipelines. */
   pipelines: readonly string[] | null;
 }
 
@@ -47,23 +50,23 @@ export function resolveLogin({ server }: Config, secrets: Secrets): ConsoleLogin
   };
 }
 
-/** The verified claims of an ID token. */
+/** An ID token's verified claims. */
 export type Claims = Readonly<Record<string, unknown>>;
 
-/** A logged-in person, as the session stores it. */
+/** A logged-in person, as stored in the session. */
 export interface Person {
   issuer: string;
-  /** The claim `sub`, which identifies the person at the issuer. */
+  /** The `sub` claim, which identifies the person at the issuer. */
   subject: string;
-  /** For display. People may choose it themselves. */
+  /** For display only. People may be able to choose it themselves. */
   name: string;
-  /** Ids of the roles whose claims the person has. */
+  /** Ids of the roles whose required claims the person has. */
   roles: readonly string[];
 }
 
 const control = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g;
 
-/** The person of verified claims. Without any role, `roles` is empty. */
+/** Returns the person with these verified claims. `roles` is empty if no role matches. */
 export function personOf(claims: Claims, { issuer, roles }: ConsoleLogin): Person {
   const subject = String(claims['sub']);
   const names = [claims['preferred_username'], claims['email'], claims['name']];
@@ -79,8 +82,8 @@ export function personOf(claims: Claims, { issuer, roles }: ConsoleLogin): Perso
 const ranks: Readonly<Record<Role, number>> = { viewer: 0, operator: 1, admin: 2 };
 
 /**
- * The rights of a person now: the roles that the session has, as far as the configuration still has them.
- * null if it has none of them.
+ * Returns a person's current rights: the session's roles, as far as they are still configured. Returns null
+ * if none of them is.
  */
 export function tokenOfPerson(
   { issuer, subject, name, roles: ids }: Person,

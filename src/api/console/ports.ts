@@ -19,11 +19,11 @@ import type { Sessions } from './sessions.ts';
 
 /** The configuration that visitors are checked against. A reload replaces it. */
 export interface ConsoleAccess extends PipelineAccess, UploadAccess, NotifierAccess {
-  /** null: only tokens can log in. */
+  /** If null, only tokens can log in. */
   login: ConsoleLogin | null;
 }
 
-/** Dependencies of the console; the API has them all. */
+/** The console's dependencies. The API already has all of them. */
 export interface ConsolePorts
   extends LivePorts, PipelinePorts, ReleasesPorts, ReloadPorts, UndeliveredPorts, UploadPorts {
   http: UploadPorts['http'];
@@ -37,22 +37,22 @@ export interface ConsolePorts
   plan: (job: PublishJob, signal: AbortSignal) => Promise<RunResult>;
   endedSessions: Pick<EndedSessions, 'add' | 'among'>;
   issuerKeys: LoginPorts['issuerKeys'];
-  /** Reads catalogs of destinations off the event loop. Throws as `Coordinator.inspect`. */
+  /** Reads destination catalogs off the event loop. Throws the same errors as `Coordinator.inspect`. */
   inspect: (request: InspectionRequest, signal: AbortSignal) => Promise<InspectionAnswer>;
 }
 
-/** The dependencies of console handlers, with those that only the console has. */
+/** The dependencies of console handlers, including those that only the console has. */
 export interface ConsoleParts extends ConsolePorts {
   site: Site;
   sessions: Sessions;
   loginLimit: LoginLimit;
-  /** Keeps a login with an issuer in the browser until it is finished. */
+  /** Keeps pending issuer logins in the browser. */
   attempts: SealedCookie<LoginAttempt>;
 }
 
-/** Settings of the console; null in `ApiPorts` if it is off. */
+/** The console's settings; null in `ApiPorts` if the console is off. */
 export interface ConsoleSettings {
   sessionMs: number;
-  /** Secret that seals sessions. */
+  /** The secret that seals sessions. */
   sessionKey: string | Uint8Array;
 }

@@ -2,8 +2,8 @@ import { formatSize } from '../../core/lib/settings/units.ts';
 import type { RunDestination, RunRecord, RunStatus } from '../../workers/queue/run-record.ts';
 
 /*
- * Formats records for the console: a label, a tone and a symbol for each state. Color is never the only sign.
- * Also formats times, ages, durations and sizes.
+ * Formats records for the console: a label, a tone and a symbol for each state, because color must never be
+ * the only cue. Also formats times, ages, durations and sizes.
  */
 
 export type Tone = 'success' | 'failure' | 'running' | 'waiting' | 'warning' | 'neutral';
@@ -44,13 +44,13 @@ export function statusMark({
   return statuses[status];
 }
 
-/** A failed action is a failure, regardless of the plan. */
+/** Shows a failed action as a failure, regardless of the plan. */
 export function actionMark({ action, error }: Pick<RunDestination, 'action' | 'error'>): Mark {
   const mark = actions[action];
   return error === null || mark.tone === 'failure' ? mark : { ...mark, tone: 'failure', symbol: '✕' };
 }
 
-/** `20 Nov 2026, 02:04:34 UTC`, with the RFC 3339 form. */
+/** A time as `20 Nov 2026, 02:04:34 UTC`, and in RFC 3339. */
 export interface Moment {
   iso: string;
   text: string;
@@ -68,7 +68,7 @@ export function momentOrNull(iso: string | null): Moment | null {
   return iso === null ? null : momentOf(iso);
 }
 
-/** A day in UTC, as a date field needs it; empty if there is none. */
+/** Returns the UTC date in the format of a date field, or an empty string for null. */
 export const dayOf = (time: Date | null): string => time?.toISOString().slice(0, 10) ?? '';
 
 const minute = 60_000;
@@ -78,7 +78,10 @@ const units: readonly [string, number][] = [
   ['min', minute],
 ];
 
-/** `3 h ago`. Less than a minute is `just now`, because pages do not count seconds. */
+/**
+ * Formats an age such as `3 h ago`. Anything under a minute is `just now`, because pages do not count
+ * seconds.
+ */
 export function ageText(iso: string, now: Date): string {
   const ms = now.getTime() - Date.parse(iso);
   const [name, size] = units.find(([, unit]) => Math.abs(ms) >= unit) ?? ['', 0];
@@ -87,7 +90,7 @@ export function ageText(iso: string, now: Date): string {
   return ms >= 0 ? `${count} ${name} ago` : `in ${count} ${name}`;
 }
 
-/** `120 ms`, `1.2 s`, `3 min 4 s`, `2 h 5 min`. */
+/** Formats a duration such as `120 ms`, `1.2 s`, `3 min 4 s` or `2 h 5 min`. */
 export function durationText(ms: number): string {
   if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
   if (ms < minute) return `${(ms / 1000).toFixed(1)} s`;
@@ -100,7 +103,7 @@ export function sizeText(bytes: number): string {
   return formatSize(bytes);
 }
 
-/** Milliseconds from the start of the run to its end, or to now; null if it has not started. */
+/** Returns the milliseconds from the run's start to its end, or to now; null if it has not started. */
 export function durationOf(
   { started_at: start, finished_at: end }: Pick<RunRecord, 'started_at' | 'finished_at'>,
   now: Date,
@@ -109,12 +112,12 @@ export function durationOf(
   return (end === null ? now.getTime() : Date.parse(end)) - Date.parse(start);
 }
 
-/** `1 try`, `2 tries`. */
+/** Returns `1 try`, `2 tries`, and so on. */
 export function triesText(tries: number): string {
   return tries === 1 ? '1 try' : `${tries} tries`;
 }
 
-/** `1 run`, `2 runs`. */
+/** Returns `1 run`, `2 runs`, and so on. */
 export function plural(count: number, noun: string): string {
   return `${count.toLocaleString('en-GB')} ${noun}${count === 1 ? '' : 's'}`;
 }

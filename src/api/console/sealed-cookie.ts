@@ -5,16 +5,19 @@ import { EncryptJWT, errors, jwtDecrypt } from 'jose';
 import type { Clock } from '../../core/lib/clock.ts';
 
 /**
- * Turns JSON values into encrypted JWTs. Only a process with the secret can read or create one. Any API host
- * with the same secret can open it, so hosts share no storage.
+ * Encrypts JSON values as JWTs. Only a process with the secret can read or create them. Any API host with the
+ * same secret can open them, so hosts share no storage.
  */
 export interface Seal<T> {
   seal(content: T, expiresAt: Date): Promise<string>;
-  /** Returns null if the text has another secret or purpose, is damaged or has expired. */
+  /** Returns null if the text was sealed with another secret or purpose, is damaged, or has expired. */
   open(text: string, now: Date): Promise<T | null>;
 }
 
-/** @param purpose Separates the values of one secret: a value of one purpose is never one of another. */
+/**
+ * @param purpose Separates values sealed with the same secret: a value sealed for one purpose cannot be
+ * opened for another.
+ */
 export function sealOf<T>(secret: string | Uint8Array, purpose: string): Seal<T> {
   const key = new Uint8Array(hkdfSync('sha256', secret, '', purpose, 32));
   return {
@@ -43,13 +46,16 @@ export function sealOf<T>(secret: string | Uint8Array, purpose: string): Seal<T>
 interface CookieOptions<T> {
   name: string;
   seal: Seal<T>;
-  /** `strict`: not sent with requests that another site caused. `lax`: sent when another site links here. */
+  /**
+   * `strict`: not sent with requests triggered by another site. `lax`: sent when following a link from
+   * another site.
+   */
   sameSite: 'strict' | 'lax';
   basePath: string;
   clock: Pick<Clock, 'now'>;
 }
 
-/** A value that the browser stores and cannot read. */
+/** A value that the browser stores but cannot read. */
 export class SealedCookie<T> {
   readonly #options: CookieOptions<T>;
 
@@ -64,7 +70,7 @@ export class SealedCookie<T> {
     res.cookie(this.#nameFor(req), sealed, { ...this.#attributes(req), maxAge });
   }
 
-  /** Returns null without a valid cookie. */
+  /** Returns null if there is no valid cookie. */
   async read(req: Pick<Request, 'headers' | 'secure'>): Promise<T | null> {
     const { seal, clock } = this.#options;
     const sealed = parseCookie(req.headers.cookie ?? '')[this.#nameFor(req)];
@@ -76,7 +82,7 @@ export class SealedCookie<T> {
   }
 
   /**
-   * Over TLS the name has a prefix. Browsers then accept the cookie only from this host and never over plain
+   * Over TLS, the name has a prefix, so browsers accept the cookie only from this host and never over plain
    * HTTP. `__Host-` also requires the path `/`.
    */
   #nameFor({ secure }: Pick<Request, 'secure'>): string {
@@ -85,7 +91,7 @@ export class SealedCookie<T> {
     return `${basePath === '/' ? '__Host-' : '__Secure-'}${name}`;
   }
 
-  // Express determines `secure` from the trusted proxies.
+  // Express derives `secure` from the trusted proxies.
   #attributes({ secure }: Pick<Request, 'secure'>): object {
     const { sameSite, basePath } = this.#options;
     return { httpOnly: true, sameSite, secure, path: basePath };

@@ -9,22 +9,22 @@ import type { OperatorAccess } from '../pipelines/pipeline-access.ts';
 import { type ConsoleLogin, type Person, tokenOfPerson } from './people.ts';
 import { type Seal, SealedCookie } from './sealed-cookie.ts';
 
-/** The session of a logged-in visitor, as its cookie stores it. */
+/** A logged-in visitor's session, as stored in its cookie. */
 export interface Session {
-  /** Unique. A logout ends the session with this id permanently. */
+  /** Unique. Logging out permanently ends the session with this id. */
   id: string;
-  /** The token or the person that logged in. */
+  /** The token or person that logged in. */
   holder: TokenHolder | Person;
-  /** The CSRF token, required in every form. */
+  /** The CSRF token, which every form must contain. */
   csrf: string;
-  /** In milliseconds since 1970, as `expiresMs`. */
+  /** Milliseconds since 1970, like `expiresMs`. */
   begunMs: number;
   expiresMs: number;
 }
 
 interface TokenHolder {
   tokenId: string;
-  /** Derived from the token's value, so that a changed value ends the session. */
+  /** Derived from the token's value, so changing the value ends the session. */
   fingerprint: string;
 }
 
@@ -32,7 +32,7 @@ interface TokenHolder {
 export interface Visitor {
   /** The token, as currently configured. */
   token: Token;
-  /** Whether it is the token of `server.admin_token_env`, or a person with the role admin. */
+  /** Whether this is the token from `server.admin_token_env`, or a person with the admin role. */
   isAdmin: boolean;
   session: Session;
 }
@@ -51,27 +51,27 @@ interface SessionPorts {
 
 interface SessionOptions {
   seal: Seal<Session>;
-  /** The lifetime of a session, in milliseconds. */
+  /** A session's lifetime, in milliseconds. */
   lifetimeMs: number;
 }
 
 const maxSeen = 10_000;
-/** Session checks of open streams within this time share one query. In milliseconds. */
+/** Session checks by open streams within this many milliseconds share one query. */
 const refreshEveryMs = 250;
-/** The longest lifetime that the configuration allows. A logout everywhere is stored for this time. */
+/** The longest lifetime that the configuration allows. Logging out everywhere is recorded for this long. */
 const maxLifetimeMs = 30 * 86_400_000;
 
-/** Finds the visitor of a request by its cookie. */
+/** Finds a request's visitor by its cookie. */
 export class Sessions {
   readonly #ports: SessionPorts;
   readonly #cookie: SealedCookie<Session>;
   readonly #lifetimeMs: number;
   /**
-   * Ended sessions, and holders that logged out everywhere, that this process has seen recently, with the
+   * Ended sessions that this process has seen recently, and holders that logged out everywhere, with their
    * stored expiry. `endedSessions` has all of them.
    */
   readonly #ended = new Map<string, Date>();
-  /** Session ids of open streams for the next query. */
+  /** Session ids of open streams, to be checked by the next query. */
   readonly #checked = new Set<string>();
 
   constructor(ports: SessionPorts, { seal, lifetimeMs }: SessionOptions) {
@@ -96,8 +96,8 @@ export class Sessions {
   }
 
   /**
-   * Returns null without an active session. A logout ends a session, and so does removing, changing or
-   * expiring its token. Throws `queue_unavailable` if ended sessions cannot be queried.
+   * Returns null if there is no active session. A session ends at logout, and when its token is removed,
+   * changed or expires. Throws `queue_unavailable` if ended sessions cannot be queried.
    */
   async find(req: Pick<Request, 'headers' | 'secure'>): Promise<Visitor | null> {
     const session = await this.#cookie.read(req);
@@ -112,10 +112,13 @@ export class Sessions {
     await this.#store(session.id, new Date(session.expiresMs));
   }
 
-  /** Ends all sessions of the token or person, in all browsers and on all hosts. Throws as `end`. */
+  /**
+   * Ends all sessions of the token or person, in all browsers and on all hosts. Throws the same errors as
+   * `end`.
+   */
   async endAll(req: Pick<Request, 'secure'>, res: Response, { session }: Visitor): Promise<void> {
     this.#cookie.clear(req, res);
-    // The time of the logout follows from the expiry, so sessions that begin later stay active.
+    // The logout time is derived from the expiry, so sessions that begin later stay active.
     await this.#store(holderId(session), new Date(this.#ports.clock.now().getTime() + maxLifetimeMs));
   }
 
@@ -132,10 +135,10 @@ export class Sessions {
     return { token, isAdmin, session };
   }
 
-  /** Why the session has ended; null if it is active. */
+  /** Returns why the session has ended, or null if it is active. */
   refusalOf({ session }: Pick<Visitor, 'session'>): 'token_expired' | 'token_revoked' | null {
     const token = this.#tokenOf(session);
-    // The next check sees a logout on another host.
+    // The next check notices a logout on another host.
     this.#refreshSoon(session);
     if (token === null || this.#hasLoggedOut(session)) return 'token_revoked';
     const { clock } = this.#ports;
@@ -162,7 +165,8 @@ export class Sessions {
     if (this.#ended.size + found.size > maxSeen) this.#ended.clear();
     for (const [id, expiresAt] of found) {
       this.#ended.set(id, expiresAt);
-      // A logout everywhere by a clock that was ahead would end all sessions until then: it counts as of now.
+      // If a logout everywhere was recorded by a clock that ran ahead, it would end all sessions until that
+      // time. It therefore counts as of now.
       const latest = new Date(this.#ports.clock.now().getTime() + maxLifetimeMs);
       if (isFuture(expiresAt.getTime() - maxLifetimeMs, this.#ports.clock)) await this.#store(id, latest);
     }
@@ -183,13 +187,13 @@ function idsOf(session: Session): string[] {
   return [session.id, holderId(session)];
 }
 
-/** Identifies the token or person of a session, for a logout everywhere. */
+/** Identifies a session's token or person, for logging out everywhere. */
 function holderId({ holder }: Session): string {
   const text = 'subject' in holder ? `${holder.issuer}\n${holder.subject}` : holder.fingerprint;
   return `holder-${createHash('sha256').update(text).digest('base64url')}`;
 }
 
-/** Differs for each value of the token, without revealing the value or its stored hash. */
+/** Returns a text that differs for each token value but reveals neither the value nor its stored hash. */
 function fingerprintOf({ hash }: Token): string {
   return createHash('sha256').update('waybill console').update(hash).digest('base64url').slice(0, 22);
 }

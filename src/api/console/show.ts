@@ -4,20 +4,20 @@ import { flashOf, paths } from './paths.ts';
 import type { Visitor } from './sessions.ts';
 import type { Visit } from './visit.ts';
 
-/** The content of one console page. */
+/** A console page's content. */
 export interface ConsolePage {
   title: string;
-  /** Path below `templates/console`. */
+  /** Path relative to `templates/console`. */
   template: string;
   view: Readonly<Record<string, unknown>>;
-  /** Breadcrumbs after the overview; paths below the base path. The last one is this page. */
+  /** Breadcrumbs after the overview, with paths relative to the base path. The last one is this page. */
   crumbs?: readonly { label: string; path?: string }[];
-  /** The query of `console/events` that the open page follows. Default: none. */
+  /** The `console/events` query that the open page follows. Default: none. */
   follows?: Readonly<Record<string, string>>;
-  /** Whether the page will change soon. A browser without JavaScript then reloads it. */
+  /** Whether the page will change soon. If so, browsers without JavaScript reload it. */
   isMoving?: boolean;
   isWide?: boolean;
-  /** The entry of the navigation. Default: `console`. */
+  /** The navigation entry. Default: `console`. */
   nav?: string;
   scripts?: readonly string[];
   status?: number;
@@ -25,13 +25,13 @@ export interface ConsolePage {
   flash?: string;
 }
 
-/** Sends a page to the visitor, in the layout of all pages. */
+/** Sends a page to the visitor in the shared layout. */
 export function show<Params>(visit: Visit<Params>, page: ConsolePage): void {
   const { req, res, visitor, parts, refusal = null } = visit;
   const { site, clock, http } = parts;
   const { basePath } = http;
   const { title, template, view, crumbs = [], follows, isWide = false } = page;
-  // A refused form has the URL of its action, which cannot be loaded again.
+  // After a refusal, the URL is that of the form's action, which cannot be reloaded.
   const events = follows === undefined || refusal !== null ? null : eventsPath(basePath, follows);
   const isMoving = page.isMoving === true && refusal === null;
   sendPage(
@@ -74,7 +74,7 @@ export function show<Params>(visit: Visit<Params>, page: ConsolePage): void {
   }
 }
 
-/** The name in the header: a person with the highest role, or the id of the token. */
+/** Returns the name in the header: a person's name with the highest role, or the token's id. */
 function nameOf({ isAdmin, token: { id, person } }: Visitor): string {
   if (person === undefined) return isAdmin ? 'admin' : id;
   const roles = new Set(person.roles.values());

@@ -17,7 +17,7 @@ import { loginPath } from './paths.ts';
 import type { ConsoleAccess, ConsoleParts } from './ports.ts';
 import type { Visitor } from './sessions.ts';
 
-/** One request of a logged-in visitor. */
+/** A request by a logged-in visitor. */
 export interface Visit<Params = Record<string, never>> {
   req: Request<Params>;
   res: Response;
@@ -25,11 +25,14 @@ export interface Visit<Params = Record<string, never>> {
   /** The configuration that the whole request is checked against. */
   access: ConsoleAccess;
   parts: ConsoleParts;
-  /** Why the visitor's action was refused. The page with the form shows it. */
+  /** Why the visitor's action was refused. The page with the form shows this. */
   refusal?: Problem;
 }
 
-/** Serves a page to logged-in visitors. Redirects others to the login, which leads back to the page. */
+/**
+ * Serves a page to logged-in visitors. Redirects everyone else to the login page, which returns here
+ * afterwards.
+ */
 export function page<Params>(
   parts: ConsoleParts,
   show: (visit: Visit<Params>) => Promise<void> | void,
@@ -46,10 +49,10 @@ export function page<Params>(
 }
 
 /**
- * Serves the action of a form. The form must come from a page of this session. The cookie alone does not
- * suffice, because browsers add it to any request. A refusal is shown on the page that `again` renders,
- * usually the page with the form. It is thrown if that page cannot be rendered or the client does not want
- * HTML.
+ * Serves a form's action. The form must come from a page of this session. The cookie alone is not enough,
+ * because browsers add it to every request. A refusal is shown on the page that `again` renders, usually the
+ * one with the form. If that page cannot be rendered, or the client does not want HTML, the refusal is
+ * thrown.
  */
 export function action<Params>(
   parts: ConsoleParts,
@@ -80,7 +83,7 @@ async function sendRefusal<Params>(
 ): Promise<void> {
   const context = requestContext(visit.req);
   const refusal = problemOf(error, context.id);
-  // Server faults are logged and reported as on every route.
+  // Server faults are logged and reported like on every route.
   if (refusal.status === 500) throw error;
   const retryAfter = error.retryAfterSeconds ?? retryAfterSeconds[error.code];
   if (retryAfter !== undefined) visit.res.setHeader('Retry-After', retryAfter);
@@ -116,7 +119,7 @@ async function visitorOf(req: ConsoleRequest, { sessions }: ConsoleParts): Promi
   return visitor;
 }
 
-/** Adds the visitor to the log line and the audit record of the request. */
+/** Adds the visitor to the request's log line and audit record. */
 export function noteVisitor(req: IncomingMessage, { id, person }: Pick<Token, 'id' | 'person'>): void {
   const context = requestContext(req);
   context.fields['token_id'] = id;
@@ -132,7 +135,10 @@ export type Form = URLSearchParams;
 
 const formType = 'application/x-www-form-urlencoded';
 
-/** Throws `unsupported_media_type`, `invalid_request` for a body of more than 16 KiB, and as `readBody`. */
+/**
+ * Throws `unsupported_media_type`, `invalid_request` if the body exceeds 16 KiB, and the same errors as
+ * `readBody`.
+ */
 export async function readForm(
   req: IncomingMessage,
   res: ServerResponse,
@@ -151,9 +157,9 @@ export async function readForm(
 }
 
 /**
- * Throws `form_expired` if another site sent the request. Browsers send `Sec-Fetch-Site`, but not over plain
- * HTTP to another machine. There `Origin` must name the request's host. A client that sends neither is not a
- * browser, so another site cannot use its cookies.
+ * Throws `form_expired` if another site sent the request. Browsers send `Sec-Fetch-Site`, except over plain
+ * HTTP to another machine. In that case, `Origin` must name the request's host. A client that sends neither
+ * is not a browser, so another site cannot use its cookies.
  */
 export function requireOwnSite({ headers, host }: Pick<Request, 'headers' | 'host'>): void {
   const from = headers['sec-fetch-site'];
@@ -164,12 +170,12 @@ export function requireOwnSite({ headers, host }: Pick<Request, 'headers' | 'hos
   if (!isOwn) throw notOurs('the form came from another site');
 }
 
-/** Returns null for the origin `null` of a sandboxed page, and for an invalid URL. */
+/** Returns null for a sandboxed page's origin, `null`, and for an invalid URL. */
 function hostOf(origin: string): string | null {
   return URL.canParse(origin) ? new URL(origin).host : null;
 }
 
-/** Throws `form_expired` if the form does not have the token of the session. */
+/** Throws `form_expired` if the form lacks the session's token. */
 export function requireCsrf({ session }: Pick<Visitor, 'session'>, sent: string | null | undefined): void {
   const [expected, found] = [Buffer.from(session.csrf), Buffer.from(sent ?? '')];
   if (expected.length === found.length && timingSafeEqual(expected, found)) return;
@@ -183,9 +189,9 @@ function notOurs(message: string): WaybillError {
 }
 
 /**
- * The actions on a pipeline, with the scope that each requires. `admin`: the admin token may do it on every
- * pipeline. The rules match the API with one exception. Here the admin token may also read, because it may
- * cancel any run.
+ * The actions on a pipeline, with the scope that each one requires. `admin` means that the admin token may
+ * perform it on every pipeline. The rules match the API with one exception: here, the admin token may also
+ * read, because it may cancel any run.
  */
 const pipelineOperations = {
   read: { scope: 'read', admin: true },
@@ -203,7 +209,7 @@ export type PipelineOperation = keyof typeof pipelineOperations;
 
 /**
  * Returns the pipeline if the visitor may perform the action on it. Throws `pipeline_not_found`, `forbidden`
- * and `insufficient_scope` as the API does.
+ * and `insufficient_scope` under the same conditions as the API.
  */
 export function permit(
   res: Response,
@@ -219,13 +225,13 @@ export function permit(
   });
 }
 
-/** Whether `permit` would allow the action. */
+/** Reports whether `permit` would allow the action. */
 export function isAllowed({ token, isAdmin }: Visitor, operation: PipelineOperation, id: string): boolean {
   const { scope, admin } = pipelineOperations[operation];
   return (isAdmin && admin) || allows(token, scope, id);
 }
 
-/** Throws `forbidden` unless the visitor has the admin token or the role admin. */
+/** Throws `forbidden` unless the visitor has the admin token or the admin role. */
 export function requireAdmin({ token, isAdmin }: Visitor, access: Pick<ConsoleAccess, 'adminToken'>): void {
   if (isAdmin) return;
   if (token.person === undefined) requireAdminToken(token, access);
@@ -234,7 +240,7 @@ export function requireAdmin({ token, isAdmin }: Visitor, access: Pick<ConsoleAc
   });
 }
 
-/** The pipelines that the visitor may read, in the order of the configuration. */
+/** Returns the pipelines that the visitor may read, in configuration order. */
 export function seenBy(visitor: Visitor, { pipelines }: PipelineAccess): PipelineSummary[] {
   return pipelines.filter(({ pipeline_id }) => isAllowed(visitor, 'read', pipeline_id));
 }

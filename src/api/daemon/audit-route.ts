@@ -19,7 +19,7 @@ import type { AuditTarget } from '../http/recorded-acts.ts';
 import { jsonContent, type Route } from '../http/route.ts';
 import { pipelinesOf, type RunAccess } from '../pipelines/pipeline-access.ts';
 
-/* Lists the audit trail of this host. */
+/* Lists this host's audit trail. */
 
 export interface AuditPorts extends HttpPorts {
   configured: Current<Pick<RunAccess, 'tokens' | 'publishers' | 'adminToken' | 'pipelineIds'>>;
@@ -34,7 +34,7 @@ const beforeParameter: Parameter<number | null> = {
   parse: (text) => (/^[1-9]\d{0,14}$/.test(text) ? Number(text) : undefined),
 };
 
-/** The query of every list of records. */
+/** The query parameters of every record list. */
 export const auditQuery = queryParameters({
   limit: wholeNumber(1, 500, 50, { description: 'Records on one page.' }),
   before: beforeParameter,
@@ -55,7 +55,7 @@ export const auditQuery = queryParameters({
 });
 type AuditQuery = ReturnType<typeof auditQuery.read>;
 
-/** Reads a page. `pipelines` null: records about all pipelines and about none. */
+/** Reads a page. If `pipelines` is null, includes records about all pipelines and about none. */
 export async function readAudit(
   { directory }: AuditTarget,
   { limit, before, since, until, act, actor }: AuditQuery,
@@ -64,7 +64,7 @@ export async function readAudit(
   return readPage(directory, { limit, before, since, until, act, actor, pipelines });
 }
 
-/** The query of the next page; null on the last page. */
+/** Returns the next page's query; null on the last page. */
 export function nextOfAudit(query: AuditQuery, { next }: AuditPage): string | null {
   if (next === null) return null;
   const { limit, since, until, pipeline, act, actor } = query;

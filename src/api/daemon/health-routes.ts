@@ -10,9 +10,9 @@ export interface HealthPorts {
   queue: JobQueue;
   /** null if no weather database is configured. */
   weatherHealth: { isHealthy(): boolean } | null;
-  /** The queue driver of an API. `memory`, the default, is not reported. */
+  /** The API's queue driver. The default, `memory`, is not reported. */
   queueDriver?: 'memory' | 'embedded' | 'bullmq';
-  /** Thread statistics; reported by workers only. */
+  /** Thread statistics; only workers report them. */
   threads?: () => ThreadStats;
 }
 
@@ -68,7 +68,7 @@ export const healthRoute: Route<HealthPorts> = {
   handle: (ports) => health(ports),
 };
 
-/** The same route under the name that Kubernetes commonly uses. */
+/** The same route under the name commonly used with Kubernetes. */
 export const readyRoute: Route<HealthPorts> = {
   ...healthRoute,
   path: '/readyz',
@@ -102,7 +102,7 @@ function detailsOf(
   };
 }
 
-/** Liveness for supervisors. A process that waits for Redis or a disk must not be restarted for that. */
+/** Liveness probe for supervisors. Waiting for Redis or a disk is no reason to restart the process. */
 export const liveRoute: Route<unknown> = {
   method: 'get',
   path: '/livez',

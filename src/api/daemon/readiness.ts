@@ -5,12 +5,12 @@ import type { Log } from '../../core/lib/log.ts';
 import type { HealthCheck } from '../../workers/coordinator/health-checks.ts';
 import { isConcealed } from '../http/answer/error-status.ts';
 
-/** The state of one dependency of the process. Contains no path of this machine, no address, no secret. */
+/** The state of one of the process's dependencies. Contains no local paths, addresses or secrets. */
 export interface CheckReport {
   name: HealthCheck['name'] | 'process' | 'weather';
-  /** `degraded`: something is missing, but uploads are accepted. */
+  /** `degraded` means that something is missing, but uploads are still accepted. */
   state: 'ok' | 'degraded' | 'failing';
-  /** When this state was first seen, RFC 3339 in UTC. Checks run only on request. */
+  /** When this state was first seen, in RFC 3339 (UTC). Checks run only on request. */
   since: string;
   /** The error and its remedy; absent if the state is `ok`. */
   code?: ErrorCode;
@@ -18,9 +18,9 @@ export interface CheckReport {
   hint?: string;
 }
 
-/** Reports whether uploads are accepted, and why not. */
+/** Reports whether uploads are accepted and, if not, why. */
 export interface Readiness {
-  /** Runs every check, for at most five seconds. Rejects only on a defect. */
+  /** Runs every check for at most five seconds. Rejects only if there is a bug. */
   look(): Promise<ReadinessFound>;
 }
 
@@ -42,7 +42,7 @@ export interface ReadinessOptions {
 
 const deadlineMs = 5_000;
 
-/** The result of a check. `error` is null if it passed. */
+/** A check's result. `error` is null if it passed. */
 interface Found {
   name: CheckReport['name'];
   error: WaybillError | null;
@@ -76,8 +76,8 @@ export function newReadiness({ clock, log, checks, isDraining, weatherHealth }: 
 }
 
 /**
- * Runs a check, and waits no longer than the deadline. A check that hangs, for example on an unresponsive
- * disk, is not started again. Each attempt would block another thread of the file system pool.
+ * Runs a check and waits no longer than the deadline. A check that hangs, for example on an unresponsive
+ * disk, is not started again, because each attempt would block another thread of the file system pool.
  */
 function probeOf(check: HealthCheck, clock: Clock): () => Promise<Found> {
   const { name, silent, remedy } = check;

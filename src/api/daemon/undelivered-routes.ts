@@ -13,11 +13,11 @@ import { jsonContent, type JsonSchema, type Parameter, type Route } from '../htt
 import { authorizeOperator, type OperatorAccess } from '../pipelines/pipeline-access.ts';
 
 /*
- * Undelivered events: operators list them and send them again. Both need the admin token, because the events
- * belong to all pipelines.
+ * Lets operators list undelivered events and send them again. Both require the admin token, because the
+ * events belong to all pipelines.
  */
 
-/** The notifiers. A reload replaces it. */
+/** The configured notifiers. A reload replaces it. */
 export interface NotifierAccess {
   /** Ids of the configured notifiers. */
   notifierIds: ReadonlySet<string>;
@@ -28,7 +28,7 @@ export interface UndeliveredPorts extends HttpPorts, MemoryBodyPorts {
   log: Log;
   configured: Current<OperatorAccess & NotifierAccess>;
   notifier: Pick<Notifier, 'undelivered' | 'redeliver'>;
-  /** Aborts when the daemon starts to shut down. */
+  /** Aborts when the daemon begins to shut down. */
   draining: AbortSignal;
 }
 
@@ -54,7 +54,7 @@ const object = (properties: Record<string, JsonSchema>): JsonSchema => ({
   properties,
 });
 
-/** Lists the undelivered events of one notifier. */
+/** Lists one notifier's undelivered events. */
 export const listUndeliveredRoute: Route<UndeliveredPorts> = {
   method: 'get',
   path: '/v1/notifiers/{notifier_id}/undelivered',
@@ -97,7 +97,7 @@ export const listUndeliveredRoute: Route<UndeliveredPorts> = {
   handle: (ports) => list(ports),
 };
 
-/** Sends the undelivered events of one notifier again. */
+/** Resends one notifier's undelivered events. */
 export const redeliverRoute: Route<UndeliveredPorts> = {
   method: 'post',
   path: '/v1/notifiers/{notifier_id}/redeliver',

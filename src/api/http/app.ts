@@ -13,25 +13,25 @@ import { requestLog } from './request-log.ts';
 import type { Route } from './route.ts';
 import { createRouter } from './router.ts';
 
-/** Dependencies of every HTTP application, for any routes. */
+/** The dependencies of every HTTP application, whatever its routes. */
 export interface HttpPorts {
   http: ServerConfig['http'];
   clock: Clock;
   log: Log;
-  /** Which requests are logged. */
+  /** Controls which requests are logged. */
   logging: Pick<LogControl, 'requests'>;
-  /** Creates the spans of requests. Without it nothing is traced. */
+  /** Creates the requests' spans. If absent, nothing is traced. */
   tracer?: Tracer;
-  /** Where acts are recorded. Without it nothing is recorded. */
+  /** Where acts are recorded. If absent, nothing is recorded. */
   audit?: AuditTarget | null;
-  /** Renders refusals as HTML pages. Without it browsers get JSON. */
+  /** Renders refusals as HTML pages. If absent, browsers get JSON. */
   problemPage?: ProblemPage;
 }
 
 /**
- * Creates an application that serves these routes below the base path. It logs each request and answers each
- * error with a problem document. `observers` see every request first, even one that `checkHead` refuses.
- * `pages` are tried before the routes.
+ * Creates an application that serves these routes below the base path. It logs every request and answers
+ * every error with a problem document. `observers` see every request first, even those that `checkHead`
+ * refuses. `pages` are tried before the routes.
  */
 export function createHttpApp<Ports extends HttpPorts>(
   routes: readonly Route<Ports>[],
@@ -44,7 +44,7 @@ export function createHttpApp<Ports extends HttpPorts>(
   app.use(requestLog(ports));
   if (ports.audit != null) app.use(recordTokenUse(ports.audit, new RecordLimiter(ports.clock)));
   app.use(closeUnread(ports.clock));
-  // Pages are for operators only, so CORS does not apply to them.
+  // Pages are only for operators, so CORS does not apply to them.
   const cors = crossOrigin(ports.http.cors);
   for (const handler of [...observers, checkHead(ports.http), ...pages, ...(cors === null ? [] : [cors])])
     app.use(handler);
@@ -80,10 +80,10 @@ const noSuchRoute: RequestHandler = () => {
   });
 };
 
-/** Express recognizes an error handler by its four arguments. */
+/** Express recognizes an error handler by its four parameters. */
 function answerError(ports: ProblemPorts): ErrorRequestHandler {
   return (error: unknown, req, res, next) => {
-    // The path has invalid percent-encoding. The router throws before it reaches any route.
+    // The path has invalid percent-encoding. The router throws before reaching any route.
     const thrown =
       error instanceof URIError
         ? new WaybillError('not_found', 'the path is not valid percent-encoding')

@@ -17,62 +17,68 @@ export interface KnownToken {
   hash: Buffer;
 }
 
-/** A token of a producer or an operator. */
+/** A producer's or operator's token. */
 export interface Token extends KnownToken {
-  /** Ids of the pipelines that it grants access to. */
+  /** Ids of the pipelines that the token grants access to. */
   pipelines: ReadonlySet<string>;
-  /** The operations that it allows on them. */
+  /** The operations that the token allows on them. */
   scopes: ReadonlySet<Scope>;
-  /** Refused from this time on; null: never expires. */
+  /** The time from which the token is refused; null if it never expires. */
   expiresAt: Date | null;
-  /** Present if this daemon issued it. Refused if it is in the future, because then its expiry is wrong. */
+  /**
+   * Present if this daemon issued the token. A token from the future is refused, because its expiry is wrong,
+   * too.
+   */
   issuedAt?: Date;
-  /** Present if it was issued to a trusted publisher. */
+  /** Present if the token was issued to a trusted publisher. */
   publishedBy?: PublishedBy;
-  /** Present for a person who logged in to the console without a token. */
+  /** Present if a person logged in to the console without a token. */
   person?: PersonRights;
 }
 
-/** A person with an account of an OpenID Connect issuer. */
+/** A person with an account at an OpenID Connect issuer. */
 export interface PersonRights {
   issuer: string;
   subject: string;
   name: string;
-  /** The role on each pipeline, which decides the scopes there. */
+  /** The role on each pipeline, which determines the scopes there. */
   roles: ReadonlyMap<string, Role>;
-  /** Whether the person may do what the admin token may. */
+  /** Whether the person has the rights of the admin token. */
   isAdmin: boolean;
 }
 
-/** Whether the token allows the operation on the pipeline. */
+/** Reports whether the token allows the operation on the pipeline. */
 export function allows({ pipelines, scopes, person }: Token, scope: Scope, pipelineId: string): boolean {
   if (!pipelines.has(pipelineId)) return false;
   const role = person?.roles.get(pipelineId);
   return role === undefined ? scopes.has(scope) : roleScopes[role].some((one) => one === scope);
 }
 
-/** Opens the tokens that were issued to trusted publishers. */
+/** Opens tokens that were issued to trusted publishers. */
 export interface AccessTokens {
-  /** Returns the token with its rights now. Returns null if it was not issued here, or was revoked. */
+  /**
+   * Returns the token with its current rights. Returns null if it was not issued here or has been revoked.
+   */
   open(value: string): Token | null;
 }
 
-/** All tokens that a caller may have. A reload replaces it. */
+/** All tokens that callers may have. A reload replaces it. */
 export interface TokenAccess {
   tokens: readonly Token[];
   publishers: AccessTokens;
 }
 
-/** The settings that every token is resolved from. */
+/** The settings from which every token is resolved. */
 type TokenSource = Pick<UploadTokenConfig, 'id' | 'valueEnv'>;
 
-// RFC 6750 lets clients send these characters only; a token with any other could never match.
+// RFC 6750 allows clients to send only these characters. A token with any other character could never
+// match.
 const tokenForm = /^[A-Za-z0-9\-._~+/]+=*$/;
-// A secret may hold the digest of the value instead of the value.
+// A secret may hold a digest of the value instead of the value itself.
 const digestForm = /^sha256:([0-9a-f]{64})$/i;
 const headerForm = /^Bearer +([A-Za-z0-9\-._~+/]+=*)$/i;
 
-/** Resolves all upload tokens. Throws as `resolveDistinct`. */
+/** Resolves all upload tokens. Throws the same errors as `resolveDistinct`. */
 export function resolveTokens(configs: readonly UploadTokenConfig[], secrets: Secrets): Token[] {
   const known = resolveDistinct(configs, secrets);
   return configs.map(({ pipelines, scopes, expiresAt }, index) => ({
@@ -84,8 +90,8 @@ export function resolveTokens(configs: readonly UploadTokenConfig[], secrets: Se
 }
 
 /**
- * Resolves token values, in order. Throws `secrets_invalid` if a value is missing, is unusable, or equals
- * another.
+ * Resolves token values, in order. Throws `secrets_invalid` if a value is missing, unusable, or the same as
+ * another one.
  */
 function resolveDistinct(configs: readonly TokenSource[], secrets: Secrets): KnownToken[] {
   const byHash = new Map<string, TokenSource>();
@@ -109,8 +115,8 @@ function resolveDistinct(configs: readonly TokenSource[], secrets: Secrets): Kno
 }
 
 /**
- * Resolves one token. `neededBy` names its purpose in error messages. The secret is the value, or
- * `sha256:<hex>` of it. Throws `secrets_invalid` if it is missing or cannot be sent as a bearer token.
+ * Resolves one token. `neededBy` states its purpose in error messages. The secret is the value or its
+ * `sha256:<hex>`. Throws `secrets_invalid` if it is missing or cannot be sent as a bearer token.
  */
 export function resolveToken({ id, valueEnv }: TokenSource, neededBy: string, secrets: Secrets): KnownToken {
   const value = secrets.require(valueEnv, neededBy);
@@ -129,7 +135,8 @@ export function resolveToken({ id, valueEnv }: TokenSource, neededBy: string, se
 }
 
 /**
- * Returns the token of an `Authorization` header. Throws `unauthorized`, or `token_expired` after its expiry.
+ * Returns the token in an `Authorization` header. Throws `unauthorized`, or `token_expired` after the token's
+ * expiry.
  */
 export function authenticate(
   header: string | undefined,
@@ -155,7 +162,7 @@ export function isExpired(
 }
 
 /**
- * Throws `insufficient_scope` if the token lacks the scope. The response then has the challenge of RFC 6750.
+ * Throws `insufficient_scope` if the token lacks the scope, and adds the RFC 6750 challenge to the response.
  */
 export function requireScope({ id, scopes }: Token, scope: Scope, res: ServerResponse): void {
   if (scopes.has(scope)) return;
@@ -166,14 +173,16 @@ export function requireScope({ id, scopes }: Token, scope: Scope, res: ServerRes
 }
 
 /**
- * Returns the token of an `Authorization` header. Compares every token in constant time, even after a match.
+ * Returns the token in an `Authorization` header. Compares every token in constant time, even after a match.
  * Throws `unauthorized`.
  */
 export function findToken<T extends KnownToken>(header: string | undefined, tokens: readonly T[]): T {
   return known(tokenOfValue(sentToken(header), tokens));
 }
 
-/** The same for a producer or an operator, whose token may have been issued to a trusted publisher. */
+/**
+ * Like `findToken`, but for a producer or operator, whose token may have been issued to a trusted publisher.
+ */
 export function findCaller(header: string | undefined, { tokens, publishers }: TokenAccess): Token {
   const sent = sentToken(header);
   return known(tokenOfValue(sent, tokens) ?? publishers.open(sent) ?? undefined);
@@ -209,7 +218,7 @@ export function tokenOfValue<T extends KnownToken>(value: string, tokens: readon
   return found;
 }
 
-/** Calls `authenticate`. If it throws, sets the challenge of RFC 6750 on the response. */
+/** Calls `authenticate`. If it throws, adds the RFC 6750 challenge to the response. */
 export function challenge<T>(req: IncomingMessage, res: ServerResponse, authenticate: () => T): T {
   try {
     return authenticate();
@@ -220,7 +229,7 @@ export function challenge<T>(req: IncomingMessage, res: ServerResponse, authenti
   }
 }
 
-/** Adds the caller to the log line of its request, and to the record of a run that the request starts. */
+/** Adds the caller to the request's log line, and to the record of any run that the request starts. */
 export function noteCaller(req: IncomingMessage, { id, publishedBy }: Token): void {
   const context = requestContext(req);
   context.fields['token_id'] = id;
@@ -236,8 +245,8 @@ function sha256(text: string): Buffer {
 }
 
 /**
- * Returns the token of `server.admin_token_env`, or null if none is configured. Throws `secrets_invalid` if
- * its value is missing, is unusable, or equals the value of an upload token.
+ * Returns the `server.admin_token_env` token, or null if none is configured. Throws `secrets_invalid` if its
+ * value is missing, unusable, or the same as an upload token's.
  */
 export function resolveAdminToken(config: Config, secrets: Secrets): Token | null {
   const { adminTokenEnv } = config.server;

@@ -8,9 +8,9 @@ import { jsonContent, type JsonSchema, type RequestBody } from './route.ts';
 const jsonType = /^application\/(?:[a-z0-9.-]+\+)?json$/;
 
 /**
- * Returns the JSON body of a request with few or no options, or undefined if it is empty. Throws
- * `unsupported_media_type` for another type. Throws `invalid_request` if the body is not JSON or exceeds 16
- * KiB, and what `readBody` throws.
+ * Returns a request's JSON body with few or no options, or undefined if it is empty. Throws
+ * `unsupported_media_type` for another media type, `invalid_request` if the body is not JSON or exceeds 16
+ * KiB, and the same errors as `readBody`.
  */
 export async function readSmallJson(
   req: IncomingMessage,
@@ -46,13 +46,14 @@ function wrongType(res: ServerResponse, message: string): WaybillError {
 }
 
 /**
- * Validates parsed bodies against a schema. The schema is compiled at the first body, so it does not delay
- * the daemon's start. The returned function throws `invalid_request` with the first violation.
+ * Validates parsed bodies against a schema. The schema is compiled when the first body arrives, so that it
+ * does not delay startup. The returned function throws `invalid_request` with the first violation.
  */
 export function bodyCheck(schema: JsonSchema, hint: string): (body: unknown) => void {
   let isValid: ValidateFunction | undefined;
   return (body) => {
-    // Our schemas need no validation by the meta-schema, which takes longer to compile than any of them.
+    // Our schemas need not be validated against the meta-schema, which takes longer to compile than any of
+    // them.
     isValid ??= new Ajv2020({ meta: false, validateSchema: false }).compile(schema);
     if (!isValid(body)) throw refusal(isValid.errors?.[0], hint);
   };
@@ -80,8 +81,8 @@ export const emptyRequest: RequestBody = {
 };
 
 /**
- * Throws `invalid_request` if the request has a query or properties in its body. Also throws as
- * `readSmallJson`.
+ * Throws `invalid_request` if the request has a query or properties in its body. Also throws the same errors
+ * as `readSmallJson`.
  */
 export async function requireEmptyRequest(
   req: IncomingMessage,

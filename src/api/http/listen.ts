@@ -9,17 +9,23 @@ import { answerRefusedBytes, type RefusalPorts } from './refused-bytes.ts';
 import { requestContext } from './request/request-context.ts';
 
 export interface HttpServer {
-  /** `http://127.0.0.1:8080`, with the port that was bound. */
+  /** The origin with the port that was bound, such as `http://127.0.0.1:8080`. */
   origin: string;
   connections: () => ConnectionStats;
-  /** Stops accepting connections, waits a few seconds for the last responses, then cuts open connections. */
+  /**
+   * Stops accepting connections, waits a few seconds for the last responses, then closes all open
+   * connections.
+   */
   close(): Promise<void>;
 }
 
 export interface ConnectionStats {
-  /** Open connections. */
+  /** The number of open connections. */
   open: number;
-  /** Connections closed on arrival since the start, because `max_connections` was reached. */
+  /**
+   * The number of connections since startup that were closed on arrival because `max_connections` was
+   * reached.
+   */
   refused: number;
 }
 
@@ -32,7 +38,7 @@ export interface ListenOptions {
   inherited?: number | null;
   maxConnections: number;
   uploadTimeoutMs: number;
-  /** Maximum time for the head of a request. Default: 30 s. */
+  /** The maximum time for receiving a request head. Default: 30 s. */
   headersTimeoutMs?: number;
   /** Called for each accepted connection. */
   onAccepted?: () => void;
@@ -41,19 +47,20 @@ export interface ListenOptions {
 export const usualHeadersMs = 30_000;
 // How often Node.js checks for requests that take too long.
 const maxCheckMs = 5_000;
-// Proxies commonly keep an idle connection for 60 s. A longer time avoids closing one that a proxy reuses.
+// Proxies commonly keep idle connections for 60 s. A longer timeout avoids closing one that a proxy is
+// about to reuse.
 const keepAliveTimeoutMs = 65_000;
-// A little longer than the drain after an early refusal.
+// Slightly longer than the drain after an early refusal.
 const lastAnswersMs = 6_000;
-// Bodies have their own limits, with a response. This one ends requests that no route reads.
+// Bodies have their own limits, which send a response. This one ends requests that no route reads.
 const requestGraceMs = 60_000;
 const refusalLogMs = 60_000;
 
 /**
- * Listens on `host` and `port`, or on the inherited socket. A connection that sends no complete request head
- * within `headersTimeoutMs` is closed. A connection above `max_connections` is closed on arrival; a warning
- * is logged at most once a minute. Every request reaches `listener`, even if its head violates HTTP: the
- * application checks it with `refusedHead`. Throws `config_invalid` if the address cannot be bound, or the
+ * Listens on `host` and `port`, or on the inherited socket. Closes connections that do not send a complete
+ * request head within `headersTimeoutMs`. Connections above `max_connections` are closed on arrival, with a
+ * warning at most once a minute. Every request reaches `listener`, even if its head violates HTTP; the
+ * application checks it with `refusedHead`. Throws `config_invalid` if the address cannot be bound or the
  * inherited socket is unusable.
  */
 export async function listen(
@@ -72,7 +79,7 @@ export async function listen(
     requireHostHeader: false,
   });
   const handle = answerRefusedBytes(server, withAcceptTime(server, clock, listener), ports);
-  // By default Node.js sends 100 Continue before any check, and 417 without a body.
+  // By default, Node.js sends 100 Continue before any check, and 417 without a body.
   for (const event of ['request', 'checkContinue', 'checkExpectation']) server.on(event, handle);
   server.on('connection', options.onAccepted ?? (() => undefined));
   const connections = limitConnections(server, options.maxConnections, clock, log);

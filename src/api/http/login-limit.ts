@@ -4,12 +4,12 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import { networkOf } from './request/shares.ts';
 
 /**
- * Limits failed logins. A client that fails too often is refused. Failures of many clients together only slow
- * logins down, so that they cannot lock out a valid token.
+ * Limits failed logins. A client that fails too often is refused. When many clients fail, logins only slow
+ * down, so attackers cannot lock out a valid token.
  */
 export interface LoginLimit {
   /**
-   * Resolves when the token of this attempt may be compared. Waits `slowdownMs` while too many clients fail.
+   * Resolves when this attempt's token may be compared. Waits `slowdownMs` while too many clients fail.
    * Throws `too_many_logins`, with the time of the next attempt, if this client has failed too often.
    */
   admit(client: string | null): Promise<void>;
@@ -18,9 +18,9 @@ export interface LoginLimit {
 }
 
 interface LoginBounds {
-  /** Failures of one client, or of one IPv6 /64 network, in a window. */
+  /** The maximum number of failures per window for one client or one IPv6 /64 network. */
   perClient: number;
-  /** Failures of all clients in a window. */
+  /** The maximum number of failures per window for all clients. */
   total: number;
   windowSeconds: number;
   slowdownMs: number;
@@ -48,7 +48,7 @@ export function createLoginLimit(
     failed: async (client) => {
       for (const [limiter, key] of counters(client))
         await limiter.consume(key).catch((refused: unknown) => {
-          // Beyond its limit the counter rejects with its state.
+          // Above its limit, the counter rejects with its state.
           if (!(refused instanceof RateLimiterRes)) throw refused;
         });
     },

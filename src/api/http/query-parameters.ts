@@ -3,24 +3,24 @@ import { type Finding, finding, WaybillError } from '../../core/lib/errors.ts';
 import type { ParameterMap, Rule, ValuesOf } from '../../core/lib/parameters.ts';
 import type { Parameter } from './route.ts';
 
-/** The query parameters of a route, for the OpenAPI document and for the parser. */
+/** A route's query parameters, for the OpenAPI document and the parser. */
 export interface QueryParameters<T> {
   parameters: Parameter[];
   /**
-   * Parses the query of a URL and applies defaults. Throws the error code of this route. The error has a
-   * finding for each parameter that is unknown, repeated, badly encoded, invalid or in conflict.
+   * Parses a URL's query and applies defaults. Throws the route's error code, with a finding for each
+   * parameter that is unknown, repeated, badly encoded, invalid or conflicting.
    */
   read: (url: string) => T;
 }
 
 export interface QueryOptions {
-  /** Conditions between parameters. */
+  /** Constraints between parameters. */
   rules?: readonly Rule[];
-  /** Error code of refusals. Default: `invalid_request`. */
+  /** The error code of refusals. Default: `invalid_request`. */
   code?: ErrorCode;
 }
 
-/** Creates parameters from `declared`, in its order. One of them may be the last segment of the path. */
+/** Creates parameters from `declared`, in the same order. One of them may be the path's last segment. */
 export function queryParameters<P extends ParameterMap>(
   declared: P,
   { rules = [], code = 'invalid_request' }: QueryOptions = {},
@@ -80,7 +80,7 @@ function refusalOf({ expected, hint }: ParameterMap[string], text: string): stri
   return `must be ${expected}${hinted === null ? '' : `; ${hinted}`}`;
 }
 
-/** More findings than this help no reader. */
+/** Additional findings would not help the reader. */
 const maxFindings = 50;
 const maxSentences = 5;
 
@@ -94,8 +94,7 @@ function refusal(code: ErrorCode, findings: readonly Finding[]): WaybillError {
 }
 
 /**
- * Replaces `req.query` of Express, which turns repeated parameters into lists and accepts malformed
- * encodings.
+ * Replaces Express's `req.query`, which turns repeated parameters into lists and accepts malformed encodings.
  */
 function splitQuery(url: string): { given: Map<string, string[]>; findings: Finding[] } {
   const begin = url.indexOf('?');

@@ -8,17 +8,17 @@ import { type RequestContext, requestContext, type Rerun } from './request/reque
 import { networkOf } from './request/shares.ts';
 
 /*
- * The audit records of requests. A route names its act; one handler before it makes the record, when the
- * response is complete and before it is sent.
+ * Writes audit records of requests. Each route names its act. A handler that runs before the route's handlers
+ * writes the record after the response is complete but before it is sent.
  */
 
-/** The act of a route that changes something, or why it needs no record. */
+/** The act of a route that changes something, or the reason why it needs no record. */
 export type RouteAct = Act | { none: string };
 
-/** Where records go. */
+/** Where audit records are written. */
 export interface AuditTarget {
   trail: Pick<Trail, 'admit' | 'append'>;
-  /** Directory of the trail, for reading. */
+  /** The trail's directory, for reading. */
   directory: string;
 }
 
@@ -67,17 +67,17 @@ export function recordTokenUse({ trail }: AuditTarget, recordLimiter: RecordLimi
   };
 }
 
-/** Whether something else limits how often the client can cause the record. */
+/** Reports whether something else limits how often the client can trigger the record. */
 function isLimited({ act, actor, code }: ActEntry): boolean {
   return actor.type !== 'anonymous' || (act === 'login' && code === 'unauthorized');
 }
 
-/** Anyone can send refused requests, so those of one network and kind share a record. */
+/** Anyone can send requests that are refused, so those of the same network and kind share a record. */
 function anonymousKey({ act, code, address }: ActEntry): string {
   return `${act} ${code ?? ''} ${networkOf(address ?? null)}`;
 }
 
-/** Calls `work` once, when the response ends or is abandoned, and ends it after that. */
+/** Calls `work` once when the response is about to end or be abandoned. The response ends only after that. */
 function beforeEnd(res: Response, work: () => Promise<void>): void {
   const end: Response['end'] = res.end.bind(res);
   const destroy: Response['destroy'] = res.destroy.bind(res);
@@ -94,7 +94,7 @@ function beforeEnd(res: Response, work: () => Promise<void>): void {
   };
 }
 
-/** The record of a request that has been answered. Contains ids of the configuration only. */
+/** Returns the record of an answered request. It contains only ids from the configuration. */
 function entryOf(
   act: Act,
   context: RequestContext,
@@ -103,7 +103,7 @@ function entryOf(
   const { fields, actor, client = null, id: requestId } = context;
   const code = textOf(fields['code']);
   const result = resultOf(code, res.statusCode);
-  // Until the request is accepted, ids of its path may be any text.
+  // Until a request is accepted, the ids in its path may be arbitrary text.
   const accepted = (name: string): string | null => (result === 'done' ? textOf(params[name]) : null);
   return {
     act,
@@ -124,7 +124,7 @@ function entryOf(
   };
 }
 
-/** The record of one of several runs that a request repeats. */
+/** Returns the record of one of several runs that a request repeats. */
 function entryOfRerun(entry: ActEntry, rerun: Rerun): ActEntry {
   if ('code' in rerun) return { ...entry, code: rerun.code, result: resultOf(rerun.code, 0) };
   const { rerunOf, ...ids } = rerun;
@@ -147,7 +147,7 @@ function resultOf(code: string | null, statusCode: number): ActEntry['result'] {
   return status >= 500 ? 'failed' : 'refused';
 }
 
-/** The repeated run, if the act has repeated one. */
+/** Returns the repeated run if the act has repeated one. */
 function rerunOf(act: Act, params: Request['params'], fields: RequestContext['fields']): string | null {
   const { run_id: runId } = fields;
   const given = textOf(params['runId']);
@@ -165,7 +165,7 @@ function textOf(value: unknown): string | null {
 const hourMs = 3_600_000;
 const maxKeys = 10_000;
 
-/** Limits records that clients can cause at will to one for each key and hour. */
+/** Limits records that clients can trigger at will to one per key and hour. */
 export class RecordLimiter {
   readonly #clock: Pick<Clock, 'monotonic'>;
   readonly #noted = new Map<string, { at: number; repeated: number }>();
@@ -174,7 +174,10 @@ export class RecordLimiter {
     this.#clock = clock;
   }
 
-  /** null if this hour has a record of the key; otherwise how many were left out since its last record. */
+  /**
+   * Returns null if the key already has a record in this hour. Otherwise returns the number of records
+   * omitted since its last one.
+   */
   note(key: string): number | null {
     const now = this.#clock.monotonic();
     const known = this.#noted.get(key);
@@ -188,7 +191,7 @@ export class RecordLimiter {
     return known?.repeated ?? 0;
   }
 
-  /** Forgets the keys of former hours or, if there are none, the oldest key. */
+  /** Forgets the keys of past hours or, if there are none, the oldest key. */
   #forget(now: number): void {
     let isFirst = true;
     for (const [key, { at }] of this.#noted) {

@@ -13,16 +13,16 @@ import { problemOf, sendProblem } from './answer/problem.ts';
 import { malformed, unsupportedCoding } from './request/request-head.ts';
 
 /*
- * Handles input that Node.js rejects before or within a request. Examples are invalid HTTP, and a head that
- * is too long or too late. By default Node.js sends only a status line, which can corrupt the previous
- * response. It emits no request.
+ * Handles input that Node.js rejects before or within a request, such as invalid HTTP or a head that is too
+ * long or too late. By default, Node.js emits no request and sends only a status line, which can corrupt the
+ * previous response.
  */
 
 export interface RefusalPorts {
   clock: Clock;
   log: Log;
   logging: Pick<LogControl, 'requests'>;
-  /** Counts refusals; null: they are not counted. */
+  /** Counts refusals. If null, they are not counted. */
   metrics: RequestCounter | null;
 }
 
@@ -36,14 +36,14 @@ interface Exchange {
   res: ServerResponse;
 }
 
-// Same limits as in `client-connection.ts`.
+// The same limits as in `client-connection.ts`.
 const lingerMs = 5_000;
 const lingerBytes = 64 * 1024 * 1024;
 
 /**
- * Answers input that the server rejects on its own with problem documents. Logs and counts each like a
- * request. Returns `listener` in the form that the server must call. A response in progress is finished
- * first. The connection closes after the refusal.
+ * Responds with problem documents to input that the server itself rejects, and logs and counts each refusal
+ * like a request. Returns the wrapped `listener` that the server must call. A response in progress is
+ * finished first. The connection closes after the refusal.
  */
 export function answerRefusedBytes(
   server: Server,
@@ -58,7 +58,7 @@ export function answerRefusedBytes(
       return;
     }
     const since = refusedAt.get(socket);
-    // After the first error the parser reports all later bytes too.
+    // After the first error, the parser also reports all later bytes.
     if (since !== undefined) {
       if (socket.bytesRead - since > lingerBytes) socket.destroy();
       return;
@@ -84,15 +84,16 @@ function refuse(
   if (exchange === undefined || (exchange.res.writableFinished && exchange.req.complete))
     answerOnSocket(error, socket, ports);
   else if (exchange.req.complete)
-    // Surplus bytes after a complete request, such as a body beyond its length, do not affect its response.
+    // Surplus bytes after a complete request, such as a body longer than announced, do not affect its
+    // response.
     exchange.res.once('close', () => answerOnSocket(error, socket, ports));
   else if (hasLeft || exchange.res.writableFinished) socket.destroy();
   else {
     const { req, res } = exchange;
     if (!res.headersSent) void sendProblem(req, res, error, ports);
-    // A body reader still waits for data: end it.
+    // A body reader is still waiting for data, so end the request.
     res.once('close', () => req.destroy());
-    // The response is already written in full. Input from the client is drained for a while.
+    // The response is already fully written. Keep draining the client's input for a while.
     socket.end();
   }
 }
@@ -115,7 +116,7 @@ function answerOnSocket(error: WaybillError, socket: Socket, ports: RefusalPorts
     'Connection: close',
   ];
   const client = socket.remoteAddress ?? null;
-  // Do not destroy the socket here: with unread bytes that sends a reset, which can overtake the response.
+  // Do not destroy the socket here. With unread bytes, that sends a reset, which can overtake the response.
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
   const timer = clock.timeout(lingerMs, () => socket.destroy(), { unref: true });
   socket.once('end', () => socket.destroySoon()).once('close', () => timer.cancel());
@@ -140,7 +141,7 @@ type ParserError = NodeJS.ErrnoException & { reason?: string };
 
 const endedEarly = 'HPE_INVALID_EOF_STATE';
 
-/** Returns null if the error is a broken connection, not a refusal. */
+/** Returns null if the error is a broken connection instead of a refusal. */
 function errorOf({ code = '', reason = '' }: ParserError): WaybillError | null {
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT')
     return new WaybillError('request_timeout', 'the request did not come in time', { hint: 'send it again' });
@@ -148,7 +149,7 @@ function errorOf({ code = '', reason = '' }: ParserError): WaybillError | null {
     return new WaybillError('headers_too_large', `the head is longer than ${http.maxHeaderSize} bytes`, {
       hint: 'send fewer or shorter headers, or a shorter path',
     });
-  // The parser reports a last coding other than `chunked` as a framing error.
+  // The parser reports a final coding other than `chunked` as a framing error.
   if (code === 'HPE_INVALID_TRANSFER_ENCODING' && reason.startsWith('Request has'))
     return unsupportedCoding();
   return code.startsWith('HPE_') ? malformed(`the request is not valid HTTP (${reason})`) : null;

@@ -11,7 +11,7 @@ export interface RequestLogPorts {
   logging: Pick<LogControl, 'requests'>;
 }
 
-/** Gives each request its id, sets the common headers, and logs the request when its response closes. */
+/** Assigns each request its id, sets the common headers, and logs the request when its response closes. */
 export function requestLog(ports: RequestLogPorts): RequestHandler {
   return (req, res, next) => {
     const client = clientOf(req);
@@ -22,21 +22,21 @@ export function requestLog(ports: RequestLogPorts): RequestHandler {
   };
 }
 
-/** Sets the headers of every response. A handler may replace each of them. */
+/** Sets every response's headers. A handler may replace any of them. */
 export function setCommonHeaders(req: IncomingMessage, res: ServerResponse): void {
   res.setHeader('X-Request-Id', requestContext(req).id);
   res.setHeader('Cache-Control', 'no-store');
   res.setHeader('X-Content-Type-Options', 'nosniff');
-  // Pages of other origins read responses through CORS only, and cannot embed them.
+  // Pages of other origins can read responses only through CORS and cannot embed them.
   res.setHeader('Cross-Origin-Resource-Policy', 'same-origin');
 }
 
-/** Facts about a logged request in addition to its context. */
+/** Facts about a logged request that its context lacks. */
 export interface LoggedRequest {
   req: IncomingMessage;
-  /** The requested URL, before any router has changed it. */
+  /** The requested URL, before any router changes it. */
   url: string;
-  /** The address of the client; null if unknown. */
+  /** The client's address; null if unknown. */
   client: string | null;
 }
 
@@ -73,10 +73,10 @@ export function logRequest(
 }
 
 /**
- * The level of a request's log line; null: no line. Server faults are always logged. A successful probe has
- * level debug.
+ * Returns the level of a request's log line; null means that it is not logged. Server faults are always
+ * logged. A successful probe has level debug.
  *
- * @param done `status` is null if the client disconnected before a response. `isWhole` is false if it
+ * @param done `status` is null if the client disconnected before the response. `isWhole` is false if it
  * disconnected before the end.
  */
 export function requestLevel(
@@ -91,8 +91,8 @@ export function requestLevel(
 }
 
 /**
- * Call this when the request begins: a closed connection has no address, and every client that disconnected
- * would lack one. A proxy may forward any text as an address, so other text is ignored.
+ * Call this when the request begins: a closed connection has no address, so clients that disconnect would
+ * have none. A proxy may forward arbitrary text as an address; anything but an address is ignored.
  */
 export function clientOf({ ip, socket }: Pick<Request, 'ip' | 'socket'>): string | null {
   return ip !== undefined && isIP(ip) !== 0 ? ip : (socket.remoteAddress ?? null);
@@ -103,19 +103,22 @@ function pathOf(url: string): string {
   return end === -1 ? url : url.slice(0, end);
 }
 
-/** Milliseconds from the accept to the first request, including the time that the client took to send it. */
+/**
+ * Returns the milliseconds from accepting the connection to its first request, including the time that the
+ * client took to send it.
+ */
 function sinceAccept({ acceptedAt }: RequestContext, clock: Clock): { ms_since_accept?: number } {
   return acceptedAt === undefined ? {} : { ms_since_accept: Math.round(clock.monotonic() - acceptedAt) };
 }
 
-/** Size of the request body in bytes, as far as it was read. */
+/** Returns the number of bytes of the request body that were read. */
 function receivedBytes(req: IncomingMessage): number {
   const { received } = requestContext(req);
   if (received !== undefined) return received;
   return req.complete ? Number(req.headers['content-length'] ?? 0) : 0;
 }
 
-/** Size of the response body in bytes. Every response sets Content-Length. */
+/** Returns the response body's size in bytes. Every response sets Content-Length. */
 function sentBytes(req: IncomingMessage, res: ServerResponse): number {
   const hasBody = res.headersSent && req.method !== 'HEAD' && res.statusCode !== 304;
   return hasBody ? Number(res.getHeader('content-length') ?? 0) : 0;

@@ -4,45 +4,48 @@ import type { RouteAct } from './recorded-acts.ts';
 import type { ProblemForm } from './request/request-context.ts';
 
 /**
- * One route. The router and the OpenAPI document both derive from this value. Everything but `handle` and
+ * One route. Both the router and the OpenAPI document derive from this value. Everything except `handle` and
  * `isPresent` is plain data, so the document can be generated without a daemon. `Ports` lists what its
  * handlers need from the program; each feature declares its own.
  */
 export interface Route<Ports> {
   method: RouteMethod;
   /**
-   * Uses the parameter names of the document: `/runs/{run_id}`. A handler reads that parameter as
+   * Uses the document's parameter names, such as `/runs/{run_id}`. Handlers read that parameter as
    * `req.params.runId`.
    */
   path: string;
   /** Unique. Client generators use it as the method name. */
   operationId: string;
   tag: RouteTag;
-  /** A few words. */
+  /** A summary in a few words. */
   summary: string;
   description?: string;
-  /** `token`: always required. `optional`: required if the configuration says so. */
+  /**
+   * `token` means that a token is always required; `optional`, that it is required if the configuration says
+   * so.
+   */
   access: 'open' | 'token' | 'optional';
   parameters?: readonly Parameter[];
   body?: RequestBody;
-  /** Polled by machines: logged at level debug unless it is refused. */
+  /** Set for routes that machines poll. Their requests are logged at level debug unless they are refused. */
   isProbe?: true;
-  /** Its requests start runs. With tracing on, each request gets a span. */
+  /** Set if requests start runs. With tracing on, each request gets a span. */
   isTraced?: true;
-  /** The act that the audit trail records. Every route needs it, unless its method is GET. */
+  /** The act that the audit trail records. Required for every method except GET. */
   audit?: RouteAct;
-  /** The successful responses, by status. */
+  /** The successful responses by status. */
   responses: Readonly<Record<number, ResponseObject>>;
-  /** The error codes of this route. Codes that `access` or `body` implies need not be repeated. */
+  /** The route's error codes. Codes implied by `access` or `body` need not be repeated. */
   problems: readonly ErrorCode[];
   /**
-   * Chooses the form of refusals from the request's URL and `Accept`. Applies to every method of the path.
+   * Chooses the form of refusals from the request's URL and `Accept`. Applies to all methods of the path.
    * Default: JSON.
    */
   problemForm?: (url: string, accept: string | undefined) => ProblemForm;
   /** Whether the route is served with this configuration. Default: always. */
   isPresent?: (ports: Ports) => boolean;
-  /** Creates the handlers; called once. `served` lists all routes that are served together with this one. */
+  /** Creates the handlers; called once. `served` lists all routes that are served along with this one. */
   handle: (ports: Ports, served: readonly Route<never>[]) => Handler | readonly Handler[];
 }
 
@@ -54,7 +57,7 @@ export type RouteTag = 'uploads' | 'runs' | 'pipelines' | 'scene maps' | 'weathe
 /** A request handler for any path parameters. */
 export type Handler = RequestHandler<never>;
 
-/** Every error code that the route can answer with. */
+/** Returns every error code that the route can answer with. */
 export function problemsOf({
   access,
   body,
@@ -62,7 +65,7 @@ export function problemsOf({
   audit,
 }: Pick<Route<never>, 'access' | 'body' | 'problems' | 'audit'>): ErrorCode[] {
   const always: ErrorCode[] = access === 'open' ? ['internal_error'] : ['unauthorized', 'internal_error'];
-  // `request/request-body.ts` can end the reading of any body with these two.
+  // `request/request-body.ts` can end the reading of any body with one of these two.
   if (body !== undefined) always.push('upload_timeout', 'shutting_down');
   if (typeof audit === 'string') always.push('audit_unavailable');
   return [...new Set([...problems, ...always])];
@@ -134,13 +137,13 @@ export interface MediaType {
   example?: unknown;
 }
 
-/** A JSON body. `schema` is a schema or the name of a component. */
+/** Describes a JSON body. `schema` is a schema or a component's name. */
 export function jsonContent(schema: string | JsonSchema, example?: unknown): Record<string, MediaType> {
   const media = { schema: typeof schema === 'string' ? schemaRef(schema) : schema };
   return { 'application/json': example === undefined ? media : { ...media, example } };
 }
 
-/** A reference to one of the schemas in `components.ts`. */
+/** Returns a reference to one of the schemas in `components.ts`. */
 export function schemaRef(name: string): JsonSchema {
   return { $ref: `#/components/schemas/${name}` };
 }

@@ -9,7 +9,9 @@ import { type AuditTarget, recordAct, RecordLimiter } from './recorded-acts.ts';
 import { requestContext } from './request/request-context.ts';
 import type { Handler, Route } from './route.ts';
 
-/** The parts of a route that serve requests. `Served` is the part of other routes that handlers can see. */
+/**
+ * The parts of a route that serve requests. `Served` is the part of other routes that its handlers can see.
+ */
 interface ServedRoute<Ports, Served> extends Pick<
   Route<Ports>,
   'method' | 'path' | 'isPresent' | 'isProbe' | 'isTraced' | 'problemForm' | 'audit'
@@ -23,7 +25,7 @@ interface RouterPorts {
   audit?: AuditTarget | null;
 }
 
-/** Serves the routes that are present. A known path answers every other method with 405 and `Allow`. */
+/** Serves the routes that are present. For all other methods, known paths answer with 405 and `Allow`. */
 export function createRouter<Ports extends RouterPorts, R extends ServedRoute<Ports, R>>(
   routes: readonly R[],
   ports: Ports,
@@ -54,7 +56,7 @@ function recordsOf(
   return typeof act === 'string' && audit !== null ? [recordAct({ audit, act, ...options })] : [];
 }
 
-/** `/runs/{run_id}` → `/runs/:runId`. */
+/** Converts `/runs/{run_id}` to `/runs/:runId`. */
 export function expressPath(path: string): string {
   return path.replaceAll(
     /\{([a-z_]+)\}/g,
@@ -88,8 +90,8 @@ function onlyMethods(methods: readonly string[]): RequestHandler {
 
 /**
  * Starts a span for each request. Its parent is the trace in the client's `traceparent`, if present. The span
- * ends with the response. Requests with a refused token are not reported: spans use storage, and anyone can
- * send such a request.
+ * ends with the response. Requests with a refused token are not reported, because spans use storage and
+ * anyone can send such requests.
  */
 function requestSpan(tracer: Tracer): RequestHandler {
   return (req, res, next) => {
@@ -116,7 +118,7 @@ function requestSpan(tracer: Tracer): RequestHandler {
   };
 }
 
-/** Node.js has joined several lines of a header into one list. */
+/** Node.js joins repeated headers into one list. */
 function lineOf({ headers }: IncomingMessage, name: 'traceparent' | 'tracestate'): string | undefined {
   const line = headers[name];
   return typeof line === 'string' ? line : undefined;

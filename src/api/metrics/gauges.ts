@@ -12,15 +12,15 @@ import type { StreamStats } from '../runs/event-stream.ts';
 
 export interface ObservedReadiness {
   readiness: Readiness;
-  /** Free bytes on the disk that receives uploads. */
+  /** Returns the free bytes on the disk that receives uploads. */
   freeBytes: () => Promise<number>;
 }
 
 export interface ObservedDaemon extends ObservedReadiness {
   queue: Pick<JobQueue, 'depth' | 'kept' | 'overview' | 'pauses' | 'waitingSince'>;
-  /** Ids of the pipelines that are configured now. */
+  /** Ids of the currently configured pipelines. */
   pipelines: () => Iterable<string>;
-  /** The driver of the queue, as configured. */
+  /** The configured queue driver. */
   driver: string;
   threads: () => ThreadStats;
   connections: () => ConnectionStats;
@@ -29,9 +29,9 @@ export interface ObservedDaemon extends ObservedReadiness {
   content: () => { files: number; bytes: number };
   /** null if no weather database is configured. */
   weather: { isHealthy(): boolean } | null;
-  /** Ids of the notifiers that are configured now. */
+  /** Ids of the currently configured notifiers. */
   notifiers: () => Iterable<string>;
-  /** The number of undelivered events of each notifier that has any. */
+  /** The number of undelivered events for each notifier that has any. */
   undelivered: () => Promise<ReadonlyMap<string, number>>;
 }
 
@@ -175,7 +175,7 @@ function observeKeptBundles(registry: Registry, queue: Pick<JobQueue, 'kept'>): 
 export function observeReadiness(registry: Registry, { readiness, freeBytes }: ObservedReadiness): void {
   const { gauge, gauges } = observers(registry);
   let looking: Promise<ReadinessFound | null> | undefined;
-  // All gauges of one scrape share one check. Readiness reports its own defects.
+  // All gauges of a scrape share one check. Readiness reports its own bugs.
   const look = (): Promise<ReadinessFound | null> =>
     (looking ??= readiness
       .look()
@@ -185,7 +185,7 @@ export function observeReadiness(registry: Registry, { readiness, freeBytes }: O
     (await look())?.failure === null ? 1 : 0,
   );
   gauge('waybill_staging_free_bytes', 'Room on the disk into which uploads are received.', async () => {
-    // A disk that hangs would block a thread of the pool for each scrape.
+    // If a disk hangs, each scrape would block another thread of the pool.
     const checks = (await look())?.checks ?? [];
     const isUsable = checks.some(({ name, state }) => name === 'staging' && state === 'ok');
     return isUsable ? freeBytes().catch(() => null) : null;
@@ -217,7 +217,7 @@ interface Observers {
   totals: (name: string, help: string, label: string, read: () => Values) => void;
 }
 
-/** Returns functions that add metrics to a registry, with a single value or a value per label. */
+/** Returns functions that add metrics to a registry, with a single value or one value per label. */
 function observers(registry: Registry): Observers {
   const registers = [registry];
   return {

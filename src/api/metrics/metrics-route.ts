@@ -6,9 +6,9 @@ import { challenge, findToken, type KnownToken } from '../http/auth.ts';
 import type { Route } from '../http/route.ts';
 import type { MetricsText } from './process-metrics.ts';
 
-/** The token of the route. A reload replaces it. */
+/** The route's token. A reload replaces it. */
 export interface MetricsAccess {
-  /** The token that `/metrics` requires; null: none. */
+  /** The token that `/metrics` requires, or null if it requires none. */
   metricsToken: KnownToken | null;
 }
 
@@ -19,9 +19,9 @@ export interface MetricsPorts {
 }
 
 /**
- * Metrics for Prometheus. By default the route needs no token, like readiness. The daemon listens on the
- * loopback address, and metrics contain only counts by configured ids. `server.metrics` can require a token
- * or remove the route, for proxies that cannot keep the path private.
+ * Metrics for Prometheus. Like readiness, the route needs no token by default: the daemon listens on the
+ * loopback address, and metrics contain only counts by configured ids. For proxies that cannot keep the path
+ * private, `server.metrics` can require a token or remove the route.
  */
 export const metricsRoute: Route<MetricsPorts> = {
   method: 'get',

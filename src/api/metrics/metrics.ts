@@ -9,13 +9,13 @@ import { type MetricsOptions, type ProcessMetrics, processMetrics } from './proc
 import { type WeatherMetrics, weatherMetrics } from './weather-metrics.ts';
 
 /**
- * The metrics of the daemon. Labels take their values from the configuration, the routes or a closed list.
- * They never contain a path, a run id or a client.
+ * The daemon's metrics. Labels take their values from the configuration, the routes or a fixed list. They
+ * never contain a path, a run id or a client.
  */
 export interface Metrics extends WeatherMetrics, ProcessMetrics {
   /** Records an answered request, or one whose client disconnected first (`status` null). */
   request(done: AnsweredRequest): void;
-  /** Records an answered upload: `accepted`, `replayed`, `planned` (a dry run), or the error code. */
+  /** Records an answered upload as `accepted`, `replayed`, `planned` (a dry run), or the error code. */
   upload(done: { pipelineId: string | null; result: string }): void;
   /** Adds bytes read from an archive. */
   received(pipelineId: string, bytes: number): void;
@@ -23,27 +23,27 @@ export interface Metrics extends WeatherMetrics, ProcessMetrics {
   extracted(pipelineId: string, bytes: number): void;
   /** Records schedule ticks and source changes. */
   schedules: ScheduleObserver;
-  /** Adds gauges that query the daemon on each scrape. Called once. */
+  /** Adds gauges that query the daemon on each scrape. Call this once. */
   observe(daemon: ObservedDaemon): void;
 }
 
 interface AnsweredRequest {
   method: string;
-  /** With parameter names; null if no route matched. */
+  /** The route with its parameter names; null if none matched. */
   route: string | null;
   status: number | null;
   seconds: number;
-  /** Seconds since the connection was accepted. Set for its first request. */
+  /** The seconds since the connection was accepted. Set only for its first request. */
   sinceAccept?: number;
 }
 
-// All other methods that clients may send share one series.
+// All other methods share one series, because clients may send any method.
 const knownMethods = new Set(['GET', 'HEAD', 'POST', 'PATCH', 'DELETE', 'OPTIONS']);
 
-// A request without a body takes milliseconds, a large upload many minutes.
+// A request without a body takes milliseconds; a large upload takes many minutes.
 const requestBuckets = [0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300, 1800];
 
-/** The metrics of one daemon, in their own registry. `docs/metrics.md` lists them. */
+/** Creates a daemon's metrics in their own registry. `docs/metrics.md` lists them. */
 export function createMetrics(options: MetricsOptions): Metrics {
   const { registry, define, metrics } = processMetrics(options);
   return {
@@ -101,7 +101,7 @@ function uploadMetrics({ counter }: Definer): Pick<Metrics, 'upload' | 'received
   };
 }
 
-/** Creates the metrics of schedules and watched sources. */
+/** Creates the metrics for schedules and watched sources. */
 function scheduleMetrics({ counter, gauge }: Definer): ScheduleObserver {
   const triggers = counter(
     'waybill_triggers_total',
@@ -145,7 +145,7 @@ export function recordRequests(metrics: Pick<Metrics, 'request' | 'upload'>, clo
   };
 }
 
-/** Records one request, and the outcome if it is an upload, when its response closes. */
+/** Records a request, and its outcome if it is an upload, when its response closes. */
 export function recordRequest(
   metrics: Pick<Metrics, 'request' | 'upload'>,
   clock: Clock,

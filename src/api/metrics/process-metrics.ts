@@ -6,20 +6,20 @@ import { type DeliveryMetrics, deliveryMetrics, type Place, RunMetrics } from '.
 
 /**
  * The metrics of every process that publishes: an API, or a worker without one. Each process counts only its
- * own work, so the counters of all processes add up.
+ * own work, so the counters of all processes can be added up.
  */
 export interface ProcessMetrics extends DeliveryMetrics, ReloadMetrics, MetricsText {
-  /** Records the delay of the event loop. */
+  /** Records the event loop's delay. */
   loopLag(seconds: number): void;
   runs: RunMetrics;
 }
 
 export interface WorkerMetrics extends ProcessMetrics {
-  /** Adds gauges that query the worker on each scrape. Called once. */
+  /** Adds gauges that query the worker on each scrape. Call this once. */
   observe(worker: ObservedReadiness & { threads: () => ThreadStats }): void;
 }
 
-/** All metrics in Prometheus's text format, with its media type. */
+/** All metrics in the Prometheus text format, with its media type. */
 export interface MetricsText {
   contentType: string;
   text(): Promise<string>;
@@ -28,17 +28,17 @@ export interface MetricsText {
 export interface MetricsOptions {
   version: string;
   nodeVersion: string;
-  /** Creates their run series at zero, so that the first run already counts as an increase. */
+  /** Pipelines whose run series start at zero, so that the first run already counts as an increase. */
   pipelineIds: readonly string[];
-  /** Likewise for their destinations. Default: none. */
+  /** Destinations whose series start at zero. Default: none. */
   places?: readonly Place[];
-  /** Likewise for deliveries. Default: none. */
+  /** Notifiers whose delivery series start at zero. Default: none. */
   notifierIds?: readonly string[];
 }
 
 const lagBuckets = [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10];
 
-/** The metrics of a worker without an API, in their own registry. `docs/metrics.md` lists them. */
+/** Creates the metrics of a worker without an API in their own registry. `docs/metrics.md` lists them. */
 export function createWorkerMetrics(options: MetricsOptions): WorkerMetrics {
   const { registry, metrics } = processMetrics(options);
   const observe: WorkerMetrics['observe'] = ({ threads, ...worker }) => {
@@ -48,7 +48,7 @@ export function createWorkerMetrics(options: MetricsOptions): WorkerMetrics {
   return { ...metrics, observe };
 }
 
-/** A registry with the metrics of a process, and a definer for more. */
+/** Creates a registry with the process metrics, and a definer for more. */
 export function processMetrics(options: MetricsOptions): {
   registry: Registry;
   define: Definer;
@@ -89,7 +89,7 @@ function loopMetrics({ histogram }: Definer): Pick<ProcessMetrics, 'loopLag'> {
 }
 
 export interface ReloadMetrics {
-  /** Records that the configuration was read, at the start or by a reload. */
+  /** Records that the configuration was read at startup or by a reload. */
   configRead(done: { succeeded: boolean; at: Date }): void;
 }
 

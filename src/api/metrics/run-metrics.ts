@@ -11,21 +11,21 @@ const runBuckets = [0.05, 0.2, 1, 5, 20, 60, 300, 1200, 3600];
 const waitBuckets = [0.01, 0.1, 1, 5, 20, 60, 300, 1200, 3600];
 
 export interface DeliveryMetrics {
-  /** Records the outcome of one event at one notifier, after the last try. */
+  /** Records the outcome of delivering an event to a notifier, after the last try. */
   recordDelivery(delivery: { notifierId: string; delivered: boolean }): void;
-  /** Creates the series of these notifiers at zero. */
+  /** Creates these notifiers' series at zero. */
   expectDeliveries(notifierIds: readonly string[]): void;
-  /** Records that the oldest undelivered events of a notifier were dropped. */
+  /** Records that a notifier's oldest undelivered events were dropped. */
   undeliveredDropped(notifierId: string, count: number): void;
 }
 
-/** One destination of one pipeline. */
+/** One of a pipeline's destinations. */
 export interface Place {
   pipelineId: string;
   destinationId: string;
 }
 
-/** The metrics of runs by pipeline, and of publications by destination. */
+/** Metrics of runs by pipeline and of publications by destination. */
 export class RunMetrics implements RunObserver {
   readonly #runs: Counter;
   readonly #runSeconds: Histogram;
@@ -109,7 +109,7 @@ export class RunMetrics implements RunObserver {
     this.#runs.inc({ pipeline: pipelineId, status: 'cancelled' });
   }
 
-  /** Records a successful publication at `at`. Ignored if a later one is already recorded. */
+  /** Records a successful publication at `at`, unless a later one has already been recorded. */
   succeededAt(place: Place, at: Date): void {
     this.#lastSuccesses.record(place, at);
   }
@@ -121,7 +121,7 @@ export class RunMetrics implements RunObserver {
   }
 }
 
-/** The time of the last successful publication at each destination, as far as known. */
+/** The time of the last known successful publication at each destination. */
 class LastSuccesses {
   readonly #gauge: Gauge;
   /** Unix time in seconds, by place. */
@@ -139,14 +139,14 @@ class LastSuccesses {
     const key = JSON.stringify([pipelineId, destinationId]);
     const seconds = at.getTime() / 1000;
     const before = this.#known.get(key) ?? -Infinity;
-    // A time that was recorded while the clock was ahead would hide later failures.
+    // A time that was recorded while the clock ran ahead would hide later failures.
     if (seconds <= before && !isFuture(before * 1000, systemClock)) return;
     this.#known.set(key, seconds);
     this.#gauge.set({ pipeline: pipelineId, destination: destinationId }, seconds);
   }
 }
 
-/** The destinations at which nothing of the run failed. */
+/** Returns the destinations at which no part of the run failed. */
 function succeededPlaces({ pipelines }: RunResult): Place[] {
   return pipelines.flatMap(({ pipelineId, destinations }) =>
     destinations.filter(hasSucceeded).map(({ destinationId }) => ({ pipelineId, destinationId })),
@@ -192,7 +192,7 @@ class PublicationMetrics {
     );
   }
 
-  /** Creates the series of these destinations at zero. */
+  /** Creates these destinations' series at zero. */
   expect(places: readonly Place[]): void {
     for (const { pipelineId: pipeline, destinationId: destination } of places) {
       const place = { pipeline, destination };

@@ -8,7 +8,7 @@ export interface WeatherMetrics {
   weatherStoodIn(family: string): void;
 }
 
-/** Creates the counters of weather reads. Family labels match `weather.stale_after`. */
+/** Creates the counters for weather reads. Family labels match `weather.stale_after`. */
 export function weatherMetrics({ counter, gauge }: Definer): WeatherMetrics {
   const rejected = counter(
     'waybill_weather_rejected_total',

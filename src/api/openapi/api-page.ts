@@ -11,7 +11,10 @@ import type {
 import type { Page } from '../pages/render-page.ts';
 import { publicCodes } from './components.ts';
 
-/** An OpenAPI document as a page: contents, each request collapsed with `curl`, errors and schemas. */
+/**
+ * Renders an OpenAPI document as a page with contents, collapsed requests with `curl` commands, errors and
+ * schemas.
+ */
 export function apiPage(document: OpenApiDocument): Page {
   return {
     title: 'HTTP API',
@@ -31,7 +34,7 @@ function pageView({ info, tags, paths, components }: OpenApiDocument): Page['vie
   return {
     about,
     rules,
-    // Works without a token. The weather reader on its own has no health checks.
+    // This path works without a token. The standalone weather reader has no health checks.
     first: '/healthz' in paths ? '/healthz' : '/openapi.json',
     tags: tags.map(({ name, description }) => ({
       name,
@@ -48,7 +51,7 @@ interface OperationView extends Record<string, unknown> {
   tag: string;
 }
 
-/** The errors that clients get, by status. */
+/** Returns the errors that clients can get, by status. */
 function errorViews(): object[] {
   return publicCodes
     .toSorted((a, b) => statusOf[a] - statusOf[b])
@@ -60,7 +63,7 @@ function errorViews(): object[] {
     }));
 }
 
-/** Tone of each method: read, add, change or remove. */
+/** The tone of each method: read, add, change or remove. */
 const tones: Readonly<Record<string, string>> = {
   get: 'running',
   post: 'success',
@@ -77,7 +80,7 @@ function operationView(path: string, method: string, operation: Operation): Oper
     method: method.toUpperCase(),
     tone: tones[method] ?? 'neutral',
     path,
-    // Lines break after a slash, never inside a word.
+    // Lines break only after a slash, never inside a word.
     segments: path.split(/(?<=\/)/),
     curl: curlExample(path, method, operation),
     summary,
@@ -105,7 +108,7 @@ function operationView(path: string, method: string, operation: Operation): Oper
   };
 }
 
-/** The error codes of a response, from the schema of its problem document. */
+/** Returns a response's error codes, read from the schema of its problem document. */
 function codesOf({ content = {} }: ResponseObject): string[] {
   const properties = content['application/problem+json']?.schema?.['properties'];
   const { code } = (properties ?? {}) as { code?: { enum?: string[] } };
@@ -120,7 +123,7 @@ function mediaView(content: Record<string, MediaType>): object[] {
   });
 }
 
-/** The view of a body, with the data that a form needs: its example, and the parts of a form. */
+/** Returns a body's view with the data that a form needs: its example and the form's parts. */
 function bodyView(content: Record<string, MediaType>): object[] {
   const media = Object.values(content);
   return mediaView(content).map((view, index) => ({
@@ -130,7 +133,7 @@ function bodyView(content: Record<string, MediaType>): object[] {
   }));
 }
 
-/** A parameter's schema in a few words: `integer, minimum 1, maximum 500, default 50`. */
+/** Describes a parameter's schema in a few words: `integer, minimum 1, maximum 500, default 50`. */
 function formOf({ type, enum: choices, ...rest }: JsonSchema): string {
   const words = Array.isArray(choices)
     ? [`one of ${choices.map((choice) => JSON.stringify(choice)).join(', ')}`]
@@ -148,7 +151,7 @@ function paragraphs(markdown: string): Inline[][] {
   return markdown === '' ? [] : markdown.split('\n\n').map(inlines);
 }
 
-/** Descriptions use a single kind of markup: code between backticks. */
+/** Descriptions use only one kind of markup: code between backticks. */
 function inlines(markdown: string): Inline[] {
   return markdown.split('`').map((text, index) => ({ text, code: index % 2 === 1 }));
 }
@@ -157,11 +160,11 @@ function indented(schema: JsonSchema): string {
   return JSON.stringify(schema, null, 2);
 }
 
-/** Shell variable for the URL of the daemon: includes the base path without its last slash. */
+/** The shell variable for the daemon's URL, including the base path without its trailing slash. */
 const address = '$WAYBILL';
 
 /**
- * A command that makes a request of this operation. Values to fill in are shell variables: `curl
+ * Returns a command that calls this operation. Placeholders are shell variables: `curl
  * "$WAYBILL/runs/$RUN_ID"`.
  */
 function curlExample(

@@ -4,7 +4,7 @@ import { sceneMapSchemaText } from '../../core/scene-map/schema-file.ts';
 import { isConcealed } from '../http/answer/error-status.ts';
 import { type JsonSchema, schemaRef } from '../http/route.ts';
 
-/** The schemas that routes reference with `schemaRef`. Some are read from `schemas/`. */
+/** Returns the schemas that routes reference with `schemaRef`. Some are read from `schemas/`. */
 export function componentSchemas(): Record<string, JsonSchema> {
   return {
     ...fromFile('RunRecord', runRecordSchemaText()),
@@ -26,7 +26,7 @@ export function componentSchemas(): Record<string, JsonSchema> {
   };
 }
 
-/** The codes that clients get; all others become `internal_error`. */
+/** The codes that clients can get; all others become `internal_error`. */
 export const publicCodes = (Object.keys(errorTable) as ErrorCode[]).filter(
   (code) => !isConcealed(code) || code === 'internal_error',
 );
@@ -251,7 +251,7 @@ function runRecordSchemaText(): string {
   return readFileSync(new URL('../../../schemas/run-record.schema.json', import.meta.url), 'utf8');
 }
 
-/** The output of a command with `--format json` as a separate schema, with its references. */
+/** Returns a separate schema, with its references, for a command's `--format json` output. */
 function cliOutputSchemaText(kind: string): string {
   const file = new URL('../../../schemas/cli-output.schema.json', import.meta.url);
   const { $schema, $id, $defs } = JSON.parse(readFileSync(file, 'utf8')) as Record<string, string> & {
@@ -272,8 +272,8 @@ function cliOutputSchemaText(kind: string): string {
 }
 
 /**
- * Turns a schema file into components. Its `$defs` become components too, because some tools do not follow a
- * `$id` inside a document.
+ * Turns a schema file into components. Its `$defs` become components, too, because some tools cannot resolve
+ * a `$id` within a document.
  */
 function fromFile(name: string, text: string): Record<string, JsonSchema> {
   const componentOf = (def: string): string =>

@@ -40,7 +40,8 @@ const requestIdHeader: Header = {
 };
 
 /**
- * Generates the OpenAPI document of these routes, as served under `basePath`, which begins and ends with `/`.
+ * Generates the OpenAPI document for these routes, as served under `basePath`, which begins and ends with
+ * `/`.
  */
 export function openApiDocument(routes: readonly Route<never>[], basePath: string): OpenApiDocument {
   const paths: Record<string, PathItem> = {};
@@ -52,7 +53,7 @@ export function openApiDocument(routes: readonly Route<never>[], basePath: strin
     info: {
       title: 'waybill',
       version: productVersion(),
-      // The weather reader on its own has no run routes.
+      // The standalone weather reader has no run routes.
       description: `${used.has('runs') ? publishes : readsWeather}\n\n${rules}`,
       license: { name: 'MIT', identifier: 'MIT' },
     },
@@ -122,7 +123,9 @@ const otherForms: Record<string, MediaType> = {
   'text/plain': { schema: { type: 'string' } },
 };
 
-/** Headers that every one of the codes sends are required; the others are optional. */
+/**
+ * Returns the headers of these codes. Those that every code sends are required, and the others are optional.
+ */
 function headersOf(codes: readonly ErrorCode[], method: Route<never>['method']): Record<string, Header> {
   const headers: Record<string, Header> = {};
   const add = (name: string, has: (code: ErrorCode) => boolean, about: Omit<Header, 'required'>): void => {

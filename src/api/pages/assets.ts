@@ -3,12 +3,15 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 /**
- * A stylesheet or script of the pages, as `NAME.css` or `NAME.js`. Names consist of a-z, 0-9 and `-`. The
- * stylesheet is `templates/styles/NAME.css`, or the build output of the styles that a script imports. The
+ * A stylesheet or script used by pages, named `NAME.css` or `NAME.js`. Names consist of a-z, 0-9 and `-`. A
+ * stylesheet is `templates/styles/NAME.css`, or the build output of the styles that a script imports. A
  * script is the build output of `src/browser/NAME.ts`. `waybill.css` has the design tokens and components.
  */
 export interface Asset {
-  /** Contains a digest of the bytes, so that caches may keep it forever: `waybill.0123456789abcdef.css`. */
+  /**
+   * Contains a digest of the bytes, so that caches may keep it forever, such as
+   * `waybill.0123456789abcdef.css`.
+   */
   fileName: string;
   mediaType: string;
   body: Buffer;
@@ -22,11 +25,11 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   'waybill.css': ['tokens.css', 'base.css', 'components.css'],
 };
 const stylesDirectory = new URL('../../../templates/styles/', import.meta.url);
-/** Next to the program, both in the build and in the sources. */
+/** The same relative path works in the build and in the sources. */
 const builtDirectory = new URL('../../../dist/browser/', import.meta.url);
 const known = new Map<string, Asset>();
 
-/** Returns an asset of the program by name. Throws if it does not exist, for example before a build. */
+/** Returns a program asset by name. Throws if it does not exist, for example before a build. */
 export function assetNamed(name: string): Asset {
   const asset = findAsset(name);
   if (asset === undefined)
@@ -37,7 +40,7 @@ export function assetNamed(name: string): Asset {
 }
 
 /**
- * Returns the asset with this file name. Returns undefined if there is none, or if its digest differs.
+ * Returns the asset with this file name. Returns undefined if there is none or the digest differs.
  *
  * @param fileName untrusted
  */

@@ -12,8 +12,8 @@ import { publicPage } from './send-page.ts';
 import type { Site } from './site.ts';
 
 /**
- * A route for people, which the OpenAPI document omits. Refusals of its handlers are problem pages for
- * clients that prefer HTML.
+ * A route for people, which the OpenAPI document omits. For clients that prefer HTML, its handlers' refusals
+ * are shown as problem pages.
  */
 export interface PageRoute<Ports> extends Pick<
   Route<Ports>,
@@ -23,7 +23,7 @@ export interface PageRoute<Ports> extends Pick<
   handle: (ports: Ports) => Handler | readonly Handler[];
 }
 
-/** Serves the pages below the base path. Other methods of a page's path get 405. */
+/** Serves the pages below the base path. All other methods get 405. */
 export function servePages<Ports extends HttpPorts>(
   pages: readonly PageRoute<Ports>[],
   ports: Ports,

@@ -1,7 +1,7 @@
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import type { Problem } from '../http/answer/problem.ts';
 
-/** What a problem page says to a person who followed a link or sent a form. */
+/** The texts of a problem page for a person who followed a link or sent a form. */
 export interface ProblemWords {
   heading: string;
   text: string;
@@ -65,7 +65,7 @@ const fallback: ProblemWords = {
   text: 'The server failed to answer. Try again. If it fails again, report the request id to its operator.',
 };
 
-/** Returns the texts for a problem, by its code or else by its status. */
+/** Returns a problem's texts by its code, or else by its status. */
 export function wordsOf({ code, status, title }: Pick<Problem, 'code' | 'status' | 'title'>): ProblemWords {
   const known = byCode[code] ?? byStatus[status];
   if (known !== undefined) return known;

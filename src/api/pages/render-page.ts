@@ -10,10 +10,10 @@ const compiled = new Map<string, ejs.TemplateFunction>();
 
 /**
  * Renders a template with a view. The template sees only the view, as `page`. Output with `<%=` is escaped.
- * `test/pages/templates.test.ts` allows unescaped output only for another template: `<%-
- * include('parts/name', {…}) %>`, which is read from `templates/pages`.
+ * `test/pages/templates.test.ts` allows unescaped output only for including another template: `<%-
+ * include('parts/name', {…}) %>`, read from `templates/pages`.
  *
- * @param name path below `templates`, without its extension: `console/run`
+ * @param name path relative to `templates`, without its extension: `console/run`
  */
 function renderTemplate(name: string, view: Readonly<Record<string, unknown>>): string {
   let template = compiled.get(name);
@@ -28,32 +28,32 @@ function renderTemplate(name: string, view: Readonly<Record<string, unknown>>): 
   return template(view);
 }
 
-/** One page: its title, its content, and its additions to the shared layout. */
+/** A page: its title, its content, and its additions to the shared layout. */
 export interface Page {
-  /** Title of the document, without the product name. The template has its own heading. */
+  /** The document title, without the product name. The template has its own heading. */
   title: string;
-  /** The template of `main`: path below `templates`, without its extension, such as `console/run`. */
+  /** The template of `main`: a path relative to `templates`, without its extension, such as `console/run`. */
   template: string;
-  /** The template's `page` variable. `base`, the base path, is added to it. */
+  /** The template's `page` variable. The base path is added to it as `base`. */
   view: Readonly<Record<string, unknown>>;
-  /** The navigation entry of the page. */
+  /** The page's navigation entry. */
   nav?: string;
   /** Breadcrumbs. The last one is this page and has no `href`. */
   crumbs?: readonly Crumb[];
-  /** Additional stylesheets: `console` for `templates/styles/console.css`. */
+  /** Additional stylesheets, such as `console` for `templates/styles/console.css`. */
   styles?: readonly string[];
-  /** Scripts: `console` for `src/browser/console.ts`. The page must be usable without them. */
+  /** Scripts, such as `console` for `src/browser/console.ts`. The page must be usable without them. */
   scripts?: readonly string[];
-  /** Uses the full width of the window, for wide tables. */
+  /** Uses the full window width, for wide tables. */
   isWide?: boolean;
   /** The signed-in user. The header then has a form that signs out. */
   account?: Account;
   /**
-   * When the shown values were read; RFC 3339 in UTC. Adds the script `times`, which shows every `<time>` in
-   * the reader's time zone too.
+   * When the displayed values were read, in RFC 3339 (UTC). Adds the `times` script, which also shows every
+   * `<time>` in the reader's time zone.
    */
   madeAt?: string;
-  /** Whether the page will change soon. Without JavaScript it is then reloaded every few seconds. */
+  /** Whether the page will change soon. If so, browsers without JavaScript reload it every few seconds. */
   isMoving?: boolean;
 }
 
@@ -97,7 +97,7 @@ export function renderPage(site: Site, page: Page): string {
   });
 }
 
-/** The path of an asset such as `console.css` or `console.js`. Throws if there is none. */
+/** Returns the path of an asset such as `console.css` or `console.js`. Throws if it does not exist. */
 function assetHref({ basePath }: Pick<Site, 'basePath'>, name: string): string {
   return `${basePath}assets/${assetNamed(name).fileName}`;
 }

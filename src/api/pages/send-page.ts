@@ -6,7 +6,7 @@ import { wordsOf } from './problem-words.ts';
 import { type Page, renderPage } from './render-page.ts';
 import type { Site } from './site.ts';
 
-/** Pages load only resources from their own host, and no inline script or style. */
+/** Pages load resources only from their own host and use no inline scripts or styles. */
 const policy = [
   "default-src 'none'",
   "style-src 'self'",
@@ -28,14 +28,14 @@ const pageHeaders: Readonly<Record<string, string>> = {
   'Content-Security-Policy': policy,
   'Cross-Origin-Opener-Policy': 'same-origin',
   'Permissions-Policy': permissions,
-  // Names of runs and bundles in a URL may be private, so other hosts get no referrer.
+  // Run and bundle names in a URL may be private, so other hosts get no referrer.
   'Referrer-Policy': 'same-origin',
   'X-Content-Type-Options': 'nosniff',
 };
 
 /**
  * Renders and sends a page that belongs to one session or moment. Caches may not store it. It is not
- * compressed: next to text that an attacker chooses, the compressed size would reveal secrets.
+ * compressed: next to attacker-chosen text, the compressed size would reveal secrets.
  */
 export function sendPage(res: ServerResponse, site: Site, page: Page, { status = 200 } = {}): void {
   const body = Buffer.from(renderPage(site, page));
@@ -62,7 +62,7 @@ export function publicPage(
   });
 }
 
-/** A refusal as a page, with the code, status, hint and request id of the JSON document. */
+/** Renders a refusal as a page, with the code, status, hint and request id of the JSON document. */
 export function problemPage(site: Site): ProblemPage {
   return ({ title, status, code, detail, hint, instance, retryable, findings = [] }) => {
     // `detail` ends with the hint, which the page shows separately.

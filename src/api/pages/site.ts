@@ -1,27 +1,27 @@
 import type { HttpPorts } from '../http/app.ts';
 import { productVersion } from '../version.ts';
 
-/** Settings that all pages of one daemon share. */
+/** Settings shared by all of a daemon's pages. */
 export interface Site {
   /** The base path of all pages; ends with `/`. */
   basePath: string;
   version: string;
-  /** In the order of the page header. */
+  /** The parts of the site, in page header order. */
   nav: readonly NavEntry[];
 }
 
 /** A part of the site. The page header and the landing page link to it. */
 interface NavEntry {
-  /** Pages name it to mark their part of the site. */
+  /** Used by pages to mark their part of the site. */
   id: string;
   label: string;
-  /** Below the base path, without a leading slash: `console`. */
+  /** Relative to the base path, without a leading slash, such as `console`. */
   path: string;
-  /** A sentence for the landing page, which omits entries without one. */
+  /** A sentence for the landing page, which omits entries that have none. */
   about?: string;
 }
 
-/** The parts of the site, in the order of the navigation. A feature with pages adds its line here. */
+/** The parts of the site, in navigation order. A feature with pages adds its line here. */
 const parts: readonly NavEntry[] = [
   {
     id: 'console',
@@ -49,7 +49,7 @@ interface SiteParts extends Pick<HttpPorts, 'http'> {
   weather?: object | null;
 }
 
-/** The shared settings of this daemon's pages. The navigation omits parts that are not configured. */
+/** Returns the settings shared by this daemon's pages. The navigation omits parts that are not configured. */
 export function siteOf({ http, console, weather }: SiteParts): Site {
   const has: Readonly<Record<string, boolean>> = {
     console: console != null,

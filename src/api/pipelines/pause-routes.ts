@@ -18,8 +18,8 @@ import {
 import { authorizeOperator, authorizePause, type RunAccess } from './pipeline-access.ts';
 
 /*
- * Operators can pause a pipeline, for maintenance of a destination or during an investigation. This needs the
- * scope `cancel`: a token that may cancel every run of a pipeline may also hold them back.
+ * Lets operators pause a pipeline, to maintain a destination or to investigate a problem. This requires the
+ * `cancel` scope: a token that may cancel all of a pipeline's runs may also hold them back.
  */
 
 export interface PausePorts extends HttpPorts, MemoryBodyPorts {
@@ -138,13 +138,13 @@ export async function resumePipeline(
   if (wasPaused) log.info({ pipeline_id: pipelineId }, 'pipeline resumed');
 }
 
-/** Whether a pipeline that is not configured is paused. */
+/** Reports whether a pipeline that is not configured is paused. */
 async function isPaused(pipelineId: string, { queue }: PausePorts): Promise<boolean> {
   return (await queue.pauses()).has(pipelineId);
 }
 
 /**
- * Checks the requests of both routes and sends their response. `isKnown` decides about a pipeline that is not
+ * Checks both routes' requests and sends their response. `isKnown` decides about pipelines that are not
  * configured.
  */
 function steer(

@@ -16,9 +16,9 @@ import {
 } from '../http/auth.ts';
 import { requestContext } from '../http/request/request-context.ts';
 
-/** The tokens, and the pipelines that they may act on. A reload replaces it. */
+/** The tokens and the pipelines that they may act on. A reload replaces it. */
 export interface RunAccess extends TokenAccess {
-  /** Ids of all pipelines: those that receive uploads and those that have a source. */
+  /** Ids of all pipelines, both those that receive uploads and those that have a source. */
   pipelineIds: ReadonlySet<string>;
   /** The pipelines that have a source, with their channels. Operators may start their runs. */
   sourcePipelines: ReadonlyMap<string, readonly string[]>;
@@ -27,7 +27,7 @@ export interface RunAccess extends TokenAccess {
 }
 
 /**
- * Checks that a request may act on the pipeline `id`, and adds token and pipeline to its log line. `find`
+ * Checks that a request may act on the pipeline `id`, and adds the token and pipeline to its log line. `find`
  * returns the route's data about the pipeline. If it returns undefined, the route does not serve the
  * pipeline, and the message is `unknown`. `adminToken`, if given, may act on every pipeline. Throws
  * `unauthorized`, `token_expired`, `pipeline_not_found`, `forbidden` or `insufficient_scope`, checked in this
@@ -51,7 +51,7 @@ export function authorizePipeline<P>(
     clock: Pick<Clock, 'now'>;
     adminToken?: Token | null;
     id: string;
-    /** The scope that the request requires. */
+    /** The scope that the request needs. */
     scope: Scope;
     find: (id: string) => P | undefined;
     unknown?: string;
@@ -68,8 +68,8 @@ export function authorizePipeline<P>(
 }
 
 /**
- * Checks a request about a configured pipeline, with the admin token or a token of the pipeline. Throws as
- * `authorizePipeline`.
+ * Checks a request about a configured pipeline, made with the admin token or a token of the pipeline. Throws
+ * the same errors as `authorizePipeline`.
  */
 export function authorizeConfigured(
   req: IncomingMessage,
@@ -89,7 +89,10 @@ export function authorizeConfigured(
   return authorizePipeline(req, res, { tokens, publishers, clock, adminToken: admin, id, scope, find }).token;
 }
 
-/** The same check for an authenticated token. Throws as `authorizePipeline`, except `unauthorized`. */
+/**
+ * Makes the same checks for an authenticated token. Throws the same errors as `authorizePipeline`, except
+ * `unauthorized`.
+ */
 export function permitPipeline<P>(
   res: ServerResponse,
   token: Token,
@@ -133,7 +136,7 @@ export function permitPipeline<P>(
   );
 }
 
-/** The tokens that a request about the daemon as a whole is compared with. */
+/** The tokens for requests about the daemon as a whole. */
 export interface OperatorAccess extends TokenAccess {
   adminToken: Token | null;
 }
@@ -147,9 +150,9 @@ export function authorizeOperator(req: IncomingMessage, res: ServerResponse, acc
 }
 
 /**
- * Checks that a request may pause the pipeline `id`: with the admin token, or with a token of the pipeline
- * that has the scope `cancel`. A token of other pipelines is refused before anything else, so it does not
- * reveal which pipelines exist. Throws as `authorizeConfigured`.
+ * Checks that a request may pause the pipeline `id`, either with the admin token or with one of the
+ * pipeline's tokens that has the `cancel` scope. Tokens of other pipelines are refused before anything else,
+ * so they cannot find out which pipelines exist. Throws the same errors as `authorizeConfigured`.
  */
 export function authorizePause(
   req: IncomingMessage,
@@ -177,7 +180,7 @@ function callerOf(
   return token;
 }
 
-/** Throws `forbidden` for any token but the admin token. */
+/** Throws `forbidden` for any token except the admin token. */
 export function requireAdminToken(token: Token, { adminToken }: Pick<OperatorAccess, 'adminToken'>): void {
   if (token === adminToken) return;
   throw new WaybillError('forbidden', 'this needs the admin token', {
@@ -204,8 +207,8 @@ export function tokenOfCaller(
 }
 
 /**
- * Returns the pipelines of a request: those that it names, or all configured ones of its token. Throws
- * `pipeline_not_found`, and `forbidden` if the token is not for one of them.
+ * Returns a request's pipelines: those that it names, or all configured ones of its token. Throws
+ * `pipeline_not_found`, or `forbidden` if the token is not valid for one of them.
  */
 export function pipelinesOf(
   { id, pipelines }: Token,

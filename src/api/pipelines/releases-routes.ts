@@ -23,8 +23,8 @@ import {
 import { authorizeConfigured, type RunAccess } from './pipeline-access.ts';
 
 /*
- * Lists and switches the releases of a destination. This machine reads the destination itself, with every
- * queue driver and without a run.
+ * Lists and switches a destination's releases. With every queue driver, this machine reads the destination
+ * itself, without a run.
  */
 
 export interface PlaceParams {
@@ -181,7 +181,7 @@ type Asked = ReleasesRequest extends infer R
     : never
   : never;
 
-/** Passes a request to a thread, for an authorized caller. Throws its refusal, without local paths. */
+/** Passes an authorized caller's request to a thread. Throws its refusal without local paths. */
 export async function askReleases(
   req: Request<PlaceParams>,
   res: Response,
@@ -195,7 +195,7 @@ export async function askReleases(
   });
 }
 
-/** Removes local paths from an error, because messages of the core may contain a destination's path. */
+/** Removes local paths from an error, because messages from the core may contain a destination's path. */
 export function disclosed(thrown: unknown): WaybillError {
   const error = asWaybillError(thrown);
   const { code, message, hint, cause } = error;
@@ -210,13 +210,13 @@ function send(res: Response, kind: string, document: object): void {
   res.type('json').send(jsonDocument(kind, document, 0));
 }
 
-/** Dependencies of the release routes. */
+/** The dependencies of the release routes. */
 export interface ReleasesPorts extends HttpPorts, MemoryBodyPorts {
   http: HttpPorts['http'];
   log: Log;
   configured: Current<Pick<RunAccess, 'tokens' | 'publishers' | 'adminToken' | 'pipelineIds'>>;
-  /** Reads or switches releases off the event loop. Throws as `Coordinator.releases`. */
+  /** Lists or switches releases off the event loop. Throws the same errors as `Coordinator.releases`. */
   releases: (request: ReleasesRequest, signal: AbortSignal) => Promise<ReleasesAnswer>;
-  /** Aborts when the daemon stops. Its reason is the refusal of pending requests. */
+  /** Aborts when the daemon stops. Pending requests are refused with its reason. */
   stopping: AbortSignal;
 }

@@ -3,10 +3,10 @@ import type { Scope } from '../../core/config/schema/schema.ts';
 import { digestOf } from '../../core/lib/digest.ts';
 import type { PublishedBy } from '../../core/publishers/published-by.ts';
 
-/** The content of an access token. */
+/** An access token's content. */
 export interface Grant {
   by: PublishedBy;
-  /** The rules of the publisher when the token was issued. */
+  /** The publisher's rules when the token was issued. */
   rules: string;
   pipelines: readonly string[];
   scopes: readonly Scope[];
@@ -16,16 +16,16 @@ export interface Grant {
 
 /**
  * Signs grants as JWTs (HS256), which every API host with the same keys can open, so hosts share no storage.
- * Opening is synchronous, unlike that of `jose`: long requests repeat their check every second.
+ * Unlike in `jose`, opening is synchronous, because long requests repeat their check every second.
  */
 export interface GrantSeal {
   seal(grant: Grant): string;
-  /** Returns null if no key has signed the text. An expired grant is returned. */
+  /** Returns null if none of the keys signed the text. Expired grants are returned. */
   open(text: string): Grant | null;
 }
 
 const purpose = 'waybill access token';
-/** The only header that is accepted, so a token cannot choose its algorithm. */
+/** The only accepted header, so a token cannot choose its algorithm. */
 const header = base64url({ alg: 'HS256', typ: 'at+jwt' });
 
 interface Payload {
@@ -38,7 +38,7 @@ interface Payload {
   by: PublishedBy;
 }
 
-/** @param secrets At least one; the first signs, and all are accepted. */
+/** @param secrets At least one. The first one signs, and all are accepted. */
 export function grantSeal(secrets: readonly (string | Uint8Array)[]): GrantSeal {
   const keys = secrets.map((secret) => Buffer.from(hkdfSync('sha256', secret, '', purpose, 32)));
   const [first] = keys;
@@ -70,7 +70,7 @@ export function grantSeal(secrets: readonly (string | Uint8Array)[]): GrantSeal 
   };
 }
 
-/** Only `seal` makes the signed text. */
+/** Safe, because only `seal` creates the signed text. */
 function grantIn(body: string): Grant {
   const { iat, exp, scope, pipelines, rules, by } = JSON.parse(
     Buffer.from(body, 'base64url').toString('utf8'),
@@ -91,7 +91,7 @@ function seconds(date: Date): number {
   return Math.floor(date.getTime() / 1000);
 }
 
-/** A digest that changes with the rules. */
+/** Returns a digest that changes with the rules. */
 export function rulesDigest(rules: object): string {
   return digestOf(JSON.stringify(rules)).slice(-22);
 }

@@ -3,20 +3,20 @@ import { request as httpsRequest } from 'node:https';
 import type { Clock } from '../../core/lib/clock.ts';
 import { codeOf, guarded, RefusedAddress, refusedLiteral } from '../../core/notify/sinks/guarded-lookup.ts';
 
-/** Maximum size of an issuer's document, in bytes. The keys of GitHub have 5 KiB. */
+/** The maximum size of an issuer's document, in bytes. GitHub's keys take 5 KiB. */
 export const maxDocumentBytes = 256 * 1024;
-/** Time limit for a request, in milliseconds. */
+/** The time limit for a request, in milliseconds. */
 const timeoutMs = 10_000;
 
-/** Why a document could not be fetched. The message names the origin, never a path. */
+/** Why a document could not be fetched. The message names the origin but never a path. */
 export class FetchFailure extends Error {
   override readonly name = 'FetchFailure';
 }
 
-/** A form that is sent to an issuer. */
+/** A form to be sent to an issuer. */
 interface SentForm {
   fields: URLSearchParams;
-  /** The header `Authorization`. */
+  /** The `Authorization` header. */
   authorization?: string;
 }
 
@@ -25,15 +25,15 @@ interface JsonAnswer {
   document: unknown;
 }
 
-/** Fetches a JSON document of an issuer. Throws `FetchFailure`, as `requestJson` does. */
+/** Fetches a JSON document from an issuer. Throws `FetchFailure`, like `requestJson`. */
 export async function fetchJson(url: URL, clock: Pick<Clock, 'timeout'>): Promise<unknown> {
   return (await requestJson(url, clock)).document;
 }
 
 /**
- * Requests a JSON document of an issuer, or sends it a form, which it may also refuse with status 400 or 401.
- * Does not follow redirects, does not use a proxy of the environment, and connects only to addresses that
- * webhooks may connect to. Throws `FetchFailure`.
+ * Requests a JSON document from an issuer, or sends it a form, which the issuer may also refuse with status
+ * 400 or 401. Does not follow redirects, ignores proxies in the environment, and connects only to addresses
+ * that webhooks may connect to. Throws `FetchFailure`.
  */
 export async function requestJson(
   url: URL,

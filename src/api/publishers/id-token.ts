@@ -8,7 +8,7 @@ import type { IssuerKeys, KeySet } from './issuer-keys.ts';
 import type { Publisher } from './publishers.ts';
 
 const algorithms = ['RS256', 'ES256', 'EdDSA'];
-/** Tolerated difference between the clocks of the issuer and of this machine, in seconds. */
+/** The tolerated difference between the clocks of the issuer and this machine, in seconds. */
 const toleranceSeconds = 60;
 const maxAgeSeconds = 24 * 3600;
 const tooOld = 'the ID token is older than 24 h';
@@ -26,9 +26,8 @@ export interface Verified {
 }
 
 /**
- * Verifies an ID token, and finds the first of the publishers that it matches. The token cannot be used a
- * second time. Throws `id_token_refused`, `issuer_unavailable`, and `queue_unavailable` if used tokens cannot
- * be recorded.
+ * Verifies an ID token and finds the first publisher that it matches. The token cannot be used again. Throws
+ * `id_token_refused`, `issuer_unavailable`, or `queue_unavailable` if used tokens cannot be recorded.
  */
 export async function verifyIdToken(
   token: string,
@@ -44,14 +43,14 @@ export async function verifyIdToken(
   const audiences = candidates.map(({ audience }) => audience);
   const claims = await verifiedClaims(token, { issuer, kid, audiences, keys }, clock.now());
   const publisher = matching(candidates, claims);
-  // The last step: a token that is refused for another reason stays usable.
+  // This comes last, so that a token refused for another reason stays usable.
   const { id, until } = useOf(token, claims);
   if (await endedSessions.addOnce(id, until)) return { publisher, claims };
   throw refused('the ID token was used before', 'get a new ID token for each exchange');
 }
 
 /**
- * Verifies the ID token of a login: it is by this issuer and for this client. Returns its claims. Throws
+ * Verifies that a login's ID token was issued by this issuer for this client. Returns its claims. Throws
  * `id_token_refused` and `issuer_unavailable`.
  */
 export async function verifyLogin(
@@ -67,7 +66,7 @@ export async function verifyLogin(
   return claims;
 }
 
-/** Chooses the keys. Nothing of it is trusted before the signature was verified. */
+/** Used only to choose the keys. Nothing here is trusted before the signature is verified. */
 function unverified(token: string): { issuer: string | undefined; kid: string | undefined } {
   try {
     const { alg, kid } = decodeProtectedHeader(token);
@@ -124,7 +123,7 @@ function reasonOf(error: unknown): string {
   throw error;
 }
 
-/** The first publisher with the audience and the claims of the token. */
+/** Returns the first publisher that matches the token's audience and claims. */
 function matching(candidates: readonly Publisher[], claims: JWTPayload): Publisher {
   const audiences = [claims.aud].flat();
   const judged = candidates
@@ -134,14 +133,17 @@ function matching(candidates: readonly Publisher[], claims: JWTPayload): Publish
   const [best] = judged;
   if (best === undefined) throw refused('the ID token is for another audience');
   if (best.broken.length === 0) return best.publisher;
-  // Only the names: the values of the configuration are not for everybody with an account at the issuer.
+  // Only the names: configured values must not be revealed to everyone who has an account at the issuer.
   throw refused(
     `no trusted publisher matches the claims of the ID token; different: ${best.broken.join(', ')}`,
     'compare the claims with `trusted_publishers`; numbers and lists never match',
   );
 }
 
-/** The id under which the use of a token is recorded, and until when. Issuers without `jti` get a digest. */
+/**
+ * Returns the id under which a token's use is recorded, and how long to keep it. Issuers without `jti` get a
+ * digest.
+ */
 function useOf(token: string, { iss = '', jti, exp = 0, iat = 0 }: JWTPayload): { id: string; until: Date } {
   const unique = typeof jti === 'string' ? `jti ${jti}` : `token ${token.slice(0, token.lastIndexOf('.'))}`;
   const digest = createHash('sha256').update(`${iss}\n${unique}`).digest('base64url');

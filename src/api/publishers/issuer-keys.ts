@@ -3,9 +3,9 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { FetchFailure, type fetchJson } from './fetch-json.ts';
 
-/** The usable keys of one issuer. */
+/** An issuer's usable keys. */
 export interface KeySet {
-  /** Ids of all keys, also of the weak ones. */
+  /** Ids of all keys, including the weak ones. */
   ids: ReadonlySet<string>;
   /** Ids of the keys that are too weak to be used. */
   weakIds: ReadonlySet<string>;
@@ -17,8 +17,8 @@ const maxKeys = 100;
 const minRsaBits = 2048;
 
 /**
- * The keys of a JWKS document. Only RSA keys of 2,048 bits or more, P-256 and Ed25519 can verify an ID token.
- * Other keys are left out. Throws `FetchFailure` if the document is not a JWKS, or has too many keys.
+ * Reads the keys of a JWKS document. Only RSA keys of at least 2,048 bits, P-256 and Ed25519 can verify an ID
+ * token; all others are left out. Throws `FetchFailure` if the document is not a JWKS or has too many keys.
  */
 export function keySetOf(document: unknown, from: string): KeySet {
   const keys = typeof document === 'object' && document !== null && 'keys' in document ? document.keys : null;
@@ -46,16 +46,18 @@ function bitsOf(modulus: string): number {
   return hex === '' ? 0 : (hex.length - 1) * 4 + parseInt(hex.charAt(0), 16).toString(2).length;
 }
 
-/** Keys older than this are fetched again before they are used, in milliseconds. */
+/** Keys older than this many milliseconds are fetched again before use. */
 const maxAgeMs = 3_600_000;
-/** The pause between two requests to an issuer, in milliseconds. */
+/** The minimum interval between two requests to an issuer, in milliseconds. */
 export const refetchMs = 60_000;
 
-/** The discovery document of an issuer, as far as it is used. null: the document has no such address. */
+/**
+ * The used part of an issuer's discovery document. A null field means that the document lacks this address.
+ */
 export interface IssuerMetadata {
   authorizationEndpoint: URL | null;
   tokenEndpoint: URL | null;
-  /** Whether the token endpoint expects the client secret in the form instead of in a header. */
+  /** Whether the token endpoint expects the client secret in the form instead of a header. */
   takesSecretInForm: boolean;
 }
 
@@ -70,8 +72,8 @@ interface CachedKeys {
 }
 
 /**
- * The keys of all issuers, from their discovery documents. Keys stay in memory, and an issuer that is
- * unreachable does not remove them. An issuer is asked at most once a minute.
+ * All issuers' keys, from their discovery documents. Keys stay in memory even while an issuer is unreachable.
+ * Each issuer is queried at most once a minute.
  */
 export class IssuerKeys {
   readonly #known = new Map<string, CachedKeys>();
@@ -84,8 +86,8 @@ export class IssuerKeys {
   }
 
   /**
-   * The keys of the issuer, including the key `kid` if the issuer has it. Throws `issuer_unavailable` if the
-   * keys cannot be fetched, or if the issuer may have a newer key and was asked less than a minute ago.
+   * Returns the issuer's keys, including the key `kid` if the issuer has it. Throws `issuer_unavailable` if
+   * the keys cannot be fetched, or if the issuer may have a newer key but was queried less than a minute ago.
    */
   async find(issuer: string, kid: string | undefined): Promise<KeySet> {
     const known = this.#known.get(issuer) ?? never();
@@ -99,7 +101,7 @@ export class IssuerKeys {
     throw unavailable(known.failure, refetchMs);
   }
 
-  /** The addresses of the issuer. Throws as `find`. */
+  /** Returns the issuer's addresses. Throws the same errors as `find`. */
   async metadata(issuer: string): Promise<IssuerMetadata> {
     await this.find(issuer, undefined);
     const metadata = this.#known.get(issuer)?.metadata ?? null;
@@ -179,7 +181,7 @@ function isCurrent(
   return known.keys !== null && has(known.keys, kid) && now - known.fetchedAt < maxAgeMs;
 }
 
-/** Tokens without a key id are verified with the only key that fits. */
+/** Tokens without a key id are verified with the only suitable key. */
 function has({ ids }: KeySet, kid: string | undefined): boolean {
   return kid === undefined || ids.has(kid);
 }

@@ -9,15 +9,15 @@ import { type GrantSeal, grantSeal, rulesDigest } from './access-token.ts';
 import { maxDocumentBytes } from './fetch-json.ts';
 import { type KeySet, keySetOf } from './issuer-keys.ts';
 
-/** A publisher of the configuration. */
+/** A configured publisher. */
 export interface Publisher extends PublisherConfig {
-  /** The keys of `jwks_file`; null: those of discovery. */
+  /** The keys from `jwks_file`; null to use those from discovery. */
   keys: KeySet | null;
-  /** Identifies issuer, audience and claims. */
+  /** Identifies the issuer, audience and claims. */
   rules: string;
 }
 
-/** All publishers of the configuration, and the tokens that they got. */
+/** All configured publishers and the tokens that were issued to them. */
 export interface Publishers extends AccessTokens {
   list: readonly Publisher[];
   seal: GrantSeal;
@@ -29,7 +29,7 @@ export interface PublisherAccess {
 }
 
 /**
- * Resolves `trusted_publishers`. `processKey` is used without `server.token_keys_env`. Throws
+ * Resolves `trusted_publishers`. `processKey` is used if `server.token_keys_env` is not set. Throws
  * `secrets_invalid` if a key is missing or too short, and `config_invalid` if a `jwks_file` is unusable.
  */
 export function resolvePublishers(config: Config, secrets: Secrets, processKey: Uint8Array): Publishers {
@@ -79,8 +79,8 @@ function keysOfFile(id: string, file: string): KeySet {
 }
 
 /**
- * The rights of an access token now: those that it was issued with, as far as the configuration still has
- * them. Returns null if the publisher was removed, or has other rules.
+ * Returns an access token's current rights: those that it was issued with, as far as they are still
+ * configured. Returns null if the publisher was removed or its rules have changed.
  */
 function openToken(value: string, list: readonly Publisher[], seal: GrantSeal): Token | null {
   const grant = seal.open(value);

@@ -70,7 +70,7 @@ const answerSchema: JsonSchema = {
   },
 };
 
-/** Exchanges the ID token of a CI job for an access token (RFC 8693). */
+/** Exchanges a CI job's ID token for an access token (RFC 8693). */
 export const tokenRoute: Route<TokenPorts> = {
   method: 'post',
   path: '/v1/token',
@@ -162,7 +162,9 @@ async function answerTo(req: Request, form: URLSearchParams, ports: TokenPorts):
   };
 }
 
-/** Throws `unsupported_media_type`, and `invalid_request` for a repeated parameter or a long body. */
+/**
+ * Throws `unsupported_media_type`, or `invalid_request` for a repeated parameter or a body that is too long.
+ */
 async function readForm(
   req: IncomingMessage,
   res: ServerResponse,

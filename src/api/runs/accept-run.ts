@@ -59,7 +59,7 @@ export const rerunFailed = flag(false, {
     'If the Idempotency-Key was used before and its run has failed: starts a new run instead of repeating the first response.',
 });
 
-/** Returns the queue's form of the request's key, or an empty object. Throws `invalid_idempotency_key`. */
+/** Returns the request's key in the queue's format, or an empty object. Throws `invalid_idempotency_key`. */
 export function idempotencyOf(
   req: IncomingMessage,
   request: Omit<Idempotency, 'key'>,
@@ -90,7 +90,7 @@ export const channelQuery = channelName({
   example: 'preview',
 });
 
-/** Throws `channel_not_found` if no destination of the pipeline has the channel. */
+/** Throws `channel_not_found` if none of the pipeline's destinations has the channel. */
 export function requireChannel(
   { id, channels }: { id: string; channels: readonly string[] },
   name: string,

@@ -19,16 +19,16 @@ export type StreamEnd = (typeof streamEnds)[number];
 
 export interface StreamStats {
   open: number;
-  /** Streams that have ended since the start, by reason. */
+  /** The number of streams that have ended since startup, by reason. */
   ended: Readonly<Record<StreamEnd, number>>;
 }
 
-/** Counts the event streams of this process and limits how many are open concurrently. */
+/** Counts this process's event streams and limits how many may be open concurrently. */
 export interface Streams {
   /**
-   * Opens a stream for this caller. Call the returned function once, with the reason for the end, or with
-   * null if the stream never began. Throws `quota_exceeded` at the caller's limit, and `too_many_streams` at
-   * the limit of all callers.
+   * Opens a stream for this caller. Call the returned function once, with the reason why the stream ended, or
+   * with null if it never began. Throws `quota_exceeded` at the caller's limit and `too_many_streams` at the
+   * limit for all callers.
    */
   open(owner: string): (end: StreamEnd | null) => void;
   /** Serializes a change as an event. The result is cached, because many streams send the same change. */
@@ -74,9 +74,9 @@ export function createStreams(maxStreams: number, perOwner: number): Streams {
 
 interface ServerEvent {
   event: string;
-  /** null: the client keeps its last id. */
+  /** If null, the client keeps its last id. */
   id: string | null;
-  /** JSON, on one line. */
+  /** JSON on a single line. */
   data: string;
 }
 
@@ -85,16 +85,16 @@ export function frameOf({ event, id, data }: ServerEvent): string {
   return `event: ${event}\n${id === null ? '' : `id: ${id}\n`}data: ${data}\n\n`;
 }
 
-/** Server-sent events on one response. Holds at most one event beyond the socket's buffer in memory. */
+/** Server-sent events on one response. Holds at most one event in memory, apart from the socket's buffer. */
 export interface EventStream {
   /**
-   * Sends an event. Resolves with true when the next one may be sent. Resolves with false after the end: the
-   * client disconnected, did not read for too long, or `end` was called.
+   * Sends an event. Resolves with true when the next one may be sent. Resolves with false after the stream
+   * has ended, because the client disconnected, did not read for too long, or `end` was called.
    */
   send(frame: string): Promise<boolean>;
   /** Sends a heartbeat, unless earlier output is still unread. */
   heartbeat(frame: string): void;
-  /** Sends a last event and closes. Does nothing on a stream that has ended. */
+  /** Sends a last event and closes the stream. Does nothing if the stream has already ended. */
   end(frame: string): void;
   /** Aborts when the stream has ended. The reason is `too_slow`, `client_left` or `ended`. */
   over: AbortSignal;
@@ -108,7 +108,7 @@ interface EventStreamOptions {
   stallTimeoutMs: number;
 }
 
-/** Maximum time for the last event to leave, in milliseconds. */
+/** The maximum time for sending the last event, in milliseconds. */
 const maxFinalEventMs = 5_000;
 
 /** Sends the head immediately, so that the client sees the open stream before its first event. */
@@ -120,7 +120,7 @@ export function openEventStream(
   let [bytes, isWaiting] = [0, false];
   res.statusCode = 200;
   res.setHeader('Content-Type', 'text/event-stream; charset=utf-8');
-  // nginx would otherwise delay events until its buffer is full.
+  // Otherwise, nginx would delay events until its buffer is full.
   res.setHeader('X-Accel-Buffering', 'no');
   res.flushHeaders();
   res.once('close', () => over.abort('client_left'));
@@ -158,7 +158,7 @@ export function openEventStream(
       over.abort('ended');
       write(frame);
       res.end();
-      // A client that does not read keeps the connection from closing.
+      // A client that does not read would keep the connection from closing.
       const timer = clock.timeout(maxFinalEventMs, () => res.destroy(), { unref: true });
       res.once('close', () => timer.cancel());
     },

@@ -11,7 +11,7 @@ import type { RunPorts } from './ports.ts';
 import { findRun, tokenOfReader } from './run-route.ts';
 import { streamRuns } from './run-stream.ts';
 
-/** Dependencies of the live event routes. */
+/** The dependencies of the live event routes. */
 export interface LivePorts extends RunPorts {
   streams: Streams;
 }
@@ -123,7 +123,7 @@ function followRuns(ports: LivePorts): RequestHandler {
   };
 }
 
-/** Why the token of an open stream may no longer follow these pipelines; null if it still may. */
+/** Returns why an open stream's token may no longer follow these pipelines; null if it still may. */
 function refusalOf(
   { headers }: IncomingMessage,
   pipelineIds: readonly string[],

@@ -37,7 +37,7 @@ export const pipelinesParameter = names(100, maxIdChars, {
   example: 'maps',
 });
 
-/** The search parameters for retained runs of several pipelines. */
+/** The search parameters for several pipelines' retained runs. */
 export const searchParameters = {
   ...pageParameters,
   pipeline: pipelinesParameter,
@@ -57,7 +57,7 @@ export const searchParameters = {
 };
 const allQuery = queryParameters(searchParameters);
 
-/** A search for retained runs of all pipelines. */
+/** A search for all pipelines' retained runs. */
 interface RunSearch {
   limit: number;
   pipeline?: readonly string[];
@@ -67,7 +67,7 @@ interface RunSearch {
   q?: string | null;
 }
 
-/** Returns the path and query of the next page of all runs; null on the last page. */
+/** Returns the next page's path and query for the list of all runs; null on the last page. */
 export function nextOfAll(basePath: string, search: RunSearch, before: string | null): string | null {
   if (before === null) return null;
   const { limit, pipeline = [], status, since, until, q } = search;
@@ -83,7 +83,7 @@ export function nextOfAll(basePath: string, search: RunSearch, before: string | 
   return `${basePath}v1/runs?${query.toString()}`;
 }
 
-/** Lists the retained runs of all pipelines of a token. */
+/** Lists the retained runs of all of a token's pipelines. */
 export const listAllRunsRoute: Route<RunPorts> = {
   method: 'get',
   path: '/v1/runs',
@@ -120,7 +120,7 @@ function listAllRuns(ports: RunPorts): RequestHandler {
 const listQuery = queryParameters(pageParameters);
 type ListQuery = ReturnType<typeof listQuery.read>;
 
-/** Lists the retained runs of one pipeline, whether it receives uploads or reads a source. */
+/** Lists a pipeline's retained runs, whether it receives uploads or reads a source. */
 export const listRunsRoute: Route<RunPorts> = {
   method: 'get',
   path: '/v1/pipelines/{pipeline_id}/runs',

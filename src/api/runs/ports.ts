@@ -5,14 +5,14 @@ import type { HttpPorts } from '../http/app.ts';
 import type { MemoryBodyPorts } from '../http/request/request-body.ts';
 import type { RunAccess } from '../pipelines/pipeline-access.ts';
 
-/** Dependencies of the run routes. */
+/** The dependencies of the run routes. */
 export interface RunPorts extends HttpPorts, MemoryBodyPorts {
   http: HttpPorts['http'];
   log: Log;
   configured: Current<RunAccess>;
   queue: JobQueue;
-  /** Called for a run that was cancelled before it started, for metrics and notifiers. */
+  /** Called for metrics and notifiers when a run is cancelled before it starts. */
   onCancelled: (run: { pipelineId: string; runId: string }) => void;
-  /** Aborts when the daemon starts to shut down. */
+  /** Aborts when the daemon begins to shut down. */
   draining: AbortSignal;
 }

@@ -12,9 +12,7 @@ import { authorizeConfigured } from '../pipelines/pipeline-access.ts';
 import { acceptedResponse, sendAccepted } from './accept-run.ts';
 import type { RunPorts } from './ports.ts';
 
-/*
- * Shared code of all requests that act on one run, such as cancel and retry.
- */
+/* Code shared by all requests that act on one run, such as cancel and retry. */
 
 export interface RunParams {
   pipelineId: string;
@@ -33,8 +31,8 @@ const actingProblems: readonly ErrorCode[] = [
 ];
 
 /**
- * Checks token, pipeline, query and body of the request, and that the run belongs to the pipeline. Accepts
- * the admin token, or a token of the pipeline with the scope. Throws `run_not_found` and the codes above.
+ * Checks the request's token, pipeline, query and body, and that the run belongs to the pipeline. Accepts the
+ * admin token, or a token of the pipeline with the scope. Throws `run_not_found` and the codes above.
  */
 async function authorizeRun(
   req: Request<RunParams>,
@@ -82,7 +80,10 @@ function cancelRun(ports: RunPorts): RequestHandler<RunParams> {
   };
 }
 
-/** Cancels a run for an authorized caller and reports it to `onCancelled`. Throws as `JobQueue.cancel`. */
+/**
+ * Cancels a run for an authorized caller and reports it to `onCancelled`. Throws the same errors as
+ * `JobQueue.cancel`.
+ */
 export async function cancelFor(
   { pipelineId, runId }: RunParams,
   { queue, onCancelled, log }: Pick<RunPorts, 'queue' | 'onCancelled' | 'log'>,
@@ -118,7 +119,7 @@ function retryRun(ports: RunPorts): RequestHandler<RunParams> {
   };
 }
 
-/** Retries a run now for an authorized caller. Throws as `JobQueue.retryNow`. */
+/** Retries a run now for an authorized caller. Throws the same errors as `JobQueue.retryNow`. */
 export async function retryFor(
   { pipelineId, runId }: RunParams,
   { queue, log }: Pick<RunPorts, 'queue' | 'log'>,

@@ -26,7 +26,7 @@ const showQuery = queryParameters({
 type ShowPorts = Pick<RunPorts, 'http' | 'queue' | 'configured' | 'clock' | 'draining'>;
 
 /**
- * Returns one run's record. By default the run id is the capability; `protect_runs` requires a token of the
+ * Returns a run's record. By default, the run id is the capability; `protect_runs` requires a token of the
  * run's pipeline.
  */
 export const showRunRoute: Route<ShowPorts> = {
@@ -86,8 +86,8 @@ function showRun(ports: ShowPorts): RequestHandler<{ runId: string }> {
 }
 
 /**
- * Returns the token of a request about one run. Returns null without `protect_runs`, because the run id is
- * the capability. Throws `unauthorized`, `token_expired`, and `insufficient_scope` without the `read` scope.
+ * Returns the token of a request about a run. Returns null without `protect_runs`, because the run id is the
+ * capability. Throws `unauthorized`, `token_expired`, or `insufficient_scope` without the `read` scope.
  */
 export function tokenOfReader(
   req: IncomingMessage,
@@ -101,7 +101,7 @@ export function tokenOfReader(
   return token;
 }
 
-/** Throws `run_not_found`, and `forbidden` for a token of another pipeline. A null token may read any run. */
+/** Throws `run_not_found`, or `forbidden` for a token of another pipeline. A null token may read any run. */
 export async function findRun(
   token: Token | null,
   runId: string,
@@ -126,13 +126,13 @@ function requireRun(token: Token | null, { pipeline_id: id }: Pick<RunRecord, 'p
 interface HoldPorts {
   queue: Pick<JobQueue, 'untilFinished'>;
   clock: Clock;
-  /** Aborts when the daemon starts to shut down. */
+  /** Aborts when the daemon begins to shut down. */
   draining: AbortSignal;
 }
 
 /**
- * Waits until the run has finished, at most `seconds`. Returns early when the daemon starts to shut down or
- * the client disconnects. Throws the refusal if the request is no longer allowed.
+ * Waits up to `seconds` until the run has finished. Returns early when the daemon begins to shut down or the
+ * client disconnects. Throws the refusal if the request is no longer allowed.
  */
 async function holdUntilFinished(
   req: IncomingMessage,

@@ -14,20 +14,20 @@ interface StreamPorts {
   queue: Pick<RunFollower, 'watch'>;
   clock: Clock;
   streams: Streams;
-  /** Aborts when the daemon starts to shut down. */
+  /** Aborts when the daemon begins to shut down. */
   draining: AbortSignal;
 }
 
 /** The runs that a client follows. */
 export interface RunSubscription {
   wants: (record: Readonly<RunRecord>) => boolean;
-  /** The current runs, for a client that has no valid cursor. */
+  /** Returns the current runs, for a client that has no valid cursor. */
   snapshot: () => Promise<{ runs: readonly RunRecord[]; next: string | null }>;
-  /** Whether this record is the last event of the stream. */
+  /** Reports whether this record is the stream's last event. */
   isLast: (record: Readonly<RunRecord>) => boolean;
   /** Whether no more events were possible when the request arrived. */
   isOver: boolean;
-  /** Why the client may no longer follow; null if it may. Called once a second. */
+  /** Returns why the client may no longer follow, or null if it may. Called once a second. */
   refusal: () => 'token_expired' | 'token_revoked' | null;
 }
 
@@ -41,11 +41,10 @@ const retryMs = 3_000;
  * Sends run changes as server-sent events until the client disconnects, the daemon stops, or no more changes
  * are possible. No events are stored per client. A client's cursor is the `id` of its last event. Reading
  * continues there as fast as the client accepts events. A slow or returning client can miss intermediate
- * records, but never the newest record of a run.
+ * records, but never a run's newest record.
  *
- * Errors before the head is sent are thrown: `quota_exceeded`, `too_many_streams`, `queue_unavailable`, and
- * those of `subscription.snapshot`. Later errors of the queue pause the stream until the queue is reachable
- * again.
+ * Throws these errors before the head is sent: `quota_exceeded`, `too_many_streams`, `queue_unavailable`, and
+ * those of `subscription.snapshot`. Later queue errors pause the stream until the queue is reachable again.
  */
 export async function streamRuns(
   req: IncomingMessage,
@@ -101,13 +100,13 @@ async function startStream(
   return isSeen && subscription.isOver ? null : { cursor: last, first: null };
 }
 
-/** Returns the client's `Last-Event-ID`; null if it has received no event. */
+/** Returns the client's `Last-Event-ID`, or null if it has not received any event. */
 function lastCursor(req: IncomingMessage): string | null {
   const last = req.headers['last-event-id'];
   return typeof last === 'string' && last !== '' ? last : null;
 }
 
-/** Reads the cursor before the snapshot: a change in between is then sent twice rather than lost. */
+/** Reads the cursor before the snapshot, so that a change in between is sent twice instead of being lost. */
 async function startFromSnapshot(
   subscription: RunSubscription,
   watch: RunWatch,
@@ -137,7 +136,7 @@ class RunStream {
     this.#parts = parts;
   }
 
-  /** Resolves with the reason for the end of the stream. */
+  /** Resolves with the reason why the stream ended. */
   async run(start: StreamStart): Promise<StreamEnd> {
     const { clock, draining, changed, subscription } = this.#parts;
     const over = this.#stream.over;
@@ -170,7 +169,7 @@ class RunStream {
     if (isOver) this.#finish('finished');
   }
 
-  /** Resolves with whether more changes are ready to send. */
+  /** Resolves with true if more changes are ready to send. */
   async #sendPage(): Promise<boolean> {
     const page = await this.#nextPage();
     for (const change of page?.changes ?? []) {
@@ -205,14 +204,14 @@ class RunStream {
   }
 }
 
-/** A signal that is kept until a waiter has received it. */
+/** A signal that is remembered until a waiter has received it. */
 interface ChangeSignal {
   notify: () => void;
-  /** Resolves after a `notify` since the last wait began, or when `signal` aborts. */
+  /** Resolves after a `notify` call since the last wait began, or when `signal` aborts. */
   wait(signal: AbortSignal): Promise<void>;
 }
 
-/** For one waiter and any number of notifiers. */
+/** Supports one waiter and any number of notifiers. */
 function newChangeSignal(): ChangeSignal {
   let isNotified = false;
   let wake: () => void = () => undefined;

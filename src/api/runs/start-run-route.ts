@@ -19,7 +19,7 @@ import type { RunPorts } from './ports.ts';
 
 /*
  * There is deliberately no `force` option. Forcing can delete files that waybill does not manage, so only the
- * command line offers it, for one invocation.
+ * command line offers it, for a single invocation.
  */
 const runRequest: JsonSchema = { type: 'object', additionalProperties: false, properties: {} };
 const checkRunRequest = bodyCheck(
@@ -29,7 +29,7 @@ const checkRunRequest = bodyCheck(
 
 const startQuery = queryParameters({ rerun_failed: rerunFailed, channel: channelQuery });
 
-/** Starts a run of a pipeline that has a source. Uses the same queue and records as uploads. */
+/** Starts a run of a pipeline that has a source. Such runs use the same queue and records as uploads. */
 export const startRunRoute: Route<RunPorts> = {
   method: 'post',
   path: '/v1/pipelines/{pipeline_id}/runs',

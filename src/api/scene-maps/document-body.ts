@@ -4,7 +4,7 @@ import multer, { MulterError } from 'multer';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { type MemoryBodyPorts, readBody, withBodyInMemory } from '../http/request/request-body.ts';
 
-/** In bytes. Lower than on the command line, because the documents of all requests share the memory. */
+/** In bytes. Lower than on the command line, because the documents of all requests share the same memory. */
 export const maxRequestBytes = 4 * 1024 * 1024;
 
 /** A scene map to check, with its optional transcript. */
@@ -22,7 +22,7 @@ export interface FormFile {
 
 /**
  * Reads a document, or a form with the file `file` and optionally `transcript`. Throws
- * `unsupported_media_type`, `upload_too_large`, `invalid_request`, and what `withBodyInMemory` throws.
+ * `unsupported_media_type`, `upload_too_large`, `invalid_request`, and the same errors as `withBodyInMemory`.
  */
 export async function readDocument(
   req: IncomingMessage,
@@ -67,8 +67,8 @@ const takeForm = multer({
 ]) as unknown as (request: FormRequest, response: object, next: (error?: unknown) => void) => void;
 
 /**
- * Returns the files of a form by part name, each at most `maxRequestBytes` long. Multer gets a stand-in
- * request that ends when the body limits end the real one. After a refusal the rest of the form is read.
+ * Returns a form's files by part name, each at most `maxRequestBytes` long. Multer gets a stand-in request
+ * that ends when the body limits end the real one. After a refusal, the rest of the form is still read.
  */
 async function readForm(
   headers: IncomingHttpHeaders,

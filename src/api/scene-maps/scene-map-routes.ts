@@ -24,9 +24,9 @@ export interface SceneMapPorts extends MemoryBodyPorts {
   sceneMaps: Pick<SceneMapPool, 'check'>;
 }
 
-/** Maximum number of documents that are being checked or waiting. A client may have half of them. */
+/** The maximum number of documents being checked or waiting. A single client may have half of them. */
 const maxChecks = { total: 8, perOwner: 4 };
-/** Maximum number of findings in a report. One more reports that there are others. */
+/** The maximum number of findings in a report. One additional finding reports that there are more. */
 const maxReported = 1_000;
 
 /** The response is 200 with the report, whether or not the document is valid. */

@@ -128,7 +128,7 @@ function create(ports: ResumablePorts): RequestHandler<{ pipelineId: string }> {
       metadata: null,
     };
     try {
-      // The last byte takes the queue slot. This call only checks that one is free now.
+      // The upload's last byte takes the queue slot. This call only checks that one is currently free.
       await (await ports.queue.reserve({ pipelineId: pipeline.id, ...asked })).release();
       await ports.room();
       const store = new TusStore(ports.partialUploads, wanted);
@@ -138,7 +138,7 @@ function create(ports: ResumablePorts): RequestHandler<{ pipelineId: string }> {
         headers: req.headers,
         store,
       });
-      // Its last byte makes it a run.
+      // Only its last byte makes it a run.
       requestContext(req).act = null;
       requestContext(req).fields['upload_id'] = answer.headers.get('location')?.split('/').at(-1) ?? '';
       sendTus(res, answer);

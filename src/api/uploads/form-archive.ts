@@ -5,10 +5,10 @@ import { asWaybillError, WaybillError } from '../../core/lib/errors.ts';
 /** The name of the form's only file. */
 export const formPart = 'bundle';
 
-/** The fields that a form may have before its file. */
+/** The fields that may precede the form's file. */
 export interface FormFields {
   names: readonly string[];
-  /** Called with the fields when the file begins. An error that it throws becomes the refusal of the form. */
+  /** Called with the fields when the file begins. If it throws, the form is refused with that error. */
   check: (fields: ReadonlyMap<string, string>) => void;
 }
 
@@ -17,8 +17,8 @@ const maxFieldChars = 500;
 
 /**
  * Extracts the bytes of the file `bundle` from a `multipart/form-data` body (RFC 7578) as a stream. Throws
- * `unsupported_media_type` immediately if the headers name no boundary. While reading, throws
- * `invalid_request` if the form is cut short, lacks the file or has other parts.
+ * `unsupported_media_type` immediately if the headers have no boundary. While reading, throws
+ * `invalid_request` if the form is truncated, lacks the file or has other parts.
  */
 export function formArchive(
   headers: IncomingHttpHeaders,
@@ -73,14 +73,14 @@ export function formArchive(
   };
 }
 
-/** Truncated for use in a message. A part may lack a name, contrary to the parser's types. */
+/** Truncates a name for use in a message. Contrary to the parser's types, a part may lack a name. */
 function nameOf(given: string | undefined): string {
   return (given ?? '').slice(0, 80);
 }
 
 function openParser(headers: IncomingHttpHeaders, fields: number): busboy.Busboy {
   try {
-    // One surplus field or file is enough to refuse the form.
+    // A single extra field or file is enough to refuse the form.
     return busboy({
       headers,
       limits: { files: 2, fields: fields + 1, fieldSize: fields === 0 ? 0 : maxFieldChars, headerPairs: 20 },

@@ -15,7 +15,7 @@ export interface MissingPorts extends Pick<UploadPorts, 'configured' | 'content'
 
 /**
  * In bytes. Lower than the limit for a manifest in an archive, because this body is held in memory. A
- * manifest of 50,000 files takes about 10 MiB.
+ * manifest with 50,000 files takes about 10 MiB.
  */
 export const maxMissingBytes = 16 * 1024 * 1024;
 

@@ -210,7 +210,7 @@ function receiveChunk(
       try {
         yield* chunks;
       } catch (error) {
-        // Thrown here, the error would discard bytes that are still on their way to the disk.
+        // If thrown here, the error would discard bytes that are still on their way to the disk.
         ended.push(error);
       }
     }

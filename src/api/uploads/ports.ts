@@ -13,21 +13,21 @@ import type { TokenAccess } from '../http/auth.ts';
 import type { BodyPorts } from '../http/request/request-body.ts';
 import type { Shares } from '../http/request/shares.ts';
 
-/** The tokens, and the pipelines that receive uploads. A reload replaces it. */
+/** The tokens and the pipelines that receive uploads. A reload replaces it. */
 export interface UploadAccess extends TokenAccess {
   /** The pipelines that receive uploads, by id. */
   uploadPipelines: ReadonlyMap<string, UploadPipeline>;
 }
 
-/** Dependencies of the upload routes. */
+/** The dependencies of the upload routes. */
 export interface UploadPorts extends HttpPorts, BodyPorts {
   http: HttpPorts['http'];
   configured: Current<UploadAccess>;
   queue: JobQueue;
-  /** Archives in transfer, by token. */
+  /** Archives being transferred, by token. */
   archives: Shares;
   staging: StagingArea;
-  /** Throws `insufficient_storage` if the disk of the staging area is nearly full. */
+  /** Throws `insufficient_storage` if the staging disk is nearly full. */
   room: () => Promise<void>;
   stage: StageUpload;
   /** Files of earlier uploads. */
@@ -38,18 +38,18 @@ export interface UploadPorts extends HttpPorts, BodyPorts {
 
 export interface UploadPipeline {
   id: string;
-  /** Bytes. Applies to the archive as well as to its contents. */
+  /** In bytes. Applies both to the archive and to its contents. */
   maxUploadSize: number;
   maxFiles: number;
   sceneMaps: PipelineConfig['sceneMaps'];
   autoManifest?: PipelineConfig['autoManifest'];
   signatures?: PipelineConfig['signatures'];
-  /** The channels that at least one destination has. */
+  /** The channels that are configured at one or more destinations. */
   channels: readonly string[];
   destinations: readonly Pick<DestinationConfig, 'id' | 'outputs' | 'releases'>[];
 }
 
-/** `stageUpload` of the core. */
+/** The core's `stageUpload`. */
 export type StageUpload = (request: {
   input: AsyncIterable<Uint8Array>;
   directory: string;
@@ -59,9 +59,9 @@ export type StageUpload = (request: {
   sceneMaps: PipelineConfig['sceneMaps'];
   autoManifest: PipelineConfig['autoManifest'];
   signatures?: PipelineConfig['signatures'];
-  /** The manifest digest of an archive that may omit kept files; null: the archive is complete. */
+  /** The manifest digest of an archive that may omit kept files; null if the archive is complete. */
   partial: Digest | null;
-  /** Whether its files are kept for later uploads. */
+  /** Whether the upload's files are kept for later uploads. */
   keeps: boolean;
 }) => Promise<StagedUpload>;
 
@@ -72,18 +72,18 @@ export interface StagedUpload {
   manifest: Pick<Manifest, 'name' | 'files' | 'document'>;
   /** Digest of the manifest and of the bytes that it does not declare. Used for idempotency keys. */
   contentDigest: Digest;
-  /** As `StagedBundle.description`. */
+  /** Same as `StagedBundle.description`. */
   description: Digest;
   /** Total size of the files in the manifest, in bytes. */
   bytes: number;
 }
 
-/** Dependencies of the routes for resumable uploads. */
+/** The dependencies of the resumable upload routes. */
 export interface ResumablePorts extends Omit<UploadPorts, 'plan'> {
   partialUploads: PartialUploads;
 }
 
-/** Path parameters of one upload. */
+/** The path parameters of an upload. */
 export interface UploadParams {
   pipelineId: string;
   uploadId: string;

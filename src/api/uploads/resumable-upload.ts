@@ -20,12 +20,12 @@ import { accept, stageFor, withStagingDirectory } from './staged-upload.ts';
 import { authorizeUpload } from './take-upload.ts';
 import { speakTus, type TusCall, TusStore, tusVersion } from './tus-server.ts';
 
-/** Whether resumable uploads are enabled. */
+/** Reports whether resumable uploads are enabled. */
 export function isResumable({ partialUploads }: Pick<ResumablePorts, 'partialUploads'>): boolean {
   return partialUploads.maxUploads > 0;
 }
 
-/** Checks the token as for a plain upload. Throws what `authorizeUpload` throws. */
+/** Checks the token like for a plain upload. Throws the same errors as `authorizeUpload`. */
 export function admitCaller(
   req: Request<{ pipelineId: string }>,
   res: Response,
@@ -50,8 +50,8 @@ export function requireVersion(req: IncomingMessage, res: ServerResponse): void 
 }
 
 /**
- * Returns the upload of the path. An upload belongs to one token and one pipeline; any other caller gets
- * `upload_not_found`. Also throws what `admitCaller` throws.
+ * Returns the upload in the path. An upload belongs to one token and one pipeline; all other callers get
+ * `upload_not_found`. Also throws the same errors as `admitCaller`.
  */
 export function admitToUpload(
   req: Request<UploadParams>,
@@ -73,7 +73,7 @@ export function refuseNothing(req: IncomingMessage): void {
   });
 }
 
-/** The pipeline's settings for a tus request. */
+/** Returns the pipeline's settings for a tus request. */
 export function callOf(
   { http }: Pick<ResumablePorts, 'http'>,
   { id, maxUploadSize }: UploadPipeline,
@@ -84,7 +84,7 @@ export function callOf(
   };
 }
 
-/** The codes that `admitCaller` throws, except those that the routes' access implies. */
+/** The codes that `admitCaller` throws, except those implied by the routes' access. */
 export const callerProblems: readonly ErrorCode[] = [
   'pipeline_not_found',
   'forbidden',
@@ -135,7 +135,7 @@ export const outcomeHeaders: Record<string, Header> = {
 };
 export const resumableProblems: readonly ErrorCode[] = [...callerProblems, 'upload_not_found'];
 
-/** Returns the `PartialUpload` schema's form of an upload. */
+/** Converts an upload to the `PartialUpload` schema. */
 export function uploadDocument(
   upload: PartialUpload,
   { retentionMs }: Pick<PartialUploads, 'retentionMs'>,
@@ -155,7 +155,8 @@ export function uploadDocument(
 }
 
 /**
- * Calls `work` while no other request changes the upload. Throws `upload_not_found` if it was removed before.
+ * Calls `work` while no other request can change the upload. Throws `upload_not_found` if it has already been
+ * removed.
  */
 export async function holding(
   { partialUploads }: ResumablePorts,
@@ -173,7 +174,7 @@ export async function holding(
   }
 }
 
-/** Calls the tus library for one upload and returns its response. */
+/** Calls the tus library for one upload and returns the library's response. */
 export function ask(
   ports: ResumablePorts,
   pipeline: UploadPipeline,
@@ -200,8 +201,9 @@ export function ask(
 }
 
 /**
- * Turns a complete upload into a run, with every check of a plain upload. Throws the refusal. A retryable or
- * internal error keeps the upload without its last byte. Any other refusal removes the upload.
+ * Turns a complete upload into a run after making every check of a plain upload. Throws the refusal. After a
+ * retryable or internal error, the upload is kept without its last byte. Any other refusal removes the
+ * upload.
  */
 export async function finishUpload(
   ports: ResumablePorts,
@@ -248,7 +250,7 @@ async function hand(
         partial: upload.partial,
         keeps: true,
       });
-      // Staging a large archive takes long, so the token may have expired or been revoked.
+      // Staging a large archive takes a while, so the token may have expired or been revoked.
       requireAuthorized(req);
       return accept(ports, pipeline, admission, staged, upload.channel, originOf(req));
     });
@@ -259,9 +261,9 @@ async function hand(
 }
 
 /**
- * Without a client's key, the upload's id is the key. If the daemon ends between acceptance and response, the
- * client sends the last byte again and gets the same run. The caller is not a valid token id, so it cannot
- * clash with a client's key.
+ * If the client sends no key, the upload's id is the key. If the daemon ends between acceptance and response,
+ * the client sends the last byte again and gets the same run. The caller here is not a valid token id, so it
+ * cannot clash with a client's key.
  */
 function idempotencyOf({
   id,

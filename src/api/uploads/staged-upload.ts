@@ -17,8 +17,8 @@ type StageRequest = Parameters<StageUpload>[0];
 type OfPipeline = 'limits' | 'pipelineId' | 'sceneMaps' | 'autoManifest' | 'signatures';
 
 /**
- * Stages an upload for its destinations. Throws what `stage` throws. Throws `invalid_bundle` if a file of the
- * bundle has the name of a generated output of a destination.
+ * Stages an upload for its destinations. Throws the same errors as `stage`. Also throws `invalid_bundle` if a
+ * file in the bundle has the same name as an output generated for a destination.
  */
 export async function stageFor(
   { stage }: Pick<UploadPorts, 'stage'>,
@@ -62,14 +62,14 @@ async function* measured(
   }
 }
 
-/** The run of an upload. `isKept`: the run is new and has taken over the staged files. */
+/** An upload's run. `isKept` means that the run is new and owns the staged files. */
 export interface Accepted {
   isKept: boolean;
   accepted: AcceptedRun;
 }
 
 /**
- * Turns a staged bundle into a run of the request `origin`. If the upload's key was used before,
+ * Turns a staged bundle into a run on behalf of the request `origin`. If the upload's key was used before,
  * finds its run instead.
  */
 export async function accept(
@@ -93,14 +93,17 @@ export async function accept(
   return { isKept: !accepted.replayed, accepted };
 }
 
-/** The digest that an idempotency key is bound to. The same bundle for another channel is another request. */
+/**
+ * Returns the digest that an idempotency key is bound to. Uploading the same bundle to another channel is a
+ * different request.
+ */
 function digestFor({ contentDigest }: StagedUpload, channel: string | null): Digest {
   return channel === null ? contentDigest : digestOf(`${contentDigest}\n${channel}`);
 }
 
 /**
  * Calls `work` with a new staging directory. Removes the directory unless a new run has taken it over. Throws
- * what `work` throws, and `insufficient_storage` if the disk is nearly full.
+ * the same errors as `work`, or `insufficient_storage` if the disk is nearly full.
  */
 export async function withStagingDirectory<T extends { isKept: boolean }>(
   ports: Pick<UploadPorts, 'staging' | 'room' | 'log'>,
@@ -130,9 +133,9 @@ export const planResponse: ResponseObject = {
 };
 
 /**
- * Returns what publishing the staged bundle would do at each destination, as computed on a worker thread.
- * Errors of a destination are part of the result. Throws `aborted` if the client disconnects, the reason of
- * `stopping` when the daemon stops, and `worker_failed`.
+ * Computes, on a worker thread, what publishing the staged bundle would do at each destination. A
+ * destination's errors are part of the result. Throws `aborted` if the client disconnects, the reason of
+ * `stopping` if the daemon stops, and `worker_failed`.
  */
 export async function planUpload(
   req: IncomingMessage,
@@ -142,7 +145,7 @@ export async function planUpload(
 ): Promise<RunResult> {
   return untilLeft(res, stopping, async (signal) => {
     const { directory, bundlePath } = staged;
-    // A dry run has no run id. The thread's log lines carry the id of the request instead.
+    // A dry run has no run id. The thread's log lines carry the request's id instead.
     const runId = `dry-run.${requestContext(req).id}`;
     const to = channel === null ? {} : { channel };
     return plan({ runId, pipelineId: pipeline.id, staged: directory, bundlePath, ...to }, signal);

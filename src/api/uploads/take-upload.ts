@@ -33,20 +33,20 @@ import {
 
 /** How a request carries the archive. */
 export interface UploadForm {
-  /** Accepted media types of the body. */
+  /** The body's accepted media types. */
   mediaTypes: readonly string[];
-  /** Maximum multipart overhead, in bytes. */
+  /** The maximum multipart overhead, in bytes. */
   envelopeBytes: number;
   /**
-   * Returns a function that extracts the archive from the body. Throws `unsupported_media_type` before a byte
-   * is read, if the headers show that the body cannot contain one.
+   * Returns a function that extracts the archive from the body. Throws `unsupported_media_type` before
+   * reading a byte if the headers show that the body cannot contain one.
    */
   archive: (req: IncomingMessage) => (body: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>;
-  /** Authorizes the request. Default: by its token. */
+  /** Authorizes the request. By default, checks its token. */
   authorize?: typeof authorizeUpload;
-  /** Sends the response for a new run. Default: JSON. */
+  /** Sends the response for a new run. By default, sends JSON. */
   sendAccepted?: typeof sendAccepted;
-  /** Sends the response for a dry run. Default: JSON. */
+  /** Sends the response for a dry run. By default, sends JSON. */
   sendPlan?: (res: ServerResponse, plan: RunResult, req: IncomingMessage) => void | Promise<void>;
 }
 
@@ -90,8 +90,8 @@ export const uploadProblems: readonly ErrorCode[] = [
 ];
 
 /**
- * Accepts one bundle. Every check of the request head precedes the first byte of the body, in the order that
- * docs/http-api.md lists. Only a staged and valid bundle gets a run id.
+ * Accepts one bundle. All checks of the request head precede the body's first byte, in the order listed in
+ * docs/http-api.md. Only a staged and valid bundle gets a run id.
  */
 export function takeUpload(ports: UploadPorts, form: UploadForm): RequestHandler<{ pipelineId: string }> {
   return async (req, res) => {
@@ -125,7 +125,7 @@ interface Admitted {
   channel: string | null;
 }
 
-/** Makes every check that needs no body, then reserves the slot in the queue. */
+/** Makes all checks that do not need the body, then reserves the queue slot. */
 async function admit(
   ports: UploadPorts,
   form: UploadForm,
@@ -151,7 +151,8 @@ async function admit(
     }
     return { pipeline, admission, archive, partial, isDryRun, channel };
   } catch (error) {
-    // The queue checks "full" and "in progress" in one step. The documented order puts the length in between.
+    // The queue checks "full" and "in progress" in one step. The documented order puts the length check in
+    // between.
     if (hasCode(error, 'idempotency_in_progress')) checkLength(form, req, pipeline);
     throw error;
   }
@@ -171,7 +172,7 @@ function openArchive(
   }
 }
 
-/** Throws `unsupported_media_type` for any other Content-Type, and for a Content-Encoding. */
+/** Throws `unsupported_media_type` for any other Content-Type, and if there is a Content-Encoding. */
 export function checkMediaType(
   mediaTypes: readonly string[],
   req: IncomingMessage,
@@ -222,7 +223,10 @@ function receive(
 
 type Outcome = Accepted | { isKept: false; plan: RunResult };
 
-/** Authorizes an upload to the pipeline of the path, for every protocol. Throws as `authorizePipeline`. */
+/**
+ * Authorizes an upload to the pipeline in the path, for every protocol. Throws the same errors as
+ * `authorizePipeline`.
+ */
 export function authorizeUpload(
   req: IncomingMessage & { params: { pipelineId: string } },
   res: ServerResponse,
@@ -250,7 +254,7 @@ export const partialParameter: Parameter = {
   schema: { type: 'string', pattern: '^sha256:[0-9a-f]{64}$' },
 };
 
-/** Returns the manifest digest of a partial archive; null for a complete one. Throws `invalid_request`. */
+/** Returns the manifest digest of a partial archive, or null for a complete one. Throws `invalid_request`. */
 export function partialOf(req: IncomingMessage): Digest | null {
   const values = req.headersDistinct['waybill-partial'];
   if (values === undefined) return null;

@@ -12,7 +12,7 @@ import {
 } from '../../workers/staging/partial-upload.ts';
 import { type PartialUploads, unknownUpload } from '../../workers/staging/partial-uploads.ts';
 
-/** A tus request, after all checks of token, pipeline and limits. */
+/** A tus request that has passed all checks of its token, pipeline and limits. */
 export interface TusCall {
   method: 'POST' | 'HEAD' | 'PATCH' | 'DELETE' | 'OPTIONS';
   headers: IncomingHttpHeaders;
@@ -23,14 +23,14 @@ export interface TusCall {
   uploadId?: string;
   /** Maximum size of an archive, in bytes. */
   maxBytes: number;
-  /** Returns the path of an upload. */
+  /** Returns an upload's path. */
   pathOf: (id: string) => string;
 }
 
 export const tusVersion = '1.0.0';
 export const chunkType = 'application/offset+octet-stream';
 
-/** The headers that the protocol defines. Headers that a proxy may have added are not forwarded. */
+/** The headers defined by the protocol. Headers that a proxy may have added are not forwarded. */
 const forwardedHeaders = [
   'content-length',
   'content-type',
@@ -42,12 +42,12 @@ const forwardedHeaders = [
   'upload-offset',
 ];
 
-// The caller already holds the upload.
+// No locking is needed here, because the caller already holds the upload.
 const noLock: Lock = { lock: async () => undefined, unlock: async () => undefined };
 
 /**
- * Returns the status (2xx) and headers from `@tus/server`. Throws what the store throws, and every refusal of
- * the library as a `WaybillError`.
+ * Returns the status (2xx) and headers from `@tus/server`. Throws the same errors as the store, and every
+ * refusal by the library as a `WaybillError`.
  */
 export async function speakTus(call: TusCall): Promise<{ status: number; headers: Map<string, string> }> {
   const { method, chunks, store, uploadId = '', maxBytes, pathOf } = call;
@@ -68,13 +68,13 @@ export async function speakTus(call: TusCall): Promise<{ status: number; headers
   const headers = new Headers();
   for (const name of forwardedHeaders) {
     const value = call.headers[name];
-    // The body of a POST is not read: `creation-with-upload` is not supported.
+    // A POST body is not read, because `creation-with-upload` is not supported.
     if (typeof value === 'string' && (method === 'PATCH' || !name.startsWith('content-')))
       headers.set(name, value);
   }
   const body = chunks === undefined ? {} : { body: streamOf(chunks), duplex: 'half' };
   const response = await server.handleWeb(
-    // Host and path do not matter: the upload is known.
+    // Host and path do not matter, because the upload is already known.
     new Request('http://daemon/upload', { method, headers, ...body } as RequestInit),
   );
   if (failure !== undefined) throw refusal(failure);
@@ -93,7 +93,7 @@ function streamOf(chunks: AsyncIterable<Uint8Array>): ReadableStream<Uint8Array>
       },
       cancel: () => void iterator.return?.(),
     },
-    // Read no further than the writer has consumed.
+    // Do not read further than the writer has consumed.
     { highWaterMark: 0 },
   );
 }
@@ -109,7 +109,10 @@ const codes: Record<number, ErrorCode> = {
   501: 'invalid_request',
 };
 
-/** The library throws plain values with a status and a sentence. Other errors pass unchanged. */
+/**
+ * Converts the library's refusals, which are plain values with a status and a sentence. Other errors pass
+ * unchanged.
+ */
 function refusal(thrown: unknown): unknown {
   if (thrown instanceof Error || typeof thrown !== 'object' || thrown === null) return thrown;
   const { status_code: status, body } = thrown as { status_code?: number; body?: string };
@@ -122,7 +125,7 @@ function refusal(thrown: unknown): unknown {
 // CORS is the same for all routes, and there is no body to describe.
 const notOurs = /^(access-control-.*|content-type|content-length)$/;
 
-/** Sends the response of the library, which has no body. */
+/** Sends the library's response, which has no body. */
 export function sendTus(res: Response, { status, headers }: Awaited<ReturnType<typeof speakTus>>): void {
   res.status(status);
   for (const [name, value] of headers) if (!notOurs.test(name)) res.setHeader(name, value);
@@ -131,16 +134,15 @@ export function sendTus(res: Response, { status, headers }: Awaited<ReturnType<t
   res.end();
 }
 
-/** Adds the run of a finished upload to the response. */
+/** Adds a finished upload's run to the response. */
 export function addRunHeaders(res: Response, basePath: string, { runId, replayed }: PartialOutcome): void {
   if (replayed) res.setHeader('Idempotency-Replayed', 'true');
   res.location(`${basePath}runs/${encodeURIComponent(runId)}`);
 }
 
 /**
- * Adapts the daemon's partial uploads to `@tus/server`, for one request. Replaces the library's file store
- * for two reasons. That store does not detect a full disk, and acknowledges the last byte before the run is
- * accepted.
+ * Adapts the daemon's partial uploads to `@tus/server` for one request. The library's own file store does not
+ * detect a full disk, and it acknowledges the last byte before the run is accepted.
  *
  * @param wanted The upload that the request creates; undefined for other requests.
  */
@@ -162,7 +164,7 @@ export class TusStore extends DataStore {
       length: upload.size ?? null,
       metadata: upload.metadata ?? null,
     });
-    // The library continues with its own object, so that object needs the id of the created upload.
+    // The library continues with its own object, which therefore needs the created upload's id.
     return Object.assign(upload, seen(created));
   }
 
@@ -205,7 +207,7 @@ function seen(upload: PartialUpload): Upload {
     offset: offsetOf(upload),
     ...(length === null ? {} : { size: length }),
     ...(metadata === null ? {} : { metadata }),
-    // The expiry is computed from this date.
+    // The library computes the expiry from this date.
     creation_date: touchedAt.toISOString(),
   });
 }

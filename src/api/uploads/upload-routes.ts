@@ -35,12 +35,12 @@ export const uploadRoute: Route<UploadPorts> = {
 
 const form: UploadForm = {
   mediaTypes: ['multipart/form-data'],
-  // Two boundaries and the headers of one part.
+  // Room for two boundaries and one part's headers.
   envelopeBytes: 64 * 1024,
   archive: ({ headers }) => formArchive(headers),
 };
 
-/** The same upload in the form that browsers send: `new FormData()` with one file. */
+/** The same upload as a form, as sent by browsers: `new FormData()` with one file. */
 export const uploadFormRoute: Route<UploadPorts> = {
   method: 'post',
   path: '/v1/pipelines/{pipeline_id}/upload/form',

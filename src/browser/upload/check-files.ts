@@ -1,6 +1,6 @@
 import { manifestName, type NamedFile } from './dropped-archive.ts';
 
-/** The limits of the pipeline. The daemon enforces them too. */
+/** The pipeline's limits. The daemon enforces them, too. */
 export interface UploadLimits {
   maxBytes: number;
   maxFiles: number;
@@ -9,8 +9,8 @@ export interface UploadLimits {
 const maxNamed = 5;
 
 /**
- * Why these files would be refused, found before anything is sent; empty if nothing is wrong. The daemon
- * checks them again, and each file against the manifest. `manifest` is the text of the manifest; null if
+ * Returns why these files would be refused, before anything is sent; empty if nothing is wrong. The daemon
+ * makes the same checks and compares each file with the manifest. `manifest` is the manifest's text; null if
  * there is none or it is in an archive that cannot be read here.
  */
 export function problemsOf(
@@ -32,7 +32,7 @@ export function problemsOf(
   ];
 }
 
-/** Why a name or a path cannot be published; null if it can. */
+/** Returns why a name or path cannot be published, or null if it can. */
 export function pathProblem(path: string): string | null {
   const shown = JSON.stringify(path);
   if (/[\p{Cc}\p{Zl}\p{Zp}]/u.test(path)) return `${shown} has a control character.`;
@@ -51,7 +51,7 @@ function manifestProblems(text: string): string[] {
   }
 }
 
-/** A note about files that are often published by mistake; null if there are none. */
+/** Returns a note about files that are often published by mistake; null if there are none. */
 export function hiddenNote(files: readonly NamedFile[]): string | null {
   const hidden = files.filter(({ path }) => /(^|\/)(\.[^/]+|Thumbs\.db)(\/|$)/.test(path));
   const [first] = hidden;

@@ -8,14 +8,14 @@ export interface NamedFile {
 
 export interface Packed {
   body: Blob;
-  /** The text of the manifest, to show findings in it; null if it is unreadable. */
+  /** The manifest's text, used to show findings; null if it is unreadable. */
   manifest: string | null;
 }
 
 export const manifestName = 'manifest.json';
 const maxManifestBytes = 16 * 1024 * 1024;
 
-/** Packs these files. Without a manifest, adds one with the bundle's `name` that lists all of them. */
+/** Packs these files. If there is no manifest, adds one with the bundle's `name` that lists all of them. */
 export async function packFiles(files: readonly NamedFile[], name: string): Promise<Packed> {
   const given = files.find(({ path }) => path === manifestName);
   const manifest = given === undefined ? manifestOf(files, name) : await given.file.text();
@@ -37,7 +37,7 @@ function manifestOf(files: readonly NamedFile[], name: string): string {
   return `${JSON.stringify({ schema_version: 1, ...named, created, files: listed }, null, 2)}\n`;
 }
 
-/** Returns the text of an archive's manifest. null if it cannot be found; the daemon reports why. */
+/** Returns the text of an archive's manifest. Returns null if it cannot be found; the daemon reports why. */
 export async function findManifest(file: Blob): Promise<string | null> {
   try {
     const [first, second] = new Uint8Array(await file.slice(0, 2).arrayBuffer());
@@ -67,9 +67,9 @@ export interface Chosen {
   directory: string | null;
 }
 
-/** Returns the dropped files. Files of a single dropped directory have paths relative to it. */
+/** Returns the dropped files. If a single directory is dropped, its files' paths are relative to it. */
 export async function filesOfDrop(data: DataTransfer | null): Promise<Chosen> {
-  // Read it synchronously: the list is emptied when the event handler returns.
+  // Read this synchronously, because the list is emptied when the event handler returns.
   const entries = [...(data?.items ?? [])].flatMap((item) => item.webkitGetAsEntry() ?? []);
   const [only] = entries;
   if (only?.isDirectory === true && entries.length === 1)
@@ -79,7 +79,7 @@ export async function filesOfDrop(data: DataTransfer | null): Promise<Chosen> {
   return { files, directory: null };
 }
 
-/** Returns the files of a directory input. */
+/** Returns the files in a directory input. */
 export function filesOfInput({ files }: HTMLInputElement): Chosen {
   const all = [...(files ?? [])];
   return {

@@ -15,14 +15,14 @@ export interface Finding {
 
 const around = 3;
 
-/** Shows all findings, each at its place in the manifest. Uses text nodes only, never HTML. */
+/** Shows all findings, each at its place in the manifest. Uses only text nodes, never HTML. */
 export function showProblem(
   place: HTMLElement,
   { detail, code, findings = [] }: Problem,
   manifest: string | null,
 ): void {
   const notice = element('div', 'notice failure');
-  // The list below has each finding, so the heading gives only their number.
+  // The list below shows each finding, so the heading gives only their number.
   const count = findings.length;
   const isRefused = code !== undefined && count > 0;
   const head = isRefused ? `Not accepted: ${count} ${count === 1 ? 'finding' : 'findings'}` : detail;
@@ -43,7 +43,7 @@ export function showProblem(
   notice.focus();
 }
 
-/** The manifest lines around each finding. */
+/** Returns the manifest lines around each finding. */
 function manifestWith(manifest: string, findings: readonly Finding[]): HTMLElement {
   const lines = manifest.split('\n');
   const located = findings
@@ -73,7 +73,7 @@ function manifestWith(manifest: string, findings: readonly Finding[]): HTMLEleme
   return box;
 }
 
-/** Returns the manifest line of a finding, by the path of its file; null if not found. */
+/** Returns a finding's line in the manifest, using the path of its file; null if not found. */
 function lineOf(manifest: string, pointer: string | null): number | null {
   const match = /^\/files\/(\d+)/.exec(pointer ?? '');
   if (match === null) return null;

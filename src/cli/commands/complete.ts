@@ -5,7 +5,7 @@ import { readYaml } from '../../core/config/yaml-text.ts';
 
 /*
  * The scripts call `waybill completion words` with the words up to the cursor, so completions always match
- * the installed version. If it prints nothing, the shell completes file names.
+ * the installed version. If that prints nothing, the shell completes file names.
  */
 
 const bash = `_waybill() {
@@ -49,7 +49,7 @@ complete -c waybill -n __waybill_has_words -f -a '(__waybill_words)'
 
 const scripts: Readonly<Record<string, string>> = { bash, zsh, fish };
 
-/** `waybill completion SHELL`. */
+/** Implements `waybill completion SHELL`. */
 export async function printScript(shell: string): Promise<number> {
   process.stdout.write(scripts[shell] ?? '');
   return 0;
@@ -63,8 +63,8 @@ interface Candidate {
 
 /**
  * Prints the completions of the last word, one per line, each followed by a tab and its description. Prints
- * nothing for file names, which shells complete themselves. Never fails: a completion has no place to show
- * an error.
+ * nothing for file names, which shells complete themselves. Never fails, because a completion cannot show an
+ * error.
  */
 export async function printCandidates(program: Command, words: readonly string[]): Promise<number> {
   const names = await namesIn(configNamed(words));
@@ -73,7 +73,7 @@ export async function printCandidates(program: Command, words: readonly string[]
   return 0;
 }
 
-/** The completions of the last of the words that follow `waybill`. */
+/** Returns the completions of the last word after `waybill`. */
 function candidates(program: Command, words: readonly string[], names: Names): Candidate[] {
   const current = words.at(-1) ?? '';
   const place = walk(program, words.slice(0, -1));
@@ -95,13 +95,13 @@ function candidates(program: Command, words: readonly string[], names: Names): C
   return all.filter(({ word }) => word.startsWith(current));
 }
 
-/** The command that the words before the last one select, and the option that is still without its value. */
+/** The command that the words before the last one select, and the option that still lacks its value. */
 interface Place {
-  /** From the program to the command. */
+  /** The commands from the program down to the selected one. */
   path: readonly [Command, ...Command[]];
-  /** The option whose value comes next, if one does. */
+  /** The option whose value comes next, or null. */
   waiting: Option | null;
-  /** How many arguments of the command there are already. */
+  /** The number of arguments already given to the command. */
   given: number;
 }
 
@@ -145,7 +145,7 @@ function argumentsOf(place: Place): Candidate[] {
   return (argument?.argChoices ?? []).map((word) => ({ word, about: argument?.description ?? '' }));
 }
 
-/** The options of the command, and those it inherits from its parent commands. */
+/** Returns the command's options and those inherited from its parent commands. */
 function allOptions({ path }: Place): Option[] {
   return path.toReversed().flatMap((command) => {
     const help = command.createHelp();
@@ -180,7 +180,7 @@ function valuesOf(option: Option, words: readonly string[], names: Names): Candi
   return found.filter(({ word }, index) => found.findIndex((other) => other.word === word) === index);
 }
 
-/** The values given for an option before the last word. */
+/** Returns the values that were given for an option before the last word. */
 function valuesGiven(words: readonly string[], flags: readonly string[]): string[] {
   return words.slice(0, -1).flatMap((word, index, all) => {
     const [flag = '', value] = word.split('=', 2);
@@ -194,7 +194,7 @@ function configNamed(words: readonly string[]): string | undefined {
   return valuesGiven(words, ['--config', '-c']).at(-1);
 }
 
-/** The ids of a configuration. */
+/** The ids in a configuration. */
 interface Names {
   pipelines: { id: string; destinations: string[] }[];
   notifiers: string[];
@@ -203,8 +203,9 @@ interface Names {
 const nothing: Names = { pipelines: [], notifiers: [] };
 
 /**
- * The ids in a configuration, which need not be valid. Empty if the file is missing or is not YAML. Expands
- * `~/` to the home directory, since the shell does not expand a line that is still being typed.
+ * Returns the ids in a configuration, which need not be valid. They are empty if the file is missing or is
+ * not YAML. Expands `~/` to the home directory, since the shell does not expand a line that is still being
+ * typed.
  */
 async function namesIn(file: string | undefined): Promise<Names> {
   if (file === undefined) return nothing;
@@ -228,7 +229,7 @@ function itemsOf(value: unknown, key: string): unknown[] {
   return Array.isArray(list) ? list : [];
 }
 
-/** Keeps only well-formed ids: any other text could have a meaning for a shell. */
+/** Keeps only well-formed ids, because any other text could have a special meaning in a shell. */
 function idsOf(items: readonly unknown[]): string[] {
   return items.flatMap((item) => {
     const id = typeof item === 'object' && item !== null && 'id' in item ? item.id : undefined;

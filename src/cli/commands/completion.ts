@@ -1,7 +1,7 @@
 import { Argument, Command } from 'commander';
 import { exitWith } from '../setup/command.ts';
 
-/** `program` is called when the command runs, because the program is still incomplete here. */
+/** `program` is called when the command runs, because the program is not yet complete here. */
 export function completionCommand(program: () => Command): Command {
   const command = new Command('completion')
     .description('print a shell completion script for commands, options and ids')

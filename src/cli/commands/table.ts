@@ -63,8 +63,8 @@ const auditGroup = commandGroup(
 );
 
 /**
- * All commands by group, in the order of the help, and the function that carries out each. A module is loaded
- * when its command runs.
+ * All commands by group, in help order, with the functions that implement them. A command's module is loaded
+ * when the command runs.
  */
 export const commandTable: Readonly<Record<string, readonly Entry[]>> = {
   'Publish:': [

@@ -13,15 +13,15 @@ import type { Secrets } from '../../core/lib/secrets.ts';
 import { requireTrustedKeys } from '../../core/signing/trusted-keys.ts';
 import type { ReadConfig } from './bootstrap.ts';
 
-/* The rights of API callers, from the configuration and the secrets. */
+/* Derives the rights of API callers from the configuration and the secrets. */
 
-/** Signs access tokens without `server.token_keys_env`. */
+/** Signs access tokens if `server.token_keys_env` is not set. */
 const processKey = randomBytes(32);
 
 /**
- * The tokens of callers, and the pipelines that they may use. Throws `secrets_invalid` if a token is missing,
- * too short, malformed, or equal to another. Throws `config_invalid` for an unusable `jwks_file`, and
- * `signing_key_invalid` for an unusable file of public keys.
+ * Returns the callers' tokens and the pipelines that they may use. Throws `secrets_invalid` if a token is
+ * missing, too short, malformed, or the same as another one. Throws `config_invalid` for an unusable
+ * `jwks_file`, and `signing_key_invalid` for an unusable file of public keys.
  */
 export function resolveAccess({ config, secrets }: Pick<ReadConfig, 'config' | 'secrets'>): ApiAccess {
   requireStrongTokens(config.uploadTokens, secrets);
@@ -40,7 +40,9 @@ export function resolveAccess({ config, secrets }: Pick<ReadConfig, 'config' | '
   };
 }
 
-/** null if the console is off. Throws `secrets_invalid` if the session key is too short to be secure. */
+/**
+ * Returns null if the console is off. Throws `secrets_invalid` if the session key is too short to be secure.
+ */
 export function consoleSettings({ server }: Config, secrets: Secrets): ConsoleSettings | null {
   const { enabled, sessionMs, sessionKeyEnv } = server.console;
   if (!enabled) return null;
@@ -52,7 +54,7 @@ export function consoleSettings({ server }: Config, secrets: Secrets): ConsoleSe
   });
 }
 
-/** The pipelines that accept uploads, by id. */
+/** Returns the pipelines that accept uploads, by id. */
 function uploadPipelines(config: Config): Map<string, UploadPipeline> {
   const pipelines = new Map<string, UploadPipeline>();
   for (const pipeline of config.pipelines) {
@@ -67,7 +69,7 @@ function uploadPipelines(config: Config): Map<string, UploadPipeline> {
   return pipelines;
 }
 
-/** The channels of each pipeline that has a source. */
+/** Returns the channels of every pipeline that has a source. */
 function sourcePipelines(config: Config): Map<string, readonly string[]> {
   return new Map(
     config.pipelines
@@ -76,27 +78,27 @@ function sourcePipelines(config: Config): Map<string, readonly string[]> {
   );
 }
 
-/** The channels of all destinations, sorted. */
+/** Returns the sorted channels of all destinations. */
 function channelsOf({ destinations }: PipelineConfig): string[] {
   const names = destinations.flatMap(({ releases }) => releases?.channels.map(({ name }) => name) ?? []);
   return [...new Set(names)].sort();
 }
 
-/** The token that `/metrics` requires, or null. Throws `secrets_invalid` if it is missing. */
+/** Returns the token that `/metrics` requires, or null. Throws `secrets_invalid` if it is missing. */
 export function metricsToken({ server }: Config, secrets: Secrets): KnownToken | null {
   const { enabled, tokenEnv } = server.metrics;
   if (!enabled || tokenEnv === null) return null;
   return resolveToken({ id: 'metrics', valueEnv: tokenEnv }, 'server.metrics', secrets);
 }
 
-/** The limits of one token. */
+/** A single token's limits. */
 interface Quotas {
-  /** Concurrent uploads of archives. */
+  /** The maximum number of concurrent archive uploads. */
   uploads: number;
   partialUploads: { maxUploadsPerToken: number; maxBytesPerToken: number };
 }
 
-/** By default, each token may use half of the total if there are several. */
+/** By default, if there are several tokens, each one may use half of the total. */
 export function quotasOf({ server: { http, resumable }, uploadTokens, trustedPublishers }: Config): Quotas {
   const callers = uploadTokens.length + trustedPublishers.length;
   const shareOf = (total: number): number => (callers > 1 ? Math.ceil(total / 2) : total);

@@ -11,14 +11,14 @@ import { loadSecrets, type Secrets } from '../../core/lib/secrets.ts';
 import { controlOf, makeLogger } from '../output/logger.ts';
 import { daemonProcess, type RunningDaemon } from '../process/daemon-process.ts';
 
-/** The options that the commands of long-running programs share. */
+/** The options shared by the commands of long-running programs. */
 export interface ProgramFlags {
   config: string;
   verbose: boolean;
   color: boolean;
 }
 
-/** How a long-running program is started. */
+/** Startup options of a long-running program. */
 export interface ProgramOptions {
   configFile: string;
   log: Log;
@@ -26,27 +26,27 @@ export interface ProgramOptions {
   logging?: LogControl;
   env: NodeJS.ProcessEnv;
   /**
-   * Called with the values of all secrets before any is used, so that logs can redact them. Called again at
-   * each reload.
+   * Called with the values of all secrets before any of them is used, so that logs can redact them. Called
+   * again on every reload.
    */
   onSecrets?: (values: string[]) => void;
   /** Called when a reload begins, and when it has ended or was refused. */
   onReload?: (phase: 'begun' | 'ended') => void;
 }
 
-/** The configuration and the secrets, read together. */
+/** The configuration and secrets, read together. */
 export interface ReadConfig {
   config: Config;
   secrets: Secrets;
   warnings: Finding[];
 }
 
-/** The base of every long-running program. */
+/** The basis of every long-running program. */
 export interface ProgramContext extends SharedEventLoop {
-  /** The configuration at the start. Reloads do not change it. */
+  /** The configuration at startup. Reloads do not change it. */
   config: Config;
   secrets: Secrets;
-  /** Reads the file and the secrets again. Throws like `bootstrap`, except for the errors of `check`. */
+  /** Reads the file and secrets again. Throws the same errors as `bootstrap`, except those of `check`. */
   readAgain: () => Promise<ReadConfig>;
   clock: Clock;
   log: Log;
@@ -55,9 +55,9 @@ export interface ProgramContext extends SharedEventLoop {
 }
 
 /**
- * Loads configuration and secrets and logs their warnings. `check` can reject the configuration before any
- * secret is read. Throws `config_unreadable`, `config_invalid`, `unsafe_permissions`, `secrets_invalid` and
- * the errors of `check`.
+ * Loads the configuration and secrets and logs their warnings. `check` can reject the configuration before
+ * any secret is read. Throws `config_unreadable`, `config_invalid`, `unsafe_permissions`, `secrets_invalid`
+ * and the errors of `check`.
  */
 export async function bootstrap(
   { configFile, log, logging = logControl(), env, onSecrets }: ProgramOptions,
@@ -92,7 +92,10 @@ export async function bootstrap(
   };
 }
 
-/** Runs a program for a command until SIGINT or SIGTERM. A second signal ends the process immediately. */
+/**
+ * Runs a program on behalf of a command until SIGINT or SIGTERM. A second signal ends the process
+ * immediately.
+ */
 export async function runUntilStopped(
   flags: ProgramFlags,
   start: (options: ProgramOptions) => Promise<RunningDaemon>,
@@ -111,7 +114,7 @@ export async function runUntilStopped(
   return daemon.runUntilStopped(running);
 }
 
-/** Returns a function that does the work at its first call. Further calls wait for the same work. */
+/** Returns a function that does the work on its first call. Later calls wait for the same work. */
 export function runOnce<T>(work: () => Promise<T>): () => Promise<T> {
   let running: Promise<T> | undefined;
   return () => (running ??= work());

@@ -10,10 +10,10 @@ import { weatherPages } from '../../weather/pages/weather-pages.ts';
 /** The dependencies of the API and of the weather routes and pages. */
 export type DaemonPorts = ApiPorts & WeatherPorts;
 
-/** Every route of the daemon, in the order of the OpenAPI document. */
+/** All of the daemon's routes, in the order of the OpenAPI document. */
 export const daemonRoutes: readonly Route<DaemonPorts>[] = routesWith(weatherRoutes);
 
-/** The daemon's HTTP application, with the weather routes and pages. */
+/** Creates the daemon's HTTP application, including the weather routes and pages. */
 export function createDaemonApp(ports: DaemonPorts): ReturnType<typeof createApp> {
   return createApp(ports, { routes: daemonRoutes, pages: weatherPages(siteOf) });
 }

@@ -4,7 +4,7 @@ import type { Config } from '../../core/config/config.ts';
 import type { Clock, Timer } from '../../core/lib/clock.ts';
 import type { Log } from '../../core/lib/log.ts';
 
-/** The options for the metrics of this process. */
+/** Returns the options for this process's metrics. */
 export function metricsOptions({ pipelines, notifiers }: Config): MetricsOptions {
   return {
     version: productVersion(),
@@ -17,7 +17,7 @@ export function metricsOptions({ pipelines, notifiers }: Config): MetricsOptions
   };
 }
 
-/** Lets the series begin at zero that a reload has added to the configuration. */
+/** Creates series, starting at zero, for everything that a reload has added to the configuration. */
 export function expectMetrics(metrics: ProcessMetrics | null, config: Config): void {
   const { pipelineIds, notifierIds, places } = metricsOptions(config);
   metrics?.runs.expect(pipelineIds, places ?? []);
@@ -29,9 +29,9 @@ const everyMs = 100;
 const longMs = 1_000;
 
 /**
- * Measures the delay of timers ten times a second. During such a delay, the event loop was busy and
- * accepted no connection. Each measurement, in seconds, goes to `record`. Delays of a second or more are
- * logged, since request times do not show them.
+ * Measures timer delays ten times a second. During such a delay, the event loop was busy and accepted no
+ * connections. Each measurement, in seconds, is passed to `record`. Delays of at least a second are logged,
+ * since request times do not show them.
  */
 export function watchLoopLag({
   clock,

@@ -12,26 +12,26 @@ import type { ProgramContext } from './bootstrap.ts';
 export interface Search {
   /** Resolves when all requested searches have finished or were aborted. Never rejects. */
   readonly done: Promise<void>;
-  /** Looks, after that, at the destinations that only this configuration has. */
+  /** Continues with the destinations that only this configuration has. */
   extend(next: Configured): void;
   /** Aborts the rest of the search. */
   close(): Promise<void>;
 }
 
-/** The parts of the foundation that a reload replaces. */
+/** The parts of the program context that a reload replaces. */
 export type Configured = Pick<ProgramContext, 'config' | 'secrets'>;
 
-/** Maximum number of records that are read for each pipeline. */
+/** The maximum number of records read for each pipeline. */
 const maxRecords = 50;
-/** Time limit for one destination, which is then skipped. */
+/** The time limit for a destination. If it is exceeded, the destination is skipped. */
 const timeoutMs = 60_000;
 
 /**
- * Finds, in the background, when each destination was last published to before this process started. Uses
- * the run records that the queue still has, and otherwise the catalogs at the destination. Skips a
- * destination that is slow or unreachable: its next run sets the time.
+ * Finds out, in the background, when each destination was last published to before this process started. Uses
+ * the run records that the queue still has, or else the catalogs at the destination. Skips destinations that
+ * are slow or unreachable; their next run sets the time.
  *
- * @param found Notified of each destination with a known time.
+ * @param found Called for each destination whose time is known.
  */
 export function findLastSuccesses(
   foundation: ProgramContext,
@@ -67,7 +67,7 @@ export function findLastSuccesses(
 interface Looking {
   queue: Pick<RunReader, 'list' | 'overview'>;
   found: Pick<RunMetrics, 'succeededAt'>;
-  /** Whether this is the first search of the place. Remembers the place. */
+  /** Reports whether the place is searched for the first time, and remembers it. */
   isNew: (place: Place) => boolean;
   signal: AbortSignal;
 }
@@ -100,10 +100,10 @@ async function lookAtAll(
   }
 }
 
-/** Stands for those of which the record of the run that succeeded last has expired. */
+/** Represents destinations whose last successful run's record has expired. */
 const anyDestination = '';
 
-/** The time of the newest run that succeeded at each destination. */
+/** Returns the time of each destination's newest successful run. */
 async function fromRecords(
   queue: Pick<RunReader, 'list' | 'overview'>,
   pipelineId: string,
@@ -127,7 +127,7 @@ function succeededDestinations({ destinations, finished_at }: RunRecord): Set<st
   return new Set(destinations.map(({ destination_id }) => destination_id).filter((id) => !failed.has(id)));
 }
 
-/** Logs at debug level: these lookups are best effort, so a failure is not worth a warning. */
+/** Logs at debug level, because these lookups are best effort and a failure does not warrant a warning. */
 function quiet(log: Log): Log {
   const debug: Log['debug'] = (fields, message) => log.debug(fields, message);
   return { debug, info: debug, warn: debug, error: debug };
@@ -145,7 +145,7 @@ async function fromCatalogs(
       mustExist: true,
     });
     try {
-      // The catalog of a release is not at the root.
+      // A release's catalog is not at the root.
       return await lastPublished(storage, place, releases === null ? mapping : 'preserve_relative');
     } finally {
       await storage.close();

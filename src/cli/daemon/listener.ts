@@ -9,17 +9,17 @@ import type { ThreadStats } from '../../workers/threads/pool.ts';
 import { metricsToken } from './access.ts';
 import type { ProgramContext, ReadConfig } from './bootstrap.ts';
 
-/** Holds requests back until the program is ready for them. */
+/** Holds requests until the program is ready for them. */
 export interface RequestGate {
   listener: RequestListener;
-  /** Passes the held requests and all further ones to `listener`. */
+  /** Passes the held requests and all later ones to `listener`. */
   open(listener: RequestListener): void;
 }
 
 /**
- * Holds requests until `open`, and passes later ones on immediately. A request that is not valid HTTP is
- * refused in the same turn of the event loop, so the application must know it already. A request that was
- * refused while it was held is dropped.
+ * Holds requests until `open` is called, and passes later ones on immediately. A request that is not valid
+ * HTTP is refused in the same turn of the event loop, so the application must already know it. A held request
+ * that was refused is dropped.
  */
 export function newRequestGate(): RequestGate {
   let opened: RequestListener | null = null;
@@ -36,20 +36,20 @@ export function newRequestGate(): RequestGate {
   };
 }
 
-/** The listener of a worker, for probes and Prometheus. */
+/** A worker's listener for probes and Prometheus. */
 export interface WorkerListener {
-  /** Base URL, with the port that was really bound; ends with `/`. */
+  /** The base URL with the port that was actually bound; ends with `/`. */
   url: string;
-  /** Answers the held requests and all further ones. */
+  /** Answers the held requests and all later ones. */
   open(worker: { coordinator: Coordinator; readiness: Readiness }): void;
-  /** Reads the token of `/metrics` again, for requests from `replace` on. Throws `secrets_invalid`. */
+  /** Reads the `/metrics` token again, for requests after `replace` is called. Throws `secrets_invalid`. */
   prepare(next: ReadConfig): { replace: () => void };
   close(): Promise<void>;
 }
 
 /**
  * Listens for probes and Prometheus. Throws `config_invalid` if the address cannot be bound, and
- * `secrets_invalid` if the token of `/metrics` is missing.
+ * `secrets_invalid` if the `/metrics` token is missing.
  */
 export async function openWorkerListener(
   { config, secrets, clock, log, logging }: ProgramContext,

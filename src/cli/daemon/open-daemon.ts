@@ -30,7 +30,7 @@ import { recordedTriggers } from './recorded.ts';
 import { Reloader } from './reloader.ts';
 
 export interface DaemonOptions extends ProgramOptions {
-  /** Whether this process also publishes (default), or only workers of other processes do. */
+  /** Whether this process also publishes (the default), or leaves that to workers in other processes. */
   workers?: boolean;
 }
 
@@ -69,8 +69,8 @@ export async function openDaemon(
   const reporting = await openReporting(foundation, metrics, own);
   const configured = replaceable(resolveAccess(foundation));
 
-  // Listen before staging is cleaned up: a second daemon with the same configuration fails here, before it
-  // removes anything.
+  // Listen before cleaning up staging: a second daemon with the same configuration fails here, before it
+  // can remove anything.
   const requestGate = newRequestGate();
   const inherited = inheritedSocket(options.env, process.pid);
   const http = { ...config.server.http, onAccepted: foundation.onAccepted, inherited };
@@ -143,7 +143,7 @@ async function openUploads(
 interface Background {
   /** null if this process does not publish. */
   tidying: Tidying | null;
-  /** null if this process does not publish or is not measured. */
+  /** null if this process does not publish or has no metrics. */
   search: Search | null;
   lag: Timer;
 }
@@ -214,7 +214,7 @@ function reloaderOf(
 }
 
 interface Shutdown {
-  /** Aborts when the daemon starts to refuse new uploads. */
+  /** Aborts when the daemon begins to refuse new uploads. */
   draining: AbortController;
   /** Aborts when uploads that are still being received must end. */
   uploads: AbortController;

@@ -3,8 +3,8 @@ import type { OpenedWeather } from '../../weather/api/open-weather.ts';
 import type { ProgramContext } from './bootstrap.ts';
 
 /**
- * The weather reader of the daemon; null if no database is configured, and then no module is loaded either.
- * An unreachable database degrades weather reads only, since publishing does not need it.
+ * Opens the daemon's weather reader. Returns null, without loading any module, if no database is configured.
+ * An unreachable database degrades only weather reads, since publishing does not need it.
  */
 export async function openConfiguredWeather(
   foundation: ProgramContext,

@@ -22,11 +22,11 @@ import { noteOfOutcome, noteOfPostponed } from '../../workers/queue/run-record.t
 import { logWarnings, type ProgramContext, type ReadConfig } from './bootstrap.ts';
 
 /*
- * The parts that the daemon and a worker have in common: tracing, events and notifiers, and the coordinator
- * that publishes.
+ * The parts that the daemon and the worker share: tracing, events, notifiers, and the coordinator that
+ * publishes.
  */
 
-/** Registers a part to be closed if the start fails later. Returns the part. */
+/** Registers a part to be closed if startup fails later. Returns the part. */
 export type Own = <Part extends { close(withinMs: number): unknown } | null>(part: Part) => Part;
 
 export function ownedBy(onFailure: (release: Release) => void): Own {
@@ -39,7 +39,7 @@ export function ownedBy(onFailure: (release: Release) => void): Own {
   };
 }
 
-/** How a program reports on its runs. */
+/** How a program reports its runs. */
 export interface Reporting {
   audit: Trail;
   tracing: ProgramTracing;
@@ -51,7 +51,10 @@ export interface Reporting {
 
 type ProgramTracing = Tracing & { close: () => Promise<void> };
 
-/** Throws as `openConfiguredTrail`, `openTracing`, `openConfiguredStore`, `openEvents`, `openNotifiers`. */
+/**
+ * Opens the parts of `Reporting`. Throws the same errors as `openConfiguredTrail`, `openTracing`,
+ * `openConfiguredStore`, `openEvents` and `openNotifiers`.
+ */
 export async function openReporting(
   foundation: ProgramContext,
   metrics: ProcessMetrics | null,
@@ -70,10 +73,13 @@ export async function openReporting(
   return { audit, tracing, store, events, notifier };
 }
 
-// The user waits while a daemon stops, and an unreachable collector never answers.
+// The user waits while the daemon stops, and an unreachable collector would never respond.
 const lastSpansMs = 5_000;
 
-/** Closing sends the recorded spans, for up to five seconds or `shutdown_timeout`, whichever is shorter. */
+/**
+ * Closing the tracing sends the recorded spans, for up to five seconds or `shutdown_timeout`, whichever is
+ * shorter.
+ */
 async function openConfiguredTracing(foundation: ProgramContext): Promise<ProgramTracing> {
   const { config } = foundation;
   const version = config.tracing === null ? '' : productVersion();
@@ -83,9 +89,9 @@ async function openConfiguredTracing(foundation: ProgramContext): Promise<Progra
 }
 
 export interface ProgramNotifier extends Pick<Notifier, 'undelivered' | 'redeliver' | 'notify'> {
-  /** Opens the notifiers of another configuration; `replace` activates them. Throws `secrets_invalid`. */
+  /** Opens another configuration's notifiers; `replace` activates them. Throws `secrets_invalid`. */
   prepare(next: ReadConfig): Promise<{ replace: () => void; warnings: Finding[] }>;
-  /** Gives each pending delivery one more try, 10 seconds in total. */
+  /** Gives each pending delivery one more try, for 10 seconds in total. */
   close(): Promise<void>;
 }
 
@@ -93,7 +99,7 @@ const deliveryGraceMs = 10_000;
 
 /**
  * Opens the configured notifiers. Events that an earlier process left in the outbox are delivered first.
- * Outcomes are logged, counted, and noted in the records of their runs.
+ * Outcomes are logged, counted, and added to the records of their runs.
  */
 async function openNotifier(
   { config, secrets, clock, log }: ProgramContext,
@@ -135,7 +141,7 @@ async function openNotifier(
   };
 }
 
-/** The coordinator of a program, whose runs report to `reporting` and are counted in `metrics`. */
+/** Creates a program's coordinator. Its runs report to `reporting` and are counted in `metrics`. */
 export async function openPublishing(
   foundation: ProgramContext,
   { audit, tracing, store, events, notifier }: Reporting,
@@ -159,7 +165,7 @@ export async function openPublishing(
   return own(coordinator);
 }
 
-/** Delivers the remaining events and spans, then closes the places where they are kept, and the trail. */
+/** Delivers the remaining events and spans, then closes their storage and the audit trail. */
 export async function closeReporting({ notifier, tracing, events, store, audit }: Reporting): Promise<void> {
   await notifier.close();
   await tracing.close();

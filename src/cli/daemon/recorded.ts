@@ -4,9 +4,12 @@ import type { Trail } from '../../core/audit/trail.ts';
 import { asWaybillError } from '../../core/lib/errors.ts';
 import type { Triggers } from '../../workers/queue/trigger.ts';
 
-/* Audit records of acts that no request makes. */
+/* Creates audit records for acts that no request makes. */
 
-/** Decides as `triggers`, and records the runs that start. Throws `audit_unavailable` before a decision. */
+/**
+ * Makes the same decisions as `triggers`, and records the runs that start. Throws `audit_unavailable` before
+ * making a decision.
+ */
 export function recordedTriggers(triggers: Triggers, trail: Trail): Triggers {
   return {
     last: (pipelineId, kind) => triggers.last(pipelineId, kind),
@@ -24,7 +27,7 @@ export function recordedTriggers(triggers: Triggers, trail: Trail): Triggers {
   };
 }
 
-/** A reload that a signal requests. Its refusal is logged by `reload`, even if it cannot be recorded. */
+/** Wraps a reload requested by a signal. `reload` logs a refusal, even if it cannot be recorded. */
 export function recordedReload<T>(reload: () => Promise<T>, trail: Trail): () => Promise<T> {
   const entry: ActEntry = { act: 'reload', result: 'done', actor: { ...programActor, signal: 'SIGHUP' } };
   return async () => {

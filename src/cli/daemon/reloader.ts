@@ -26,7 +26,7 @@ export interface ReloaderOptions {
   onReload: ProgramOptions['onReload'];
 }
 
-/** Error codes of loading the files that become `reload_refused`. */
+/** Loading errors that are reported as `reload_refused`. */
 const refusedCodes: readonly ErrorCode[] = [
   'config_unreadable',
   'config_invalid',
@@ -35,7 +35,7 @@ const refusedCodes: readonly ErrorCode[] = [
   'signing_key_invalid',
 ];
 
-/** Reads the configuration of a program again while it runs. */
+/** Reloads a program's configuration while it runs. */
 export class Reloader {
   readonly #options: ReloaderOptions;
   #config: Config;
@@ -49,9 +49,9 @@ export class Reloader {
   }
 
   /**
-   * Activates the current content of the file. Reloads run one at a time: a call during a reload gets the
-   * outcome of the next one, which reads the file after the call. Logs the outcome. Throws `reload_refused`
-   * with every mistake, `queue_unavailable` or `shutting_down`; nothing has changed then.
+   * Activates the file's current content. Reloads run one at a time: a call during a reload gets the outcome
+   * of the next one, which reads the file after the call. Logs the outcome. Throws `reload_refused` with
+   * every mistake, `queue_unavailable` or `shutting_down`. If it throws, nothing has changed.
    */
   reload(): Promise<ReloadReport> {
     if (this.#next !== null) return this.#next;
@@ -66,7 +66,7 @@ export class Reloader {
     return this.#next;
   }
 
-  /** Refuses further reloads and waits for the running one. */
+  /** Refuses further reloads and waits for a running one. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#running?.catch(() => undefined);
@@ -103,7 +103,7 @@ export class Reloader {
     }
   }
 
-  /** Makes all checks before it changes anything. */
+  /** Makes all checks before changing anything. */
   async #activate(): Promise<ReloadReport> {
     const { foundation, metrics, notifier, coordinator, search, needs, prepare } = this.#options;
     const { config: newer, secrets, warnings } = await foundation.readAgain();

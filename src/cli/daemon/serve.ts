@@ -12,7 +12,7 @@ import { type Daemon, type DaemonOptions, openDaemon } from './open-daemon.ts';
 import { closeReporting } from './publishing.ts';
 import { recordedReload } from './recorded.ts';
 
-/** `waybill serve`. */
+/** Implements `waybill serve`. */
 export async function serveForever(
   flags: ProgramFlags & { workers: boolean; open: boolean },
 ): Promise<number> {
@@ -32,26 +32,32 @@ async function openConsole(url: string, log: Log): Promise<void> {
   if (failure !== null) log.warn({ url }, `no browser was started: ${failure}`);
 }
 
-/** The pages of a daemon, for a browser on this machine: a server on all addresses is `localhost` there. */
+/**
+ * Returns the URLs of a daemon's pages for a browser on this machine, where a server that listens on all
+ * addresses is `localhost`.
+ */
 function pagesOf(url: string, { console }: ServerConfig): { console?: string; docs: string } {
   const base = url.replace(/^(http:\/\/)(0\.0\.0\.0|\[::\])(?=:)/, '$1localhost');
   return { ...(console.enabled ? { console: `${base}console` } : {}), docs: `${base}docs` };
 }
 
 export interface ServeOptions extends DaemonOptions {
-  /** Called once, with the base URL, when the daemon answers requests. */
+  /** Called once, with the base URL, when the daemon is ready for requests. */
   onListening?: (url: string) => void;
-  /** Called then with the address of the console, or of the API reference if the console is off. */
+  /**
+   * Called at the same time with the console's address, or with that of the API reference if the console is
+   * off.
+   */
   onConsole?: (url: string) => Promise<void>;
 }
 
 export interface Served {
-  /** Base URL, with the base path; ends with `/`. */
+  /** The base URL, including the base path; ends with `/`. */
   url: string;
-  /** Reads the configuration again, like `Reloader.reload`. */
+  /** Reloads the configuration, like `Reloader.reload`. */
   reload(): Promise<ReloadReport>;
   /**
-   * Refuses further uploads, publishes accepted ones within `shutdown_timeout`, and stops. Returns the ids of
+   * Refuses new uploads, publishes accepted ones within `shutdown_timeout`, and stops. Returns the ids of
    * interrupted runs. A second call waits for the first.
    */
   close(): Promise<{ unfinished: string[] }>;
@@ -59,7 +65,7 @@ export interface Served {
 
 /**
  * Runs the daemon until the caller closes it. Throws `config_invalid`, `secrets_invalid`, and the errors of
- * the databases and the queue. After an error nothing stays open.
+ * the databases and the queue. Nothing stays open after an error.
  */
 export async function serve(options: ServeOptions): Promise<Served> {
   const { workers = true, onListening, onConsole } = options;

@@ -7,14 +7,15 @@ import { inheritedSocket } from '../process/systemd.ts';
 import { bootstrap, type ProgramOptions, runOnce } from './bootstrap.ts';
 
 export interface ServedWeather {
-  /** Base URL, with the base path; ends with `/`. */
+  /** The base URL, including the base path; ends with `/`. */
   url: string;
-  /** Answers requests in progress and closes the databases; errors in closing them are logged. */
+  /** Answers requests in progress and closes the databases. Errors while closing them are logged. */
   close(): Promise<void>;
 }
 
 /**
- * Runs the weather reader alone. Throws with the failed step before the message; nothing is left open then.
+ * Runs the standalone weather reader. If it throws, the message starts with the step that failed, and nothing
+ * is left open.
  */
 export async function serveWeather(options: ProgramOptions): Promise<ServedWeather> {
   return releasedOnFailure(async (onFailure) => {

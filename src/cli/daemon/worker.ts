@@ -23,7 +23,7 @@ import { closeReporting, openPublishing, openReporting, ownedBy, type Reporting 
 import { recordedReload } from './recorded.ts';
 import { Reloader } from './reloader.ts';
 
-/** `waybill worker`. */
+/** Implements `waybill worker`. */
 export async function workForever(flags: ProgramFlags & { listen?: string }): Promise<number> {
   const listen = flags.listen === undefined ? undefined : addressOf(flags.listen);
   return runUntilStopped(flags, (options) => work({ ...options, listen }));
@@ -43,12 +43,12 @@ export interface WorkerOptions extends ProgramOptions {
 }
 
 export interface Working {
-  /** Base URL of the listener, which ends with `/`; null if there is none. */
+  /** The listener's base URL, which ends with `/`; null if there is no listener. */
   url: string | null;
-  /** Reads the configuration again, like `Reloader.reload`. */
+  /** Reloads the configuration, like `Reloader.reload`. */
   reload(): Promise<ReloadReport>;
   /**
-   * Starts no further jobs, finishes running ones within `shutdown_timeout`, and returns the others to the
+   * Starts no more jobs, finishes running ones within `shutdown_timeout`, and returns the others to the
    * queue. Returns the ids of interrupted runs.
    */
   close(): Promise<{ unfinished: string[] }>;
@@ -62,7 +62,7 @@ interface Worker {
   coordinator: Coordinator;
   readiness: Readiness;
   shutdown: { isDraining: boolean };
-  /** null if this process is not measured. */
+  /** null if this process has no metrics. */
   search: Search | null;
   reloader: Reloader;
   lag: Timer;
@@ -70,7 +70,7 @@ interface Worker {
 
 /**
  * Runs workers without an API. They publish the uploads that other processes accept. Throws `config_invalid`,
- * `secrets_invalid`, or the errors of Redis and the staging directories. After an error nothing stays open.
+ * `secrets_invalid`, or the errors of Redis and the staging directories. Nothing stays open after an error.
  */
 export async function work(options: WorkerOptions): Promise<Working> {
   return releasedOnFailure(async (onFailure) => {
@@ -99,7 +99,7 @@ async function openWorker(
   const isMeasured = address !== null && config.server.metrics.enabled;
   const metrics = isMeasured ? createWorkerMetrics(metricsOptions(config)) : null;
   const reporting = await openReporting(foundation, metrics, own);
-  // An invalid address or token fails here, before a job is started.
+  // An invalid address or token fails here, before a job starts.
   const listener = address === null ? null : own(await openWorkerListener(foundation, address, metrics));
   const coordinator = await openPublishing(foundation, reporting, { metrics }, own);
   const shutdown = { isDraining: false };

@@ -4,7 +4,7 @@ import { type DestinationStream, type Logger, pino } from 'pino';
 import { type LogControl, logControl, type Redaction } from '../../core/lib/log.ts';
 
 /**
- * JSON lines on stderr, or readable text with `pretty` on a terminal. No line holds a secret that
+ * Writes JSON lines to stderr, or readable text with `pretty` on a terminal. No line contains a secret that
  * `redaction` knows. Logging never throws, even if stderr fails.
  */
 export async function makeLogger(options: {
@@ -24,12 +24,13 @@ export async function makeLogger(options: {
 }
 
 /**
- * Characters that a terminal obeys or that reorder text: DEL, C1 controls, line separators, and bidirectional
- * marks, embeddings, overrides and isolates. JSON leaves them as they are; C0 controls it escapes itself.
+ * Characters that terminals interpret or that reorder text: DEL, C1 controls, line separators, and
+ * bidirectional marks, embeddings, overrides and isolates. JSON leaves them unchanged; it escapes C0 controls
+ * itself.
  */
 const invisible = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 
-/** Replaces invisible characters by their JSON escapes, so that no logged text can forge a line. */
+/** Replaces invisible characters with their JSON escapes, so that no logged text can forge a line. */
 export function escapeInvisible(line: string): string {
   return line.replace(
     invisible,
@@ -37,7 +38,7 @@ export function escapeInvisible(line: string): string {
   );
 }
 
-/** A control with which the configuration sets the level of the log. */
+/** Returns a control through which the configuration sets the log level. */
 export function controlOf(log: Logger, { verbose }: { verbose: boolean }): LogControl {
   return logControl({ verbose, onLevel: (level) => (log.level = level) });
 }
@@ -61,13 +62,13 @@ async function pretty({ color }: { color: boolean }, lines: LogLines): Promise<D
   });
 }
 
-/** The output of a log. */
+/** A log's output. */
 interface LogLines {
-  /** Writes whole lines. Never throws: a broken log must not stop the program. */
+  /** Writes whole lines. Never throws, because a broken log must not stop the program. */
   write(lines: string): void;
 }
 
-// A briefly slow reader of the pipe loses nothing. A stalled reader does not stall the daemon.
+// Nothing is lost if the pipe's reader is briefly slow, and a stalled reader does not stall the daemon.
 const pauseMs = 5;
 const maxPauses = 40;
 
@@ -85,7 +86,7 @@ export function logLines(
   let lost = 0;
   return {
     write: (lines) => {
-      // Once something was lost, a pipe that is still full is not waited for again.
+      // Once something is lost, do not wait again for a pipe that is still full.
       const pauses = lost === 0 ? maxPauses : 0;
       if (!writeAll(descriptor, Buffer.from(lines), write, pauses)) {
         lost += 1;
@@ -124,19 +125,20 @@ function isFullPipe(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'EAGAIN';
 }
 
-// Two readings of the system clock differ by whole milliseconds. A larger drift is a clock change.
+// Two readings of the system clock differ by whole milliseconds. A larger drift means that the clock was
+// changed.
 const maxDriftMs = 2;
 
-/** In milliseconds: the system clock, and a finer monotonic clock with an arbitrary origin. */
+/** The system clock, and a finer monotonic clock with an arbitrary origin, both in milliseconds. */
 interface Clocks {
   system: () => number;
   fine: () => number;
 }
 
 /**
- * A clock with microseconds: the finer clock, reset to the system clock when the two drift apart. The
- * system clock is read before and after the finer one. A process that is suspended between two readings has
- * not drifted, so its time must not go back.
+ * Returns a clock with microsecond resolution: the finer clock, reset to the system clock when the two drift
+ * apart. The system clock is read before and after the finer one. A process that was suspended between two
+ * readings has not drifted, so its time must not go back.
  */
 export function microsecondClock({ system, fine }: Clocks, origin: number = system() - fine()): () => string {
   let second = NaN;
@@ -149,7 +151,7 @@ export function microsecondClock({ system, fine }: Clocks, origin: number = syst
     origin -= drift;
     now -= drift;
     const microseconds = Math.round(now * 1000);
-    // Most lines are of the second of the line before.
+    // Most lines fall into the same second as the line before.
     if (Math.floor(microseconds / 1e6) !== second) {
       second = Math.floor(microseconds / 1e6);
       stamp = new Date(second * 1000).toISOString().slice(0, -4);
@@ -158,7 +160,7 @@ export function microsecondClock({ system, fine }: Clocks, origin: number = syst
   };
 }
 
-/** Now, as ISO 8601 in UTC with microseconds: `2026-11-20T02:04:34.120417Z`. */
+/** Returns the current time as ISO 8601 in UTC with microseconds: `2026-11-20T02:04:34.120417Z`. */
 export const isoMicroseconds = microsecondClock(
   { system: Date.now, fine: () => performance.now() },
   performance.timeOrigin,

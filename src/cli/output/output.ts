@@ -6,29 +6,29 @@ import { type Log, silentLog } from '../../core/lib/log.ts';
 import { formatDuration } from '../../core/lib/settings/units.ts';
 import { belowLabel, widthOf, wrapped } from './terminal.ts';
 
-/** The output of a command: data goes to stdout, all else to stderr. Uses colors on terminals only. */
+/** A command's output: data goes to stdout, everything else to stderr. Colors are used only on terminals. */
 export interface Output {
   readonly isJson: boolean;
   readonly style: Style;
   /**
-   * Writes one line, wrapped to the terminal if it is one. Control characters, line breaks included, are
-   * escaped: names come from outside.
+   * Prints one line, wrapped to the width of the terminal if there is one. Control characters, including line
+   * breaks, are escaped, because names are untrusted.
    */
   readonly data: (line: string) => void;
   readonly warn: (finding: Finding) => void;
-  /** Prints the failure of a part of the result, and what to do next. */
+  /** Prints a failure in part of the result, and what to do next. */
   readonly failure: (label: string, error: Pick<ErrorRecord, 'message' | 'hint'>) => void;
-  /** Prints a note for people on stderr; prints nothing with `--format json`. */
+  /** Prints a note for people on stderr. Prints nothing with `--format json`. */
   readonly note: (text: string) => void;
-  /** The one JSON document of a command. */
+  /** Prints the command's single JSON document. */
   readonly json: (kind: string, body: object) => void;
-  /** Prints the document for machines, or its warnings and then the text for people. */
+  /** Prints the document for machines, or its warnings followed by the text for people. */
   readonly result: (kind: string, body: object, print: () => void) => void;
-  /** One of many documents, each on a line. */
+  /** Prints one of several documents, each on its own line. */
   readonly jsonLine: (kind: string, body: object) => void;
   /**
-   * The log of the core: writes warnings to stderr in either format, such as a failed lease renewal or a
-   * retried call. Also writes the events of notifiers of kind `log`.
+   * The core's log: writes warnings to stderr in either format, such as a failed lease renewal or a retried
+   * call. Also writes the events of `log` notifiers.
    */
   readonly log: Log;
 }
@@ -79,8 +79,8 @@ function printDocument(kind: string, body: object, indent: number): void {
 }
 
 /**
- * Prints an error with `--format json`: a document of kind `error`, as one line on stderr. stdout holds
- * results only.
+ * Prints an error with `--format json`: a document of kind `error`, as one line on stderr. stdout contains
+ * only results.
  */
 export function printErrorDocument(error: ErrorRecord): void {
   process.stderr.write(`${jsonDocument('error', { error }, 0)}\n`);
@@ -98,7 +98,7 @@ export function printError(error: WaybillError, options: { color: boolean }): vo
   if (error.hint !== undefined) line(`${style.cyan('next')}   ${error.hint}`);
 }
 
-/** Whether the message of an error already contains the finding. */
+/** Reports whether an error's message already contains the finding. */
 function isInMessage(message: string, { code, file, message: found }: Finding): boolean {
   const [, name] = code === 'secret_missing' ? (/^the secret (\S+), /.exec(found) ?? []) : [];
   if (name !== undefined) return message.includes(` ${name} (needed by `);
@@ -106,7 +106,7 @@ function isInMessage(message: string, { code, file, message: found }: Finding): 
   return message.includes(`${JSON.stringify(file)}: ${found}`);
 }
 
-/** Rows in columns as wide as their widest cell, without blanks at the end. */
+/** Formats rows in columns as wide as their widest cell, without trailing spaces. */
 export function columns(rows: readonly (readonly string[])[], indent = ''): string[] {
   const widths: number[] = [];
   const shown = rows.map((row) => row.map((cell) => (widthOf(cell) === 0 ? '' : cell)));
@@ -124,7 +124,7 @@ export function columns(rows: readonly (readonly string[])[], indent = ''): stri
   );
 }
 
-/** `0.03 s`, `0.4 s`, `12.0 s`, `3m 5s`. */
+/** Formats a duration such as `0.03 s`, `0.4 s`, `12.0 s` or `3m 5s`. */
 export function tookText(ms: number): string {
   return ms < 60_000 ? `${(ms / 1000).toFixed(ms < 95 ? 2 : 1)} s` : formatDuration(ms);
 }
@@ -171,26 +171,24 @@ function describeLogged(fields: object, message: string): string {
   return `${where}${message}${err instanceof Error ? ` (${err.message})` : ''}`;
 }
 
-/*
- * Decisions of a publication as `run`, `publish`, `push` and `runs` print them.
- */
+/* Formats publication decisions as printed by `run`, `publish`, `push` and `runs`. */
 
-/** `+` is new, `~` is changed, `=` stays as it is, `✗` failed. */
+/** Returns `+` for new, `~` for changed, `=` for unchanged and `✗` for failed. */
 export function signOf(action: string, error: object | null, style: Style): string {
   if (error !== null) return style.red('✗');
   if (action === 'skip_same') return style.dim('=');
   return action === 'publish_new' ? style.green('+') : style.yellow('~');
 }
 
-/** The reasons that the action and its counts already show. */
+/** The reasons that are already evident from the action and its counts. */
 const usualReasons = ['destination_empty', 'outputs_differ', 'outputs_omitted', 'all_recorded'];
 
-/** Why an action was chosen, if that is not the usual reason and no error follows that repeats it. */
+/** Returns why an action was chosen, unless that is the usual reason or an error that follows repeats it. */
 export function reasonText(reason: { code: string; message: string } | null, error: object | null): string {
   return reason === null || error !== null || usualReasons.includes(reason.code) ? '' : reason.message;
 }
 
-/** `2026-11-26 11:33 CET`: a time of a document (RFC 3339) for people, in their time zone. */
+/** Formats a document's RFC 3339 time for people in their time zone, such as `2026-11-26 11:33 CET`. */
 export function localTime(time: string): string {
   const at = new Date(time);
   const two = (value: number): string => String(value).padStart(2, '0');
@@ -198,7 +196,7 @@ export function localTime(time: string): string {
   return `${day} ${two(at.getHours())}:${two(at.getMinutes())} ${zoneOf(at)}`;
 }
 
-/** The short name of the local time zone at that time, such as `CET`, or `GMT+5:30` if it has none. */
+/** Returns the local time zone's short name at that time, such as `CET`, or `GMT+5:30` if it has none. */
 function zoneOf(at: Date): string {
   const parts = new Intl.DateTimeFormat('en', { timeZoneName: 'short' }).formatToParts(at);
   return parts.find(({ type }) => type === 'timeZoneName')?.value ?? 'UTC';

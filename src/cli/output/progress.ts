@@ -14,15 +14,15 @@ export interface ProgressBar {
   stop: () => void;
 }
 
-/** Work shorter than this shows no bar, in milliseconds. */
+/** Work that takes less than this many milliseconds shows no bar. */
 const quickMs = 400;
-/** The pace of a shorter time is a guess. */
+/** Over a shorter time, the pace would be a guess. */
 const minPaceMs = 500;
 
 /**
- * The remaining time at the average pace since `begun`, as text; empty while the pace is still a guess. The
- * bar's package uses the pace of its last updates instead. A connection takes bytes in bursts, so that
- * estimate drops to zero between two updates of a burst.
+ * Returns the remaining time at the average pace since `begun`, as text; empty while the pace is still a
+ * guess. The progress bar package would use the pace of its last updates. Connections take bytes in bursts,
+ * so that estimate drops to zero between two updates of a burst.
  */
 export function timeLeft(
   { done, total, nowMs }: { done: number; total: number; nowMs: number },
@@ -34,13 +34,13 @@ export function timeLeft(
   return `${formatDuration(Math.ceil(leftMs / 1000) * 1000)} left`;
 }
 
-/** Bytes a second since the bar began; empty while that would be a guess. */
+/** Returns the bytes per second since the bar began; empty while that would be a guess. */
 function rateText(bytes: number, durationMs: number): string {
   return durationMs < minPaceMs ? '' : `${formatSize(Math.round((bytes / durationMs) * 1000))}/s`;
 }
 
 /**
- * The format of a bar that fits into the width: narrow terminals show no rate, and only wide ones the name.
+ * Returns a bar format that fits the width: narrow terminals show no rate, and only wide ones show the name.
  */
 export function barFormat(total: number, width: number): { format: string; barsize: number } {
   if (total === 0) return { format: '{name}{done} read, {duration_formatted}', barsize: 0 };
@@ -52,7 +52,7 @@ export function barFormat(total: number, width: number): { format: string; barsi
 }
 
 /**
- * A progress bar on stderr if that is a terminal; otherwise a no-op.
+ * Returns a progress bar on stderr if that is a terminal, otherwise a no-op.
  *
  * @param name The pipeline or file that the bytes belong to.
  */
@@ -64,7 +64,8 @@ export function progressBar(isWanted: boolean, name = ''): ProgressBar {
 }
 
 /**
- * `quick`: the work has just begun. `unknown`: it takes longer, but there is no size or byte to display.
+ * `quick`: the work has just begun. `unknown`: it is taking longer, but there is no size or byte count to
+ * display.
  */
 type BarState = 'quick' | 'unknown' | 'shown' | 'stopped';
 
@@ -75,7 +76,7 @@ class TerminalBar implements ProgressBar {
   #bar: SingleBar | null = null;
   #total = 0;
   #done = 0;
-  /** When the bar was shown, and the bytes done until then. */
+  /** When the bar was first shown, and the bytes done until then. */
   #begun = { done: 0, atMs: 0 };
 
   constructor(name: string) {
@@ -103,7 +104,7 @@ class TerminalBar implements ProgressBar {
     this.#update();
   };
 
-  /** Restores the cursor and line wrapping of the terminal. Called however the process ends. */
+  /** Restores the terminal's cursor and line wrapping. Called no matter how the process ends. */
   readonly stop = (): void => {
     this.#state = 'stopped';
     this.#timer.cancel();
@@ -149,13 +150,13 @@ class TerminalBar implements ProgressBar {
   }
 }
 
-/** One bar at a time: for the bytes that are measured, and for those that are sent. */
+/** Shows one bar at a time, for the bytes being measured or sent. */
 export interface Bars {
-  /** Replaces the current bar with a new one for this number of bytes. */
+  /** Replaces the current bar with a new one for this many bytes. */
   begin: (bytes: number) => void;
   isBegun: () => boolean;
   onBytes: (count: number) => void;
-  /** Makes room for a line; the next bytes show the bar again, as far as it was. */
+  /** Hides the bar to make room for a line. The next bytes show it again with its previous progress. */
   pause: () => void;
   /** Removes the current bar and resets the state. */
   stop: () => void;
@@ -193,7 +194,7 @@ export function newBars(output: Pick<Output, 'isJson'>): Bars {
   };
 }
 
-/** The same upload with a progress bar for its bytes, also where only a part of it is sent. */
+/** Returns the same upload with a progress bar for its bytes, even if only part of it is sent. */
 export function withBars<T extends Upload>(upload: T, bars: Bars): T {
   const { open, pieces, parts, size } = upload;
   const bytes = pieces?.readBytes ?? size ?? 0;

@@ -15,7 +15,7 @@ import {
 type RunError = NonNullable<RunRecord['error']>;
 type RunDestination = RunRecord['destinations'][number];
 
-/** Prints the record of one run for people. `locate` maps the files of findings to local names. */
+/** Prints a run's record for people. `locate` maps the files in findings to local names. */
 export function printRun(
   run: RunRecord,
   output: Output,
@@ -75,7 +75,10 @@ function deliveryText(failed: RunRecord['failed_deliveries'][number], style: Sty
   return `${style.red('✗')}  ${what}  ${state} after ${tried}${next}${why}`;
 }
 
-/** `1a2b3c4d5e6f on main by Ada: fix the title`, without the parts that the producer did not state. */
+/**
+ * Formats a revision such as `1a2b3c4d5e6f on main by Ada: fix the title`, omitting the parts that the
+ * producer did not state.
+ */
 export function revisionText(revision: RunRecord['revision'] | null): string {
   const { message, commit, branch, author } = revision ?? {};
   const named = [
@@ -87,7 +90,10 @@ export function revisionText(revision: RunRecord['revision'] | null): string {
   return named === '' ? message : `${named}: ${message}`;
 }
 
-/** `publisher site-ci: octo-org/site refs/heads/main, CI run 77`, without unknown parts. */
+/**
+ * Formats a publisher such as `publisher site-ci: octo-org/site refs/heads/main, CI run 77`, omitting unknown
+ * parts.
+ */
 export function publisherText(publishedBy: RunRecord['published_by'] | null): string | null {
   if (!publishedBy) return null;
   const { publisher_id: id, repository, ref, ci_run_id: ciRunId } = publishedBy;
@@ -96,7 +102,7 @@ export function publisherText(publishedBy: RunRecord['published_by'] | null): st
   return parts.length === 0 ? `publisher ${id}` : `publisher ${id}: ${parts.join(', ')}`;
 }
 
-/** The tries of a run; null if it has one. */
+/** Describes a run's tries; null if it has only one. */
 function triesText({
   attempt,
   next_try_at: next,
@@ -108,7 +114,7 @@ function triesText({
   return finished_at === null ? `try ${attempt}` : `ended at try ${attempt}`;
 }
 
-/** Prints a note for each try that has failed and is followed by another one. */
+/** Prints a note for each failed try that will be followed by another one. */
 export function retryNotes(output: Output): (run: RunRecord) => void {
   let shown = 1;
   return ({ attempt, next_try_at: next, last_error: cause }) => {
@@ -118,7 +124,7 @@ export function retryNotes(output: Output): (run: RunRecord) => void {
   };
 }
 
-/** Runs as one line each. */
+/** Formats runs as one line each. */
 export function runLines(runs: readonly RunRecord[], style: Style): string[] {
   return columns(
     runs.map((run) => [

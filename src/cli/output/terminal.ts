@@ -1,16 +1,16 @@
 import { fstatSync, statSync, writeSync } from 'node:fs';
 import { stripVTControlCharacters } from 'node:util';
 
-/** A descriptor that every program is started with. */
+/** A descriptor that every program starts with. */
 type StandardStream = 1 | 2;
 
 const streamOf = (descriptor: StandardStream): NodeJS.WriteStream =>
   descriptor === 1 ? process.stdout : process.stderr;
 
 /**
- * Writes text without opening a Node.js stream, which takes longer than printing a help. If a non-blocking
- * pipe is full, a stream writes the rest. A reader that closed the pipe is not a failure. Any other error
- * ends the process with 1.
+ * Writes text without opening a Node.js stream, which would take longer than printing the help. If a
+ * non-blocking pipe is full, a stream writes the rest. A reader that closed the pipe is not a failure. Any
+ * other error ends the process with exit code 1.
  */
 export function writeNow(descriptor: StandardStream, text: string): void {
   let rest = Buffer.from(text);
@@ -25,15 +25,15 @@ export function writeNow(descriptor: StandardStream, text: string): void {
   }
 }
 
-/** The width of the terminal in columns; 80 if there is none. */
+/** Returns the terminal's width in columns, or 80 if there is no terminal. */
 export function columnsOf(descriptor: StandardStream): number {
   const stream = mayBeTerminal(descriptor) ? streamOf(descriptor) : null;
   return stream?.isTTY === true ? stream.columns : 80;
 }
 
 /**
- * A reader that closes a pipe early (`| head`) is not a failure, and does not hide one. Any other output
- * error ends the process with 1.
+ * Ignores readers that close a pipe early (`| head`): that is not a failure and does not hide one. Any other
+ * output error ends the process with exit code 1.
  */
 export function tolerateBrokenPipes(): void {
   for (const stream of [process.stdout, process.stderr])
@@ -45,7 +45,7 @@ function endProcess({ code }: NodeJS.ErrnoException): never {
 }
 
 /**
- * Rules out most descriptors that are not terminals by their file status. Only the stream itself is
+ * Rules out most descriptors that are not terminals by their file status. Only the stream itself can tell for
  * certain.
  */
 function mayBeTerminal(descriptor: StandardStream): boolean {
@@ -58,9 +58,9 @@ function mayBeTerminal(descriptor: StandardStream): boolean {
 }
 
 /**
- * Wraps lines that are wider than the terminal, between words. A continuation line is indented like its
- * first line, or by the result of `continued`. A word that is wider than the terminal stays whole. Color
- * codes have no width.
+ * Wraps lines that are wider than the terminal between words. Continuation lines are indented like the first
+ * line, or by the result of `continued`. A word that is wider than the terminal is not split. Color codes
+ * have no width.
  */
 export function wrapped(
   text: string,
@@ -77,7 +77,7 @@ function wrappedLine(line: string, width: number, indent: number): string[] {
   const lines: string[] = [];
   let current = '';
   let columns = 0;
-  // Each word has the blanks before it, so that columns stay columns.
+  // Each word includes the spaces before it, so that columns stay aligned.
   for (const [word] of line.matchAll(/ *[^ ]+/g)) {
     const wide = widthOf(word);
     if (current.trim() !== '' && columns + wide > width) {
@@ -92,7 +92,10 @@ function wrappedLine(line: string, width: number, indent: number): string[] {
   return [...lines, current];
 }
 
-/** The indent of wrapped lines: below the text after a sign (`+ path`) or label (`error  text`). */
+/**
+ * Returns the indent of wrapped lines: below the text that follows a sign (`+ path`) or label (`error
+ * text`).
+ */
 export function belowLabel(width: number): (line: string) => number {
   return (line) => {
     const plain = stripVTControlCharacters(line);
@@ -103,8 +106,8 @@ export function belowLabel(width: number): (line: string) => number {
 }
 
 /**
- * The width in code points, without color codes: close enough for a column. A table of character widths
- * would take longer to load than the rest of the output.
+ * Returns the width in code points, without color codes, which is accurate enough for a column. A table of
+ * character widths would take longer to load than the rest of the output.
  */
 export function widthOf(text: string): number {
   return Array.from(stripVTControlCharacters(text)).length;

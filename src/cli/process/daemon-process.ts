@@ -4,37 +4,42 @@ import type { Log } from '../../core/lib/log.ts';
 import { exitCodeOf, listenForStop } from './stop-signal.ts';
 import { serviceManager } from './systemd.ts';
 
-/** The process of a long-running program, from its first moment to its exit. */
+/** A long-running program's process, from startup to exit. */
 export interface DaemonProcess {
   /**
    * Notifies systemd, if it runs this process, that startup is complete. The first SIGINT or SIGTERM closes
-   * the daemon and then ends the process, whatever is still open in it. A signal that arrived during
-   * startup counts. A second signal ends the process immediately. SIGHUP reloads the configuration. A
-   * SIGHUP during startup takes effect now, and a SIGHUP during shutdown is ignored.
+   * the daemon and then ends the process, whatever is still open in it. A signal that arrived during startup
+   * counts. A second signal ends the process immediately. SIGHUP reloads the configuration. A SIGHUP during
+   * startup takes effect now, and one during shutdown is ignored.
    */
   runUntilStopped(daemon: RunningDaemon): Promise<number>;
-  /** Called when a reload begins and when it has ended, whatever triggered it. Notifies systemd of both. */
+  /**
+   * Called when a reload begins and when it has ended, whatever triggered it. Notifies systemd in both cases.
+   */
   onReload(phase: 'begun' | 'ended'): void;
 }
 
 export interface RunningDaemon {
-  /** Base URL of the listener; null or absent if the daemon does not listen. */
+  /** The listener's base URL; null or absent if the daemon does not listen. */
   url?: string | null;
   /** Reloads the configuration and logs the outcome. */
   reload(): Promise<unknown>;
   close(): Promise<{ unfinished: string[] }>;
 }
 
-// Time for pending log lines and answers.
+// The time for pending log lines and responses.
 const exitGraceMs = 1_000;
 const threadGraceMs = 2_000;
-/** How long a start that is to be stopped may go on. A server that does not answer ends no sooner. */
+/**
+ * How long startup may continue after a stop request. A server that does not respond would block it for
+ * longer.
+ */
 const startGraceMs = 10_000;
 
 /**
- * Listens for signals immediately, since a worker takes its first job during startup. Ignores SIGUSR2,
- * which other daemons use for other purposes, so that it does not end the process without draining. Call it
- * before the first thread starts.
+ * Listens for signals immediately, since a worker takes its first job during startup. Ignores SIGUSR2, which
+ * other daemons use for other purposes, so that it does not end the process without draining. Call this
+ * before starting the first thread.
  */
 export function daemonProcess(log: Log): DaemonProcess {
   const hangUps = listenForReload(log);
@@ -73,7 +78,10 @@ export function daemonProcess(log: Log): DaemonProcess {
   };
 }
 
-/** Handles SIGHUP: an early one takes effect when `serve` is called. After `ignore`, it has no effect. */
+/**
+ * Handles SIGHUP: an early signal takes effect when `serve` is called. After `ignore`, signals have no
+ * effect.
+ */
 function listenForReload(log: Log): { serve(reload: () => Promise<unknown>): void; ignore(): void } {
   let isWanted = false;
   let handle = (): void => void (isWanted = true);
@@ -97,9 +105,9 @@ function listenForReload(log: Log): { serve(reload: () => Promise<unknown>): voi
 }
 
 /**
- * Ignores SIGHUP and SIGUSR2 in a weather reader and a feeder, which have no threads and read their
- * configuration once. By default these signals would end the process in the middle of its work. `onHangUp`
- * logs that nothing was reloaded.
+ * Ignores SIGHUP and SIGUSR2 in the weather reader and feeder, which have no threads and read their
+ * configuration only once. By default, these signals would end the process in the middle of its work.
+ * `onHangUp` logs that nothing was reloaded.
  */
 export function outliveOtherSignals(onHangUp: () => void): void {
   process.on('SIGHUP', onHangUp);
@@ -107,8 +115,8 @@ export function outliveOtherSignals(onHangUp: () => void): void {
 }
 
 /**
- * `process.exit` waits for every thread. A thread that hangs in a system call (a disk that does not answer)
- * cannot be ended, and only a kill ends the process.
+ * `process.exit` waits for every thread. A thread that hangs in a system call (such as on an unresponsive
+ * disk) cannot be ended, so only a kill ends the process.
  */
 async function exitAnyway(log: Log, threads: ReadonlySet<Worker>): Promise<void> {
   const ends = Promise.all([...threads].map((thread) => thread.terminate()));

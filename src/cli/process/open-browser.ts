@@ -1,10 +1,13 @@
 import { spawn } from 'node:child_process';
 import { systemClock } from '../../core/lib/clock.ts';
 
-/** The program of the desktop that opens a URL in the user's browser. */
+/** The desktop program that opens a URL in the user's browser. */
 const opener = process.platform === 'darwin' ? 'open' : 'xdg-open';
 
-/** Some openers run as long as the browser: one that still runs after this time has started it. */
+/**
+ * Some openers run as long as the browser does. If one is still running after this time, it has started the
+ * browser.
+ */
 const waitMs = 3_000;
 
 /**
@@ -33,8 +36,8 @@ export async function openInBrowser(url: string): Promise<string | null> {
 }
 
 /**
- * Opens the first of the published URLs and notes a failure: that a browser is missing does not change what
- * was published.
+ * Opens the first published URL. Only notes a failure, because a missing browser does not affect what was
+ * published.
  */
 export async function openPublished(
   urls: readonly (string | null | undefined)[],

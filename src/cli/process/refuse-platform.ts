@@ -1,10 +1,10 @@
-/** The platform of the program, as `process` reports it. */
+/** The platform that runs the program, as reported by `process`. */
 interface Platform {
-  /** The version of Node.js, e.g. `20.19.0`. */
+  /** The Node.js version, such as `20.19.0`. */
   readonly node: string;
-  /** e.g. `linux` */
+  /** The operating system, such as `linux`. */
   readonly platform: NodeJS.Platform;
-  /** e.g. `x64` */
+  /** The CPU architecture, such as `x64`. */
   readonly arch: NodeJS.Architecture;
 }
 
@@ -12,7 +12,7 @@ interface Platform {
 const oldest = { major: 20, minor: 19 };
 const of32Bits = new Set<NodeJS.Architecture>(['arm', 'ia32', 'mips', 'mipsel']);
 
-/** Why waybill does not run there, in two lines with what to do; null if it does. */
+/** Returns why waybill does not run on the platform and what to do, in two lines; null if it does run. */
 export function refusalOf({ node, platform, arch }: Platform): string | null {
   const [major = 0, minor = 0] = node.split('.').map(Number);
   if (platform === 'win32')
@@ -38,8 +38,8 @@ function unsupported(what: string, next: string): string {
 }
 
 /*
- * Imported first by each program. On an unsupported platform the later imports may fail to load, with
- * errors that do not name the platform.
+ * Every program imports this first. On an unsupported platform, later imports may fail to load with errors
+ * that do not mention the platform.
  */
 const refusal = refusalOf({
   node: process.versions.node,

@@ -5,10 +5,13 @@ export type StopSignal = 'SIGINT' | 'SIGTERM';
 
 export const exitCodeOf: Record<StopSignal, 130 | 143> = { SIGINT: 130, SIGTERM: 143 };
 
-/** How long stopped work may clean up, as in the daemon. A server that does not answer ends no sooner. */
+/**
+ * How long stopped work may take to clean up, as in the daemon. A server that does not respond would block it
+ * for longer.
+ */
 const graceMs = 10_000;
 
-/** The first SIGINT or SIGTERM that the process gets. */
+/** The first SIGINT or SIGTERM that the process receives. */
 export interface StopRequest {
   received: Promise<StopSignal>;
   /** Stops listening for signals. */
@@ -16,7 +19,7 @@ export interface StopRequest {
 }
 
 /**
- * Listens for SIGINT and SIGTERM. The first one is passed to `onFirst`. A second one ends the process
+ * Listens for SIGINT and SIGTERM. The first signal is passed to `onFirst`. A second one ends the process
  * immediately with exit code 130 or 143.
  */
 export function listenForStop(onFirst: (signal: StopSignal) => void): StopRequest {
@@ -34,9 +37,9 @@ export function listenForStop(onFirst: (signal: StopSignal) => void): StopReques
 }
 
 /**
- * Runs work that can stop half-way. The first SIGINT or SIGTERM aborts `signal`, so that the work stops and
- * cleans up. The exit code is then 130 or 143, and the `aborted` error of the work is not rethrown. Work
- * that is still running after `graceMs` ends with the process; the next run cleans up after it.
+ * Runs work that can stop midway. The first SIGINT or SIGTERM aborts `signal`, so that the work stops and
+ * cleans up. The exit code is then 130 or 143, and the work's `aborted` error is not rethrown. Work that is
+ * still running after `graceMs` ends with the process, and the next run cleans up after it.
  */
 export async function untilStopped(work: (signal: AbortSignal) => Promise<number>): Promise<number> {
   const controller = new AbortController();
@@ -56,8 +59,8 @@ export async function untilStopped(work: (signal: AbortSignal) => Promise<number
     return stopped.exitCode;
   } finally {
     stopped.deadline?.cancel();
-    // A process that was stopped is about to exit: further signals may speed that up but must not change the
-    // exit code.
+    // A stopped process is about to exit. Further signals may speed that up but must not change the exit
+    // code.
     if (!controller.signal.aborted) request.release();
   }
 }
@@ -67,7 +70,9 @@ function giveUp(signal: StopSignal): never {
   process.exit(exitCodeOf[signal]);
 }
 
-/** Runs work that only reads and has only the terminal to restore: a signal ends the process by `exit`. */
+/**
+ * Runs work that only reads and has only the terminal to restore. A signal ends the process through `exit`.
+ */
 export async function endedBySignal(work: () => Promise<number>): Promise<number> {
   const release = onSignal((signal) => process.exit(exitCodeOf[signal]));
   try {

@@ -4,20 +4,20 @@ import type { Clock, Timer } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 
-/** The service manager that started this process: systemd, or none. */
+/** The service manager that started this process: systemd or none. */
 interface ServiceManager {
   /**
-   * Reports that startup is complete. From now on the watchdog is notified at the interval that systemd
+   * Reports that startup is complete. From now on, the watchdog is notified at the interval that systemd
    * sets.
    */
   ready(status: string): void;
-  /** Reports that a reload has begun. Does nothing before `ready` and after `stopping`. */
+  /** Reports that a reload has begun. Does nothing before `ready` or after `stopping`. */
   reloading(): void;
   /** Reports that the reload has ended, successfully or not. */
   reloaded(): void;
-  /** The process is about to end. */
+  /** Reports that the process is about to end. */
   stopping(status: string): void;
-  /** Stops the watchdog notifications, and resolves when all messages are sent. */
+  /** Stops the watchdog notifications and resolves when all messages have been sent. */
   close(): Promise<void>;
 }
 
@@ -28,7 +28,7 @@ interface ServiceManagerOptions {
   log: Log;
 }
 
-/** Longer than systemd-notify waits for the answer. */
+/** Longer than systemd-notify waits for a response. */
 const timeoutMs = 10_000;
 const run = promisify(execFile);
 
@@ -41,11 +41,11 @@ const noManager: ServiceManager = {
 };
 
 /**
- * Implements the protocol of sd_notify(3) if `NOTIFY_SOCKET` is set; does nothing otherwise. Node.js cannot
- * send datagrams to a Unix socket, so `systemd-notify` sends them; every systemd installation has it. The
- * unit needs `NotifyAccess=all`, since the messages come from a child process.
+ * Implements the sd_notify(3) protocol if `NOTIFY_SOCKET` is set; does nothing otherwise. Node.js cannot send
+ * datagrams to a Unix socket, so `systemd-notify` sends them; every systemd installation has it. The unit
+ * needs `NotifyAccess=all`, since the messages come from a child process.
  *
- * A message that cannot be sent stops nothing. Only the first failure is logged.
+ * Failing to send a message has no other effect. Only the first failure is logged.
  */
 export function serviceManager({ env, pid, clock, log }: ServiceManagerOptions): ServiceManager {
   const { NOTIFY_SOCKET: socket = '', PATH = '/usr/bin:/bin' } = env;
@@ -53,7 +53,7 @@ export function serviceManager({ env, pid, clock, log }: ServiceManagerOptions):
   let isFailureLogged = false;
   let sent: Promise<void> = Promise.resolve();
   let isSending = false;
-  // In sequence: with two children at a time, the older state could arrive last.
+  // Messages are sent in sequence: with two concurrent children, the older state could arrive last.
   const send = (...assignments: string[]): void => {
     sent = sent.then(async () => {
       isSending = true;
@@ -72,7 +72,7 @@ export function serviceManager({ env, pid, clock, log }: ServiceManagerOptions):
   };
   const everyMs = watchdogMs(env, pid);
   let watchdog: Timer | null = null;
-  /** The status sent with `READY=1`; null before it, and once the process stops. */
+  /** The status sent with `READY=1`; null before it is sent and once the process is stopping. */
   let working: string | null = null;
   const turn = (): void => {
     if (!isSending) send('WATCHDOG=1');
@@ -85,7 +85,7 @@ export function serviceManager({ env, pid, clock, log }: ServiceManagerOptions):
     },
     reloading: () => {
       if (working === null) return;
-      // systemd distinguishes this reload from the previous one by a time of the monotonic clock.
+      // systemd distinguishes this reload from the previous one by its monotonic time.
       const microseconds = process.hrtime.bigint() / 1000n;
       send('RELOADING=1', `MONOTONIC_USEC=${microseconds}`, 'STATUS=reading the configuration again');
     },
@@ -104,8 +104,8 @@ export function serviceManager({ env, pid, clock, log }: ServiceManagerOptions):
 }
 
 /**
- * Half of the watchdog interval of systemd, as its manual recommends. null if the watchdog is off or
- * watches another process.
+ * Returns half of systemd's watchdog interval, as its manual recommends. Returns null if the watchdog is off
+ * or watches another process.
  */
 function watchdogMs({ WATCHDOG_USEC, WATCHDOG_PID }: NodeJS.ProcessEnv, pid: number): number | null {
   const microseconds = Number(WATCHDOG_USEC);
@@ -113,13 +113,13 @@ function watchdogMs({ WATCHDOG_USEC, WATCHDOG_PID }: NodeJS.ProcessEnv, pid: num
   return isOurs && microseconds > 0 ? Math.max(Math.floor(microseconds / 2000), 1) : null;
 }
 
-/** The first descriptor that systemd passes on, behind those of standard input, output and error. */
+/** The first descriptor that systemd passes on, after standard input, output and error. */
 const firstDescriptor = 3;
 
 /**
- * The file descriptor of the socket that systemd has bound for this process, as sd_listen_fds(3) describes;
- * null if there is none. Ignores variables for another process, for example those inherited from a parent.
- * Throws `config_invalid` for several sockets, since the choice would be a guess.
+ * Returns the file descriptor of the socket that systemd has bound for this process, as described in
+ * sd_listen_fds(3), or null if there is none. Ignores variables meant for another process, such as those
+ * inherited from a parent. Throws `config_invalid` for several sockets, since choosing one would be a guess.
  */
 export function inheritedSocket(env: NodeJS.ProcessEnv, pid: number): number | null {
   const count = Number(env['LISTEN_FDS']);

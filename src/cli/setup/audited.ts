@@ -6,10 +6,10 @@ import { asWaybillError, type ErrorRecord, type Finding } from '../../core/lib/e
 import { exitCodes } from '../exit-codes.ts';
 import { type CommandContext, withNotifier } from './set-up.ts';
 
-/** The act of a command, as its audit record has it. */
+/** A command's act, as recorded in the audit trail. */
 export interface CommandAct {
   act: Act;
-  /** A dry run changes nothing and has no record. */
+  /** A dry run changes nothing and is not recorded. */
   dryRun: boolean;
   pipelineId?: string | null;
   destinationId?: string | null;
@@ -17,12 +17,12 @@ export interface CommandAct {
 }
 
 /**
- * Carries out a command that changes something, and records it in the audit trail of the configuration. The
- * context of `work` also records the publications that it makes. Throws `audit_unavailable` before `work`
- * if the record could not be written.
+ * Runs a command that changes something, and records it in the configured audit trail. The context passed to
+ * `work` also records the publications that it makes. Throws `audit_unavailable` before `work` if the record
+ * could not be written.
  *
- * @param failureOf The error in a result that is a failure; null for a success. A command whose act is to
- *   start is recorded as done before `work`, without this function.
+ * @param failureOf Returns the error in a result that is a failure, or null for a success. A command whose
+ * act is to start is recorded as done before `work`, without this function.
  */
 export async function audited<T>(
   { config, context }: Pick<CommandContext, 'config' | 'context'>,
@@ -55,7 +55,7 @@ export async function audited<T>(
   }
 }
 
-/** As `audited`, with the notifiers of the pipeline. Returns their warnings, too. */
+/** Like `audited`, but with the pipeline's notifiers. Also returns their warnings. */
 export function auditedAndNotified<T>(
   prepared: Pick<CommandContext, 'config' | 'context'>,
   act: CommandAct & { pipelineId: string },
@@ -75,7 +75,7 @@ function failed(entry: ActEntry, { code }: Pick<ErrorRecord, 'code'>): ActEntry 
   return { ...entry, result: exitCodes[code] === 2 ? 'refused' : 'failed', code };
 }
 
-/** The user of this process, and the user who called sudo, if any. */
+/** Returns this process's user, and the user who called sudo, if any. */
 function actorOfProcess(): Actor {
   const uid = process.getuid?.() ?? null;
   const sudoUser = process.env['SUDO_USER'] ?? null;
@@ -87,7 +87,7 @@ function actorOfProcess(): Actor {
   };
 }
 
-/** null if the user has no entry in the user database, as in some containers. */
+/** Returns null if the user is not in the user database, as in some containers. */
 function userName(): string | null {
   try {
     return userInfo().username;

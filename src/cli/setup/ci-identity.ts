@@ -3,24 +3,24 @@ import { readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import { WaybillError } from '../../core/lib/errors.ts';
 
-/** The ID tokens of the CI job that runs this process. */
+/** Provides ID tokens for the CI job that runs this process. */
 export interface CiIdentity {
-  /** For messages: `GitHub Actions`. */
+  /** For messages, such as `GitHub Actions`. */
   name: string;
-  /** Whether each call of `idToken` returns another token. */
+  /** Whether each call of `idToken` returns a new token. */
   isRenewable: boolean;
-  /** Throws `secrets_invalid` if the CI system gives no token. Errors never contain a token. */
+  /** Throws `secrets_invalid` if the CI system provides no token. Errors never contain a token. */
   idToken: (audience: string) => Promise<string>;
 }
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
-/** How long a CI system may take to answer, in milliseconds. */
+/** How long a CI system may take to respond, in milliseconds. */
 const withinMs = 30_000;
 /** An ID token in the form of a signed JWT. */
 const tokenForm = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 
-/** The identity that the environment offers; null outside of a CI system that has one. */
+/** Returns the identity that the environment provides; null outside a CI system that has one. */
 export function ciIdentity(environment: Variables): CiIdentity | null {
   const given = (name: string): string | null => (environment[name] ?? '').trim() || null;
   const { WAYBILL_ID_TOKEN_FILE: file = '' } = environment;
@@ -48,7 +48,7 @@ export function ciIdentity(environment: Variables): CiIdentity | null {
   return circle === null ? null : fixed('CircleCI', circle);
 }
 
-/** The advice for a job of a CI system that gives no ID token yet; undefined elsewhere. */
+/** Returns advice for a job in a CI system that does not yet provide an ID token; undefined elsewhere. */
 export function ciAdvice(environment: Variables): string | undefined {
   if (environment['GITHUB_ACTIONS'] === 'true') return 'add `permissions: { id-token: write }` to the job';
   if (environment['GITLAB_CI'] === 'true') return 'add WAYBILL_ID_TOKEN to the id_tokens of the job';
@@ -94,7 +94,7 @@ async function fromGithub(base: string, requestToken: string, audience: string):
 }
 
 async function fromBuildkite(audience: string): Promise<string> {
-  // Without these claims, a token names the pipeline and its organization by their slugs only.
+  // Without these claims, a token identifies the pipeline and its organization only by their slugs.
   const ids = ['--claim', 'organization_id', '--claim', 'pipeline_id'];
   const args = ['oidc', 'request-token', '--audience', audience, ...ids];
   try {

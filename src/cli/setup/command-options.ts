@@ -8,7 +8,10 @@ import {
   required,
 } from './command.ts';
 
-/** Options that several commands share. Commands load this file to print their help: commander only. */
+/**
+ * Options shared by several commands. Commands load this file to print their help, so it may import only
+ * commander.
+ */
 
 export const verbose = flag('--verbose', 'log every storage call to stderr, and print complete lists');
 
@@ -63,7 +66,7 @@ export const maxRate = optional(
 
 export const passphraseFile = optional('--passphrase-file <file>', 'file with the passphrase of the key');
 
-/** The options of commands that make a bundle of a directory. */
+/** The options of commands that create a bundle from a directory. */
 export const bundleInputs = {
   name: optional('--name <path>', 'bundle path at the destination (default: the name of the directory)'),
   created: optional('--created <time>', 'creation time: RFC 3339, or now (default: time of the newest file)'),
@@ -90,7 +93,7 @@ export const timeout = optional(
   'maximum time to wait for the run, such as 10m (default: until it ends)',
 );
 
-/** The options of commands that ask the operator's daemon. */
+/** The options of commands that call the operator's daemon. */
 export const operatorUrl = optional(
   '--url <url>',
   'base URL of the daemon (default: from server.http of the file)',
@@ -99,7 +102,7 @@ export const operatorUrl = optional(
 export const notifiers = repeatable('-n, --notifier <id>', 'only this notifier (repeatable)');
 
 /**
- * Accepts `-config file` and `-config=file` as `--config`. Commander reads a single dash as a group of
+ * Treats `-config file` and `-config=file` as `--config`. Commander would read a single dash as a group of
  * one-letter options.
  */
 export function singleDashConfig(args: readonly string[]): string[] {

@@ -2,35 +2,36 @@ import { Argument, Command, Option } from 'commander';
 import type { Output } from '../output/output.ts';
 
 /*
- * Describes a command by one table of its arguments and options. The parser, the help, the completions, the
- * manual page and the type of the parsed options follow from it. Loaded to print the help: commander only.
+ * Describes a command by a single table of its arguments and options. The parser, the help, the completions,
+ * the manual page and the type of the parsed options are derived from it. It is loaded to print the help, so
+ * it may import only commander.
  */
 
-/** An argument (`<file>`, `[file...]`) or an option; `T` is the type of its parsed value. */
+/** An argument (`<file>`, `[file...]`) or an option. `T` is the type of its parsed value. */
 export interface Input<T> {
   flags: string;
   about: string;
   isMandatory?: boolean;
   choices?: readonly string[];
   fallback?: T;
-  /** The default in the help, if it needs words. */
+  /** The default as shown in the help, if it needs words. */
   fallbackText?: string;
   parse?: (text: string, before: T | undefined) => T;
   /** The key of an option that excludes this one. */
   conflicts?: string;
-  /** Absent. Holds the type. */
+  /** Never set; only carries the type. */
   type?: () => T;
 }
 
 type ValueOf<I> = I extends Pick<Input<infer T>, 'type'> ? T : never;
 type OptionalKeys<I> = { [K in keyof I]: undefined extends ValueOf<I[K]> ? K : never }[keyof I];
 
-/** The parsed arguments and options of a command, by their keys. */
+/** A command's parsed arguments and options by their keys. */
 export type OptionsOf<I> = { [K in Exclude<keyof I, OptionalKeys<I>>]: ValueOf<I[K]> } & {
   [K in OptionalKeys<I>]?: ValueOf<I[K]>;
 } & { color: boolean };
 
-/** A switch: false unless given. `--no-x` is true unless given. */
+/** A switch, which is false unless given. `--no-x` is true unless given. */
 export const flag = (flags: string, about: string, conflicts?: string): Input<boolean> =>
   conflicts === undefined ? { flags, about } : { flags, about, conflicts };
 
@@ -75,11 +76,11 @@ export const choiceWithDefault = <const T extends string>(
 
 /** How a command reacts to SIGINT and SIGTERM. */
 export type Signals =
-  /** It only reads: a signal ends the process. */
+  /** The command only reads, so a signal ends the process. */
   | 'exit'
   /** The first signal aborts `signal`, and the command cleans up. */
   | 'abort'
-  /** It handles signals itself. */
+  /** The command handles signals itself. */
   | 'own';
 
 export interface Description<I> {
@@ -92,23 +93,23 @@ export interface Description<I> {
   signals?: Signals | ((options: OptionsOf<I>) => Signals);
 }
 
-/** The surroundings of a command. */
+/** A command's environment. */
 export interface Io {
   output: Output;
-  /** Aborted by a signal if the description says so. */
+  /** Aborted by a signal if the description requests that. */
   signal: AbortSignal;
 }
 
 /** Returns the exit code. Throws `WaybillError`. */
 export type Handler<I> = (options: OptionsOf<I>, io: Io) => Promise<number>;
 
-/** A description as it is; checks its type. */
+/** Returns a description unchanged and checks its type. */
 export const described = <const I>(description: Description<I>): Description<I> => description;
 
-/** The options of a described command. */
+/** A described command's options. */
 export type OptionsFor<D> = D extends Description<infer I> ? OptionsOf<I> : never;
 
-/** A command of the program, which is made only if the program needs it. */
+/** A command that is created only if the program needs it. */
 export interface Entry {
   name: string;
   make: () => Command;
@@ -119,7 +120,7 @@ export function command<I>(description: Description<I>, load: () => Promise<Hand
   return { name: description.name, make: () => makeCommand(description, load) };
 }
 
-/** A command that has others below it. */
+/** Returns a command with subcommands. */
 export function commandGroup({ name, make }: Entry, members: readonly Entry[]): Entry {
   const group = (): Command => {
     const made = make();
@@ -129,7 +130,7 @@ export function commandGroup({ name, make }: Entry, members: readonly Entry[]): 
   return { name, make: group };
 }
 
-/** A command that only has others below it. */
+/** Returns a command that only has subcommands. */
 export const heading = (name: string, about: string): Entry => ({
   name,
   make: () => new Command(name).description(about),
@@ -170,7 +171,7 @@ function makeCommand<I>(
   });
 }
 
-/** Makes the result of a command the exit code of the process. */
+/** Sets the process's exit code to a command's result. */
 export async function exitWith(code: Promise<number>): Promise<void> {
   process.exitCode = await code;
 }

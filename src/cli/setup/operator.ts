@@ -8,15 +8,15 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import { loadSecrets, type Secrets } from '../../core/lib/secrets.ts';
 import { describeNetworkError } from '../../core/lib/system-errors.ts';
 
-/** A daemon as its operator sees it, with the admin token. */
+/** A daemon as seen by its operator, with the admin token. */
 export interface Operator {
-  /** The file here, which may be another than the daemon's. */
+  /** The local file, which may differ from the daemon's. */
   config: Config;
-  /** Base URL of the daemon; ends with `/`. */
+  /** The daemon's base URL; ends with `/`. */
   url: string;
   /**
    * Sends a request without a body. Throws the daemon's error with its code and findings. Throws
-   * `daemon_unreachable` if no answer arrives in time, or `isAnswer` rejects it.
+   * `daemon_unreachable` if no response arrives in time or `isAnswer` rejects it.
    *
    * @param route Relative to the base URL.
    */
@@ -27,10 +27,10 @@ export interface Operator {
 }
 
 /**
- * The daemon in the configuration file, or at `options.url`. Throws `config_invalid`, `unsafe_permissions`,
- * `secrets_invalid`, or `usage` if the file names no admin token.
+ * Returns the daemon in the configuration file, or at `options.url`. Throws `config_invalid`,
+ * `unsafe_permissions`, `secrets_invalid`, or `usage` if the file names no admin token.
  *
- * @param command The command of the user, for messages.
+ * @param command The user's command, for messages.
  * @param without The advice if there is no token.
  */
 export async function openOperator(
@@ -65,7 +65,7 @@ function adminToken(
   );
 }
 
-/** The URL of a daemon with these settings on this machine; ends with `/`. */
+/** Returns the URL of a daemon with these settings on this machine; ends with `/`. */
 export function urlOf({
   host,
   port,
@@ -127,7 +127,7 @@ async function ask<T>(
   }
 }
 
-/** Parses JSON; undefined if the text is not JSON. */
+/** Parses JSON. Returns undefined if the text is not JSON. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -142,6 +142,6 @@ export function isObject(value: unknown): value is Record<string, unknown> {
 
 function causeText(cause: unknown): string {
   if (!(cause instanceof Error)) return String(cause);
-  // The message `fetch failed` does not help; its cause does.
+  // The message `fetch failed` is not helpful, but its cause is.
   return describeNetworkError(cause.cause instanceof Error ? cause.cause : cause);
 }

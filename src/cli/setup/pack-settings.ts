@@ -9,7 +9,7 @@ export function namedAfter(directory: string): Pick<PackSettings, 'nameByDefault
   return { nameByDefault: path.basename(path.resolve(directory)) };
 }
 
-/** The bundle settings from the flags and the environment. Throws `usage`. */
+/** Returns the bundle settings from the flags and the environment. Throws `usage`. */
 export function packSettings(flags: BundleFlags): PackSettings {
   const { name, created, metadata, include, exclude, links, sceneMap: sceneMaps, renew } = flags;
   const epoch = process.env['SOURCE_DATE_EPOCH'] ?? '';

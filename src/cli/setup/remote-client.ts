@@ -10,8 +10,9 @@ import { ciAdvice, ciIdentity } from './ci-identity.ts';
 import type { RemoteFlags } from './command-options.ts';
 
 /**
- * A client of the daemon that the flags name. Reports retries, and the identity of a CI job, on stderr.
- * Throws `usage` for an invalid URL, and `secrets_invalid` if there is no token, unless `tokenIsOptional`.
+ * Creates a client for the daemon that the flags name. Reports retries, and the identity of a CI job, on
+ * stderr. Throws `usage` for an invalid URL, and `secrets_invalid` if there is no token, unless
+ * `tokenIsOptional`.
  */
 export async function openClient(
   flags: RemoteFlags,
@@ -51,7 +52,7 @@ export async function openClient(
     token,
     maxRate,
     onRetry(failure, pauseMs) {
-      // A server that stays down is reported once.
+      // A server that stays down is reported only once.
       if (failure.message === noted) return;
       noted = failure.message;
       note(`${failure.message}; trying again in ${formatDuration(pauseMs)}`);
@@ -59,7 +60,7 @@ export async function openClient(
   });
 }
 
-/** The token of a trusted publisher, if this process is a CI job with an identity. */
+/** Returns a trusted publisher's token if this process is a CI job with an identity. */
 function identityOf(
   { to }: RemoteFlags,
   { pipeline, note }: { pipeline: string | undefined; note: (text: string) => void },
@@ -108,10 +109,10 @@ async function readToken(file: string): Promise<string> {
   }
 }
 
-/* What the user of a command can do about a refusal. */
+/* What a command's user can do about a refusal. */
 type Remedy = (url: string) => string;
 
-/** Replaces a hint of the daemon about HTTP, or adds one to an error of the client. */
+/** Remedies that replace the daemon's hint about HTTP, or add a hint to a client error. */
 const insteadOfHint: Partial<Record<ErrorCode, Remedy>> = {
   unauthorized: () => 'the daemon knows no such token: look at WAYBILL_TOKEN, or the file of --token-file',
   pipeline_not_found: (url) => `waybill pipelines --to ${url} lists the pipelines of the token`,
@@ -123,7 +124,7 @@ const insteadOfHint: Partial<Record<ErrorCode, Remedy>> = {
   upload_locked: () => 'another client is sending the same bundle: wait, and run the same command again',
 };
 
-/** Follows the daemon's hint, which is about the daemon's settings. */
+/** Remedies that follow the daemon's hint, which is about the daemon's settings. */
 const afterHint: Partial<Record<ErrorCode, Remedy>> = {
   token_expired: () => 'ask the operator of the daemon for a new token',
   forbidden: (url) => `waybill pipelines --to ${url} lists the pipelines of the token`,
@@ -132,13 +133,13 @@ const afterHint: Partial<Record<ErrorCode, Remedy>> = {
   partial_uploads_full: () => 'wait, or send it in one request: --resumable never',
 };
 
-/** Used if there is no hint. */
+/** Remedies used if there is no hint. */
 const forWantOfHint: Partial<Record<ErrorCode, Remedy>> = {
   run_unfinished: (url) => `waybill runs list --to ${url} shows what becomes of it`,
   connection_lost: () => 'run the same command again: an accepted upload is not published twice',
 };
 
-/** Runs work on a daemon and adds a remedy for the user of the command to its errors. */
+/** Runs work with a daemon, and adds remedies for the command's user to its errors. */
 export async function withRemedies<T>({ to }: RemoteFlags, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -160,7 +161,7 @@ function remedyFor({ code, hint }: WaybillError, url: string): string | undefine
   return insteadOfHint[code]?.(url) ?? hint ?? forWantOfHint[code]?.(url);
 }
 
-/** Time-out in milliseconds; undefined for no limit. Throws `usage`. */
+/** Returns the timeout in milliseconds, or undefined if there is none. Throws `usage`. */
 export function timeoutOf({ timeout }: { timeout?: string }): number | undefined {
   if (timeout === undefined) return undefined;
   const ms = parseDuration(timeout);

@@ -33,17 +33,20 @@ interface SetUpOptions {
   pipelineIds?: readonly string[];
   verbose?: boolean;
   signal?: AbortSignal;
-  /** The command publishes or prunes, so what its notifiers need must be there too. */
+  /** Set if the command publishes or prunes, so that its notifiers' secrets are required, too. */
   notifies?: boolean;
-  /** The command is traced, so the secrets of the collector are required, too. */
+  /** Set if the command is traced, so that the collector's secrets are required, too. */
   traces?: boolean;
-  /** The user named the directories on the command line: another user's rights to them are a warning. */
+  /**
+   * Set if the user named the directories on the command line. Another user's rights to them are then only a
+   * warning.
+   */
   areDirectoriesNamed?: boolean;
 }
 
 /**
- * Resolves configuration and secrets in full before any storage is touched: a failure here is fatal. The
- * credentials of the named pipelines (all of them if none is named) must be set.
+ * Resolves the configuration and secrets in full before any storage is accessed. A failure here is fatal. The
+ * credentials of the named pipelines, or of all pipelines if none is named, must be set.
  */
 export async function setUp({
   config,
@@ -52,7 +55,7 @@ export async function setUp({
   return prepare(await loadConfig(config, { home: homedir() }), options);
 }
 
-/** The set-up of a command that is about one pipeline. */
+/** Sets up a command that is about one pipeline. */
 export function setUpFor({
   config,
   pipeline,
@@ -65,7 +68,7 @@ export function setUpFor({
   return { config, pipelineIds: [pipeline], verbose };
 }
 
-/** As `setUp`, with a configuration that is already loaded. */
+/** Like `setUp`, but with a configuration that is already loaded. */
 export async function prepare(loaded: Loaded, options: SetUpOptions): Promise<CommandContext> {
   const { config } = loaded;
   for (const id of options.pipelineIds ?? []) pipelineOf(config, id);
@@ -92,7 +95,7 @@ export async function prepare(loaded: Loaded, options: SetUpOptions): Promise<Co
   return { config, context, warnings: [...loaded.warnings, ...unsafe, ...secrets.warnings] };
 }
 
-/** The cache directory of the user, if the user has a home directory. */
+/** Returns the user's cache directory, if the user has a home directory. */
 function userCache(): Pick<CoreContext, 'cacheDirectory'> {
   const configured = process.env['XDG_CACHE_HOME'] ?? '';
   if (path.isAbsolute(configured)) return { cacheDirectory: path.join(configured, 'waybill') };
@@ -103,15 +106,15 @@ export function pipelineOf(config: Pick<Config, 'pipelines'>, id: string): Pipel
   return named(config.pipelines, id, 'pipeline');
 }
 
-/** A pipeline, and which of its destinations are meant. */
+/** A pipeline, and the selected ones of its destinations. */
 export interface Chosen {
   pipeline: PipelineConfig;
   destinations: DestinationConfig[];
 }
 
 /**
- * The named pipelines, or all, each with its named destinations, or all. Leaves out pipelines without such
- * a destination. Throws `usage` for an unknown name.
+ * Returns the named pipelines, or all of them, each with its named destinations, or all of them. Omits
+ * pipelines without such a destination. Throws `usage` for an unknown name.
  */
 export function chooseDestinations(
   config: Config,
@@ -155,7 +158,10 @@ export function destinationOf(pipeline: PipelineConfig, id: string): Destination
   return named(pipeline.destinations, id, `destination of pipeline "${pipeline.id}"`);
 }
 
-/** The destination of this name or, without one, the only one. Throws `usage` if there are several. */
+/**
+ * Returns the destination with this name or, if no name is given, the only one. Throws `usage` if there are
+ * several.
+ */
 export function onlyDestination(pipeline: PipelineConfig, named: string | undefined): DestinationConfig {
   const [only, ...others] = pipeline.destinations;
   if (named !== undefined || only === undefined) return destinationOf(pipeline, named ?? '');
@@ -175,7 +181,7 @@ function named<T extends { id: string }>(items: readonly T[], id: string, what: 
   );
 }
 
-/** The usage error for a name that the configuration does not have. */
+/** Returns the usage error for a name that is not in the configuration. */
 export function unknownName(what: string, name: string, known: readonly string[]): WaybillError {
   const meant = nearest(name, known);
   const guess = meant === undefined ? '' : `did you mean "${meant}"? `;
@@ -198,9 +204,8 @@ async function verboseLog(config: Config, secrets: Secrets): Promise<Log> {
 const waitAtMostMs = 60_000;
 
 /**
- * Runs `work` with the notifiers of these pipelines, and waits until their events are delivered or
- * abandoned. An undelivered event is a warning, not a failure. A dry run checks the notifiers and sends no
- * event.
+ * Runs `work` with these pipelines' notifiers, and waits until their events are delivered or abandoned. An
+ * undelivered event is a warning, not a failure. A dry run checks the notifiers but sends no events.
  */
 export async function withNotifier<T>(
   { config, context }: Pick<CommandContext, 'config' | 'context'>,
@@ -243,8 +248,8 @@ export async function withNotifier<T>(
 }
 
 /**
- * A bundle path from the command line, also with the trailing slash of shell completion. Throws `usage` if
- * it is invalid.
+ * Parses a bundle path from the command line, allowing the trailing slash added by shell completion. Throws
+ * `usage` if it is invalid.
  */
 export function givenBundlePath(given: string): string {
   const path = given.replace(/^\.\/(?=.)/, '').replace(/(?<=[^/])\/+$/, '');

@@ -6,7 +6,7 @@ import { type KeyId, maxFileBytes } from '../../core/signing/minisign-text.ts';
 import { maxPassphraseBytes, parseSecretKeyFile, type SecretKey } from '../../core/signing/secret-key.ts';
 import { signatureFile, trustedCommentOf } from '../../core/signing/signature.ts';
 
-/** The passphrase of a key never comes from the command line, which other users can read. */
+/** A key's passphrase is never passed on the command line, which other users can read. */
 export interface PassphraseFlags {
   passphraseFile?: string;
 }
@@ -14,8 +14,9 @@ export interface PassphraseFlags {
 export const passphraseVariable = 'WAYBILL_KEY_PASSPHRASE';
 
 /**
- * Reads a secret key of waybill or minisign, and asks for its passphrase if it needs one. Throws
- * `signing_key_invalid`, and `secrets_invalid` if there is no passphrase. No error contains a byte of either.
+ * Reads a waybill or minisign secret key and asks for its passphrase if it needs one. Throws
+ * `signing_key_invalid`, or `secrets_invalid` if there is no passphrase. Errors never contain a byte of
+ * either.
  */
 export async function readSecretKey(file: string, flags: PassphraseFlags): Promise<SecretKey> {
   const parsed = parseSecretKeyFile(await readKeyFile(file));
@@ -28,7 +29,10 @@ export async function readSecretKey(file: string, flags: PassphraseFlags): Promi
   throw invalidKey(file, opened.reason);
 }
 
-/** Reads a secret key, and returns a function that signs manifests with it. Throws like `readSecretKey`. */
+/**
+ * Reads a secret key and returns a function that signs manifests with it. Throws the same errors as
+ * `readSecretKey`.
+ */
 export async function manifestSigner(
   file: string,
   flags: PassphraseFlags,
@@ -36,13 +40,13 @@ export async function manifestSigner(
   const secret = await readSecretKey(file, flags);
   return {
     keyId: secret.publicKey.id,
-    // Uses the time of the manifest, so equal bundles get equal signatures.
+    // Uses the manifest's time, so that equal bundles get equal signatures.
     sign: (manifest, created) =>
       Buffer.from(signatureFile(manifest, secret, trustedCommentOf(dateOf(created), 'manifest.json'))),
   };
 }
 
-/** The signer of `--sign`, as an option of packing. */
+/** Returns the signer for `--sign`, as a packing option. */
 export async function signingOptions(
   flags: PassphraseFlags & { sign?: string },
 ): Promise<{ sign?: ManifestSigner }> {
@@ -52,7 +56,7 @@ export async function signingOptions(
 }
 
 /**
- * The passphrase from the file, the environment or the terminal, in this order.
+ * Returns the passphrase from the file, the environment or the terminal, in this order.
  *
  * @param confirm The prompt for typing it again at the terminal.
  */
@@ -124,7 +128,8 @@ function reasonOf(error: unknown): string {
 /** Reads one line from the terminal without showing it. */
 async function askAtTerminal(prompt: string): Promise<string> {
   const { stdin } = process;
-  // Before the prompt: a passphrase that is pasted as soon as the prompt is there is not shown either.
+  // This precedes the prompt, so that a passphrase pasted as soon as the prompt appears is not shown
+  // either.
   stdin.setRawMode(true);
   process.stderr.write(prompt);
   stdin.setEncoding('utf8');

@@ -6,12 +6,12 @@ import type { PipelineResult } from '../../core/publish/results/result.ts';
 import { receivedTrace } from '../../core/tracing/trace-context.ts';
 import type { CommandContext } from './set-up.ts';
 
-/** How long a command that has done its work waits for the collector. */
+/** How long a command that has finished its work waits for the collector. */
 const waitAtMostMs = 3_000;
 
 /**
- * Runs `work` with the tracer of the configuration, and sends its spans at the end. Without tracing, no
- * tracing module is loaded. Throws as `openTracing`, before `work` begins.
+ * Runs `work` with the configured tracer, and sends its spans at the end. Without tracing, no tracing module
+ * is loaded. Throws the same errors as `openTracing` before `work` begins.
  */
 export async function withTracing<T>(
   { config, context }: Pick<CommandContext, 'config' | 'context'>,
@@ -38,7 +38,7 @@ export async function withTracing<T>(
 }
 
 /**
- * Publishes as `publishPipeline`, in a span of its own. The span continues the trace in `TRACEPARENT` and
+ * Publishes like `publishPipeline`, but in its own span. The span continues the trace in `TRACEPARENT` and
  * `TRACESTATE`, which job runners set, or starts a new one. A dry run has no span.
  */
 export async function publishTraced(
@@ -54,7 +54,7 @@ export async function publishTraced(
     attributes: { 'waybill.pipeline_id': pipeline.id },
   });
   const { trace } = span;
-  // Occurrences outside of any other span belong to this one.
+  // By default, notifications belong to this span.
   const notifying =
     notify === undefined
       ? {}

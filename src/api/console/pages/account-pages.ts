@@ -5,7 +5,7 @@ import { momentOf } from '../record-text.ts';
 import { show } from '../show.ts';
 import { action, page, seenBy, type Visit } from '../visit.ts';
 
-/** Shows the rights of the visitor, and ends all sessions. */
+/** Shows the visitor's rights and can end all of the visitor's sessions. */
 export const accountPage: PageRoute<ConsoleParts> = {
   method: 'get',
   path: `/${paths.account()}`,
@@ -32,7 +32,7 @@ export const accountPage: PageRoute<ConsoleParts> = {
     }),
 };
 
-/** The scopes of a token. The admin token controls pipelines that are not its own. */
+/** Returns a token's scopes as text. The admin token controls even pipelines that are not its own. */
 function rightsText({ visitor }: Visit<unknown>, id: string, scopes: readonly string[]): string {
   return visitor.isAdmin && !visitor.token.pipelines.has(id) ? 'admin' : scopes.join(', ');
 }

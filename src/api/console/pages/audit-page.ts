@@ -8,7 +8,7 @@ import { dayOf, type Mark, momentOf } from '../record-text.ts';
 import { show } from '../show.ts';
 import { page, requireAdmin, seenBy } from '../visit.ts';
 
-/** Lists the audit trail of this host, for admins. */
+/** Shows this host's audit trail to admins. */
 export const auditPage: PageRoute<ConsoleParts> = {
   method: 'get',
   path: `/${paths.audit()}`,
@@ -71,7 +71,7 @@ function rowOf(record: AuditRecord): object {
   };
 }
 
-/** Drops empty values: a form sends every field, even an empty one. */
+/** Drops empty values, because a form sends every field, even an empty one. */
 function withoutEmpty(url: string): string {
   const { pathname, searchParams } = new URL(url, 'http://localhost');
   const given = [...searchParams].filter(([, value]) => value !== '');

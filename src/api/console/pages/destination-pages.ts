@@ -34,7 +34,7 @@ const catalogQuery = queryParameters({
   done: freeText(40, { description: 'The action.' }),
 });
 
-/** Shows the published files of a destination, read from it at the time of the request. */
+/** Shows a destination's published files, read from the destination on each request. */
 export const destinationPage: PageRoute<ConsoleParts> = {
   method: 'get',
   path: '/console/pipelines/{pipeline_id}/destinations/{destination_id}',
@@ -91,7 +91,7 @@ export const openPage: PageRoute<ConsoleParts> = {
     }),
 };
 
-/** Reads every published byte again. It changes nothing, so the response is the page itself. */
+/** Reads every published byte again. Since this changes nothing, the response is the page itself. */
 export const verifyAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: '/console/pipelines/{pipeline_id}/destinations/{destination_id}/verify',
@@ -132,7 +132,7 @@ const listQuery = queryParameters({
   undo: freeText(200, { description: 'The release that was current before.' }),
 });
 
-/** Shows the releases of a destination, the current one, and the differences between two. */
+/** Shows a destination's releases, the current one, and the differences between two of them. */
 export const releasesPage: PageRoute<ConsoleParts> = {
   method: 'get',
   path: '/console/pipelines/{pipeline_id}/destinations/{destination_id}/releases',
@@ -183,7 +183,7 @@ interface ReleasePlace {
   rows: readonly ReleaseRow[];
 }
 
-/** The switch that the visitor is asked to confirm: from the current release to the chosen one. */
+/** The switch that the visitor must confirm, from the current release to the chosen one. */
 interface Choice {
   path: string;
   /** null if no release is current. */
@@ -201,7 +201,7 @@ function choiceOf(places: readonly ReleasePlace[], id: string | null, path: stri
   return null;
 }
 
-/** The differences between two releases; null if one is missing. Throws as `inspect`. */
+/** Returns the differences between two releases; null if one is missing. Throws the errors of `inspect`. */
 async function differenceOf(
   visit: Visit<PlaceParams>,
   { path, from, to }: { path: string | null; from: string | null; to: string | null },
@@ -211,7 +211,7 @@ async function differenceOf(
   return answer.kind === 'compare' ? { ...answer, from, to } : null;
 }
 
-/** The action that reverses the last one: activates the previous release if that is still possible. */
+/** Returns the action that switches back to the previous release; null if that is no longer possible. */
 function undoOf(
   places: readonly ReleasePlace[],
   id: string | null,
@@ -222,7 +222,7 @@ function undoOf(
   return { id, path: place.path, verb: done === 'rolled_back' ? 'promote' : 'rollback' };
 }
 
-/** Makes a release current in one step, without moving a byte. */
+/** Makes a release current in one step without copying any files. */
 export const activateAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: '/console/pipelines/{pipeline_id}/destinations/{destination_id}/releases/{release_id}/activate',
@@ -259,25 +259,28 @@ export const activateAction: PageRoute<ConsoleParts> = {
 
 const formQuery = queryParameters({ path: pathParameter });
 
-/** Returns the bundle path of a form. Throws `invalid_parameter` if it is invalid. */
+/** Returns the form's bundle path. Throws `invalid_parameter` if it is invalid. */
 function pathOf(form: Form): string | null {
   const sent = new URLSearchParams({ path: form.get('path') ?? '.' });
   return formQuery.read(`?${sent.toString()}`).path;
 }
 
-/** The query for rendering the page. After a refusal the URL belongs to the form, so the query is empty. */
+/**
+ * Returns the query for rendering the page. After a refusal, the URL is that of the form's action, so the
+ * query is empty.
+ */
 function queryOf({ req, refusal }: Visit<PlaceParams>): string {
   return refusal === undefined ? req.url : '?';
 }
 
-/** Breadcrumbs to the page `label` of a destination; null: to the destination's main page. */
+/** Returns the breadcrumbs to a destination's page `label`, or to its main page if `label` is null. */
 function crumbsTo(pipelineId: string, id: string, label: string | null): ConsolePage['crumbs'] & object {
   const pipeline = { label: pipelineId, path: paths.pipeline(pipelineId) };
   if (label === null) return [pipeline, { label: id }];
   return [pipeline, { label: id, path: paths.destination(pipelineId, id) }, { label }];
 }
 
-/** Throws `destination_not_found`, and as `permit`. */
+/** Throws `destination_not_found`, and the same errors as `permit`. */
 function placeOf(
   { req, res, visitor, access }: Visit<PlaceParams>,
   operation: PipelineOperation,
@@ -296,7 +299,9 @@ type Asked = InspectionRequest extends infer R
     : never
   : never;
 
-/** Reads from the destination of the path, for an authorized visitor. Throws as `Coordinator.inspect`. */
+/**
+ * Reads from the path's destination for an authorized visitor. Throws the errors of `Coordinator.inspect`.
+ */
 async function inspect(visit: Visit<PlaceParams>, asked: Asked): Promise<InspectionAnswer> {
   const { req, res, parts } = visit;
   const { pipelineId, destinationId } = req.params;

@@ -15,8 +15,8 @@ const query = queryParameters({
 });
 
 /**
- * Notifies an open page that runs have changed; the page then reloads itself. The stream matches `GET
- * /v1/events`, but belongs to a session instead of a token. It ends with the session.
+ * Notifies an open page that runs have changed, so that the page reloads itself. The stream works like `GET
+ * /v1/events`, but belongs to a session instead of a token and ends with that session.
  */
 export const eventsPage: PageRoute<ConsoleParts> = {
   method: 'get',
@@ -32,7 +32,7 @@ export const eventsPage: PageRoute<ConsoleParts> = {
       );
       const followed: RunSubscription = {
         wants: ({ pipeline_id: id, run_id: runId }) => wanted.has(id) && (run === null || run === runId),
-        // The page was rendered moments ago, so it needs no snapshot.
+        // The page has just been rendered, so it needs no snapshot.
         snapshot: async () => ({ runs: [], next: null }),
         isLast: () => false,
         isOver: false,

@@ -49,7 +49,7 @@ export const loginAction: PageRoute<ConsoleParts> = {
     }) as Handler,
 };
 
-/** Leads to the login page of the issuer. */
+/** Redirects to the issuer's login page. */
 export const loginStart: PageRoute<ConsoleParts> = {
   method: 'get',
   path: `/${paths.loginStart()}`,
@@ -68,7 +68,7 @@ export const loginStart: PageRoute<ConsoleParts> = {
     }) as Handler,
 };
 
-/** Receives the browser from the issuer, and begins the session. */
+/** Receives the browser from the issuer and starts the session. */
 export const loginCallback: PageRoute<ConsoleParts> = {
   method: 'get',
   path: `/${paths.loginCallback()}`,
@@ -92,14 +92,14 @@ export const loginCallback: PageRoute<ConsoleParts> = {
           );
         noteVisitor(req, token);
         await parts.sessions.begin(req, res, token, person);
-        // Not a redirect: the issuer caused this request, so browsers would send no strict cookie.
+        // Not a redirect: the issuer triggered this request, so browsers would not send a strict cookie.
         res.setHeader('Refresh', `0; url=${next}`);
         showLogin(res, parts, { next, isLoggedIn: true });
       });
     }) as Handler,
 };
 
-/** Lifetime of a login that was started, in milliseconds. */
+/** Lifetime of a pending login, in milliseconds. */
 const attemptMs = 600_000;
 
 function requireLogin({ configured }: ConsoleParts): ConsoleLogin {
@@ -108,7 +108,7 @@ function requireLogin({ configured }: ConsoleParts): ConsoleLogin {
   throw new WaybillError('not_found', 'this console has no login with an issuer', { hint: 'use a token' });
 }
 
-/** Shows refusals on the login page. Refusals by the issuer count as failed logins. */
+/** Shows refusals on the login page. The issuer's refusals count as failed logins. */
 async function orShowLogin(
   req: Request,
   res: Response,
@@ -132,7 +132,7 @@ async function orShowLogin(
   }
 }
 
-/** Throws `too_many_logins` before comparing the token, otherwise `unauthorized` or `token_expired`. */
+/** Throws `too_many_logins` before comparing the token, or `unauthorized` or `token_expired` after it. */
 async function tokenOf(req: Request, value: string, parts: ConsoleParts): Promise<Token> {
   const { loginLimit, configured, clock, log } = parts;
   const client = clientOf(req);
@@ -186,8 +186,8 @@ interface LoginView {
   /** Why the token was refused. */
   error?: string | null;
   flash?: string | null;
-  /** Why the login with the issuer failed. */
+  /** Why the issuer login failed. */
   problem?: { message: string; hint: string | null } | null;
-  /** The page then only leads on to `next`. */
+  /** If set, the page only links to `next`. */
   isLoggedIn?: boolean;
 }

@@ -18,10 +18,10 @@ import { action, type Form, isAllowed, page, permit, seenBy, type Visit } from '
 /** The number of bars in a pipeline's chart. */
 const recentRuns = 30;
 
-/** The number of runs in the list of recent activity. */
+/** The number of runs in the recent activity list. */
 const recentActivity = 8;
 
-/** Shows failures with their next step, then the state of every pipeline of the visitor. */
+/** Shows failures with their next step, then the state of each of the visitor's pipelines. */
 export const overviewPage: PageRoute<ConsoleParts> = {
   method: 'get',
   path: `/${paths.overview()}`,
@@ -69,7 +69,10 @@ export const overviewPage: PageRoute<ConsoleParts> = {
     }),
 };
 
-/** Running and queued runs: of the whole daemon for the admin, otherwise of the visible pipelines. */
+/**
+ * Counts running and queued runs: those of the whole daemon for the admin, otherwise those of the visible
+ * pipelines.
+ */
 async function depthFor(
   { visitor, parts }: Visit<unknown>,
   states: readonly PipelineState[],
@@ -120,10 +123,10 @@ async function showPipeline(visit: Visit<PipelineParams>): Promise<void> {
   });
 }
 
-/** The maximum number of runs in the plots. More would cost more than they would show. */
+/** The maximum number of runs in the plots. More runs would add cost but no visible detail. */
 const maxRuns = 2_000;
 
-/** Shows trends over the retained runs of a pipeline. */
+/** Shows trends over a pipeline's retained runs. */
 export const trendsPage: PageRoute<ConsoleParts> = {
   method: 'get',
   path: '/console/pipelines/{pipeline_id}/trends',
@@ -190,7 +193,7 @@ export const resumeAction: PageRoute<ConsoleParts> = {
     ),
 };
 
-/** Returns the reason for a pause; null if empty. Throws `invalid_request`. */
+/** Returns the reason for a pause, or null if it is empty. Throws `invalid_request`. */
 function reasonOf(form: Form): string | null {
   const reason = form.get('reason')?.trim() ?? '';
   const { maxChars, pattern } = pauseReason;
@@ -203,7 +206,10 @@ export interface PipelineParams {
   pipelineId: string;
 }
 
-/** Starts a run of the pipeline's source and resolves with its id. Throws as `permit` and `startRun`. */
+/**
+ * Starts a run of the pipeline's source and returns its id. Throws the same errors as `permit` and
+ * `startRun`.
+ */
 export async function startFrom(visit: Visit<PipelineParams>, form: Form): Promise<string> {
   const { req, res, visitor, access, parts } = visit;
   const { pipeline_id: pipelineId } = permit(res, visitor, 'start', req.params.pipelineId, access);
@@ -218,7 +224,7 @@ export async function startFrom(visit: Visit<PipelineParams>, form: Form): Promi
   return record.run_id;
 }
 
-/** Returns the form's channel; null for the current release. Throws `channel_not_found`. */
+/** Returns the form's channel, or null for the current release. Throws `channel_not_found`. */
 export function channelOf({ req, access }: Visit<PipelineParams>, form: Form): string | null {
   const { pipelineId: id } = req.params;
   const asked = form.get('channel') ?? '';

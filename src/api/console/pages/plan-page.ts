@@ -12,14 +12,14 @@ import { channelOf, type PipelineParams, startFrom } from './pipeline-pages.ts';
 
 const path = '/console/pipelines/{pipeline_id}/plan';
 
-/** Shows the form only: computing a plan reads the source and destinations, which a link must not trigger. */
+/** Shows only the form: computing a plan reads the source and destinations, which a link must not trigger. */
 export const planPage: PageRoute<ConsoleParts> = {
   method: 'get',
   path,
   handle: (parts) => page<PipelineParams>(parts, (visit) => showPlan(visit, null)),
 };
 
-/** Computes what a run would do now. It changes nothing, so the response is the page itself. */
+/** Computes what a run would do now. Since this changes nothing, the response is the page itself. */
 export const planAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path,
@@ -35,7 +35,7 @@ export const planAction: PageRoute<ConsoleParts> = {
     ),
 };
 
-/** Starts a run if its plan still matches the page. Otherwise shows the current plan. */
+/** Starts a run if its plan still matches the one on the page. Otherwise shows the current plan. */
 export const runPlanAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: `${path}/run`,
@@ -63,7 +63,7 @@ async function plan(visit: Visit<PipelineParams>, channel: string | null): Promi
   return untilLeft(res, parts.stopping, (signal) => parts.plan(job, signal));
 }
 
-/** Returns the pipeline's id. Throws `pipeline_takes_uploads`, and as `permit`. */
+/** Returns the pipeline's id. Throws `pipeline_takes_uploads`, and the same errors as `permit`. */
 function permitPlan({ req, res, visitor, access }: Visit<PipelineParams>): string {
   const { pipeline_id: id } = permit(res, visitor, 'plan', req.params.pipelineId, access);
   if (access.sourcePipelines.has(id)) return id;

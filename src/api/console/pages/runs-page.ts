@@ -15,7 +15,7 @@ import { action, type Form, isAllowed, page, permit, seenBy, type Visit } from '
 
 const search = queryParameters(searchParameters);
 
-/** Searches the retained runs of the visitor's pipelines. The filters are in the URL. */
+/** Searches the retained runs of the visitor's pipelines. The URL holds the filters. */
 export const runsPage: PageRoute<ConsoleParts> = {
   method: 'get',
   path: `/${paths.runs()}`,
@@ -23,10 +23,10 @@ export const runsPage: PageRoute<ConsoleParts> = {
 };
 
 interface Shown {
-  /** The path and query with the filters. */
+  /** The path and query, including the filters. */
   url: string;
   flash?: string;
-  /** The runs of a form that were not repeated. */
+  /** The form's runs that were not repeated. */
   refused?: readonly Refused[];
 }
 
@@ -75,12 +75,12 @@ async function showRuns(visit: Visit<unknown>, { url, flash, refused = [] }: Sho
         until: dayOf(until),
       },
     },
-    // The URL of a form cannot be loaded again.
+    // A form action's URL cannot be reloaded.
     ...(before === null && visit.req.method === 'GET' ? { follows: {} } : {}),
   });
 }
 
-/** Drops empty values: a form sends every field, even an empty one. */
+/** Drops empty values, because a form sends every field, even an empty one. */
 function withoutEmpty(url: string): URLSearchParams {
   const { searchParams } = new URL(url, 'http://localhost');
   return new URLSearchParams([...searchParams].filter(([name, value]) => value !== '' && name !== 'done'));
@@ -91,8 +91,8 @@ function firstOf(query: ReturnType<typeof search.read>): string {
 }
 
 /**
- * Repeats the chosen runs, or all failed runs of the page. Each run is checked as for a single rerun. Returns
- * to the same filters. If a run cannot be repeated, the others still are, and the page lists the reasons.
+ * Repeats the chosen runs, or all failed runs on the page, checking each one like a single rerun. Returns to
+ * the same filters. Runs that cannot be repeated do not stop the others; the page lists the reasons.
  */
 export const rerunManyAction: PageRoute<ConsoleParts> = {
   method: 'post',
@@ -122,15 +122,15 @@ export const rerunManyAction: PageRoute<ConsoleParts> = {
     ),
 };
 
-/** Returns the ids of the runs to repeat. Throws `invalid_request` if the form names none. */
+/** Returns the ids of the runs to repeat. Throws `invalid_request` if the form contains none. */
 function chosenOf(form: Form): string[] {
   const ids = form.getAll(form.get('which') === 'all' ? 'listed' : 'run');
-  // The list is newest first. Repeated runs keep the order of their acceptance.
+  // The list is newest first. Runs are repeated in the order in which they were accepted.
   if (ids.length > 0) return [...new Set(ids)].reverse();
   throw new WaybillError('invalid_request', 'no run is selected', { hint: 'select the runs to repeat' });
 }
 
-/** Repeats a run; returns null, or why it was refused. Throws server faults. */
+/** Repeats a run. Returns null, or the reason for a refusal. Throws server faults. */
 async function rerunOne(
   { req, res, visitor, access, parts }: Visit<unknown>,
   id: string,

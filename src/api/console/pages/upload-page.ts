@@ -40,8 +40,8 @@ export const uploadPage: PageRoute<ConsoleParts> = {
 };
 
 /**
- * Accepts an archive like `POST /v1/pipelines/{pipeline_id}/upload/form`, for a session instead of a token. A
- * script that requests JSON gets the response of that route. A form without JavaScript gets pages.
+ * Accepts an archive like `POST /v1/pipelines/{pipeline_id}/upload/form`, but for a session instead of a
+ * token. A script that requests JSON gets that route's response. A form without JavaScript gets pages.
  */
 export const uploadAction: PageRoute<ConsoleParts> = {
   method: 'post',
@@ -79,7 +79,7 @@ export const uploadAction: PageRoute<ConsoleParts> = {
       } catch (thrown) {
         const error = asWaybillError(thrown);
         const problem = problemOf(error, requestContext(req).id);
-        // A server fault or a foreign form has no page that could show its error.
+        // No page could show a server fault or an error caused by a foreign form.
         if (!isPage || problem.status === 500 || error.code === 'form_expired') throw thrown;
         requestContext(req).fields['code'] = error.code;
         showUpload(visit, { problem, status: problem.status });
@@ -87,7 +87,7 @@ export const uploadAction: PageRoute<ConsoleParts> = {
     }) as RequestHandler<PipelineParams> as Handler,
 };
 
-/** Checks the visitor against the current configuration. Throws the refusal of the upload. */
+/** Checks the visitor against the current configuration. Throws an error if the upload is not allowed. */
 function authorizeVisitor({ req, res, visitor, parts }: Visit<PipelineParams>): {
   token: Token;
   pipeline: UploadPipeline;

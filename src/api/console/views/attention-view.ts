@@ -20,19 +20,19 @@ interface FailedRun {
   author: string | null;
   at: Moment & { age: string };
   rerunnable: boolean;
-  /** Whether a repeated run can succeed. */
+  /** Whether repeating the run can succeed. */
   rerunHelps: boolean;
 }
 
 export interface Attention {
   heading: string;
-  /** The failed runs among the newest of all pipelines. */
+  /** How many of the newest runs of all pipelines failed. */
   text: string;
   isWell: boolean;
   items: AttentionItem[];
 }
 
-/** The failing pipelines. `runs` are newest first. */
+/** Returns the failing pipelines. `runs` must be newest first. */
 export function attentionOf(
   pipelines: readonly { state: PipelineState; runs: readonly RunRecord[] }[],
   now: Date,

@@ -5,7 +5,7 @@ import type { CatalogPage, CatalogView, OutputLine } from '../../../workers/thre
 import type { DestinationSummary } from '../../pipelines/pipelines-route.ts';
 import { ageText, type Moment, momentOf, momentOrNull, plural, sizeText } from '../record-text.ts';
 
-/** One page of the outputs at a bundle path, with links to their directories. */
+/** One page of a bundle path's outputs, with links to their directories. */
 export interface CatalogPageView {
   paths: string[];
   pathsOmitted: number;
@@ -39,11 +39,11 @@ const layouts: Record<DestinationSummary['layout'], string> = {
 };
 
 interface Placement extends Record<'storage' | 'bundles' | 'omitted' | 'publication', string> {
-  /** null without a limit. */
+  /** null if there is no limit. */
   rate: string | null;
 }
 
-/** The settings of a destination in words, without their names. */
+/** Describes a destination's settings in words, without their names. */
 export function placementOf({
   backend,
   mapping,
@@ -90,14 +90,14 @@ export function catalogView(
   };
 }
 
-/** Pages with an http or https URL. A catalog is untrusted and may contain any URL. */
+/** Returns the pages with an http or https URL. Catalogs are untrusted and may contain any URL. */
 export function openable(pages: readonly OutputLine[]): (OutputLine & { url: string })[] {
   return pages.flatMap((one) =>
     one.url !== null && /^https?:/.test(one.url) ? [{ ...one, url: one.url }] : [],
   );
 }
 
-/** Links to the directories below the prefix that this page shows, and to the parent. */
+/** Returns links to the parent, and to the directories below the prefix that this page shows. */
 function directoriesOf(outputs: readonly OutputLine[], prefix: string): { prefix: string; label: string }[] {
   const below = outputs.flatMap(({ path }) => {
     const end = path.indexOf('/', prefix.length);
@@ -110,20 +110,20 @@ function directoriesOf(outputs: readonly OutputLine[], prefix: string): { prefix
 
 export interface ReleaseRow {
   id: string;
-  /** null if it is complete, the usual state. */
+  /** null if it is complete, which is the usual state. */
   state: string | null;
   notes: string[];
   isCurrent: boolean;
   outputs: string;
   bundle: string;
   active: Moment | null;
-  /** The release that was current before it, for comparison. */
+  /** The release that was current before this one, for comparison. */
   before: string | null;
-  /** The action that makes it current; null if it is current or cannot become so. */
+  /** The action that makes it current; null if it is current already or can no longer be activated. */
   verb: 'promote' | 'rollback' | null;
 }
 
-/** The releases of a bundle path, most recently activated first. */
+/** Returns a bundle path's releases, most recently activated first. */
 export function releaseRows({ releases }: Pick<ListedPath, 'releases'>): ReleaseRow[] {
   const ordered = [...releases].sort((a, b) => {
     const [first, second] = [a.activatedAt ?? '', b.activatedAt ?? ''];
@@ -149,7 +149,10 @@ export function releaseRows({ releases }: Pick<ListedPath, 'releases'>): Release
   }));
 }
 
-/** A release that was never current, or was rolled back, is newer than the current one. */
+/**
+ * Returns `promote` for a release that was never current or was rolled back, because it is newer than the
+ * current one.
+ */
 function verbFor(one: ListedPath['releases'][number]): ReleaseRow['verb'] {
   if (one.isCurrent || one.isBeingRemoved || one.state !== 'complete') return null;
   return one.activatedAt === null || one.isRolledBack ? 'promote' : 'rollback';

@@ -15,10 +15,10 @@ import { failedText } from './run-words.ts';
 
 export interface PipelineCard {
   id: string;
-  /** The trigger of a run without a schedule. */
+  /** What triggers runs if there is no schedule. */
   startedBy: string;
   state: Mark;
-  /** Why no run starts, with a note that the data may be old; null if runs can start. */
+  /** Why runs cannot start, with a note that the data may be old; null if they can. */
   blocked: string | null;
   pauseReason: string | null;
   lastSuccess: (Moment & { age: string; runId: string }) | null;
@@ -31,7 +31,7 @@ export interface PipelineCard {
 }
 
 /**
- * Cards of pipelines, from their newest runs, newest first. Pipelines that need attention come first.
+ * Builds the pipelines' cards from their newest runs, newest first. Pipelines that need attention come first.
  */
 export function overviewView(
   pipelines: readonly { state: PipelineState; runs: readonly RunRecord[] }[],
@@ -67,7 +67,7 @@ function urgency({ error, blocked, trend }: PipelineCard): number {
   return trend.failed > 0 ? 1 : 0;
 }
 
-/** The current activity of a pipeline, or else the result of its last run. */
+/** Returns a pipeline's current activity, or else the result of its last run. */
 export function stateMark({
   paused,
   running,
@@ -83,13 +83,13 @@ function blockedReason({ paused }: PipelineState): string | null {
   return paused.reason === null ? 'Paused: no run of it begins.' : `Paused: ${paused.reason}`;
 }
 
-/** The most important fact about a pipeline. Always the same size, so that the page layout is stable. */
+/** The most important fact about a pipeline. Its size is fixed so that the page layout is stable. */
 export interface StatusSummary extends Pick<Mark, 'tone'> {
   heading: string;
-  /** The run in question; null if there is none. */
+  /** The related run; null if there is none. */
   runId: string | null;
   text: string;
-  /** The last run, if it failed and another fact comes first. */
+  /** The last run, if it failed but another fact takes precedence. */
   failedRunId: string | null;
 }
 
@@ -120,29 +120,29 @@ export function statusSummaryOf(state: PipelineState, now: Date): StatusSummary 
   return { ...about, tone, heading: `The last run ${outcome}`, text: error?.message ?? since };
 }
 
-/** The error of a failed run, or of its first failed destination. */
+/** Returns the error of a failed run, or of its first failed destination. */
 export function failureOf(run: RunRecord | null): { runId: string; code: string; message: string } | null {
   if (run?.status !== 'failed') return null;
   const error = run.error ?? run.destinations.find((one) => one.error !== null)?.error ?? null;
   return error === null ? null : { runId: run.run_id, code: error.code, message: error.message };
 }
 
-/** One bar per run, oldest first. The height shows the duration. In units of the view box. */
+/** A bar chart with one bar per run, oldest first. The height shows the duration, in view box units. */
 export interface RunBars {
   width: number;
   height: number;
   bars: { runId: string; x: number; y: number; width: number; height: number; tone: Tone; title: string }[];
-  /** Failed runs among those shown. */
+  /** The number of failed runs among those shown. */
   failed: number;
   total: number;
-  /** Text alternative for the chart. */
+  /** The chart's text alternative. */
   about: string;
 }
 
 const most = 30;
 const [width, height, gap, least] = [240, 40, 2, 4];
 
-/** The bars of the newest runs. `runs` is newest first. */
+/** Returns the newest runs' bars. `runs` must be newest first. */
 export function runBars(runs: readonly RunRecord[], now: Date): RunBars {
   const shown = runs.slice(0, most).reverse();
   const durations = shown.map((run) => durationOf(run, now) ?? 0);

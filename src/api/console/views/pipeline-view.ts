@@ -47,7 +47,7 @@ interface DestinationCard {
 export const gridRuns = 40;
 const listedRuns = 20;
 
-/** The view of a pipeline with its newest runs, newest first. */
+/** Returns the view of a pipeline and its newest runs. `runs` must be newest first. */
 export function pipelineView(state: PipelineState, runs: readonly RunRecord[], now: Date): PipelineView {
   const [card] = overviewView([{ state, runs }], now) as [PipelineCard];
   const ids = state.destinations.map(({ destination_id: id }) => id);
@@ -90,7 +90,7 @@ function lastOf(runs: readonly RunRecord[], id: string): DestinationCard['last']
   return null;
 }
 
-/** A grid with a column for each run, newest first, and a row for each destination. */
+/** A grid with one column per run, newest first, and one row per destination. */
 interface RunGrid {
   columns: { runId: string; status: Mark; title: string }[];
   rows: { destinationId: string; cells: (Mark & { runId: string; title: string })[] }[];
@@ -99,7 +99,7 @@ interface RunGrid {
 const nothing: Mark = { label: 'nothing', tone: 'neutral', symbol: '·' };
 const moving: Mark = { label: 'waiting', tone: 'waiting', symbol: '…' };
 
-/** Destinations that are no longer configured come last. */
+/** Returns the grid. Destinations that are no longer configured come last. */
 function runGrid(runs: readonly RunRecord[], destinationIds: readonly string[], now: Date): RunGrid {
   const known = runs.flatMap(({ destinations }) => destinations.map((one) => one.destination_id));
   const ids = [...new Set([...destinationIds, ...known])];
@@ -119,7 +119,7 @@ function runGrid(runs: readonly RunRecord[], destinationIds: readonly string[], 
   };
 }
 
-/** The worst result of a run at a destination, because a run may publish several bundles. */
+/** Returns a run's worst result at a destination, because a run may publish several bundles. */
 function markOf(run: RunRecord, destinationId: string): Mark {
   const marks = run.destinations.filter((one) => one.destination_id === destinationId).map(actionMark);
   const worst =
@@ -135,13 +135,13 @@ function took(run: RunRecord, now: Date): string {
 interface OrderedRuns {
   id: string;
   pipelineId: string;
-  /** The bundle, or else the pipeline. */
+  /** The bundle's name, or else the pipeline's. */
   name: string;
-  /** The message and the commit that the producer states; null if it states neither. */
+  /** The message and commit that the producer states; null if it states neither. */
   note: string | null;
   status: Mark;
   starter: Starter;
-  /** Failed, and its bundle is still available. */
+  /** Whether the run failed and its bundle is still available. */
   isFailedAndRerunnable: boolean;
   channel: string | null;
   accepted: Moment & { age: string };
@@ -149,7 +149,7 @@ interface OrderedRuns {
   error: { code: string; message: string } | null;
 }
 
-/** The rows of a run list, in the given order. */
+/** Returns the rows of a run list, in the order given. */
 export function runLines(runs: readonly RunRecord[], now: Date): OrderedRuns[] {
   return runs.map((run) => {
     const duration = durationOf(run, now);

@@ -18,11 +18,11 @@ interface PlanRow {
   error: ErrorView | null;
 }
 
-/** The result of a dry run. */
+/** A dry run's result. */
 export interface PlanView {
   /** The result in one sentence. */
   headline: string;
-  /** The publications that would change something or fail, failures first. */
+  /** The publications that would change something or fail, with failures first. */
   rows: PlanRow[];
   /** The publications that would change nothing. */
   unchanged: PlanRow[];
@@ -85,7 +85,7 @@ function headlineOf(failed: number, changed: readonly PlanRow[]): string {
   return failed === 0 ? changes : `${plural(failed, 'publication')} would fail. ${changes}`;
 }
 
-/** Equal for two plans with the same actions on the same bytes. */
+/** Returns the same digest for two plans with the same actions on the same bytes. */
 function digestOfPlan({ pipelines }: RunResult): string {
   const decided = pipelines.flatMap(({ destinations, error }) => [
     error?.code ?? null,

@@ -12,14 +12,14 @@ import {
 } from '../record-text.ts';
 import { starterOf } from './run-words.ts';
 
-/** The stages of a run, with the duration of each. */
+/** A run's stages and their durations. */
 export interface RunTimeline {
   steps: {
     label: string;
     tone: Tone;
-    /** null for a later stage. */
+    /** null for a stage that has not been reached. */
     at: { iso: string; text: string } | null;
-    /** The duration of the stage; null for the current and later stages. */
+    /** The stage's duration; null for the current and later stages. */
     lasted: string | null;
     state: 'done' | 'current' | 'ahead';
   }[];
@@ -56,14 +56,14 @@ function toneOf({ status, error }: RunRecord): Tone {
   return status === 'succeeded' ? 'success' : status === 'failed' ? 'failure' : 'neutral';
 }
 
-/** A dated step of a run, from its record. */
+/** A dated step of a run, taken from its record. */
 export interface RunEvent {
   at: Moment;
   tone: Tone;
   text: string;
 }
 
-/** The dated steps of a run, oldest first. */
+/** Returns a run's dated steps, oldest first. */
 export function runEvents(run: RunRecord, now: Date): RunEvent[] {
   const { token, how } = starterOf(run);
   const took = durationOf(run, now);

@@ -25,7 +25,7 @@ import { bundleOf, rerunHelps, type Starter, starterOf } from './run-words.ts';
 
 interface RunView {
   id: string;
-  /** Source and destinations, for example `docs → website`. */
+  /** The source and destinations, such as `docs → website`. */
   title: string;
   status: Mark;
   isOver: boolean;
@@ -44,11 +44,11 @@ interface RunView {
   timeline: RunTimeline;
   progress: RunProgressView | null;
   history: RunEvent[];
-  /** Whether a repeated run can succeed as it is. */
+  /** Whether repeating the failed run unchanged can succeed. */
   rerunHelps: boolean;
-  /** null unless the run waits for its next try. */
+  /** null unless the run is waiting for its next try. */
   retry: { attempt: number; next: Moment; until: Moment | null; cause: ErrorView } | null;
-  /** The errors of the run and of its destinations. */
+  /** The errors of the run and its destinations. */
   errors: (ErrorView & { destinationId: string | null })[];
   destinations: DestinationRow[];
   warnings: RunWarning[];
@@ -61,7 +61,7 @@ interface RunProgressView {
   done: number;
   total: number;
   text: string;
-  /** Rate and remaining time, `1.2 MiB/s, about 4 s left`; null until bytes are written. */
+  /** Rate and remaining time, such as `1.2 MiB/s, about 4 s left`; null until bytes are written. */
   pace: string | null;
 }
 
@@ -76,10 +76,10 @@ interface DestinationRow {
   path: string | null;
   release: string | null;
   counts: string;
-  /** Outputs or bytes while the destination is written; null before and after. */
+  /** Outputs or bytes while the destination is being written; null before and after. */
   progress: { done: number; total: number } | null;
   finished: Moment | null;
-  /** How long after the start of the run the destination was done. */
+  /** The time from the run's start until the destination was done. */
   after: string | null;
   changes: { path: string; fate: string; why: string }[];
   changesOmitted: number;
@@ -89,7 +89,7 @@ interface DestinationRow {
 const stages = { preparing: 'Preparing', writing: 'Writing', committing: 'Committing' };
 
 /**
- * The view of a run. It has a row for each configured destination from the start, so that the layout is
+ * Returns a run's view. It has a row for each configured destination from the start, so that the layout is
  * stable.
  */
 export function runView(run: RunRecord, destinationIds: readonly string[], now: Date): RunView {
@@ -171,7 +171,7 @@ type Counts = Pick<
   'outputs_done' | 'outputs_total' | 'bytes_done' | 'bytes_total'
 >;
 
-/** If every output is empty, progress counts outputs instead of bytes. */
+/** Counts outputs instead of bytes if every output is empty. */
 function partOf({ outputs_done, outputs_total, bytes_done, bytes_total }: Counts): {
   done: number;
   total: number;
@@ -180,7 +180,7 @@ function partOf({ outputs_done, outputs_total, bytes_done, bytes_total }: Counts
   return { done: Math.min(bytes_done, bytes_total), total: bytes_total };
 }
 
-/** The mean rate since the start, and the time that the remaining bytes take at this rate. */
+/** Returns the mean rate since the start and the remaining time at this rate. */
 function paceText(done: number, total: number, ms: number): string | null {
   if (done === 0 || ms <= 0) return null;
   const rate = (done / ms) * 1000;
@@ -199,7 +199,7 @@ function rowsOf(run: RunRecord, destinationIds: readonly string[]): DestinationR
   return [...rows, ...others];
 }
 
-/** The row of a destination without a result. */
+/** Returns the row of a destination that has no result yet. */
 function unfinishedRow(run: RunRecord, id: string): DestinationRow {
   if (run.finished_at !== null)
     return { ...emptyRow, id, mark: { label: 'not reached', tone: 'neutral', symbol: '·' } };

@@ -2,13 +2,11 @@ import type { ErrorRecord } from '../../../core/lib/errors.ts';
 import type { RunRecord } from '../../../workers/queue/run-record.ts';
 import { plural } from '../record-text.ts';
 
-/*
- * The words that name a run: its bundle, and the token that started it.
- */
+/* Words that identify a run: its bundle, and the token that started it. */
 
 /**
- * The bundle of a run. A run of a source may have several. null if none has a name, as at the root of a
- * destination.
+ * Returns the bundle of a run. A run of a source may have several bundles. Returns null if none has a name,
+ * as at the root of a destination.
  */
 export function bundleOf({ bundle_path: path, destinations }: RunRecord): string | null {
   if (path !== undefined && path !== null && path !== '.') return path;
@@ -20,28 +18,31 @@ export function bundleOf({ bundle_path: path, destinations }: RunRecord): string
 const kinds = { upload: 'upload', request: 'manual start', schedule: 'schedule', watch: 'source change' };
 
 export interface Starter {
-  /** The id of the token; null for a schedule, a watched source and older records. */
+  /** The token's id; null for a schedule, a watched source, and older records. */
   token: string | null;
   how: string;
 }
 
-/** The starter of a run: a token, a schedule or a change of the source. */
+/** Returns what started a run: a token, a schedule or a change of the source. */
 export function starterOf({ triggered_by: by, rerun_of: former }: RunRecord): Starter {
   return { token: by.token_id ?? null, how: former === null ? kinds[by.kind] : 'rerun' };
 }
 
-/** Whether repeating a failed run can succeed as it is: a cause is temporary, or the run was cancelled. */
+/**
+ * Reports whether repeating a failed run unchanged can succeed: one of the causes is temporary, or the run
+ * was cancelled.
+ */
 export function rerunHelps(run: RunRecord): boolean {
   if (run.status !== 'failed') return false;
   return errorsOf(run).some(({ code, retryable }) => retryable || code === 'cancelled');
 }
 
-/** The errors of the run and of its destinations. */
+/** Returns the errors of the run and its destinations. */
 export function errorsOf({ error, destinations }: RunRecord): ErrorRecord[] {
   return [error, ...destinations.map((one) => one.error)].filter((one) => one !== null);
 }
 
-/** `11 of the last 22 runs failed`. */
+/** Formats counts such as `11 of the last 22 runs failed`. */
 export function failedText(failed: number, total: number): string {
   if (total === 0) return 'No run has finished yet';
   if (total === 1) return failed === 1 ? 'The last run failed' : 'The last run succeeded';

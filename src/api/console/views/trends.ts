@@ -4,8 +4,8 @@ import type { RunRecord } from '../../../workers/queue/run-record.ts';
 import { durationText, momentOf, plural, sizeText } from '../record-text.ts';
 
 /**
- * A plot over time. The drawing has a view box of its own and is stretched to its place. Labels are text next
- * to it, so that they have the same size on every screen.
+ * A plot over time. The drawing has its own view box and is stretched to fit. Labels are text next to it, so
+ * they have the same size on every screen.
  */
 export interface Plot {
   id: string;
@@ -13,18 +13,18 @@ export interface Plot {
   about: string;
   width: number;
   height: number;
-  /** SVG paths of a quantity that keeps its value until the next run; empty for the other ones. */
+  /** SVG paths for a quantity that keeps its value until the next run; empty for other quantities. */
   area: string;
   line: string;
-  /** Quantities of single runs, which have no value between two runs. */
+  /** Bars for quantities of single runs, which have no value between runs. */
   bars: { x: number; y: number; width: number; height: number; title: string }[];
   /** Whether the bars count failures. */
   isFailure: boolean;
-  /** Horizontal lines at percentiles, which `about` names. */
+  /** Horizontal lines at the percentiles that `about` names. */
   marks: { y: number; name: string }[];
-  /** Times at equal distances, from the left edge to the right edge. */
+  /** Evenly spaced times, from the left edge to the right edge. */
   ticks: string[];
-  /** Values at equal distances, from the top to the bottom. */
+  /** Evenly spaced values, from top to bottom. */
   levels: string[];
 }
 
@@ -34,10 +34,10 @@ interface Point {
 }
 
 const [width, height] = [1000, 100];
-/** The maximum number of distinguishable points at this width. More points are merged. */
+/** The maximum number of points that can be told apart at this width. Additional points are merged. */
 const maxPoints = 120;
 
-/** Plots of durations, failures, bytes, waiting times, and the size of releases. */
+/** Plots durations, failures, bytes, waiting times, and release sizes. */
 export function trendsOf(runs: readonly RunRecord[]): Plot[] {
   const oldestFirst = [...runs].reverse();
   const ended = oldestFirst.filter((run) => run.finished_at !== null);
@@ -87,14 +87,14 @@ const written = ({ destinations }: RunRecord): number =>
   destinations.reduce((total, one) => total + one.bytes_written, 0);
 const bytesOf = (one: Destination): number => one.bytes_written + one.bytes_linked + one.bytes_kept;
 const outputsOf = (one: Destination): number => one.outputs_written + one.outputs_linked + one.outputs_kept;
-/** The same bundle is published to each destination, so the largest one is its size. */
+/** The same bundle is published to every destination, so the largest value is the bundle's size. */
 const largestOf = ({ destinations }: RunRecord, valueOf: (one: Destination) => number): number =>
   Math.max(0, ...destinations.filter(({ error }) => error === null).map(valueOf));
 const largest = (values: readonly number[]): number => Math.max(...values);
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 const last = (values: readonly number[]): number => values.at(-1) ?? 0;
 
-/** The total size of the published files after each run, summed over all bundle paths. */
+/** Returns the total size of the published files after each run, summed over all bundle paths. */
 function growth(runs: readonly RunRecord[]): Point[] {
   const sizes = new Map<string, number>();
   let total = 0;
@@ -114,7 +114,7 @@ interface PlotOptions {
   /** Merges the values of several points into one. */
   together: (values: readonly number[]) => number;
   text: (value: number) => string;
-  /** The unit in which the labels of this value are round numbers. Default: 1. */
+  /** The unit in which this value's labels are round numbers. Default: 1. */
   unitOf?: (value: number) => number;
   /** Draws a line that keeps its value until the next point, instead of bars. */
   isContinuous?: boolean;
@@ -162,7 +162,7 @@ function plotOf(id: string, title: string, points: readonly Point[], options: Pl
   };
 }
 
-/** The median and the 95th percentile, by the nearest rank. */
+/** Returns the median and the 95th percentile, using the nearest rank. */
 function percentilesOf(values: readonly number[]): { name: string; value: number }[] {
   const sorted = [...values].sort((a, b) => a - b);
   const at = (part: number): number => sorted[Math.max(0, Math.ceil(part * sorted.length) - 1)] ?? 0;
@@ -172,7 +172,7 @@ function percentilesOf(values: readonly number[]): { name: string; value: number
   ];
 }
 
-/** A round value of at least `value`: 1, 2, 4, 6, 8, 10, 20 … of its unit, so that its half is round too. */
+/** Rounds `value` up to 1, 2, 4, 6, 8, 10, 20 … of its unit, so that half of the result is round, too. */
 function roundTop(value: number, unitOf: (value: number) => number): number {
   const unit = unitOf(value);
   const power = 10 ** Math.floor(Math.log10(value / unit));
@@ -188,14 +188,14 @@ function sizeUnit(bytes: number): number {
   return 1024 ** Math.max(0, Math.floor(Math.log(bytes) / Math.log(1024)));
 }
 
-/** Three times at equal distances. */
+/** Returns three evenly spaced times. */
 function ticksOf([from, to]: [number, number]): string[] {
   return [from, (from + to) / 2, to].map((at) => tickText(new Date(at), to - from));
 }
 
 const dayText = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' });
 
-/** A label in UTC, with a precision that matches the span of the plot. */
+/** Returns a UTC label whose precision matches the plot's span. */
 function tickText(at: Date, spanMs: number): string {
   const iso = at.toISOString();
   if (spanMs < 5 * 60_000) return iso.slice(11, 19);

@@ -1,16 +1,16 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import cors from 'cors';
 
-/** `server.http.cors`, resolved. */
+/** The resolved `server.http.cors`. */
 export interface CrossOriginSettings {
-  /** Origins in the form that browsers send: `https://app.example.org`. `*` matches any. */
+  /** Origins as browsers send them, such as `https://app.example.org`. `*` matches any origin. */
   origins: readonly string[];
 }
 
-/** Adds the CORS headers to a response, or answers the preflight request. */
+/** Adds the CORS headers to a response or answers the preflight request. */
 export type CrossOrigin = (req: IncomingMessage, res: ServerResponse, next: () => void) => void;
 
-// Request headers that the API reads, beyond those that CORS always allows.
+// Request headers that the API reads, in addition to those that CORS always allows.
 const allowedHeaders = [
   'Authorization',
   'Content-Type',
@@ -27,7 +27,7 @@ const allowedHeaders = [
   'Upload-Offset',
   'Waybill-Partial',
 ];
-// Response headers that the API sends, beyond those that CORS always exposes.
+// Response headers that the API sends, in addition to those that CORS always exposes.
 const exposedHeaders = [
   'Accept-Patch',
   'Accept-Post',
@@ -50,12 +50,12 @@ const exposedHeaders = [
   'WWW-Authenticate',
   'X-Request-Id',
 ];
-/** Seconds for which a browser may cache the preflight response. */
+/** The number of seconds for which a browser may cache the preflight response. */
 const maxAge = 600;
 
 /**
- * CORS for the whole API; null: none. Never sends `Access-Control-Allow-Credentials`: callers authenticate
- * with the token in `Authorization`, never with credentials that a browser adds.
+ * Handles CORS for the whole API; null disables it. Never sends `Access-Control-Allow-Credentials`, because
+ * callers authenticate with the token in `Authorization` and never with credentials added by a browser.
  */
 export function crossOrigin(settings: CrossOriginSettings | null): CrossOrigin | null {
   if (settings === null) return null;
@@ -73,12 +73,14 @@ export function crossOrigin(settings: CrossOriginSettings | null): CrossOrigin |
   };
 }
 
-/** An OPTIONS request without these headers goes to the router like any other method. */
+/**
+ * Returns false for an OPTIONS request without these headers, which goes to the router like any other method.
+ */
 function isPreflight({ headers }: IncomingMessage): boolean {
   return headers.origin !== undefined && headers['access-control-request-method'] !== undefined;
 }
 
-/** The CORS headers of a response, without `Vary`: alternating names and values. */
+/** Returns a response's CORS headers without `Vary`, as alternating names and values. */
 export function crossOriginHeaders(res: ServerResponse): string[] {
   return res
     .getHeaderNames()

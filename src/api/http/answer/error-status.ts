@@ -2,7 +2,7 @@ import type { ErrorCode } from '../../../core/lib/error-codes.ts';
 
 /**
  * The HTTP status of every error code. A code with status 500 is concealed: clients get `internal_error`,
- * unless `disclosed500` contains it.
+ * unless `disclosed500` contains the code.
  */
 export const statusOf: Record<ErrorCode, number> = {
   usage: 500,
@@ -135,12 +135,11 @@ export const statusOf: Record<ErrorCode, number> = {
 };
 
 /**
- * Server faults that keep their own code. Their messages name the broken part of the service and nothing
- * else.
+ * Server faults that keep their own code. Their messages name only the part of the service that is broken.
  */
 const disclosed500: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['schema_mismatch', 'template_error']);
 
-/** Whether the client gets `internal_error` instead of the code. */
+/** Reports whether the client gets `internal_error` instead of the code. */
 export function isConcealed(code: ErrorCode): boolean {
   return statusOf[code] === 500 && !disclosed500.has(code);
 }

@@ -10,13 +10,13 @@ export interface Representation {
   mediaType: string;
 }
 
-// In order of preference. They name the charset so that an Accept with a charset matches.
+// In order of preference. The charset is included so that an Accept with a charset matches.
 const known: readonly (Representation & { matches?: string })[] = [
   { format: 'json', mediaType: 'application/json; charset=utf-8' },
   { format: 'xml', mediaType: 'application/xml; charset=utf-8' },
   { format: 'xml', mediaType: 'text/xml; charset=utf-8' },
   { format: 'text', mediaType: 'text/plain; charset=utf-8' },
-  // RFC 7946 defines no parameter for its type.
+  // RFC 7946 defines no parameters for its media type.
   {
     format: 'geojson',
     mediaType: 'application/geo+json',
@@ -29,9 +29,9 @@ const json: Representation = { format: 'json', mediaType: 'application/json; cha
 export const commonFormats: readonly Format[] = ['json', 'xml', 'text'];
 
 /**
- * Chooses the representation: `format` if given, otherwise by `Accept` as RFC 9110 defines. Browsers get
- * JSON, because they rank XML above everything else. An `Accept` with `text/html` but no JSON or plain text
- * is a browser. Throws `unsupported_format`.
+ * Chooses the representation: `format` if given, otherwise according to `Accept` as defined in RFC 9110.
+ * Browsers get JSON, because they rank XML above everything else. An `Accept` that has `text/html` but
+ * neither JSON nor plain text is treated as a browser's. Throws `unsupported_format`.
  */
 export function negotiate(
   format: string | null,
@@ -63,8 +63,8 @@ const problemForms: readonly { form: ProblemForm; mediaType: string }[] = [
 ];
 
 /**
- * Whether an `Accept` prefers HTML to JSON, as a browser's does. False for no `Accept`, and for one that
- * accepts anything.
+ * Reports whether an `Accept` prefers HTML to JSON, as a browser's does. Returns false if there is no
+ * `Accept` or it accepts anything.
  */
 export function prefersPage(accept: string | undefined): boolean {
   if (accept === undefined || !/text\/html/i.test(accept)) return false;
@@ -75,9 +75,9 @@ export function prefersPage(accept: string | undefined): boolean {
 const pageType = 'text/html; charset=utf-8';
 
 /**
- * The form of a refusal: the requested format if problem documents have it, otherwise JSON. GeoJSON and CSV
- * have no form for errors, so their clients get JSON, as from api.weather.gov and PostgREST. A browser that
- * names no format gets a page.
+ * Returns the form of a refusal: the requested format if problem documents support it, otherwise JSON.
+ * GeoJSON and CSV have no form for errors, so their clients get JSON, as with api.weather.gov and PostgREST.
+ * A browser that names no format gets a page.
  */
 export function negotiateProblem(format: string | null, accept: string | undefined): ProblemForm {
   if (format === 'xml' || format === 'text') return format;
@@ -90,8 +90,8 @@ export function negotiateProblem(format: string | null, accept: string | undefin
 }
 
 /**
- * The codings of `available` that an Accept-Encoding accepts, best first. Equal ranks keep the order of
- * `available`.
+ * Returns the codings in `available` that an Accept-Encoding accepts, best first. Codings of equal rank keep
+ * the order of `available`.
  */
 export function acceptedCodings<C extends string>(acceptEncoding: string, available: readonly C[]): C[] {
   const headers = { 'accept-encoding': acceptEncoding };
@@ -106,7 +106,7 @@ interface PreferringNegotiator {
 
 function isBrowser(accept: string): boolean {
   const names = (type: string): boolean => new RegExp(`(^|,)\\s*${type}\\s*(;|,|$)`, 'i').test(accept);
-  // No browser names any of these.
+  // Browsers name none of these.
   const meant = ['application/json', 'application/geo\\+json', 'text/csv', 'text/plain'];
   return names('text/html') && !meant.some(names);
 }

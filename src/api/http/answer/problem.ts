@@ -23,15 +23,15 @@ export interface Problem {
   type: 'about:blank';
   title: string;
   status: number;
-  /** The error, then a semicolon and the hint, for clients that show only this member. */
+  /** The error, followed by a semicolon and the hint, for clients that show only this member. */
   detail: string;
   /** How to fix it; omitted if there is no advice. */
   hint?: string;
-  /** The request's id, as in the log. */
+  /** The request's id, as logged. */
   instance: string;
   code: ErrorCode;
   retryable: boolean;
-  /** All findings about the upload, for errors with several causes. */
+  /** All findings about the upload, for errors with multiple causes. */
   findings?: readonly Finding[];
 }
 
@@ -43,7 +43,7 @@ const problemMediaTypes: Readonly<Record<ProblemForm, string>> = {
   html: 'text/html; charset=utf-8',
 };
 
-/** The forms that contain only the problem. A page also needs the layout of the site. */
+/** The forms that contain only the problem. A page also needs the site's layout. */
 type DocumentForm = Exclude<ProblemForm, 'html'>;
 
 const writers: Readonly<Record<DocumentForm, (problem: Problem) => string>> = {
@@ -52,12 +52,12 @@ const writers: Readonly<Record<DocumentForm, (problem: Problem) => string>> = {
   text: textOf,
 };
 
-/** The bytes of a problem document in one of its forms. */
+/** Renders a problem document in one of its forms. */
 function problemBody(problem: Problem, form: DocumentForm): Buffer {
   return Buffer.from(writers[form](problem));
 }
 
-/** Follows appendix B of RFC 9457: list items become `i` elements. null members are omitted. */
+/** Follows appendix B of RFC 9457: list items become `i` elements, and null members are omitted. */
 function xmlOf(problem: Problem): string {
   return writeXml({ problem: { '@xmlns': 'urn:ietf:rfc:7807', ...membersOf(problem) } });
 }
@@ -89,14 +89,14 @@ function textOf({ status, title, code, detail, findings = [], retryable, instanc
   return `${lines.map(printable).join('\n')}\n`;
 }
 
-/** Replaces control characters, because messages repeat parameter names from the request. */
+/** Replaces control characters, because messages quote parameter names from the request. */
 function printable(line: string): string {
   return line.replaceAll(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, '?');
 }
 
 /**
- * The problem document of an error. A concealed error becomes `internal_error` without message and hint.
- * Hints contain paths of this machine only for errors that operators get.
+ * Returns an error's problem document. A concealed error becomes `internal_error` without message and hint.
+ * Hints contain local paths only for errors that are shown to operators.
  */
 export function problemOf(error: WaybillError, requestId: string): Problem {
   const status = statusOf[error.code];
@@ -117,19 +117,19 @@ export function problemOf(error: WaybillError, requestId: string): Problem {
   };
 }
 
-/** Renders a problem as a page, with the headers that the page needs. */
+/** Renders a problem as a page, including the headers that the page needs. */
 export type ProblemPage = (problem: Problem) => { html: string; headers: Readonly<Record<string, string>> };
 
-/** Dependencies of sending a refusal. */
+/** The dependencies for sending a refusal. */
 export interface ProblemPorts {
   clock: Clock;
-  /** Without it browsers get JSON. */
+  /** If absent, browsers get JSON. */
   problemPage?: ProblemPage;
 }
 
 /**
- * Answers a request with a problem document, in the form that its route has chosen. The default is a page for
- * clients that prefer HTML to JSON, otherwise JSON. If the client is still sending, the response goes out
+ * Answers a request with a problem document, in the form chosen by the route. By default, clients that prefer
+ * HTML to JSON get a page, and all others get JSON. If the client is still sending, the response is sent
  * immediately, and the connection closes after a bounded drain. Closing it with unread bytes would make the
  * client's system discard the response.
  */
@@ -140,11 +140,12 @@ export async function sendProblem(
   { clock, problemPage }: ProblemPorts,
 ): Promise<void> {
   const context = requestContext(req);
-  // The HTTP parser has refused the rest of the request, and its route answers too late.
+  // The HTTP parser has refused the rest of the request, and this refusal was already sent. The route's
+  // error comes too late.
   if (res.headersSent && context.fields['code'] !== undefined && errnoOf(thrown) === 'ERR_HTTP_HEADERS_SENT')
     return;
   const error = asWaybillError(thrown);
-  // The first code counts: the connection may break after the response.
+  // The first code counts, because the connection may break after the response.
   context.fields['code'] ??= error.code;
   if (hasReason.has(error.code)) context.fields['reason'] = reasonOf(error);
   if (statusOf[error.code] === 500 || error.code === 'staging_unavailable') context.failure = thrown;
@@ -163,7 +164,7 @@ export async function sendProblem(
   else res.end(body);
 }
 
-/** Sets the headers of the body, and returns the body. */
+/** Sets the body's headers and returns the body. */
 function putOn(
   res: ServerResponse,
   problem: Problem,
@@ -183,12 +184,12 @@ function putOn(
 /** Refusals whose cause is logged for the operator but not sent to the client. */
 const hasReason: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['database_unavailable', 'unsupported_format']);
 
-/** The error and its causes, for the log. May contain details that clients must not see. */
+/** Returns the error and its causes as text for the log. It may contain details that clients must not see. */
 export function reasonOf(error: Error): string {
   return error.cause instanceof Error ? `${error.message}: ${reasonOf(error.cause)}` : error.message;
 }
 
-/** Errors that only admin-token clients get. They need the names of the files to fix. */
+/** Errors that are sent only to clients with the admin token. They must name the files to fix. */
 const operatorsCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['reload_refused']);
 
 function hintFor(code: ErrorCode, hint: string): string {

@@ -10,8 +10,8 @@ import {
 const encode = newAnswerEncoder();
 
 /**
- * Sends a response, compressed if the client accepts that and the size makes it worthwhile. Not for responses
- * that a page of another site can request with a user's session: next to text that an attacker chooses, the
+ * Sends a response, compressed if the client accepts that and the size justifies it. Do not use this for
+ * responses that another site's page can request with a user's session: next to attacker-chosen text, the
  * compressed size would reveal secrets.
  */
 export async function sendCompressed(
@@ -23,7 +23,7 @@ export async function sendCompressed(
   sendWithEtag(req, res, await encode(answer, coding));
 }
 
-/** Sends a JSON document that caches may not store, compressed like `sendCompressed`. */
+/** Sends a JSON document that caches may not store, compressed like in `sendCompressed`. */
 export function sendJson(req: IncomingMessage, res: ServerResponse, document: object): Promise<void> {
   const type = 'application/json; charset=utf-8';
   return sendCompressed(req, res, taggedAnswer(type, JSON.stringify(document), { vary: 'Accept-Encoding' }));

@@ -9,16 +9,16 @@ import { acceptedCodings } from './negotiate.ts';
 /** A complete response that clients can revalidate. */
 export interface TaggedAnswer {
   mediaType: string;
-  /** Node.js sends a short string together with the head in one write, which is cheaper than two. */
+  /** Node.js sends a short string and the head in one write, which is cheaper than two. */
   body: string | Buffer;
-  /** Size of the body. */
+  /** The body's size. */
   bytes: number;
-  /** A strong tag over the bytes of the body. */
+  /** A strong tag computed from the body's bytes. */
   etag: string;
   lastModified: Date | null;
-  /** The request headers that select this response, separated by commas; null: none. */
+  /** The request headers that select this response, separated by commas; null if there are none. */
   vary: string | null;
-  /** The `Content-Encoding`; null: not compressed. */
+  /** The `Content-Encoding`; null if the body is not compressed. */
   coding: string | null;
   /** `Cache-Control` and other headers. Also sent with 304. */
   headers: Readonly<Record<string, string>>;
@@ -26,7 +26,7 @@ export interface TaggedAnswer {
 
 const maxTextChars = 16 * 1024;
 
-/** Creates a response from a body. By default caches may not store it. */
+/** Creates a response from a body. By default, caches may not store it. */
 export function taggedAnswer(
   mediaType: string,
   text: string,
@@ -41,15 +41,15 @@ export function taggedAnswer(
   return { mediaType, body, bytes, etag: strongTag(body), lastModified, vary, coding: null, headers };
 }
 
-/** The strong ETag of these bytes. */
+/** Returns the strong ETag of these bytes. */
 function strongTag(body: string | Buffer): string {
   return `"${createHash('sha256').update(body).digest('base64url').slice(0, 27)}"`;
 }
 
 /**
  * Sends a response, or 304 if the client already has it. HEAD gets the same headers without a body. All
- * headers are written in one call and replace earlier ones, except those of CORS. Setting them one by one
- * would take half of the time of a cached response.
+ * headers are written in one call and replace earlier ones, except those for CORS. Setting them individually
+ * would account for half the time of a cached response.
  */
 export function sendWithEtag(req: IncomingMessage, res: ServerResponse, answer: TaggedAnswer): void {
   const before = res.getHeaderNames();
@@ -67,13 +67,13 @@ export function sendWithEtag(req: IncomingMessage, res: ServerResponse, answer: 
 }
 
 interface RawHeaders {
-  /** The `Vary` value that CORS adds; the same for all responses of a process. */
+  /** The `Vary` value that CORS adds, which is the same for all of a process's responses. */
   vary: string | null;
-  /** The headers of a 304: alternating names and values, as `writeHead` takes them. */
+  /** The headers of a 304 response, as alternating names and values for `writeHead`. */
   validators: string[];
-  /** The headers of a 200. */
+  /** The headers of a 200 response. */
   all: string[];
-  /** Encoding of a text body. `latin1` takes a third of the time where both produce the same bytes. */
+  /** The encoding of a text body. `latin1` takes a third of the time when both produce the same bytes. */
   encoding: 'latin1' | 'utf8';
 }
 
@@ -87,7 +87,7 @@ function rawHeaders(answer: TaggedAnswer, vary: string | null): RawHeaders {
   return making;
 }
 
-/** The headers of every response, even one that bypasses the Express handlers. */
+/** The headers of every response, including those that bypass the Express handlers. */
 const everyAnswer = ['X-Content-Type-Options', 'nosniff', 'Cross-Origin-Resource-Policy', 'same-origin'];
 
 function makeHeaders(answer: TaggedAnswer, vary: string | null): RawHeaders {
@@ -111,30 +111,30 @@ function isUpToDate(req: IncomingMessage, { etag, lastModified }: TaggedAnswer):
   if (tags !== undefined) return tags.trim() === '*' || opaqueTags(tags).includes(etag);
   const since = req.headers['if-modified-since'];
   if (since === undefined || lastModified === null) return false;
-  // Tests equality, not "newer": rows that are deleted or arrive late move the date back.
+  // Tests for equality instead of "newer", because rows that are deleted or arrive late move the date back.
   return Math.floor(lastModified.getTime() / 1000) * 1000 === Date.parse(since);
 }
 
-/** Weak tags count like strong ones: If-None-Match compares weakly. */
+/** Weak tags count as strong ones, because If-None-Match uses weak comparison. */
 function opaqueTags(list: string): string[] {
   return list.match(/"[^"]*"/g) ?? [];
 }
 
 type ContentCoding = 'br' | 'gzip';
 
-/** Bytes. Below this, the Content-Encoding header costs as much as compression saves. */
+/** In bytes. Below this size, the Content-Encoding header costs as much as compression saves. */
 const minBytes = 1024;
 
 /**
- * The coding for a body of this many bytes; null: not compressed. If the client ranks both equally, it is
- * brotli, which compresses JSON better in the same time. A client that refuses plain bodies gets small ones
- * compressed too.
+ * Returns the coding for a body of this many bytes; null means no compression. If the client ranks both
+ * codings equally, brotli is used, because it compresses JSON better in the same time. If a client refuses
+ * uncompressed bodies, even small ones are compressed.
  */
 export function codingFor(acceptEncoding: string | undefined, bytes: number): ContentCoding | null {
   if (acceptEncoding === undefined) return null;
   const accepted = acceptedCodings(acceptEncoding, ['br', 'gzip', 'identity']);
   const [best] = accepted;
-  // A client that accepts no coding gets the plain body, as RFC 9110, 12.5.3, allows.
+  // A client that accepts no coding gets an uncompressed body, as RFC 9110, 12.5.3, allows.
   if (best === undefined || best === 'identity') return null;
   return bytes >= minBytes || !accepted.includes('identity') ? best : null;
 }
@@ -142,7 +142,7 @@ export function codingFor(acceptEncoding: string | undefined, bytes: number): Co
 const gzip = promisify(zlib.gzip);
 const brotli = promisify(zlib.brotliCompress);
 const { BROTLI_PARAM_MODE, BROTLI_MODE_TEXT, BROTLI_PARAM_QUALITY } = zlib.constants;
-// A quality for compression on request: about as fast as gzip, and smaller.
+// A quality for compression on the fly: about as fast as gzip, with smaller output.
 const brotliOptions = { params: { [BROTLI_PARAM_MODE]: BROTLI_MODE_TEXT, [BROTLI_PARAM_QUALITY]: 4 } };
 
 const compress: Record<ContentCoding, (body: string | Buffer) => Promise<Buffer>> = {
@@ -150,10 +150,10 @@ const compress: Record<ContentCoding, (body: string | Buffer) => Promise<Buffer>
   gzip: (body) => gzip(body),
 };
 
-/** Returns the same response in a coding, with an ETag of the encoded bytes. */
+/** Returns the same response in a coding, with an ETag for the encoded bytes. */
 type EncodeAnswer<A extends TaggedAnswer> = (answer: A, coding: ContentCoding | null) => Promise<A>;
 
-/** Encodes each response once per coding. Results live as long as the caller keeps the response. */
+/** Encodes each response once per coding. Results are kept as long as the caller keeps the response. */
 export function newAnswerEncoder<A extends TaggedAnswer>(): EncodeAnswer<A> {
   const known = new WeakMap<A, Partial<Record<ContentCoding, Promise<A>>>>();
   return (answer, coding) => {

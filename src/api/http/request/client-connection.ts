@@ -2,12 +2,12 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock } from '../../../core/lib/clock.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
 
-// A fast client can write a whole body before it reads the response. The limits bound the cost of a stalled
-// client.
+// Fast clients can write a whole body before reading the response. The limits bound the cost of stalled
+// clients.
 const timeoutMs = 5_000;
 const maxBytes = 64 * 1024 * 1024;
 
-/** Whether the client has announced a body that has not arrived completely. */
+/** Reports whether the client has announced a body that has not fully arrived. */
 export function hasPendingBody(req: IncomingMessage): boolean {
   if (req.complete) return false;
   const length = req.headers['content-length'];
@@ -15,8 +15,8 @@ export function hasPendingBody(req: IncomingMessage): boolean {
 }
 
 /**
- * Writes the whole response immediately, then discards what the client still sends. Ends the response when
- * the client stops or a limit is reached. Ending it closes the connection. With unread bytes that would send
+ * Writes the whole response immediately, then discards further input from the client. Ends the response when
+ * the client stops or a limit is reached. Ending it closes the connection; with unread bytes, that would send
  * a reset, which can overtake the response.
  */
 export async function endAfterDrain(
@@ -50,8 +50,8 @@ export async function endAfterDrain(
 }
 
 /**
- * Closes the connection if the rest of the body does not arrive soon after the response. Node.js alone would
- * wait for as long as a byte comes now and then.
+ * Closes the connection if the rest of the body does not arrive soon after the response. Node.js would wait
+ * as long as a byte arrives now and then.
  */
 export function dropUnreadBody(req: IncomingMessage, res: ServerResponse, clock: Clock): void {
   if (!hasPendingBody(req)) return;
@@ -63,9 +63,9 @@ export function dropUnreadBody(req: IncomingMessage, res: ServerResponse, clock:
 }
 
 /**
- * Runs work that only this client waits for. The signal passed to `work` aborts when the client disconnects
- * or the daemon stops. Then throws `aborted` or the reason of `stopping`. Otherwise throws what `work`
- * throws.
+ * Runs work that only this client is waiting for. The signal passed to `work` aborts when the client
+ * disconnects or the daemon stops; `aborted` or the reason of `stopping` is then thrown. Otherwise throws the
+ * same errors as `work`.
  */
 export async function untilLeft<T>(
   res: ServerResponse,

@@ -6,12 +6,12 @@ import { requestContext, requireAuthorized, watchAuthority } from './request-con
 import { callerOf, createShares, type Shares } from './shares.ts';
 
 /*
- * Reads every request body by the same limits. A body may pause for `idle_timeout` and must be complete
+ * Reads every request body under the same limits. A body may pause for `idle_timeout` and must be complete
  * within a total time. Reading also ends when the daemon stops or the request's token expires or is revoked.
- * No other module reads a request.
+ * No other module reads request bodies.
  */
 
-/** The dependencies of reading a body. */
+/** The dependencies for reading a body. */
 export interface BodyPorts {
   http: { idleTimeoutMs: number; uploadTimeoutMs: number };
   clock: Clock;
@@ -20,18 +20,18 @@ export interface BodyPorts {
 }
 
 interface RequestBody {
-  /** The bytes; can be read once. After an early stop the connection can still send a response. */
+  /** The bytes; can be read only once. After an early stop, the connection can still send a response. */
   chunks: AsyncIterable<Uint8Array>;
   /** Aborts when the body takes too long, the daemon stops, or the request is no longer allowed. */
   signal: AbortSignal;
 }
 
 /**
- * Passes the body to `read`, then checks again that the request is still allowed. Throws what `read` throws,
- * unless the body ended early. An early end throws one of these:
+ * Passes the body to `read`, then checks again that the request is still allowed. Throws the same errors as
+ * `read`, unless the body ended early. In that case, throws one of these:
  *
- * - `upload_timeout`: no byte arrived for `idle_timeout`, or the body took longer than `maxMs`. Time that the
- *   reader needs does not count as idle.
+ * - `upload_timeout`: no byte arrived for `idle_timeout`, or the body took longer than `maxMs`. The reader's
+ *   own time does not count as idle.
  * - `aborted`: the client disconnected.
  * - the reason of `stopping`.
  * - the refusal, if the request is no longer allowed.
@@ -64,7 +64,8 @@ export async function withBody<T>(
 }
 
 /**
- * A plain `for await` over the request would destroy the connection on an error, and the response with it.
+ * Wraps the request's chunks, because on an error a plain `for await` over the request would destroy the
+ * connection and the response with it.
  */
 function openBody(
   req: IncomingMessage,
@@ -124,37 +125,43 @@ function tooSlow(maxMs: number): WaybillError {
   });
 }
 
-/** The dependencies of reading a body into memory. */
+/** The dependencies for reading a body into memory. */
 export interface MemoryBodyPorts extends BodyPorts {
   bodyMemory: BodyMemory;
 }
 
 /**
- * Counts the bytes of all bodies that are in memory now. Bodies with a token and bodies without one have
- * separate pools. No single token or client can fill a pool. Forms and small JSON documents are never
- * refused: `max_connections` bounds their memory.
+ * Counts the bytes of all bodies currently in memory. Bodies with and without a token have separate pools,
+ * and no single token or client can fill a pool. Forms and small JSON documents are never refused, because
+ * `max_connections` bounds their memory.
  */
 interface BodyMemory {
   /**
    * Counts `bytes` for a request until its response closes. `maxBytes` is the longest body that the route
-   * reads. Throws `server_busy` if the caller, or all callers of its pool together, would exceed a bound.
+   * reads. Throws `server_busy` if the caller, or all callers of its pool together, would exceed a limit.
    */
   hold(req: IncomingMessage, res: ServerResponse, bytes: number, maxBytes: number): void;
   /** The number of bytes held. */
   held(): number;
 }
 
-/** Longest body, in bytes, that counts as small: a login, a reload, a reason for a pause. */
+/**
+ * The maximum size, in bytes, of a body that counts as small, such as a login, a reload, or the reason for a
+ * pause.
+ */
 export const smallBodyBytes = 16 * 1024;
 
 const mebibyte = 1024 * 1024;
 const minAnonymousBytes = 16 * mebibyte;
-/** An empty pool always has room for the longest body: a manifest, or a form with two documents. */
+/** An empty pool always has room for the longest body, which is a manifest or a form with two documents. */
 const maxBodyBytes = { withToken: 16 * mebibyte, anonymous: 9 * mebibyte };
 const withTokenMs = 60_000;
 const anonymousMs = 30_000;
 
-/** @param limit Bytes of bodies with a token. Bodies without a token get a quarter of it, at least 16 MiB. */
+/**
+ * @param limit Maximum bytes for bodies with a token. Bodies without a token get a quarter of it, but at
+ * least 16 MiB.
+ */
 export function createBodyMemory(limit: number): BodyMemory {
   const pool = (total: number, longest: number): Shares =>
     createShares({ total, perOwner: Math.max(total / 2, longest) });
@@ -180,9 +187,9 @@ export function createBodyMemory(limit: number): BodyMemory {
 }
 
 /**
- * Passes `read` the chunks of a body that will be held in memory as a whole. Each chunk is counted first.
- * Sends 100 Continue if the client expects it. Throws what `withBody` and `BodyMemory.hold` throw. The body
- * must arrive within 60 s, or 30 s without a token, or `upload_timeout` if that is shorter.
+ * Passes `read` the chunks of a body that will be held entirely in memory. Each chunk is counted first. Sends
+ * 100 Continue if the client expects it. Throws the same errors as `withBody` and `BodyMemory.hold`. The body
+ * must arrive within 60 s, or 30 s without a token, or within `upload_timeout` if that is shorter.
  */
 export function withBodyInMemory<T>(
   req: IncomingMessage,
@@ -202,7 +209,10 @@ export function withBodyInMemory<T>(
   return withBody(req, ports, ({ chunks }) => read(counted(chunks)), time);
 }
 
-/** Returns the whole body. Throws `tooLong()` above `maxBytes`, before reading if Content-Length shows it. */
+/**
+ * Returns the whole body. Throws `tooLong()` above `maxBytes`; if Content-Length already exceeds it, throws
+ * before reading.
+ */
 export async function readBody(
   req: IncomingMessage,
   res: ServerResponse,

@@ -9,53 +9,64 @@ import type { TraceContext } from '../../../core/tracing/trace-context.ts';
 /** The forms of a problem document. RFC 9457 defines JSON and XML; text and HTML are for people. */
 export type ProblemForm = 'json' | 'xml' | 'text' | 'html';
 
-/** A run that repeats another, or the refusal to repeat one, which names no run. */
+/** A run that repeats another one, or the refusal to repeat one, which names no run. */
 export type Rerun = { pipelineId: string; runId: string; rerunOf: string } | { code: ErrorCode };
 
-/** State that accompanies a request through all of its handlers. */
+/** State that stays with a request through all of its handlers. */
 export interface RequestContext {
-  /** A UUID: `instance` of a problem, `X-Request-Id`, and `request_id` in the log. */
+  /** A UUID, used as a problem's `instance`, in `X-Request-Id`, and as `request_id` in the log. */
   id: string;
-  /** The address of the client; null if it is unknown. */
+  /** The client's address; null if unknown. */
   client?: string | null;
   /** Throws if the request is no longer allowed. Undefined if the request needs no token. */
   authorize?: () => unknown;
-  /** The trusted publisher that the token of the request was issued to. */
+  /** The trusted publisher that the request's token was issued to. */
   publishedBy?: PublishedBy;
-  /** Fields that handlers add to the request's log line: token id, pipeline id, run id. Never a secret. */
+  /**
+   * Fields that handlers add to the request's log line, such as token id, pipeline id and run id. Never
+   * contains a secret.
+   */
   fields: Record<string, string | number | boolean>;
   /**
-   * When the connection was accepted, in monotonic milliseconds. Set for the first request of a connection
-   * only. Shows how long a new client waits before its request is handled.
+   * When the connection was accepted, in monotonic milliseconds. Set only for a connection's first request.
+   * Shows how long a new client waits for its request to be handled.
    */
   acceptedAt?: number;
-  /** Path of the matching route, with its parameter names: `/runs/{run_id}`. Undefined if none matches. */
+  /**
+   * The matching route's path with its parameter names, such as `/runs/{run_id}`. Undefined if none matches.
+   */
   route?: string;
-  /** Whether the route is a probe, which is logged at level debug. */
+  /** Whether the route is a probe. Probes are logged at level debug. */
   isProbe?: boolean;
-  /** The form of a refusal. Undefined: a page for clients that prefer HTML to JSON, otherwise JSON. */
+  /**
+   * The form of a refusal. If undefined, clients that prefer HTML to JSON get a page, and all others get
+   * JSON.
+   */
   problemForm?: ProblemForm;
-  /** Members of the refusal in addition to those of every problem document. */
+  /** Members of the refusal, in addition to those of every problem document. */
   problemMembers?: Readonly<Record<string, unknown>>;
-  /** The request hands a resumable upload to the queue, so it is answered like an upload. */
+  /** Set if the request adds a resumable upload to the queue, so that it is answered like an upload. */
   finishesUpload?: true;
-  /** The audited act of the request; null: it turned out to change nothing. Undefined for other requests. */
+  /** The request's audited act; null if it turned out to change nothing. Undefined for other requests. */
   act?: Act | null;
-  /** The runs that the request repeated, if it can repeat several: each has an audit record of its own. */
+  /** The runs that the request repeated, if it can repeat several. Each has its own audit record. */
   reruns?: Rerun[];
-  /** The subject of the request, if it is not a token of the configuration. Never contains a secret. */
+  /** The request's actor, if it is not a token from the configuration. Never contains a secret. */
   actor?: Actor;
-  /** The span of the request and parent of the work that it starts. Empty if it is not traced. */
+  /**
+   * The request's span, which is the parent of the work that it starts. Empty if the request is not traced.
+   */
   trace: TraceContext;
-  /** Bytes read from the request body, if its reader counts them. */
+  /** The number of bytes read from the request body, if its reader counts them. */
   received?: number;
-  /** Bytes of the response body, if they differ from its Content-Length. */
+  /** The number of bytes in the response body, if it differs from its Content-Length. */
   sent?: number;
   /** The thrown error, if it is a server fault. */
   failure?: unknown;
 }
 
-// A property, not a WeakMap: thousands of WeakMap keys a second dominate the cost of garbage collection.
+// A property instead of a WeakMap: thousands of WeakMap keys a second would dominate the cost of garbage
+// collection.
 const ofRequest = Symbol('request context');
 
 type WithContext = IncomingMessage & { [ofRequest]?: RequestContext };
@@ -68,7 +79,7 @@ export function requestContext(req: WithContext): RequestContext {
   return context;
 }
 
-/** The span and the caller of a request, for the runs that it starts. */
+/** Returns a request's span and caller, for the runs that it starts. */
 export function originOf(
   req: IncomingMessage,
 ): TraceContext & { tokenId?: string; publishedBy?: PublishedBy } {
@@ -82,16 +93,16 @@ export function originOf(
 }
 
 /*
- * A reload, an expiry or a logout also ends requests in progress: bodies, streams and waits. Each request
- * keeps the check that admitted it. Long requests repeat the check.
+ * Makes reloads, expiries and logouts end requests in progress, too: bodies, streams and waits. Each request
+ * keeps the check that admitted it, and long requests repeat the check.
  */
 
-/** How often a long request repeats its check, and so how long it can outlive its token. Milliseconds. */
+/** How often a long request repeats its check, in milliseconds. It can outlive its token by this long. */
 export const recheckMs = 1_000;
 
 /**
- * Returns the result of `authorize`, and keeps it for later checks of the same request. `authorize` must read
- * the current configuration on each call. Throws what `authorize` throws.
+ * Returns the result of `authorize` and keeps the function for later checks of the same request. `authorize`
+ * must read the current configuration on every call. Throws the same errors as `authorize`.
  */
 export function keepAuthorized<T>(req: IncomingMessage, authorize: () => T): T {
   const admitted = authorize();
@@ -104,7 +115,9 @@ export function requireAuthorized(req: IncomingMessage): void {
   requestContext(req).authorize?.();
 }
 
-/** Calls `end` with the refusal soon after the request is no longer allowed. The caller cancels the timer. */
+/**
+ * Calls `end` with the refusal soon after the request is no longer allowed. The caller must cancel the timer.
+ */
 export function watchAuthority(
   req: IncomingMessage,
   clock: Pick<Clock, 'every'>,

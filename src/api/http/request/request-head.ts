@@ -3,13 +3,13 @@ import { isIP } from 'node:net';
 import { WaybillError } from '../../../core/lib/errors.ts';
 
 /**
- * Checks the request head against the HTTP rules that hold for every route:
+ * Checks the request head against the HTTP rules that apply to every route:
  *
  * - exactly one Host (RFC 9112, 3.2)
- * - no transfer coding but `chunked` (RFC 9112, 6.1)
- * - no expectation but `100-continue` (RFC 9110, 10.1.1)
+ * - no transfer coding except `chunked` (RFC 9112, 6.1)
+ * - no expectation except `100-continue` (RFC 9110, 10.1.1)
  *
- * Node.js answers some violations without a body and accepts the others. Also refuses a host that is not in
+ * Node.js answers some violations without a body and accepts the others. Also refuses hosts that are not in
  * `allowedHosts`, unless that is null. Returns null if the head is valid.
  */
 export function refusedHead(
@@ -36,7 +36,7 @@ export function refusedHead(
 
 type HeadParts = 'rawHeaders' | 'headers' | 'httpVersion';
 
-/** The error for a request that is not valid HTTP. */
+/** Returns the error for a request that is not valid HTTP. */
 export function malformed(what: string): WaybillError {
   return new WaybillError('malformed_request', what, { hint: 'send one request as RFC 9112 says' });
 }
@@ -60,8 +60,8 @@ function countHosts(rawHeaders: readonly string[]): number {
 }
 
 /**
- * Whether a `Host` header names a host of the list. IP addresses and loopback names always pass. A DNS
- * rebinding page cannot send either, because its requests carry its own domain name.
+ * Reports whether a `Host` header names a host in the list. IP addresses and loopback names always pass. A
+ * DNS rebinding page cannot send either of them, because its requests carry its own domain name.
  */
 export function isAllowedHost(header: string, allowed: readonly string[]): boolean {
   const [, bracketed, plain] = /^(?:\[([^\]]+)\]|([^:[\]]+))(?::\d{0,5})?$/.exec(header.trim()) ?? [];

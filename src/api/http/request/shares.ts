@@ -4,16 +4,16 @@ import ipaddr from 'ipaddr.js';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { requestContext } from './request-context.ts';
 
-/** A bounded amount that several owners share, with a bound for each owner. */
+/** A limited amount shared by several owners, with a limit for each owner. */
 export interface Shares {
   /**
-   * Takes `amount` for `owner` if both bounds allow it, and returns null. Otherwise returns the bound that
-   * was exceeded: `owner` or `total`.
+   * Takes `amount` for `owner` and returns null if both limits allow it. Otherwise returns the limit that
+   * would be exceeded: `owner` or `total`.
    */
   take(owner: string, amount: number): 'owner' | 'total' | null;
-  /** Gives back an amount that `owner` has taken. */
+  /** Returns an amount that `owner` has taken. */
   give(owner: string, amount: number): void;
-  /** The amount that all owners hold now. */
+  /** The total amount that is currently taken. */
   taken(): number;
 }
 
@@ -44,7 +44,7 @@ export function createShares({ total, perOwner }: ShareBounds): Shares {
   };
 }
 
-/** Identifies the owner of a share: the request's token, or else the client's network. */
+/** Identifies a share's owner: the request's token, or else the client's network. */
 interface Caller {
   /** False if the request has no known token. */
   hasToken: boolean;
@@ -60,7 +60,7 @@ export function callerOf(req: IncomingMessage): Caller {
 }
 
 /**
- * Takes one share for the caller until its response closes. Throws `quota_exceeded` if a bound is reached.
+ * Takes one share for the caller until its response closes. Throws `quota_exceeded` if a limit is reached.
  */
 export function takeShare(req: IncomingMessage, res: ServerResponse, shares: Shares, what: string): void {
   const { owner } = callerOf(req);
@@ -75,7 +75,7 @@ function quotaExceeded(what: string): WaybillError {
 }
 
 /**
- * Returns the address of an IPv4 client, or the /64 network of an IPv6 client. A client with one IPv6 address
+ * Returns an IPv4 client's address or an IPv6 client's /64 network, because a client with one IPv6 address
  * usually controls its whole /64. Returns `unknown` for null.
  */
 export function networkOf(client: string | null): string {

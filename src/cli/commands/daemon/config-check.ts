@@ -21,10 +21,10 @@ import type { ProbeOutcome } from './probe.ts';
 type CheckOptions = OptionsFor<typeof checkConfigCommand>;
 
 /**
- * `waybill config check`. A mistake in the file or the secrets directory is an error, and so is a package
- * that is not installed (exit code 2). Differences between machines, such as missing secrets and sources,
- * are warnings. With `probe`, every service and path in the file is tried, and a failure is an error (exit
- * code 1).
+ * Implements `waybill config check`. Mistakes in the file or the secrets directory, and packages that are not
+ * installed, are errors (exit code 2). Differences between machines, such as missing secrets and sources, are
+ * warnings. With `probe`, every service and path in the file is tried, and a failure is an error (exit code
+ * 1).
  */
 export async function checkConfig(options: CheckOptions, { output }: Io): Promise<number> {
   try {
@@ -46,7 +46,7 @@ export async function checkConfig(options: CheckOptions, { output }: Io): Promis
     printError(error, { color: options.color });
     return exitCodes[error.code];
   } finally {
-    // An abandoned probe can keep a connection open for minutes if its server does not answer.
+    // An abandoned probe can keep a connection open for minutes if its server does not respond.
     if (options.probe) setImmediate(() => process.stdout.write('', () => process.exit()));
   }
 }
@@ -73,7 +73,7 @@ async function check(file: string, probe: boolean): Promise<Checked> {
     .map(({ name, neededBy }) =>
       finding('warning', 'secret_missing', `${name} is not set here; ${neededBy} needs it`),
     );
-  // A probe already covers these paths.
+  // Probes already cover these paths.
   const seen = probe ? [] : await checkEnvironment(loaded, file);
   const scope = { isDaemon: true, sudoUser: process.env['SUDO_UID'] };
   const unsafe = unsafePaths(loaded, scope).map((found) => asWarning(found, file));
@@ -81,7 +81,7 @@ async function check(file: string, probe: boolean): Promise<Checked> {
   return { config, warnings, probes };
 }
 
-/** The daemon may run as another user, or on another machine. */
+/** Turns an error into a warning, because the daemon may run as another user or on another machine. */
 function asWarning(found: Finding, file: string): Finding {
   const message = found.severity === 'error' ? `${found.message}, and will be refused` : found.message;
   return { ...found, severity: 'warning', file, message };
@@ -119,7 +119,7 @@ const everything = {
   signing: true,
 };
 
-/** `waybill config schema`. */
+/** Implements `waybill config schema`. */
 export async function printSchema(): Promise<number> {
   const { configJsonSchema } = await import('../../../core/config/json-schema.ts');
   process.stdout.write(`${JSON.stringify(configJsonSchema(), null, 2)}\n`);
@@ -134,9 +134,9 @@ interface Location {
 }
 
 /**
- * Reports local sources that are missing, and private keys that are missing or readable by other users.
- * `file` is the configuration, for messages. All findings are warnings, since the configuration may run on
- * another machine. Opens no connection.
+ * Reports missing local sources, and private keys that are missing or readable by other users. `file` is the
+ * configuration file, for messages. All findings are warnings, since the configuration may be for another
+ * machine. Opens no connections.
  */
 async function checkEnvironment({ config, locate }: Loaded, file: string): Promise<Finding[]> {
   const at = (...setting: KeyPath): Place => ({ file, ...locate(setting) });

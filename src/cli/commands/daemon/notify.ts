@@ -19,8 +19,8 @@ interface Tested {
 }
 
 /**
- * `waybill notify test`: tries each notifier once, whatever events it is subscribed to. One try keeps the
- * command short.
+ * Implements `waybill notify test`: tries each notifier once, regardless of the events that it subscribes to.
+ * A single try keeps the command short.
  */
 export async function notifyTest(
   options: OptionsFor<typeof notifyTestCommand>,
@@ -80,7 +80,7 @@ async function test(
 
 type UndeliveredOptions = OptionsFor<typeof undeliveredCommand>;
 
-/** The answer of the API. */
+/** The API's response. */
 interface Undelivered {
   notifier_id: string;
   configured: boolean;
@@ -106,10 +106,12 @@ interface Redelivered {
 }
 
 const timeoutMs = 60_000;
-/** The daemon begins no event after 20 seconds; the last one may have four tries of a minute. */
+/** The daemon starts no new event after 20 seconds; the last one may take four tries of a minute each. */
 const redeliveryTimeoutMs = 300_000;
 
-/** `waybill notify undelivered`: exit code 0, whether there are any or not. */
+/**
+ * Implements `waybill notify undelivered`. Exits with code 0, whether or not there are undelivered events.
+ */
 export async function listUndelivered(options: UndeliveredOptions, { output }: Io): Promise<number> {
   const operator = await openOperator(options, { command: 'waybill notify undelivered' });
   const notifiers: Undelivered[] = [];
@@ -131,7 +133,10 @@ export async function listUndelivered(options: UndeliveredOptions, { output }: I
   return 0;
 }
 
-/** `waybill notify redeliver`: exit code 0 if these notifiers have no undelivered events left, else 1. */
+/**
+ * Implements `waybill notify redeliver`. Exits with code 0 if these notifiers have no undelivered events
+ * left, and with 1 otherwise.
+ */
 export async function redeliverAll(options: UndeliveredOptions, { output }: Io): Promise<number> {
   const operator = await openOperator(options, { command: 'waybill notify redeliver' });
   const notifiers: Redelivered[] = [];
@@ -149,7 +154,7 @@ export async function redeliverAll(options: UndeliveredOptions, { output }: Io):
   return isDone ? 0 : 1;
 }
 
-/** The requested notifiers; by default all in the local configuration. */
+/** Returns the requested notifiers. Default: all in the local configuration. */
 function notifierIds({ config }: Operator, { notifier }: UndeliveredOptions): string[] {
   const ids = notifier ?? config.notifiers.map(({ id }) => id);
   if (ids.length > 0) return ids;
@@ -163,7 +168,7 @@ function undeliveredOf({ ask }: Operator, id: string): Promise<Undelivered> {
   return ask({ method: 'GET', route, timeoutMs }, isUndelivered);
 }
 
-/** Asks as long as the daemon has sent some and ran out of time. */
+/** Repeats the request while the daemon has sent some events but ran out of time. */
 async function redelivered({ ask }: Operator, id: string): Promise<Redelivered> {
   const route = `v1/notifiers/${encodeURIComponent(id)}/redeliver`;
   let delivered = 0;

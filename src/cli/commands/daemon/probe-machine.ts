@@ -7,12 +7,15 @@ import { requireMakeableRoot } from '../../../core/storage/local/root.ts';
 import { weatherFamilies } from '../../../weather/families.ts';
 import { missingTemplates } from '../../../weather/render/text.ts';
 
-/** Prefix of errors about this machine. It is removed before display, since the path names the place. */
+/**
+ * The prefix of errors about this machine. It is removed before display, since the path identifies the
+ * location.
+ */
 const label = 'here';
 
 /**
- * Checks whether files can be created in a directory, which need not exist. Writes nothing. Returns the
- * result as text. Throws `storage_*` errors that name the first component at fault and its owner.
+ * Checks whether files can be created in a directory that may not exist yet. Writes nothing. Returns the
+ * result as text. Throws `storage_*` errors that name the first path component at fault and its owner.
  *
  * @param minRoom required free space in bytes
  */
@@ -37,10 +40,10 @@ export function tryWritableDirectory(directory: string, { minRoom = 0 } = {}): s
   return `does not exist, but can be created: ${there} ${describeOwner(there)}; ${room}`;
 }
 
-/** `f_type` of tmpfs, whose files do not survive a restart of the machine. */
+/** `f_type` of tmpfs, whose files do not survive a reboot. */
 const memoryFileSystem = 0x01021994;
 
-/** Checks whether a directory exists and can be listed. Returns and throws as above. */
+/** Checks whether a directory exists and can be listed. Returns and throws like `tryWritableDirectory`. */
 export function tryReadableDirectory(directory: string): string {
   const there = nearestExisting(directory);
   if (there !== directory)
@@ -66,7 +69,7 @@ export function tryReadableDirectory(directory: string): string {
   return `may be read; ${describeOwner(directory)}`;
 }
 
-/** The place itself, or the nearest directory above it that exists. */
+/** Returns the path itself, or the nearest existing directory above it. */
 function nearestExisting(place: string): string {
   for (let each = place; ; each = path.dirname(each)) if (existsSync(each) || each === '/') return each;
 }
@@ -85,7 +88,7 @@ function denied(error: unknown, place: string): unknown {
   return new WaybillError('storage_denied', `${label}: ${what}`, { hint, cause: error });
 }
 
-/** Adds the owner of the path to errors about access rights. */
+/** Adds the path's owner to permission errors. */
 function ofWhom(error: unknown, there: string): unknown {
   if (!(error instanceof WaybillError)) return error;
   const { code, hint = 'correct the path' } = error;
@@ -93,13 +96,16 @@ function ofWhom(error: unknown, there: string): unknown {
   return new WaybillError(code, `${error.message.slice(label.length + 2)}${owner}`, { hint, cause: error });
 }
 
-/** `belongs to www-data (mode 0755)`, of a file or directory that exists. Throws the system's error. */
+/**
+ * Describes an existing file or directory, such as `belongs to www-data (mode 0755)`. Throws the system's
+ * error.
+ */
 function describeOwner(place: string): string {
   const { uid, mode } = statSync(place);
   return `belongs to ${userName(uid) ?? `user ${uid}`} (mode ${(mode & 0o7777).toString(8).padStart(4, '0')})`;
 }
 
-/** The text templates of the weather reader: there, and what compiles. */
+/** Checks that the weather reader's text templates exist and compile. */
 export async function tryTemplates(baseDir: string): Promise<string> {
   const directory = path.resolve(baseDir);
   tryReadableDirectory(directory);

@@ -13,10 +13,10 @@ import type { StorageLocation } from '../../../core/storage/backends.ts';
 import type { Storage } from '../../../core/storage/storage.ts';
 import { tryReadableDirectory, tryWritableDirectory } from './probe-machine.ts';
 
-/** Time limit for the weather database. A healthy server nearby answers much sooner. */
+/** Time limit for the weather database. A healthy server nearby responds much sooner. */
 const answerWithinMs = 5_000;
 
-/** Opens a weather database and sends one query. An embedded database allows one process at a time. */
+/** Opens a weather database and sends one query. An embedded database allows only one process at a time. */
 export async function tryDatabase({ secrets }: CoreContext, database: DatabaseConfig): Promise<string> {
   if (database.driver === 'pglite') return tryReadableDirectory(database.directory);
   const { openDatabase } = await import('../../../weather/database/open-database.ts');
@@ -29,7 +29,7 @@ export async function tryDatabase({ secrets }: CoreContext, database: DatabaseCo
   return 'reached, logged in to, and asked';
 }
 
-/** Connects to the receiver of a notifier and sends nothing. */
+/** Connects to a notifier's receiver and sends nothing. */
 export async function tryNotifier(
   { clock, secrets }: CoreContext,
   notifier: NotifierConfig,
@@ -45,7 +45,7 @@ export async function tryNotifier(
   return [found, ...warnings].join('; ');
 }
 
-/** Connects to the collector of spans and sends nothing. */
+/** Connects to the span collector and sends nothing. */
 export async function tryCollector(endpoint: string, signal: AbortSignal): Promise<string> {
   try {
     await reachServer(new URL(endpoint), { signal });
@@ -63,12 +63,12 @@ export async function tryCollector(endpoint: string, signal: AbortSignal): Promi
 /** The free space that staging needs, in bytes. */
 export { minRoom } from '../../../workers/staging/staging-check.ts';
 
-/** Time limit for the Redis of the queue. A healthy server nearby answers much sooner. */
+/** Time limit for the queue's Redis. A healthy server nearby responds much sooner. */
 const queueAnswerMs = 5_000;
 
 /**
- * Connects to the Redis of the queue, logs in and checks its settings. Resolves with the result as text,
- * including warnings about settings that can lose data. Throws as `RedisLink.open`.
+ * Connects to the queue's Redis, logs in and checks its settings. Resolves with the result as text, including
+ * warnings about settings that can lose data. Throws the same errors as `RedisLink.open`.
  */
 export async function tryQueue({ clock, secrets }: CoreContext, queue: BullmqConfig): Promise<string> {
   const doubts: string[] = [];
@@ -81,7 +81,7 @@ export async function tryQueue({ clock, secrets }: CoreContext, queue: BullmqCon
   return ['reached, and logged in to', ...doubts].join('; ');
 }
 
-/** Connects to a source, logs in and lists it. Writes nothing, not even the key of a new host. */
+/** Connects to a source, logs in and lists it. Writes nothing, not even a new host's key. */
 export async function trySource(
   context: CoreContext,
   location: StorageLocation,
@@ -100,9 +100,9 @@ export async function trySource(
 }
 
 /**
- * Tries a destination. On a server, makes the calls of a publication with small files of reserved names,
- * and removes these again. Writes nothing in a local directory, or if the root on a server does not exist
- * yet.
+ * Tries a destination. On a server, makes the same calls as a publication, using small files with reserved
+ * names, and removes them afterwards. Writes nothing in a local directory, or if the root on a server does
+ * not exist yet.
  */
 export async function tryDestination(
   context: CoreContext,

@@ -22,10 +22,10 @@ import {
   trySource,
 } from './probe-services.ts';
 
-/** Reports the first failure: a person is waiting at the terminal. */
+/** Reports the first failure immediately, because a person is waiting at the terminal. */
 const noRetries = { retries: 0, baseMs: 1, capMs: 1 };
 
-/** Tries everything that the configuration names, and leaves nothing behind. */
+/** Tries everything that the configuration names and leaves nothing behind. */
 export async function probeConfiguration(
   { config, locate }: Loaded,
   secrets: Secrets,
@@ -44,8 +44,8 @@ export async function probeConfiguration(
 }
 
 /**
- * Prints one line for each probe. Below a failed one, prints its position in the file, the error and the
- * next step.
+ * Prints one line per probe. Below a failed probe, prints its position in the file, the error and the next
+ * step.
  */
 export function printTried(tried: readonly ProbeOutcome[], file: string, output: Output): void {
   const { style } = output;
@@ -67,7 +67,10 @@ export function printTried(tried: readonly ProbeOutcome[], file: string, output:
   }
 }
 
-/** Everything outside of the file that a configuration names, in the order of the file's reference. */
+/**
+ * Returns probes for everything outside the file that a configuration names, in the order of the file's
+ * reference.
+ */
 function trialsOf(config: Config, context: CoreContext): ProbeTask[] {
   return [
     ...ofServer(config, context),
@@ -87,13 +90,13 @@ function trialsOf(config: Config, context: CoreContext): ProbeTask[] {
   ];
 }
 
-/** The settings that name the staging directory of this machine, with and without a shared queue. */
+/** The settings that name this machine's staging directory, with and without a shared queue. */
 const inQueue = ['queue', 'scratch_directory'] as const;
 const inStaging = ['staging', 'directory'] as const;
 
 /**
- * The probes that only the daemon needs: the secrets directory, staging if a pipeline accepts uploads, and
- * the queue.
+ * Returns the probes that only the daemon needs: the secrets directory, staging if a pipeline accepts
+ * uploads, and the queue.
  */
 function ofServer({ pipelines, server, secrets }: Config, context: CoreContext): ProbeTask[] {
   const { staging, queue } = server;
@@ -159,24 +162,24 @@ function ofTemplates({ templates: { baseDir } }: Config): ProbeTask[] {
   return [{ path: ['templates', 'base_dir'], subject: baseDir, run: () => tryTemplates(baseDir) }];
 }
 
-/** One thing that the configuration names, to be tried. */
+/** One thing that the configuration names and that is to be tried. */
 interface ProbeTask {
   /** The setting that names it. */
   path: KeyPath;
-  /** The directory or server that is tried, for display. Contains no secret. */
+  /** The directory or server being tried, for display. Contains no secrets. */
   subject: string;
   /**
-   * Runs the probe, leaves nothing behind, and returns the result as half a sentence. Throws the failure.
-   * If `signal` aborts, the probe closes its connections, and its later result is ignored.
+   * Runs the probe, leaves nothing behind, and returns the result as a clause. Throws if the probe fails. If
+   * `signal` aborts, the probe closes its connections, and a later result is ignored.
    */
   run: (signal: AbortSignal) => Promise<string>;
 }
 
-/** How a trial ended. */
+/** A probe's outcome. */
 export interface ProbeOutcome {
-  /** A setting, named as in findings: `pipelines[0].source.path`. */
+  /** A setting, named as in findings, such as `pipelines[0].source.path`. */
   pointer: string;
-  /** The line in the file, from 1. */
+  /** The line in the file, starting at 1. */
   line: number;
   column: number;
   subject: string;
@@ -186,12 +189,12 @@ export interface ProbeOutcome {
   error: ErrorRecord | null;
 }
 
-/** Maximum number of concurrent probes. Most of them wait for another machine. */
+/** The maximum number of concurrent probes. Most of them wait for another machine. */
 const maxConcurrentProbes = 8;
-/** Time limit of one probe: twice the time in which a failing server reports an error. */
+/** Time limit for one probe: twice as long as a failing server takes to report an error. */
 const deadlineMs = 15_000;
 
-/** Runs all probes and returns their results, in the order given. Never throws. */
+/** Runs all probes and returns their results in the given order. Never throws. */
 async function tryAll(
   trials: readonly ProbeTask[],
   { clock, locate }: { clock: Clock } & Pick<Loaded, 'locate'>,

@@ -9,8 +9,8 @@ type ReloadOptions = OptionsFor<typeof reloadCommand>;
 const timeoutMs = 60_000;
 
 /**
- * `waybill reload`. Exit code 0 if the daemon has activated the file. Exit code 2 if the file or a secret
- * is invalid (here or there), or no daemon answers. Exit code 1 if the daemon rejects the token.
+ * Implements `waybill reload`. Exits with code 0 if the daemon has activated the file, 2 if the file or a
+ * secret is invalid (here or there) or no daemon answers, and 1 if the daemon rejects the token.
  */
 export async function reloadDaemon(options: ReloadOptions, { output }: Pick<Io, 'output'>): Promise<number> {
   const { url, ask } = await openOperator(options, {

@@ -6,7 +6,7 @@ import { newToken } from '../../../core/lib/token.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import type { newTokenCommand } from './commands.ts';
 
-/** `waybill token new`. */
+/** Implements `waybill token new`. */
 export async function printNewToken(
   { id, pipeline: pipelines = [] }: OptionsFor<typeof newTokenCommand>,
   { output }: Io,

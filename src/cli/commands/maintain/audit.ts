@@ -14,7 +14,7 @@ import type { showAuditCommand, verifyAuditCommand } from './commands.ts';
 
 type ShowAuditOptions = OptionsFor<typeof showAuditCommand>;
 
-/** `waybill audit show`: show the newest matching records, oldest first. */
+/** Implements `waybill audit show`: prints the newest matching records, oldest first. */
 export async function showAudit(options: ShowAuditOptions, { output }: Io): Promise<number> {
   const filter: AuditFilter = {
     since: sinceOf(options.since),
@@ -62,7 +62,7 @@ function rowOf(record: AuditRecord, { style }: Output): string[] {
   ];
 }
 
-/** `waybill audit verify`: checks the chain over all files. */
+/** Implements `waybill audit verify`: checks the chain across all files. */
 export async function verifyAudit(
   options: OptionsFor<typeof verifyAuditCommand>,
   { output }: Io,
@@ -99,7 +99,7 @@ async function directoryOf({
   throw new WaybillError('usage', `${config} has no audit trail`, { hint: 'set `audit: {}`' });
 }
 
-/** A duration before now, or a time. Throws `usage`. */
+/** Parses a time, or a duration before now. Throws `usage`. */
 function sinceOf(text: string | undefined): Date | null {
   if (text === undefined) return null;
   const ms = parseDuration(text);
@@ -127,7 +127,7 @@ function limitOf(text: string): number {
   throw new WaybillError('usage', `--limit "${text}" is not a number from 1 to 1000000`);
 }
 
-/** A record as `verify` prints it: `SEQ:DIGEST`. Throws `usage`. */
+/** Parses a record as printed by `verify`: `SEQ:DIGEST`. Throws `usage`. */
 function recordOf(text: string): ChainEnd {
   const [, seq, digest] = /^(\d{1,15}):(sha256:[0-9a-f]{64})$/.exec(text) ?? [];
   if (seq !== undefined && digest !== undefined) return { seq: Number(seq), digest };

@@ -37,19 +37,19 @@ interface DestinationView {
   location: string;
   mapping: DestinationConfig['mapping'];
   workflow: DestinationConfig['workflow'];
-  /** Bytes per second; null: no limit. */
+  /** Bytes per second; null if there is no limit. */
   maxRate: number | null;
   targets: {
     bundle: string;
     destinationPath: string;
-    /** The current release; null if there is none, or the destination is published in place. */
+    /** The current release; null if there is none or the destination is published in place. */
     release: string | null;
     state: string;
     generation: number | null;
     outputs: number | null;
     interrupted: boolean;
   }[];
-  /** Outputs of the pipeline whose bundles the source no longer holds. */
+  /** The pipeline's outputs whose bundles are no longer in the source. */
   orphans: { destinationPath: string; outputs: number; bytes: number }[];
   error: ErrorRecord | null;
 }
@@ -57,8 +57,8 @@ interface DestinationView {
 type InspectOptions = OptionsFor<typeof inspectCommand>;
 
 /**
- * `waybill inspect`: a source and the state of its destinations, from listings, manifests and catalogs.
- * Reads no file bytes. Writes nothing except the small files of `--probe`.
+ * Implements `waybill inspect`: shows a source and the state of its destinations from listings, manifests and
+ * catalogs. Reads no file contents. Writes nothing except the small files of `--probe`.
  */
 export async function inspect(options: InspectOptions, { output }: Io): Promise<number> {
   const { config, context, warnings } = await setUp({ ...setUpFor(options), output });
@@ -102,7 +102,7 @@ export async function inspect(options: InspectOptions, { output }: Io): Promise<
   });
 }
 
-/** Adds the warnings of the bundles to `warnings`. */
+/** Adds the bundles' warnings to `warnings`. */
 async function viewBundles(
   storage: Storage,
   found: Discovery,
@@ -205,7 +205,7 @@ interface Report {
   pipelineId: string;
   source: { backend: string; location: string };
   bundles: BundleView[];
-  /** The unpublished paths with `manifest: auto`; a directory ends with `/`. */
+  /** The paths that are not published with `manifest: auto`; directories end with `/`. */
   excluded: readonly string[];
   destinations: DestinationView[];
   probes: PlaceProbe[] | null;

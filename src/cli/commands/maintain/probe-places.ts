@@ -15,7 +15,7 @@ export interface PlaceProbe {
   error: ErrorRecord | null;
 }
 
-/** Probes an opened source by reading, and every destination of the pipeline by writing. */
+/** Probes an opened source by reading, and each of the pipeline's destinations by writing. */
 export async function probePlaces(
   context: CoreContext,
   pipeline: PipelineConfig,
@@ -33,7 +33,7 @@ export async function probePlaces(
   return places;
 }
 
-/** Whether all that was tried there was allowed. */
+/** Reports whether everything that was tried there was allowed. */
 export function hasAllRights({ probe, error }: PlaceProbe): boolean {
   return error === null && probe !== null && firstRefusal(probe) === null;
 }
@@ -90,7 +90,7 @@ function cells(
 }
 
 /**
- * Servers report whole seconds, and the answer takes time. A difference of less than two seconds counts as
+ * Servers report whole seconds, and the response takes time. A difference of less than two seconds counts as
  * none.
  */
 function signedSeconds(ms: number): string {

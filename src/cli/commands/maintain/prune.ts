@@ -10,7 +10,7 @@ import type { pruneCommand } from './commands.ts';
 
 type PruneOptions = OptionsFor<typeof pruneCommand>;
 
-/** `waybill prune`. */
+/** Implements `waybill prune`. */
 export async function pruneDestination(options: PruneOptions, { output, signal }: Io): Promise<number> {
   const { dryRun } = options;
   if (!dryRun && !options.apply)

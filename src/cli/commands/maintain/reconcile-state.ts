@@ -12,7 +12,7 @@ import type { reconcileStateCommand } from './commands.ts';
 
 type ReconcileOptions = OptionsFor<typeof reconcileStateCommand>;
 
-/** `waybill reconcile-state`. */
+/** Implements `waybill reconcile-state`. */
 export async function reconcileState(options: ReconcileOptions, { output, signal }: Io): Promise<number> {
   const { config, warnings, ...prepared } = await setUp({ ...setUpFor(options), output, signal });
   const destination = destinationOf(pipelineOf(config, options.pipeline), options.destination);

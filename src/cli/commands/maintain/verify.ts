@@ -25,7 +25,7 @@ interface DestinationVerification {
 
 type VerifyOptions = OptionsFor<typeof verifyCommand>;
 
-/** `waybill verify`: reads every recorded output again. */
+/** Implements `waybill verify`: reads every recorded output again. */
 export async function verifyDestinations(options: VerifyOptions, { output, signal }: Io): Promise<number> {
   const { signatures, config: file, places, repair: repairs, dryRun, verbose } = options;
   if (signatures !== undefined) {
@@ -63,7 +63,7 @@ function subsetOf({ subset }: VerifyOptions): Subset | undefined {
   });
 }
 
-/** Verifies one destination, and repairs it on request. A failure is in the result. */
+/** Verifies one destination and repairs it on request. Failures are part of the result. */
 async function verifyOne(
   setUp: CommandContext,
   pipeline: PipelineConfig,
@@ -98,7 +98,7 @@ async function verifyOne(
 
 type PathResult = DestinationVerification['paths'][number];
 
-/** Whether all is as recorded, if need be after the repair. */
+/** Reports whether everything matches the records, after the repair if there was one. */
 function isClean({ differing, error, interrupted, repair: done }: PathResult, dryRun: boolean): boolean {
   const isMended = !dryRun && done !== null && done.error === null && done.unrepaired.length === 0;
   return (differing.length === 0 || isMended) && error === null && !interrupted;
@@ -162,7 +162,7 @@ function printPath(path: PathResult, row: string, dryRun: boolean, output: Outpu
   if (path.repair !== null) printRepair(path.repair, dryRun, output);
 }
 
-/** Shortens digests to 12 digits; `--format json` has all of them. */
+/** Shortens digests to 12 digits. `--format json` shows them in full. */
 function shortDigest(text: string): string {
   return text.replace(/(sha256:[0-9a-f]{12})[0-9a-f]{52}/g, '$1…');
 }
@@ -191,7 +191,7 @@ function printSummary(
       : `${plural(differing.length, 'file')} not as published`;
   data(`${style.red('failed')}  ${what} (${read})`);
   if (paths.some(({ repair: done }) => done !== null)) return;
-  // `run` compares records only and would report `skip_same`.
+  // `run` only compares records and would report `skip_same`.
   if (differing.length > 0)
     data(
       `${style.cyan('next:')} remove what differs, then \`waybill reconcile-state\` and \`waybill run\` publish it again; or \`waybill verify --repair\``,

@@ -2,23 +2,24 @@ import { createHash } from 'node:crypto';
 import path from 'node:path';
 import { WaybillError } from '../../../core/lib/errors.ts';
 
-/** A destination of the command line as settings of a configuration. */
+/** A command line destination, as configuration settings. */
 export interface DestinationSettings {
   id: string;
-  /** `backend` and what belongs to it. */
+  /** `backend` and its settings. */
   settings: Readonly<Record<string, string | number | boolean>>;
 }
 
 interface DestinationDefaults {
-  /** Absolute. */
+  /** An absolute path. */
   workingDirectory: string;
   userName: string;
   sshKeyFile: string | undefined;
 }
 
 /**
- * Parses a path, `sftp://[user@]host[:port]/path` or `s3://bucket[/prefix][?endpoint=&region=&path_style=]`. The
- * id follows from the place, so that a later publication recognizes it. Throws `usage` with the three forms.
+ * Parses a path, `sftp://[user@]host[:port]/path` or `s3://bucket[/prefix][?endpoint=&region=&path_style=]`.
+ * The id is derived from the location, so that later publications recognize it. Throws `usage` with the three
+ * forms.
  */
 export function parseDestination(text: string, defaults: DestinationDefaults): DestinationSettings {
   const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(text)?.[1]?.toLowerCase();
@@ -31,7 +32,7 @@ export function parseDestination(text: string, defaults: DestinationDefaults): D
     throw notUnderstood(text, `write sftp://${remote[1] ?? ''}/${(remote[2] ?? '').replace(/^\//, '')}`);
   const slip = /^(sftp|s3):\/*(.*)$/i.exec(text);
   if (slip !== null) throw notUnderstood(text, `write ${slip[1]?.toLowerCase() ?? ''}://${slip[2] ?? ''}`);
-  // `web1:/srv/www` and `web1::module`, which other programs take for other machines.
+  // Other programs treat `web1:/srv/www` and `web1::module` as remote machines.
   if (/^[^/]*:/.test(text))
     throw notUnderstood(text, `it looks like the address of a host; for a directory, write ./${text}`);
   return named('local', { path: path.resolve(defaults.workingDirectory, text) });
@@ -61,7 +62,7 @@ const s3Parameters = ['endpoint', 'region', 'path_style'];
 
 function s3(text: string): DestinationSettings {
   const url = parseUrl(text);
-  // The host of a URL is in lower case, and the name of a bucket need not be.
+  // URL parsing lowercases the host, but a bucket name may contain uppercase letters.
   const bucket = /^s3:\/\/([^/?#]*)/i.exec(text)?.[1] ?? '';
   if (url.username !== '')
     throw notUnderstood(text, 'S3 takes no user name; credentials come from the environment');
@@ -105,7 +106,7 @@ function decoded(text: string, part: string): string {
   }
 }
 
-/** `place` decides the id; `access` does not. */
+/** Returns the id depends on `place` but not on `access`. */
 function named(
   backend: string,
   place: DestinationSettings['settings'],
@@ -125,14 +126,14 @@ function notUnderstood(text: string, reason: string): WaybillError {
   );
 }
 
-/** The password of a URL must not appear in a message. */
+/** Removes a URL's password, which must not appear in messages. */
 function withoutPassword(text: string): string {
   return text.replace(/(?<=:\/\/)[^/@]*:[^/@]*@/, '…@');
 }
 
 export interface PublishSettings {
   pipelineId: string;
-  /** Absolute. */
+  /** An absolute path. */
   directory: string;
   destinations: readonly DestinationSettings[];
   releases: boolean;
@@ -149,7 +150,7 @@ export interface PublishSettings {
 const indexSettings = { auto: 'auto', always: true, never: false } as const;
 
 /**
- * The configuration that publishes as `waybill publish` does, as YAML. Values are JSON, which YAML contains.
+ * Returns a YAML configuration that publishes like `waybill publish`. Values are JSON, which is valid YAML.
  */
 export function configurationText(settings: PublishSettings): string {
   const { pipelineId, directory, destinations, include, exclude, links } = settings;
@@ -163,7 +164,7 @@ export function configurationText(settings: PublishSettings): string {
       include: include.length === 0 ? undefined : include,
       exclude: exclude.length === 0 ? undefined : exclude,
       links: links === 'refuse' ? undefined : links,
-      // The command runs with the rights of its user, whose links may lead anywhere.
+      // The command runs with its user's rights, and the user's links may lead anywhere.
       links_to: links === 'follow' ? ['/'] : undefined,
     }),
     '    destinations:',
@@ -175,7 +176,7 @@ export function configurationText(settings: PublishSettings): string {
   return `${lines.join('\n')}\n`;
 }
 
-/** The configuration of a promotion from one place to another, as YAML. */
+/** Returns a YAML configuration that promotes from one place to another. */
 export function promotionText(
   from: DestinationSettings,
   to: DestinationSettings,
@@ -209,7 +210,7 @@ function common({ releases, channel, index, maxRate, url, channelUrl }: Destinat
   };
 }
 
-/** Leaves out values that are undefined. */
+/** Omits undefined values. */
 function entries(indent: string, values: object): string[] {
   return Object.entries(values).flatMap(([key, value]) =>
     value === undefined ? [] : [`${indent}${key}: ${JSON.stringify(value)}`],

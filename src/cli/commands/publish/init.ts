@@ -12,7 +12,7 @@ import { configOfServices, secretsOfServices, serviceUnit } from './systemd-unit
 
 type InitOptions = OptionsFor<typeof initCommand>;
 
-/** Whatever the umask: the files hold no secret, and the service may run as another user. */
+/** Applied regardless of the umask: the files hold no secrets, and the service may run as another user. */
 const readableByAll = 0o644;
 
 interface NewFile {
@@ -22,8 +22,8 @@ interface NewFile {
 }
 
 /**
- * `waybill init`: writes the configuration and, on request, the unit; both or none. Throws `usage` if one
- * of them exists or cannot be written.
+ * Implements `waybill init`: writes the configuration and, on request, the unit, or neither of them. Throws
+ * `usage` if one of them exists or cannot be written.
  */
 export async function init(options: InitOptions, { output }: Io): Promise<number> {
   const { situation: name } = options;
@@ -65,7 +65,7 @@ function filesFor(situation: Situation, { out, systemd }: InitOptions): NewFile[
   return [...files, { path: systemd, is: 'unit', text: unit }];
 }
 
-/** Warnings about existing directories with unsafe permissions. */
+/** Returns warnings about existing directories with unsafe permissions. */
 function unsafeDirectories(file: NewFile | undefined): Finding[] {
   if (file === undefined) return [];
   const loaded = parseConfig(Buffer.from(file.text), path.resolve(file.path), { home: homedir() });
@@ -73,7 +73,7 @@ function unsafeDirectories(file: NewFile | undefined): Finding[] {
   return unsafePaths(loaded, scope).map((each) => ({ ...each, severity: 'warning' }));
 }
 
-/** From the two files to a running service. */
+/** Returns the steps from the two files to a running service. */
 function installing({ program, secrets, credentials }: Situation, out: string, unit: string): string[] {
   const service = path.basename(unit);
   const secret = (name: string): string => `${secretsOfServices}/${name}`;
@@ -119,7 +119,7 @@ async function writeAll(files: readonly NewFile[]): Promise<void> {
   }
 }
 
-/** A link that leads nowhere is there, too. */
+/** Returns a dangling link counts as existing, too. */
 async function isThere(file: string): Promise<boolean> {
   return lstat(file).then(
     () => true,

@@ -17,14 +17,14 @@ import type { packCommand } from './commands.ts';
 
 type PackFlags = OptionsFor<typeof packCommand>;
 
-/** The files written, in addition to the facts of the bundle. */
+/** The files written, in addition to the bundle's facts. */
 interface Written {
   archive: { path: string; size: number; digest: Digest } | null;
   manifest: string | null;
   signature: string | null;
 }
 
-/** `waybill pack`. Checks every file before it writes anything. */
+/** Implements `waybill pack`. Checks every file before writing anything. */
 export async function pack(flags: PackFlags, { output }: Io): Promise<number> {
   const { directory, manifestOnly } = flags;
   const target = manifestOnly ? null : targetOf(flags);
@@ -46,7 +46,7 @@ export async function pack(flags: PackFlags, { output }: Io): Promise<number> {
   }
 }
 
-/** The absolute path of the archive, or `-`. Throws `usage` if the archive cannot be written there. */
+/** Returns the archive's absolute path, or `-`. Throws `usage` if the archive cannot be written there. */
 function targetOf({ directory, output, format }: PackFlags): string {
   if (output === '-') {
     if (format === 'json')

@@ -16,7 +16,7 @@ import type { runCommand } from './commands.ts';
 
 export type RunOptions = OptionsFor<typeof runCommand>;
 
-/** Throws `usage` for options that contradict the plan, which already fixes them. */
+/** Throws `usage` for options that conflict with the plan, which already fixes them. */
 export function refuseContradictions(options: RunOptions): void {
   const { plan, out, dryRun, force, allowRemovals, channel, pipeline, destination, retryFor } = options;
   if (out !== undefined && !dryRun)
@@ -49,7 +49,7 @@ export function refuseContradictions(options: RunOptions): void {
     );
 }
 
-/** Throws `plan_invalid`. */
+/** Reads a plan file. Throws `plan_invalid`. */
 export async function readPlan(file: string): Promise<PlanFile> {
   const bytes = await readFile(file).catch((error: unknown) => {
     throw new WaybillError(
@@ -99,7 +99,7 @@ export async function writePlan(
   return plan;
 }
 
-/** The targets of the plan. Throws `plan_stale` if the configuration has other settings by now. */
+/** Returns the plan's targets. Throws `plan_stale` if the configuration's settings have changed since. */
 export async function chosenByPlan(config: Config, { targets, configuration }: PlanFile): Promise<Chosen[]> {
   const chosen = await orPlanStale(
     (async () =>
@@ -113,7 +113,7 @@ export async function chosenByPlan(config: Config, { targets, configuration }: P
   return chosen;
 }
 
-/** Throws `plan_stale` if the plan names something that the configuration no longer has. */
+/** Throws `plan_stale` if the plan names something that is no longer in the configuration. */
 export async function orPlanStale<T>(look: Promise<T>): Promise<T> {
   try {
     return await look;

@@ -42,22 +42,22 @@ import { reportRun } from './run-text.ts';
 
 type PromoteOptions = OptionsFor<typeof promoteCommand>;
 
-/** The two destinations of a promotion, set up. */
+/** A promotion's two destinations, set up. */
 interface Prepared {
   setUp: CommandContext;
   pipeline: PipelineConfig;
-  /** The pipeline with another id. Throws `usage` if the id is invalid. */
+  /** Returns the pipeline with another id. Throws `usage` if the id is invalid. */
   pipelineNamed: (id: string) => Promise<PipelineConfig>;
   location: StorageLocation;
   from: PromotedContent;
-  /** The owner of the content to promote; null for the only one that is found. */
+  /** The owner of the content to promote; null to use the only one found. */
   owner: Owner | null;
   to: DestinationConfig;
 }
 
 /**
- * `waybill promote`: publishes what one destination has to another. Throws before it writes anything if the
- * content of the first is incomplete or unknown.
+ * Implements `waybill promote`: publishes one destination's content to another. Throws before writing
+ * anything if the first one's content is incomplete or unknown.
  */
 export async function promoteContent(options: PromoteOptions, { output, signal }: Io): Promise<number> {
   const { verbose, dryRun, force, config } = options;
@@ -88,7 +88,7 @@ export async function promoteContent(options: PromoteOptions, { output, signal }
   );
 }
 
-/** Leaves out the warning about the selected bundle if there was no choice. */
+/** Omits the warning about the selected bundle if there was no choice. */
 function shown(result: RunResult): RunResult {
   return result.pipelines.every(({ bundles }) => bundles === 1) ? withoutSelection(result) : result;
 }
@@ -159,7 +159,7 @@ interface Chosen {
 
 const optionNames: Readonly<Record<string, string>> = { sshKey: 'ssh-key', channelUrl: 'channel-url' };
 
-/** The pipeline in `pipeline/destination`; undefined if the name has no pipeline. */
+/** Returns the pipeline in `pipeline/destination`, or undefined if the name has no pipeline. */
 function pipelineNameOf(name: string): string | undefined {
   return /^([^/]*)\//.exec(name)?.[1];
 }
@@ -170,7 +170,7 @@ async function preparePlaces(options: PromoteOptions, about: About): Promise<Pre
   const [source, target] = [givenDestination(from, options), givenDestination(toName, options)];
   if (source.id === target.id) throw samePlace(from, toName);
   const load = (pipelineId: string): Promise<Loaded> => loadPlaces(source, target, pipelineId, options);
-  // The catalog has the id of the pipeline. It is not read yet.
+  // The catalog has the pipeline's id, but has not been read yet.
   const loaded = await load(options.pipeline ?? 'promoted').catch((error: unknown) => {
     const cause = error instanceof WaybillError ? error.cause : undefined;
     const isOverlap =
@@ -211,7 +211,10 @@ function onlyPipeline({ pipelines }: Config, named: string | undefined): Pipelin
   });
 }
 
-/** The only owner, or the only one of the named pipeline. Throws `not_published` or `usage`. */
+/**
+ * Returns the only owner, or the only one that belongs to the named pipeline. Throws `not_published` or
+ * `usage`.
+ */
 function onlyOwner(from: string, owners: readonly Owner[], pipeline: string | undefined): Owner {
   const among = owners.filter(({ pipelineId }) => pipeline === undefined || pipelineId === pipeline);
   const [only, ...others] = among;
@@ -230,7 +233,7 @@ function onlyOwner(from: string, owners: readonly Owner[], pipeline: string | un
 const named = (owners: readonly Owner[]): string =>
   owners.map(({ pipelineId, destinationId }) => `${pipelineId}/${destinationId}`).join(', ');
 
-/** Throws `usage` if the places are the same, or one lies inside the other. */
+/** Throws `usage` if the places are the same or one is inside the other. */
 function refuseOverlap(fromName: string, from: StorageLocation, toName: string, to: StorageLocation): void {
   const place = (location: StorageLocation): Place => {
     const { container, root } = backendOf(location).place(location);

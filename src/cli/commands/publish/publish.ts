@@ -25,8 +25,8 @@ import { heldBackExitCode, reportRun } from './run-text.ts';
 type PublishOptions = OptionsFor<typeof publishCommand>;
 
 /**
- * `waybill publish`: builds a configuration in memory and publishes as `waybill run` does. Throws `usage`
- * before it opens anything if the directory or a destination is unsuitable.
+ * Implements `waybill publish`: builds a configuration in memory and publishes like `waybill run`. Throws
+ * `usage` before opening anything if the directory or a destination is unsuitable.
  */
 export async function publish(options: PublishOptions, { output, signal }: Io): Promise<number> {
   const settings = settingsOf(options);
@@ -53,7 +53,7 @@ export async function publish(options: PublishOptions, { output, signal }: Io): 
   return code;
 }
 
-/** The URLs of all published outputs. */
+/** Returns the URLs of all published outputs. */
 function urlsIn({ pipelines }: RunResult): (string | null)[] {
   const destinations = pipelines.flatMap((pipeline) => pipeline.destinations);
   return destinations.flatMap(({ actions }) => actions.map(({ url }) => url));
@@ -65,8 +65,8 @@ function missingUrl({ channel }: PublishOptions): string {
 }
 
 /**
- * Loads an in-memory configuration. Throws `usage` with the option that set an invalid value; `command` is
- * the one whose help has examples.
+ * Loads an in-memory configuration. Throws `usage` with the option that set an invalid value. `command` is
+ * the command whose help has examples.
  */
 export async function load(text: string, command = 'publish'): Promise<Loaded> {
   try {
@@ -112,13 +112,13 @@ function settingsOf(options: PublishOptions): PublishSettings {
   return { ...others, include, exclude, links, pipelineId, directory: source, destinations: parsed };
 }
 
-/** Only releases have channels. Throws `usage`. */
+/** Throws `usage` if a channel is given without releases, because only releases have channels. */
 export function requireReleases({ channel, releases }: { channel?: string; releases: boolean }): void {
   if (channel !== undefined && !releases)
     throw new WaybillError('usage', '--channel needs releases', { hint: 'add --releases' });
 }
 
-/** A destination of the command line. Throws `usage`. */
+/** Parses a command line destination. Throws `usage`. */
 export function givenDestination(text: string, { sshKey }: { sshKey?: string }): DestinationSettings {
   return parseDestination(text, {
     ...{ workingDirectory: process.cwd(), userName: currentUserName() },
@@ -126,7 +126,7 @@ export function givenDestination(text: string, { sshKey }: { sshKey?: string }):
   });
 }
 
-/** The absolute path, through no link. */
+/** Returns the absolute path with all links resolved. */
 function requireDirectory(directory: string): string {
   const found = directory === '' ? undefined : statSync(directory, { throwIfNoEntry: false });
   if (found?.isDirectory() === true) return realpathSync(directory);
@@ -171,7 +171,7 @@ function refuseOverlaps(
   });
 }
 
-/** Resolves the links in the part of the path that exists. */
+/** Resolves the links in the existing part of the path. */
 export function realPath(target: string): string {
   if (existsSync(target)) return realpathSync(target);
   const parent = path.dirname(target);
@@ -188,7 +188,7 @@ function isWithin(inner: string, outer: string): boolean {
   return relative === '' || (relative !== '..' && !relative.startsWith('../') && !path.isAbsolute(relative));
 }
 
-/** The id of a pipeline for a directory's name: `My Site` becomes `my-site`. */
+/** Derives a pipeline id from a directory name: `My Site` becomes `my-site`. */
 function slugOf(directory: string): string {
   const slug = path
     .basename(directory)
@@ -199,7 +199,7 @@ function slugOf(directory: string): string {
   return slug === '' ? 'site' : slug;
 }
 
-/** A key that OpenSSH would try, if no agent is running. */
+/** Returns a key that OpenSSH would try, unless an agent is running. */
 function usualKeyFile(): string | undefined {
   if ((process.env['SSH_AUTH_SOCK'] ?? '') !== '') return undefined;
   return ['id_ed25519', 'id_ecdsa', 'id_rsa']
@@ -207,7 +207,10 @@ function usualKeyFile(): string | undefined {
     .find((file) => existsSync(file));
 }
 
-/** Asks before `--force` deletes anything. Throws `usage` without a terminal, and if the answer is no. */
+/**
+ * Asks for confirmation before `--force` deletes anything. Throws `usage` if there is no terminal or the
+ * answer is no.
+ */
 export async function confirmForce(destinations: number): Promise<void> {
   const where = destinations === 1 ? 'the destination' : plural(destinations, 'destination');
   if (process.stdin.isTTY && process.stderr.isTTY) {
@@ -235,11 +238,9 @@ function save(file: string, text: string): void {
   }
 }
 
-/*
- * The result of `waybill publish`, which has options and no configuration.
- */
+/* Adapts the result of `waybill publish`, which has options but no configuration. */
 
-/** Hints about settings of a configuration, and what to do on the command line instead. */
+/** Hints about configuration settings, and what to do on the command line instead. */
 const hints: readonly [RegExp, string][] = [
   [/^set ssh_key_file, or start an SSH agent/, 'name a private key with --ssh-key, or start an SSH agent'],
   [/^set region, or AWS_REGION/, 'add ?region=NAME to the destination, or set AWS_REGION'],
@@ -252,7 +253,7 @@ const hints: readonly [RegExp, string][] = [
   [/^check `host` and `port`/, 'check the host and port of the destination'],
 ];
 
-/** The same result, with hints that name options in place of settings. */
+/** Returns the same result with hints that name options instead of settings. */
 export function withOptionHints(result: RunResult): RunResult {
   const pipelines = result.pipelines.map((pipeline) => ({
     ...pipeline,
@@ -272,7 +273,7 @@ function hinted(error: ErrorRecord | null): ErrorRecord | null {
   return { ...error, hint };
 }
 
-/** Drops the warning about the bundle that was selected: a directory holds only one. */
+/** Drops the warning about the selected bundle, because a directory contains only one. */
 export function withoutSelection(result: RunResult): RunResult {
   const pipelines = result.pipelines.map((pipeline) => ({
     ...pipeline,

@@ -12,15 +12,15 @@ import type { TraceContext } from '../../../core/tracing/trace-context.ts';
 import { publishTraced } from '../../setup/with-tracing.ts';
 
 export interface Tries {
-  /** How long, from the first failure on, in milliseconds; 0: one try. */
+  /** How long to retry after the first failure, in milliseconds; 0 means a single try. */
   forMs: number;
-  /** Prints why the next try follows, and when. */
+  /** Prints why and when the next try follows. */
   note: (text: string) => void;
-  /** Returns a number in [0, 1). Replaced in tests only. */
+  /** Returns a number in [0, 1). Only tests replace it. */
   random?: () => number;
 }
 
-/** Time in milliseconds; 0 without the flag. Throws `usage`. */
+/** Returns the time in milliseconds, or 0 without the flag. Throws `usage`. */
 export function retryForOf(text: string | undefined): number {
   const ms = text === undefined ? 0 : parseDuration(text);
   if (ms !== undefined) return ms;
@@ -30,9 +30,9 @@ export function retryForOf(text: string | undefined): number {
 }
 
 /**
- * Publishes a pipeline, and again the destinations that failed for a passing cause, as the daemon does. Never
- * rejects for a signal: the last result is returned. A failure that is followed by a next try is not reported
- * to notifiers.
+ * Publishes a pipeline and, like the daemon, retries destinations that failed temporarily. Never rejects
+ * because of a signal; the last result is returned. A failure that will be retried is not reported to
+ * notifiers.
  */
 export async function publishWithRetries(
   context: CoreContext,
@@ -61,7 +61,7 @@ export async function publishWithRetries(
   return result;
 }
 
-/** One try, which ends within the `run_timeout` of the pipeline. */
+/** Makes one try, which ends within the pipeline's `run_timeout`. */
 async function publishOnce(
   context: CoreContext,
   pipeline: PipelineConfig,
@@ -73,7 +73,7 @@ async function publishOnce(
   );
 }
 
-/** Publishes to these destinations until no temporary failure is left or the time is over. */
+/** Publishes to these destinations until no temporary failures are left or time runs out. */
 export async function untilSettled(
   destinationIds: readonly string[],
   { forMs, note, clock, signal, random }: Tries & { clock: Clock; signal?: AbortSignal },
@@ -105,7 +105,7 @@ function causeOf({ destinationId, error, actions }: DestinationResult): { id: st
   return cause === undefined || cause === null ? [] : [{ id: destinationId, error: cause }];
 }
 
-/** The last result of each destination. */
+/** Returns each destination's last result. */
 function merged(before: PipelineResult, last: PipelineResult): PipelineResult {
   const latest = new Map(last.destinations.map((one) => [one.destinationId, one]));
   const destinations = before.destinations.map((one) => latest.get(one.destinationId) ?? one);

@@ -15,7 +15,7 @@ import { unfitCodes } from '../../../core/publish/select-bundles.ts';
 import { columns, type Output, plural, reasonText, signOf, tookText } from '../../output/output.ts';
 import type { Io } from '../../setup/command.ts';
 
-/** The changes of one destination that are listed without --verbose. */
+/** The number of a destination's changes that are listed without --verbose. */
 const changesShown = 20;
 
 type DestinationAction = DestinationResult['actions'][number];
@@ -27,8 +27,8 @@ interface RunTextOptions {
 }
 
 /**
- * Prints the result of a command that publishes, and what a rollback holds back. Returns the exit code.
- * `configured` are the options that name the configuration.
+ * Prints a publishing command's result, and anything held back by a rollback. Returns the exit code.
+ * `configured` contains the options that name the configuration.
  */
 export function reportRun(
   result: RunResult,
@@ -74,7 +74,7 @@ function printPipeline(
     }
 }
 
-/** Whether a destination has results besides the failure of the source or of its only bundle. */
+/** Reports whether a destination has results other than the failure of the source or of its only bundle. */
 function hasOwnResult({ actions }: DestinationResult, { error, invalidBundles }: PipelineResult): boolean {
   if (error !== null) return false;
   const isUnusable = invalidBundles.some(({ bundle }) => bundle === '.');
@@ -118,7 +118,7 @@ function printDestination(
   printOrphans(destination.orphans, output, { dryRun, verbose });
 }
 
-/** The order of display: deletions first, unchanged files last and only on request. */
+/** The display order: deletions come first, and unchanged files come last and only on request. */
 const fateOrder = ['remove', 'change', 'add', 'refresh', 'keep'] as const satisfies Fate[];
 
 function listed(changes: ActionResult['changes'], verbose: boolean): ActionResult['changes'] {
@@ -126,7 +126,7 @@ function listed(changes: ActionResult['changes'], verbose: boolean): ActionResul
   return fates.flatMap((fate) => changes.filter((change) => change.fate === fate));
 }
 
-/** The sign of each fate, and the reason that needs no words. */
+/** Each fate's sign, and its usual reason, which is not printed. */
 const fates = {
   add: ['+', 'not_recorded'],
   change: ['~', 'content_differs'],
@@ -195,7 +195,7 @@ function printFailure(about: string, error: ErrorRecord, { data, style }: Output
   if (error.hint !== null) data(`${indent}  ${style.cyan('next:')} ${error.hint}`);
 }
 
-/** The results of the bundles for people, followed by the counters of the specification. */
+/** Returns the bundles' results for people, followed by the counters required by the specification. */
 function summary(result: RunResult, { style }: Output, { stopped, durationMs }: RunTextOptions): string {
   const { counters, dryRun, pipelines } = result;
   const counted = (Object.entries(counters) as [keyof Counters, number][])
@@ -244,10 +244,10 @@ function bytesOf({ changes, outputs, release, bytesWritten }: DestinationAction,
   return dryRun ? predicted(changes, outputs, release !== null).bytes : bytesWritten;
 }
 
-/** The outputs of one orphan that are listed without --verbose. */
+/** The number of an orphan's outputs that are listed without --verbose. */
 const outputsShown = 20;
 
-/** The actions on the orphans of one destination, done or planned. */
+/** Prints the completed or planned actions on a destination's orphans. */
 function printOrphans(
   orphans: readonly OrphanResult[],
   { data, style }: Output,
@@ -287,7 +287,7 @@ function meaningOf(action: OrphanResult['action'], dryRun: boolean): string {
   return action === 'keep' ? `${gone}; it stays published` : gone;
 }
 
-/** Counters for the last line of a run: `orphans=2`, `unpublish=1`. */
+/** Returns counters for a run's last line, such as `orphans=2` and `unpublish=1`. */
 function countedOrphans(pipelines: readonly PipelineResult[]): string[] {
   const orphans = pipelines.flatMap(({ destinations }) => destinations.flatMap((one) => one.orphans));
   const removed = orphans.filter(({ action }) => action === 'unpublish').length;
@@ -299,8 +299,8 @@ function countedOrphans(pipelines: readonly PipelineResult[]): string[] {
 export const heldBackExitCode = 3;
 
 /**
- * Reports every bundle that was not published because its release was rolled back, with the command that
- * brings it back. True if there are any.
+ * Reports every bundle that was not published because its release was rolled back, along with the command
+ * that restores it. Returns true if there are any.
  */
 function reportHeldBack(pipelines: readonly PipelineResult[], output: Output, configured: string): boolean {
   let isAny = false;

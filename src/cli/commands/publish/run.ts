@@ -40,7 +40,7 @@ import {
 import { publishWithRetries, retryForOf, type Tries } from './retries.ts';
 import { reportRun } from './run-text.ts';
 
-/** `waybill run`: pipelines in sequence, the destinations of each concurrently. */
+/** Implements `waybill run`: runs pipelines in sequence, and each pipeline's destinations concurrently. */
 export async function run(options: RunOptions, { output, signal }: Io): Promise<number> {
   refuseContradictions(options);
   const retryForMs = retryForOf(options.retryFor);
@@ -67,7 +67,7 @@ export async function run(options: RunOptions, { output, signal }: Io): Promise<
   return reportRun(result, { output, signal }, { verbose, begunMs, configured: `--config ${config}` });
 }
 
-/** The start of the command is its act; each publication has a record of its own. */
+/** Returns the act of starting the command; each publication has its own record. */
 function actOf(
   { dryRun, force, allowRemovals, channel, plan }: RunOptions,
   ids: readonly string[] | undefined,
@@ -88,10 +88,7 @@ interface Task {
   setUp: CommandContext;
 }
 
-/**
- * Runs the pipelines in the options. Writes the plan of a dry run only if every part of it can be carried
- * out.
- */
+/** Runs the pipelines in the options. Writes a dry run's plan only if every part of it can be executed. */
 async function runAsked(task: Task, output: Output): Promise<RunResult> {
   const { chosen, options } = task;
   const { dryRun, force, allowRemovals, channel, out } = options;
@@ -107,9 +104,8 @@ async function runAsked(task: Task, output: Output): Promise<RunResult> {
 }
 
 /**
- * Carries out a plan. All decisions are made again first, and any difference from the plan stops the run
- * before it changes anything. Under the lease, each decision is compared with the plan again before the
- * first write.
+ * Executes a plan. All decisions are made again first, and any difference from the plan stops the run before
+ * it changes anything. Under the lease, each decision is compared with the plan again before the first write.
  */
 async function runPlanned(task: Task, plan: PlanFile): Promise<RunResult> {
   const { force, allow_removals: allowRemovals, channel } = plan;
@@ -144,7 +140,7 @@ interface Asked extends OnDecision, Pick<PublishRequest, 'channel'> {
   allowRemovals: boolean;
 }
 
-/** Publishes the chosen pipelines in sequence. Failures are in the result. */
+/** Publishes the chosen pipelines in sequence. Failures are part of the result. */
 export async function runAll(
   {
     chosen,
@@ -161,7 +157,7 @@ export async function runAll(
     if (context.signal?.aborted === true) break;
     const bar = progressBar(options.format === 'text', pipeline.id);
     try {
-      // A dry run reads files but writes none, so its bar must not expect the planned writes.
+      // A dry run reads files but writes none, so its progress bar must not expect the planned writes.
       const onProgress = asked.dryRun ? undefined : bar.onProgress;
       const destinationIds = destinations.map(({ id }) => id);
       const request = { ...asked, onProgress, reading: bar, destinationIds };

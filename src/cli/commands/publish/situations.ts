@@ -1,19 +1,19 @@
 import path from 'node:path';
 
-/** The situations of `waybill init`, with a configuration for each. */
+/** The situations that `waybill init` supports, each with its configuration. */
 
 export type SituationName = 'directory' | 'uploads' | 's3' | 'sftp' | 'weather';
 
-/** The paths in a new configuration: relative to the configuration, or the paths of a system service. */
+/** The paths in a new configuration, either relative to the configuration or those of a system service. */
 export interface Places {
-  /** The source directory, and the directory of the destination below. */
+  /** The source directory, and the destination's directory below. */
   incoming: string;
   published: string;
-  /** The daemon's own data: staging, queue, host keys. */
+  /** The daemon's own data: staging, queue and host keys. */
   state: string;
-  /** The private key of SFTP. */
+  /** The private key for SFTP. */
   key: string;
-  /** Whether the queue is on the disk, which needs LMDB. */
+  /** Whether the queue is stored on disk, which requires LMDB. */
   keepsQueue: boolean;
 }
 
@@ -22,16 +22,16 @@ export interface Situation {
   about: string;
   /** The long-running program that the systemd unit starts. */
   program: 'serve' | 'weather';
-  /** The secrets that the configuration refers to, by the names of their variables. */
+  /** The secrets that the configuration refers to, by their variables' names. */
   secrets: readonly string[];
-  /** Files that the service gets as credentials, as it gets the secrets, and the configuration names. */
+  /** Files that the configuration names and that the service receives as credentials, like the secrets. */
   credentials: readonly string[];
   text: (places: Places) => string;
-  /** Next steps without a systemd unit: command lines that name the file. */
+  /** Returns the next steps without a systemd unit: command lines that name the file. */
   next: (config: string) => string[];
 }
 
-/** Relative to the configuration: for trials, and for users who run waybill under their own account. */
+/** Paths relative to the configuration, for trials and for users who run waybill under their own account. */
 export const placesBeside: Places = {
   incoming: './incoming',
   published: './public',

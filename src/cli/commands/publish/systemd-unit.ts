@@ -1,8 +1,8 @@
-/** The systemd units that run the long-running programs. */
+/** Generates the systemd units for the long-running programs. */
 
 export interface UnitSettings {
   program: 'serve' | 'worker' | 'weather' | 'weather feed';
-  /** Names of files in `/etc/waybill/secrets` that the service cannot do without. */
+  /** The names of files in `/etc/waybill/secrets` that the service requires. */
   credentials: readonly string[];
 }
 
@@ -13,13 +13,13 @@ const about: Record<UnitSettings['program'], string> = {
   'weather feed': 'waybill: fills the weather database',
 };
 
-/** The configuration file of the units, which cannot read home directories. */
+/** The units' configuration file. Units cannot read home directories. */
 export const configOfServices = '/etc/waybill/waybill.yml';
 
-/** The directory with the secrets of a service, one file each; only root may read it. */
+/** The directory with a service's secrets, one file each. Only root may read it. */
 export const secretsOfServices = '/etc/waybill/secrets';
 
-/** Every restriction of systemd with which the programs work. */
+/** Every systemd restriction that the programs work with. */
 const sandbox = `NoNewPrivileges=yes
 CapabilityBoundingSet=
 AmbientCapabilities=
@@ -49,8 +49,8 @@ SystemCallErrorNumber=EPERM
 # be taken. Not MemoryDenyWriteExecute=: Node.js compiles while it runs.`;
 
 /**
- * A unit that starts the program at boot, and again after failures, without a right that it can do without.
- * `systemd-analyze security` rates its exposure below 2.
+ * Returns a unit that starts the program at boot and restarts it after failures, with only the rights that it
+ * needs. `systemd-analyze security` rates its exposure below 2.
  */
 export function serviceUnit({ program, credentials }: UnitSettings): string {
   return `# docs/operations.md says how it is installed.
@@ -89,8 +89,8 @@ WantedBy=multi-user.target
 }
 
 /**
- * A unit in which systemd itself listens for the daemon: connections that come while that is started again
- * wait instead of being refused.
+ * Returns a unit in which systemd itself listens on the daemon's behalf. Connections that arrive while the
+ * daemon restarts wait instead of being refused.
  */
 export function socketUnit(address: string): string {
   return `# docs/operations.md says how it is installed.
@@ -111,7 +111,7 @@ Also=waybill.service
 `;
 }
 
-/** Only the daemon and the worker implement the notification protocol of systemd. */
+/** Only the daemon and the worker implement systemd's notification protocol. */
 function lifeOf(program: UnitSettings['program']): string {
   if (program !== 'serve' && program !== 'worker') return 'Type=exec';
   return `Type=notify
@@ -122,7 +122,7 @@ ExecReload=kill -HUP $MAINPID`;
 }
 
 function exitStatusOf(program: UnitSettings['program']): string {
-  // The weather reader exits with 1 for every failure to start.
+  // The weather reader exits with code 1 for every startup failure.
   if (program === 'weather') return '';
   return `# Errors in the configuration or the secrets. A restart does not help.
 RestartPreventExitStatus=2

@@ -20,7 +20,7 @@ import type { unpublishCommand } from './commands.ts';
 
 type UnpublishOptions = OptionsFor<typeof unpublishCommand>;
 
-/** `waybill unpublish`. */
+/** Implements `waybill unpublish`. */
 export async function unpublish(options: UnpublishOptions, { output, signal }: Io): Promise<number> {
   const { dryRun, pipeline: pipelineId } = options;
   const destinationPath = givenBundlePath(options.path);
@@ -38,7 +38,7 @@ export async function unpublish(options: UnpublishOptions, { output, signal }: I
 }
 
 /**
- * Returns a failure at the bundle path as an outcome. Throws for a missing bundle path, as for other bad
+ * Returns a failure at the bundle path as an outcome. Throws if the bundle path is missing, as for other bad
  * input.
  */
 async function attempt(

@@ -32,9 +32,9 @@ interface BundleReport {
 }
 
 /**
- * `waybill validate`: one directory, or all bundles of a configured source. Reads every byte and compares
- * its digest, except with `--listing-only`, which reads only the manifests, the scene maps and the listing
- * of a remote source.
+ * Implements `waybill validate` for one directory or for all bundles of a configured source. Reads every byte
+ * and compares digests, except with `--listing-only`, which reads only the manifests, the scene maps and a
+ * remote source's listing.
  */
 export async function validate(options: ValidateOptions, { output }: Io): Promise<number> {
   const { bundlePath } = options;
@@ -57,7 +57,7 @@ export async function validate(options: ValidateOptions, { output }: Io): Promis
 interface Validation {
   reports: BundleReport[];
   warnings: readonly Finding[];
-  /** Whether every byte was, or only manifests and scene maps. */
+  /** Whether every byte was read, instead of only manifests and scene maps. */
   filesRead: boolean;
 }
 
@@ -124,7 +124,7 @@ interface Found {
 interface CheckOptions {
   bar: ProgressBar;
   filesRead: boolean;
-  /** Destinations whose generated outputs must not collide with the name of a file. */
+  /** Destinations whose generated outputs must not have the same name as a file. */
   destinations?: readonly DestinationConfig[];
 }
 

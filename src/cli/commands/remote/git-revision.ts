@@ -11,9 +11,9 @@ export interface RevisionFlags {
 type Variables = Readonly<Record<string, string | undefined>>;
 
 /**
- * Message, commit, branch and author for the metadata of a manifest. The commit comes from the variables of
- * GitHub Actions or GitLab CI, or else from the git repository of the directory. Remote URLs are never
- * read. Throws `usage` for a message that is not one line of text.
+ * Returns the message, commit, branch and author for a manifest's metadata. The commit comes from the
+ * variables of GitHub Actions or GitLab CI, or else from the directory's git repository. Remote URLs are
+ * never read. Throws `usage` if the message is not a single line of text.
  */
 export async function revisionMetadata(
   directory: string,
@@ -35,12 +35,12 @@ function checkedMessage(message: string): string {
   return message;
 }
 
-/** The revision from the variables of a known CI system; undefined elsewhere. */
+/** Returns the revision from a known CI system's variables; undefined elsewhere. */
 export function revisionOfCi(environment: Variables): Record<string, string> | undefined {
   if (environment['GITHUB_ACTIONS'] === 'true')
     return given({
       commit: environment['GITHUB_SHA'],
-      // Set for pull requests only, whose `GITHUB_REF_NAME` is `12/merge`.
+      // Set only for pull requests, whose `GITHUB_REF_NAME` is `12/merge`.
       branch: [environment['GITHUB_HEAD_REF'], environment['GITHUB_REF_NAME']].find(
         (name) => (name ?? '') !== '',
       ),
@@ -55,7 +55,10 @@ export function revisionOfCi(environment: Variables): Record<string, string> | u
   return undefined;
 }
 
-/** The revision from git; empty outside a repository, without a commit, or if git is not installed. */
+/**
+ * Returns the revision from git. It is empty outside a repository, without a commit, or if git is not
+ * installed.
+ */
 async function revisionOfGit(directory: string, environment: Variables): Promise<Record<string, string>> {
   const [commit = '', author = ''] = (await git(directory, environment, logArguments)).split('\0');
   if (commit === '') return {};
@@ -66,7 +69,10 @@ async function revisionOfGit(directory: string, environment: Variables): Promise
 const logArguments = ['log', '-1', '--no-show-signature', '--no-color', '--format=%H%x00%an'];
 const gitTimeoutMs = 5_000;
 
-/** The output of git; empty if it fails. No variable that could select another repository is passed on. */
+/**
+ * Returns git's output, or an empty string if git fails. Variables that could select another repository are
+ * not passed on.
+ */
 function git(directory: string, environment: Variables, args: readonly string[]): Promise<string> {
   const env = { PATH: environment['PATH'], HOME: environment['HOME'], LC_ALL: 'C.UTF-8' };
   return new Promise((resolve) => {

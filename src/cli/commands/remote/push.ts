@@ -21,7 +21,10 @@ import { revisionMetadata } from './git-revision.ts';
 
 type PushFlags = OptionsFor<typeof pushCommand>;
 
-/** `waybill push`: exit code 0 if the run succeeded or was not waited for, 1 if it failed. */
+/**
+ * Implements `waybill push`. Exits with code 0 if the run succeeded or the command did not wait for it, and
+ * with 1 if it failed.
+ */
 export async function push(flags: PushFlags, { output, signal }: Io): Promise<number> {
   const { pipeline, dryRun } = flags;
   const limits = { timeoutMs: timeoutOf(flags), chunkBytes: chunkBytesOf(flags) };
@@ -78,7 +81,7 @@ function pushOptions(
   };
 }
 
-/** Only a run that was waited for has an address. */
+/** Returns a run has an address only if the command waited for it. */
 function refuseOpening({ open, dryRun, wait }: PushFlags): void {
   if (!open || (wait && !dryRun)) return;
   const other = dryRun ? '--dry-run' : '--no-wait';
@@ -102,7 +105,7 @@ async function prepared(flags: PushFlags, bars: Bars): Promise<PreparedUpload> {
   return { ...upload, ...withBars(upload, bars) };
 }
 
-/** The metadata of the manifest, with the revision. A manifest that is there already is not changed. */
+/** Returns the manifest's metadata with the revision. An existing manifest is not changed. */
 async function revised(
   flags: PushFlags,
   { metadata, renew }: PackSettings,
@@ -126,7 +129,7 @@ async function revised(
 
 const [minChunk, maxChunk] = [64 << 10, 1 << 30];
 
-/** The chunk size in bytes; undefined for the client's default. Throws `usage`. */
+/** Returns the chunk size in bytes, or undefined for the client's default. Throws `usage`. */
 function chunkBytesOf({ chunkSize }: PushFlags): number | undefined {
   if (chunkSize === undefined) return undefined;
   const bytes = parseSize(chunkSize);
@@ -165,7 +168,7 @@ function printResult(
   return !wait || run?.status === 'succeeded' ? 0 : 1;
 }
 
-/** Replaces the daemon's file names with paths below the local directory that was packed. */
+/** Replaces the daemon's file names with paths in the local directory that was packed. */
 function locator(directory: string | null): (finding: Finding) => Finding {
   return (finding) => {
     const { file } = finding;
@@ -189,7 +192,7 @@ async function located<T>(locate: (finding: Finding) => Finding, work: () => Pro
   }
 }
 
-/** A plan as people read it: what publishing an upload would do. */
+/** Prints a plan for people: what publishing an upload would do. */
 function printPlan(plan: Plan, output: Output): void {
   const { style } = output;
   for (const { destinations, error } of plan.pipelines) {
@@ -217,7 +220,7 @@ function countsText({ pipelines }: Plan): string {
   return `would publish ${actions.length - failed - unchanged}, unchanged ${unchanged}, failed ${failed}`;
 }
 
-/** Whether a publication would fail at any destination. */
+/** Reports whether publishing would fail at any destination. */
 function planFails({ pipelines }: Plan): boolean {
   return pipelines.some(({ status }) => status === 'failed');
 }

@@ -16,7 +16,7 @@ import type {
 
 type RunFlags = OptionsFor<typeof showCommand>;
 
-/** `waybill runs list`. */
+/** Implements `waybill runs list`. */
 export async function listRuns(flags: OptionsFor<typeof listCommand>, io: Io): Promise<number> {
   const { pipeline: pipelines, status, since, until, search: q, limit } = flags;
   const { output } = io;
@@ -31,7 +31,7 @@ export async function listRuns(flags: OptionsFor<typeof listCommand>, io: Io): P
   });
 }
 
-/** `waybill runs show`: exit code 0 for every status of the run. */
+/** Implements `waybill runs show`. Exits with code 0, whatever the run's status. */
 export async function showRun(flags: RunFlags, io: Io): Promise<number> {
   return withDaemon({ ...flags, tokenIsOptional: true }, io, async (client) => {
     printRecord(await client.runs.show(flags.id), io.output);
@@ -39,7 +39,7 @@ export async function showRun(flags: RunFlags, io: Io): Promise<number> {
   });
 }
 
-/** `waybill runs follow`: of one run, exit code 1 if it failed. */
+/** Implements `waybill runs follow`. When following a single run, exits with code 1 if it failed. */
 export async function followRuns(flags: OptionsFor<typeof followCommand>, io: Io): Promise<number> {
   const { id: runId, pipeline: pipelines } = flags;
   const { output } = io;
@@ -55,7 +55,10 @@ export async function followRuns(flags: OptionsFor<typeof followCommand>, io: Io
   });
 }
 
-/** `waybill runs cancel`: exit code 0 if the run ended as cancelled, 1 if it was done before. */
+/**
+ * Implements `waybill runs cancel`. Exits with code 0 if the run was cancelled, and with 1 if it had already
+ * finished.
+ */
 export async function cancelRun(flags: RunFlags, io: Io): Promise<number> {
   const { id } = flags;
   return withDaemon(flags, io, async (client) => {
@@ -66,7 +69,10 @@ export async function cancelRun(flags: RunFlags, io: Io): Promise<number> {
   });
 }
 
-/** `waybill runs retry`: exit code 0 if the run succeeded or was not waited for, 1 if it failed. */
+/**
+ * Implements `waybill runs retry`. Exits with code 0 if the run succeeded or the command did not wait for it,
+ * and with 1 if it failed.
+ */
 export async function retryRun(flags: OptionsFor<typeof retryCommand>, io: Io): Promise<number> {
   const { id, wait } = flags;
   const timeoutMs = timeoutOf(flags);
@@ -83,7 +89,7 @@ function printRecord(run: RunRecord, output: Output): void {
   output.result('run-record', { run }, () => printRun(run, output));
 }
 
-/** Runs work on the daemon that the flags name. */
+/** Runs `work` with the daemon that the flags name. */
 async function withDaemon(
   flags: RemoteFlags & { tokenIsOptional?: boolean },
   io: Io,
@@ -92,7 +98,10 @@ async function withDaemon(
   return withRemedies(flags, async () => work(await openClient(flags, { ...io, ...flags })));
 }
 
-/** `waybill runs rerun`: exit code 0 if the new run succeeded or was not waited for, 1 if it failed. */
+/**
+ * Implements `waybill runs rerun`. Exits with code 0 if the new run succeeded or the command did not wait for
+ * it, and with 1 if it failed.
+ */
 export async function rerun(flags: OptionsFor<typeof rerunCommand>, io: Io): Promise<number> {
   const { id, wait, to } = flags;
   const { output } = io;
@@ -135,7 +144,7 @@ function printRerun(
   return run === null || run.status === 'succeeded' ? 0 : 1;
 }
 
-/** `waybill pipelines`. */
+/** Implements `waybill pipelines`. */
 export async function showPipelines(flags: OptionsFor<typeof pipelinesCommand>, io: Io): Promise<number> {
   const { output } = io;
   return withDaemon(flags, io, async (client) => {

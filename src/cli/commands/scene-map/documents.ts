@@ -63,7 +63,7 @@ export interface SceneMapIo {
   stdin: Readable;
   stdout: Writable;
   stderr: Writable;
-  /** Called with 0 if the command succeeded, and with 1 if a document failed. Other errors are thrown. */
+  /** Called with 0 if the command succeeded and with 1 if a document failed. Other errors are thrown. */
   setExitCode: (code: number) => void;
 }
 
@@ -79,7 +79,10 @@ async function readInput(io: SceneMapIo, file: string): Promise<Uint8Array> {
   }
 }
 
-/** Stops one chunk past the limit, so that endless input ends; the check then reports it as too large. */
+/**
+ * Stops one chunk past the limit, so that reading endless input ends. The check then reports the input as too
+ * large.
+ */
 async function readAll(stream: Readable): Promise<Uint8Array> {
   const chunks: Buffer[] = [];
   let size = 0;
@@ -115,7 +118,7 @@ export function count(number: number, noun: string): string {
   return `${number} ${noun}${number === 1 ? '' : 's'}`;
 }
 
-/** Replaces control characters, which a terminal would act on. */
+/** Replaces control characters, which a terminal would interpret. */
 export function printable(text: string): string {
   return text.replace(/(?![\n\u200c\u200d])[\p{Cc}\p{Cf}]/gu, '\uFFFD');
 }
@@ -124,7 +127,7 @@ export async function printJson(stream: Writable, value: unknown): Promise<void>
   await print(stream, `${JSON.stringify(value, null, 2)}\n`);
 }
 
-/** Resolves once the text is flushed, so that an exit right afterwards does not cut it off. */
+/** Resolves once the text is flushed, so that exiting right afterwards does not truncate it. */
 export async function print(stream: Writable, text: string): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     stream.write(text, (error) => {

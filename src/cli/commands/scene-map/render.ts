@@ -9,7 +9,7 @@ import {
   writeOutput,
 } from './documents.ts';
 
-/** `waybill scene-map render`. */
+/** Implements `waybill scene-map render`. */
 export async function renderFile(
   io: SceneMapIo,
   file: string,

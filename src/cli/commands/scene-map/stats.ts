@@ -1,7 +1,7 @@
 import { type SceneMapStats, sceneMapStats } from '../../../core/scene-map/stats.ts';
 import { check, count, print, printable, printJson, refuse, type SceneMapIo } from './documents.ts';
 
-/** `waybill scene-map stats`. */
+/** Implements `waybill scene-map stats`. */
 export async function countFile(io: SceneMapIo, file: string, format: 'text' | 'json'): Promise<void> {
   const checked = await check(io, file, undefined, true);
   if (checked.map === null) return refuse(io, file, checked, 'Invalid documents are not counted.');

@@ -12,7 +12,7 @@ import type { signCommand } from './commands.ts';
 
 type SignFlags = OptionsFor<typeof signCommand>;
 
-/** `waybill sign`. Checks every file before it writes anything. */
+/** Implements `waybill sign`. Checks every file before writing anything. */
 export async function sign(flags: SignFlags, { output }: Io): Promise<number> {
   const { directory } = flags;
   const bar = progressBar(!output.isJson);

@@ -32,7 +32,7 @@ const ofFeed = {
   format,
 };
 
-/** `--config` and `--verbose` are options of the command that it belongs to. */
+/** `--config` and `--verbose` are options of the parent command. */
 type FeedInputs = typeof ofFeed & typeof shared;
 
 export const feedCommand = described({

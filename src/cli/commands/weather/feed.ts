@@ -15,7 +15,7 @@ import { openFedDatabase } from './open-target.ts';
 
 type FeedOptions = OptionsFor<typeof feedCommand>;
 
-/** The parameters that all ways of feeding share. */
+/** The parameters shared by all ways of feeding. */
 interface Feeding {
   prepared: CommandContext;
   target: Target;
@@ -24,8 +24,8 @@ interface Feeding {
 }
 
 /**
- * `waybill weather feed`: loads the given files and ends. Without files, feeds the configured sources, once
- * or until SIGINT or SIGTERM, which ends it normally. Ignores SIGHUP and SIGUSR2.
+ * Implements `waybill weather feed`: loads the given files and exits. Without files, feeds the configured
+ * sources, either once or until SIGINT or SIGTERM, which ends it normally. Ignores SIGHUP and SIGUSR2.
  */
 export async function feedWeather(options: FeedOptions, { output, signal }: Io): Promise<number> {
   const { paths, name, once } = options;
@@ -153,10 +153,10 @@ function sourcesOf({ config: { weather } }: CommandContext): CommandContext['con
   return feed;
 }
 
-/** Collects what became of the documents, and prints it: line by line as text, at the end as JSON. */
+/** Collects the documents' outcomes and prints them: line by line as text, or at the end as JSON. */
 interface FeedReport {
   add(fed: FeedResult): void;
-  /** Prints the summary and returns the exit code: 1 if anything failed or was left out. */
+  /** Prints the summary and returns the exit code, which is 1 if anything failed or was left out. */
   finish(warnings: readonly Finding[]): number;
 }
 

@@ -9,7 +9,7 @@ import { failure } from '../../../weather/feed/tables/load.ts';
 import type { Target } from '../../../weather/feed/tables/upsert.ts';
 
 /**
- * The database that the feed fills. Creates the tables on request; otherwise they must exist. Throws
+ * Opens the database that the feed fills. Creates the tables on request; otherwise they must exist. Throws
  * `usage`, `package_missing`, `secrets_invalid`, `database_unavailable` or `schema_mismatch`.
  */
 export async function openFedDatabase(

@@ -19,8 +19,8 @@ export interface WeatherOptions {
 }
 
 /**
- * `waybill weather`: runs until SIGINT or SIGTERM; a second signal ends the process immediately. A failure
- * to start is reported in one line, with exit code 1.
+ * Implements `waybill weather`: runs until SIGINT or SIGTERM; a second signal ends the process immediately. A
+ * startup failure is reported in one line, with exit code 1.
  */
 export async function readWeather({ config, verbose }: WeatherOptions): Promise<number> {
   const redaction = newRedaction();
@@ -60,7 +60,7 @@ function reasonOf(thrown: unknown): string {
   ].join('; ');
 }
 
-/** The messages of the system or the database, without duplicates. */
+/** Returns the system's or database's messages without duplicates. */
 function causesOf(cause: unknown): string[] {
   if (!(cause instanceof Error)) return [];
   const inner = cause instanceof AggregateError ? cause.errors : [cause.cause];
@@ -71,11 +71,13 @@ function causesOf(cause: unknown): string[] {
 type Level = 'debug' | 'info' | 'warn' | 'error';
 
 /**
- * Lines of `2026/01/20 12:51:00.000123 weather: message key=value …` on stderr, for the levels shown at
- * that time. No line holds a secret that `redaction` knows. Logging never throws, even if stderr fails.
+ * Writes lines such as `2026/01/20 12:51:00.000123 weather: message key=value …` to stderr, for the levels
+ * enabled at that time. No line contains a secret that `redaction` knows. Logging never throws, even if
+ * stderr fails.
  */
 function weatherLog(redaction: Redaction, logging: Pick<LogControl, 'shows'>): Log {
-  // Lines of one turn of the event loop are written together. The process writes the rest before it ends.
+  // Lines logged in the same turn of the event loop are written together. The process writes the rest
+  // before it exits.
   let waiting = '';
   const lines = logLines(2);
   const flush = (): void => {
@@ -100,7 +102,7 @@ function weatherLog(redaction: Redaction, logging: Pick<LogControl, 'shows'>): L
   };
 }
 
-/** A line of the log with the current time. Joins the lines of the text. */
+/** Formats a log line with the current time. Joins the text's lines. */
 function weatherLine(text: string): string {
   const now = isoMicroseconds();
   const stamp = `${dayOf(now.slice(0, 10))} ${now.slice(11, -1)}`;
@@ -117,7 +119,7 @@ function dayOf(iso: string): string {
 
 function describe(fields: object): string {
   let text = '';
-  // Iterates over keys: pairs from Object.entries would be most of the cost of a line.
+  // Iterates over the keys, because creating pairs with Object.entries would be most of a line's cost.
   for (const key of Object.keys(fields) as (keyof typeof fields)[]) {
     const value: unknown = fields[key];
     if (value !== null && value !== undefined) text += ` ${String(key)}=${valueText(value)}`;
@@ -132,7 +134,7 @@ function valueText(value: unknown): string {
   return isPlain(text) ? text : JSON.stringify(text);
 }
 
-/** Whether text needs no quotes: it has no blank, quotation mark or equals sign. */
+/** Reports whether text needs no quotes because it contains no space, quotation mark or equals sign. */
 function isPlain(text: string): boolean {
   for (let at = 0; at < text.length; at += 1) {
     const code = text.charCodeAt(at);
@@ -142,7 +144,7 @@ function isPlain(text: string): boolean {
   return true;
 }
 
-/** Includes the cause: the sentence for clients does not name the file or the statement. */
+/** Includes the cause, because the sentence for clients does not name the file or the statement. */
 function causeText(error: Error): string {
   return error.cause instanceof Error ? `${error.message}: ${causeText(error.cause)}` : error.message;
 }

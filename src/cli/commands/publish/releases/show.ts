@@ -37,7 +37,7 @@ import type { diffCommand, listCommand, showCommand } from './commands.ts';
 export type ReleasesOptions = OptionsFor<typeof listCommand>;
 type DiffOptions = OptionsFor<typeof diffCommand>;
 
-/** `waybill releases list`: of one bundle path, or of all. */
+/** Implements `waybill releases list` for one bundle path or for all of them. */
 export async function showReleases(options: ReleasesOptions, { output }: Io): Promise<number> {
   const { config, context, warnings } = await setUp({ ...setUpFor(options), output });
   const destination = releasesDestination({ config }, options);
@@ -89,7 +89,7 @@ function stateOf(release: ReleaseView): string[] {
   ];
 }
 
-/** `waybill releases show`: fails if the release could not become current. */
+/** Implements `waybill releases show`: fails if the release could not become current. */
 export async function showRelease(options: OptionsFor<typeof showCommand>, { output }: Io): Promise<number> {
   const { config, context, warnings } = await setUp({ ...setUpFor(options), output });
   const destination = releasesDestination({ config }, options);
@@ -123,8 +123,8 @@ export async function showRelease(options: OptionsFor<typeof showCommand>, { out
 }
 
 /**
- * `waybill releases diff`, by the catalogs of both: no published file is read. With `--dir`, the second one
- * is what the directory would become.
+ * Implements `waybill releases diff`. Compares the two releases' catalogs without reading any published
+ * files. With `--dir`, the second one is the release that the directory would become.
  */
 export async function diffReleases(options: DiffOptions, { output }: Io): Promise<number> {
   const { from, to } = options;
@@ -183,7 +183,9 @@ async function currentOf({ storage, destinationPath }: Place): Promise<ReleaseId
   });
 }
 
-/** The destination that the options name. Throws `usage`, and `no_releases` if it is published in place. */
+/**
+ * Returns the destination named in the options. Throws `usage`, or `no_releases` if it is published in place.
+ */
 export function releasesDestination(
   { config }: Pick<CommandContext, 'config'>,
   { pipeline, destination }: Pick<ReleasesOptions, 'pipeline' | 'destination'>,
@@ -193,7 +195,7 @@ export function releasesDestination(
   return named;
 }
 
-/** The bundle path in the options, if there is one. Throws `usage` if it is invalid. */
+/** Returns the bundle path in the options, if any. Throws `usage` if it is invalid. */
 export function pathOf({ path }: Pick<ReleasesOptions, 'path'>): string | undefined {
   return path === undefined ? undefined : givenBundlePath(path);
 }

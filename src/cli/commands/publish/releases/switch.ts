@@ -13,22 +13,22 @@ import { pathOf, releasesDestination } from './show.ts';
 
 type SwitchOptions = OptionsFor<typeof resumeCommand>;
 
-/** `waybill releases rollback`. */
+/** Implements `waybill releases rollback`. */
 export async function rollBackRelease(options: OptionsFor<typeof rollbackCommand>, io: Io): Promise<number> {
   return change(options, { verb: 'rollback', release: options.to }, io);
 }
 
-/** `waybill releases promote`. */
+/** Implements `waybill releases promote`. */
 export async function promoteRelease(options: OptionsFor<typeof activateCommand>, io: Io): Promise<number> {
   return change(options, { verb: 'promote', release: options.release }, io);
 }
 
-/** `waybill releases resume`. */
+/** Implements `waybill releases resume`. */
 export async function resumeReleases(options: SwitchOptions, io: Io): Promise<number> {
   return change(options, { verb: 'resume' }, io);
 }
 
-/** `waybill releases drop`. */
+/** Implements `waybill releases drop`. */
 export async function dropChannel(options: OptionsFor<typeof dropCommand>, io: Io): Promise<number> {
   return change(options, { verb: 'drop', channel: options.channel }, io);
 }
@@ -96,7 +96,7 @@ function factsOf(request: SwitchRequest): Record<string, string> {
   return 'release' in request && request.release !== undefined ? { release: request.release } : {};
 }
 
-/** Returns a refusal or a failure as an outcome. Throws for bad input. */
+/** Returns a refusal or failure as an outcome. Throws on bad input. */
 async function outcomeOf(destinationPath: string, work: () => Promise<Switched>): Promise<Outcome> {
   try {
     return { destinationPath, ...(await work()), error: null };
@@ -145,7 +145,7 @@ function printSwitch(
     );
 }
 
-/** `waybill releases tidy`: at one bundle path, or at all of the destination. */
+/** Implements `waybill releases tidy` for one bundle path or for all of the destination's paths. */
 export async function tidyReleases(options: SwitchOptions, { output, signal }: Io): Promise<number> {
   const prepared = await setUp({ ...setUpFor(options), output, signal });
   const { warnings } = prepared;
