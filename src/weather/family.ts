@@ -143,7 +143,7 @@ export function reading<T>(
   return rejected.length === 0 ? found : { ...found, lastModified: null, rejected };
 }
 
-/** The reading if no record was found, with its notes. */
+/** Returns the reading if no record was found, with its notes. */
 export function noReading({ rejected }: Notes): Reading<never> {
   return rejected.length === 0 ? nothing : { ...nothing, rejected };
 }

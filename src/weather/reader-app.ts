@@ -13,7 +13,7 @@ import type { WeatherPorts } from './api/service.ts';
 import { weatherRoutes } from './api/weather-routes.ts';
 import { weatherPages } from './pages/weather-pages.ts';
 
-/** The application of the weather reader alone: its routes and its pages. */
+/** Returns the application of the weather reader alone: its routes and its pages. */
 export function createReaderApp(
   ports: WeatherPorts & HttpPorts & { metrics: Metrics | null },
 ): RequestListener {

@@ -66,12 +66,12 @@ export function readFamily(reader: WeatherReader, name: FamilyName, query: objec
   return read(query as never);
 }
 
-/** The value of each parameter that is not given. */
+/** Returns the value of each parameter that is not given. */
 function absentOf({ endpoint }: WeatherFamily): object {
   return Object.fromEntries(Object.entries(endpoint.parameters).map(([name, { absent }]) => [name, absent]));
 }
 
-/** The database with the share of its connections that one family has. */
+/** Returns the database with the share of its connections that one family has. */
 function shareOf(database: WeatherDatabase, family: FamilyName | 'places'): WeatherDatabase {
   return {
     ...database,
@@ -112,7 +112,7 @@ export async function openWeatherDatabases(options: OpenReaderOptions): Promise<
   return createReader({ database: primary, clock, deadlineMs }, () => closeAll(databases));
 }
 
-/** The same failure with the step that it happened in before its message. */
+/** Returns the same failure with the step that it happened in before its message. */
 export async function inContext<T>(context: StartContext, work: () => Promise<T> | T): Promise<T> {
   try {
     return await work();

@@ -19,8 +19,8 @@ const halfTurn = 180;
 const turn = 360;
 
 /**
- * The polygons of a GeoJSON geometry: Polygon, MultiPolygon or a collection of them. `empty`: it has no
- * coordinates. `unknown`: it has no closed rings of positions on Earth, or no area.
+ * Returns the polygons of a GeoJSON geometry: Polygon, MultiPolygon or a collection of them. `empty`: it has
+ * no coordinates. `unknown`: it has no closed rings of positions on Earth, or no area.
  */
 export function shapeOf(geometry: unknown): Known<readonly Polygon[]> {
   const lists = ringListsOf(geometry);
@@ -30,15 +30,15 @@ export function shapeOf(geometry: unknown): Known<readonly Polygon[]> {
   return polygons.length === 0 ? unknown('unreadable') : known(polygons);
 }
 
-/** The polygons of a geometry that passed `geometryCheck`; a point has none. */
+/** Returns the polygons of a geometry that passed `geometryCheck`; a point has none. */
 export function polygonsOf(geometry: Geometry): readonly Polygon[] {
   const shape = shapeOf(geometry);
   return shape.state === 'known' ? shape.value : [];
 }
 
 /**
- * The middle of the corners of the first polygon, or the point itself; null if there is neither. The
- * longitude is from -180 to 180.
+ * Returns the middle of the corners of the first polygon, or the point itself, or null if there is neither.
+ * The longitude is from -180 to 180.
  */
 export function middleOf(geometry: unknown): Position | null {
   const { type, coordinates } = asMap(geometry);
@@ -142,7 +142,7 @@ function closedAroundPole(ring: Ring): Ring {
   return [...ring, [last[0], pole], [first[0], pole], first];
 }
 
-/** The same ring on the turn on which it starts in the west: at -180 or later, and before 180. */
+/** Returns the same ring on the turn on which it starts in the west: at -180 or later, and before 180. */
 function startingWest(ring: Ring): Ring {
   const { west } = boxOf(ring);
   const by = west >= -halfTurn && west < halfTurn ? 0 : -Math.floor((west + halfTurn) / turn) * turn;

@@ -32,7 +32,7 @@ export interface Box {
 /** A GeoJSON geometry (WGS 84, longitude first); XML and text treat it as one value. */
 export type Geometry = Readonly<Record<string, unknown>>;
 
-/** A point in degrees north and east; null if either coordinate is unknown. */
+/** A point in degrees north and east, or null if either coordinate is unknown. */
 export function pointGeometry(latitude: number | null, longitude: number | null): Geometry | null {
   return latitude === null || longitude === null
     ? null
@@ -77,7 +77,7 @@ export function unknown(reason: UnknownReason): Known<never> {
 
 export const empty: Known<never> = { state: 'empty' };
 
-/** The result of the branch for the state. */
+/** Returns the result of the branch for the state. */
 export function fold<T, R>(
   one: Known<T>,
   branches: { known: (value: T) => R; empty: () => R; unknown: (reason: UnknownReason) => R },

@@ -3,12 +3,14 @@ import type { NextPage, Reading } from '../family.ts';
 import type { AnswerMeta, RejectedFields } from '../render/formats.ts';
 import { instant } from '../values.ts';
 
-/** Whether data that becomes stale at `staleAt` is stale. Milliseconds since the epoch; null: never. */
+/**
+ * Reports whether data that becomes stale at `staleAt` is stale. Milliseconds since the epoch; null: never.
+ */
 export function isStale(staleAt: number | null, now: Date): boolean {
   return staleAt !== null && now.getTime() >= staleAt;
 }
 
-/** `meta` of an answer; null if there is nothing to report. */
+/** `meta` of an answer, or null if there is nothing to report. */
 export function asOfMeta(reading: Reading<object>, stale: boolean): AnswerMeta | null {
   const { asOf, rejected = [], resolved, unknown = [], otherIssues = [], newerIssuedAt } = reading;
   const meta: AnswerMeta = {
@@ -34,8 +36,8 @@ function counted(rejected: readonly Rejection[]): RejectedFields[] {
 }
 
 /**
- * The `Link` (RFC 8288) to the next page: the same query and format with another range. It is relative to the
- * request, so that it works behind every proxy.
+ * Returns the `Link` (RFC 8288) to the next page: the same query and format with another range. It is
+ * relative to the request, so that it works behind every proxy.
  */
 export function linkToNext(query: object, format: string, { start, end }: NextPage): string {
   const next: Record<string, unknown> = {

@@ -87,7 +87,9 @@ function pathOf(url: string): string {
   return end === -1 ? url : url.slice(0, end);
 }
 
-/** The client's address as Express finds it. Skips the costly lookup if no proxy header is present. */
+/**
+ * Returns the client's address as Express finds it. Skips the costly lookup if no proxy header is present.
+ */
 function clientBehind(app: Express, req: IncomingMessage): string | null {
   const { headers, socket } = req;
   if (headers['x-forwarded-for'] === undefined) return socket.remoteAddress ?? null;

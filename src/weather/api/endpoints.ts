@@ -49,8 +49,8 @@ function formatsOf(family: WeatherFamily): Format[] {
 }
 
 /**
- * The format parameter. It accepts any text that is not empty. Content negotiation refuses an unknown format
- * and lists the formats that are offered.
+ * Returns the format parameter. It accepts any text that is not empty. Content negotiation refuses an unknown
+ * format and lists the formats that are offered.
  */
 function formatParameter(formats: readonly Format[]): Parameter<string | null> {
   return {

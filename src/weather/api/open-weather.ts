@@ -70,7 +70,10 @@ export async function requireForDatabases(config: Config, secrets: Secrets): Pro
 
 /** Reports whether the weather database responds, without waiting for it. */
 export interface DatabaseHealth {
-  /** The result of the last finished probe. Starts another probe if that one is older than two seconds. */
+  /**
+   * Returns the result of the last finished probe. Starts another probe if that one is older than two
+   * seconds.
+   */
   isHealthy(): boolean;
 }
 

@@ -34,9 +34,9 @@ export interface WeatherAnswer extends TaggedAnswer {
 export interface WeatherService {
   /** Throws `invalid_parameter`, `unsupported_format`, `template_error` and what the reader throws. */
   answer(endpoint: WeatherEndpoint, request: WeatherRequest): Promise<WeatherAnswer>;
-  /** The answer to exactly this request, if it is still cached. */
+  /** Returns the answer to exactly this request, if it is still cached. */
   hot(request: WeatherRequest): WeatherAnswer | undefined;
-  /** A record and its freshness, for pages that combine several. Throws as `answer` does. */
+  /** A record and its freshness, for pages that combine several. Throws the same errors as `answer`. */
   record<Name extends FamilyName>(family: Name, query: QueryOf<Name>): Promise<CurrentRecord<Name>>;
   /** The outlines of zones, by their UGC codes. */
   zoneOutlines: ZoneOutlines;
@@ -233,7 +233,7 @@ interface WeatherObserver {
     family: FamilyName,
     answer: { stale: boolean; asOf: Date | null; rejected: readonly Rejection[] },
   ): void;
-  /** The last good answer was sent because the database did not respond. */
+  /** Returns the last good answer was sent because the database did not respond. */
   servedStale(family: FamilyName, error: unknown): void;
 }
 

@@ -148,8 +148,8 @@ interface Field {
 }
 
 /**
- * The checks of a table follow from its columns: finite numbers within what their unit allows, instants that
- * are some, members of closed lists, known time zones, geometries; and those of `checks`.
+ * Returns the checks of a table follow from its columns: finite numbers within what their unit allows,
+ * instants that are some, members of closed lists, known time zones, geometries; and those of `checks`.
  */
 export function cleanerOf<T extends PgTable, N extends keyof T['$inferSelect'] = never>(
   table: T,

@@ -19,7 +19,7 @@ export function instantColumn(name: string) {
 export const earliest = new Date('1800-01-01T00:00:00Z');
 export const latest = new Date('2200-01-01T00:00:00Z');
 
-/** The column in SQL, null for an implausible instant. */
+/** Returns the column in SQL, null for an implausible instant. */
 export function saneInstant(column: AnyColumn): SQL {
   return sql`case when ${column} >= '1800-01-01Z'::timestamptz and ${column} < '2200-01-01Z'::timestamptz then ${column} end`;
 }
@@ -32,7 +32,7 @@ function dateOf(value: string | Date): Date {
 /** How far ahead of this clock a feeder's may be. */
 const aheadMs = 60 * 60_000;
 
-/** The last moment at which something can have been measured, issued or fetched. */
+/** Returns the last moment at which something can have been measured, issued or fetched. */
 export function presentUntil(now: Date): Date {
   return new Date(now.getTime() + aheadMs);
 }
@@ -45,8 +45,8 @@ export interface Page {
 }
 
 /**
- * The first clean row, or null. The first row is nearly always clean, so it is read alone. A page follows,
- * so that bad rows are noted. The last try reads rows up to the present: an instant far ahead is the
+ * Returns the first clean row, or null. The first row is nearly always clean, so it is read alone. A page
+ * follows, so that bad rows are noted. The last try reads rows up to the present: an instant far ahead is the
  * commonest fault, and such rows would stay first for years.
  */
 export async function firstClean<Row, Clean>(

@@ -121,7 +121,7 @@ function preparing(client: postgres.Sql): postgres.Sql {
   );
 }
 
-/** The client with another `unsafe`, the method with which drizzle sends its statements. */
+/** Returns the client with another `unsafe`, the method with which drizzle sends its statements. */
 export function withUnsafe(client: postgres.Sql, unsafe: postgres.Sql['unsafe']): postgres.Sql {
   return replacing(client, 'unsafe', unsafe);
 }

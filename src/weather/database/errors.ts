@@ -31,7 +31,7 @@ export function databaseError(thrown: unknown, name: string): WaybillError {
   });
 }
 
-/** The error for a database that still has the old tables of outlooks. */
+/** Returns the error for a database that still has the old tables of outlooks. */
 export function outlookShapeRequired(thrown: unknown): unknown {
   if (!(thrown instanceof WaybillError) || thrown.code !== 'schema_mismatch') return thrown;
   return new WaybillError(
@@ -41,7 +41,7 @@ export function outlookShapeRequired(thrown: unknown): unknown {
   );
 }
 
-/** The error for a database without the tables of places, which were added later. */
+/** Returns the error for a database without the tables of places, which were added later. */
 export function placesRequired(thrown: unknown): unknown {
   if (!(thrown instanceof WaybillError) || thrown.code !== 'schema_mismatch') return thrown;
   return new WaybillError(
@@ -52,8 +52,8 @@ export function placesRequired(thrown: unknown): unknown {
 }
 
 /**
- * Whether a connection was closed during a statement, or was not established in time. Version 3.4 of the
- * driver hides a connection that ends under a statement and sends nothing on the next connection. Each
+ * Reports whether a connection was closed during a statement, or was not established in time. Version 3.4 of
+ * the driver hides a connection that ends under a statement and sends nothing on the next connection. Each
  * later start then takes until its time-out (`closed` in its `connection.js` does not reset
  * `nextWriteTimer`).
  */
@@ -61,7 +61,7 @@ export function isCutOff(thrown: unknown): boolean {
   return /^(CONNECTION_CLOSED|CONNECT_TIMEOUT|ECONNRESET|EPIPE)$/.test(codeOf(originOf(thrown)));
 }
 
-/** The seconds until a connection may be free, if admission refused the read. */
+/** Returns the seconds until a connection may be free, if admission refused the read. */
 function retryOf(origin: unknown): { retryAfterSeconds?: number } {
   const isKnown = origin instanceof Error && 'retryAfterSeconds' in origin;
   return isKnown ? { retryAfterSeconds: Number(origin.retryAfterSeconds) } : {};

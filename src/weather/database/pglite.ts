@@ -13,8 +13,8 @@ import { lockDirectory } from './directory-lock.ts';
 import { databaseError } from './errors.ts';
 
 /**
- * The embedded database of a directory, which must exist. It has one session, so reads run in sequence.
- * Refuses a read immediately if it would wait for longer than `deadlineMs`.
+ * Returns the embedded database of a directory, which must exist. It has one session, so reads run in
+ * sequence. Refuses a read immediately if it would wait for longer than `deadlineMs`.
  */
 export async function openPglite(
   { name, directory, schema }: PgliteConfig,

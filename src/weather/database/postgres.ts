@@ -53,7 +53,7 @@ export function openPostgres(
   };
 }
 
-/** The number of connections for single statements; 0 if all reads share a single connection. */
+/** Returns the number of connections for single statements; 0 if all reads share a single connection. */
 function connectionsOf(poolSize: number): { singles: number; snapshots: number } {
   const singles = poolSize === 1 ? 0 : Math.max(1, Math.floor(poolSize / 4));
   return { singles, snapshots: poolSize - singles };

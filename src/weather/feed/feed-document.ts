@@ -66,7 +66,7 @@ export async function feedDocument(target: Target, arrived: Arrived): Promise<Fe
   }
 }
 
-/** The outcome for a document of which nothing was written. */
+/** Returns the outcome for a document of which nothing was written. */
 export function notFed(
   place: string,
   outcome: 'unchanged' | 'skipped' | 'failed',

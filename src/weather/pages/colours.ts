@@ -119,7 +119,7 @@ export function alertColour(event: string): string {
   return Object.hasOwn(alertColours, event) ? (alertColours[event] ?? otherAlert) : otherAlert;
 }
 
-/** The precedence of an alert. A lower rank takes precedence. */
+/** Returns the precedence of an alert. A lower rank takes precedence. */
 export function alertRank(event: string): number {
   return ranks.get(event) ?? ranks.size;
 }
@@ -134,7 +134,7 @@ const categories: Readonly<Record<string, string>> = {
 };
 const colour = /^#[0-9a-f]{6}$/i;
 
-/** The color that the outlook gives an area, if valid, otherwise the color of its category. */
+/** Returns the color that the outlook gives an area, if valid, otherwise the color of its category. */
 export function outlookColour({ label, fill }: { label: string; fill: string | null }): string {
   if (fill !== null && colour.test(fill)) return fill;
   return Object.hasOwn(categories, label) ? (categories[label] ?? otherAlert) : '#b0b7c0';

@@ -129,7 +129,7 @@ export async function alertAreas(
   return { areas, drawn };
 }
 
-/** The categories of an outlook, lowest first. */
+/** Returns the categories of an outlook, lowest first. */
 export function outlookAreas({ areas }: ConvectiveOutlookData, least: number): MapArea[] {
   return areas
     .filter(

@@ -53,14 +53,14 @@ function chosen(units: UnitSystem | null, remembered: UnitSystem | null): Chosen
   return { units: units ?? remembered ?? 'us', isChosen: units !== null };
 }
 
-/** The query of a link that changes the units. It names them, so that they are remembered. */
+/** Returns the query of a link that changes the units. It names them, so that they are remembered. */
 export function unitsText(query: Partial<MapQuery> & { units: UnitSystem }): string {
   const parameters = new URLSearchParams(queryText(query));
   parameters.set('units', query.units);
   return `?${parameters.toString()}`;
 }
 
-/** The changed query of the map for a link: `?state=NY`; empty for the default map. */
+/** Returns the changed query of the map for a link: `?state=NY`; empty for the default map. */
 export function queryText(query: Partial<MapQuery>): string {
   const { state = null, q = null, day = null, units = 'us' } = query;
   const parameters = new URLSearchParams();
@@ -81,7 +81,7 @@ export function rememberedUnits({ headers }: Pick<IncomingMessage, 'headers'>): 
   return value === 'si' || value === 'us' ? value : null;
 }
 
-/** The cookie header of a page whose URL names the units. Empty without a choice. */
+/** Returns the cookie header of a page whose URL names the units. Empty without a choice. */
 export function unitsHeaders(
   { units, isChosen }: { units: UnitSystem; isChosen: boolean },
   basePath: string,

@@ -20,7 +20,7 @@ export interface StateOutline {
 
 let known: readonly StateOutline[] | undefined;
 
-/** The states of the map, sorted by name. */
+/** Returns the states of the map, sorted by name. */
 export function states(): readonly StateOutline[] {
   known ??= JSON.parse(
     readFileSync(packagedFile('templates/weather-pages/states.json'), 'utf8'),
@@ -38,7 +38,7 @@ export interface MapFrame {
 
 export const wholeCountry: MapFrame = { left: 0, top: 0, ...mapSize };
 
-/** The smallest frame around a state, with a margin and the proportions of the whole map. */
+/** Returns the smallest frame around a state, with a margin and the proportions of the whole map. */
 export function frameOf({ box: [left, top, right, bottom] }: Pick<StateOutline, 'box'>): MapFrame {
   const room = 1.15;
   const ratio = mapSize.width / mapSize.height;
@@ -57,7 +57,7 @@ export function isWithin({ left, top, width, height }: MapFrame, [x, y]: readonl
   return x >= left && x <= left + width && y >= top && y <= top + height;
 }
 
-/** Whether two boxes have a point in common. */
+/** Reports whether two boxes have a point in common. */
 export function overlaps(frame: MapFrame, [left, top, right, bottom]: StateOutline['box']): boolean {
   return (
     left <= frame.left + frame.width &&

@@ -21,7 +21,7 @@ import {
   unknown,
 } from './words.ts';
 
-/** The page of the map. */
+/** Returns the page of the map. */
 export function mapView(content: MapContent, base: string): Page {
   const { query, now, state, frame, areas, found, stations } = content;
   const here = `${base}weather/`;
@@ -231,7 +231,7 @@ export function stationHref(id: string, { units }: Pick<MapQuery, 'units'>, here
 
 const maxListed = 100;
 
-/** The most urgent first. */
+/** Returns the most urgent first. */
 function alertsOf(alerts: readonly AlertData[], { state }: MapQuery): object[] {
   const sorted = [...alerts].sort((a, b) => alertRank(a.event) - alertRank(b.event));
   // The list of the whole country would be too long.
@@ -261,7 +261,7 @@ function asInstruction(paragraph: Paragraph): Paragraph & { isInstruction: boole
   return { ...paragraph, isInstruction: true };
 }
 
-/** The time zone of most of a state. For the country, the Storm Prediction Center's time zone. */
+/** Returns the time zone of most of a state. For the country, the Storm Prediction Center's time zone. */
 function zoneOfState(state: string | null): string {
   return state === null ? 'America/Chicago' : textHelpers.zoneOf([`${state}Z001`]);
 }

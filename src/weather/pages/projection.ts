@@ -47,7 +47,7 @@ function ringsPath(rings: readonly Ring[], least: number): string {
 
 const maxStepDeg = 0.5;
 
-/** The corners of a ring, with intermediate points on long edges. */
+/** Returns the corners of a ring, with intermediate points on long edges. */
 function* withSteps(ring: Ring): Generator<readonly [longitude: number, latitude: number]> {
   let before: Ring[number] | undefined;
   for (const corner of ring) {

@@ -22,7 +22,7 @@ export async function sectionOf<Name extends FamilyName>(
   }
 }
 
-/** The reason for readers of the page, without details of the database. Throws any other error. */
+/** Returns the reason for readers of the page, without details of the database. Throws any other error. */
 function publicReason(thrown: unknown): string {
   switch (asWaybillError(thrown).code) {
     case 'database_unavailable':

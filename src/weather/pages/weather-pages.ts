@@ -32,7 +32,7 @@ type PagePorts = HttpPorts & WeatherPorts;
 /** Returns the site that the pages belong to. */
 type SiteOf = (ports: PagePorts) => Site;
 
-/** The map and the station pages, below `weather/`; present if a database is configured. */
+/** Returns the map and the station pages, below `weather/`; present if a database is configured. */
 export function weatherPages(siteOf: SiteOf): readonly PageRoute<PagePorts>[] {
   const isPresent = ({ weather }: PagePorts): boolean => weather !== null;
   return [
@@ -84,7 +84,7 @@ interface PageParts {
   weather: WeatherService;
   clock: Clock;
   site: Site;
-  /** The cached or pending page for these URL parts and units, or a new one. */
+  /** Returns the cached or pending page for these URL parts and units, or a new one. */
   kept: (parts: readonly unknown[], units: ChosenUnits, make: () => Promise<Page>) => Promise<TaggedAnswer>;
 }
 

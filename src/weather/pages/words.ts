@@ -19,7 +19,7 @@ export function temperatureUnit(units: UnitSystem): string {
 
 const cardinals: Readonly<Record<string, string>> = { N: 'north', E: 'east', S: 'south', W: 'west' };
 
-/** A compass point in words: `NNW` is `north-northwest`; null if it is not a point. */
+/** A compass point in words: `NNW` is `north-northwest`, or null if it is not a point. */
 export function directionOf(point: string): string | null {
   if (!/^[NESW]{1,3}$/.test(point)) return null;
   const names = (point.match(/./g) ?? []).map((letter) => cardinals[letter] ?? '');
@@ -77,7 +77,7 @@ export function plural(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }
 
-/** The text of an observation, or its phenomena: `Light freezing rain, fog in the vicinity`. */
+/** Returns the text of an observation, or its phenomena: `Light freezing rain, fog in the vicinity`. */
 export function skyOf(sky: Parameters<typeof textHelpers.weather>[0]): string | null {
   const text = textHelpers.weather(sky);
   return text === '--' ? null : text;
@@ -117,7 +117,7 @@ export interface Paragraph {
   isTable: boolean;
 }
 
-/** The paragraphs of a text. Blank lines and list items separate them, single line ends do not. */
+/** Returns the paragraphs of a text. Blank lines and list items separate them, single line ends do not. */
 export function paragraphsOf(text: string | null): Paragraph[] {
   return (text ?? '')
     .trim()

@@ -18,9 +18,9 @@ export interface Outline {
 
 /** Finds outlines among hundreds of thousands without looking at each. Made once, never changed. */
 export interface OutlineIndex {
-  /** The owners of the outlines that hold a point or have it on their edge, once each. */
+  /** Returns the owners of the outlines that hold a point or have it on their edge, once each. */
   at(position: Position): ReadonlySet<string>;
-  /** The owners of the outlines that have any point in common with a box. */
+  /** Returns the owners of the outlines that have any point in common with a box. */
   within(box: Box): ReadonlySet<string>;
 }
 
@@ -61,7 +61,7 @@ export async function outlineIndex(outlines: readonly Outline[]): Promise<Outlin
   };
 }
 
-/** Whether a polygon or multipolygon holds a point or has it on its edge. */
+/** Reports whether a polygon or multipolygon holds a point or has it on its edge. */
 export function contains(geometry: Geometry, position: Position): boolean {
   return polygonsOf(geometry).some(({ rings, box }) =>
     turnsOf(searchOf(position)).some((turned) => overlap(box, turned) && isIn(rings, position, turned)),
@@ -72,7 +72,7 @@ function overlap(a: Box, b: Box): boolean {
   return a.west <= b.east && b.west <= a.east && a.south <= b.north && b.south <= a.north;
 }
 
-/** The box of a point; a pole has every longitude. */
+/** Returns the box of a point; a pole has every longitude. */
 function searchOf(position: Position): Box {
   const { latitude, longitude } = position;
   const parallel = { south: latitude, north: latitude };
@@ -106,7 +106,7 @@ function meetsBox(rings: readonly Ring[], box: Box): boolean {
   );
 }
 
-/** Whether any part of a segment lies in a box (Liang and Barsky). */
+/** Reports whether any part of a segment lies in a box (Liang and Barsky). */
 function crosses([x0, y0]: Point, [x1, y1]: Point, { west, south, east, north }: Box): boolean {
   let [from, to] = [0, 1];
   const bounds: readonly Point[] = [
@@ -144,8 +144,8 @@ export function openZoneOutlines(database: WeatherDatabase): ZoneOutlines {
 }
 
 /**
- * The outlines of zones by their keys. Fire-weather zones have a separate table, which was added later;
- * without it, none of them is known. Throws the errors of the database.
+ * Returns the outlines of zones by their keys. Fire-weather zones have a separate table, which was added
+ * later; without it, none of them is known. Throws the errors of the database.
  */
 export async function readZones(
   database: WeatherDatabase,

@@ -32,11 +32,11 @@ interface PlaceFilter {
 
 /** Finds places among tens of thousands without looking at each. Made once, never changed. */
 export interface PlaceIndex {
-  /** The place with this identifier. */
+  /** Returns the place with this identifier. */
   get(id: string): Place | undefined;
   /** Sorted by identifier. */
   matching(filter: PlaceFilter): readonly Place[];
-  /** The nearest first, then by identifier: `limit` of those that are at most `withinKm` away. */
+  /** Returns the nearest first, then by identifier: `limit` of those that are at most `withinKm` away. */
   nearest(
     from: Position,
     options: { limit: number; withinKm: number; among?: readonly Place[] | undefined },
@@ -48,7 +48,7 @@ const halfwayRoundKm = 20_015.12;
 /** More than the rounding error of a distance, and negligible on the ground. */
 const toleranceKm = 1e-6;
 
-/** The last of several places with one identifier counts. */
+/** Returns the last of several places with one identifier counts. */
 export function placeIndex(places: readonly Place[]): PlaceIndex {
   const byId = new Map(places.map((place) => [place.id, place]));
   const sorted = [...byId.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
@@ -84,7 +84,7 @@ function inMillimetres({ distanceKm }: Nearby): number {
   return Math.round(distanceKm * 1e6);
 }
 
-/** The distance and bearing of a place from a point. */
+/** Returns the distance and bearing of a place from a point. */
 function nearby(from: Position, place: Place): Nearby {
   const degrees = bearing(pair(from), pair(place));
   return { place, distanceKm: kilometres(from, place), bearingDeg: (degrees + 360) % 360 };

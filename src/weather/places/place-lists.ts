@@ -152,7 +152,7 @@ const latitudeCheck = numberCheck('latitude_deg');
 const longitudeCheck = numberCheck('longitude_deg');
 const elevationCheck = numberCheck('elevation_m');
 
-/** null if its position is unknown. */
+/** Returns null if its position is unknown. */
 function cleanPlace(kind: PlaceKind, row: PlaceRow, note: Note): Place | null {
   const { id, name, state } = row;
   const clean = <T>(column: string, value: T, check: FieldCheck, isLeftOut: boolean): T | null => {

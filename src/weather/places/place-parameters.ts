@@ -51,7 +51,7 @@ const quartet = new RegExp(`^${degrees}(,${degrees}){3}$`);
 const example = '40.78,-73.97';
 
 /**
- * `lat,lon`; null if absent. Refuses a point that lies in the United States only with its numbers swapped.
+ * `lat,lon`, or null if absent. Refuses a point that lies in the United States only with its numbers swapped.
  */
 export function pointParameter(description: string): Parameter<Position | null> {
   return {
@@ -73,7 +73,7 @@ export function pointParameter(description: string): Parameter<Position | null> 
   };
 }
 
-/** `west,south,east,north`, as in GeoJSON; null if absent. A west greater than the east crosses 180°. */
+/** `west,south,east,north`, as in GeoJSON, or null if absent. A west greater than the east crosses 180°. */
 export function boxParameter(description: string): Parameter<Box | null> {
   return {
     description,
@@ -142,7 +142,7 @@ function isBox({ west, south, east, north }: Box): boolean {
   return corners.every(isOnEarth) && south <= north;
 }
 
-/** The south-western corner. */
+/** Returns the south-western corner. */
 function cornerOf({ west, south }: Box): Position {
   return { latitude: south, longitude: west };
 }

@@ -42,9 +42,9 @@ export function isInUnitedStates({ latitude, longitude }: Position): boolean {
 }
 
 /**
- * The IANA name of the time zone at a position in degrees; off the coasts, a zone of the sea such as
- * `Etc/GMT+5`. The table of the library is too coarse at the date line. Islands of the United States that
- * it assigns to the country across that line are corrected here.
+ * Returns the IANA name of the time zone at a position in degrees; off the coasts, a zone of the sea such as
+ * `Etc/GMT+5`. The table of the library is too coarse at the date line. Islands of the United States that it
+ * assigns to the country across that line are corrected here.
  */
 export function timeZoneAt(latitude: number, longitude: number): string {
   const zone = lookup(latitude, longitude);
@@ -66,7 +66,7 @@ export function zoneKey(ugc: string, kind: ZoneKind): ZoneKey {
   return `${kind}/${ugc}`;
 }
 
-/** The code of a key: `COZ040`. */
+/** Returns the code of a key: `COZ040`. */
 export function ugcOf(key: ZoneKey): string {
   return key.slice(key.indexOf('/') + 1);
 }
@@ -74,7 +74,10 @@ export function ugcOf(key: ZoneKey): string {
 /** Areas of zones at sea and on the Great Lakes, by the first two letters of their codes. */
 const marineAreas = /^(A[MN]|GM|L[CEHMOS]|P[HKMSZ]|SL)/;
 
-/** The kind of a zone by the type in its source, or else by its code. `forecast` is not a separate kind. */
+/**
+ * Returns the kind of a zone by the type in its source, or else by its code. `forecast` is not a separate
+ * kind.
+ */
 export function zoneKind(ugc: string, type: string): ZoneKind {
   if (type === 'fire') return 'fire';
   if (ugc[2] === 'C') return 'county';

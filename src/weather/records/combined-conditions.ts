@@ -46,8 +46,8 @@ export function heatIndex(temperatureC: number, relativeHumidityPct: number): nu
 }
 
 /**
- * The apparent temperature in °C and its method, by NWS Instruction 10-201. Wind chill at 50 °F or less
- * with wind above 3 mph, heat index at 80 °F or more, else the temperature itself. Without wind or
+ * Returns the apparent temperature in °C and its method, by NWS Instruction 10-201. Wind chill at 50 °F or
+ * less with wind above 3 mph, heat index at 80 °F or more, else the temperature itself. Without wind or
  * humidity, the temperature is used, too.
  */
 export function feelsLike(
@@ -264,8 +264,8 @@ const bounds: Partial<Record<MeasuredColumn, [number, number]>> = {
 const refusedLetters: ReadonlySet<string> = new Set(['X', 'Q', 'B']);
 
 /**
- * The value of a column. null if its quality letter refuses it, it is impossible near the ground, or the
- * dewpoint is above the temperature. Current conditions, observations and the map all use it.
+ * Returns the value of a column. null if its quality letter refuses it, it is impossible near the ground, or
+ * the dewpoint is above the temperature. Current conditions, observations and the map all use it.
  */
 export function usable(row: MeasuredRow & Pick<ObservationRow, 'qc'>, column: MeasuredColumn): number | null {
   const value = row[column];

@@ -144,7 +144,7 @@ function areaData(area: OutlookAreaData, withGeometry: boolean): OutlookAreaData
   };
 }
 
-/** The rows of the run, and of each hazard from another run. */
+/** Returns the rows of the run, and of each hazard from another run. */
 async function rowsOf(queries: Queries, { run, others }: FoundRuns, isRead: boolean) {
   const { geometry: shape, ...columns } = getTableColumns(outlooks);
   const rows = await queries
@@ -179,10 +179,9 @@ type Run = NonNullable<ReturnType<typeof cleanRun>>;
 const maxIssues = 50;
 
 /**
- * The Storm Prediction Center publishes the discussion and each hazard separately, in any order, and a
- * fetch can fail. The newest run with its main hazard answers; a discussion alone is not an outlook. Every
- * other hazard comes from the newest run of an overlapping window that has it. null if no run has any
- * hazard.
+ * Returns the Storm Prediction Center publishes the discussion and each hazard separately, in any order, and
+ * a fetch can fail. The newest run with its main hazard answers; a discussion alone is not an outlook. Every
+ * other hazard comes from the newest run of an overlapping window that has it. null if no run has any hazard.
  */
 async function findRuns(queries: Queries, search: Search, { note }: Notes): Promise<FoundRuns | null> {
   const { day, now } = search;

@@ -147,7 +147,7 @@ interface ForecastQuery {
   until: Date | null;
 }
 
-/** The newest run of a kind for a place, or for any, with its first `count` periods. */
+/** Returns the newest run of a kind for a place, or for any, with its first `count` periods. */
 export async function readForecast<T>(
   { database, clock, places }: WeatherSource,
   query: ForecastQuery,
@@ -187,7 +187,7 @@ export async function readForecast<T>(
   });
 }
 
-/** null if no table has the positions of cells. Throws instead if the request needs them. */
+/** Returns null if no table has the positions of cells. Throws instead if the request needs them. */
 async function cellsOf(places: PlaceLists, isAsked: boolean): Promise<PlaceIndex | null> {
   try {
     return (await places.locations()).index;
@@ -197,7 +197,7 @@ async function cellsOf(places: PlaceLists, isAsked: boolean): Promise<PlaceIndex
   }
 }
 
-/** null if no point was requested; undefined if there is no cell near it. */
+/** Returns null if no point was requested, or undefined if there is no cell near it. */
 async function nearestCell(
   queries: Queries,
   index: PlaceIndex | null,

@@ -241,8 +241,8 @@ export async function stationOf(queries: Queries, stationId: string, note: Note)
 type SelectedObservation = Awaited<ReturnType<typeof selectObservations>>[number];
 
 /**
- * The valid parts of an observation. null if it is invalid, for example observed after `now`. Each invalid
- * part is noted.
+ * Returns the valid parts of an observation. null if it is invalid, for example observed after `now`. Each
+ * invalid part is noted.
  */
 export function cleanedObservation(row: SelectedObservation, note: Note, now: Date): ObservationRow | null {
   const own = cleanObservation(row, note, { observedAt: pastCheck(presentUntil(now)) });

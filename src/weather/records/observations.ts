@@ -133,7 +133,7 @@ async function readEach(
     : reading({ data, lastModified: null, asOf: new Date(newest) }, notes);
 }
 
-/** The newest observation with a value, of the nearest station that has one. */
+/** Returns the newest observation with a value, of the nearest station that has one. */
 async function readNearest(
   { database, clock, places }: WeatherSource,
   searchArea: SearchArea,

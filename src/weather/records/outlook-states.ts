@@ -21,7 +21,9 @@ import {
   type OutlookWindowData,
 } from './family-fields.ts';
 
-/** The hazards in the Storm Prediction Center's outlooks of a day, each published as a separate file. */
+/**
+ * Returns the hazards in the Storm Prediction Center's outlooks of a day, each published as a separate file.
+ */
 export function hazardsOf(day: number): readonly Hazard[] {
   if (day >= 4) return ['any_severe'];
   return day === 3 ? ['categorical', 'any_severe'] : ['categorical', 'tornado', 'wind', 'hail'];
@@ -100,8 +102,8 @@ export function isMarker({ label, rank }: Pick<Row, 'label' | 'rank'>): boolean 
 }
 
 /**
- * The state of every hazard of an outlook of the day, and of further ones in the rows. A hazard without
- * rows is unknown. `areas` contains the known areas even if others are unknown.
+ * Returns the state of every hazard of an outlook of the day, and of further ones in the rows. A hazard
+ * without rows is unknown. `areas` contains the known areas even if others are unknown.
  */
 export function hazardStates<Area extends Row>(day: number, rows: readonly Area[]): HazardStates<Area> {
   const expected = new Set<Hazard>([...hazardsOf(day), ...rows.map(({ hazard }) => hazard)]);
@@ -125,7 +127,7 @@ function stateOf<Area extends Row>(areas: readonly Area[], found: readonly Marke
   return found.includes('NONE') ? empty : unknown('not_received');
 }
 
-/** The highest readable category. `unknownParts` reports whether a higher one is possible. */
+/** Returns the highest readable category. `unknownParts` reports whether a higher one is possible. */
 export function highestCategory<Area extends Row>(states: HazardStates<Area>): string | null {
   const categorical = states.get('categorical');
   return highestOf((categorical?.areas ?? []).filter(({ kind }) => kind === 'category'))?.label ?? null;
@@ -154,8 +156,8 @@ export function unknownParts<Area extends Row>(
 type RiskArea = OutlookAreaData & { isThere: boolean | null };
 
 /**
- * The risk of a hazard at a point. `isThere` of an area is null if its outline is unknown. Outside of the
- * area that the provider covers (`isCovered`), the risk is unknown if no outline contains the point.
+ * Returns the risk of a hazard at a point. `isThere` of an area is null if its outline is unknown. Outside of
+ * the area that the provider covers (`isCovered`), the risk is unknown if no outline contains the point.
  */
 export function riskAt(
   hazard: Hazard,

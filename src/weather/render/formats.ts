@@ -33,7 +33,7 @@ export interface RejectedFields {
   count: number;
 }
 
-/** The envelope of a JSON answer; `meta` is left out if it is null. */
+/** Returns the envelope of a JSON answer; `meta` is left out if it is null. */
 export function renderJson(data: object | null, meta: AnswerMeta | null = null): string {
   return JSON.stringify(meta === null ? { data } : { data, meta });
 }
@@ -63,8 +63,8 @@ type ItemNames = Readonly<Record<string, string>>;
 const metaItemNames: ItemNames = { rejected: 'fields', unknown: 'part', otherIssues: 'part' };
 
 /**
- * The same data as XML: `<response><data>…`, with element names as in JSON. null is `xsi:nil`, a list is a
- * wrapper with one child for each item, and a GeoJSON geometry is its JSON text. Characters that XML 1.0
+ * Returns the same data as XML: `<response><data>…`, with element names as in JSON. null is `xsi:nil`, a list
+ * is a wrapper with one child for each item, and a GeoJSON geometry is its JSON text. Characters that XML 1.0
  * forbids are dropped.
  */
 export function renderXml(data: object | null, itemNames: ItemNames, meta: AnswerMeta | null = null): string {
@@ -125,7 +125,10 @@ export function mapGeometry(geometry: Geometry): Geometry {
   return rewind(shape) as unknown as Geometry;
 }
 
-/** The parts of a polygon on either side of the antimeridian; the polygon itself if it does not cross it. */
+/**
+ * Returns the parts of a polygon on either side of the antimeridian; the polygon itself if it does not cross
+ * it.
+ */
 function cut({ rings, box }: Polygon): number[][][][] {
   const coordinates = rings.map((ring) => ring.map(([longitude, latitude]) => [longitude, latitude]));
   if (box.east <= 180) return [coordinates];

@@ -52,7 +52,7 @@ interface Phenomenon {
   inVicinity: boolean;
 }
 
-/** The text of an observation, else its phenomena: `Light freezing rain, fog in the vicinity`. */
+/** Returns the text of an observation, else its phenomena: `Light freezing rain, fog in the vicinity`. */
 function weather(
   sky: { textDescription: string | null; presentWeather: readonly Phenomenon[] } | null | undefined,
 ): string {
@@ -87,7 +87,7 @@ const reasons: Readonly<Record<UnknownReason, string>> = {
   not_covered: 'it does not cover this place',
 };
 
-/** Why a part of the record is unknown, in words; null if it is known. */
+/** Why a part of the record is unknown, in words, or null if it is known. */
 function why(meta: { unknown?: readonly UnknownPart[] } | null | undefined, field: string): string | null {
   const part = meta?.unknown?.find((one) => one.field === field);
   return part === undefined ? null : reasons[part.reason];
@@ -214,8 +214,8 @@ const byArea = new Map(
 );
 
 /**
- * The time zone at the middle of the outline, if it is known and not at sea. Otherwise the time zone of the
- * first area in the list of UGC codes, or UTC if that is unknown. For display only.
+ * Returns the time zone at the middle of the outline, if it is known and not at sea. Otherwise the time zone
+ * of the first area in the list of UGC codes, or UTC if that is unknown. For display only.
  */
 export function zoneOf(
   zones: readonly string[] | null | undefined,

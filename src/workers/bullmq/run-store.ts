@@ -25,7 +25,7 @@ import { defineScripts, type RunScript } from './scripts.ts';
  * Redis is unreachable.
  */
 export interface RunStore extends SteeringStore, TriggerStore, RerunStore, RetryStore, RunReads {
-  /** As `JobQueue.noteDelivery`. */
+  /** See `JobQueue.noteDelivery`. */
   noteDelivery(runId: string, note: DeliveryNote): Promise<void>;
   /**
    * Takes an upload slot and its key. `used`: a run was accepted with this key, and no slot was taken.
@@ -39,7 +39,8 @@ export interface RunStore extends SteeringStore, TriggerStore, RerunStore, Retry
   /** Registers a name in shared staging before anything is written under it. */
   stage(staged: string): Promise<void>;
   /**
-   * The result of the first upload with this key. null if no run has the key, or if its run gives the key up.
+   * Returns the result of the first upload with this key. null if no run has the key, or if its run gives the
+   * key up.
    */
   replay(slot: Slot, digest: Digest): Promise<Replay | null>;
   /** `swept`: the name in shared staging became unwanted before the run could claim it. */
@@ -52,7 +53,7 @@ export interface RunStore extends SteeringStore, TriggerStore, RerunStore, Retry
   ): Promise<Replay | { outcome: 'ok'; position: number } | { outcome: 'busy' | 'swept' }>;
   /** Run ids of accepted runs that may not have reached BullMQ, in the order of acceptance. */
   outbox(pipelineId: string): Promise<string[]>;
-  /** The pipelines whose outbox is not empty. */
+  /** Returns the pipelines whose outbox is not empty. */
   outboxes(): Promise<string[]>;
   handedOver(pipelineId: string, runIds: readonly string[]): Promise<void>;
   /**
@@ -67,7 +68,7 @@ export interface RunStore extends SteeringStore, TriggerStore, RerunStore, Retry
   /**
    * `save`, `finish` and `requeue` do nothing and return false if the run has another owner.
    *
-   * `bytes` is the size of the run's kept bundle; null if the bundle is removed.
+   * `bytes` is the size of the run's kept bundle, or null if the bundle is removed.
    */
   save(owner: string, record: RunRecord): Promise<boolean>;
   finish(
@@ -77,7 +78,7 @@ export interface RunStore extends SteeringStore, TriggerStore, RerunStore, Retry
   ): Promise<boolean>;
   requeue(owner: string, record: RunRecord): Promise<boolean>;
   depth(): Promise<QueueDepth>;
-  /** The pace of one pipeline; null: of all pipelines together. */
+  /** Returns the pace of one pipeline; null: of all pipelines together. */
   pace(pipelineId: string | null): Promise<QueueLoad>;
   /** At most `limit` finished runs whose retention is over. */
   expired(limit: number): Promise<{ runId: string; job: PublishJob | null }[]>;
@@ -87,7 +88,7 @@ export interface RunStore extends SteeringStore, TriggerStore, RerunStore, Retry
   forgetStaged(staged: string): Promise<void>;
   /** Keeps a running run for `ms` milliseconds. False if another worker has it. */
   hold(runId: string, owner: string, ms: number): Promise<boolean>;
-  /** The given pipelines that may have a run to take. */
+  /** Returns the given pipelines that may have a run to take. */
   waiting(pipelineIds: readonly string[]): Promise<string[]>;
 }
 
@@ -135,7 +136,7 @@ export interface EarlyRun {
  */
 const stagedLives = 20;
 
-/** The Idempotency-Key as a hash that is the same on every host; '' if there is none. */
+/** Returns the Idempotency-Key as a hash that is the same on every host; '' if there is none. */
 export function scopeKey(pipelineId: string, idempotency: AdmissionRequest['idempotency']): string {
   if (idempotency === undefined) return '';
   const scope = JSON.stringify([idempotency.caller, pipelineId, idempotency.key]);

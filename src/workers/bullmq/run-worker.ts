@@ -36,9 +36,9 @@ export interface RunWorkerOptions {
   retentionMs: number;
   /** Removes the staged files of a job whose record is kept. */
   discard: (job: PublishJob) => Promise<void>;
-  /** As `BullmqQueueOptions.onOutcome`. */
+  /** See `BullmqQueueOptions.onOutcome`. */
   onOutcome: (job: PublishJob, next: RunRecord) => void;
-  /** As `BullmqQueueOptions.flushed`. */
+  /** See `BullmqQueueOptions.flushed`. */
   flushed: () => Promise<void>;
 }
 
@@ -197,7 +197,7 @@ export class RunWorker {
     return false;
   }
 
-  /** Whether the run was cancelled, even if the message has not arrived. */
+  /** Reports whether the run was cancelled, even if the message has not arrived. */
   async #isCancelled(runId: string): Promise<boolean> {
     return (await this.#retryUntilAvailable(() => this.#options.store.cancelled([runId]))).length > 0;
   }
@@ -229,7 +229,7 @@ export class RunWorker {
     if ('error' in outcome) log.error({ ...fields, err: outcome.error }, 'run failed');
   }
 
-  /** The record of a run after its try: final, or queued for the next one. */
+  /** Returns the record of a run after its try: final, or queued for the next one. */
   async #afterTry(job: PublishJob, ended: RunRecord): Promise<RunRecord> {
     const { store, clock, retries } = this.#options;
     if (ended.status !== 'failed') return ended;
@@ -300,7 +300,7 @@ function hasFailed(outcome: Outcome): boolean {
   return 'error' in outcome || !allSucceeded(outcome.result.run.pipelines);
 }
 
-/** The record of a run whose try has ended. */
+/** Returns the record of a run whose try has ended. */
 function recordAfter(record: RunRecord, outcome: Outcome, isCancelling: boolean, now: Date): RunRecord {
   if (isCancelling) return cancelledRun(record, 'result' in outcome ? outcome.result.run : null, now);
   return 'result' in outcome

@@ -8,7 +8,9 @@ import type { RunStore } from './run-store.ts';
 /** The maximum of later runs examined per pipeline. */
 const maxNewer = 1_000;
 
-/** The id of the newest run of the same place that was accepted later; undefined if there is none. */
+/**
+ * Returns the id of the newest run of the same place that was accepted later, or undefined if there is none.
+ */
 export async function newerOf(
   store: Pick<RunStore, 'newer'>,
   job: PublishJob,

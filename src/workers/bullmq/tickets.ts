@@ -30,12 +30,12 @@ const maxActive = 100;
 /** Every run id contains a period (`newRunId`). None of the names that BullMQ gives to its keys does. */
 const runId = /^[A-Za-z0-9_-]+\.[A-Za-z0-9._-]{1,200}$/;
 
-/** Whether a run can have this id. Ids in Redis may come from another program. */
+/** Reports whether a run can have this id. Ids in Redis may come from another program. */
 export function isRunId(id: string): boolean {
   return runId.test(id);
 }
 
-/** The cause that boards show, and the log, for a ticket without a run. */
+/** Returns the cause that boards show, and the log, for a ticket without a run. */
 export function foreignTicket(): WaybillError {
   return new WaybillError('job_rejected', 'waybill has no run for a job in its queue in Redis', {
     hint: 'find out which program put the job there',
@@ -56,13 +56,13 @@ export class Tickets {
     this.#link = options.link;
   }
 
-  /** The options of a ticket. */
+  /** Returns the options of a ticket. */
   optionsOf(runId: string) {
     const { keep } = this.#options;
     return { jobId: runId, attempts: 1, removeOnComplete: keep, removeOnFail: keep };
   }
 
-  /** Locks the next ticket; undefined if none is waiting or one is active. */
+  /** Locks the next ticket, or undefined if none is waiting or one is active. */
   next(pipeline: PipelineQueue, token: string): Promise<Job<Ticket> | undefined> {
     return this.#link.ask(async () => {
       const id = await this.#repairing(pipeline, () => this.#take(pipeline, token));
@@ -117,7 +117,7 @@ export class Tickets {
     }
   }
 
-  /** The id of the next ticket, which is locked; undefined if there is none. */
+  /** Returns the id of the next ticket, which is locked, or undefined if there is none. */
   async #take(pipeline: PipelineQueue, token: string): Promise<string | undefined> {
     try {
       const [, id] = (await pipeline.worker.backend.moveToActive(token)) as unknown[];
@@ -146,7 +146,7 @@ export class Tickets {
     return Job.fromJSON<Ticket>(worker, { ...json, ...unused }, id);
   }
 
-  /** The ticket that the token has locked; null if there is none. */
+  /** Returns the ticket that the token has locked, or null if there is none. */
   async #lockedBy({ queue }: PipelineQueue, token: string): Promise<string | null> {
     const { redis } = this.#link;
     for (const id of await redis.lrange(queue.toKey('active'), 0, maxActive))

@@ -24,16 +24,16 @@ export interface Coordinator {
   threads(): ThreadStats;
   /**
    * Determines on a thread what publishing a bundle staged on this machine would do, or reads a pipeline's
-   * source. Changes nothing. Throws as `ThreadPool.process`.
+   * source. Changes nothing. Throws the same errors as `ThreadPool.process`.
    */
   plan(job: PublishJob, signal: AbortSignal): Promise<RunResult>;
   /**
    * Reads or switches the releases of a destination, on a thread of this process with every kind of queue.
-   * Throws as `PublishingThreads.releases`.
+   * Throws the same errors as `PublishingThreads.releases`.
    */
   releases(request: ReleasesRequest, signal: AbortSignal): Promise<ReleasesAnswer>;
   /**
-   * Reads the published content of a destination on a thread of this process. Throws as
+   * Reads the published content of a destination on a thread of this process. Throws the same errors as
    * `PublishingThreads.inspect`.
    */
   inspect(request: InspectionRequest, signal: AbortSignal): Promise<InspectionAnswer>;
@@ -58,6 +58,6 @@ export interface CoordinatorOptions extends Omit<PublishingPoolOptions, 'setting
   disk?: Disk;
   /** Notified when a thread begins or ends a run. */
   observer?: RunObserver;
-  /** As `EventStore.flushed`. */
+  /** See `EventStore.flushed`. */
   flushed?: () => Promise<void>;
 }

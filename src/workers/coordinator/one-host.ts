@@ -136,8 +136,8 @@ export class OneHostCoordinator implements Coordinator {
 }
 
 /**
- * Whether to send the event to notifiers. The failure of an interrupted run is not sent, because the next
- * process continues the run. Neither are events that an earlier try or process has already reported.
+ * Reports whether to send the event to notifiers. The failure of an interrupted run is not sent, because the
+ * next process continues the run. Neither are events that an earlier try or process has already reported.
  */
 function isReported(queue: MemoryQueue, occurrence: Occurrence): boolean {
   const { type, data } = occurrence;
@@ -146,7 +146,7 @@ function isReported(queue: MemoryQueue, occurrence: Occurrence): boolean {
   return queue.markReported(data.run_id, eventIdOf(occurrence));
 }
 
-/** The upload directories of these jobs. */
+/** Returns the upload directories of these jobs. */
 export function stagedOf(jobs: Iterable<PublishJob>, staging: string): Set<string> {
   const directories = [...jobs].flatMap(({ staged }) => (staged === null ? [] : [staged]));
   return new Set(directories.map((staged) => uploadDirectoryOf(staging, staged)));

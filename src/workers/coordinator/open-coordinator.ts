@@ -37,8 +37,9 @@ export async function openCoordinator(
 }
 
 /**
- * The daemon's queue store; null unless the queue is `embedded`. LMDB is loaded only then. The caller closes
- * it after the coordinator and the notifiers. Throws `package_missing`, and as `openQueueStore`.
+ * Returns the daemon's queue store, or null unless the queue is `embedded`. LMDB is loaded only then. The
+ * caller closes it after the coordinator and the notifiers. Throws `package_missing`, and as
+ * `openQueueStore`.
  */
 export async function openConfiguredStore({
   config,
@@ -94,7 +95,7 @@ export async function openEvents({
   return bullmqEvents({ ...redisServer(queue, secrets), clock, log, prefix, hostLifeMs, onDropped });
 }
 
-/** The ended console sessions, stored with the queue. The caller closes both together. */
+/** Returns the ended console sessions, stored with the queue. The caller closes both together. */
 export async function openEndedSessions({
   config,
   secrets,

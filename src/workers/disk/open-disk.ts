@@ -186,7 +186,7 @@ class DiskThread {
   }
 }
 
-/** Whether a late call still takes effect: its result is unused, and it only removes files. */
+/** Reports whether a late call still takes effect: its result is unused, and it only removes files. */
 function isTidying(name: DiskCallName): boolean {
   return name === 'remove' || name === 'endFile';
 }

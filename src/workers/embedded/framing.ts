@@ -13,7 +13,7 @@ export function framed(key: string, value: string): string {
   return `${mark} ${checksum(body)} ${body.length} ${body.toString()}`;
 }
 
-/** The value framed for this key; undefined if it is damaged. */
+/** Returns the value framed for this key, or undefined if it is damaged. */
 export function unframed(key: string, text: string): string | undefined {
   const [head, sum, length] = new RegExp(`^${form.source}`).exec(text) ?? [];
   if (head === undefined) return undefined;

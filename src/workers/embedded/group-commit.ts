@@ -98,7 +98,7 @@ export class GroupCommit {
     });
   }
 
-  /** The last failure; null if a later write succeeded. */
+  /** The last failure, or null if a later write succeeded. */
   get failure(): WaybillError | null {
     return this.#failure;
   }

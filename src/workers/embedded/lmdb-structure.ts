@@ -110,7 +110,9 @@ function checkTrees({ trees, lastPage, txn }: Meta, page: (number: bigint) => Bu
   for (const { root, depth } of trees) if (root !== none) walk(root, depth);
 }
 
-/** The nodes of a page, each from its head to the end of the page. Offsets count from the page's head. */
+/**
+ * Returns the nodes of a page, each from its head to the end of the page. Offsets count from the page's head.
+ */
 function nodesOf(page: Buffer, number: bigint): Buffer[] {
   const body = page.subarray(headBytes);
   const [lower, upper] = [page.readUInt16LE(headBytes - 4), page.readUInt16LE(headBytes - 2)];
@@ -124,7 +126,7 @@ function nodesOf(page: Buffer, number: bigint): Buffer[] {
   });
 }
 
-/** The child page of a branch node, a 48-bit number. */
+/** Returns the child page of a branch node, a 48-bit number. */
 function childOf(node: Buffer): bigint {
   return BigInt(node.readUIntLE(0, 6));
 }

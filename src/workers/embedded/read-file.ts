@@ -13,8 +13,8 @@ const reader = new URL(
 );
 
 /**
- * The verified entries of the queue's file by key. A child process reads the file, so that a damaged one
- * cannot crash this process. Throws `queue_unusable` if it is damaged, and reports the readable part.
+ * Returns the verified entries of the queue's file by key. A child process reads the file, so that a damaged
+ * one cannot crash this process. Throws `queue_unusable` if it is damaged, and reports the readable part.
  */
 export async function readQueueFile(file: string): Promise<Map<string, string>> {
   const { entries, failure } = await readInChild(file);
@@ -71,7 +71,7 @@ function damaged(file: string, why: string): WaybillError {
   );
 }
 
-/** The intact runs in the file with their last known states. They may include forgotten runs. */
+/** Returns the intact runs in the file with their last known states. They may include forgotten runs. */
 function legibleRuns(file: string): { whole: number; unfinished: string[] } {
   const isOver = new Map<string, boolean>();
   for (const json of framedIn(readFileSync(file))) {

@@ -19,7 +19,7 @@ type AddedRunField = 'bundle' | 'rerunAs';
 type EarlierRun = Omit<StoredRun, AddedRunField | 'record' | 'reported'> &
   Partial<Pick<StoredRun, AddedRunField>> & { record: EarlierRecord; told: string[] };
 
-/** Parses a run, with its staged bundle as named in the text; undefined if the text is not a run. */
+/** Parses a run, with its staged bundle as named in the text, or undefined if the text is not a run. */
 export function parseStoredRun(text: string): StoredRun | undefined {
   // The checksum proves that waybill wrote the text in exactly this form.
   if (!text.startsWith('{"job":')) return undefined;

@@ -81,7 +81,7 @@ export class Admissions {
     this.#phase = 'closed';
   }
 
-  /** As `JobQueue.reserve`. */
+  /** See `JobQueue.reserve`. */
   async reserve(request: AdmissionRequest): Promise<Admission> {
     if (this.#phase !== 'open') throw shuttingDown();
     this.#runs.expire();
@@ -114,7 +114,7 @@ export class Admissions {
     };
   }
 
-  /** As `JobQueue.rerun`. */
+  /** See `JobQueue.rerun`. */
   async rerun(runId: string, next: NewRun): Promise<AcceptedRun> {
     if (this.#phase !== 'open') throw shuttingDown();
     this.#runs.expire();
@@ -164,7 +164,7 @@ export class Admissions {
     return { record: structuredClone(first.record), replayed: true, position: first.position };
   }
 
-  /** Queues the run once it is durable. Throws as `#untilKept`. */
+  /** Queues the run once it is durable. Throws the same errors as `#untilKept`. */
   async #queued(run: Run, accepted: RunRecord, before?: UsedKey): Promise<AcceptedRun> {
     try {
       if (run.kept !== null) await this.#untilKept(run, before);

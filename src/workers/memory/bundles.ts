@@ -55,7 +55,7 @@ export class Bundles<Run extends StoredRun> {
     return { bundles: this.#kept.size, bytes: this.#bytes };
   }
 
-  /** The run ended `ageMs` ago: keeps or removes its bundle. */
+  /** Returns the run ended `ageMs` ago: keeps or removes its bundle. */
   ended(run: Run, ageMs = 0): void {
     if (run.bundle !== 'staged') return;
     if (!isKept(run.job, run.record)) {
@@ -88,7 +88,7 @@ export class Bundles<Run extends StoredRun> {
     };
   }
 
-  /** The run is forgotten. The caller removes its staged files. */
+  /** Returns the run is forgotten. The caller removes its staged files. */
   forgotten(run: Run): void {
     this.#take(run);
   }

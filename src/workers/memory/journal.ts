@@ -39,14 +39,17 @@ export interface Journal {
   /** The pipelines that earlier processes left paused. */
   readonly pauses: ReadonlyMap<string, Pause>;
   /**
-   * Resolves once the run and its staged bundle are durable; null if nothing is written. Rejects with
+   * Resolves once the run and its staged bundle are durable, or null if nothing is written. Rejects with
    * `insufficient_storage` or `queue_unavailable`: the run is then not accepted. Calls of `changed` in the
    * same turn are written in the same step.
    */
   accepted(run: StoredRun): Promise<void> | null;
-  /** The run began, ended, was returned to the queue, was rerun, reported an event, or lost its bundle. */
+  /**
+   * Returns the run began, ended, was returned to the queue, was rerun, reported an event, or lost its
+   * bundle.
+   */
   changed(run: StoredRun): void;
-  /** The run's retention has ended, or it was not accepted in the end. */
+  /** Returns the run's retention has ended, or it was not accepted in the end. */
   forgotten(run: StoredRun): void;
   /**
    * Resolves once everything written so far is durable, never earlier. Never rejects. null if nothing is
@@ -57,7 +60,7 @@ export interface Journal {
   readonly triggers: readonly { pipelineId: string; trigger: Trigger }[];
   /** Stores the last decided trigger of its kind. */
   triggered(pipelineId: string, trigger: Trigger): void;
-  /** Stores a pause; null if the pipeline was resumed. */
+  /** Stores a pause, or null if the pipeline was resumed. */
   paused(pipelineId: string, pause: Pause | null): void;
 }
 

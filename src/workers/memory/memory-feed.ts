@@ -35,7 +35,7 @@ export class RunFeed {
     this.#changes.forget(runId);
   }
 
-  /** As `JobQueue.watch`. */
+  /** See `JobQueue.watch`. */
   watch(onChange: () => void): RunWatch {
     // A new function, since a caller may pass the same one twice.
     const notify = (): void => onChange();

@@ -63,9 +63,9 @@ export interface MemoryQueue extends JobQueue {
    * already reported it: the caller must not report it again.
    */
   markReported(runId: string, event: string): boolean;
-  /** The jobs of all known runs. */
+  /** Returns the jobs of all known runs. */
   jobs(): Iterable<PublishJob>;
-  /** Whether the run is being stopped so that the next process continues it. */
+  /** Reports whether the run is being stopped so that the next process continues it. */
   isInterrupted(runId: string): boolean;
 }
 

@@ -5,7 +5,7 @@ import type { Journal } from './journal.ts';
 
 export interface TriggersOptions {
   journal: Journal;
-  /** The state of a pipeline. */
+  /** Returns the state of a pipeline. */
   stateOf: (pipelineId: string) => {
     waiting: number;
     retrying: number;
@@ -51,7 +51,7 @@ export function triggersOf({ journal, stateOf, start }: TriggersOptions): Trigge
   };
 }
 
-/** The stored triggers, and the ticks of runs that were stored before them. */
+/** Returns the stored triggers, and the ticks of runs that were stored before them. */
 function lastOnes({ triggers, runs }: Journal): Map<string, Trigger> {
   const lasts = new Map(
     triggers.map(({ pipelineId, trigger }) => [keyOf(pipelineId, trigger.kind), trigger]),

@@ -178,12 +178,15 @@ export class RunRegistry {
     this.table.feed.changed(run.record, before);
   }
 
-  /** The worker returned a result: the run has ended or waits for its next try. `keep` notifies waiters. */
+  /**
+   * Returns the worker returned a result: the run has ended or waits for its next try. `keep` notifies
+   * waiters.
+   */
   finish(run: Run, result: JobResult): void {
     this.#tried(run, finishedRun(run.record, result.run, this.#options.clock.now()));
   }
 
-  /** The worker broke: the run has failed or waits for its next try. `keep` notifies waiters. */
+  /** Returns the worker broke: the run has failed or waits for its next try. `keep` notifies waiters. */
   broke(run: Run, error: unknown): void {
     this.#tried(run, failedRun(run.record, errorRecord(error), this.#options.clock.now()));
   }
@@ -213,7 +216,7 @@ export class RunRegistry {
     this.#end(run, ended);
   }
 
-  /** The newest run of the same place that was accepted later; undefined if there is none. */
+  /** Returns the newest run of the same place that was accepted later, or undefined if there is none. */
   newerOf(run: Run): Run | undefined {
     const settings = this.#options.retries(run.job.pipelineId);
     return this.table.newestAfter(
@@ -306,7 +309,10 @@ const maxCrashes = 20;
 const maxRapidCrashes = 100;
 const rapidCrashMs = 600_000;
 
-/** The error of a run that began `sinceMs` ago, if too many processes died while running it; else null. */
+/**
+ * Returns the error of a run that began `sinceMs` ago, if too many processes died while running it; else
+ * null.
+ */
 function tooManyCrashes(crashes: number, sinceMs: number): WaybillError | null {
   if (crashes < (sinceMs < rapidCrashMs ? maxRapidCrashes : maxCrashes)) return null;
   return new WaybillError(

@@ -69,7 +69,7 @@ export class RunScheduler {
     return this.#waiting.lengthOf(pipelineId);
   }
 
-  /** Since when the pipeline's first queued run has been waiting; null if none is. */
+  /** Since when the pipeline's first queued run has been waiting, or null if none is. */
   waitingSince(pipelineId: string): string | null {
     const first = this.#waiting.firstOf(pipelineId);
     return first === undefined ? null : (first.record.queued_at ?? first.record.accepted_at);
@@ -110,7 +110,7 @@ export class RunScheduler {
     this.#replace(run, runs.newerOf(run));
   }
 
-  /** As `JobQueue.retryNow`; does nothing unless the run waits for its next try. */
+  /** Like `JobQueue.retryNow`; does nothing unless the run waits for its next try. */
   retryNow(run: Run): void {
     if (!this.#retries.remove(run)) return;
     this.#options.runs.makeDue(run);
@@ -121,7 +121,7 @@ export class RunScheduler {
     return this.#pauses;
   }
 
-  /** As `JobQueue.pause`. */
+  /** See `JobQueue.pause`. */
   pause(pipelineId: string, reason: string | null): Pause {
     const since = this.#pauses.get(pipelineId)?.since ?? this.#options.clock.now().toISOString();
     const pause = { since, reason };
@@ -130,7 +130,7 @@ export class RunScheduler {
     return pause;
   }
 
-  /** As `JobQueue.resume`. */
+  /** See `JobQueue.resume`. */
   resume(pipelineId: string): boolean {
     const wasPaused = this.#pauses.delete(pipelineId);
     if (wasPaused) this.#options.journal.paused(pipelineId, null);
@@ -138,7 +138,7 @@ export class RunScheduler {
     return wasPaused;
   }
 
-  /** Fails a waiting run or stops a running one; undefined if it is neither. */
+  /** Fails a waiting run or stops a running one, or undefined if it is neither. */
   cancel(run: Run): 'forgotten' | 'stopping' | undefined {
     const { runs, onEnd } = this.#options;
     const { pipelineId } = run.job;
@@ -156,7 +156,7 @@ export class RunScheduler {
     return 'stopping';
   }
 
-  /** The load with `waiting` uploads and runs of one pipeline; null: of all together. */
+  /** Returns the load with `waiting` uploads and runs of one pipeline; null: of all together. */
   load(pipelineId: string | null, waiting: number): QueueLoad {
     const isPaused = pipelineId !== null && this.#pauses.has(pipelineId);
     return {
@@ -244,7 +244,7 @@ export class RunScheduler {
     return this.#active.size === 0 ? this.#waiting.take(isSuspect) : undefined;
   }
 
-  /** Whether a run waits for its next try and blocks later ones of its pipeline. */
+  /** Reports whether a run waits for its next try and blocks later ones of its pipeline. */
   #isBlocked(pipelineId: string): boolean {
     if (this.#retries.length === 0 || this.#retries.of(pipelineId).length === 0) return false;
     return this.#options.retries(pipelineId).whileRetrying === 'wait';
@@ -292,5 +292,5 @@ export class RunScheduler {
   }
 }
 
-/** Whether the abort is a cancellation, not a stop of the daemon. */
+/** Reports whether the abort is a cancellation, not a stop of the daemon. */
 const wasCancelled = (signal: AbortSignal): boolean => hasCode(signal.reason, 'cancelled');

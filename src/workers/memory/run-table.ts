@@ -16,7 +16,7 @@ export interface Run extends StoredRun {
    * Resolves once the run is durable; rejects if it was not accepted in the end. null if it needs no wait.
    */
   kept: Promise<void> | null;
-  /** Undoes the acceptance's effect on the run that it repeats; null if it is not a rerun. */
+  /** Undoes the acceptance's effect on the run that it repeats, or null if it is not a rerun. */
   undo: (() => void) | null;
   /** It was stopped so that the next process continues it. */
   isInterrupted: boolean;
@@ -32,7 +32,7 @@ export class RunTable {
   /** The same runs by pipeline. */
   readonly #byPipeline = new Map<string, OrderedRuns<Run>>();
   #nextSequence = 0;
-  /** By pipeline. */
+  /** Keyed by pipeline. */
   readonly #successes = new Map<string, LastSuccess>();
   /** Reports changes to watchers. */
   readonly feed: RunFeed;
@@ -73,7 +73,7 @@ export class RunTable {
     if (run !== undefined && deliveries !== null) this.change(run, { ...run.record, ...deliveries });
   }
 
-  /** As `MemoryQueue.markReported`. */
+  /** See `MemoryQueue.markReported`. */
   markReported(runId: string, event: string): boolean {
     const run = this.#runs.get(runId);
     if (run === undefined) return true;
@@ -99,7 +99,7 @@ export class RunTable {
     return [...this.#runs.values()].map(({ job }) => job);
   }
 
-  /** As `JobQueue.list`. */
+  /** See `JobQueue.list`. */
   list(pipelineIds: readonly string[], { limit, before, ...filter }: RunQuery): RunPage {
     const from = before === null || before === undefined ? undefined : this.#runs.get(before);
     if (from === undefined ? typeof before === 'string' : !pipelineIds.includes(from.job.pipelineId))
@@ -111,14 +111,17 @@ export class RunTable {
     return structuredClone(page.page());
   }
 
-  /** The newest run of the pipeline, and its last successful one. */
+  /** Returns the newest run of the pipeline, and its last successful one. */
   newestOf(pipelineId: string): { lastRun: RunRecord | null; lastSuccess: LastSuccess | null } {
     const [newest] = this.#byPipeline.get(pipelineId)?.newestFirst() ?? [];
     const lastRun = newest === undefined ? null : structuredClone(newest.record);
     return { lastRun, lastSuccess: this.#successes.get(pipelineId) ?? null };
   }
 
-  /** The newest run of the same pipeline that was accepted later and matches; undefined if there is none. */
+  /**
+   * Returns the newest run of the same pipeline that was accepted later and matches, or undefined if there is
+   * none.
+   */
   newestAfter(run: Run, matches: (newer: Run) => boolean): Run | undefined {
     for (const newer of this.#byPipeline.get(run.job.pipelineId)?.newestFirst() ?? []) {
       if (newer === run) return undefined;

@@ -28,7 +28,7 @@ export class FairQueue<T> {
     return this.#queues.get(pipelineId)?.length ?? 0;
   }
 
-  /** The pipeline's first item. */
+  /** Returns the pipeline's first item. */
   firstOf(pipelineId: string): T | undefined {
     return this.#queues.get(pipelineId)?.[0]?.item;
   }
@@ -43,8 +43,8 @@ export class FairQueue<T> {
   }
 
   /**
-   * Takes the first item of the free pipeline whose last turn is the oldest; undefined if none is free. Among
-   * pipelines without a turn so far, the lowest sequence number comes first.
+   * Takes the first item of the free pipeline whose last turn is the oldest, or undefined if none is free.
+   * Among pipelines without a turn so far, the lowest sequence number comes first.
    */
   take(isFree: (pipelineId: string) => boolean): T | undefined {
     let first:
@@ -78,7 +78,7 @@ export class FairQueue<T> {
     return true;
   }
 
-  /** Whether `take` would find an item. */
+  /** Reports whether `take` would find an item. */
   has(isFree: (pipelineId: string) => boolean): boolean {
     return [...this.#queues.keys()].some(isFree);
   }
@@ -112,7 +112,7 @@ export class RetryQueue<Run extends { record: RunRecord }> {
     return this.#runs.size;
   }
 
-  /** The runs of one pipeline. */
+  /** Returns the runs of one pipeline. */
   of(pipelineId: string): Run[] {
     return [...this.#runs].filter(({ record }) => record.pipeline_id === pipelineId);
   }

@@ -33,7 +33,7 @@ export interface EndedSessionsOptions {
   write?: (id: string, expiresAt: Date | null) => Promise<void>;
 }
 
-/** The ended sessions of a queue that belongs to one process. */
+/** Returns the ended sessions of a queue that belongs to one process. */
 export function endedSessionsBook({
   clock,
   left = [],

@@ -25,8 +25,8 @@ export interface EventStore {
 }
 
 /**
- * The events of a single-process queue, which also has the records. `kept` stores them beyond the process;
- * null keeps them in memory.
+ * Returns the events of a single-process queue, which also has the records. `kept` stores them beyond the
+ * process; null keeps them in memory.
  */
 export function eventsOfOneProcess(
   kept: Pick<EventStore, 'outbox' | 'undelivered'> | null,

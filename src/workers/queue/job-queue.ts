@@ -59,7 +59,7 @@ export interface RunAdmission {
 
 /** Reads the records of runs, and the state of their pipelines. */
 export interface RunReader {
-  /** A copy of the run's record; undefined if the run is unknown or has expired. */
+  /** A copy of the run's record, or undefined if the run is unknown or has expired. */
   find(runId: string): Promise<RunRecord | undefined>;
 
   /**
@@ -69,12 +69,12 @@ export interface RunReader {
    */
   list(pipelineIds: readonly string[], query: RunQuery): Promise<RunPage>;
 
-  /** The state of these pipelines, in their order. The cost does not depend on the number of runs. */
+  /** Returns the state of these pipelines, in their order. The cost does not depend on the number of runs. */
   overview(pipelineIds: readonly string[]): Promise<PipelineOverview[]>;
 
   /**
    * Since when the first queued run of each pipeline has been waiting, in the order of the pipelines. RFC
-   * 3339 in UTC; null if no run is waiting.
+   * 3339 in UTC, or null if no run is waiting.
    */
   waitingSince(pipelineIds: readonly string[]): Promise<(string | null)[]>;
 

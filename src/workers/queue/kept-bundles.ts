@@ -32,12 +32,12 @@ export interface KeptBundle {
   bytes: number;
 }
 
-/** Whether an ended run's bundle is kept. The bundle of a cancelled run is not. */
+/** Reports whether an ended run's bundle is kept. The bundle of a cancelled run is not. */
 export function isKept(job: PublishJob, record: RunRecord): boolean {
   return job.staged !== null && !isCancelled(record);
 }
 
-/** Whether a run of an earlier process needs its staged bundle. */
+/** Reports whether a run of an earlier process needs its staged bundle. */
 export function needsBundle({
   job,
   bundle,
@@ -50,7 +50,7 @@ export function needsBundle({
   return bundle === 'staged' && (record.finished_at === null || isKept(job, record));
 }
 
-/** Whether an ended run can be rerun, unless it already was. */
+/** Reports whether an ended run can be rerun, unless it already was. */
 export function isRerunnable(job: PublishJob, record: RunRecord): boolean {
   return job.staged === null || isKept(job, record);
 }
@@ -60,7 +60,9 @@ export function stagedBytes(job: PublishJob): number {
   return job.staged === null ? 0 : (job.archive?.size ?? job.bytes ?? 0);
 }
 
-/** The job of a new run that repeats `job` on request, with the trace and the token of that request. */
+/**
+ * Returns the job of a new run that repeats `job` on request, with the trace and the token of that request.
+ */
 export function jobAgain<Job extends PublishJob>(job: Job, { runId, origin }: NewRun): Job {
   const again = { ...job, runId, rerunOf: job.runId };
   delete again.traceparent;
@@ -71,7 +73,7 @@ export function jobAgain<Job extends PublishJob>(job: Job, { runId, origin }: Ne
   return again;
 }
 
-/** The job without its bundle, after that was removed or passed to another run. */
+/** Returns the job without its bundle, after that was removed or passed to another run. */
 export function withoutBundle(job: PublishJob): PublishJob {
   const { runId, pipelineId, rerunOf, channel, revision, publishedBy } = job;
   const more = {
@@ -84,7 +86,7 @@ export function withoutBundle(job: PublishJob): PublishJob {
 }
 
 /**
- * The bundles to remove so that the others are within the limits. Examines no others.
+ * Returns the bundles to remove so that the others are within the limits. Examines no others.
  *
  * @param kept Kept bundles, oldest first.
  * @param all Their number and total bytes.

@@ -59,7 +59,7 @@ export function pageGone(): WaybillError {
   );
 }
 
-/** The error of a cancelled run, and the abort reason of its publication. */
+/** Returns the error of a cancelled run, and the abort reason of its publication. */
 export function cancelled(): WaybillError {
   return new WaybillError('cancelled', 'the run was cancelled', {
     hint: 'upload the bundle again, or start a new run, to publish it',
@@ -119,8 +119,8 @@ export interface QueueLoad {
 }
 
 /**
- * The time until all waiting runs end at the rate of the last runs, from 1 to 300 seconds. 10 seconds if
- * fewer than two runs ended in the last 15 minutes. The time since the last end counts: the result grows
+ * Returns the time until all waiting runs end at the rate of the last runs, from 1 to 300 seconds. 10 seconds
+ * if fewer than two runs ended in the last 15 minutes. The time since the last end counts: the result grows
  * while the queue is stalled. It is the maximum for a paused pipeline.
  */
 export function retryAfterSeconds({ waiting, endedAt, now, isPaused }: QueueLoad): number {
@@ -147,7 +147,7 @@ export class RunEndTimes {
     }
   }
 
-  /** The end times of one pipeline; null: of all together. */
+  /** Returns the end times of one pipeline; null: of all together. */
   of(pipelineId: string | null): readonly number[] {
     return this.#endedAt.get(pipelineId) ?? [];
   }

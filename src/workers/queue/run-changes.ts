@@ -7,11 +7,12 @@ import type { RunRecord } from './run-record.ts';
  * is shared, on other hosts.
  */
 export interface RunWatch {
-  /** The cursor after the newest change. */
+  /** Returns the cursor after the newest change. */
   cursor: () => Promise<string>;
   /**
-   * The changes after the cursor. null if some may be missing: the cursor is not of this queue, or a run that
-   * changed after it was forgotten. The reader then starts over with `cursor` and the current records.
+   * Returns the changes after the cursor. null if some may be missing: the cursor is not of this queue, or a
+   * run that changed after it was forgotten. The reader then starts over with `cursor` and the current
+   * records.
    */
   after(cursor: string, query: ChangeQuery): Promise<ChangePage | null>;
   /** After this, `onChange` is not called. */
@@ -56,7 +57,7 @@ export function cursorOf({ epoch, revision }: ChangePlace): string {
   return `${epoch}-${revision}`;
 }
 
-/** null if the text is not a cursor. */
+/** Returns null if the text is not a cursor. */
 export function placeOf(cursor: string): ChangePlace | null {
   const [, epoch, revision] = cursorForm.exec(cursor) ?? [];
   return epoch === undefined ? null : { epoch, revision: Number(revision) };
@@ -69,7 +70,7 @@ export function placeOf(cursor: string): ChangePlace | null {
 export class RunChanges {
   readonly epoch: string;
   readonly #ordered = new OrderedRuns<{ revision: number; record: Readonly<RunRecord> }>();
-  /** By run id. */
+  /** Keyed by run id. */
   readonly #latest = new Map<string, { revision: number; record: Readonly<RunRecord> }>();
   #revision: number;
   #horizon: number;
@@ -126,7 +127,10 @@ export class RunChanges {
     if (oldest !== undefined) this.forget(oldest.record.run_id);
   }
 
-  /** The changes after the revision; null if some of them were dropped. Examines at most 1,000 changes. */
+  /**
+   * Returns the changes after the revision, or null if some of them were dropped. Examines at most 1,000
+   * changes.
+   */
   after(revision: number, { limit, wants }: ChangeQuery): ChangePage | null {
     if (revision < this.#horizon || revision > this.#revision) return null;
     const { epoch } = this;

@@ -13,7 +13,7 @@ type Notify = (occurrence: Occurrence, trace?: TraceContext) => void;
  */
 export class RunEventBuffer {
   readonly #notify: Notify;
-  /** By run id. */
+  /** Keyed by run id. */
   readonly #held = new Map<string, { occurrence: Occurrence; trace: TraceContext | undefined }[]>();
 
   constructor(notify: Notify) {
@@ -37,7 +37,7 @@ export class RunEventBuffer {
     held.push({ occurrence, trace });
   }
 
-  /** The queue has decided the outcome of the try; `next` is the run's record. */
+  /** Returns the queue has decided the outcome of the try; `next` is the run's record. */
   decided(job: PublishJob, next: RunRecord): void {
     const held = this.#held.get(job.runId) ?? [];
     this.#held.delete(job.runId);

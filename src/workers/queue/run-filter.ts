@@ -18,7 +18,7 @@ export interface RunFilter {
 /** Maximum difference between the clocks of the hosts that accept runs. */
 const maxSkewMs = 60_000;
 
-/** Whether a run matches the filter. */
+/** Reports whether a run matches the filter. */
 function isWanted(record: Readonly<RunRecord>, { status, since, notAfter, text }: RunFilter): boolean {
   if (status && record.status !== status) return false;
   if (since && Date.parse(record.accepted_at) < since.getTime()) return false;
@@ -26,7 +26,7 @@ function isWanted(record: Readonly<RunRecord>, { status, since, notAfter, text }
   return !text || hasWords(record, text);
 }
 
-/** Whether no run accepted before this one can match. */
+/** Reports whether no run accepted before this one can match. */
 function isBefore(record: Readonly<RunRecord>, { since }: RunFilter): boolean {
   return Boolean(since) && Date.parse(record.accepted_at) < (since as Date).getTime() - maxSkewMs;
 }

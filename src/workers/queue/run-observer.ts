@@ -24,8 +24,8 @@ export interface RunObserver {
   /** A job in Redis that no host of waybill wrote, or that another program changed, was not run. */
   rejected(run: { pipelineId: string }): void;
   /**
-   * The end of the run is recorded, `seconds` after it began. `result` is null if the worker broke or was
-   * stopped. `cancelled`: the run failed because it was cancelled.
+   * Returns the end of the run is recorded, `seconds` after it began. `result` is null if the worker broke or
+   * was stopped. `cancelled`: the run failed because it was cancelled.
    */
   finished(run: {
     pipelineId: string;

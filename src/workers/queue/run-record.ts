@@ -183,8 +183,9 @@ export const maxFailedDeliveries = 20;
 const maxReasonChars = 300;
 
 /**
- * The deliveries including the note; null if nothing changes, as after a first successful try. If the list is
- * full, a delivered entry is replaced. Otherwise the new delivery is only counted and not followed further.
+ * Returns the deliveries including the note, or null if nothing changes, as after a first successful try. If
+ * the list is full, a delivered entry is replaced. Otherwise the new delivery is only counted and not
+ * followed further.
  */
 export function withNote(before: FailedDeliveries, note: DeliveryNote): FailedDeliveries | null {
   const list = before.failed_deliveries;
@@ -226,7 +227,7 @@ function publicReason(reason: string): string {
   return withoutPaths(reason.replaceAll(origin, 'the receiver')).slice(0, maxReasonChars);
 }
 
-/** The event's run and the note for its record; null if the event has no run. */
+/** Returns the event's run and the note for its record, or null if the event has no run. */
 export function noteOfOutcome(outcome: Outcome, at: Date): { runId: string; note: DeliveryNote } | null {
   const { delivered, tries, reason, isRedelivery } = outcome;
   const status = delivered ? 'delivered' : 'given_up';

@@ -35,7 +35,7 @@ export type RetriesOf = (pipelineId: string) => RetrySettings;
 
 export const noRetries: RetriesOf = () => ({ forMs: 0, whileRetrying: 'pass', hasOnePlace: false });
 
-/** The current settings of each pipeline. */
+/** Returns the current settings of each pipeline. */
 export function retriesOf(settings: Current<Config>): RetriesOf {
   return (pipelineId) => {
     const { pipelines, server } = settings.get();
@@ -52,7 +52,7 @@ export function retriesOf(settings: Current<Config>): RetriesOf {
 }
 
 /**
- * The record of a run whose last try has `failed`: unchanged, or queued for its next try.
+ * Returns the record of a run whose last try has `failed`: unchanged, or queued for its next try.
  *
  * One destination with a temporary cause is enough for a retry. Destinations are independent, and published
  * ones stay published.
@@ -85,13 +85,13 @@ export function afterFailure(
   };
 }
 
-/** The first temporary error of a failed run; null if all errors are permanent. */
+/** Returns the first temporary error of a failed run, or null if all errors are permanent. */
 function passingCause({ error, destinations }: RunRecord): ErrorRecord | null {
   const errors = [error, ...destinations.map((destination) => destination.error)];
   return errors.find((one) => one?.retryable === true) ?? null;
 }
 
-/** Whether the run waits for its next try. */
+/** Reports whether the run waits for its next try. */
 export function isRetrying({ status, next_try_at }: RunRecord): boolean {
   return status === 'queued' && next_try_at !== null;
 }
@@ -108,12 +108,12 @@ export function pauseOf({ next_try_at }: RunRecord, now: Date): number {
   return Math.min(Math.max(leftMs, 0), maxPauseMs);
 }
 
-/** The record of a run whose next try begins once a worker is free. */
+/** Returns the record of a run whose next try begins once a worker is free. */
 export function dueRun(record: RunRecord, now: Date): RunRecord {
   return isRetrying(record) ? { ...record, next_try_at: now.toISOString() } : record;
 }
 
-/** The record after the newer run `by` of the same place was accepted. */
+/** Returns the record after the newer run `by` of the same place was accepted. */
 export function supersededRun(record: RunRecord, by: string, now: Date): RunRecord {
   const error = new WaybillError('superseded', `the newer run ${by} replaced this run`, {
     hint: 'see the newer run; run this one again only if its bundle is to be published again',
@@ -122,7 +122,8 @@ export function supersededRun(record: RunRecord, by: string, now: Date): RunReco
 }
 
 /**
- * Whether two runs of one pipeline publish to the same paths, so that the later run replaces the earlier one.
+ * Reports whether two runs of one pipeline publish to the same paths, so that the later run replaces the
+ * earlier one.
  */
 export function hasSamePlace(a: PublishJob, b: PublishJob, { hasOnePlace }: RetrySettings): boolean {
   if (a.channel !== b.channel) return false;

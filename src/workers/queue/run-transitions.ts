@@ -87,7 +87,7 @@ export function startedRun(record: RunRecord, at: Date): RunRecord {
   };
 }
 
-/** The record of a run that was interrupted and is queued again. */
+/** Returns the record of a run that was interrupted and is queued again. */
 export function returnedRun(record: RunRecord): RunRecord {
   if (record.status === 'queued') return record;
   return {
@@ -149,7 +149,7 @@ function added(
   }
 }
 
-/** Whether the status, the stage or a destination has changed, not only the counts within a stage. */
+/** Reports whether the status, the stage or a destination has changed, not only the counts within a stage. */
 export function isStep(before: RunRecord, after: RunRecord): boolean {
   return (
     before.status !== after.status ||
@@ -165,8 +165,8 @@ function inStage(counts: Omit<RunProgress, 'stage'>): RunProgress {
 }
 
 /**
- * The record after the worker's result. `error` is the error of the run as a whole; each destination has its
- * own error.
+ * Returns the record after the worker's result. `error` is the error of the run as a whole; each destination
+ * has its own error.
  */
 export function finishedRun(record: RunRecord, result: RunResult, at: Date): RunRecord {
   const error = errorOf(result);
@@ -184,7 +184,7 @@ export function finishedRun(record: RunRecord, result: RunResult, at: Date): Run
   };
 }
 
-/** When the running record says that this bundle was done at the destination; null if it does not. */
+/** When the running record says that this bundle was done at the destination, or null if it does not. */
 function doneAt({ destinations }: RunRecord, result: RunDestination): string | null {
   const found = destinations.find(
     ({ destination_id: id, destination_path: path }) =>
@@ -193,7 +193,7 @@ function doneAt({ destinations }: RunRecord, result: RunDestination): string | n
   return found?.finished_at ?? null;
 }
 
-/** Whether neither the source nor any destination failed. */
+/** Reports whether neither the source nor any destination failed. */
 function hasSucceeded(result: RunResult): boolean {
   return errorOf(result) === null && result.pipelines.every(({ status }) => status === 'ok');
 }
@@ -229,7 +229,8 @@ function publicWarning(warning: Finding, destinationId: string | null = null): R
 }
 
 /**
- * The record after the worker broke, or of a run that never began. Keeps the destinations reported so far.
+ * Returns the record after the worker broke, or of a run that never began. Keeps the destinations reported so
+ * far.
  */
 export function failedRun(record: RunRecord, error: ErrorRecord, at: Date): RunRecord {
   return {
@@ -243,8 +244,8 @@ export function failedRun(record: RunRecord, error: ErrorRecord, at: Date): RunR
 }
 
 /**
- * The record of a cancelled run. `result` is the worker's result, or null if it returned none or the run had
- * not begun. A run that had already succeeded stays successful.
+ * Returns the record of a cancelled run. `result` is the worker's result, or null if it returned none or the
+ * run had not begun. A run that had already succeeded stays successful.
  */
 export function cancelledRun(record: RunRecord, result: RunResult | null, at: Date): RunRecord {
   if (result === null) return failedRun(record, errorRecord(cancelled()), at);
@@ -252,7 +253,7 @@ export function cancelledRun(record: RunRecord, result: RunResult | null, at: Da
   return finished.status === 'succeeded' ? finished : failedRun(finished, errorRecord(cancelled()), at);
 }
 
-/** Whether the run has ended because it was cancelled. */
+/** Reports whether the run has ended because it was cancelled. */
 export function isCancelled({ status, error }: RunRecord): boolean {
   return status === 'failed' && error?.code === 'cancelled';
 }
@@ -265,12 +266,12 @@ export function isCancelled({ status, error }: RunRecord): boolean {
 /** The maximum of paths in a record. Records are kept for every run of a day and sent at every change. */
 export const maxChanges = 20;
 
-/** The rows of a destination: one for each bundle, and one for a failure of the whole destination. */
+/** Returns the rows of a destination: one for each bundle, and one for a failure of the whole destination. */
 function destinationsOfResult({ destinationId, actions }: DestinationResult): RunDestination[] {
   return actions.map((action) => destinationOfAction(destinationId, action));
 }
 
-/** The row of one action at a destination. */
+/** Returns the row of one action at a destination. */
 export function destinationOfAction(
   destinationId: string,
   result: DestinationResult['actions'][number],

@@ -9,7 +9,7 @@ export type TriggerOf<K extends TriggerKind> = Extract<Trigger, { kind: K }>;
  * trigger of each kind as long as it keeps runs. In memory that is the life of the process.
  */
 export interface Triggers {
-  /** The last decided trigger; null if none is known. Throws `queue_unavailable`. */
+  /** Returns the last decided trigger, or null if none is known. Throws `queue_unavailable`. */
   last<K extends TriggerKind>(pipelineId: string, kind: K): Promise<TriggerOf<K> | null>;
   /**
    * Decides this job's trigger in one step with the acceptance of its run. Only one of all calls about a
@@ -38,7 +38,9 @@ export type Decision =
   /** Already decided: this tick or a later one, or the last known state of the source. */
   | { outcome: 'known' };
 
-/** Whether a trigger is already decided, given the `last` decided one. `trigger.lua` is equivalent. */
+/**
+ * Reports whether a trigger is already decided, given the `last` decided one. `trigger.lua` is equivalent.
+ */
 export function isKnown(last: Trigger | null, trigger: Trigger, latest?: string): boolean {
   if (last === null) return false;
   if (last.kind === 'schedule') {
@@ -49,8 +51,8 @@ export function isKnown(last: Trigger | null, trigger: Trigger, latest?: string)
 }
 
 /**
- * The outcome of an undecided trigger. A tick starts no run while another is in progress. A change needs a
- * run that begins after it. A waiting run will do, even in a paused pipeline or before a retry.
+ * Returns the outcome of an undecided trigger. A tick starts no run while another is in progress. A change
+ * needs a run that begins after it. A waiting run will do, even in a paused pipeline or before a retry.
  * `trigger.lua` is equivalent.
  */
 export function outcomeOf(

@@ -60,7 +60,7 @@ export async function keepSchedule(pipeline: ScheduledPipeline): Promise<void> {
   }
 }
 
-/** False if the clock was set back, so that the last decided tick is now in the future. */
+/** Returns false if the clock was set back, so that the last decided tick is now in the future. */
 async function sleepUntil(
   at: number,
   { clock, signal }: ScheduledPipeline,
@@ -75,7 +75,7 @@ async function sleepUntil(
   }
 }
 
-/** The time of the last decided tick, in milliseconds. */
+/** Returns the time of the last decided tick, in milliseconds. */
 async function lastDecided(pipeline: ScheduledPipeline, table: Timetable): Promise<number> {
   const { pipelineId, schedule, clock, triggers, log, observer } = pipeline;
   const last = await triggers.last(pipelineId, 'schedule');
@@ -94,7 +94,7 @@ async function lastDecided(pipeline: ScheduledPipeline, table: Timetable): Promi
   return tick;
 }
 
-/** The latest tick that a host with a correct clock can have decided, RFC 3339. */
+/** Returns the latest tick that a host with a correct clock can have decided, RFC 3339. */
 function latestTick(now: number): string {
   return new Date(now + maxClockSkewMs).toISOString();
 }

@@ -57,7 +57,9 @@ export async function keepWatch(pipeline: WatchedPipeline): Promise<void> {
   }
 }
 
-/** The state of the source after it stayed unchanged for `settleMs`; null if the source is missing. */
+/**
+ * Returns the state of the source after it stayed unchanged for `settleMs`, or null if the source is missing.
+ */
 async function settledState(
   found: string,
   { clock, settleMs, signal }: WatchedPipeline,

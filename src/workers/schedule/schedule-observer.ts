@@ -8,14 +8,14 @@ import type { Decision, TriggerKind } from '../queue/trigger.ts';
  * reported as decided once, by the host that decided it. Each missed tick is reported once.
  */
 export interface ScheduleObserver {
-  /** The pipeline has this kind of trigger from now on. */
+  /** Returns the pipeline has this kind of trigger from now on. */
   begun(pipeline: { pipelineId: string; kind: TriggerKind }): void;
   decided(trigger: { pipelineId: string; kind: TriggerKind; outcome: Outcome }): void;
   /** `down`: no host could start it in time. `paused`: its pipeline was paused. */
   missed(ticks: { pipelineId: string; reason: MissedReason; count: number }): void;
   /** A decided tick in the future was ignored. */
   ignored(pipelineId: string): void;
-  /** Whether the source is polled because it cannot be watched. */
+  /** Reports whether the source is polled because it cannot be watched. */
   polled(pipelineId: string, isPolled: boolean): void;
 }
 

@@ -28,7 +28,7 @@ export interface Scheduler {
    * new schedule begins with its next tick. Does nothing after `close`.
    */
   update(pipelines: readonly SelfStartingPipeline[]): void;
-  /** When the pipeline's next scheduled run is due; null if it has no schedule. */
+  /** When the pipeline's next scheduled run is due, or null if it has no schedule. */
   nextRun(pipelineId: string): Date | null;
   /** Stops starting runs. Resolves once no work is in progress. A second call waits for the first. */
   close(): Promise<void>;

@@ -41,7 +41,7 @@ export class WatchedTree {
   }
 
   /**
-   * The state of the tree: a digest of the names, sizes, times and inodes of its files, and of its
+   * Returns the state of the tree: a digest of the names, sizes, times and inodes of its files, and of its
    * directories' names. null if the directory is missing or unreadable. Each directory is watched before it
    * is read, so that later changes are noticed.
    */
@@ -67,8 +67,8 @@ export class WatchedTree {
   }
 
   /**
-   * Why the last read failed, or why changes go unnoticed, so that the caller has to poll; null if watching
-   * works.
+   * Why the last read failed, or why changes go unnoticed, so that the caller has to poll, or null if
+   * watching works.
    */
   get failure(): string | null {
     return this.#readFailure ?? this.#watchFailure;

@@ -71,7 +71,7 @@ async function numbersOf({ parent, name }: ClaimRequest): Promise<number[]> {
   return numbers.filter((number) => isThere.has(number === 1 ? name : `${name}-${number}`));
 }
 
-/** null if another process holds it. */
+/** Returns null if another process holds it. */
 async function claim(
   request: ClaimRequest,
   number: number,

@@ -14,11 +14,11 @@ export interface ContentBounds {
 }
 
 /**
- * The limits in `server.staging.keep`. The default size per pipeline is twice its largest bundle. That leaves
- * room for a whole bundle and the changed files of the next one, with files counted in whole blocks. Nothing
- * is kept for a pipeline that accepts no uploads.
+ * Returns the limits in `server.staging.keep`. The default size per pipeline is twice its largest bundle.
+ * That leaves room for a whole bundle and the changed files of the next one, with files counted in whole
+ * blocks. Nothing is kept for a pipeline that accepts no uploads.
  *
- * @param largestBundleOf Largest bundle of a pipeline in bytes; null if it accepts no uploads.
+ * @param largestBundleOf Largest bundle of a pipeline in bytes, or null if it accepts no uploads.
  */
 export function contentBounds(
   { maxBytes, ageMs }: { maxBytes: number | null; ageMs: number },
@@ -48,7 +48,7 @@ export function shortageOf(disk: { bsize: number; blocks: number; bavail: number
   return Math.max(0, reserve - bavail * bsize);
 }
 
-/** The shortage of the directory's disk, in bytes. Throws the system's error. */
+/** Returns the shortage of the directory's disk, in bytes. Throws the system's error. */
 export async function shortageAt(directory: string): Promise<number> {
   return shortageOf(await statfs(directory));
 }

@@ -95,7 +95,7 @@ const chunkBytes = 1 << 20;
 /** Errors not caused by the file: the process has too many open files, or the machine lacks memory. */
 const passing = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'EAGAIN']);
 
-/** null if the file cannot be read. Throws temporary system errors and the reason of `signal`. */
+/** Returns null if the file cannot be read. Throws temporary system errors and the reason of `signal`. */
 export async function measureFile(
   file: string,
   signal?: AbortSignal,
@@ -144,7 +144,7 @@ export interface PipelineCache {
   /** Marks the file as used now. False if it is not kept. */
   use(digest: Digest, now: number): boolean;
   /**
-   * Adds a file. Returns the files to remove first; null if it does not fit even alone, and nothing is
+   * Adds a file. Returns the files to remove first, or null if it does not fit even alone, and nothing is
    * removed. `maxBytes` is the current limit, which may have changed.
    */
   add(file: { digest: Digest; size: number }, now: number, maxBytes: number): Digest[] | null;

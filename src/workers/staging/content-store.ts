@@ -23,9 +23,9 @@ import {
 export interface ContentStore {
   /** Whether any files are kept. */
   readonly isOn: boolean;
-  /** The digests that are not kept for the pipeline. Marks the others as used now. */
+  /** Returns the digests that are not kept for the pipeline. Marks the others as used now. */
   missing(pipelineId: string, digests: readonly Digest[]): Digest[];
-  /** The kept files of one pipeline. With `keeps: false` none are added. */
+  /** Returns the kept files of one pipeline. With `keeps: false` none are added. */
   of(pipelineId: string, options?: { keeps: boolean }): BundleContent;
   /** Removes all files because the disk is full. Producers can send them again. */
   clear(): Promise<void>;

@@ -18,8 +18,8 @@ export interface DirectoryLock {
   /** Throws `queue_unusable` if the process that claimed this name is alive. */
   refuseIfAlive(name: string): Promise<void>;
   /**
-   * Whether no other live process listens in the directory. If two processes start at the same moment, at
-   * least one of them gets false.
+   * Reports whether no other live process listens in the directory. If two processes start at the same
+   * moment, at least one of them gets false.
    */
   isAlone(): Promise<boolean>;
   release(): Promise<void>;

@@ -89,7 +89,7 @@ const ownForm = /^[0-9a-z]{24}\.(json|json\.new|bytes)$/;
 interface Recorded extends Omit<NewPartialUpload, 'partial' | 'channel'> {
   /** Absent in records of earlier versions, which had no such archives. */
   partial?: NewPartialUpload['partial'];
-  /** As `partial`. */
+  /** See `partial`. */
   channel?: NewPartialUpload['channel'];
   /** Always 1; records with another version are refused. */
   version: number;
@@ -166,7 +166,7 @@ class PartialFiles {
     }
   }
 
-  /** The bytes up to `length`. */
+  /** Returns the bytes up to `length`. */
   read(id: string, length: number): AsyncIterable<Uint8Array> {
     return createReadStream(this.#path(id, 'bytes'), { end: length - 1 });
   }
@@ -185,7 +185,7 @@ class PartialFiles {
     return path.join(this.#directory, `${id}.${kind}`);
   }
 
-  /** null if the upload is incomplete on disk and cannot be continued. */
+  /** Returns null if the upload is incomplete on disk and cannot be continued. */
   async #load(id: string): Promise<PartialUpload | null> {
     try {
       const text = await readFile(this.#path(id, 'json'), 'utf8');

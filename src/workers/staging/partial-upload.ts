@@ -42,9 +42,9 @@ export interface PartialOutcome {
 }
 
 /**
- * The offset at which the client continues. The last byte is acknowledged only once the run is accepted.
- * Otherwise a client that queries the offset after a lost answer would see a complete upload that the queue
- * has refused. The client then sends the last byte again, which is harmless.
+ * Returns the offset at which the client continues. The last byte is acknowledged only once the run is
+ * accepted. Otherwise a client that queries the offset after a lost answer would see a complete upload that
+ * the queue has refused. The client then sends the last byte again, which is harmless.
  */
 export function offsetOf({
   received,

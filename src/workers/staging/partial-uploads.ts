@@ -109,7 +109,7 @@ export class PartialUploads {
     return upload;
   }
 
-  /** The upload's current state; undefined if it is unknown or was removed. */
+  /** Returns the upload's current state, or undefined if it is unknown or was removed. */
   find(id: string): PartialUpload | undefined {
     return this.#uploads.get(id);
   }
@@ -151,7 +151,7 @@ export class PartialUploads {
     await this.#directory.files.save(upload);
   }
 
-  /** Reads all bytes of the archive. Throws as `write`. */
+  /** Reads all bytes of the archive. Throws the same errors as `write`. */
   async *read(id: string): AsyncGenerator<Uint8Array> {
     const { length } = this.#get(id);
     if (length === null)
@@ -189,7 +189,7 @@ export class PartialUploads {
     await this.#directory.close();
   }
 
-  /** The uploads without a run. */
+  /** Returns the uploads without a run. */
   #unfinished(): PartialUpload[] {
     return [...this.#uploads.values()].filter(({ outcome }) => outcome === null);
   }
@@ -218,7 +218,7 @@ export class PartialUploads {
     if (own.length >= maxUploadsPerToken || reserved(own) + bytes > maxBytesPerToken) throw tokenFull();
   }
 
-  /** The error to report for a file error of an upload. */
+  /** Returns the error to report for a file error of an upload. */
   #failureOf(id: string, error: unknown): unknown {
     if (errnoOf(error) !== 'ENOENT') return error;
     this.#uploads.delete(id);
@@ -242,7 +242,7 @@ function reserved(uploads: readonly PartialUpload[]): number {
   return uploads.reduce((sum, upload) => sum + reservedBytes(upload), 0);
 }
 
-/** The error for an unknown upload. */
+/** Returns the error for an unknown upload. */
 export function unknownUpload(): WaybillError {
   return new WaybillError(
     'upload_not_found',

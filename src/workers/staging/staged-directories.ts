@@ -24,7 +24,7 @@ const nameForm = /^upload-[0-9a-z]{16}$/;
 const randomName = customAlphabet('0123456789abcdefghijklmnopqrstuvwxyz', 16);
 
 /**
- * The upload directories in `staging`, on that disk. Calls `yieldToEventLoop` before each creation or
+ * Returns the upload directories in `staging`, on that disk. Calls `yieldToEventLoop` before each creation or
  * removal.
  */
 export function uploadDirectories(
@@ -69,7 +69,7 @@ export async function removeUploadDirectory(
   await disk.remove(uploadDirectoryOf(staging, staged));
 }
 
-/** The upload directory that is or contains `staged`. Throws `internal_error` if there is none. */
+/** Returns the upload directory that is or contains `staged`. Throws `internal_error` if there is none. */
 export function uploadDirectoryOf(staging: string, staged: string): string {
   const name = path.relative(staging, staged).split(path.sep)[0] ?? '';
   if (nameForm.test(name)) return path.join(staging, name);

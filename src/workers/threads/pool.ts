@@ -31,7 +31,7 @@ export interface WorkerPoolOptions {
   graceMs: number;
   /** How long a thread may send no sign of life before it is ended, in milliseconds. */
   silenceMs?: number;
-  /** The configuration for a run of the pipeline that begins now, as plain data for its thread. */
+  /** Returns the configuration for a run of the pipeline that begins now, as plain data for its thread. */
   configOf: (pipelineId: string) => Config;
   limits?: ResourceLimits;
   /** Whether to send debug lines of the log now. Default: false. */
@@ -43,7 +43,7 @@ export interface WorkerPoolOptions {
 }
 
 export interface WorkerPool {
-  /** As `ThreadPool.process`. */
+  /** See `ThreadPool.process`. */
   process: JobProcessor;
   stats: () => ThreadStats;
   /** Ends every thread. Running jobs fail with `worker_failed`. */

@@ -43,7 +43,7 @@ export function publishTask({ env, dryRun }: ThreadData): (task: ThreadTask) => 
 /** No client waits for a publication, so it can outlast the restart of a server. */
 const patient: RetryPolicies = { opening: defaultRetryPolicy };
 
-/** The context of the core on a thread. Throws `secrets_invalid`. */
+/** Returns the context of the core on a thread. Throws `secrets_invalid`. */
 export async function threadContext(
   env: ThreadData['env'],
   { config }: Pick<ThreadTask, 'config'>,
@@ -130,7 +130,7 @@ async function fetchArchive(
   });
 }
 
-/** The publisher of the upload, else the token of the request. */
+/** Returns the publisher of the upload, else the token of the request. */
 function identityOf({ publishedBy, tokenId }: PublishJob): { publisher?: PublisherIdentity } {
   if (publishedBy !== undefined) return { publisher: publishedBy };
   return tokenId === undefined ? {} : { publisher: { token_id: tokenId } };

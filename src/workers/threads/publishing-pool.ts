@@ -20,7 +20,7 @@ export interface PublishingPoolOptions {
   env: Readonly<Record<string, string>>;
   clock: Clock;
   log: Log;
-  /** Whether the log shows debug lines. A thread sends them if it did when its task began. */
+  /** Reports whether the log shows debug lines. A thread sends them if it did when its task began. */
   verbose: () => boolean;
   /** Receives events of publications for the notifiers. */
   notify: (occurrence: Occurrence, trace?: TraceContext) => void;
@@ -64,22 +64,24 @@ export class PublishingThreads {
     this.#looks = answeringPool(readOnly, 'looks', 'catalogs');
   }
 
-  /** Throws as `ThreadPool.process`. */
+  /** Throws the same errors as `ThreadPool.process`. */
   publish(job: PublishJob, context: Parameters<JobProcessor>[1]): Promise<JobResult> {
     return this.#publishing.process(job, context);
   }
 
-  /** Determines what `publish` would do. Throws as `ThreadPool.process`. */
+  /** Determines what `publish` would do. Throws the same errors as `ThreadPool.process`. */
   async plan(job: PublishJob, signal: AbortSignal): Promise<RunResult> {
     return (await this.#planning.process(job, { signal, onProgress: () => undefined })).run;
   }
 
-  /** Reads or switches releases. Throws as `AnsweringPool.ask` and `answerReleases`. */
+  /** Reads or switches releases. Throws the same errors as `AnsweringPool.ask` and `answerReleases`. */
   releases(request: ReleasesRequest, signal: AbortSignal): Promise<ReleasesAnswer> {
     return this.#releases.ask(request, signal);
   }
 
-  /** Reads the catalog of a destination. Throws as `AnsweringPool.ask` and `answerInspection`. */
+  /**
+   * Reads the catalog of a destination. Throws the same errors as `AnsweringPool.ask` and `answerInspection`.
+   */
   look(request: InspectionRequest, signal: AbortSignal): Promise<InspectionAnswer> {
     return this.#looks.ask(request, signal);
   }
@@ -97,7 +99,7 @@ export class PublishingThreads {
 
 type ReleasesPool = AnsweringPool<ReleasesRequest, ReleasesAnswer>;
 
-/** Throws as `AnsweringPool.ask` and `answerReleases`. */
+/** Throws the same errors as `AnsweringPool.ask` and `answerReleases`. */
 export function releasesPool(options: PublishingPoolOptions): ReleasesPool {
   const own = poolOptions({ ...options, tracing: noTracing }, { dryRun: false });
   return answeringPool(own, 'releases', 'releases');

@@ -24,7 +24,7 @@ interface SupervisionOptions {
   graceMs: number;
   /** How long a thread may send no sign of life before it is ended, in milliseconds. */
   silenceMs: number;
-  /** The configuration for a run of the pipeline that begins now. */
+  /** Returns the configuration for a run of the pipeline that begins now. */
   configOf: (pipelineId: string) => Config;
   /** Whether to send debug lines of the log now. Default: false. */
   verbose?: () => boolean;
@@ -44,7 +44,7 @@ interface SupervisedTask<Job extends ThreadJob> {
   giveUp: (failure: unknown) => void;
   /** Delivers the messages that the thread sent before its answer. */
   deliverRest(): void;
-  /** The task's error if the thread ended with `failure`. */
+  /** Returns the task's error if the thread ended with `failure`. */
   failureOf(failure: unknown): WaybillError;
   /** Ends the supervision. */
   settle(): void;

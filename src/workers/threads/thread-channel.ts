@@ -53,7 +53,7 @@ export type ThreadMessage =
   | { type: 'span'; span: FinishedSpan }
   | { type: 'log'; level: LineLevel; fields: object; message: string };
 
-/** Whether a value from a thread is one of its messages. */
+/** Reports whether a value from a thread is one of its messages. */
 export function isThreadMessage(message: unknown): message is ThreadMessage {
   if (!isObject(message)) return false;
   switch (message['type']) {
@@ -209,7 +209,7 @@ function relayedTracer(clock: Clock, send: (span: FinishedSpan) => void): Tracer
   return recordingTracer({ clock, report: send, samples: () => false });
 }
 
-/** Whether a value from a thread is a span that can be exported safely. */
+/** Reports whether a value from a thread is a span that can be exported safely. */
 function isFinishedSpan(value: unknown): value is FinishedSpan {
   if (typeof value !== 'object' || value === null) return false;
   const { name, traceId, spanId, startedAt, endedAt, attributes } = value as Partial<FinishedSpan>;

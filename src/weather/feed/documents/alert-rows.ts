@@ -28,8 +28,8 @@ type AlertRow = Row & { alert_id: string; vtec: string[] };
 type AlertFields = Json & { alert_id: string; vtec: string[] };
 
 /**
- * The columns of a message. A broken field becomes null and is noted. An alert with an unreadable status or
- * type counts as actual, since a warning must not be lost for such a field.
+ * Returns the columns of a message. A broken field becomes null and is noted. An alert with an unreadable
+ * status or type counts as actual, since a warning must not be lost for such a field.
  */
 export function alertRow(p: AlertFields, note: Note): AlertRow {
   const { alert_id, vtec } = p;
@@ -73,8 +73,8 @@ export function alertRow(p: AlertFields, note: Note): AlertRow {
 }
 
 /**
- * The end of the event; null if it is impossible: before the event begins, in a message that expires later
- * and does not end the event. A wrong year would otherwise end a warning.
+ * Returns the end of the event, or null if it is impossible: before the event begins, in a message that
+ * expires later and does not end the event. A wrong year would otherwise end a warning.
  */
 function possibleEnd(
   ends: string | null,
@@ -87,15 +87,15 @@ function possibleEnd(
   return null;
 }
 
-/** The value with the spelling in the list of choices, regardless of case. */
+/** Returns the value with the spelling in the list of choices, regardless of case. */
 function inCaseOf(choices: readonly string[], value: unknown): unknown {
   const text = textOf(value)?.trim().toLowerCase();
   return choices.find((choice) => choice.toLowerCase() === text) ?? value;
 }
 
 /**
- * The areas of an alert by UGC, with the SAME codes of each. Without UGC codes, the SAME codes name the
- * counties. Unknown codes are noted.
+ * Returns the areas of an alert by UGC, with the SAME codes of each. Without UGC codes, the SAME codes name
+ * the counties. Unknown codes are noted.
  */
 export function alertAreas(
   { alert_id, event, vtec }: AlertRow,
@@ -131,7 +131,7 @@ const testWords =
   /\bthis\s+is\s+(?:only\s+)?an?\s+(?:test|exercise|drill)\b|\besto\s+es\s+(?:solo\s+)?una\s+prueba\b|\btest\s+purposes\s+only\b|\btest\s+message\b|(?:^|\n)\s*\.*\s*TEST\s*\.\.\.|\.\.\.\s*TEST\s*\.*\s*(?:$|\n)/i;
 const testEvents = /^(?:test\b|required (?:weekly|monthly) test|practice)/i;
 
-/** Whether the text of a message declares it a test, regardless of its status. */
+/** Reports whether the text of a message declares it a test, regardless of its status. */
 function isTest({ event, headline, description, instruction }: Row, vtec: readonly string[]): boolean {
   const texts = [headline, description, instruction].filter((text) => typeof text === 'string');
   return (
@@ -148,14 +148,14 @@ function isHeadedAsTest(headline: Value | undefined, event: string): boolean {
 }
 
 /**
- * Whether every event of a message is canceled, expired or upgraded (NWSI 10-1703), so that it warns of
- * nothing.
+ * Reports whether every event of a message is canceled, expired or upgraded (NWSI 10-1703), so that it warns
+ * of nothing.
  */
 export function isOver(vtec: readonly string[]): boolean {
   return everyEvent(vtec, /^\/?[A-Z]\.(CAN|EXP|UPG)\./i);
 }
 
-/** Whether there is at least one event code, and all match. An unreadable code does not match. */
+/** Reports whether there is at least one event code, and all match. An unreadable code does not match. */
 function everyEvent(vtec: readonly string[], pattern: RegExp): boolean {
   const events = vtec.filter((code) => !hydrologic.test(code));
   return events.length > 0 && events.every((code) => pattern.test(code));
@@ -192,8 +192,8 @@ const islands = /^(AS|FM|GU|MH|MP|PW|PR|UM|VI)$/;
 const letters = new Map(Object.entries(areas).map(([name, digits]) => [digits, name]));
 
 /**
- * The county or marine zone of a SAME code, as a UGC code. A part of a county counts as all of it. null for
- * a whole state, whose counties the code does not name.
+ * Returns the county or marine zone of a SAME code, as a UGC code. A part of a county counts as all of it.
+ * null for a whole state, whose counties the code does not name.
  */
 function ugcOfSame(code: string): string | null {
   const [, area = '', number = ''] = /^\d(\d\d)(\d{3})$/.exec(code.trim()) ?? [];

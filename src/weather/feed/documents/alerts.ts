@@ -68,9 +68,9 @@ export function alertsOf(
 }
 
 /**
- * The alerts that another message of the list ends. An Update ends the alerts that it refers to. So does a
- * Cancel, if it names all of their areas or none. Both must have the status of the alert: an exercise ends
- * no warning.
+ * Returns the alerts that another message of the list ends. An Update ends the alerts that it refers to. So
+ * does a Cancel, if it names all of their areas or none. Both must have the status of the alert: an exercise
+ * ends no warning.
  */
 function endedIn(all: readonly Alert[]): ReadonlySet<Alert> {
   const byId = new Map(all.map((one) => [one.alert.alert_id, one]));
@@ -111,7 +111,7 @@ function referencesOf(list: unknown): Reference[] {
   });
 }
 
-/** The identifier at the end of `https://api.weather.gov/alerts/…`; null for any other URL. */
+/** Returns the identifier at the end of `https://api.weather.gov/alerts/…`; null for any other URL. */
 function idOfUrl(url: unknown): string | null {
   return /\/alerts\/([^/?#]+)$/.exec(textOf(url)?.trim() ?? '')?.[1] ?? null;
 }
@@ -164,7 +164,7 @@ function optionalInstantOrNull(sent: unknown, note: Note): string | null {
   }
 }
 
-/** The outline of an alert; null if its zones define its location. */
+/** Returns the outline of an alert, or null if its zones define its location. */
 function geometryOf(geometry: unknown, note: Note): Json | null {
   if (!isMap(geometry)) return null;
   const outline = outlineOf(geometry, note);

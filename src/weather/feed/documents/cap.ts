@@ -113,7 +113,7 @@ function ugcsOf(area: Json): string[] {
   return ugcs.length > 0 ? ugcs : zonesOfSame(sameOf(area));
 }
 
-/** The earlier messages that `texts` refer to. */
+/** Returns the earlier messages that `texts` refer to. */
 function referencesOf(alert_id: string, texts: readonly unknown[]): Alert['references'] {
   return texts
     .flatMap((text) => referencesIn(textOf(text) ?? ''))
@@ -156,8 +156,8 @@ interface Outlines {
 }
 
 /**
- * The location of an alert: its outlines, if every area has a readable one; else its codes, if every area
- * has some. Otherwise both count, and the names of the areas without a readable outline are `unknown`.
+ * Returns the location of an alert: its outlines, if every area has a readable one; else its codes, if every
+ * area has some. Otherwise both count, and the names of the areas without a readable outline are `unknown`.
  * Readers then report that the alert may also apply elsewhere.
  */
 function placeOf(areas: readonly (Outlines & { area: Json; isCoded: boolean })[]): {

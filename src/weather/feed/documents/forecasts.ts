@@ -93,7 +93,7 @@ function temperatureOf({ temperature, temperatureUnit }: Json, note: Note): numb
   return quantity(quantityOf, 'temperature_c', 'temperature', note);
 }
 
-/** The ends of `5 to 10 mph`, `15 mph`, or a quantity with a value or both ends, in km/h. */
+/** Returns the ends of `5 to 10 mph`, `15 mph`, or a quantity with a value or both ends, in km/h. */
 function windOf(value: unknown, what: string, note: Note): [number | null, number | null] {
   const read = (figure: unknown, unitCode: unknown): number | null =>
     quantity({ value: figure, unitCode }, 'wind_gust_kmh', what, note);
@@ -131,7 +131,7 @@ function trendOf(value: unknown): string | null {
   return text === 'rising' || text === 'falling' ? text : null;
 }
 
-/** The middle of the corners of a grid cell, in degrees to the fourth decimal: ten metres. */
+/** Returns the middle of the corners of a grid cell, in degrees to the fourth decimal: ten metres. */
 function cellMiddle(geometry: unknown, note: Note): [latitude: number, longitude: number] {
   const middle = middleOf(outlineOf(geometry, note) ?? geometry);
   if (middle === null) throw new BrokenDocument('geometry.coordinates are no longitudes and latitudes');

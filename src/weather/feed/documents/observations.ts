@@ -75,7 +75,7 @@ export function observationOf(feature: Json, note: Note, place?: string): Loadab
   };
 }
 
-/** The station of the observation; null if its position cannot be read. */
+/** Returns the station of the observation, or null if its position cannot be read. */
 function stationOf(station_id: string, feature: Json, note: Note): Row | null {
   const properties = isMap(feature['properties']) ? feature['properties'] : {};
   const coordinates = orNoted(note, () => coordinatesOf(feature['geometry'], note));
@@ -91,7 +91,7 @@ function stationOf(station_id: string, feature: Json, note: Note): Row | null {
   };
 }
 
-/** The items of a list, each with its place in the document. An item that is not a map is noted. */
+/** Returns the items of a list, each with its place in the document. An item that is not a map is noted. */
 function partsOf(list: unknown, name: string, note: Note): { item: Json; what: string }[] {
   return (Array.isArray(list) ? list : []).flatMap((item: unknown, index) => {
     const what = `${name}[${index}]`;

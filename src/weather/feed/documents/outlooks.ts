@@ -33,8 +33,9 @@ const placeholders: readonly [RegExp, Marker][] = [
 ];
 
 /**
- * The areas of one hazard of an outlook, from SPC's GeoJSON (upper- or lower-case keys) or from the ESRI
- * form of its map server. An unreadable area is noted and the hazard is marked; the other areas are kept.
+ * Returns the areas of one hazard of an outlook, from SPC's GeoJSON (upper- or lower-case keys) or from the
+ * ESRI form of its map server. An unreadable area is noted and the hazard is marked; the other areas are
+ * kept.
  */
 export function outlookOf(collection: Json, fileName: string, note: Note): Loadable {
   const features = itemsOf(collection['features']).map((feature): Json & { geometry: unknown } => ({
@@ -99,7 +100,7 @@ function oncePerKey(areas: readonly OutlookArea[]): OutlookArea[] {
 /** An empty geometry, for an area with an unknown location and for rows about a whole hazard. */
 const noGeometry = { type: 'MultiPolygon', coordinates: [] };
 
-/** The row of a hazard without areas, with the words of the provider. */
+/** Returns the row of a hazard without areas, with the words of the provider. */
 export function noAreas(hazard: Hazard, words: string, label: Marker = 'NONE'): OutlookArea {
   const isCategory = hazard === 'categorical';
   return {
@@ -122,7 +123,7 @@ function lowerCase(map: unknown): Json {
   );
 }
 
-/** The label in the form of SPC: `HIGH`, `0.10`. */
+/** Returns the label in the form of SPC: `HIGH`, `0.10`. */
 function labelOf(value: unknown): string | null {
   if (typeof value === 'number') return value.toFixed(2);
   const text = textOf(value)?.trim() ?? null;
@@ -132,7 +133,9 @@ function labelOf(value: unknown): string | null {
   return /^[a-z]+\d?$/i.test(text) ? text.toUpperCase() : text;
 }
 
-/** The numeric `dn` is not unique (CIG1 and 2 % both carry 2), so kind and order come from the label. */
+/**
+ * Returns the numeric `dn` is not unique (CIG1 and 2 % both carry 2), so kind and order come from the label.
+ */
 function rankOf(label: string): { kind: string; rank: number; probability_pct: number | null } | null {
   if (categories.includes(label))
     return { kind: 'category', rank: categories.indexOf(label) + 1, probability_pct: null };

@@ -42,7 +42,7 @@ const bounds: Readonly<Record<string, [least: number, most: number]>> = {
   elevation_m: [-1000, 10_000],
 };
 
-/** Whether the first line of a text names columns of places. */
+/** Reports whether the first line of a text names columns of places. */
 export function isPlaceTable(start: string): boolean {
   return /^"?(station_id|location_id|office)"?\s*,/.test(start);
 }

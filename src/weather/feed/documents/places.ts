@@ -91,7 +91,7 @@ export function zoneOf(feature: Json, note: Note): PlaceTable['rows'][number] {
   return { ugc: id, name: textOf(p['name']), geometry: outline };
 }
 
-/** The rows of a list that can be read, each place once, by their tables. */
+/** Returns the rows of a list that can be read, each place once, by their tables. */
 export function placesOf(
   features: readonly Json[],
   leftOut: string[],
@@ -151,7 +151,7 @@ function isOfUnitedStates(geometry: Json): boolean {
   return middle !== null && isInUnitedStates(middle);
 }
 
-/** The geometry with the numbers of every position swapped. */
+/** Returns the geometry with the numbers of every position swapped. */
 function swappedOf(value: unknown): unknown {
   if (Array.isArray(value)) {
     const [first, second, ...rest] = value as unknown[];
@@ -164,7 +164,7 @@ function swappedOf(value: unknown): unknown {
 /** UGC codes: two letters of a state or marine area, C for a county or Z for a zone, three digits. */
 const ugcPattern = /^[A-Z]{2}[CZ]\d{3}$/;
 
-/** A zone that a message names, `https://api.weather.gov/zones/fire/COZ040`; null if it is not one. */
+/** A zone that a message names, `https://api.weather.gov/zones/fire/COZ040`, or null if it is not one. */
 function affectedZone(url: string): { ugc: string; kind: ZoneKind } | null {
   const [, type = '', code = ''] = /\/zones\/(\w+)\/(\w+)\/?$/i.exec(url.trim()) ?? [];
   const ugc = code.toUpperCase();
@@ -172,9 +172,9 @@ function affectedZone(url: string): { ugc: string; kind: ZoneKind } | null {
 }
 
 /**
- * The areas of an alert, each code once. A code has the kind in `affectedZones`, or else the kind of the
- * product. Codes that are not UGC, and URLs that do not name a zone, are `unreadable`. The tables hold one
- * zone for a code of an alert, so further zones with the same code are `doubled`.
+ * Returns the areas of an alert, each code once. A code has the kind in `affectedZones`, or else the kind of
+ * the product. Codes that are not UGC, and URLs that do not name a zone, are `unreadable`. The tables hold
+ * one zone for a code of an alert, so further zones with the same code are `doubled`.
  */
 export function areaCodes(
   ugcs: readonly string[],
@@ -198,14 +198,16 @@ export function areaCodes(
   return { areas, doubled: [...doubled], unreadable };
 }
 
-/** Whether a product is about fire zones, whose codes are also codes of other, public zones. */
+/** Reports whether a product is about fire zones, whose codes are also codes of other, public zones. */
 export function isFireProduct(event: string, vtec: readonly string[]): boolean {
   return (
     vtec.some((code) => /\.FW\.[A-Z]\./.test(code)) || /^(red flag|fire weather|extreme fire)/i.test(event)
   );
 }
 
-/** The office of a product from its identifier (`AFDSJU` belongs to SJU), else from its VTEC codes. */
+/**
+ * Returns the office of a product from its identifier (`AFDSJU` belongs to SJU), else from its VTEC codes.
+ */
 export function officeOfProduct(awipsId: unknown, vtec: readonly string[]): string | null {
   const [, office] = /^[A-Z0-9]{3}([A-Z0-9]{3})$/.exec(textOf(awipsId)?.trim() ?? '') ?? [];
   return office ?? /^\/\w\.\w{3}\.\w(\w{3})\./.exec(vtec[0] ?? '')?.[1] ?? null;

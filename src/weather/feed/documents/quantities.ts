@@ -87,8 +87,8 @@ const units: readonly [suffix: string, Readonly<Record<string, Conversion>>][] =
 ];
 
 /**
- * The value of a quantity in the unit of `column`; null if there is none. A value with an unknown unit, or
- * an impossible one, is null, too, and noted. A bare number has the unit of the column.
+ * Returns the value of a quantity in the unit of `column`, or null if there is none. A value with an unknown
+ * unit, or an impossible one, is null, too, and noted. A bare number has the unit of the column.
  */
 export function quantity(value: unknown, column: string, what: string, note: Note): number | null {
   const given = isMap(value) ? valueOf(value) : value;
@@ -116,7 +116,7 @@ function valueOf({ value, minValue, maxValue }: Json): unknown {
   return minValue ?? maxValue ?? null;
 }
 
-/** null if the unit is unknown for the column. */
+/** Returns null if the unit is unknown for the column. */
 function convert(value: number, unitCode: unknown, column: string): number | null {
   if (unitCode === undefined || unitCode === null || unitCode === '') return value;
   if (typeof unitCode !== 'string') return null;

@@ -16,8 +16,8 @@ export class BrokenDocument extends Error {
 }
 
 /**
- * The results of `read` for each item. A broken item is left out, and its position in the list is added to
- * `leftOut`, as is each field that `read` notes. Throws if no item is left.
+ * Returns the results of `read` for each item. A broken item is left out, and its position in the list is
+ * added to `leftOut`, as is each field that `read` notes. Throws if no item is left.
  */
 export function readEach<Item, Result>(
   items: readonly Item[],
@@ -41,8 +41,8 @@ export function readEach<Item, Result>(
 }
 
 /**
- * The reason for a broken document in a few words. Not every fault of a document is foreseen, so any error
- * while reading it counts as its fault.
+ * Returns the reason for a broken document in a few words. Not every fault of a document is foreseen, so any
+ * error while reading it counts as its fault.
  */
 export function reasonOf(error: unknown): string {
   if (error instanceof BrokenDocument || error instanceof NothingToLoad) return error.message;
@@ -118,12 +118,15 @@ export function mapsOf(value: unknown): Json[] {
   return Array.isArray(value) ? value.filter(isMap) : [];
 }
 
-/** The items of a list, in order. An item that is not a map is empty, so it lacks every field. */
+/** Returns the items of a list, in order. An item that is not a map is empty, so it lacks every field. */
 export function itemsOf(value: unknown): Json[] {
   return (Array.isArray(value) ? value : []).map((item: unknown) => (isMap(item) ? item : {}));
 }
 
-/** The texts of a list. One text alone, which some converters make of a list with one item, is a list too. */
+/**
+ * Returns the texts of a list. One text alone, which some converters make of a list with one item, is a list
+ * too.
+ */
 export function textsOf(value: unknown): string[] {
   return [value].flat().filter((item) => typeof item === 'string');
 }
@@ -134,7 +137,7 @@ export function textsOf(value: unknown): string[] {
  */
 export type Note = (message: string) => void;
 
-/** The text, or null if the value is empty or not a text. */
+/** Returns the text, or null if the value is empty or not a text. */
 export function textOf(value: unknown): string | null {
   return typeof value === 'string' && value.trim() !== '' ? value : null;
 }
@@ -145,7 +148,7 @@ export function required(value: unknown, what: string): string {
   return text;
 }
 
-/** The text if it is one of `choices`. */
+/** Returns the text if it is one of `choices`. */
 export function oneOf(value: unknown, choices: readonly string[], what: string): string {
   const text = required(value, what);
   if (!choices.includes(text))
@@ -179,7 +182,7 @@ export function optionalInstant(value: unknown, what: string, note?: Note): stri
   return textOf(value) === null ? null : instantOf(value, what, note);
 }
 
-/** The result of `read`; null if the field is broken, which is noted. */
+/** Returns the result of `read`, or null if the field is broken, which is noted. */
 export function orNoted<T>(note: Note, read: () => T): T | null {
   try {
     return read();

@@ -141,7 +141,7 @@ function runsOf(text: string, issuedAt: Date, awipsId: string): OutlookRun[] {
   return [4, 5, 6, 7, 8].map((day) => run(day, later(day - 4), later(day - 3)));
 }
 
-/** The first instant with the day of the month and time `ddhhmm`, from the day before `issued` on. */
+/** Returns the first instant with the day of the month and time `ddhhmm`, from the day before `issued` on. */
 function near(issued: Date, ddhhmm: string): Date {
   const [day = 1, hour = 0, minute = 0] = (ddhhmm.match(/\d\d/g) ?? []).map(Number);
   for (let ahead = -1; ahead < 32; ahead++) {
@@ -167,7 +167,7 @@ function issuedIn(text: string, header: string): Date {
 /** An unknown start or end: readers show it as unknown. */
 const unknownTime = 'infinity';
 
-/** The stories of an office; an office without any is named by the file, `BGM_….json`. */
+/** Returns the stories of an office; an office without any is named by the file, `BGM_….json`. */
 export function storiesOf(document: Json, fileName: string, leftOut: string[]): Loadable {
   const listed = itemsOf(document['stories']);
   const office =
@@ -202,7 +202,7 @@ function storyOf(story: Json, note: Note): Row {
   };
 }
 
-/** The address of a picture; a relative one is of weather.gov. */
+/** Returns the address of a picture; a relative one is of weather.gov. */
 function imageOf(value: unknown): string | null {
   const text = textOf(value);
   const url = text === null || !URL.canParse(text, site) ? null : new URL(text, site);
@@ -211,8 +211,8 @@ function imageOf(value: unknown): string | null {
 const site = 'https://www.weather.gov/';
 
 /**
- * The older XML of offices: seconds since 1970, and a first line that resembles an XML declaration but is
- * none.
+ * Returns the older XML of offices: seconds since 1970, and a first line that resembles an XML declaration
+ * but is none.
  */
 export function graphicastsOf(text: string, leftOut: string[]): Loadable {
   const parsed = parseXml(text.replace(/^<xml [^>]*>/, '').replace(/<\/xml>\s*$/, ''), ['graphicast']);

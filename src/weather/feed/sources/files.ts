@@ -10,8 +10,8 @@ import type { Target } from '../tables/upsert.ts';
 export const maxFileBytes = 64 * 1024 * 1024;
 
 /**
- * The files at a path: the file itself, or all files below a directory, sorted by name. Skips hidden files,
- * Markdown, symbolic links and special files. Throws `usage` if nothing exists at the path.
+ * Returns the files at a path: the file itself, or all files below a directory, sorted by name. Skips hidden
+ * files, Markdown, symbolic links and special files. Throws `usage` if nothing exists at the path.
  */
 export async function filesAt(path: string): Promise<string[]> {
   const found = await stat(path).catch((cause: unknown) => {
@@ -49,7 +49,7 @@ export async function feedFile(target: Target, file: string): Promise<FeedResult
   return feedDocument(target, { place: file, name: basename(file), text, receivedAt: null });
 }
 
-/** The text of bytes that are UTF-8. */
+/** Returns the text of bytes that are UTF-8. */
 export function decoded(bytes: Uint8Array): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
@@ -72,7 +72,7 @@ async function bytesOf(file: string): Promise<Uint8Array> {
 }
 
 /**
- * A fingerprint that changes when the file is replaced or modified; null if it is missing or not a regular
+ * A fingerprint that changes when the file is replaced or modified, or null if it is missing or not a regular
  * file.
  */
 async function stateOf(file: string): Promise<string | null> {

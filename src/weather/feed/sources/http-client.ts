@@ -166,7 +166,7 @@ async function refusal(response: Response, clock: Clock): Promise<RequestFailed>
   );
 }
 
-/** The title of a problem document (RFC 9457), as one short line. */
+/** Returns the title of a problem document (RFC 9457), as one short line. */
 async function problemOf(response: Response): Promise<string> {
   if (!/\bjson\b/.test(response.headers.get('content-type') ?? '')) return '';
   try {

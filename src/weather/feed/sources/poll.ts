@@ -36,7 +36,7 @@ export async function poll(polling: PollContext, source: Source): Promise<FeedRe
   ];
 }
 
-/** The list is remembered only once everything that it names was had. */
+/** Returns the list is remembered only once everything that it names was had. */
 async function pollProducts(
   { target, requests, get, productsUrl }: PollContext,
   { url, collections }: Source,
@@ -83,7 +83,7 @@ interface PollContext {
   productsUrl: string;
 }
 
-/** The answer, or the reason why there is none. Throws the reason of the signal of `get`. */
+/** Returns the answer, or the reason why there is none. Throws the reason of the signal of `get`. */
 async function answered(get: Get, url: string, known: Parameters<Get>[1]): Promise<Answer | RequestFailed> {
   try {
     return await get(url, known);
@@ -135,8 +135,8 @@ async function pollPages(
 }
 
 /**
- * The cursor of the next page; null after the last page, or if the document cannot be read. The service
- * adds an empty page after the last one. Uses only the cursor, never the URL.
+ * Returns the cursor of the next page; null after the last page, or if the document cannot be read. The
+ * service adds an empty page after the last one. Uses only the cursor, never the URL.
  */
 function cursorOf(text: string): string | null {
   let document: unknown;
@@ -161,8 +161,8 @@ interface ListedProduct {
 }
 
 /**
- * The newest products of a list for each of these WMO collections, or the newest of all if there are none.
- * Uses only the id and never a URL, so that a list cannot redirect requests.
+ * Returns the newest products of a list for each of these WMO collections, or the newest of all if there are
+ * none. Uses only the id and never a URL, so that a list cannot redirect requests.
  */
 function newestProducts(text: string, collections: readonly string[]): ListedProduct[] {
   const document: unknown = JSON.parse(text);

@@ -66,8 +66,8 @@ export async function load(
 }
 
 /**
- * The rows of a single statement, outside any transaction. Throws the errors of the database with the same
- * codes as `load`, so that a feeder recognizes an unreachable database here, too.
+ * Returns the rows of a single statement, outside any transaction. Throws the errors of the database with the
+ * same codes as `load`, so that a feeder recognizes an unreachable database here, too.
  */
 export async function lookUp(
   target: Pick<Target, 'query'>,
@@ -81,7 +81,7 @@ export async function lookUp(
   }
 }
 
-/** The position of a record in the document: `features[2]`. */
+/** Returns the position of a record in the document: `features[2]`. */
 function placeOf(record: Loadable | undefined, index: number): string {
   return (record?.family === 'observation' ? record.place : undefined) ?? `record ${index}`;
 }
@@ -97,7 +97,7 @@ function refused(error: BrokenDocument | (Error & { code: string })): BrokenDocu
   return new BrokenDocument(`the database refuses it: ${error.message.slice(0, 300)} (${error.code})`);
 }
 
-/** The error of the database, with a hint for the operator of the feeder. */
+/** Returns the error of the database, with a hint for the operator of the feeder. */
 export function failure(thrown: unknown): WaybillError {
   const error = databaseError(thrown, 'weather.feed');
   const code = thrown instanceof Error && 'code' in thrown ? thrown.code : null;

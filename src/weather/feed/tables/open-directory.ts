@@ -6,8 +6,8 @@ import { lockDirectory } from '../../database/directory-lock.ts';
 import { type Statements, type Target, type Transaction, withSavepoints } from './upsert.ts';
 
 /**
- * The embedded database of a directory; `create` creates a missing one. Throws `database_unavailable` if it
- * is missing, or if another process has it open.
+ * Returns the embedded database of a directory; `create` creates a missing one. Throws `database_unavailable`
+ * if it is missing, or if another process has it open.
  */
 export async function openDirectory(
   directory: string,

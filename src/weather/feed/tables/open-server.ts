@@ -95,8 +95,8 @@ async function transactionOn<T>(
 }
 
 /**
- * Whether the connection is unusable after this error of the driver, or final message of the server. It is
- * never used again. Version 3.4 of the driver hides a connection that ends under a statement and sends
+ * Reports whether the connection is unusable after this error of the driver, or final message of the server.
+ * It is never used again. Version 3.4 of the driver hides a connection that ends under a statement and sends
  * nothing on the next connection. Each later start then takes until its time-out (`closed` in its
  * `connection.js` does not reset `nextWriteTimer`).
  */

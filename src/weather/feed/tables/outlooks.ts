@@ -97,7 +97,7 @@ async function runOfWindow(statements: Statements, run: OutlookRun): Promise<num
     : Number(found['run_id']);
 }
 
-/** The id of the run with this key, which is created if it is missing. */
+/** Returns the id of the run with this key, which is created if it is missing. */
 export async function runOf(
   statements: Statements,
   table: string,
@@ -108,7 +108,10 @@ export async function runOf(
   return idOf(statements, table, Object.fromEntries(key.map((column) => [column, row[column] ?? null])));
 }
 
-/** The id of the run with all these values, created if it is missing. For tables of runs without a key. */
+/**
+ * Returns the id of the run with all these values, created if it is missing. For tables of runs without a
+ * key.
+ */
 export async function runWith(
   statements: Statements,
   table: string,

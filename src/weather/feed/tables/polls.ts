@@ -108,7 +108,7 @@ async function addToList(
   return 1 + (await upsert(statements, to, rows));
 }
 
-/** The identifier of the message of an alert: one message may hold several, numbered `#2` and on. */
+/** Returns the identifier of the message of an alert: one message may hold several, numbered `#2` and on. */
 function messageOf(table: string): string {
   return `regexp_replace(${table}.alert_id, '#[0-9]+$', '')`;
 }

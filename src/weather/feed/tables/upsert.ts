@@ -67,12 +67,12 @@ export function movedForward(received: string): string {
   return `case when ${received} > present.received_at then ${received} else greatest(now(), present.received_at) end`;
 }
 
-/** The conditions that columns have the values $1, $2, … from `first` on, null included. */
+/** Returns the conditions that columns have the values $1, $2, … from `first` on, null included. */
 export function same(columns: readonly string[], first = 1): string {
   return columns.map((column, index) => `${column} is not distinct from $${index + first}`).join(' and ');
 }
 
-/** The statements of an open transaction, with savepoints nested at most once. */
+/** Returns the statements of an open transaction, with savepoints nested at most once. */
 export function withSavepoints(statements: Statements): Transaction {
   return {
     ...statements,

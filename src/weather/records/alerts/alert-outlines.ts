@@ -60,8 +60,8 @@ const keptMs = 5 * 60_000;
 const kept = new WeakMap<WeatherDatabase, CachedOutline>();
 
 /**
- * The outlines of a poll. An alert has its own outline, or the outlines of its zones. They are kept in
- * memory until another poll is requested or some minutes have passed. For the next poll, only new alerts
+ * Returns the outlines of a poll. An alert has its own outline, or the outlines of its zones. They are kept
+ * in memory until another poll is requested or some minutes have passed. For the next poll, only new alerts
  * and zones are read. Reads in pages, so that a hundred thousand outlines do not block other work for long.
  */
 function outlinesOf(database: WeatherDatabase, clock: Clock, run: Run): Promise<AlertOutlines> {
@@ -191,7 +191,7 @@ async function learnAlerts(
   for (const alert of known.keys()) if (!current.has(alert)) known.delete(alert);
 }
 
-/** The alerts of each zone. */
+/** Returns the alerts of each zone. */
 async function areasOf(
   database: WeatherDatabase,
   alerts: readonly string[],

@@ -55,8 +55,8 @@ export interface InForceQuery {
 }
 
 /**
- * The first `limit` valid alerts, and their total number. An alert without a known end is left out. It is
- * sorted last, so that at most a page is read, regardless of their number.
+ * Returns the first `limit` valid alerts, and their total number. An alert without a known end is left out.
+ * It is sorted last, so that at most a page is read, regardless of their number.
  */
 export async function selectInForce(
   queries: Queries,
@@ -178,12 +178,12 @@ function inForce(queries: Queries, query: InForceQuery, only?: SQL) {
     .orderBy(...inOrder(page));
 }
 
-/** The most severe first, then the newest; rows without a plausible end come last. */
+/** Returns the most severe first, then the newest; rows without a plausible end come last. */
 function inOrder(of: Record<'id' | 'hasEnd' | 'severityRank' | 'sentAt', SQLWrapper>): SQL[] {
   return [desc(of.hasEnd), asc(of.severityRank), desc(of.sentAt), asc(of.id)];
 }
 
-/** One alert, in force or not; null if it is missing or invalid. */
+/** One alert, in force or not, or null if it is missing or invalid. */
 export async function selectAlert(queries: Queries, id: string, note: Note): Promise<AlertData | null> {
   const [row] = await queries.select(wholeAlert).from(alertRows).where(eq(alertRows.alertId, id));
   const alert = row === undefined ? null : cleanedAlert(row, note);

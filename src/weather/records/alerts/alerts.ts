@@ -173,7 +173,7 @@ async function readAlerts(source: WeatherSource, query: AlertsQuery): Promise<Re
 
 const maxAttempts = 3;
 
-/** null if another poll arrived while the outlines of the newest one were read. */
+/** Returns null if another poll arrived while the outlines of the newest one were read. */
 async function readPlaced(
   { database, clock }: WeatherSource,
   query: AlertsQuery,

@@ -99,7 +99,7 @@ local function objectOf(text)
   return isJson and type(value) == 'table' and value or {}
 end
 
--- Whether a run of the pipeline waits, for its turn or for its next try.
+-- Reports whether a run of the pipeline waits, for its turn or for its next try.
 local function hasWaiting(pipeline)
   for _, runId in ipairs(redis.call('SMEMBERS', prefix .. 'queued:' .. pipeline)) do
     if fieldOf(runId, 'state') == 'queued' then return true end
@@ -124,7 +124,7 @@ local function endSlot(slot, lifeMs, pipeline)
   redis.call('SET', prefix .. 'ended:' .. slot, '', 'PX', lifeMs)
 end
 
--- Whether a run has ended as failed.
+-- Reports whether a run has ended as failed.
 local function hasFailed(runId)
   local known = fieldsOf(runId, 'state', 'record')
   return known[1] == 'finished' and objectOf(known[2])['status'] == 'failed'
@@ -193,7 +193,7 @@ local function leaveRunning(runId, pipeline)
   end
 end
 
--- Whether a live worker runs a run of the pipeline.
+-- Reports whether a live worker runs a run of the pipeline.
 local function isHeld(pipeline)
   local runId = redis.call('HGET', prefix .. 'active', pipeline)
   if not runId then return false end
