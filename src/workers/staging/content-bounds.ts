@@ -18,7 +18,8 @@ export interface ContentBounds {
  * That leaves room for a whole bundle and the next one's changed files, with files counted in whole blocks.
  * Nothing is kept for a pipeline that accepts no uploads.
  *
- * @param largestBundleOf Largest bundle of a pipeline in bytes, or null if it accepts no uploads.
+ * @param largestBundleOf Returns the size of a pipeline's largest bundle in bytes, or null if it accepts no
+ * uploads.
  */
 export function contentBounds(
   { maxBytes, ageMs }: { maxBytes: number | null; ageMs: number },

@@ -6,8 +6,8 @@
     run:<id>           hash: pipeline, seq, state (queued | running | finished), job, record, key, digest,
                        owner, takes, expires, position (in its pipeline's queue, at acceptance), cancel (1 if
                        its worker must stop), bundle (gone if the bundle is not kept), bytes (of the kept
-                       bundle), rerun (the run that repeats it), held (when its worker's hold expires), hold (how
-                       long the hold lasts), begun (when it was first taken, by that worker's clock),
+                       bundle), rerun (the run that repeats it), held (when its worker's hold expires), hold
+                       (how long the hold lasts), begun (when it was first taken, by that worker's clock),
                        told:<event id> (the call that stored this event), deliveries (members of the record
                        with its failed deliveries)
     runs:<pipeline>    sorted set of run ids by seq, in order of acceptance
