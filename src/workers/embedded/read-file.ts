@@ -13,9 +13,9 @@ const reader = new URL(
 );
 
 /**
- * Returns the verified entries of the queue's file, keyed by name. A child process reads the file so that a
- * damaged one cannot crash this process. Throws `queue_unusable` if the file is damaged, and reports which
- * part is readable.
+ * Returns the verified entries of the queue's file by key. A child process reads the file so that a damaged
+ * one cannot crash this process. Throws `queue_unusable` if the file is damaged, and reports which part is
+ * readable.
  */
 export async function readQueueFile(file: string): Promise<Map<string, string>> {
   const { entries, failure } = await readInChild(file);

@@ -19,7 +19,7 @@ const severities = ['Extreme', 'Severe', 'Moderate', 'Minor', 'Unknown'];
 const certainties = ['Observed', 'Likely', 'Possible', 'Unlikely', 'Unknown'];
 const urgencies = ['Immediate', 'Expected', 'Future', 'Past', 'Unknown'];
 
-/** Stands in for an end that cannot be read. Readers mention such an alert but do not show it. */
+/** Represents an end that cannot be read. Readers mention such an alert but do not show it. */
 export const endless = 'infinity';
 
 type AlertRow = Row & { alert_id: string; vtec: string[] };
