@@ -66,7 +66,7 @@ export function readFamily(reader: WeatherReader, name: FamilyName, query: objec
   return read(query as never);
 }
 
-/** Returns the values that stand for parameters not given. */
+/** Returns the values that represent absent parameters. */
 function absentOf({ endpoint }: WeatherFamily): object {
   return Object.fromEntries(Object.entries(endpoint.parameters).map(([name, { absent }]) => [name, absent]));
 }

@@ -148,7 +148,9 @@ function closedAroundPole(ring: Ring): Ring {
   return [...ring, [last[0], pole], [first[0], pole], first];
 }
 
-/** Returns the same ring, shifted by whole turns so that its western end is from -180 to less than 180. */
+/**
+ * Returns the same ring, shifted by whole turns so that its western end is at least -180 and less than 180.
+ */
 function startingWest(ring: Ring): Ring {
   const { west } = boxOf(ring);
   const by = west >= -halfTurn && west < halfTurn ? 0 : -Math.floor((west + halfTurn) / turn) * turn;

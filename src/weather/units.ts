@@ -132,7 +132,7 @@ export function milesPerHour(kilometresPerHour: number): number {
 
 const toThousandths = rounded(3);
 
-/** Converts a distance to kilometers or miles, to three digits. */
+/** Converts a distance in kilometers to the system's unit, kilometers or miles, with three decimals. */
 export function distanceIn(system: UnitSystem, kilometres: number): number {
   return toThousandths(system === 'si' ? kilometres : kilometres / kilometresInMile) ?? 0;
 }

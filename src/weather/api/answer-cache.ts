@@ -22,7 +22,7 @@ interface AnswerCache<A> {
 interface CacheableAnswer {
   /** Size of the body in bytes. */
   bytes: number;
-  /** How long the answer may stand in for a failed read, in milliseconds. 0 disables this. */
+  /** How long the answer may be served in place of a failed read, in milliseconds. 0 disables this. */
   staleIfErrorMs: number;
 }
 

@@ -21,7 +21,7 @@ export interface OpenedWeather {
 }
 
 /**
- * Opens the configured databases and creates the service for the first of them. Throws as
+ * Opens the configured databases and creates the service for the first of them. Throws the same errors as
  * `openWeatherDatabases`, with the context before the message. With `allowUnreachable`, an unreachable
  * database is only logged.
  */

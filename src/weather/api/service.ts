@@ -27,7 +27,7 @@ import type { WeatherEndpoint, WeatherRequest } from './endpoints.ts';
 /** A rendered answer that is ready to be sent, along with its endpoint. */
 export interface WeatherAnswer extends TaggedAnswer {
   endpoint: WeatherEndpoint;
-  /** How long the answer may stand in for a failed read, in milliseconds. 0 disables this. */
+  /** How long the answer may be served in place of a failed read, in milliseconds. 0 disables this. */
   staleIfErrorMs: number;
 }
 

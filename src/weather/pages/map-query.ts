@@ -83,7 +83,10 @@ export function rememberedUnits({ headers }: Pick<IncomingMessage, 'headers'>): 
   return value === 'si' || value === 'us' ? value : null;
 }
 
-/** Returns the cookie header for a page whose URL names the units. Empty if it does not. */
+/**
+ * Returns the cookie header for a page whose URL names the units. Returns no headers if the URL does not name
+ * them.
+ */
 export function unitsHeaders(
   { units, isChosen }: { units: UnitSystem; isChosen: boolean },
   basePath: string,

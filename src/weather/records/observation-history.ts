@@ -125,7 +125,7 @@ function nextStart(next: Date, start: Date): Date {
   return next > start ? next : new Date(start.getTime() + 1);
 }
 
-/** The place is the station in each observation. */
+/** Returns one place per observation, located at the station. */
 function historyFeatures({ observations, ...about }: ObservationHistoryData): Features {
   const { latitude, longitude } = about.station;
   const geometry = pointGeometry(latitude, longitude);

@@ -279,7 +279,7 @@ export function cleanedObservation(row: SelectedObservation, note: Note, now: Da
   return { ...whole, ...refusedOf(whole) };
 }
 
-/** Returns null for each value that `usable` rejects. The quality letter remains and provides the reason. */
+/** Sets each value that `usable` rejects to null. The quality letter remains and provides the reason. */
 function refusedOf(row: ObservationRow): Partial<MeasuredRow> {
   const refused = measuredColumns.filter((column) => row[column] !== null && usable(row, column) === null);
   return Object.fromEntries(refused.map((column) => [column, null]));

@@ -82,7 +82,7 @@ export function windowData(run: Window): OutlookWindowData {
   };
 }
 
-/** Reports the table structure that outlooks need if the tables do not have it. */
+/** Runs `work`. If it fails because the tables lack the structure that outlooks need, the error says so. */
 export async function requireShape<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();

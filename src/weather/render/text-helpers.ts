@@ -110,7 +110,7 @@ function wrap(text: string | null | undefined, width = 80, indent = ''): string 
     .join('\n\n');
 }
 
-/** Detects lines that form columns, which have gaps of three or more spaces in at least two lines. */
+/** Detects columns, which are gaps of tabs or at least three spaces in two or more lines. */
 function isTable(paragraph: string): boolean {
   return paragraph.split('\n').filter((line) => /\S(?: {3,}|\t+)\S/.test(line)).length >= 2;
 }

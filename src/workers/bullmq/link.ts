@@ -144,7 +144,7 @@ export class RedisLink {
   }
 
   close(): void {
-    this.#isOutageLogged = true; // Closing is no outage.
+    this.#isOutageLogged = true; // Closing is not an outage.
     for (const client of [this.redis, ...this.#others]) client.disconnect();
   }
 

@@ -119,7 +119,7 @@ export interface QueueLoad {
 }
 
 /**
- * Estimates how long all waiting runs take to end at the rate of the most recent runs, from 1 to 300 seconds.
+ * Estimates how many seconds all waiting runs take at the rate of the most recent runs, from 1 to 300.
  * Returns 10 seconds if fewer than two runs ended in the last 15 minutes. The time since the last end counts,
  * so the result grows while the queue is stalled. For a paused pipeline, the result is the maximum.
  */

@@ -104,7 +104,7 @@ function isMissing(error: unknown): boolean {
 
 async function release(directory: string, lock: DirectoryLock): Promise<void> {
   await lock.release();
-  await rmdir(directory).catch(() => undefined); // It is not empty.
+  await rmdir(directory).catch(() => undefined); // The directory is not empty.
 }
 
 /*

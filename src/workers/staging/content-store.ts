@@ -88,7 +88,7 @@ class LinkedContent implements ContentStore {
       for (const other of others) {
         const files = contentFiles(other.directory, this.#disk);
         for (const { pipelineId, digest } of await files.read()) await files.remove(pipelineId, digest);
-        await files.read(); // Of directories that are empty now.
+        await files.read(); // Removes directories that are now empty.
         await other.release();
       }
       if (first !== undefined) this.#opened = await this.#read(first);
