@@ -82,7 +82,7 @@ function isRing(ring: unknown): ring is Ring {
   return first[0] === last[0] && first[1] === last[1];
 }
 
-/** A longitude up to 360 continues beyond the antimeridian. */
+/** Accepts longitudes up to 360, which continue beyond the antimeridian. */
 export function isPosition(value: unknown): value is Point {
   if (!Array.isArray(value) || value.length < 2) return false;
   const [longitude, latitude] = value as unknown[];

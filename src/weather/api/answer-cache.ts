@@ -76,7 +76,7 @@ function isDatabaseUnavailable(error: unknown): boolean {
 }
 
 /**
- * Caches values for a limited time and within size limits; evicts the oldest entry first. Times are
+ * Caches values for a limited time and within size limits. Evicts the oldest entry first. Times are
  * milliseconds of a monotonic clock.
  */
 export class ByteCache<T> {

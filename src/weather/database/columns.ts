@@ -8,7 +8,7 @@ const instantType = customType<{ data: Date; driverData: string }>({
 });
 
 /**
- * A column that holds an instant (`timestamptz`), read as a `Date`. Values that a `Date` cannot hold
+ * Declares a column that holds an instant (`timestamptz`), read as a `Date`. Values that a `Date` cannot hold
  * (`infinity`, years BC) become an invalid date, which the row's checks detect.
  */
 export function instantColumn(name: string) {

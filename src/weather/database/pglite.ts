@@ -37,7 +37,7 @@ export async function openPglite(
   }
 }
 
-/** An embedded database that is open. */
+/** Wraps an embedded database that is already open. */
 export function pgliteDatabase(
   name: string,
   queries: Queries,

@@ -51,8 +51,8 @@ const quartet = new RegExp(`^${degrees}(,${degrees}){3}$`);
 const example = '40.78,-73.97';
 
 /**
- * Parses `lat,lon`, or null if absent. Rejects a point that lies in the United States only if its numbers are
- * swapped.
+ * Returns a parameter for `lat,lon`, which is null if absent. Rejects a point that lies in the United States
+ * only if its numbers are swapped.
  */
 export function pointParameter(description: string): Parameter<Position | null> {
   return {
@@ -75,8 +75,8 @@ export function pointParameter(description: string): Parameter<Position | null> 
 }
 
 /**
- * Parses `west,south,east,north`, as in GeoJSON, or null if absent. A west greater than the east crosses
- * 180°.
+ * Returns a parameter for `west,south,east,north`, as in GeoJSON, which is null if absent. A west greater
+ * than the east crosses 180°.
  */
 export function boxParameter(description: string): Parameter<Box | null> {
   return {

@@ -110,7 +110,7 @@ interface Newest {
   of: PgTable;
   by: AnyColumn;
   at: AnyColumn;
-  /** Each condition is one backward search in the index of `of`. */
+  /** Each condition takes one backward search in the index of `of`. */
   among: readonly SQL[];
 }
 

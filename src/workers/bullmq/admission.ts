@@ -41,10 +41,7 @@ export interface AdmissionsOptions {
 /** An upload that this process is receiving. */
 class HeldSlot {
   readonly slot: Slot;
-  /**
-   * Reports whether the upload holds one of the queue's slots. An upload whose key was already used holds
-   * none.
-   */
+  /** True if the upload holds one of the queue's slots. An upload whose key was already used holds none. */
   hasSlot: boolean;
   /** The upload's name in shared staging, or null if it has none yet. It is renewed along with the slot. */
   staged: string | null = null;

@@ -28,8 +28,8 @@ interface BullmqEventsOptions extends RedisServer {
 const closeTimeoutMs = 5_000;
 
 /**
- * The events of all hosts, in Redis. They use a separate connection, because the last ones are delivered or
- * given up after the queue is closed. Throws the same errors as `RedisLink.open`.
+ * Opens the events of all hosts in Redis. They use a separate connection, because the last ones are delivered
+ * or given up after the queue is closed. Throws the same errors as `RedisLink.open`.
  */
 export async function bullmqEvents(options: BullmqEventsOptions): Promise<EventStore> {
   const { clock, log } = options;

@@ -65,7 +65,7 @@ export interface SharedBundles {
   remove(name: string): Promise<void>;
 }
 
-/** The options with every default filled in. */
+/** Returns the options with every default filled in. */
 export function resolveOptions(options: BullmqQueueOptions) {
   return {
     ...options,

@@ -178,7 +178,7 @@ export class RedisLink {
     if (!this.#isOutageLogged) return;
     this.#isOutageLogged = false;
     this.#log.info({}, 'redis is back');
-    // Their connections may be half-open; reconnect them.
+    // Their connections may be half-open, so reconnect them.
     for (const other of this.#others) other.disconnect(true);
   }
 

@@ -5,7 +5,7 @@ import type { Secrets } from '../../core/lib/secrets.ts';
 
 /** A Redis server and how to find its primary. */
 export interface RedisServer {
-  /** Contains the password; never log it. */
+  /** Contains the password, so never log it. */
   url: string;
   /** Name of the environment variable that holds the URL, for messages. */
   urlEnv: string;

@@ -15,7 +15,7 @@ import type { RunScript } from './scripts.ts';
  * Redis.
  */
 export interface SteeringStore {
-  /** Like `JobQueue.pause`; `at` is the current time. */
+  /** Implements `JobQueue.pause`. `at` is the current time. */
   pause(pipelineId: string, reason: string | null, at: Date): Promise<Pause>;
   /** Returns false if the pipeline was not paused. */
   resume(pipelineId: string): Promise<boolean>;

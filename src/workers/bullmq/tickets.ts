@@ -35,7 +35,7 @@ export function isRunId(id: string): boolean {
   return runId.test(id);
 }
 
-/** The error that the log and dashboards show for a ticket without a run. */
+/** Returns the error that the log and dashboards show for a ticket without a run. */
 export function foreignTicket(): WaybillError {
   return new WaybillError('job_rejected', 'waybill has no run for a job in its queue in Redis', {
     hint: 'find out which program put the job there',

@@ -17,8 +17,8 @@ export interface TriggersOptions {
 }
 
 /**
- * The triggers of a single process. A tick is written as part of its run, so either both are stored or
- * neither is. Other decisions are written in the background. If one is lost, it is decided again with the
+ * Creates the triggers of a single process. A tick is written as part of its run, so either both are stored
+ * or neither is. Other decisions are written in the background. If one is lost, it is decided again with the
  * same result.
  */
 export function triggersOf({ journal, stateOf, start }: TriggersOptions): Triggers {

@@ -10,7 +10,7 @@ import { isCancelled } from './run-transitions.ts';
  */
 
 export interface KeepLimits {
-  /** How long a bundle is kept after its run has ended, in milliseconds; at most as long as the record. */
+  /** How long a bundle is kept after its run has ended, in milliseconds, but no longer than the record. */
   keepMs: number;
   maxBundles: number;
   /** Maximum total staged size of all bundles. */

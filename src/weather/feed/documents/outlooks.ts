@@ -183,7 +183,7 @@ function isClockwise(ring: Ring): boolean {
   );
 }
 
-/** Formats a time as `202605171200`, in UTC. */
+/** Parses a compact time such as `202605171200`, in UTC. */
 function compact(value: unknown): string {
   const [, year, month, day, hour, minute] =
     /^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)$/.exec(

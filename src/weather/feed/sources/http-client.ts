@@ -55,7 +55,7 @@ export function createClient(options: ClientOptions): Get {
   };
 }
 
-/** A pause shared by all requests. `extend` lengthens it, and `wait` resolves when it is over. */
+/** Creates a pause shared by all requests. `extend` lengthens it, and `wait` resolves when it is over. */
 function sharedPause(clock: Clock): { extend(ms: number): void; wait(signal?: AbortSignal): Promise<void> } {
   let until = 0;
   return {
