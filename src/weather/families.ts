@@ -9,7 +9,7 @@ import { observations } from './records/observations.ts';
 import { locations, offices, stations } from './records/places.ts';
 import { weatherStories } from './records/weather-stories.ts';
 
-/** Every family, in the order in which the documentation shows them. */
+/** All families, in the order in which the documentation lists them. */
 export const weatherFamilies = {
   observations,
   observationHistory,

@@ -1,12 +1,12 @@
 import type { Geometry, Instant } from './values.ts';
 
 /*
- * The fields of answers: one description for their JSON Schema and their TypeScript type.
+ * The fields of answers. A single description provides both their JSON Schema and their TypeScript type.
  */
 
 type JsonSchema = Readonly<Record<string, unknown>>;
 
-/** For types only. */
+/** Used only for types. */
 declare const valueType: unique symbol;
 
 /** The JSON Schema of a field whose values have the type `T`. */
@@ -19,12 +19,12 @@ export type FieldsOf<F extends Readonly<Record<string, JsonSchema>>> = {
 /** The values of a field. */
 export type DataOf<F> = F extends { readonly [valueType]?: infer T } ? T : never;
 
-/** A field of any other schema. */
+/** Declares a field with any other schema. */
 export function field<T>(schema: JsonSchema): Field<T> {
   return schema;
 }
 
-/** An object with exactly these fields, all of them required. */
+/** Declares an object with exactly these fields, all of which are required. */
 export function record<F extends Readonly<Record<string, JsonSchema>>>(
   fields: F,
   description?: string,
@@ -72,7 +72,7 @@ export function instantOf(description: string): Field<Instant> {
 
 export const timeZone = text('IANA name, for display.', 'America/New_York');
 
-/** A quantity, or null if unknown. `si` and `us` are its unit in each unit system. */
+/** Declares a quantity, which is null if unknown. `si` and `us` are its units in the two unit systems. */
 export function quantity(description: string, si: string, us: string = si): Field<number | null> {
   const unit = si === us ? `In ${si}.` : `In ${si}, with units=us in ${us}.`;
   return { description: `${description}. ${unit}`, type: ['number', 'null'] };

@@ -13,24 +13,24 @@ import { type NewestObservations, openNewestObservations } from './records/obser
 type Families = typeof weatherFamilies;
 
 /**
- * The query of a family: parsed values of its endpoint's parameters. Missing ones have their value of
- * absence.
+ * A family's query, which holds the parsed values of its endpoint's parameters. Missing ones have their
+ * default for absence.
  */
 export type QueryOf<Name extends FamilyName> = Partial<Parameters<Families[Name]['read']>[1]>;
 
 /**
- * The latest weather records, read and never written, with one method for each family. Each answers from one
- * consistent snapshot and throws `database_unavailable` (try again), `schema_mismatch` or `internal_error`;
- * no message holds SQL or a secret.
+ * Reads the latest weather records, with one method per family. It never writes. Each method answers from one
+ * consistent snapshot and throws `database_unavailable` (which can be retried), `schema_mismatch` or
+ * `internal_error`. Messages contain neither SQL nor secrets.
  */
 export type WeatherReader = {
   [Name in FamilyName]: (query: QueryOf<Name>) => ReturnType<Families[Name]['read']>;
 } & {
   zoneOutlines: ZoneOutlines;
   newestObservations: NewestObservations;
-  /** Asks the database that is read for a sign of life. */
+  /** Checks that the database that is read responds. */
   probe(): Promise<void>;
-  /** Closes every database that was opened; throws the first failure after trying all. */
+  /** Closes every open database. Throws the first failure after trying all of them. */
   close(): Promise<void>;
 };
 
@@ -57,21 +57,21 @@ export function createReader(
   };
 }
 
-/** The record of a family. */
+/** A family's record. */
 export type RecordOf<Name extends FamilyName> = NonNullable<Awaited<ReturnType<WeatherReader[Name]>>['data']>;
 
-/** Reads a family by its name, with a query that was parsed by its own parameters. */
+/** Reads a family by name, with a query parsed by the family's own parameters. */
 export function readFamily(reader: WeatherReader, name: FamilyName, query: object): Promise<Reading<object>> {
   const read: (query: never) => Promise<Reading<object>> = reader[name];
   return read(query as never);
 }
 
-/** The value of each parameter that is not given. */
+/** Returns the values that represent absent parameters. */
 function absentOf({ endpoint }: WeatherFamily): object {
   return Object.fromEntries(Object.entries(endpoint.parameters).map(([name, { absent }]) => [name, absent]));
 }
 
-/** The database with the share of its connections that one family has. */
+/** Returns the database limited to one family's share of its connections. */
 function shareOf(database: WeatherDatabase, family: FamilyName | 'places'): WeatherDatabase {
   return {
     ...database,
@@ -84,22 +84,22 @@ interface OpenReaderOptions {
   databases: readonly DatabaseConfig[];
   secrets: Secrets;
   clock: Clock;
-  /** Time limit of one read, in milliseconds; 5 s by default. */
+  /** Time limit of one read, in milliseconds. Default: 5,000. */
   deadlineMs?: number;
   /**
-   * Called for a database that is unreachable at startup, which is then opened once it is reachable.
-   * Without it, an unreachable database is an error.
+   * Called for a database that is unreachable at startup. It is opened once it becomes reachable. Without
+   * this callback, an unreachable database is an error.
    */
   onUnreachable?: (name: string, error: unknown) => void;
 }
 
-/** The steps of starting the reader. A failure is reported as `weather: <context>: <reason>`. */
+/** The steps of starting the reader. Failures are reported as `weather: <context>: <reason>`. */
 type StartContext = 'load config' | 'open databases' | 'select primary database' | 'build app';
 
 /**
- * Opens and probes every configured database and returns the reader of the first. An error has
- * its context before the message: `config.databases requires at least one entry`, `open databases: …`,
- * `select primary database: …`.
+ * Opens and probes every configured database, and returns the reader for the first one. Errors have their
+ * context before the message: `config.databases requires at least one entry`, `open databases: …`, `select
+ * primary database: …`.
  */
 export async function openWeatherDatabases(options: OpenReaderOptions): Promise<WeatherReader> {
   if (options.databases.length === 0)
@@ -112,7 +112,7 @@ export async function openWeatherDatabases(options: OpenReaderOptions): Promise<
   return createReader({ database: primary, clock, deadlineMs }, () => closeAll(databases));
 }
 
-/** The same failure with the step that it happened in before its message. */
+/** Runs `work`. If it fails, adds the step that it happened in before the message. */
 export async function inContext<T>(context: StartContext, work: () => Promise<T> | T): Promise<T> {
   try {
     return await work();

@@ -1,15 +1,17 @@
 import { type Box, empty, type Geometry, type Known, known, type Position, unknown } from './values.ts';
 
 /**
- * Polygons on the sphere. The feeder, the search by point and box, the map and GeoJSON all read a geometry
- * through `shapeOf`. An edge takes the shorter way around the Earth, so a polygon may cross the
- * antimeridian. A ring around a pole contains it. A collection is the union of its polygons.
+ * Polygons on the sphere. The feeder, the search by point and box, the map and GeoJSON all read geometries
+ * through `shapeOf`. An edge takes the shorter way around Earth, so a polygon may cross the antimeridian. A
+ * ring around a pole contains that pole. A collection is the union of its polygons.
  */
 
 export type Point = readonly [longitude: number, latitude: number];
 export type Ring = readonly Point[];
 
-/** The first ring is the outline, the others are holes. Longitudes continue beyond 180 instead of jumping. */
+/**
+ * The first ring is the outline, and the others are holes. Longitudes continue beyond 180 instead of jumping.
+ */
 export interface Polygon {
   rings: readonly Ring[];
   box: Box;
@@ -19,8 +21,8 @@ const halfTurn = 180;
 const turn = 360;
 
 /**
- * The polygons of a GeoJSON geometry: Polygon, MultiPolygon or a collection of them. `empty`: it has no
- * coordinates. `unknown`: it has no closed rings of positions on Earth, or no area.
+ * Returns the polygons of a GeoJSON geometry, which may be a Polygon, a MultiPolygon or a collection of them.
+ * `empty`: it has no coordinates. `unknown`: it has no area, or lacks closed rings of positions on Earth.
  */
 export function shapeOf(geometry: unknown): Known<readonly Polygon[]> {
   const lists = ringListsOf(geometry);
@@ -30,14 +32,14 @@ export function shapeOf(geometry: unknown): Known<readonly Polygon[]> {
   return polygons.length === 0 ? unknown('unreadable') : known(polygons);
 }
 
-/** The polygons of a geometry that passed `geometryCheck`; a point has none. */
+/** Returns the polygons of a geometry that passed `geometryCheck`. A point has none. */
 export function polygonsOf(geometry: Geometry): readonly Polygon[] {
   const shape = shapeOf(geometry);
   return shape.state === 'known' ? shape.value : [];
 }
 
 /**
- * The middle of the corners of the first polygon, or the point itself; null if there is neither. The
+ * Returns the mean of the first polygon's corners, or the point itself. Returns null if there is neither. The
  * longitude is from -180 to 180.
  */
 export function middleOf(geometry: unknown): Position | null {
@@ -52,7 +54,10 @@ export function middleOf(geometry: unknown): Position | null {
   return { latitude: mean(1), longitude: wrapped(mean(0)) };
 }
 
-/** A box in the longitudes of unrolled polygons: the box itself, and one turn to the west and to the east. */
+/**
+ * Returns a box in the longitudes of unrolled polygons: the box itself, and shifted by one turn to the west
+ * and to the east.
+ */
 export function turnsOf(box: Box): readonly Box[] {
   return [-turn, 0, turn].map((by) => ({ ...box, west: box.west + by, east: box.east + by }));
 }
@@ -77,7 +82,7 @@ function isRing(ring: unknown): ring is Ring {
   return first[0] === last[0] && first[1] === last[1];
 }
 
-/** A longitude up to 360 is one that continues beyond the antimeridian. */
+/** Accepts longitudes up to 360, which continue beyond the antimeridian. */
 export function isPosition(value: unknown): value is Point {
   if (!Array.isArray(value) || value.length < 2) return false;
   const [longitude, latitude] = value as unknown[];
@@ -98,20 +103,21 @@ function polygonOf([outer = [], ...holes]: readonly Ring[]): Polygon {
   return { rings: [outline, ...holes.map((hole) => within(unrolled(hole), box))], box };
 }
 
-/** Longitudes that continue beyond 180 instead of jumping. */
+/** Returns the ring with longitudes that continue beyond 180 instead of jumping. */
 function unrolled(ring: Ring): Ring {
   const steps = ring.map(([longitude], index) => Math.abs(longitude - (ring[index - 1]?.[0] ?? longitude)));
   if (!steps.some((step) => step > halfTurn)) return ring;
   const across = continued(ring, turn);
   if (!steps.some((step) => step >= turn)) return across;
-  // From 180 to -180 a ring crosses the antimeridian, or it follows a parallel all around the Earth.
+  // A ring that goes from 180 to -180 either crosses the antimeridian or follows a parallel all the way
+  // around Earth.
   const along = continued(ring, turn - Number.EPSILON * turn);
   const { west, east } = boxOf(across);
   const crosses = !isAroundPole(across) && east > west;
   return crosses || areaOf(along) === 0 ? across : along;
 }
 
-/** @param longest steps beyond it are edges of a map, and no jumps */
+/** @param longest Longer steps are map edges rather than jumps. */
 function continued(ring: Ring, longest: number): Ring {
   let by = 0;
   let before: number | undefined;
@@ -134,7 +140,7 @@ function areaOf(ring: Ring): number {
   }, 0);
 }
 
-/** Closes a ring whose ends are a full turn apart: it goes around the pole of its hemisphere. */
+/** Closes a ring whose ends are a full turn apart, because it goes around the pole of its hemisphere. */
 function closedAroundPole(ring: Ring): Ring {
   const [first, last] = [ring[0], ring.at(-1)];
   if (first === undefined || last === undefined || !isAroundPole(ring)) return ring;
@@ -142,14 +148,16 @@ function closedAroundPole(ring: Ring): Ring {
   return [...ring, [last[0], pole], [first[0], pole], first];
 }
 
-/** The same ring on the turn on which it starts in the west: at -180 or later, and before 180. */
+/**
+ * Returns the same ring, shifted by whole turns so that its western end is at least -180 and less than 180.
+ */
 function startingWest(ring: Ring): Ring {
   const { west } = boxOf(ring);
   const by = west >= -halfTurn && west < halfTurn ? 0 : -Math.floor((west + halfTurn) / turn) * turn;
   return by === 0 ? ring : shifted(ring, by);
 }
 
-/** A hole on the turn of its outline. */
+/** Shifts a hole by whole turns to match its outline. */
 function within(hole: Ring, { west, east }: Box): Ring {
   const own = boxOf(hole);
   const by = [0, turn, -turn, 2 * turn, -2 * turn].find(

@@ -1,4 +1,4 @@
-/** The unit of each quantity; a quantity that a family does not have is not named there. */
+/** The unit of each quantity. Quantities that a family does not have are absent. */
 export interface Units {
   temperature: 'degC' | 'degF';
   windSpeed: 'km/h' | 'mph';
@@ -26,9 +26,7 @@ export interface PlaceUnits {
 
 export type UnitSystem = 'si' | 'us';
 
-/**
- * Converts stored values (degC, km/h, Pa, m, mm, %) to a unit system and rounds once. null stays null.
- */
+/** Converts stored values (degC, km/h, Pa, m, mm, %) to a unit system and rounds once. null stays null. */
 export interface Converter {
   units: Units;
   temperature: Convert;
@@ -134,7 +132,7 @@ export function milesPerHour(kilometresPerHour: number): number {
 
 const toThousandths = rounded(3);
 
-/** Kilometres or miles, to three digits. */
+/** Converts a distance in kilometers to the system's unit, kilometers or miles, with three decimals. */
 export function distanceIn(system: UnitSystem, kilometres: number): number {
   return toThousandths(system === 'si' ? kilometres : kilometres / kilometresInMile) ?? 0;
 }

@@ -1,6 +1,6 @@
 import type { Units } from './units.ts';
 
-/** `YYYY-MM-DDTHH:mm:ssZ`, to the second. */
+/** Formatted as `YYYY-MM-DDTHH:mm:ssZ`, to the second. */
 export type Instant = string;
 
 export function instant(date: Date): Instant {
@@ -29,10 +29,10 @@ export interface Box {
   north: number;
 }
 
-/** A GeoJSON geometry (WGS 84, longitude first); XML and text treat it as one value. */
+/** A GeoJSON geometry (WGS 84, longitude first). XML and text treat it as a single value. */
 export type Geometry = Readonly<Record<string, unknown>>;
 
-/** A point in degrees north and east; null if either coordinate is unknown. */
+/** Returns a point for degrees north and east, or null if either coordinate is unknown. */
 export function pointGeometry(latitude: number | null, longitude: number | null): Geometry | null {
   return latitude === null || longitude === null
     ? null
@@ -40,8 +40,8 @@ export function pointGeometry(latitude: number | null, longitude: number | null)
 }
 
 /**
- * Knowledge of a value, an area or a place. An unknown one is never read as empty: `fold` takes a branch for
- * each state.
+ * Knowledge about a value, an area or a place. An unknown one is never treated as empty, because `fold` takes
+ * a branch for each state.
  */
 export type Known<T> =
   { state: 'known'; value: T } | { state: 'empty' } | { state: 'unknown'; reason: UnknownReason };
@@ -55,13 +55,13 @@ export const unknownReasons = [
   'not_covered',
 ] as const;
 /**
- * `not_received`: the provider publishes it separately, and it has not arrived. `predictability_too_low`:
- * the provider cannot forecast it. `unreadable`: it arrived and cannot be read. `unplaced`: its outline is
+ * `not_received`: the provider publishes it separately, and it has not arrived. `predictability_too_low`: the
+ * provider cannot forecast it. `unreadable`: it arrived but cannot be read. `unplaced`: its outline is
  * missing. `not_covered`: the provider does not cover the place.
  */
 export type UnknownReason = (typeof unknownReasons)[number];
 
-/** One part of a record that is unknown, as `meta.unknown` lists it. */
+/** An unknown part of a record, as listed in `meta.unknown`. */
 export interface UnknownPart {
   field: string;
   reason: UnknownReason;
@@ -77,7 +77,7 @@ export function unknown(reason: UnknownReason): Known<never> {
 
 export const empty: Known<never> = { state: 'empty' };
 
-/** The result of the branch for the state. */
+/** Returns the result of the branch that matches the state. */
 export function fold<T, R>(
   one: Known<T>,
   branches: { known: (value: T) => R; empty: () => R; unknown: (reason: UnknownReason) => R },
@@ -92,26 +92,26 @@ export function fold<T, R>(
   }
 }
 
-/** The value of a field in a table; null if unknown. */
+/** The value of a field in a table, or null if unknown. */
 export type Cell = string | number | boolean | null;
 
-/** One column of a table whose rows are `Row`. */
+/** A column of a table whose rows have the type `Row`. */
 export interface Column<Row> {
   name: string;
-  /** The quantity, whose unit the request selects. Without it, the values have no unit. */
+  /** The quantity, whose unit depends on the request. If absent, the values have no unit. */
   quantity?: keyof Units;
   of: (row: Row) => Cell;
 }
 
-/** A record as a table: for CSV. */
+/** A record as a table, for CSV. */
 export interface WeatherTable<Data extends object = object> {
-  /** In order. They do not depend on the data. */
+  /** The columns in order. They do not depend on the data. */
   columns: readonly Pick<Column<never>, 'name' | 'quantity'>[];
-  /** A cell for each column. */
+  /** Returns rows with one cell per column. */
   rows(data: Data): Cell[][];
 }
 
-/** A table of what `rowsOf` finds in a record. */
+/** Creates a table of the rows that `rowsOf` finds in a record. */
 export function weatherTable<Data extends object, Row>(
   columns: readonly Column<Row>[],
   rowsOf: (data: Data) => readonly Row[],
@@ -119,7 +119,7 @@ export function weatherTable<Data extends object, Row>(
   return { columns, rows: (data) => rowsOf(data).map((row) => columns.map(({ of }) => of(row))) };
 }
 
-/** Columns for fields of the row, with the same names. */
+/** Creates columns for fields of the row that have the same names. */
 export function fields<const Name extends string>(
   names: Readonly<Record<Name, keyof Units | null>>,
 ): Column<Readonly<Record<Name, Cell>>>[] {

@@ -4,31 +4,31 @@ import { WaybillError } from '../../core/lib/errors.ts';
 /** An answer before it is encoded. */
 interface Produced<A> {
   answer: A;
-  /** Expiry, in milliseconds of the monotonic clock. */
+  /** Expiry time, in milliseconds of the monotonic clock. */
   until: number;
-  /** Whether it is the last good answer, because the database is unreachable. */
+  /** True if this is the last good answer because the database is unreachable. */
   isStale: boolean;
 }
 
 interface AnswerCache<A> {
   /**
    * Returns the answer for this key: the cached one, the one in progress, or a new one from `make`. If the
-   * database is unreachable, returns the last good answer while it is fresh, and passes the error to
-   * `onStale`. Otherwise throws what `make` throws.
+   * database is unreachable, returns the last good answer while that is fresh, and passes the error to
+   * `onStale`. Otherwise throws the errors of `make`.
    */
   of(key: string, make: () => Promise<A>, onStale: (error: unknown) => void): Promise<Produced<A>>;
 }
 
 interface CacheableAnswer {
-  /** Size of the body. */
+  /** Size of the body in bytes. */
   bytes: number;
-  /** How long it may replace a failed read, in milliseconds; 0: not at all. */
+  /** How long the answer may be served in place of a failed read, in milliseconds. 0 disables this. */
   staleIfErrorMs: number;
 }
 
 export const maxKept = { entries: 1000, bytes: 32 * 1024 * 1024 };
 
-/** @param cacheMs How long an answer is cached, in milliseconds; 0: not at all. */
+/** @param cacheMs How long an answer is cached, in milliseconds. 0 disables caching. */
 export function newAnswerCache<A extends CacheableAnswer>(clock: Clock, cacheMs: number): AnswerCache<A> {
   const kept = new ByteCache<Produced<A>>(maxKept);
   const lastGood = new ByteCache<A>(maxKept);
@@ -39,14 +39,14 @@ export function newAnswerCache<A extends CacheableAnswer>(clock: Clock, cacheMs:
     make: () => Promise<A>,
     onStale: (error: unknown) => void,
   ): Promise<Produced<A>> => {
-    // Counted from before the read, so that a cached answer is never older than `cacheMs`.
+    // Measured from before the read, so that a cached answer is never older than `cacheMs`.
     const now = clock.monotonic();
     const until = now + cacheMs;
     try {
       const answer = await make();
       const produced = { answer, until, isStale: false };
       if (cacheMs > 0) {
-        // Its encoded forms are cached with it. Together they are no larger than the answer.
+        // The answer's encoded forms are cached with it. Together they are no larger than the answer.
         const bytes = 2 * answer.bytes + key.length;
         kept.set(key, produced, { bytes, until });
         lastGood.set(key, answer, { bytes, until: now + answer.staleIfErrorMs });
@@ -76,7 +76,7 @@ function isDatabaseUnavailable(error: unknown): boolean {
 }
 
 /**
- * Caches values for a limited time and within size limits; evicts the oldest entry first. Times are
+ * Caches values for a limited time and within size limits. Evicts the oldest entry first. Times are
  * milliseconds of a monotonic clock.
  */
 export class ByteCache<T> {

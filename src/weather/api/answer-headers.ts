@@ -3,12 +3,15 @@ import type { NextPage, Reading } from '../family.ts';
 import type { AnswerMeta, RejectedFields } from '../render/formats.ts';
 import { instant } from '../values.ts';
 
-/** Whether data that becomes stale at `staleAt` is stale. Milliseconds since the epoch; null: never. */
+/**
+ * Reports whether data that becomes stale at `staleAt` is stale. `staleAt` is in milliseconds since the
+ * epoch, or null if the data never becomes stale.
+ */
 export function isStale(staleAt: number | null, now: Date): boolean {
   return staleAt !== null && now.getTime() >= staleAt;
 }
 
-/** `meta` of an answer; null if there is nothing to report. */
+/** Returns an answer's `meta`, or null if there is nothing to report. */
 export function asOfMeta(reading: Reading<object>, stale: boolean): AnswerMeta | null {
   const { asOf, rejected = [], resolved, unknown = [], otherIssues = [], newerIssuedAt } = reading;
   const meta: AnswerMeta = {
@@ -34,8 +37,8 @@ function counted(rejected: readonly Rejection[]): RejectedFields[] {
 }
 
 /**
- * The `Link` (RFC 8288) to the next page: the same query and format with another range. It is relative to the
- * request, so that it works behind every proxy.
+ * Returns the `Link` (RFC 8288) to the next page, which has the same query and format but another range. It
+ * is relative to the request, so that it works behind any proxy.
  */
 export function linkToNext(query: object, format: string, { start, end }: NextPage): string {
   const next: Record<string, unknown> = {
@@ -49,7 +52,7 @@ export function linkToNext(query: object, format: string, { start, end }: NextPa
   return `<?${search.toString()}>; rel="next"`;
 }
 
-/** Determines the `Last-Modified` of an answer. */
+/** Determines an answer's `Last-Modified`. */
 export interface Dates {
   /** `key` identifies the resource and its format. */
   of(key: string, etag: string, lastModified: Date | null, now: Date): Date | null;
@@ -58,9 +61,9 @@ export interface Dates {
 const maxKnown = 2000;
 
 /**
- * A date is a valid validator only if no other bytes had it. Rows can change without their date, and dates
- * have whole seconds. An answer gets no date if it changed since an answer with this date or a later one. It
- * also gets none within the same second, because more changes may follow.
+ * A date is a valid validator only if no other bytes ever had it. But rows can change without their date
+ * changing, and dates have whole seconds. An answer therefore gets no date if it has changed since an answer
+ * with this date or a later one. It also gets none within the same second, because more changes may follow.
  */
 export function newDates(): Dates {
   const known = new Map<string, { etag: string; date: number; isSafe: boolean }>();

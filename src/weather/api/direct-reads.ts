@@ -15,10 +15,10 @@ import type { WeatherAnswer, WeatherPorts } from './service.ts';
 import { problemFormOf } from './weather-routes.ts';
 
 /**
- * Adds a fast path for weather reads to the application. It sends the same responses, log lines and metrics.
- * It skips Express routing, which dominates the cost of a cached read. Weather needs no authorization.
- * Express handles all requests that it may treat differently: another case, a trailing slash, a body, a
- * refused head, another method.
+ * Adds a fast path for weather reads to the application. It produces the same responses, log lines and
+ * metrics, but skips Express routing, which dominates the cost of a cached read. Weather needs no
+ * authorization. Express still handles every request that it might treat differently, such as different
+ * letter case, a trailing slash, a body, a rejected header, or another method.
  */
 export function withDirectReads(
   app: Express,
@@ -75,7 +75,7 @@ export function withDirectReads(
   };
 }
 
-/** Endpoints by their full path. Paths with a parameter are left to Express. */
+/** Returns endpoints by their full path. Paths with a parameter are left to Express. */
 function endpointsBelow(basePath: string): ReadonlyMap<string, WeatherEndpoint> {
   const base = basePath === '/' ? '' : basePath;
   const plain = weatherEndpoints.filter(({ path }) => !path.includes('{'));
@@ -87,7 +87,10 @@ function pathOf(url: string): string {
   return end === -1 ? url : url.slice(0, end);
 }
 
-/** The client's address as Express finds it. Skips the costly lookup if no proxy header is present. */
+/**
+ * Returns the client's address as Express determines it. Skips the costly lookup if no proxy header is
+ * present.
+ */
 function clientBehind(app: Express, req: IncomingMessage): string | null {
   const { headers, socket } = req;
   if (headers['x-forwarded-for'] === undefined) return socket.remoteAddress ?? null;

@@ -6,24 +6,24 @@ import type { Parameter, ParameterMap } from '../../core/lib/parameters.ts';
 import { type FamilyName, familyNames, weatherFamilies } from '../families.ts';
 import type { WeatherFamily } from '../family.ts';
 
-/** The endpoint of one family, as the API serves it. */
+/** A family's endpoint, as the API serves it. */
 export interface WeatherEndpoint {
   family: FamilyName;
   path: string;
   operationId: string;
   summary: string;
   template: string;
-  /** For an answer that has data. */
+  /** Applies to answers that have data. */
   maxAgeSeconds: number;
   itemNames: Readonly<Record<string, string>>;
-  /** The formats that it offers. */
+  /** The formats that the endpoint offers. */
   formats: readonly Format[];
   /** Error codes in addition to those of every endpoint. */
   problems: readonly ErrorCode[];
   query: QueryParameters<{ format: string | null }>;
 }
 
-/** One endpoint for each family, in the order of the OpenAPI document. */
+/** One endpoint per family, in the order of the OpenAPI document. */
 export const weatherEndpoints: readonly WeatherEndpoint[] = familyNames.map((family) =>
   endpointOf(family, weatherFamilies[family]),
 );
@@ -39,7 +39,7 @@ function endpointOf(family: FamilyName, declared: WeatherFamily): WeatherEndpoin
   return { ...served, family, template, itemNames, formats, query };
 }
 
-/** Families with locations offer GeoJSON, and tables offer CSV. */
+/** Returns a family's formats. Families with locations offer GeoJSON, and tables offer CSV. */
 function formatsOf(family: WeatherFamily): Format[] {
   return [
     ...commonFormats,
@@ -49,8 +49,8 @@ function formatsOf(family: WeatherFamily): Format[] {
 }
 
 /**
- * The format parameter. It accepts any text that is not empty. Content negotiation refuses an unknown format
- * and lists the formats that are offered.
+ * Returns the format parameter. It accepts any non-empty text. Content negotiation rejects an unknown format
+ * and lists the offered formats.
  */
 function formatParameter(formats: readonly Format[]): Parameter<string | null> {
   return {
@@ -64,13 +64,13 @@ function formatParameter(formats: readonly Format[]): Parameter<string | null> {
 
 /** The part of a request that determines its answer. */
 export interface WeatherRequest {
-  /** Includes the query. */
+  /** The URL, including the query. */
   url: string;
   accept: string | undefined;
   acceptEncoding: string | undefined;
 }
 
-/** @param url Includes the query. */
+/** @param url The URL, including the query. */
 export function weatherRequest(url: string, headers: IncomingHttpHeaders): WeatherRequest {
   const { accept, 'accept-encoding': encodings } = headers;
   return { url, accept, acceptEncoding: Array.isArray(encodings) ? encodings.join() : encodings };

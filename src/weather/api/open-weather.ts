@@ -14,15 +14,16 @@ import { createWeatherService, newWeatherObserver, type WeatherService } from '.
 
 export interface OpenedWeather {
   service: WeatherService;
-  /** Whether the database responds. */
+  /** Reports whether the database responds. */
   health: DatabaseHealth;
   /** Closes the databases. */
   close(): Promise<void>;
 }
 
 /**
- * Opens the configured databases and creates the service for the first one. Throws as `openWeatherDatabases`,
- * with the context before the message. With `allowUnreachable`, an unreachable database is only logged.
+ * Opens the configured databases and creates the service for the first of them. Throws the same errors as
+ * `openWeatherDatabases`, with the context before the message. With `allowUnreachable`, an unreachable
+ * database is only logged.
  */
 export async function openWeather({
   config,
@@ -59,7 +60,7 @@ export async function openWeather({
   return { service, health: newDatabaseHealth(reader, clock), close: () => reader.close() };
 }
 
-/** Throws `package_missing` or `secrets_invalid` before it opens a database. */
+/** Throws `package_missing` or `secrets_invalid` before opening any database. */
 export async function requireForDatabases(config: Config, secrets: Secrets): Promise<void> {
   const own = { ...config, pipelines: [], notifiers: [], uploadTokens: [] };
   await inContext('open databases', () => {
@@ -70,13 +71,16 @@ export async function requireForDatabases(config: Config, secrets: Secrets): Pro
 
 /** Reports whether the weather database responds, without waiting for it. */
 export interface DatabaseHealth {
-  /** The result of the last finished probe. Starts another probe if that one is older than two seconds. */
+  /**
+   * Returns the result of the last finished probe. Starts another probe if that result is older than two
+   * seconds.
+   */
   isHealthy(): boolean;
 }
 
 const freshMs = 2000;
 
-/** Probes in the background. A probe can take as long as a read may, and readiness must not. */
+/** Probes in the background. A probe can take as long as a read, which is too long for a readiness check. */
 function newDatabaseHealth(reader: { probe(): Promise<void> }, clock: Clock): DatabaseHealth {
   let isHealthy = true;
   let probedAt = -Infinity;

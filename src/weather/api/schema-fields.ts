@@ -68,7 +68,7 @@ export const metaSchema: JsonSchema = {
   },
 };
 
-/** An answer as GeoJSON, for every family. */
+/** Schema of an answer as GeoJSON, for every family. */
 export const collectionSchema: JsonSchema = {
   description: 'A collection of GeoJSON (RFC 7946) with two foreign members.',
   type: 'object',
@@ -99,7 +99,9 @@ export const collectionSchema: JsonSchema = {
   },
 };
 
-/** A real answer of each family, with shortened lists and texts (`schemas/weather-examples.json`). */
+/**
+ * Returns a real answer for each family, with shortened lists and texts (`schemas/weather-examples.json`).
+ */
 export function weatherExamples(): Readonly<Record<FamilyName, unknown>> {
   const file = new URL('../../../schemas/weather-examples.json', import.meta.url);
   return JSON.parse(readFileSync(file, 'utf8')) as Record<FamilyName, unknown>;

@@ -24,19 +24,22 @@ import { ByteCache, maxKept, newAnswerCache } from './answer-cache.ts';
 import { asOfMeta, type Dates, isStale, linkToNext, newDates } from './answer-headers.ts';
 import type { WeatherEndpoint, WeatherRequest } from './endpoints.ts';
 
-/** A rendered answer, ready to be sent, with its endpoint. */
+/** A rendered answer that is ready to be sent, along with its endpoint. */
 export interface WeatherAnswer extends TaggedAnswer {
   endpoint: WeatherEndpoint;
-  /** How long it may replace a failed read, in milliseconds; 0: not at all. */
+  /** How long the answer may be served in place of a failed read, in milliseconds. 0 disables this. */
   staleIfErrorMs: number;
 }
 
 export interface WeatherService {
-  /** Throws `invalid_parameter`, `unsupported_format`, `template_error` and what the reader throws. */
+  /** Throws `invalid_parameter`, `unsupported_format`, `template_error` and the reader's errors. */
   answer(endpoint: WeatherEndpoint, request: WeatherRequest): Promise<WeatherAnswer>;
-  /** The answer to exactly this request, if it is still cached. */
+  /** Returns the answer to exactly this request, if it is still cached. */
   hot(request: WeatherRequest): WeatherAnswer | undefined;
-  /** A record and its freshness, for pages that combine several. Throws as `answer` does. */
+  /**
+   * Returns a record and its freshness, for pages that combine several records. Throws the same errors as
+   * `answer`.
+   */
   record<Name extends FamilyName>(family: Name, query: QueryOf<Name>): Promise<CurrentRecord<Name>>;
   /** The outlines of zones, by their UGC codes. */
   zoneOutlines: ZoneOutlines;
@@ -44,16 +47,16 @@ export interface WeatherService {
   newestObservations: NewestObservations;
 }
 
-/** The current record of a family. */
+/** A family's current record. */
 interface CurrentRecord<Name extends FamilyName> {
   data: RecordOf<Name> | null;
   stale: boolean;
-  /** When it was measured, issued or fetched; null if unknown. */
+  /** When it was measured, issued or fetched. null if unknown. */
   asOf: Date | null;
   resolved: ResolvedPlace | null;
   /** Parts that are unknown, as opposed to empty. */
   unknown: readonly UnknownPart[];
-  /** Parts from another issue than the record. */
+  /** Parts that come from a different issue than the record. */
   otherIssues: readonly { field: string; issuedAt: string }[];
 }
 
@@ -76,7 +79,7 @@ const maxAgeWithoutData = 15;
 export function createWeatherService(parts: ServiceParts): WeatherService {
   const { clock, settings, observer } = parts;
   const { cacheMs } = settings;
-  // Two caches: by parsed query, and by the request as written, which needs no parsing.
+  // There are two caches: one by parsed query, and one by the request as written, which needs no parsing.
   const byMeaning = newAnswerCache<WeatherAnswer>(clock, cacheMs);
   const byRequest = new ByteCache<WeatherAnswer>(maxKept);
   const encode = newAnswerEncoder<WeatherAnswer>();
@@ -112,7 +115,7 @@ function requestKey({ url, accept = '', acceptEncoding = '' }: WeatherRequest): 
   return `${url} ${accept}\n${acceptEncoding}`;
 }
 
-/** RFC 7234, 5.5.2: the warning of a cache that could not revalidate. */
+/** RFC 7234, section 5.5.2: the warning of a cache that could not revalidate. */
 function withStaleWarning(answer: WeatherAnswer): WeatherAnswer {
   const headers = { ...answer.headers, Warning: '111 waybill "Revalidation Failed"' };
   return { ...answer, headers };
@@ -128,7 +131,7 @@ interface Asked {
 
 interface ReadNow {
   reading: Reading<object>;
-  /** Milliseconds since the epoch; null: never stale. */
+  /** Milliseconds since the epoch, or null if it never becomes stale. */
   staleAt: number | null;
   stale: boolean;
   now: Date;
@@ -162,7 +165,7 @@ async function answerOf(
   const maxAge = data === null ? maxAgeWithoutData : endpoint.maxAgeSeconds;
   const headers = {
     'Cache-Control': `public, max-age=${maxAge}`,
-    // The file name under which a browser saves the answer.
+    // The file name that browsers suggest when saving the answer.
     ...(format === 'csv' ? { 'Content-Disposition': `inline; filename="${fileName(endpoint)}.csv"` } : {}),
     ...(reading.next === undefined ? {} : { Link: linkToNext(query, format, reading.next) }),
   };
@@ -212,7 +215,7 @@ async function render(
   }
 }
 
-/** Cannot happen: an endpoint offers only formats of its family. */
+/** Cannot happen, because an endpoint offers only formats of its family. */
 function withoutFormat(format: Format): TypeError {
   return new TypeError(`${format} of a family that does not have it`);
 }
@@ -233,15 +236,15 @@ interface WeatherObserver {
     family: FamilyName,
     answer: { stale: boolean; asOf: Date | null; rejected: readonly Rejection[] },
   ): void;
-  /** The last good answer was sent because the database did not respond. */
+  /** Called when the last good answer was sent because the database did not respond. */
   servedStale(family: FamilyName, error: unknown): void;
 }
 
 const maxNamed = 10_000;
 
 /**
- * Counts and logs each bad field of each record once, regardless of how often it is read. Forgets all of them
- * when it reaches 10,000.
+ * Counts and logs each bad field of each record once, no matter how often it is read. Forgets all of them
+ * once there are 10,000.
  */
 export function newWeatherObserver(log: Log, metrics: WeatherMetrics | null): WeatherObserver {
   const named = new Set<string>();

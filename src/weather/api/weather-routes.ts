@@ -27,7 +27,7 @@ const headers: Record<string, Header> = {
 const text: MediaType = { schema: { type: 'string' } };
 const examples = weatherExamples();
 
-/** One route for each weather family; present if a database is configured. */
+/** One route per weather family. Present only if a database is configured. */
 export const weatherRoutes: readonly Route<WeatherPorts>[] = weatherEndpoints.map((endpoint) => ({
   method: 'get',
   path: endpoint.path,
@@ -58,12 +58,12 @@ export const weatherRoutes: readonly Route<WeatherPorts>[] = weatherEndpoints.ma
     },
 }));
 
-/** The form of a refusal, by the request's URL and Accept. */
+/** Returns the format of an error response, based on the request's URL and Accept header. */
 export function problemFormOf(url: string, accept: string | undefined): ProblemForm {
   return negotiateProblem(formatOf(url), accept);
 }
 
-/** The query's format, even if it is not offered. */
+/** Returns the query's format, even if it is not offered. */
 function formatOf(url: string): string | null {
   const begin = url.indexOf('?');
   return begin === -1 ? null : new URLSearchParams(url.slice(begin)).get('format');
@@ -81,7 +81,7 @@ function success({ summary, family, formats }: WeatherEndpoint): ResponseObject 
   };
 }
 
-/** The OpenAPI content of one format. */
+/** Returns the OpenAPI content for one format. */
 function content(format: Format, family: FamilyName): Record<string, MediaType> {
   switch (format) {
     case 'json':

@@ -2,25 +2,24 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { createSemaphore, type Semaphore } from '../../core/lib/parallel.ts';
 
 /**
- * Admits reads to connections. Rejects with the code POOL_TIMEOUT after a wait, or immediately with
- * POOL_FULL if the wait would be too long. `retryAfterSeconds` of POOL_FULL estimates when a retry may
- * succeed.
+ * Admits reads to connections. Rejects with the code POOL_TIMEOUT after a wait, or immediately with POOL_FULL
+ * if the wait would be too long. With POOL_FULL, `retryAfterSeconds` estimates when a retry may succeed.
  */
 export type Admission = (family: string) => Promise<() => void>;
 
 export interface AdmissionLimits {
-  /** Maximum number of concurrent reads of all families. */
+  /** Maximum number of concurrent reads across all families. */
   maxConcurrent: number;
   /**
-   * Maximum number of concurrent reads of one family. The rest stays free for the others while its tables
-   * are locked.
+   * Maximum number of concurrent reads of one family. The remaining connections stay free for other families
+   * while this family's tables are locked.
    */
   share: number;
-  /** Time limit of a read in milliseconds, including its wait. */
+  /** Time limit of a read in milliseconds, including the time spent waiting. */
   waitMs: number;
 }
 
-/** A bulkhead: a family whose reads hang uses only its share of the connections. */
+/** Acts as a bulkhead: a family whose reads hang uses only its share of the connections. */
 export function openAdmission(limits: AdmissionLimits, clock: Clock): Admission {
   const all = newQueue(limits.maxConcurrent);
   const families = new Map<string, Queue>();
@@ -40,7 +39,7 @@ interface Queue {
   places: Semaphore;
   capacity: number;
   waiting: number;
-  /** Estimated duration of a read in milliseconds, from earlier ones; 0 if there was none. */
+  /** Estimated duration of a read in milliseconds, based on earlier reads. 0 if there were none. */
   takesMs: number;
 }
 
@@ -48,12 +47,12 @@ function newQueue(capacity: number): Queue {
   return { places: createSemaphore(capacity), capacity, waiting: 0, takesMs: 0 };
 }
 
-/** Recent reads have the most weight, since a lock appears and disappears suddenly. */
+/** Recent reads have the most weight, because locks appear and disappear suddenly. */
 function learn(queue: Queue, durationMs: number): void {
   queue.takesMs += (durationMs - queue.takesMs) / 4;
 }
 
-/** Milliseconds until a read that arrives now would be done. */
+/** Returns the number of milliseconds until a read that arrives now would be done. */
 function doneInMs({ waiting, capacity, takesMs }: Queue): number {
   return ((waiting + 1) / capacity + 1) * takesMs;
 }
@@ -70,7 +69,7 @@ function takeFree(own: Queue, all: Queue): (() => void) | null {
 }
 
 /**
- * Waits for a place. Rejects immediately if the wait would be too long, since it would only delay later
+ * Waits for a place. Rejects immediately if the wait would be too long, because it would only delay later
  * reads.
  */
 async function wait(own: Queue, all: Queue, waitMs: number, clock: Clock): Promise<() => void> {

@@ -3,7 +3,7 @@ import type { PgTable } from 'drizzle-orm/pg-core';
 import { isPosition, shapeOf } from '../shape.ts';
 import { earliest, latest } from './columns.ts';
 
-/** The reason why a field became null, or a row was left out. */
+/** Why a field was set to null or a row was left out. */
 export type RejectionReason =
   | 'bad_geometry'
   | 'bad_instant'
@@ -14,31 +14,31 @@ export type RejectionReason =
   | 'unknown_time_zone'
   | 'unknown_value';
 
-/** One bad field of one record. */
+/** A bad field of one record. */
 export interface Rejection {
-  /** Table and column: `observations.temperature_c`. */
+  /** Table and column, such as `observations.temperature_c`. */
   field: string;
   reason: RejectionReason;
-  /** Identifies the record within its table: `KNYC 2026-01-20T17:51:00Z`. */
+  /** Identifies the record within its table, such as `KNYC 2026-01-20T17:51:00Z`. */
   record: string;
-  /** Whether the whole record was left out. */
+  /** True if the whole record was left out. */
   isLeftOut: boolean;
 }
 
 export type Note = (rejection: Rejection) => void;
 
-/** Checks a value that is not null. Returns the reason for a rejection, or null. */
+/** Checks a non-null value. Returns the reason for rejecting it, or null. */
 export type FieldCheck = (value: unknown) => RejectionReason | null;
 
 /**
- * The possible range by the unit suffix of a column name. The limits are far beyond every record. Values
- * that are merely unlikely are handled by quality letters and by `currentConditions`.
+ * The possible range for each unit suffix of a column name. The limits are far beyond every record ever
+ * measured. Quality letters and `currentConditions` handle values that are merely unlikely.
  */
 const unitLimits: readonly [suffix: string, least: number, most: number][] = [
   ['latitude_deg', -90, 90],
   ['longitude_deg', -180, 180],
   ['_deg', 0, 360],
-  // Sensors do give 149 °C, with the letter that refuses it.
+  // Sensors do report 149 °C, along with a quality letter that rejects it.
   ['_c', -150, 200],
   ['_pct', 0, 100.5],
   ['_kmh', 0, 600],
@@ -48,7 +48,10 @@ const unitLimits: readonly [suffix: string, least: number, most: number][] = [
   ['_mm', 0, 5000],
 ];
 
-/** Checks a number in a column of this name: it must be finite and in the range of its unit. */
+/**
+ * Returns a check for numbers in a column with this name. A number must be finite and within the range of its
+ * unit.
+ */
 export function numberCheck(columnName: string): FieldCheck {
   const [, min, max] = unitLimits.find(([suffix]) => columnName.endsWith(suffix)) ?? [
     '',
@@ -65,7 +68,7 @@ function instantCheck(value: unknown): RejectionReason | null {
   return value instanceof Date && value >= earliest && value < latest ? null : 'bad_instant';
 }
 
-/** Checks the time of a past event, which must not be after `until`. */
+/** Returns a check for the time of a past event, which must not be after `until`. */
 export function pastCheck(until: Date): FieldCheck {
   return (value) =>
     instantCheck(value) ?? (value instanceof Date && value.getTime() > until.getTime() ? 'in_future' : null);
@@ -75,12 +78,12 @@ export function oneOf(values: readonly string[]): FieldCheck {
   return (value) => (typeof value === 'string' && values.includes(value) ? null : 'unknown_value');
 }
 
-/** A JSON object. */
+/** Checks that a value is a JSON object. */
 function objectCheck(value: unknown): RejectionReason | null {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? null : 'bad_json';
 }
 
-/** Checks a JSON object of short texts, such as quality letters. */
+/** Checks that a value is a JSON object of short texts, such as quality letters. */
 export function textsCheck(value: unknown): RejectionReason | null {
   if (objectCheck(value) !== null) return 'bad_json';
   return Object.values(value as object).every((text) => typeof text === 'string') ? null : 'bad_json';
@@ -89,7 +92,7 @@ export function textsCheck(value: unknown): RejectionReason | null {
 const zones = new Map<unknown, boolean>();
 const maxZones = 2000;
 
-/** Checks the name of a time zone, which the runtime must support. */
+/** Checks that a time zone name is supported by the runtime. */
 export function timeZoneCheck(value: unknown): RejectionReason | null {
   let known = zones.get(value);
   if (known === undefined) {
@@ -107,7 +110,10 @@ function isTimeZone(timeZone: string): boolean {
   }
 }
 
-/** A GeoJSON point, polygon, multipolygon or collection of polygons: closed rings of positions on Earth. */
+/**
+ * Checks that a value is a GeoJSON point, polygon, multipolygon or collection of polygons, with closed rings
+ * of positions on Earth.
+ */
 export function geometryCheck(value: unknown): RejectionReason | null {
   if (objectCheck(value) !== null) return 'bad_geometry';
   const { type, coordinates } = value as { type?: unknown; coordinates?: unknown };
@@ -116,8 +122,8 @@ export function geometryCheck(value: unknown): RejectionReason | null {
 }
 
 /**
- * Checks a row as read. A bad field becomes null. If the table requires the field, the row is left out
- * (null), unless `nullable` names it. Each rejection is noted.
+ * Checks a row as it was read. A bad field becomes null. If the table requires the field, the row is left out
+ * (null), unless `nullable` names the field. Each rejection is noted.
  */
 type Cleaner<Row, N extends keyof Row> = <R extends Record<keyof Row, unknown>>(
   row: R,
@@ -130,11 +136,11 @@ export type Cleaned<Row, N extends PropertyKey> = {
 };
 
 interface CleanerOptions<Row, N extends keyof Row> {
-  /** The fields that identify a row, for the log. */
+  /** The fields that identify a row in the log. */
   key: readonly (keyof Row & string)[];
-  /** Fields that the table requires and a reader can do without. */
+  /** Fields that the table requires but a reader can do without. */
   nullable?: readonly N[];
-  /** Checks in addition to the checks of the column's type. */
+  /** Checks that are applied in addition to those of the column's type. */
   checks?: Partial<Record<keyof Row, FieldCheck>>;
 }
 
@@ -143,13 +149,13 @@ interface Field {
   field: string;
   check: FieldCheck;
   isRequired: boolean;
-  /** A null in a required column is a JSON null, which is not a value. */
+  /** A null in a required column is a JSON null, which does not count as a value. */
   isNullable: boolean;
 }
 
 /**
- * The checks of a table follow from its columns: finite numbers within what their unit allows, instants that
- * are some, members of closed lists, known time zones, geometries; and those of `checks`.
+ * Derives a table's checks from its columns: finite numbers within the limits of their unit, valid instants,
+ * members of closed lists, known time zones, and geometries. The checks in `checks` are added to these.
  */
 export function cleanerOf<T extends PgTable, N extends keyof T['$inferSelect'] = never>(
   table: T,

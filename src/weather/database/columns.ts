@@ -8,18 +8,18 @@ const instantType = customType<{ data: Date; driverData: string }>({
 });
 
 /**
- * A column of an instant: `timestamptz`, read as a `Date`. Values that a `Date` cannot hold (`infinity`,
- * years BC) become an invalid date, which the row's checks detect.
+ * Declares a column that holds an instant (`timestamptz`), read as a `Date`. Values that a `Date` cannot hold
+ * (`infinity`, years BC) become an invalid date, which the row's checks detect.
  */
 export function instantColumn(name: string) {
   return instantType(name);
 }
 
-/** The plausible instants of weather records. Other values are placeholders or mistakes. */
+/** The range of plausible instants in weather records. Other values are placeholders or mistakes. */
 export const earliest = new Date('1800-01-01T00:00:00Z');
 export const latest = new Date('2200-01-01T00:00:00Z');
 
-/** The column in SQL, null for an implausible instant. */
+/** Returns the column as SQL that is null for an implausible instant. */
 export function saneInstant(column: AnyColumn): SQL {
   return sql`case when ${column} >= '1800-01-01Z'::timestamptz and ${column} < '2200-01-01Z'::timestamptz then ${column} end`;
 }
@@ -29,15 +29,15 @@ function dateOf(value: string | Date): Date {
   return /^\d{4}-/.test(value) && !value.endsWith('BC') ? new Date(value) : new Date(NaN);
 }
 
-/** How far ahead of this clock a feeder's may be. */
+/** How far a feeder's clock may be ahead of this one, in milliseconds. */
 const aheadMs = 60 * 60_000;
 
-/** The last moment at which something can have been measured, issued or fetched. */
+/** Returns the latest instant at which something can have been measured, issued or fetched. */
 export function presentUntil(now: Date): Date {
   return new Date(now.getTime() + aheadMs);
 }
 
-/** Rows in the order of the query; `until` bounds the instant that they are ordered by. */
+/** Rows in the order of the query. `until` limits the instant by which they are ordered. */
 export interface Page {
   limit: number;
   offset: number;
@@ -45,9 +45,9 @@ export interface Page {
 }
 
 /**
- * The first clean row, or null. The first row is nearly always clean, so it is read alone. A page follows,
- * so that bad rows are noted. The last try reads rows up to the present: an instant far ahead is the
- * commonest fault, and such rows would stay first for years.
+ * Returns the first clean row, or null. The first row is nearly always clean, so it is read alone. If it is
+ * not, a page follows, so that bad rows are noted. The last attempt reads only rows up to the present,
+ * because an instant far in the future is the most common fault, and such rows would stay first for years.
  */
 export async function firstClean<Row, Clean>(
   now: Date,

@@ -6,33 +6,38 @@ import { WaybillError } from '../../core/lib/errors.ts';
 
 const maxBackoffSeconds = 1;
 
-/** Options of the driver for one connection, apart from its server. */
+/** The driver's options for one connection, apart from its server. */
 interface ConnectionOptions {
   /** Maximum number of connections. */
   maxConnections: number;
-  /** Statements that may be sent on one connection before the first is answered. */
+  /** How many statements may be sent on one connection before the first is answered. */
   inTurn: number;
-  /** Whether the driver closes a connection after 30 to 60 minutes, and opens another for what follows. */
+  /**
+   * Whether the driver closes a connection after 30 to 60 minutes and opens a new one for later statements.
+   */
   isRenewed: boolean;
-  /** Called when one of its connections was closed, before what waits there learns of it. */
+  /**
+   * Called when one of its connections was closed, before the statements waiting on that connection are
+   * notified.
+   */
   onClose?: () => void;
 }
 
-/** Opens clients of one server, which connect when they are used. */
+/** Opens clients for one server. They connect on first use. */
 export type Connect = (options: ConnectionOptions) => postgres.Sql;
 
 /**
- * Connects to a PostgreSQL server. Every session is read-only, whatever the role may do. `deadlineMs` is
- * the time limit of a read.
+ * Connects to a PostgreSQL server. Every session is read-only, regardless of the role's permissions.
+ * `deadlineMs` is the time limit of a read.
  *
- * @throws `secrets_invalid` if `url` is not a URL.
+ * @throws `secrets_invalid` if `url` is not a valid URL.
  */
 export function connectTo(config: PostgresConfig, url: string, deadlineMs: number): Connect {
-  // The server's own time-outs come first, so that a slow query does not look like a dead line.
+  // The server's own timeouts fire first, so that a slow query does not look like a dead connection.
   const statementTimeoutMs = Math.min(config.statementTimeoutMs, Math.ceil(deadlineMs * 0.8));
   const lockTimeoutMs = config.lockTimeoutMs < statementTimeoutMs ? config.lockTimeoutMs : 0;
   return ({ maxConnections, inTurn, isRenewed, onClose = () => undefined }) => {
-    /** An option that is missing in the driver's types. */
+    /** This option is missing from the driver's types. */
     const pipelining = { max_pipeline: inTurn };
     try {
       return preparing(
@@ -42,8 +47,8 @@ export function connectTo(config: PostgresConfig, url: string, deadlineMs: numbe
           ...(isRenewed ? {} : { max_lifetime: null }),
           connect_timeout: Math.ceil(config.connectTimeoutMs / 1000),
           backoff: (attempt: number) => Math.min(0.05 * 2 ** attempt, maxBackoffSeconds),
-          // This would query the array types of the server on every connection. drizzle parses arrays
-          // itself.
+          // Otherwise the driver would query the server's array types on every connection. drizzle parses
+          // arrays itself.
           fetch_types: false,
           onnotice: () => undefined,
           onclose: onClose,
@@ -59,7 +64,7 @@ export function connectTo(config: PostgresConfig, url: string, deadlineMs: numbe
         }),
       );
     } catch {
-      // The reason of an invalid URL contains the URL, including its password.
+      // The error about an invalid URL contains the URL, including its password.
       throw new WaybillError('secrets_invalid', `the secret ${config.urlEnv} is not the URL of a database`, {
         hint: 'expected postgres://user:password@host:5432/database',
       });
@@ -75,13 +80,13 @@ interface Target {
 }
 
 /**
- * Opens a client whose `end` also destroys connections that the server does not close: the driver only sends
- * its part of the end, and waits for the server's. Throws if `url` is invalid.
+ * Opens a client whose `end` also destroys connections that the server does not close. The driver alone would
+ * only send its part of the shutdown and wait for the server's. Throws if `url` is invalid.
  */
 export function openClient(url: string, options: postgres.Options<Record<string, never>>): postgres.Sql {
   const sockets = new Set<Socket>();
   let attempts = 0;
-  /** An option that is missing in the driver's types. */
+  /** This option is missing from the driver's types. */
   const connecting = {
     socket: ({ host, port, path }: Target): Socket => {
       const index = attempts++ % host.length;
@@ -112,8 +117,8 @@ function replacing<Name extends keyof postgres.Sql>(
 }
 
 /**
- * Prepares the statements of drizzle, so that the server parses and plans each once per connection. The
- * driver does so for its own statements only.
+ * Prepares drizzle's statements, so that the server parses and plans each one once per connection. The driver
+ * does this only for its own statements.
  */
 function preparing(client: postgres.Sql): postgres.Sql {
   return withUnsafe(client, (text, parameters, options) =>
@@ -121,7 +126,9 @@ function preparing(client: postgres.Sql): postgres.Sql {
   );
 }
 
-/** The client with another `unsafe`, the method with which drizzle sends its statements. */
+/**
+ * Returns the client with a different `unsafe`, which is the method that drizzle uses to send its statements.
+ */
 export function withUnsafe(client: postgres.Sql, unsafe: postgres.Sql['unsafe']): postgres.Sql {
   return replacing(client, 'unsafe', unsafe);
 }
@@ -129,17 +136,17 @@ export function withUnsafe(client: postgres.Sql, unsafe: postgres.Sql['unsafe'])
 interface Watched {
   since: number;
   until: number;
-  /** null once the caller has its answer; the work may still end later. */
+  /** null once the caller has its result. The work itself may end later. */
   reject: ((error: unknown) => void) | null;
 }
 
-/** Settles like the work, or rejects with the code ETIMEDOUT if that takes too long. */
+/** Settles like the work, or rejects with the code ETIMEDOUT if the work takes too long. */
 export type Watchdog = <T>(work: Promise<T>) => Promise<T>;
 
 /**
- * Watches queries with one timer for all of them, since a timer for each would be too expensive for short
- * queries. Calls `onDead` if the line answered nothing at all while a query was late, or if a late query is
- * still unanswered after the same time again. Slow answers alone do not end a line.
+ * Watches queries with a single timer, because one timer per query would be too expensive for short queries.
+ * Calls `onDead` if the connection returned nothing at all while a query was late, or if a late query is
+ * still unanswered after the same time again. Slow responses alone do not end a connection.
  */
 export function openWatchdog(withinMs: number, clock: Clock, onDead: () => void): Watchdog {
   const watched = new Set<Watched>();
@@ -180,7 +187,7 @@ export function openWatchdog(withinMs: number, clock: Clock, onDead: () => void)
           resolve(value);
         },
         (error: unknown) => {
-          // A query that never got a connection does not show whether the line works.
+          // A query that never got a connection does not indicate whether the connection works.
           if (neverSent(error)) watched.delete(mine);
           else settled();
           mine.reject?.(error);

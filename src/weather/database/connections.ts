@@ -5,34 +5,37 @@ import { type Connect, withUnsafe } from './connect.ts';
 import { closeSeconds, type Connections, type Queries, type Work } from './database.ts';
 import { isCutOff } from './errors.ts';
 
-/** A client with a single connection, which is of one read at a time. */
+/** A client with a single connection, which is used by one read at a time. */
 interface Line {
   client: Sql;
-  /** Sends nothing after the connection was lost. */
+  /** Sends nothing once the connection has been lost. */
   queries: Queries;
-  /** Whether the connection was closed during its use. */
+  /** True if the connection was closed while it was in use. */
   isLost: boolean;
-  /** Milliseconds of the monotonic clock from which it is not used again: servers keep much for a session. */
+  /**
+   * When the connection stops being reused, in milliseconds of the monotonic clock. Servers keep a lot of
+   * state per session.
+   */
   until: number;
 }
 
-/** The driver would end a connection of that age between two statements of a transaction. */
+/** The driver would close a connection of that age between two statements of a transaction. */
 const lifetimeMs = 45 * 60_000;
 
-/** Connections that serve one read at a time, with one or several statements. */
+/** Connections that each serve one read at a time, with one or more statements. */
 interface OwnConnections extends Connections {
   /** Runs several statements on one consistent read-only snapshot. */
   snapshot<T>(work: Work<T>): Promise<T>;
 }
 
 /**
- * Opens one connection for each read in progress; the caller limits their number. Up to `inTurn` statements
- * of one read are sent together.
+ * Opens one connection per read in progress, and the caller limits their number. Up to `inTurn` statements of
+ * a read are sent together.
  *
- * Does not use the driver's `begin`. In version 3.4 it writes the next statement or the `rollback` of a
- * transaction to a closed connection, in a callback whose error ends the process. A client with a single
- * connection reports that the connection was closed. After that, the read sends nothing and its client is
- * never used again.
+ * Does not use the driver's `begin`. In version 3.4, it writes a transaction's next statement or `rollback`
+ * to a closed connection, in a callback whose error ends the process. A client with a single connection
+ * reports that the connection was closed. After that, the read sends nothing more and its client is never
+ * reused.
  */
 export function openOwn(connect: Connect, inTurn: number, clock: Clock): OwnConnections {
   const free: Line[] = [];
@@ -46,7 +49,7 @@ export function openOwn(connect: Connect, inTurn: number, clock: Clock): OwnConn
     try {
       return await done;
     } catch (error) {
-      // A statement that met the end of its connection silences the next one of that client.
+      // If a statement's connection closes, the driver hangs the next statement of that client.
       if (isCutOff(error)) line.isLost = true;
       throw error;
     } finally {
@@ -84,7 +87,7 @@ function openLine(connect: Connect, inTurn: number, until: number): Line {
   };
   const client = connect({ maxConnections: 1, inTurn, isRenewed: false, onClose });
   const whileOpen = withUnsafe(client, (...statement) => {
-    // The driver would open another connection for it, outside of the transaction.
+    // Otherwise the driver would open another connection for it, outside the transaction.
     if (line.isLost) throw closed();
     return client.unsafe(...statement);
   });
@@ -120,7 +123,10 @@ interface Pool {
   queries: Queries;
 }
 
-/** `maxConnections` connections for single statements, `inTurn` of which share one at a time. */
+/**
+ * Opens `maxConnections` connections for single statements. Up to `inTurn` statements share one connection at
+ * a time.
+ */
 export function openShared(connect: Connect, maxConnections: number, inTurn: number): Connections {
   const open = (): Pool => {
     const client = connect({ maxConnections, inTurn, isRenewed: true });
@@ -138,7 +144,8 @@ export function openShared(connect: Connect, maxConnections: number, inTurn: num
       try {
         return await work(used.queries);
       } catch (error) {
-        // The driver may have silenced that connection for good; other reads end on theirs.
+        // The driver may have stalled that connection permanently. Other reads finish on their own
+        // connections.
         if (isCutOff(error)) replace(used, closeSeconds);
         throw error;
       }

@@ -4,9 +4,10 @@ import { WaybillError } from '../../core/lib/errors.ts';
 const held = new Set<string>();
 
 /**
- * Ensures that only one process opens the embedded database of a directory. Two would destroy it, and the
- * database itself has no protection. The lock is the file `<directory>.lock` with the process id of its
- * holder. A lock whose holder has ended is taken over. Returns a function that releases it.
+ * Ensures that only one process opens a directory's embedded database. Two processes would destroy it, and
+ * the database itself has no protection against this. The lock is the file `<directory>.lock`, which contains
+ * its holder's process id. A lock is taken over if its holder has ended. Returns a function that releases the
+ * lock.
  */
 export async function lockDirectory(directory: string): Promise<() => Promise<void>> {
   const file = `${directory.replace(/\/+$/, '')}.lock`;

@@ -1,9 +1,9 @@
 import { WaybillError } from '../../core/lib/errors.ts';
 
 /**
- * Converts an error of the database to one of the closed list. The message is the database's own sentence
- * or a fixed one, never a statement. drizzle puts the SQL into its message, so only the wrapped error is
- * used and kept as the cause.
+ * Converts a database error to one from the closed list. The message is the database's own sentence or a
+ * fixed one, never a statement. drizzle puts the SQL into its message, so only the wrapped error is used and
+ * kept as the cause.
  */
 export function databaseError(thrown: unknown, name: string): WaybillError {
   const origin = originOf(thrown);
@@ -31,7 +31,7 @@ export function databaseError(thrown: unknown, name: string): WaybillError {
   });
 }
 
-/** The error for a database that still has the old tables of outlooks. */
+/** Returns the error for a database that still has the old outlook tables. */
 export function outlookShapeRequired(thrown: unknown): unknown {
   if (!(thrown instanceof WaybillError) || thrown.code !== 'schema_mismatch') return thrown;
   return new WaybillError(
@@ -41,7 +41,7 @@ export function outlookShapeRequired(thrown: unknown): unknown {
   );
 }
 
-/** The error for a database without the tables of places, which were added later. */
+/** Returns the error for a database without the place tables, which were added later. */
 export function placesRequired(thrown: unknown): unknown {
   if (!(thrown instanceof WaybillError) || thrown.code !== 'schema_mismatch') return thrown;
   return new WaybillError(
@@ -52,16 +52,16 @@ export function placesRequired(thrown: unknown): unknown {
 }
 
 /**
- * Whether a connection was closed during a statement, or was not established in time. Version 3.4 of the
- * driver hides a connection that ends under a statement and sends nothing on the next connection. Each
- * later start then takes until its time-out (`closed` in its `connection.js` does not reset
+ * Reports whether a connection was closed during a statement, or was not established in time. Version 3.4 of
+ * the driver does not report a connection that ends during a statement, and sends nothing on the next
+ * connection. Each later start then lasts until its timeout (`closed` in its `connection.js` does not reset
  * `nextWriteTimer`).
  */
 export function isCutOff(thrown: unknown): boolean {
   return /^(CONNECTION_CLOSED|CONNECT_TIMEOUT|ECONNRESET|EPIPE)$/.test(codeOf(originOf(thrown)));
 }
 
-/** The seconds until a connection may be free, if admission refused the read. */
+/** Returns the seconds until a connection may be free, if admission refused the read. */
 function retryOf(origin: unknown): { retryAfterSeconds?: number } {
   const isKnown = origin instanceof Error && 'retryAfterSeconds' in origin;
   return isKnown ? { retryAfterSeconds: Number(origin.retryAfterSeconds) } : {};
@@ -100,14 +100,14 @@ const network = new Set([
 ]);
 
 /**
- * Classes 08 (connection), 28 (authorization), 53 (resources), 57P0 (shutdown), 57014 (cut by the statement
- * time-out) and 55P03 (by the lock time-out).
+ * Classes 08 (connection), 28 (authorization), 53 (resources), 57P0 (shutdown), and the codes 57014
+ * (statement timeout) and 55P03 (lock timeout).
  */
 function isUnavailable(code: string): boolean {
   return network.has(code) || /^(08...|28...|53...|57P0.|57014|55P03)$/.test(code);
 }
 
-/** The driver drops the server's message if a connection ends under a statement. */
+/** The driver drops the server's message if a connection ends during a statement. */
 const isEnded = new Set([
   'CONNECTION_CLOSED',
   'CONNECTION_DESTROYED',

@@ -4,7 +4,7 @@ import { asWaybillError } from '../../core/lib/errors.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
 import type { WeatherDatabase } from './database.ts';
 
-/** Opens without probing. A driver and its package are loaded only if they are configured. */
+/** Opens the database without probing it. A driver and its package are loaded only if they are configured. */
 export async function openDatabase(
   config: DatabaseConfig,
   { secrets, ...limits }: { secrets: Secrets; deadlineMs: number },
@@ -21,8 +21,8 @@ export async function openDatabase(
 const againAfterMs = 1000;
 
 /**
- * A database that opens on first use and retries at most once a second while it is unreachable. Throws
- * configuration errors immediately.
+ * Returns a database that opens on first use, and retries at most once per second while it is unreachable.
+ * Throws configuration errors immediately.
  */
 export async function openWhenThere(
   name: string,

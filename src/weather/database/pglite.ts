@@ -13,8 +13,8 @@ import { lockDirectory } from './directory-lock.ts';
 import { databaseError } from './errors.ts';
 
 /**
- * The embedded database of a directory, which must exist. It has one session, so reads run in sequence.
- * Refuses a read immediately if it would wait for longer than `deadlineMs`.
+ * Opens a directory's embedded database, which must exist. It has a single session, so reads run in sequence.
+ * Refuses a read immediately if it would wait longer than `deadlineMs`.
  */
 export async function openPglite(
   { name, directory, schema }: PgliteConfig,
@@ -37,14 +37,14 @@ export async function openPglite(
   }
 }
 
-/** An embedded database that is open. */
+/** Wraps an embedded database that is already open. */
 export function pgliteDatabase(
   name: string,
   queries: Queries,
   { clock, deadlineMs }: { clock: Clock; deadlineMs: number },
   close: () => Promise<void>,
 ): WeatherDatabase {
-  // It is of this process: no line to it can be dead.
+  // The database runs in this process, so no connection to it can be dead.
   const inTime = openWatchdog(deadlineMs, clock, () => undefined);
   const admit = openAdmission({ maxConcurrent: 1, share: 1, waitMs: deadlineMs }, clock);
   const admitted = async <T>(family: string, work: () => Promise<T>): Promise<T> => {
@@ -75,7 +75,7 @@ export function pgliteDatabase(
 }
 
 /**
- * Requires an existing database: PGlite would create an empty one, and the reader must not create anything.
+ * Requires an existing database. PGlite would create an empty one, but the reader must not create anything.
  */
 async function mustHoldDatabase(name: string, directory: string): Promise<void> {
   const file = await stat(join(directory, 'PG_VERSION')).catch(() => null);

@@ -13,15 +13,15 @@ import { databaseError } from './errors.ts';
  */
 const statementsInTurn = 8;
 
-/** Runs reads on some of the connections, with the limits of admission and time. */
+/** Runs reads on a subset of the connections, with limits on admission and time. */
 type Lane = <T>(family: string, read: () => Promise<T>) => Promise<T>;
 
 /**
- * Read-only connections: the session refuses writes, whatever the role may do. Single statements and
- * snapshots have separate connections, since a statement waits for all earlier ones on its connection. Each
- * family has a share of them. A read takes at most `deadlineMs`, its wait for a connection included. A line
- * counts as dead if queries get neither a row nor the server's own time-out. All its connections are then
- * replaced.
+ * Opens read-only connections. The session rejects writes, regardless of the role's permissions. Single
+ * statements and snapshots use separate connections, because a statement waits for all earlier ones on its
+ * connection. Each family has a share of the connections. A read takes at most `deadlineMs`, including its
+ * wait for a connection. The connections count as dead if queries get neither a row nor the server's own
+ * timeout. All of them are then replaced.
  */
 export function openPostgres(
   config: PostgresConfig,
@@ -53,7 +53,7 @@ export function openPostgres(
   };
 }
 
-/** The number of connections for single statements; 0 if all reads share a single connection. */
+/** Returns how many connections serve single statements, or 0 if all reads share one connection. */
 function connectionsOf(poolSize: number): { singles: number; snapshots: number } {
   const singles = poolSize === 1 ? 0 : Math.max(1, Math.floor(poolSize / 4));
   return { singles, snapshots: poolSize - singles };
@@ -70,7 +70,7 @@ function openLane(
   const inTime = openWatchdog(deadlineMs, clock, () => connections.renew());
   const admitted = async <T>(family: string, read: () => Promise<T>): Promise<T> => {
     const release = await admit(family);
-    // An abandoned read still occupies its connection until the server has answered.
+    // An abandoned read occupies its connection until the server has responded.
     return read().finally(release);
   };
   return async (family, read) => {

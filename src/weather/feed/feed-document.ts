@@ -6,14 +6,14 @@ import type { Statements, Target } from './tables/upsert.ts';
 
 /** A document from any source. */
 export interface Arrived {
-  /** A path or a URL, for people. */
+  /** A path or URL, for people to read. */
   place: string;
-  /** Its file name, real or assumed. Some documents lack information that the name has. */
+  /** The document's file name, real or assumed. Some documents lack information that only the name has. */
   name: string;
   text: string;
-  /** The time of the request; null: the document's own times count. */
+  /** The time of the request. If null, the document's own times count. */
   receivedAt: Date | null;
-  /** Written in the same transaction. */
+  /** Runs in the same transaction as the document's records. */
   alongside?: (statements: Statements) => Promise<void>;
 }
 
@@ -21,12 +21,12 @@ export interface Arrived {
 export interface FeedResult {
   place: string;
   /**
-   * `unchanged`: all of its data was stored already. `skipped`: it has no data for the reader. `failed`: it
-   * is broken, or could not be fetched.
+   * `unchanged`: all of its data was already stored. `skipped`: it has no data for the reader. `failed`: it
+   * is broken or could not be fetched.
    */
   outcome: 'loaded' | 'unchanged' | 'skipped' | 'failed';
   families: string[];
-  /** Rows that were inserted or changed. */
+  /** Number of rows that were inserted or changed. */
   rows: number;
   /** Why it was skipped or failed. */
   reason: string | null;
@@ -35,9 +35,8 @@ export interface FeedResult {
 }
 
 /**
- * Reads a document and writes all of its records or none. Reports any fault of the document without
- * throwing. Throws the errors of the database (`database_unavailable`, `schema_mismatch`,
- * `internal_error`).
+ * Reads a document and writes either all of its records or none. Reports any fault of the document without
+ * throwing. Throws the database's errors (`database_unavailable`, `schema_mismatch`, `internal_error`).
  */
 export async function feedDocument(target: Target, arrived: Arrived): Promise<FeedResult> {
   const { place, name, text, receivedAt, alongside } = arrived;
@@ -66,7 +65,7 @@ export async function feedDocument(target: Target, arrived: Arrived): Promise<Fe
   }
 }
 
-/** The outcome for a document of which nothing was written. */
+/** Returns the outcome for a document from which nothing was written. */
 export function notFed(
   place: string,
   outcome: 'unchanged' | 'skipped' | 'failed',

@@ -15,16 +15,16 @@ export interface FeedOptions {
   config: FeedConfig;
   clock: Clock;
   signal: AbortSignal;
-  /** Called immediately with the outcome for each document. */
+  /** Called with the outcome for each document as soon as it is known. */
   onResult: (fed: FeedResult) => void;
-  /** Returns a number in [0, 1). Replaced in tests only. */
+  /** Returns a number in [0, 1). Replaced only in tests. */
   random?: () => number;
 }
 
 export interface ForeverOptions extends FeedOptions {
-  /** Instead of the intervals of the configuration, in milliseconds. */
+  /** Replaces the configured intervals, in milliseconds. */
   intervalMs: number | null;
-  /** Called with the error of a round, and with the time until the next try. */
+  /** Called with the error of a round and the time until the next attempt. */
   onTrouble: (error: unknown, againAfterMs: number) => void;
 }
 
@@ -38,8 +38,8 @@ const retryAfterTroubleMs = 10_000;
 const minPollMs = 500;
 
 /**
- * Polls every configured source once, and looks once into the watched directory. Throws the errors of the
- * database, and the reason of `signal`.
+ * Polls every configured source once, and scans the watched directory once. Throws the database's errors and
+ * the reason of `signal`.
  */
 export async function feedOnce(options: FeedOptions): Promise<void> {
   const polledSources = await openPolledSources({ ...options, intervalMs: null, settled: true });
@@ -47,15 +47,15 @@ export async function feedOnce(options: FeedOptions): Promise<void> {
 }
 
 /**
- * Polls until `signal` aborts, and then finishes the rounds in progress. Retries while the database is
- * unreachable. Throws its other errors (`schema_mismatch`, `internal_error`).
+ * Polls until `signal` aborts, then finishes the rounds in progress. Retries while the database is
+ * unreachable. Throws the database's other errors (`schema_mismatch`, `internal_error`).
  */
 export async function feedForever(options: ForeverOptions): Promise<void> {
   const { clock, signal, onTrouble, config } = options;
-  // A directory that was never there is a mistake in the configuration, and not away for a moment.
+  // If the directory is missing at startup, that is a configuration mistake rather than a temporary outage.
   if (config.watch !== null) await filesAt(config.watch.directory);
   const polledSources = await openPolledSources({ ...options, settled: false });
-  // One source that fails for good stops the others, too.
+  // If one source fails permanently, the others stop as well.
   const failed = new AbortController();
   const ended = AbortSignal.any([signal, failed.signal]);
   const isOver = (): boolean => ended.aborted;
@@ -83,7 +83,7 @@ export async function feedForever(options: ForeverOptions): Promise<void> {
   );
 }
 
-/** Waits for all works, then throws the first failure. */
+/** Waits for all the work to end, then throws the first failure. */
 async function allEnded(works: readonly Promise<void>[]): Promise<void> {
   for (const result of await Promise.allSettled(works)) if (result.status === 'rejected') throw result.reason;
 }
@@ -120,7 +120,7 @@ async function openNwsSources(
   return [...byName].map(([name, sources]) => ({
     everyMs: intervalMs ?? config.intervals[`${name}Ms`],
     pollOnce: async () => {
-      // Discussions belong to outlooks, which are better there first.
+      // Discussions belong to outlooks, which should be loaded first.
       for (const part of [isDocument, isList])
         await inParallel(sources.filter(part), config.concurrency, async (source) => {
           for (const fed of await poll(polling, source)) onResult(fed);

@@ -1,6 +1,6 @@
 /** The colors that the National Weather Service and the Storm Prediction Center use for their products. */
 
-/** Colors of alerts, in order of precedence: earlier ones lie on top. weather.gov/help-map */
+/** Alert colors in order of precedence. Earlier ones are drawn on top. See weather.gov/help-map. */
 const alertColours: Readonly<Record<string, string>> = {
   'Tsunami Warning': '#fd6347',
   'Tornado Warning': '#ff0000',
@@ -119,7 +119,7 @@ export function alertColour(event: string): string {
   return Object.hasOwn(alertColours, event) ? (alertColours[event] ?? otherAlert) : otherAlert;
 }
 
-/** The precedence of an alert. A lower rank takes precedence. */
+/** Returns an alert's precedence. A lower rank takes precedence. */
 export function alertRank(event: string): number {
   return ranks.get(event) ?? ranks.size;
 }
@@ -134,13 +134,13 @@ const categories: Readonly<Record<string, string>> = {
 };
 const colour = /^#[0-9a-f]{6}$/i;
 
-/** The color that the outlook gives an area, if valid, otherwise the color of its category. */
+/** Returns the color that the outlook gives an area if it is valid, otherwise its category's color. */
 export function outlookColour({ label, fill }: { label: string; fill: string | null }): string {
   if (fill !== null && colour.test(fill)) return fill;
   return Object.hasOwn(categories, label) ? (categories[label] ?? otherAlert) : '#b0b7c0';
 }
 
-/** Degrees Celsius below which a color applies. All are light enough for dark figures. */
+/** Temperatures in degrees Celsius below which a color applies. All colors are light enough for dark text. */
 const steps: readonly [below: number, colour: string][] = [
   [-25, '#d9c2f0'],
   [-15, '#c3b8f2'],

@@ -13,36 +13,36 @@ export interface MapContent {
   now: Date;
   state: StateOutline | null;
   frame: MapFrame;
-  /** All stations of the country or the state. */
+  /** All stations in the country or the state. */
   stations: readonly PlaceData[];
   shown: readonly MapStation[];
-  /** null without a name search. */
+  /** The stations found, or null if there was no name search. */
   found: readonly PlaceData[] | null;
   alerts: Section<AlertsData>;
-  /** The outlook's times and day; null if the map shows alerts. */
+  /** The outlook's times and day, or null if the map shows alerts. */
   outlook: Section<{ day: number; issuedAt: string; validFrom: string; validUntil: string }> | null;
   areas: readonly MapArea[];
-  /** Ids of alerts with a known outline; empty if the map shows an outlook. */
+  /** Ids of alerts with a known outline. Empty if the map shows an outlook. */
   drawnAlerts: readonly string[];
 }
 
-/** A station of the map, with its newest observation. */
+/** A station on the map, with its newest observation. */
 export interface MapStation {
   place: PlaceData;
   at: Point;
-  /** In degrees Celsius if it has a temperature; null if it could not be read. */
+  /** In degrees Celsius if it has a temperature. null if it could not be read. */
   observation: ObservationData | null;
 }
 
-/** Grid cells across the width of the map. Each shows at most one station. */
+/** Number of grid cells across the width of the map. Each cell shows at most one station. */
 const columns = 26;
-/** In minutes. An older observation does not describe current weather. */
+/** In minutes. Older observations do not describe the current weather. */
 const maxAge = 180;
 const minuteMs = 60_000;
 
 /**
- * Selects the preferred station of each grid cell, among stations with recent observations. The grid spreads
- * them over the frame so that their figures do not overlap.
+ * Selects the preferred station in each grid cell from those with recent observations. The grid spreads the
+ * stations over the frame so that their figures do not overlap.
  */
 export function spread(stations: readonly PlaceData[], frame: MapFrame): { place: PlaceData; at: Point }[] {
   const cell = frame.width / columns;
@@ -70,7 +70,10 @@ export function apart(shown: readonly MapStation[], { width }: MapFrame, share: 
   return kept;
 }
 
-/** Ranks stations: airports, with four letters, report the most fields. Then newer observations. */
+/**
+ * Ranks stations. Airports, which have four-letter ids, come first because they report the most fields, then
+ * stations with newer observations.
+ */
 function weight({ id, newestAge }: PlaceData): number {
   return (/^[KP][A-Z]{3}$/.test(id) ? 1000 : 0) - (newestAge ?? maxAge);
 }
@@ -86,17 +89,17 @@ export async function observed(
   return stations.map((each) => ({ ...each, observation: newest.get(each.place.id) ?? null }));
 }
 
-/** The area of one color, with its line in the legend. */
+/** An area of one color, with its line in the legend. */
 interface MapArea {
   label: string;
   colour: string;
-  /** SVG path data; empty if no part of it is on the map. */
+  /** SVG path data. Empty if no part of it is on the map. */
   shape: string;
-  /** The number of alerts; null for an outlook. */
+  /** Number of alerts, or null for an outlook. */
   count: number | null;
 }
 
-/** Alerts by event. Events that take precedence come last, so that they lie on top. */
+/** Groups alerts by event. Events that take precedence come last, so that they are drawn on top. */
 export async function alertAreas(
   alerts: readonly AlertData[],
   zoneShapes: ZoneShapes,
@@ -115,7 +118,7 @@ export async function alertAreas(
     const shapes =
       geometry === null ? affectedZones.map((key) => zones.get(key) ?? '') : [outlinePath(geometry, least)];
     for (const shape of shapes) area.shapes.add(shape);
-    // Its own outline may be outside of this map.
+    // The alert's own outline may be outside this map.
     if (geometry !== null || (shapes.length > 0 && shapes.every((shape) => shape !== ''))) drawn.push(id);
   }
   const areas = [...byEvent]
@@ -129,7 +132,7 @@ export async function alertAreas(
   return { areas, drawn };
 }
 
-/** The categories of an outlook, lowest first. */
+/** Returns an outlook's categories, lowest first. */
 export function outlookAreas({ areas }: ConvectiveOutlookData, least: number): MapArea[] {
   return areas
     .filter(
@@ -150,8 +153,9 @@ const maxCandidates = 50;
 const maxNamed = 5;
 
 /**
- * Names of alerts that may apply at a place, because an outline of theirs is missing or unreadable. Alerts of
- * the place's state and alerts without zones come first. Empty if every alert has its outlines.
+ * Returns the names of alerts that may apply at a place, because one of their outlines is missing or
+ * unreadable. Alerts for the place's state and alerts without zones come first. Empty if every alert has all
+ * of its outlines.
  */
 export async function unplacedAlerts(
   weather: WeatherService,

@@ -6,16 +6,16 @@ import type { UnitSystem } from '../units.ts';
 
 /** The query of the map page. */
 export interface MapQuery {
-  /** Two letters; null: the whole country. */
+  /** Two letters, or null for the whole country. */
   state: string | null;
-  /** Words of a station's name; null: no search. */
+  /** Words from a station's name, or null if there is no search. */
   q: string | null;
-  /** The day of an outlook; null: alerts. */
+  /** The day of an outlook, or null to show alerts. */
   day: number | null;
   units: UnitSystem;
 }
 
-/** Treats an empty value as absent, because a form sends empty fields too. */
+/** Treats an empty value as absent, because forms also send empty fields. */
 function orEmpty<T>(parameter: Parameter<T>): Parameter<T> {
   const { absent, parse } = parameter;
   return { ...parameter, parse: (text) => (text.trim() === '' ? absent : parse(text)) };
@@ -31,10 +31,10 @@ const own = {
 const map = queryParameters(own, { code: 'invalid_parameter' });
 const station = queryParameters({ units: own.units }, { code: 'invalid_parameter' });
 
-/** The units of a page: from its URL, else from the cookie, else `us`. */
+/** The units of a page, taken from its URL, else from the cookie, else `us`. */
 export interface ChosenUnits {
   units: UnitSystem;
-  /** Whether the URL names them, so that they are remembered. */
+  /** True if the URL names the units, so that they are remembered. */
   isChosen: boolean;
 }
 
@@ -53,14 +53,16 @@ function chosen(units: UnitSystem | null, remembered: UnitSystem | null): Chosen
   return { units: units ?? remembered ?? 'us', isChosen: units !== null };
 }
 
-/** The query of a link that changes the units. It names them, so that they are remembered. */
+/**
+ * Returns the query for a link that changes the units. The link names the units so that they are remembered.
+ */
 export function unitsText(query: Partial<MapQuery> & { units: UnitSystem }): string {
   const parameters = new URLSearchParams(queryText(query));
   parameters.set('units', query.units);
   return `?${parameters.toString()}`;
 }
 
-/** The changed query of the map for a link: `?state=NY`; empty for the default map. */
+/** Returns the map's changed query for a link, such as `?state=NY`. Empty for the default map. */
 export function queryText(query: Partial<MapQuery>): string {
   const { state = null, q = null, day = null, units = 'us' } = query;
   const parameters = new URLSearchParams();
@@ -72,7 +74,7 @@ export function queryText(query: Partial<MapQuery>): string {
   return text === '' ? '' : `?${text}`;
 }
 
-/** The units that a browser chose last, in the cookie `waybill_units` of the weather pages. */
+/** The units that a browser chose last, stored in the weather pages' cookie `waybill_units`. */
 
 const yearSeconds = 365 * 24 * 60 * 60;
 
@@ -81,7 +83,10 @@ export function rememberedUnits({ headers }: Pick<IncomingMessage, 'headers'>): 
   return value === 'si' || value === 'us' ? value : null;
 }
 
-/** The cookie header of a page whose URL names the units. Empty without a choice. */
+/**
+ * Returns the cookie header for a page whose URL names the units. Returns no headers if the URL does not name
+ * them.
+ */
 export function unitsHeaders(
   { units, isChosen }: { units: UnitSystem; isChosen: boolean },
   basePath: string,

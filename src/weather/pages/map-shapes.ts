@@ -6,7 +6,7 @@ import type { WeatherService } from '../api/service.ts';
 import type { ZoneKey } from '../places/position.ts';
 import { mapSize, outlinePath } from './projection.ts';
 
-/** A state as the map draws it. */
+/** A state as drawn on the map. */
 export interface StateOutline {
   /** Two letters. */
   code: string;
@@ -20,7 +20,7 @@ export interface StateOutline {
 
 let known: readonly StateOutline[] | undefined;
 
-/** The states of the map, sorted by name. */
+/** Returns the states on the map, sorted by name. */
 export function states(): readonly StateOutline[] {
   known ??= JSON.parse(
     readFileSync(packagedFile('templates/weather-pages/states.json'), 'utf8'),
@@ -38,7 +38,7 @@ export interface MapFrame {
 
 export const wholeCountry: MapFrame = { left: 0, top: 0, ...mapSize };
 
-/** The smallest frame around a state, with a margin and the proportions of the whole map. */
+/** Returns the smallest frame around a state that has a margin and the proportions of the whole map. */
 export function frameOf({ box: [left, top, right, bottom] }: Pick<StateOutline, 'box'>): MapFrame {
   const room = 1.15;
   const ratio = mapSize.width / mapSize.height;
@@ -57,7 +57,7 @@ export function isWithin({ left, top, width, height }: MapFrame, [x, y]: readonl
   return x >= left && x <= left + width && y >= top && y <= top + height;
 }
 
-/** Whether two boxes have a point in common. */
+/** Reports whether two boxes have a point in common. */
 export function overlaps(frame: MapFrame, [left, top, right, bottom]: StateOutline['box']): boolean {
   return (
     left <= frame.left + frame.width &&
@@ -67,12 +67,12 @@ export function overlaps(frame: MapFrame, [left, top, right, bottom]: StateOutli
   );
 }
 
-/** A packaged file by its path from the root, for both the build and the sources. */
+/** Returns the path of a packaged file, given its path from the root, for both the build and the sources. */
 function packagedFile(file: string): string {
   return fileURLToPath(new URL(`../../../${file}`, import.meta.url));
 }
 
-/** The shapes of zones on the map, by their keys, with points at least `least` pixels apart. */
+/** Returns the shapes of zones on the map by key, with points at least `least` pixels apart. */
 export type ZoneShapes = (keys: readonly ZoneKey[], least: number) => Promise<ReadonlyMap<ZoneKey, string>>;
 
 /** In milliseconds. Outlines are revised twice a year. */

@@ -21,7 +21,7 @@ import {
   unknown,
 } from './words.ts';
 
-/** The page of the map. */
+/** Renders the map page. */
 export function mapView(content: MapContent, base: string): Page {
   const { query, now, state, frame, areas, found, stations } = content;
   const here = `${base}weather/`;
@@ -82,9 +82,9 @@ export function mapView(content: MapContent, base: string): Page {
   };
 }
 
-/** The full width of the map divided by its width on a phone. */
+/** The map's full width divided by its width on a phone. */
 const phoneScale = 3;
-/** The width of a figure, as a share of the map's width. */
+/** The width of a figure as a share of the map's width. */
 const phoneShare = 0.11;
 const wideShare = 0.026;
 
@@ -107,7 +107,7 @@ interface Notice {
   text: string;
 }
 
-/** Notices of problems, and the notice that nothing is in effect if that is certain. */
+/** Returns notices about problems, and the notice that nothing is in effect if that is certain. */
 function noticesOf(content: MapContent): Notice[] {
   const { alerts, outlook, now, query, shown, stations } = content;
   const notices: Notice[] = [];
@@ -187,7 +187,7 @@ function unknownNotices(unknown: readonly UnknownPart[]): Notice[] {
 
 const maxNamed = 10;
 
-/** `Flood Watch (Kings; Queens), …`, up to ten. */
+/** Formats up to ten alerts like `Flood Watch (Kings; Queens), …`. */
 function namesOf(alerts: readonly { event: string; areaDescription: string }[]): string {
   const names = alerts
     .slice(0, maxNamed)
@@ -231,14 +231,16 @@ export function stationHref(id: string, { units }: Pick<MapQuery, 'units'>, here
 
 const maxListed = 100;
 
-/** The most urgent first. */
+/** Lists alerts, most urgent first. */
 function alertsOf(alerts: readonly AlertData[], { state }: MapQuery): object[] {
   const sorted = [...alerts].sort((a, b) => alertRank(a.event) - alertRank(b.event));
-  // The list of the whole country would be too long.
+  // The list for the whole country would be too long.
   return sorted.slice(0, state === null ? 25 : maxListed).map((alert) => alertLine(alert));
 }
 
-/** An alert on a page. Its end is in `timeZone`; default: the time zone of its area. */
+/**
+ * Formats an alert for a page. Its end is shown in `timeZone`, which defaults to the time zone of its area.
+ */
 export function alertLine(
   alert: AlertData,
   timeZone: string | null = textHelpers.zoneOf(alert.zones, alert.geometry),
@@ -261,7 +263,7 @@ function asInstruction(paragraph: Paragraph): Paragraph & { isInstruction: boole
   return { ...paragraph, isInstruction: true };
 }
 
-/** The time zone of most of a state. For the country, the Storm Prediction Center's time zone. */
+/** Returns the time zone of most of a state, or the Storm Prediction Center's time zone for the country. */
 function zoneOfState(state: string | null): string {
   return state === null ? 'America/Chicago' : textHelpers.zoneOf([`${state}Z001`]);
 }

@@ -2,11 +2,11 @@ import { type HourlyForecastData } from '../records/family-fields.ts';
 import { textHelpers } from '../render/text-helpers.ts';
 import { quantity } from './words.ts';
 
-/** A chart of the next hours: temperature, dew point, chance of precipitation and wind. */
+/** A chart of the coming hours: temperature, dew point, chance of precipitation and wind. */
 export interface Meteogram {
   width: number;
   height: number;
-  /** Top and bottom of the panels of temperature and of precipitation. */
+  /** Top and bottom of the temperature and precipitation panels. */
   panels: { temperature: Panel; precipitation: Panel };
   /** SVG path data, with a gap for each hour without a value. */
   temperature: string;
@@ -32,7 +32,7 @@ const left = 44;
 const right = size.width - 12;
 const panels = { temperature: { top: 34, bottom: 168 }, precipitation: { top: 190, bottom: 244 } };
 const everyHours = 3;
-/** Half of the width of a wind label. */
+/** Half the width of a wind label. */
 const maxText = 20;
 
 /** Returns null if fewer than two hours have a temperature. */

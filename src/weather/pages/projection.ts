@@ -2,15 +2,18 @@ import { geoAlbersUsa } from 'd3-geo';
 import { polygonsOf, type Ring } from '../shape.ts';
 import type { Geometry } from '../values.ts';
 
-/** A point of the map, in pixels of an image of 975 by 610. */
+/** A point on the map, in pixels of a 975 by 610 image. */
 export type Point = readonly [x: number, y: number];
 
 export const mapSize = { width: 975, height: 610 };
 
-// As in the outlines of the states (`scripts/state-outlines.ts`).
+// Same as in the state outlines (`scripts/state-outlines.ts`).
 const albers = geoAlbersUsa().scale(1300).translate([487.5, 305]);
 
-/** Projects a place onto the map. null outside of it, for example on Pacific islands except Hawaii. */
+/**
+ * Projects a place onto the map. Returns null outside the map, for example for Pacific islands other than
+ * Hawaii.
+ */
 export function projected(longitude: number, latitude: number): Point | null {
   return albers([longitude, latitude]);
 }
@@ -47,7 +50,7 @@ function ringsPath(rings: readonly Ring[], least: number): string {
 
 const maxStepDeg = 0.5;
 
-/** The corners of a ring, with intermediate points on long edges. */
+/** Returns a ring's corners, with intermediate points on long edges. */
 function* withSteps(ring: Ring): Generator<readonly [longitude: number, latitude: number]> {
   let before: Ring[number] | undefined;
   for (const corner of ring) {

@@ -4,7 +4,10 @@ import type { FamilyName } from '../families.ts';
 import type { QueryOf, RecordOf } from '../reader.ts';
 import type { UnknownPart } from '../values.ts';
 
-/** One part of a page: its record, or the reason why it cannot be read. Other parts are unaffected. */
+/**
+ * A part of a page: either its record, or the reason why the record cannot be read. Other parts are
+ * unaffected.
+ */
 export type Section<T> =
   | { kind: 'read'; data: T | null; stale: boolean; asOf: Date | null; unknown: readonly UnknownPart[] }
   | { kind: 'refused'; why: string };
@@ -22,7 +25,9 @@ export async function sectionOf<Name extends FamilyName>(
   }
 }
 
-/** The reason for readers of the page, without details of the database. Throws any other error. */
+/**
+ * Returns a reason suitable for the page's readers, without details of the database. Throws any other error.
+ */
 function publicReason(thrown: unknown): string {
   switch (asWaybillError(thrown).code) {
     case 'database_unavailable':

@@ -48,12 +48,12 @@ export interface StationContent {
   hourly: Section<HourlyForecastData>;
   narrative: Section<NarrativeForecastData>;
   outlooks: readonly Section<ConvectiveOutlookData>[];
-  /** null: no forecast names an office. */
+  /** null if no forecast names an office. */
   discussion: Section<ForecastDiscussionData> | null;
   stories: Section<WeatherStoriesData> | null;
 }
 
-/** The page of a station. */
+/** Renders the page of a station. */
 export function stationView(content: StationContent, base: string): Page {
   const { place, now, units, alerts, hourly, narrative, discussion } = content;
   const here = `${base}weather/`;
@@ -127,7 +127,7 @@ function noticeOf(section: Section<object>, what: string, now: Date): Notice | n
   return { status: 'warning', text: `This ${what} is stale: it is ${ageOf(section.asOf, now)} old.` };
 }
 
-/** The current conditions, or else the station's newest observation, which is labeled as such. */
+/** Returns the current conditions, or else the station's newest observation, labeled as such. */
 function presentOf({ conditions, newest, hourly, place, now }: StationContent) {
   const current = dataOf(conditions);
   const found = dataOf(newest);
@@ -188,7 +188,7 @@ function alertsOf(
   return { notices, list, tests };
 }
 
-/** The notice of alerts that may apply here. Alerts that certainly apply never hide it. */
+/** Returns the notice about alerts that may apply here. Alerts that certainly apply never hide it. */
 function unplacedNotice(section: Section<AlertsData>, named: readonly UnplacedAlert[]): Notice | null {
   const unplaced = dataOf(section)?.unplaced ?? 0;
   const others = unplaced - named.length;
@@ -248,7 +248,10 @@ function categoryText(category: OutlookRiskData | undefined): string {
   }
 }
 
-/** Day or night in the forecast at this time; day without a forecast. */
+/**
+ * Reports whether it is daytime at this time according to the forecast. Assumes daytime if there is no
+ * forecast.
+ */
 function isDaytimeAt(forecast: HourlyForecastData | null, at: string): boolean {
   const near = forecast?.periods.find(({ endsAt }) => endsAt > at);
   return near?.isDaytime ?? true;

@@ -32,7 +32,10 @@ type PagePorts = HttpPorts & WeatherPorts;
 /** Returns the site that the pages belong to. */
 type SiteOf = (ports: PagePorts) => Site;
 
-/** The map and the station pages, below `weather/`; present if a database is configured. */
+/**
+ * Returns the routes of the map and the station pages, below `weather/`. They are present only if a database
+ * is configured.
+ */
 export function weatherPages(siteOf: SiteOf): readonly PageRoute<PagePorts>[] {
   const isPresent = ({ weather }: PagePorts): boolean => weather !== null;
   return [
@@ -84,7 +87,7 @@ interface PageParts {
   weather: WeatherService;
   clock: Clock;
   site: Site;
-  /** The cached or pending page for these URL parts and units, or a new one. */
+  /** Returns the cached or pending page for these URL parts and units, or a new one. */
   kept: (parts: readonly unknown[], units: ChosenUnits, make: () => Promise<Page>) => Promise<TaggedAnswer>;
 }
 
@@ -106,12 +109,12 @@ function partsOf(ports: PagePorts, siteOf: SiteOf): PageParts {
   };
 }
 
-/** Large enough for all places: they are few, and in memory. */
+/** Large enough for all places. There are few enough to keep in memory. */
 const maxPlaces = 100_000;
 const maxFound = 50;
 const maxAlerts = 500;
 
-/** Throws the reader's error for the stations, because a map needs them. */
+/** Throws the reader's error if stations cannot be read, because a map needs them. */
 async function mapPage(
   parts: { weather: WeatherService; zoneShapes: ZoneShapes; base: string },
   query: MapQuery,
@@ -149,7 +152,7 @@ const maxStationAlerts = 50;
 const hours = 48;
 const outlookDays = [1, 2, 3];
 
-/** Throws `not_found` for an unknown station, and what the reader throws for that query. */
+/** Throws `not_found` for an unknown station, and the reader's errors for that query. */
 async function stationPage(
   { weather, base }: { weather: WeatherService; base: string },
   { id, units, now }: { id: string; units: UnitSystem; now: Date },
@@ -194,7 +197,7 @@ async function stationPage(
   );
 }
 
-/** @param id untrusted */
+/** @param id Untrusted input. */
 async function placeOf(weather: WeatherService, id: string): Promise<PlaceData> {
   const asked = id.toUpperCase();
   const isOne = /^[A-Z0-9]{3,8}$/.test(asked);

@@ -6,7 +6,7 @@ import { converterOf, type UnitSystem } from '../units.ts';
 const signs: Readonly<Record<string, string>> = { degC: '°C', degF: '°F', deg: '°' };
 export const unknown = '–';
 
-/** `21.5 °C`; a dash if unknown. */
+/** Formats a quantity like `21.5 °C`, or as a dash if unknown. */
 export function quantity(value: number | null | undefined, unit: string, digits?: number): string {
   if (value === null || value === undefined) return unknown;
   const figure = digits === undefined ? String(value) : value.toFixed(digits);
@@ -19,14 +19,17 @@ export function temperatureUnit(units: UnitSystem): string {
 
 const cardinals: Readonly<Record<string, string>> = { N: 'north', E: 'east', S: 'south', W: 'west' };
 
-/** A compass point in words: `NNW` is `north-northwest`; null if it is not a point. */
+/**
+ * Spells out a compass point, so that `NNW` becomes `north-northwest`. Returns null if it is not a compass
+ * point.
+ */
 export function directionOf(point: string): string | null {
   if (!/^[NESW]{1,3}$/.test(point)) return null;
   const names = (point.match(/./g) ?? []).map((letter) => cardinals[letter] ?? '');
   return names.length < 3 ? names.join('') : `${names[0]}-${names.slice(1).join('')}`;
 }
 
-/** `North-northwest at 15 km/h, gusts to 30 km/h`, `Calm`. */
+/** Formats wind like `North-northwest at 15 km/h, gusts to 30 km/h` or `Calm`. */
 export function windOf(
   wind: { windDirection: number | null; windSpeed: number | null; windGust: number | null },
   unit: string,
@@ -39,7 +42,7 @@ export function windOf(
   return `${capital(from ?? unknown)} at ${quantity(windSpeed, unit, 0)}${gusts}`;
 }
 
-/** `West 8 to 16 km/h`, `Calm`. */
+/** Formats forecast wind like `West 8 to 16 km/h` or `Calm`. */
 export function forecastWindOf(
   wind: { windDirection: string | null; windSpeedMin: number | null; windSpeedMax: number | null },
   unit: string,
@@ -57,7 +60,7 @@ function capital(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-/** `Tue 20 Jan 12:51 EST`. */
+/** Formats an instant like `Tue 20 Jan 12:51 EST`. */
 export function moment(instant: string | Date | null, timeZone: string | null): string {
   const text = instant instanceof Date ? instant.toISOString() : instant;
   return text === null ? unknown : textHelpers.time(text, timeZone, 'row');
@@ -65,7 +68,7 @@ export function moment(instant: string | Date | null, timeZone: string | null): 
 
 const minuteMs = 60_000;
 
-/** `5 minutes`, `3 hours`, `2 days`. */
+/** Formats an age like `5 minutes`, `3 hours` or `2 days`. */
 export function ageOf(from: Date, now: Date): string {
   const minutes = Math.max(0, Math.floor((now.getTime() - from.getTime()) / minuteMs));
   if (minutes < 120) return plural(minutes, 'minute');
@@ -77,7 +80,9 @@ export function plural(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }
 
-/** The text of an observation, or its phenomena: `Light freezing rain, fog in the vicinity`. */
+/**
+ * Returns an observation's text, or else its phenomena, such as `Light freezing rain, fog in the vicinity`.
+ */
 export function skyOf(sky: Parameters<typeof textHelpers.weather>[0]): string | null {
   const text = textHelpers.weather(sky);
   return text === '--' ? null : text;
@@ -93,7 +98,7 @@ const amounts = {
   VV: 'sky obscured, vertical visibility',
 } as const;
 
-/** `Broken clouds at 3,000 ft, overcast at 5,000 ft`; empty if no layer is known. */
+/** Formats clouds like `Broken clouds at 3,000 ft, overcast at 5,000 ft`. Empty if no layer is known. */
 export function cloudsOf(
   clouds: readonly { amount: keyof typeof amounts; base: number | null }[],
   unit: string,
@@ -107,17 +112,20 @@ export function cloudsOf(
   return capital(text);
 }
 
-/** Splits the text of an alert, which has lines of 69 characters, into paragraphs for a page. */
+/** Splits an alert's text, which has lines of 69 characters, into paragraphs for a page. */
 
 export interface Paragraph {
-  /** `What` of `* WHAT...Heavy snow.`; null without one. */
+  /** For example, `What` in `* WHAT...Heavy snow.`. null if there is none. */
   label: string | null;
   text: string;
-  /** Whether line breaks and spaces must be kept, as in a table. */
+  /** True if line breaks and spaces must be preserved, as in a table. */
   isTable: boolean;
 }
 
-/** The paragraphs of a text. Blank lines and list items separate them, single line ends do not. */
+/**
+ * Returns a text's paragraphs. They are separated by blank lines and list items, but not by single line
+ * breaks.
+ */
 export function paragraphsOf(text: string | null): Paragraph[] {
   return (text ?? '')
     .trim()

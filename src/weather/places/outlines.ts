@@ -16,11 +16,11 @@ export interface Outline {
   geometry: Geometry;
 }
 
-/** Finds outlines among hundreds of thousands without looking at each. Made once, never changed. */
+/** Finds outlines among hundreds of thousands without examining each one. Immutable once built. */
 export interface OutlineIndex {
-  /** The owners of the outlines that hold a point or have it on their edge, once each. */
+  /** Returns the owners of outlines that contain a point or have it on their edge, each owner once. */
   at(position: Position): ReadonlySet<string>;
-  /** The owners of the outlines that have any point in common with a box. */
+  /** Returns the owners of outlines that have any point in common with a box. */
   within(box: Box): ReadonlySet<string>;
 }
 
@@ -28,12 +28,13 @@ interface Owned extends Polygon {
   owners: readonly string[];
 }
 
-/** Number of outlines after which the event loop gets a turn. */
+/** Number of outlines between two yields to the event loop. */
 const outlinesPerYield = 1000;
 
 /**
- * Edges are straight in longitude and latitude, and take the shorter way around the Earth. A pole is within a
- * polygon that reaches it at any longitude. Changes nothing; other work gets its turn during construction.
+ * Builds an index. Edges are straight in longitude and latitude, and take the shorter way around Earth. A
+ * pole lies within a polygon that reaches it at any longitude. Does not modify its input, and yields to other
+ * work while it builds.
  */
 export async function outlineIndex(outlines: readonly Outline[]): Promise<OutlineIndex> {
   const polygons: Owned[] = [];
@@ -61,7 +62,7 @@ export async function outlineIndex(outlines: readonly Outline[]): Promise<Outlin
   };
 }
 
-/** Whether a polygon or multipolygon holds a point or has it on its edge. */
+/** Reports whether a polygon or multipolygon contains a point or has it on its edge. */
 export function contains(geometry: Geometry, position: Position): boolean {
   return polygonsOf(geometry).some(({ rings, box }) =>
     turnsOf(searchOf(position)).some((turned) => overlap(box, turned) && isIn(rings, position, turned)),
@@ -72,7 +73,7 @@ function overlap(a: Box, b: Box): boolean {
   return a.west <= b.east && b.west <= a.east && a.south <= b.north && b.south <= a.north;
 }
 
-/** The box of a point; a pole has every longitude. */
+/** Returns a point's search box. A pole has every longitude. */
 function searchOf(position: Position): Box {
   const { latitude, longitude } = position;
   const parallel = { south: latitude, north: latitude };
@@ -81,7 +82,9 @@ function searchOf(position: Position): Box {
     : { ...parallel, west: longitude, east: longitude };
 }
 
-/** `box` is the search box of the point in one turn of the globe, and overlaps the box of the polygon. */
+/**
+ * `box` is the point's search box, shifted by whole turns of the globe so that it overlaps the polygon's box.
+ */
 function isIn(rings: readonly Ring[], position: Position, box: Box): boolean {
   return isAtPole(position) || holds(rings, box);
 }
@@ -106,7 +109,7 @@ function meetsBox(rings: readonly Ring[], box: Box): boolean {
   );
 }
 
-/** Whether any part of a segment lies in a box (Liang and Barsky). */
+/** Reports whether any part of a segment lies in a box (Liang and Barsky). */
 function crosses([x0, y0]: Point, [x1, y1]: Point, { west, south, east, north }: Box): boolean {
   let [from, to] = [0, 1];
   const bounds: readonly Point[] = [
@@ -127,10 +130,10 @@ function ownersOf(polygons: readonly Owned[]): ReadonlySet<string> {
   return new Set(polygons.flatMap(({ owners }) => owners));
 }
 
-/** Returns the outlines of zones and counties by their keys, without the unknown ones. */
+/** Returns the outlines of zones and counties by key. Unknown ones are omitted. */
 export type ZoneOutlines = (keys: readonly ZoneKey[]) => Promise<ReadonlyMap<ZoneKey, Geometry>>;
 
-/** A database without the table of outlines has no outlines. */
+/** A database without the outlines table has no outlines. */
 export function openZoneOutlines(database: WeatherDatabase): ZoneOutlines {
   return async (keys) => {
     if (keys.length === 0) return new Map();
@@ -144,8 +147,8 @@ export function openZoneOutlines(database: WeatherDatabase): ZoneOutlines {
 }
 
 /**
- * The outlines of zones by their keys. Fire-weather zones have a separate table, which was added later;
- * without it, none of them is known. Throws the errors of the database.
+ * Returns zone outlines by key. Fire-weather zones have a separate table that was added later. Without it,
+ * none of them are known. Throws the database's errors.
  */
 export async function readZones(
   database: WeatherDatabase,
@@ -170,7 +173,8 @@ async function rowsOf(
   table: typeof zones | typeof fireZones,
   keys: readonly ZoneKey[],
 ): Promise<{ ugc: string; geometry: Geometry }[]> {
-  // One JSON value: writing a statement with a thousand parameters takes longer than the answer.
+  // Passed as one JSON value, because preparing a statement with a thousand parameters takes longer than
+  // answering it.
   const list = JSON.stringify(keys.map(ugcOf));
   const rows = await database.one((queries) =>
     queries

@@ -4,7 +4,7 @@ import { around } from 'geokdbush';
 import KDBush from 'kdbush';
 import { type Box, partsOf, type Position } from './position.ts';
 
-/** A station, grid cell or office, which can be searched by location. */
+/** A station, grid cell or office that can be searched by location. */
 export interface Place extends Position {
   id: string;
   name: string | null;
@@ -14,41 +14,43 @@ export interface Place extends Position {
   state: string | null;
 }
 
-/** A place with its distance and bearing from a point. */
+/** A place, with its distance and bearing from a point. */
 export interface Nearby {
   place: Place;
-  /** Great-circle distance in kilometres, on a sphere of the mean radius of Earth. */
+  /** Great-circle distance in kilometers, on a sphere with Earth's mean radius. */
   distanceKm: number;
-  /** From the point to the place, in degrees clockwise from north: 0 up to 360. */
+  /** Bearing from the point to the place, in degrees clockwise from north, from 0 to less than 360. */
   bearingDeg: number;
 }
 
-/** Conditions that a place must meet, all of them; null for none. */
+/** Conditions that a place must meet. A null condition is ignored. */
 interface PlaceFilter {
   box: Box | null;
   state: string | null;
   words: string | null;
 }
 
-/** Finds places among tens of thousands without looking at each. Made once, never changed. */
+/** Finds places among tens of thousands without examining each one. Immutable once built. */
 export interface PlaceIndex {
-  /** The place with this identifier. */
+  /** Returns the place with this identifier. */
   get(id: string): Place | undefined;
-  /** Sorted by identifier. */
+  /** Returns the matching places, sorted by identifier. */
   matching(filter: PlaceFilter): readonly Place[];
-  /** The nearest first, then by identifier: `limit` of those that are at most `withinKm` away. */
+  /**
+   * Returns up to `limit` places that are at most `withinKm` away, ordered by distance, then by identifier.
+   */
   nearest(
     from: Position,
     options: { limit: number; withinKm: number; among?: readonly Place[] | undefined },
   ): readonly Nearby[];
 }
 
-/** Slightly more than half the circumference, so that no place is farther. */
+/** Slightly more than half of Earth's circumference, so that no place is farther away. */
 const halfwayRoundKm = 20_015.12;
-/** More than the rounding error of a distance, and negligible on the ground. */
+/** More than the rounding error of a distance, yet negligible on the ground. */
 const toleranceKm = 1e-6;
 
-/** The last of several places with one identifier counts. */
+/** Builds an index. If several places have the same identifier, the last one counts. */
 export function placeIndex(places: readonly Place[]): PlaceIndex {
   const byId = new Map(places.map((place) => [place.id, place]));
   const sorted = [...byId.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
@@ -68,7 +70,7 @@ export function placeIndex(places: readonly Place[]): PlaceIndex {
           : around(tree, from.longitude, from.latitude, count, Math.min(reachKm, halfwayRoundKm), accepts);
       const far = search(limit, withinKm + toleranceKm).at(-1);
       if (far === undefined) return [];
-      // Those as far as the last one too, so that the order of equals does not depend on the tree.
+      // Includes places as far away as the last one, so that the order of equals does not depend on the tree.
       const reachKm = kilometres(from, sorted[far] as Place) + toleranceKm;
       return search(Infinity, reachKm)
         .map((index) => nearby(from, sorted[index] as Place))
@@ -79,12 +81,12 @@ export function placeIndex(places: readonly Place[]): PlaceIndex {
   };
 }
 
-/** Distances that differ by rounding alone count as equal: a pole has many longitudes. */
+/** Distances that differ only by rounding count as equal, because a pole has many longitudes. */
 function inMillimetres({ distanceKm }: Nearby): number {
   return Math.round(distanceKm * 1e6);
 }
 
-/** The distance and bearing of a place from a point. */
+/** Returns a place's distance and bearing from a point. */
 function nearby(from: Position, place: Place): Nearby {
   const degrees = bearing(pair(from), pair(place));
   return { place, distanceKm: kilometres(from, place), bearingDeg: (degrees + 360) % 360 };
@@ -92,7 +94,7 @@ function nearby(from: Position, place: Place): Nearby {
 
 function kilometres(from: Position, to: Position): number {
   const found = distance(pair(from), pair(to), { units: 'kilometers' });
-  // For opposite points, rounding can make the root's argument negative.
+  // For opposite points, rounding can make the argument of the square root negative.
   return Number.isNaN(found) ? halfwayRoundKm : found;
 }
 
@@ -127,7 +129,10 @@ function hasAll(words: readonly string[], wanted: readonly string[]): boolean {
   return wanted.every((start) => words.some((word) => word.startsWith(start)));
 }
 
-/** Words in lower case, without accents, separated by any other character than letters and digits. */
+/**
+ * Splits text into lowercase words without accents, separated by any characters other than letters and
+ * digits.
+ */
 function wordsOf(text: string): string[] {
   return text
     .normalize('NFKD')
@@ -137,7 +142,7 @@ function wordsOf(text: string): string[] {
     .filter((word) => word !== '');
 }
 
-/** The requested point, and the maximum distance of the answer from it. */
+/** The requested point, and how far from it the answer may be. */
 export interface SearchArea {
   point: Position;
   radiusKm: number;
@@ -147,12 +152,12 @@ export function searchAreaOf(point: Position | null, radiusKm: number): SearchAr
   return point === null ? null : { point, radiusKm };
 }
 
-/** Number of places that are tried at once: nearly always, one of the nearest has data. */
+/** Number of places to try in one query. Nearly always, one of the nearest places has data. */
 const batches = [10, 100, Infinity];
 
 /**
- * Up to `limit` of the nearest places that have something to say, the nearest first. `having` picks them out
- * of some places' identifiers.
+ * Returns up to `limit` of the nearest places that have data, nearest first. `having` selects those places
+ * from a list of identifiers.
  */
 export async function nearestHaving(
   index: PlaceIndex,

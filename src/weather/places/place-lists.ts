@@ -12,7 +12,7 @@ import type { Queries, WeatherDatabase } from '../database/database.ts';
 import { placesRequired } from '../database/errors.ts';
 import type { Place, PlaceIndex } from './place-index.ts';
 
-/** The tables that say where something is. */
+/** The tables that hold locations. */
 
 export const stations = pgTable('stations', {
   stationId: text('station_id').notNull(),
@@ -40,20 +40,20 @@ export const offices = pgTable('offices', {
   timeZone: text('time_zone'),
   state: text('state'),
 });
-/** Outlines of public, marine and offshore zones, and counties. */
+/** Outlines of public, marine and offshore zones, and of counties. */
 export const zones = pgTable('zones', {
   ugc: text('ugc').notNull(),
   name: text('name'),
   geometry: jsonb('geometry').$type<Record<string, unknown>>().notNull(),
 });
-/** Outlines of fire-weather zones, whose codes are also codes of public zones. */
+/** Outlines of fire-weather zones, whose codes are also used by public zones. */
 export const fireZones = pgTable('fire_zones', {
   ugc: text('ugc').notNull(),
   name: text('name'),
   geometry: jsonb('geometry').$type<Record<string, unknown>>().notNull(),
 });
 
-/** The places of one kind, and the rejections. */
+/** All places of one kind, along with the rejections. */
 interface PlaceList {
   index: PlaceIndex;
   rejected: readonly Rejection[];
@@ -62,9 +62,9 @@ interface PlaceList {
 export type PlaceKind = 'stations' | 'locations' | 'offices';
 
 /**
- * Every place of the database, in memory: places are few, hardly ever change, and are searched by distance.
- * A list is checked after `freshMs`, and rebuilt if it has changed. Throws the errors of the database, and
- * `schema_mismatch` with the name of a missing table or column.
+ * Every place in the database, held in memory, because places are few, rarely change, and are searched by
+ * distance. A list is checked after `freshMs` and rebuilt if it has changed. Throws the database's errors,
+ * and `schema_mismatch` with the name of a missing table or column.
  */
 export type PlaceLists = Readonly<Record<PlaceKind, () => Promise<PlaceList>>>;
 
@@ -107,7 +107,7 @@ function cached(database: WeatherDatabase, clock: Clock, kind: PlaceKind): () =>
 
 const tables = { stations, locations, offices };
 
-/** Another one as soon as any row is another. */
+/** Returns a version that changes whenever any row changes. */
 function versionOf(queries: Queries, kind: PlaceKind): PromiseLike<{ version: string }[]> {
   const table = tables[kind];
   const version = sql<string>`count(*) || ' ' || coalesce(sum(hashtextextended(${table}::text, 0)), 0)`;
@@ -143,7 +143,7 @@ const selects: Readonly<Record<PlaceKind, (queries: Queries) => PromiseLike<Plac
 async function listOf(kind: PlaceKind, rows: readonly PlaceRow[]): Promise<PlaceList> {
   const rejected: Rejection[] = [];
   const places = rows.flatMap((row) => cleanPlace(kind, row, (each) => rejected.push(each)) ?? []);
-  // Loaded with the first request for a place, which most programs never get.
+  // Loaded on the first request for a place, which most programs never receive.
   const { placeIndex } = await import('./place-index.ts');
   return { index: placeIndex(places), rejected };
 }
@@ -152,7 +152,7 @@ const latitudeCheck = numberCheck('latitude_deg');
 const longitudeCheck = numberCheck('longitude_deg');
 const elevationCheck = numberCheck('elevation_m');
 
-/** null if its position is unknown. */
+/** Returns null if its position is unknown. */
 function cleanPlace(kind: PlaceKind, row: PlaceRow, note: Note): Place | null {
   const { id, name, state } = row;
   const clean = <T>(column: string, value: T, check: FieldCheck, isLeftOut: boolean): T | null => {

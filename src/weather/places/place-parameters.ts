@@ -10,7 +10,7 @@ import {
 import { instant } from '../values.ts';
 import { type Box, isInUnitedStates, type Position } from './position.ts';
 
-/** The parameters that several families take. */
+/** The parameters that several families share. */
 
 export const stationPattern = /^[A-Z0-9]{3,8}$/;
 
@@ -18,14 +18,14 @@ export const unitsParameter = choice(['si', 'us'], 'si', {
   description: '`si`: degC, km/h, Pa, m, mm. `us`: degF, mph, inHg, mi, ft, in.',
 });
 
-/** null: any office. */
+/** null selects any office. */
 export const officeParameter = identifier(
   /^[A-Z]{3}$/,
   'the three letters of a forecast office, such as OKX',
   { description: 'A forecast office. Without it: the newest of any.', example: 'OKX' },
 );
 
-/** `start` must be before `end`, by at most `maxMs` milliseconds. */
+/** Requires `start` to be before `end`, by at most `maxMs` milliseconds. */
 export function rangeRule(maxMs: number): Rule {
   const hours = maxMs / (60 * 60_000);
   const most = hours > 500 ? `${hours / 24} days` : `${hours} hours`;
@@ -51,7 +51,8 @@ const quartet = new RegExp(`^${degrees}(,${degrees}){3}$`);
 const example = '40.78,-73.97';
 
 /**
- * `lat,lon`; null if absent. Refuses a point that lies in the United States only with its numbers swapped.
+ * Returns a parameter for `lat,lon`, which is null if absent. Rejects a point that lies in the United States
+ * only if its numbers are swapped.
  */
 export function pointParameter(description: string): Parameter<Position | null> {
   return {
@@ -73,7 +74,10 @@ export function pointParameter(description: string): Parameter<Position | null> 
   };
 }
 
-/** `west,south,east,north`, as in GeoJSON; null if absent. A west greater than the east crosses 180°. */
+/**
+ * Returns a parameter for `west,south,east,north`, as in GeoJSON, which is null if absent. A west greater
+ * than the east crosses 180°.
+ */
 export function boxParameter(description: string): Parameter<Box | null> {
   return {
     description,
@@ -125,7 +129,7 @@ function boxOf(text: string): Box | null {
   return { west, south, east, north };
 }
 
-/** Removes spaces at commas and at both ends. A plus sign that was not encoded arrives as a space, too. */
+/** Removes spaces at commas and at both ends. A plus sign that was not encoded also arrives as a space. */
 function compacted(text: string): string {
   return text.trim().replaceAll(/ *, */g, ',');
 }
@@ -142,7 +146,7 @@ function isBox({ west, south, east, north }: Box): boolean {
   return corners.every(isOnEarth) && south <= north;
 }
 
-/** The south-western corner. */
+/** Returns a box's southwestern corner. */
 function cornerOf({ west, south }: Box): Position {
   return { latitude: south, longitude: west };
 }

@@ -3,7 +3,10 @@ import type { Box, Position } from '../values.ts';
 
 export type { Box, Position };
 
-/** One box, or the two on both sides of the antimeridian, each with its west before its east. */
+/**
+ * Returns the box itself, or its two parts on either side of the antimeridian, each with its west before its
+ * east.
+ */
 export function partsOf(box: Box): readonly Box[] {
   return box.west <= box.east
     ? [box]
@@ -25,13 +28,13 @@ const unitedStates: readonly [Box, ...Box[]] = [
 
 const [contiguousStates] = unitedStates;
 
-/** Roughly: the Storm Prediction Center outlines these states alone. */
+/** An approximation. The Storm Prediction Center issues outlooks only for these states. */
 export function isInContiguousStates({ latitude, longitude }: Position): boolean {
   const { west, south, east, north } = contiguousStates;
   return longitude >= west && longitude <= east && latitude >= south && latitude <= north;
 }
 
-/** Roughly: within a box around each part of them. */
+/** An approximation that uses a box around each part of the country. */
 export function isInUnitedStates({ latitude, longitude }: Position): boolean {
   return unitedStates
     .flatMap(partsOf)
@@ -42,9 +45,9 @@ export function isInUnitedStates({ latitude, longitude }: Position): boolean {
 }
 
 /**
- * The IANA name of the time zone at a position in degrees; off the coasts, a zone of the sea such as
- * `Etc/GMT+5`. The table of the library is too coarse at the date line. Islands of the United States that
- * it assigns to the country across that line are corrected here.
+ * Returns the IANA name of the time zone at a position in degrees. Off the coasts, this is a nautical zone
+ * such as `Etc/GMT+5`. The library's table is too coarse at the date line. It assigns some United States
+ * islands to the country across that line, which this function corrects.
  */
 export function timeZoneAt(latitude: number, longitude: number): string {
   const zone = lookup(latitude, longitude);
@@ -55,26 +58,32 @@ export function timeZoneAt(latitude: number, longitude: number): string {
   return zone;
 }
 
-/** The kinds of zones and counties. Fire-weather zones have codes that public zones have too. */
+/** The kinds of zones and counties. Fire-weather zones have codes that public zones also have. */
 export const zoneKinds = ['public', 'county', 'fire', 'marine', 'offshore'] as const;
 export type ZoneKind = (typeof zoneKinds)[number];
 
-/** A zone of a kind, as api.weather.gov names it in URLs: `fire/COZ040`. Codes alone are ambiguous. */
+/**
+ * A zone of a certain kind, as api.weather.gov names it in URLs, such as `fire/COZ040`. Codes alone are
+ * ambiguous.
+ */
 export type ZoneKey = `${ZoneKind}/${string}`;
 
 export function zoneKey(ugc: string, kind: ZoneKind): ZoneKey {
   return `${kind}/${ugc}`;
 }
 
-/** The code of a key: `COZ040`. */
+/** Returns a key's code, such as `COZ040`. */
 export function ugcOf(key: ZoneKey): string {
   return key.slice(key.indexOf('/') + 1);
 }
 
-/** Areas of zones at sea and on the Great Lakes, by the first two letters of their codes. */
+/** Marine and Great Lakes areas, identified by the first two letters of their zone codes. */
 const marineAreas = /^(A[MN]|GM|L[CEHMOS]|P[HKMSZ]|SL)/;
 
-/** The kind of a zone by the type in its source, or else by its code. `forecast` is not a separate kind. */
+/**
+ * Returns a zone's kind based on the type in its source, or else on its code. `forecast` is not a separate
+ * kind.
+ */
 export function zoneKind(ugc: string, type: string): ZoneKind {
   if (type === 'fire') return 'fire';
   if (ugc[2] === 'C') return 'county';

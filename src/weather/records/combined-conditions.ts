@@ -8,7 +8,7 @@ import {
 } from './observation-record.ts';
 
 /**
- * Relative humidity in percent from temperature and dewpoint in °C.
+ * Computes relative humidity in percent from temperature and dewpoint in °C.
  *
  * Magnus form with the coefficients of O. A. Alduchov and R. E. Eskridge, "Improved Magnus Form Approximation
  * of Saturation Vapor Pressure", Journal of Applied Meteorology 35 (1996).
@@ -19,10 +19,10 @@ export function relativeHumidity(temperatureC: number, dewpointC: number): numbe
 }
 
 /**
- * Wind chill in °C from temperature in °C and wind in km/h. null above 50 °F or with wind of 3 mph or less,
- * for which it is not defined.
+ * Computes wind chill in °C from temperature in °C and wind in km/h. Returns null above 50 °F or with wind of
+ * 3 mph or less, where it is not defined.
  *
- * The formula of 2001 of the National Weather Service and Environment Canada, in °F and mph.
+ * Uses the 2001 formula of the National Weather Service and Environment Canada, in °F and mph.
  */
 export function windChill(temperatureC: number, windSpeedKmh: number): number | null {
   const t = fahrenheit(temperatureC);
@@ -33,7 +33,7 @@ export function windChill(temperatureC: number, windSpeedKmh: number): number | 
 }
 
 /**
- * Heat index in °C from temperature in °C and relative humidity in percent.
+ * Computes the heat index in °C from temperature in °C and relative humidity in percent.
  *
  * L. P. Rothfusz, "The Heat Index Equation", NWS Southern Region technical attachment SR 90-23 (1990), with
  * the two adjustments of the Weather Prediction Center. Below 80 °F, the simple formula is used.
@@ -46,9 +46,9 @@ export function heatIndex(temperatureC: number, relativeHumidityPct: number): nu
 }
 
 /**
- * The apparent temperature in °C and its method, by NWS Instruction 10-201. Wind chill at 50 °F or less
- * with wind above 3 mph, heat index at 80 °F or more, else the temperature itself. Without wind or
- * humidity, the temperature is used, too.
+ * Returns the apparent temperature in °C and the method used, according to NWS Instruction 10-201: wind chill
+ * at 50 °F or less with wind above 3 mph, heat index at 80 °F or more, and otherwise the temperature itself.
+ * The temperature is also used if wind or humidity is unknown.
  */
 export function feelsLike(
   temperatureC: number,
@@ -80,7 +80,7 @@ function regression(t: number, r: number): number {
   );
 }
 
-/** Corrects the regression: dry air cools better, and very moist air worse. */
+/** Corrects the regression, because dry air cools better and very moist air worse. */
 function adjustment(t: number, r: number): number {
   if (r < 13 && t >= 80 && t <= 112) return -((13 - r) / 4) * Math.sqrt((17 - Math.abs(t - 95)) / 17);
   if (r > 85 && t >= 80 && t <= 87) return ((r - 85) / 10) * ((87 - t) / 5);
@@ -88,20 +88,20 @@ function adjustment(t: number, r: number): number {
 }
 
 export interface CurrentConditions {
-  /** The first station in the order given that has a value. */
+  /** The first station, in the given order, that has a value. */
   station: ObservationRow['station'];
   observedAt: Date;
   values: MeasuredRow;
   sky: ObservationRow | null;
   feelsLike: { value: number; method: FeelsLikeMethod } | null;
   /**
-   * The observation of each value. Wind, sky (text, weather, clouds) and each precipitation window are
-   * taken as a unit.
+   * The observation that each value comes from. Wind, sky (text, weather, clouds) and each precipitation
+   * window are each taken as a unit.
    */
   sources: Record<SourcedField, ObservationRow | null>;
 }
 
-/** The column that decides which observation supplies a field; null for the sky, which has several. */
+/** The column that decides which observation supplies a field, or null for the sky, which has several. */
 const sourceColumns = {
   temperature: 'temperatureC',
   dewpoint: 'dewpointC',
@@ -130,8 +130,8 @@ const derivableMs = 60 * 60_000;
 /**
  * Combines the observations of several stations. Each field has its newest usable value within the window
  * `(now − maxAge, now + 5 min]`. An earlier station in `stations` takes precedence over a newer value.
- * Related values (wind; text, weather and clouds) come from one observation. Derived values take their
- * inputs from one station, at most an hour apart. null if no observation lies in the window.
+ * Related values (wind; text, weather and clouds) come from one observation. Derived values take their inputs
+ * from one station, at most an hour apart. Returns null if no observation lies in the window.
  */
 export function currentConditions(
   observations: readonly ObservationRow[],
@@ -214,15 +214,15 @@ function valuesOf(sources: CurrentConditions['sources']): MeasuredRow {
 }
 
 /**
- * Computes humidity, heat index and wind chill from the other values of the answer. Reported ones might not
- * match these.
+ * Computes humidity, heat index and wind chill from the other values of the answer, because reported ones
+ * might not match these.
  */
 function derive(values: MeasuredRow, sources: CurrentConditions['sources']): CurrentConditions['feelsLike'] {
   const { temperatureC: t, dewpointC: td } = values;
   const { temperature, dewpoint } = sources;
   if (t === null || temperature === null) return null;
   if (td !== null && dewpoint !== null && td <= t + 1 && belongTogether(temperature, dewpoint)) {
-    // A dewpoint within the tolerance above the temperature is saturation.
+    // A dewpoint that exceeds the temperature by no more than the tolerance counts as saturation.
     values.relativeHumidityPct = Math.min(100, relativeHumidity(t, td));
     sources.relativeHumidity = temperature;
   }
@@ -260,12 +260,13 @@ const bounds: Partial<Record<MeasuredColumn, [number, number]>> = {
   windChillC: [-120, 60],
 };
 
-/** MADIS letters of values that failed their checks (X, B) or are in question (Q). */
+/** MADIS letters for values that failed their checks (X, B) or are questionable (Q). */
 const refusedLetters: ReadonlySet<string> = new Set(['X', 'Q', 'B']);
 
 /**
- * The value of a column. null if its quality letter refuses it, it is impossible near the ground, or the
- * dewpoint is above the temperature. Current conditions, observations and the map all use it.
+ * Returns a column's value. Returns null if its quality letter rejects it, it is impossible near the ground,
+ * or the dewpoint is above the temperature. Current conditions, observations and the map all use this
+ * function.
  */
 export function usable(row: MeasuredRow & Pick<ObservationRow, 'qc'>, column: MeasuredColumn): number | null {
   const value = row[column];

@@ -57,8 +57,8 @@ const parameters = {
 
 /**
  * The newest outlook for a day, or the newest one whose window includes the current time. Its hazards are
- * published one by one. Until all have arrived, `findRuns` fills in the others. Windows can be
- * shortened, so none is assumed.
+ * published one at a time. Until all have arrived, `findRuns` fills in the missing ones. Windows can be
+ * shortened, so no window is assumed.
  */
 export const convectiveOutlooks = weatherFamily({
   tables: [outlookRuns, outlooks],
@@ -91,7 +91,7 @@ function readOutlook(
     const { run } = found;
     const isRead = geometry || point !== null;
     const rows = (await rowsOf(queries, found, isRead)).flatMap(
-      // An area without its geometry is still a part of the outlook. A row about a whole hazard has no
+      // An area without its geometry is still part of the outlook. A row about a whole hazard has no
       // geometry.
       (row) => cleanArea(row, notes.note, isRead && !isMarker(row) ? {} : { geometry: () => null }) ?? [],
     );
@@ -118,7 +118,7 @@ function readOutlook(
     };
     const unknown = unknownParts(states, hazard);
     const isWhole = unknown.length === 0 && found.others.length === 0 && found.newerIssuedAt === null;
-    // The effective outlook changes with the clock, and missing parts arrive with another date.
+    // The effective outlook changes with the clock, and missing parts arrive with a different date.
     const lastModified = select === 'effective' || !isWhole ? null : run.receivedAt;
     return {
       ...reading({ data, lastModified, asOf: run.issuedAt }, notes),
@@ -144,7 +144,7 @@ function areaData(area: OutlookAreaData, withGeometry: boolean): OutlookAreaData
   };
 }
 
-/** The rows of the run, and of each hazard from another run. */
+/** Returns the rows of the run and of each hazard taken from another run. */
 async function rowsOf(queries: Queries, { run, others }: FoundRuns, isRead: boolean) {
   const { geometry: shape, ...columns } = getTableColumns(outlooks);
   const rows = await queries
@@ -158,12 +158,12 @@ async function rowsOf(queries: Queries, { run, others }: FoundRuns, isRead: bool
 
 const hazardRank = sql`array_position(array['categorical','tornado','wind','hail','any_severe'], ${outlooks.hazard})`;
 
-/** The run that answers, and the runs of hazards that it lacks. */
+/** The run that answers, and the runs that supply the hazards it lacks. */
 interface FoundRuns {
   run: Run;
-  /** Hazards that the run has not, or that a newer one has, and the newest run that has them. */
+  /** Hazards that the run lacks or that a newer run has, each with the newest run that has it. */
   others: readonly (readonly [Hazard, Run])[];
-  /** When the newest run was issued, if it is not the one that answers. */
+  /** When the newest run was issued, if it is not the run that answers. */
   newerIssuedAt: Date | null;
 }
 
@@ -175,14 +175,14 @@ interface Search {
 
 type Run = NonNullable<ReturnType<typeof cleanRun>>;
 
-/** More issues than one window ever has. */
+/** More issues than any window ever has. */
 const maxIssues = 50;
 
 /**
- * The Storm Prediction Center publishes the discussion and each hazard separately, in any order, and a
- * fetch can fail. The newest run with its main hazard answers; a discussion alone is not an outlook. Every
- * other hazard comes from the newest run of an overlapping window that has it. null if no run has any
- * hazard.
+ * Finds the runs for an answer. The Storm Prediction Center publishes the discussion and each hazard
+ * separately and in any order, and a fetch can fail. The newest run that has its main hazard answers. A
+ * discussion alone is not an outlook. Every other hazard comes from the newest run with an overlapping window
+ * that has it. Returns null if no run has any hazard.
  */
 async function findRuns(queries: Queries, search: Search, { note }: Notes): Promise<FoundRuns | null> {
   const { day, now } = search;
@@ -217,7 +217,7 @@ async function findRuns(queries: Queries, search: Search, { note }: Notes): Prom
   return { run, others, newerIssuedAt: isNewest ? null : (newest?.issuedAt ?? null) };
 }
 
-/** Runs, newest first. With `overlapping`, only runs whose window overlaps this one. */
+/** Returns runs, newest first. With `overlapping`, returns only runs whose window overlaps this one. */
 function runsOf(
   queries: Queries,
   { day, now, isEffective }: Search,
@@ -249,7 +249,9 @@ function cleanRun(row: Awaited<ReturnType<typeof runsOf>>[number], note: Notes['
   return cleanOutlookRun(row, note, { issuedAt: pastCheck(presentUntil(now)) });
 }
 
-/** Hazards of a run whose areas, or whose absence of areas, have arrived. Intensities arrive separately. */
+/**
+ * Hazards of a run whose areas, or whose lack of areas, have been received. Intensities arrive separately.
+ */
 const present = sql<string[]>`(select coalesce(json_agg(distinct ${outlooks.hazard}), '[]') from ${outlooks}
   where ${outlooks.runId} = ${outlookRuns}.run_id and ${outlooks.kind} <> 'intensity')`.mapWith(
   (list: unknown): Hazard[] => hazards.filter((hazard) => Array.isArray(list) && list.includes(hazard)),

@@ -106,7 +106,7 @@ async function readConditions(
   const clean = rows.flatMap((row) => cleanedObservation(row, notes.note, window.now) ?? []);
   const conditions = aggregate(clean, stations, window);
   if (conditions === null) return noReading(notes);
-  // No modification date: values enter and leave the window as time passes.
+  // There is no modification date, because values enter and leave the window as time passes.
   const data = conditionsData(conditions, converterOf(query.units));
   const found = reading({ data, lastModified: null, asOf: conditions.observedAt }, notes);
   const resolved = near.find(({ place }) => place.id === conditions.station.stationId);

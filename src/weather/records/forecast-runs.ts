@@ -21,7 +21,7 @@ import { type Converter, forecastUnits } from '../units.ts';
 import { instant, instantOrNull, pointGeometry } from '../values.ts';
 import { type ForecastPeriodData, type ForecastRunData } from './family-fields.ts';
 
-/** The common part of hourly and narrative forecasts: runs of one kind, each with its periods. */
+/** What hourly and narrative forecasts have in common: runs of one kind, each with its periods. */
 
 export const forecastRuns = pgTable('forecast_runs', {
   runId: bigint('run_id', { mode: 'number' }).notNull(),
@@ -61,7 +61,7 @@ const forecastPeriods = pgTable('forecast_periods', {
 
 export const forecastTables = [forecastRuns, forecastPeriods];
 
-/** null: any grid cell. */
+/** null selects any grid cell. */
 export const locationParameter = identifier(
   /^[A-Z]{3}\/\d{1,3},\d{1,3}$/,
   'a grid cell: office, slash, x, comma, y, such as OKX/33,35',
@@ -85,10 +85,10 @@ const cleanForecastPeriod = cleanerOf(forecastPeriods, { key: ['runId', 'number'
 type ForecastRunRow = Cleaned<typeof forecastRuns.$inferSelect, (typeof dispensable)[number]>;
 type ForecastPeriodRow = typeof forecastPeriods.$inferSelect;
 
-/** The position of the cell of a run; null if no table has it. */
+/** The position of a run's cell, or null if no table has it. */
 type CellPlace = Position | null;
 
-/** One place: the cell, with its periods. */
+/** Returns a single place: the cell with its periods. */
 export function forecastFeatures(record: ForecastRunData): Features {
   const { units, ...properties } = record;
   const { location: id, latitude, longitude } = record;
@@ -132,22 +132,22 @@ export function periodData(period: ForecastPeriodRow, convert: Converter): Forec
   };
 }
 
-/** Which forecast, and which of its periods. */
+/** Selects a forecast and its periods. */
 interface ForecastQuery {
   kind: ForecastRunRow['kind'];
-  /** null: the newest run of any place. */
+  /** null selects the newest run of any place. */
   location: string | null;
-  /** Answers with the nearest cell that has a current forecast. null: no point was requested. */
+  /** Answers with the nearest cell that has a current forecast. null if no point was requested. */
   searchArea: SearchArea | null;
-  /** Most periods. */
+  /** Maximum number of periods. */
   count: number;
-  /** Periods that end at or before this moment are over. */
+  /** Omits periods that end at or before this time. */
   from: Date;
-  /** Periods that begin at or after this time are left out. null: all periods of the run. */
+  /** Omits periods that begin at or after this time. null includes all periods of the run. */
   until: Date | null;
 }
 
-/** The newest run of a kind for a place, or for any, with its first `count` periods. */
+/** Returns the newest run of a kind, for one place or for any, with its first `count` periods. */
 export async function readForecast<T>(
   { database, clock, places }: WeatherSource,
   query: ForecastQuery,
@@ -181,13 +181,13 @@ export async function readForecast<T>(
       .orderBy(asc(forecastPeriods.number));
     const periods = rows.flatMap((row) => cleanForecastPeriod(row, notes.note) ?? []).slice(0, count);
     const data = dataOf(run, index?.get(run.locationId) ?? null, periods);
-    // Periods end with the clock alone.
+    // Periods end as the clock advances, without any change to the data.
     const found = reading({ data, lastModified: null, asOf: run.generatedAt }, notes);
     return near === null ? found : { ...found, resolved: resolvedPlace('location', near) };
   });
 }
 
-/** null if no table has the positions of cells. Throws instead if the request needs them. */
+/** Returns null if no table has the positions of cells. Throws instead if the request needs them. */
 async function cellsOf(places: PlaceLists, isAsked: boolean): Promise<PlaceIndex | null> {
   try {
     return (await places.locations()).index;
@@ -197,7 +197,7 @@ async function cellsOf(places: PlaceLists, isAsked: boolean): Promise<PlaceIndex
   }
 }
 
-/** null if no point was requested; undefined if there is no cell near it. */
+/** Returns null if no point was requested, or undefined if there is no cell near it. */
 async function nearestCell(
   queries: Queries,
   index: PlaceIndex | null,
@@ -236,7 +236,7 @@ function selectRuns(queries: Queries, { kind, location }: ForecastQuery, { limit
     )
     .orderBy(
       desc(forecastRuns.generatedAt),
-      // For one place, the key allows one run per instant, and the index lacks this column.
+      // For a single place, the key allows only one run per instant, and the index lacks this column.
       ...(location === null ? [desc(forecastRuns.runId)] : []),
     )
     .limit(limit)

@@ -208,7 +208,7 @@ export type MeasuredData = FieldsOf<typeof measured>;
 export type PresentWeatherData = DataOf<typeof presentWeather>[number];
 export type CloudData = DataOf<typeof clouds>[number];
 export type ObservationData = DataOf<typeof observation>;
-/** An observation without its station and units, which the answer states once. */
+/** An observation without its station and units, which the answer contains only once. */
 export type PastObservationData = FieldsOf<typeof pastFields>;
 /** The newest observation of each of several stations, and the stations without one. */
 export type ObservationsData = DataOf<typeof severalObservations>;

@@ -118,14 +118,14 @@ function rangeOf(
 }
 
 /**
- * Moves forward by at least 1 ms: several observations in one millisecond must not repeat the same page
- * forever.
+ * Advances by at least 1 ms. Otherwise, several observations in the same millisecond would repeat the same
+ * page forever.
  */
 function nextStart(next: Date, start: Date): Date {
   return next > start ? next : new Date(start.getTime() + 1);
 }
 
-/** The place is the station's, in each observation. */
+/** Returns one place per observation, located at the station. */
 function historyFeatures({ observations, ...about }: ObservationHistoryData): Features {
   const { latitude, longitude } = about.station;
   const geometry = pointGeometry(latitude, longitude);

@@ -36,7 +36,7 @@ export type MeasuredRow = Record<MeasuredColumn, number | null>;
 export interface StationRow {
   stationId: string;
   name: string;
-  /** null for an impossible value in the table. The same applies to `timeZone` and `receivedAt`. */
+  /** null if the table's value is impossible. The same applies to `timeZone` and `receivedAt`. */
   latitudeDeg: number | null;
   longitudeDeg: number | null;
   elevationM: number | null;
@@ -48,23 +48,23 @@ export interface ObservationRow extends MeasuredRow {
   receivedAt: Date | null;
   textDescription: string | null;
   rawMessage: string | null;
-  /** Quality letters by the name of the column in the table: `{"temperature_c": "V"}`. */
+  /** Quality letters, keyed by the column's name in the table: `{"temperature_c": "V"}`. */
   qc: Record<string, string>;
   station: StationRow;
   presentWeather: PresentWeatherData[];
   clouds: CloudData[];
 }
 
-/** `temperatureMax24hC` → `temperature_max_24h_c`, the name in the table and in `qc`. */
+/** Converts `temperatureMax24hC` to `temperature_max_24h_c`, its name in the table and in `qc`. */
 export function columnName(column: MeasuredColumn): string {
   return column.replace(/(?<=[a-z])(?=[0-9])|(?=[A-Z])/g, '_').toLowerCase();
 }
 
-/** Observations as they are answered: converted, and rounded once. */
+/** Observations as they are returned: converted, and rounded once. */
 
 type Quality = ObservationData['quality'];
 
-/** One place: the station's. */
+/** Returns a single place: the station. */
 export function stationFeatures(record: { station: StationData; units: object }): Features {
   const { units, ...properties } = record;
   const { id, latitude, longitude } = record.station;
@@ -130,7 +130,7 @@ export function pastObservationData(row: ObservationRow, convert: Converter): Pa
   };
 }
 
-/** `temperature_c` of `qc` is `temperature` of `quality`: the same columns, without their units. */
+/** Maps `temperature_c` in `qc` to `temperature` in `quality`. Names in `quality` have no units. */
 const qualityNames = measuredColumns.map((column) => ({
   name: column.replace(/(Pct|Deg|Kmh|Pa|Mm|C|M)$/, '') as keyof Quality,
   column: columnName(column),

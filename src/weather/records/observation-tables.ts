@@ -34,7 +34,7 @@ const measured = {
   windChill: 'temperature',
 } as const;
 
-/** The input of a row: one observation, or a part of it. */
+/** The input for a row: one observation or part of one. */
 interface TableRow extends PlacelessRow, PlaceOfRow {}
 
 interface PlaceOfRow {
@@ -67,7 +67,7 @@ const columns: readonly Column<TableRow>[] = [
 type ObservationTableData =
   TableRow | { observations: readonly TableRow[] } | (PlaceOfRow & { observations: readonly PlacelessRow[] });
 
-/** One row for each observation. Only the other formats have quality letters. */
+/** One row per observation. Quality letters are only in the other formats. */
 export const observationTable = weatherTable(columns, (data: ObservationTableData) => {
   if (!('observations' in data)) return [data];
   if (!('station' in data)) return data.observations;
@@ -75,7 +75,10 @@ export const observationTable = weatherTable(columns, (data: ObservationTableDat
   return observations.map((row): TableRow => ({ ...row, station, timeZone }));
 });
 
-/** `light freezing rain`. The code, `-FZRA`, would be a formula to a spreadsheet. */
+/**
+ * Spells out weather, such as `light freezing rain`. A spreadsheet would interpret the code, `-FZRA`, as a
+ * formula.
+ */
 function inWords({ intensity, modifier, phenomenon, inVicinity }: PresentWeatherData): string {
   const words = [intensity, modifier, phenomenon, inVicinity ? 'in vicinity' : null];
   return words
@@ -88,7 +91,7 @@ function layer({ amount, base }: CloudData): string {
   return base === null ? amount : `${amount} ${base}`;
 }
 
-/** The tables of observations, and their rows as they are read: whole, and clean. */
+/** The observation tables, with their rows as they are read: complete and clean. */
 
 export const observationRows = pgTable('observations', {
   stationId: text('station_id').notNull(),
@@ -138,13 +141,16 @@ const stationColumns = { ...getTableColumns(stations), state: sql<null>`null` };
 const belongs = (table: typeof observationWeather | typeof observationClouds): SQL | undefined =>
   and(eq(table.stationId, observationRows.stationId), eq(table.observedAt, observationRows.observedAt));
 
-/** The time range of observations: after the first moment, up to and including the second. */
+/** The time range of observations, which excludes the first moment and includes the second. */
 interface ObservedWithin {
   after: Date;
   until: Date;
 }
 
-/** Which of these stations have an observation of that time, with a number in it if `isMeasured`. */
+/**
+ * Returns those of these stations that have an observation in that time range. With `isMeasured`, the
+ * observation must contain a number.
+ */
 export async function stationsHaving(
   queries: Queries,
   ids: readonly string[],
@@ -170,8 +176,8 @@ export async function stationsHaving(
 }
 
 /**
- * Throws `invalid_parameter` for unknown stations. In an empty table no station counts as unknown, except
- * with `isNeeded`, if the answer consists of station data.
+ * Throws `invalid_parameter` for unknown stations. If the table is empty, no station counts as unknown,
+ * unless `isNeeded` is set because the answer consists of station data.
  */
 export async function requireStations(
   queries: Queries,
@@ -198,7 +204,10 @@ export async function requireStations(
   });
 }
 
-/** Observations with their station, weather and clouds: one statement, so one snapshot. */
+/**
+ * Selects observations with their station, weather and clouds, in one statement and therefore from one
+ * snapshot.
+ */
 export function selectObservations(queries: Queries, where?: SQL) {
   const weather = sql<PresentWeatherData[]>`(select coalesce(json_agg(json_build_object(
     'intensity', ${observationWeather.intensity}, 'modifier', ${observationWeather.modifier},
@@ -230,7 +239,7 @@ const cloudAmounts: readonly unknown[] = ['SKC', 'CLR', 'FEW', 'SCT', 'BKN', 'OV
 const baseCheck = numberCheck('base_m');
 const intensityCheck = oneOf(['light', 'heavy']);
 
-/** A station that is in the table. */
+/** Returns a station from the table. */
 export async function stationOf(queries: Queries, stationId: string, note: Note): Promise<StationRow> {
   const [row] = await queries.select(stationColumns).from(stations).where(eq(stations.stationId, stationId));
   const station = row === undefined ? null : cleanStation(row, note);
@@ -241,8 +250,8 @@ export async function stationOf(queries: Queries, stationId: string, note: Note)
 type SelectedObservation = Awaited<ReturnType<typeof selectObservations>>[number];
 
 /**
- * The valid parts of an observation. null if it is invalid, for example observed after `now`. Each invalid
- * part is noted.
+ * Returns an observation's valid parts, or null if it is invalid, for example if it was observed after `now`.
+ * Each invalid part is noted.
  */
 export function cleanedObservation(row: SelectedObservation, note: Note, now: Date): ObservationRow | null {
   const own = cleanObservation(row, note, { observedAt: pastCheck(presentUntil(now)) });
@@ -270,7 +279,7 @@ export function cleanedObservation(row: SelectedObservation, note: Note, now: Da
   return { ...whole, ...refusedOf(whole) };
 }
 
-/** null for each value that `usable` refuses. The quality letter stays and gives the reason. */
+/** Sets each value that `usable` rejects to null. The quality letter remains and provides the reason. */
 function refusedOf(row: ObservationRow): Partial<MeasuredRow> {
   const refused = measuredColumns.filter((column) => row[column] !== null && usable(row, column) === null);
   return Object.fromEntries(refused.map((column) => [column, null]));

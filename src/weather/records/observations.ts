@@ -56,7 +56,10 @@ const parameters = {
   units: unitsParameter,
 };
 
-/** The newest observation of a station, of several, of the nearest to a point, or of any. */
+/**
+ * The newest observation of a station, of several stations, of the station nearest to a point, or of any
+ * station.
+ */
 export const observations = weatherFamily({
   tables: [stations, observationRows, observationWeather, observationClouds],
   endpoint: {
@@ -104,7 +107,7 @@ async function readNewest(
 ): Promise<Reading<ObservationData>> {
   const notes = newNotes();
   const row = await database.one((queries) => newestClean(queries, station, clock.now(), notes.note));
-  // Checked only now: a station with an observation is always in the table.
+  // This is checked only now, because a station with an observation is always in the table.
   if (row === null && station !== null) await database.one((queries) => requireStations(queries, [station]));
   if (row === null) return noReading(notes);
   const data = observationData(row, convert);
@@ -133,7 +136,7 @@ async function readEach(
     : reading({ data, lastModified: null, asOf: new Date(newest) }, notes);
 }
 
-/** The newest observation with a value, of the nearest station that has one. */
+/** Returns the newest observation with a value, from the nearest station that has one. */
 async function readNearest(
   { database, clock, places }: WeatherSource,
   searchArea: SearchArea,
@@ -146,7 +149,7 @@ async function readNearest(
   return database.snapshot(async (queries) => {
     const having = (ids: readonly string[]): Promise<ReadonlySet<string>> =>
       stationsHaving(queries, ids, within, { isMeasured: true });
-    // Includes stations after the nearest one, whose values may all be rejected.
+    // Includes stations beyond the nearest one, because all of its values may be rejected.
     for (const near of await nearestHaving(index, searchArea, { limit: 10, having })) {
       const rows = await selectObservations(
         queries,
@@ -196,7 +199,10 @@ function pageOf(queries: Queries, station: string | null, { limit, offset, until
 
 const statements = new WeakMap<Queries, ReturnType<typeof prepareLatest>>();
 
-/** Both statements are built once for each database: building takes longer than the database's answer. */
+/**
+ * Both statements are built once per database, because building them takes longer than the database's
+ * response.
+ */
 function prepared(queries: Queries): ReturnType<typeof prepareLatest> {
   const known = statements.get(queries) ?? prepareLatest(queries);
   statements.set(queries, known);
@@ -217,8 +223,8 @@ function prepareLatest(queries: Queries) {
 }
 
 /**
- * The newest observation of each station since a given time, in stored units, by station identifier. Takes
- * one statement for many stations. Invalid observations are left out.
+ * Returns the newest observation of each station since a given time, in stored units, by station identifier.
+ * Uses one statement for many stations. Invalid observations are left out.
  */
 export type NewestObservations = (
   stations: readonly string[],
@@ -228,7 +234,7 @@ export type NewestObservations = (
 export function openNewestObservations(database: WeatherDatabase, clock: Clock): NewestObservations {
   return async (stations, since) => {
     const now = clock.now();
-    // A search backwards in the primary key for each, and then the rows by it.
+    // Searches the primary key backwards for each station, then fetches the rows by it.
     const newest = sql`(${observationRows.stationId}, ${observationRows.observedAt}) in (
       select o.station_id, o.observed_at
       from jsonb_array_elements_text(${JSON.stringify(stations)}::text::jsonb) as wanted(id)

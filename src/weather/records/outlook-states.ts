@@ -21,20 +21,23 @@ import {
   type OutlookWindowData,
 } from './family-fields.ts';
 
-/** The hazards in the Storm Prediction Center's outlooks of a day, each published as a separate file. */
+/**
+ * Returns the hazards in the Storm Prediction Center's outlooks for a day. Each one is published as a
+ * separate file.
+ */
 export function hazardsOf(day: number): readonly Hazard[] {
   if (day >= 4) return ['any_severe'];
   return day === 3 ? ['categorical', 'any_severe'] : ['categorical', 'tornado', 'wind', 'hail'];
 }
 
 /**
- * Labels of rows that stand for a whole hazard, with rank 0 and an empty geometry: `NONE`, no area is
- * outlined; `UNKNOWN`, the provider cannot say; `UNREADABLE`, a part of the file cannot be read.
+ * Labels of rows that represent a whole hazard, with rank 0 and an empty geometry. `NONE`: no area is
+ * outlined. `UNKNOWN`: the provider cannot say. `UNREADABLE`: part of the file cannot be read.
  */
 const markers = ['NONE', 'UNKNOWN', 'UNREADABLE'] as const;
 export type Marker = (typeof markers)[number];
 
-/** The common part of convective outlooks and their discussions: runs, one for each issue of a day. */
+/** What convective outlooks and their discussions have in common: runs, one for each issue of a day. */
 
 export const outlookRuns = pgTable('outlook_runs', {
   runId: bigint('run_id', { mode: 'number' }).notNull(),
@@ -61,10 +64,10 @@ export const outlooks = pgTable('outlooks', {
   geometry: jsonb('geometry').$type<Record<string, unknown>>().notNull(),
 });
 
-/** A run can do without the moment at which it was written. */
+/** A run is valid even without the time at which it was written. */
 export const cleanOutlookRun = cleanerOf(outlookRuns, { key: ['day', 'issuedAt'], nullable: ['receivedAt'] });
 
-/** From 1, which is today. */
+/** Starts at 1, which is today. */
 export const dayParameter = wholeNumber(1, 8, 1, { description: 'Day of the outlook; 1 is today.' });
 
 type Window = Pick<typeof outlookRuns.$inferSelect, 'day' | 'issuedAt' | 'validFrom' | 'validUntil'>;
@@ -79,7 +82,7 @@ export function windowData(run: Window): OutlookWindowData {
   };
 }
 
-/** Names the shape that outlooks need if the tables do not have it. */
+/** Runs `work`. If it fails because the tables lack the structure that outlooks need, the error says so. */
 export async function requireShape<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -88,9 +91,9 @@ export async function requireShape<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** The state of each hazard of an outlook: areas, none, or unknown with the reason. */
+/** The state of each hazard of an outlook: its areas, none, or unknown with the reason. */
 
-/** An area, or the row about a whole hazard. */
+/** An area, or a row about a whole hazard. */
 type Row = Pick<OutlookAreaData, 'hazard' | 'kind' | 'label' | 'rank'>;
 
 type HazardStates<Area> = ReadonlyMap<Hazard, { state: Known<readonly Area[]>; areas: readonly Area[] }>;
@@ -100,7 +103,7 @@ export function isMarker({ label, rank }: Pick<Row, 'label' | 'rank'>): boolean 
 }
 
 /**
- * The state of every hazard of an outlook of the day, and of further ones in the rows. A hazard without
+ * Returns the state of every hazard in the day's outlook, and of any others in the rows. A hazard without
  * rows is unknown. `areas` contains the known areas even if others are unknown.
  */
 export function hazardStates<Area extends Row>(day: number, rows: readonly Area[]): HazardStates<Area> {
@@ -120,18 +123,21 @@ export function hazardStates<Area extends Row>(day: number, rows: readonly Area[
 function stateOf<Area extends Row>(areas: readonly Area[], found: readonly Marker[]): Known<readonly Area[]> {
   if (found.includes('UNREADABLE')) return unknown('unreadable');
   if (found.includes('UNKNOWN')) return unknown('predictability_too_low');
-  // Intensity groups are published separately and do not determine the state of the hazard.
+  // Intensity groups are published separately and do not determine the hazard's state.
   if (areas.some(({ kind }) => kind !== 'intensity')) return known(areas);
   return found.includes('NONE') ? empty : unknown('not_received');
 }
 
-/** The highest readable category. `unknownParts` reports whether a higher one is possible. */
+/** Returns the highest readable category. `unknownParts` reports whether a higher one is possible. */
 export function highestCategory<Area extends Row>(states: HazardStates<Area>): string | null {
   const categorical = states.get('categorical');
   return highestOf((categorical?.areas ?? []).filter(({ kind }) => kind === 'category'))?.label ?? null;
 }
 
-/** Hazards of the list that are unknown, as `meta.unknown` names them, and the highest category if it is. */
+/**
+ * Returns the unknown hazards in the list, in the form of `meta.unknown`, and the highest category if that is
+ * unknown.
+ */
 export function unknownParts<Area extends Row>(
   states: HazardStates<Area>,
   asked: readonly Hazard[],
@@ -154,8 +160,8 @@ export function unknownParts<Area extends Row>(
 type RiskArea = OutlookAreaData & { isThere: boolean | null };
 
 /**
- * The risk of a hazard at a point. `isThere` of an area is null if its outline is unknown. Outside of the
- * area that the provider covers (`isCovered`), the risk is unknown if no outline contains the point.
+ * Returns a hazard's risk at a point. An area's `isThere` is null if its outline is unknown. Outside the area
+ * that the provider covers (`isCovered`), the risk is unknown if no outline contains the point.
  */
 export function riskAt(
   hazard: Hazard,

@@ -102,7 +102,7 @@ export const offices = weatherFamily({
   },
 });
 
-/** The table and columns with the newest record of a place. */
+/** The table and columns that hold a place's newest record. */
 interface Newest {
   kind: PlaceKind;
   place: PgTable;
@@ -110,7 +110,7 @@ interface Newest {
   of: PgTable;
   by: AnyColumn;
   at: AnyColumn;
-  /** One search backwards in the index of `of` for each. */
+  /** Each condition takes one backward search in the index of `of`. */
   among: readonly SQL[];
 }
 
@@ -165,7 +165,7 @@ async function readPlaces(
     total: matching.length,
     places: found.map((each) => placeData(each, dates.get(each.place.id) ?? null, { now, units })),
     units: placeUnits(units),
-    // Ages change with the clock.
+    // Ages change as the clock advances.
     reading: { lastModified: null, ...(rejected.length === 0 ? {} : { rejected }) },
   };
 }

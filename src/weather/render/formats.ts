@@ -8,21 +8,21 @@ import { type Polygon, polygonsOf } from '../shape.ts';
 import { converterOf, type UnitSystem } from '../units.ts';
 import type { Geometry, Instant, UnknownPart, WeatherTable } from '../values.ts';
 
-/** Remarks about the data of an answer. Each is absent unless it applies. */
+/** Remarks about an answer's data. Each one is absent unless it applies. */
 export interface AnswerMeta {
-  /** Always true if present: the data is older than it should be. */
+  /** Always true if present. The data is older than it should be. */
   stale?: true;
-  /** When the newest of the data was measured, issued or fetched; present with `stale`. */
+  /** When the newest of the data was measured, issued or fetched. Present together with `stale`. */
   asOf?: Instant;
   /** The place that answers for the requested point. */
   resolved?: ResolvedPlace;
-  /** Unknown parts of the record. null or an empty list there does not mean none. */
+  /** Unknown parts of the record. A null or an empty list there does not mean that there is nothing. */
   unknown?: readonly UnknownPart[];
-  /** Parts taken from an earlier issue, since the newest issue has not arrived in full. */
+  /** Parts taken from an earlier issue, because the newest issue has not fully arrived. */
   otherIssues?: readonly { field: string; issuedAt: Instant }[];
-  /** When a newer issue was issued of which too little has arrived to answer with it. */
+  /** When a newer issue was published that has not arrived completely enough to answer with. */
   newerIssuedAt?: Instant;
-  /** Fields set to null, and records left out, because their values are impossible. */
+  /** Fields set to null and records left out because their values are impossible. */
   rejected?: readonly RejectedFields[];
 }
 
@@ -33,16 +33,16 @@ export interface RejectedFields {
   count: number;
 }
 
-/** The envelope of a JSON answer; `meta` is left out if it is null. */
+/** Returns the envelope of a JSON answer. `meta` is left out if it is null. */
 export function renderJson(data: object | null, meta: AnswerMeta | null = null): string {
   return JSON.stringify(meta === null ? { data } : { data, meta });
 }
 
 /**
- * A table as CSV (RFC 4180). Lines end with CRLF. The first line has the column names, with the unit in
- * parentheses if there is one. Unknown values are empty. Without a record, only the names are written. A
- * text that a spreadsheet would run as a formula (it begins with = + - @, a tab or a carriage return) gets
- * an apostrophe before it, as OWASP recommends; numbers stay as they are.
+ * Renders a table as CSV (RFC 4180). Lines end with CRLF. The first line has the column names, with the unit
+ * in parentheses if there is one. Unknown values are empty. Without a record, only the names are written.
+ * Text that a spreadsheet would run as a formula (starting with = + - @, a tab or a carriage return) is
+ * prefixed with an apostrophe, as OWASP recommends. Numbers are left as they are.
  */
 export function renderCsv(table: WeatherTable, data: object | null, system: UnitSystem): string {
   const { units } = converterOf(system);
@@ -58,14 +58,14 @@ export function renderCsv(table: WeatherTable, data: object | null, system: Unit
 
 const schemaInstance = 'http://www.w3.org/2001/XMLSchema-instance';
 
-/** The name of one item of each list, by the name of the list. */
+/** The name for one item of each list, keyed by the name of the list. */
 type ItemNames = Readonly<Record<string, string>>;
 const metaItemNames: ItemNames = { rejected: 'fields', unknown: 'part', otherIssues: 'part' };
 
 /**
- * The same data as XML: `<response><data>…`, with element names as in JSON. null is `xsi:nil`, a list is a
- * wrapper with one child for each item, and a GeoJSON geometry is its JSON text. Characters that XML 1.0
- * forbids are dropped.
+ * Renders the same data as XML: `<response><data>…`, with the element names of JSON. null becomes `xsi:nil`,
+ * a list becomes a wrapper with one child per item, and a GeoJSON geometry becomes its JSON text. Characters
+ * that XML 1.0 forbids are dropped.
  */
 export function renderXml(data: object | null, itemNames: ItemNames, meta: AnswerMeta | null = null): string {
   const about: Record<string, XmlNode> = meta === null ? {} : { meta: nodeOf('meta', meta, metaItemNames) };
@@ -90,8 +90,8 @@ function nodeOf(name: string, value: unknown, itemNames: ItemNames): XmlNode {
 }
 
 /**
- * A GeoJSON collection (RFC 7946) of the places in an answer. Data about the whole answer is in the foreign
- * members `data` (null: there is no record) and `meta`, with the names of the JSON format.
+ * Renders the places of an answer as a GeoJSON collection (RFC 7946). Data about the whole answer is in the
+ * foreign members `data` (null if there is no record) and `meta`, with the names of the JSON format.
  */
 export function renderGeoJson(features: Features | null, meta: AnswerMeta | null = null): string {
   const { about, places } = features ?? { about: null, places: [] };
@@ -109,10 +109,10 @@ export function renderGeoJson(features: Features | null, meta: AnswerMeta | null
 }
 
 /**
- * A geometry as RFC 7946 wants it: outer rings run counterclockwise and holes clockwise (3.1.6), and polygons
- * are cut at the antimeridian (3.1.9).
+ * Converts a geometry to the form that RFC 7946 requires: outer rings run counterclockwise and holes
+ * clockwise (3.1.6), and polygons are cut at the antimeridian (3.1.9).
  *
- * @param geometry passed `geometryCheck`
+ * @param geometry Must have passed `geometryCheck`.
  */
 export function mapGeometry(geometry: Geometry): Geometry {
   if (geometry['type'] === 'Point') return geometry;
@@ -125,7 +125,10 @@ export function mapGeometry(geometry: Geometry): Geometry {
   return rewind(shape) as unknown as Geometry;
 }
 
-/** The parts of a polygon on either side of the antimeridian; the polygon itself if it does not cross it. */
+/**
+ * Returns a polygon's parts on either side of the antimeridian, or the polygon itself if it does not cross
+ * it.
+ */
 function cut({ rings, box }: Polygon): number[][][][] {
   const coordinates = rings.map((ring) => ring.map(([longitude, latitude]) => [longitude, latitude]));
   if (box.east <= 180) return [coordinates];

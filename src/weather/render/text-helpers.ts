@@ -5,10 +5,13 @@ import type { Geometry, UnknownPart, UnknownReason } from '../values.ts';
 const points = 'N NNE NE ENE E ESE SE SSE S SSW SW WSW W WNW NW NNW'.split(' ');
 const unknown = '--';
 
-/** Helpers of text templates, in addition to `data` and `request`. All accept null and print `--` for it. */
+/**
+ * Helpers for text templates, in addition to `data` and `request`. All of them accept null and print `--` for
+ * it.
+ */
 export const textHelpers = { num, time, compass, wrap, list, upper, row, zoneOf, weather, wind, why };
 
-/** A number with a fixed or natural number of decimals, followed by its unit, if given. */
+/** Formats a number with a fixed or natural number of decimals, followed by its unit if there is one. */
 function num(value: number | null | undefined, unit = '', digits?: number): string {
   if (value === null || value === undefined) return unknown;
   const figure = digits === undefined ? String(value) : value.toFixed(digits);
@@ -16,8 +19,8 @@ function num(value: number | null | undefined, unit = '', digits?: number): stri
 }
 
 /**
- * An instant in a time zone: `full` Tue 20 Jan 2026 12:51 EST, `row` Tue 20 Jan 12:51 EST, `date` Tue 20 Jan
- * 2026, `short` Tue 12:51, `hour` 12:51.
+ * Formats an instant in a time zone: `full` Tue 20 Jan 2026 12:51 EST, `row` Tue 20 Jan 12:51 EST, `date` Tue
+ * 20 Jan 2026, `short` Tue 12:51, `hour` 12:51.
  */
 function time(
   instant: string | null | undefined,
@@ -39,7 +42,7 @@ function time(
   return style === 'date' ? date : `${date} ${hour} ${parts['timeZoneName']}`;
 }
 
-/** One of 16 points of the compass for degrees. */
+/** Converts degrees to one of the 16 compass points. */
 function compass(degrees: number | null | undefined): string {
   if (degrees === null || degrees === undefined) return unknown;
   return points[Math.round(degrees / 22.5) % 16] ?? unknown;
@@ -52,7 +55,9 @@ interface Phenomenon {
   inVicinity: boolean;
 }
 
-/** The text of an observation, else its phenomena: `Light freezing rain, fog in the vicinity`. */
+/**
+ * Returns an observation's text, or else its phenomena, such as `Light freezing rain, fog in the vicinity`.
+ */
 function weather(
   sky: { textDescription: string | null; presentWeather: readonly Phenomenon[] } | null | undefined,
 ): string {
@@ -67,7 +72,7 @@ function weather(
   return joined === '' ? unknown : joined.charAt(0).toUpperCase() + joined.slice(1);
 }
 
-/** Wind direction and speed: `NNW 6.8 mph`, `variable 6.8 mph`, `calm`. */
+/** Formats wind direction and speed like `NNW 6.8 mph`, `variable 6.8 mph` or `calm`. */
 function wind(
   each: { windDirection: number | null; windSpeed: number | null; windGust: number | null },
   show: (value: number | null) => string,
@@ -87,15 +92,15 @@ const reasons: Readonly<Record<UnknownReason, string>> = {
   not_covered: 'it does not cover this place',
 };
 
-/** Why a part of the record is unknown, in words; null if it is known. */
+/** Explains in words why a part of the record is unknown. Returns null if it is known. */
 function why(meta: { unknown?: readonly UnknownPart[] } | null | undefined, field: string): string | null {
   const part = meta?.unknown?.find((one) => one.field === field);
   return part === undefined ? null : reasons[part.reason];
 }
 
 /**
- * Wraps text to lines of at most `width` characters, each with `indent` before it. Keeps paragraphs apart,
- * and the lines of a table. A longer word has its own line.
+ * Wraps text to lines of at most `width` characters, each prefixed with `indent`. Preserves paragraphs and
+ * the lines of tables. A word that is longer gets its own line.
  */
 function wrap(text: string | null | undefined, width = 80, indent = ''): string {
   if (text === null || text === undefined) return indent + unknown;
@@ -105,7 +110,7 @@ function wrap(text: string | null | undefined, width = 80, indent = ''): string 
     .join('\n\n');
 }
 
-/** Lines that are columns: gaps of three spaces and more, in two of them or more. */
+/** Detects columns, which are gaps of tabs or at least three spaces in two or more lines. */
 function isTable(paragraph: string): boolean {
   return paragraph.split('\n').filter((line) => /\S(?: {3,}|\t+)\S/.test(line)).length >= 2;
 }
@@ -117,7 +122,7 @@ function kept(paragraph: string, indent: string): string {
     .join('\n');
 }
 
-/** Items of a list begin on new lines and continue under their text. */
+/** List items start on new lines and continue indented under their text. */
 function fill(paragraph: string, width: number, indent: string): string {
   return paragraph
     .trim()
@@ -142,8 +147,8 @@ function fillItem(item: string, width: number, indent: string): string {
 }
 
 /**
- * Cells in columns, each padded to its width (negative: right-aligned). Longer text continues below in its
- * column.
+ * Formats cells in columns, each padded to its width. A negative width aligns to the right. Longer text
+ * continues below in its own column.
  */
 function row(...cells: [text: string, width: number][]): string {
   const columns = cells.map(([text, width]) => ({ lines: within(text, Math.abs(width)), width }));
@@ -195,7 +200,7 @@ function formatOf(timeZone: string): Intl.DateTimeFormat {
   return format;
 }
 
-/** The time zone that most of a state or marine area keeps, with the first letters of its UGC codes. */
+/** Time zones used by most of a state or marine area, each with the first letters of its UGC codes. */
 const areas: Readonly<Record<string, string>> = {
   'America/New_York':
     'CT DC DE FL GA IN KY MA MD ME MI NC NH NJ NY OH PA RI SC VA VT WV AN AM LE LO LH LC SL',
@@ -214,8 +219,8 @@ const byArea = new Map(
 );
 
 /**
- * The time zone at the middle of the outline, if it is known and not at sea. Otherwise the time zone of the
- * first area in the list of UGC codes, or UTC if that is unknown. For display only.
+ * Returns the time zone at the middle of the outline if it is known and not at sea. Otherwise returns the
+ * time zone of the first area in the list of UGC codes, or UTC if that is unknown. For display only.
  */
 export function zoneOf(
   zones: readonly string[] | null | undefined,

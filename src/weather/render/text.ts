@@ -6,7 +6,7 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import type { AnswerMeta } from './formats.ts';
 import { textHelpers } from './text-helpers.ts';
 
-/** The request as templates see it: its endpoint and its parameters, with defaults filled in. */
+/** The request as seen by templates: its endpoint and its parameters, with defaults filled in. */
 export interface TextRequest {
   endpoint: string;
   parameters: object;
@@ -14,7 +14,7 @@ export interface TextRequest {
 
 export interface TextRenderer {
   /**
-   * Renders the file `<template>.txt.tmpl` of the directory. Throws `unsupported_format` if it is missing or
+   * Renders the directory's file `<template>.txt.tmpl`. Throws `unsupported_format` if it is missing or
    * cannot be read, and `template_error` if it cannot be compiled or throws.
    */
   render(
@@ -30,10 +30,10 @@ interface Compiled {
   template: (locals: object) => string;
 }
 
-/** The directory of the templates that come with the package. */
+/** The directory of the bundled templates. */
 export const packagedTemplates = fileURLToPath(new URL('../../../templates/weather', import.meta.url));
 
-/** Renders the operator's templates (EJS, trusted like the configuration); compiles changed files again. */
+/** Renders the operator's templates (EJS, trusted like the configuration). Recompiles changed files. */
 export function createTextRenderer(baseDir: string): TextRenderer {
   const compiled = new Map<string, Compiled>();
   return {
@@ -54,8 +54,8 @@ export function createTextRenderer(baseDir: string): TextRenderer {
 }
 
 /**
- * Reads and compiles the templates of these names, without rendering any. Returns those that are missing.
- * Throws `template_error` for the first that cannot be read or compiled.
+ * Reads and compiles the templates with these names, without rendering them. Returns those that are missing.
+ * Throws `template_error` for the first one that cannot be read or compiled.
  */
 export async function missingTemplates(baseDir: string, names: readonly string[]): Promise<string[]> {
   const missing: string[] = [];
@@ -81,22 +81,23 @@ function firstLine(thrown: unknown): string {
 }
 
 function compile(source: string, filename: string): (locals: object) => string {
-  // Text is not HTML: nothing is escaped. The options are fixed, so that no request reaches them.
+  // The output is text rather than HTML, so nothing is escaped. The options are fixed, so that requests
+  // cannot influence them.
   const escape = (value: string | number | boolean | null | undefined): string => String(value ?? '');
   return ejs.compile(source, { escape, filename, async: false });
 }
 
-/** Changes whenever the content of the file does, as far as the file system shows. */
+/** Changes whenever the file's contents change, as far as the file system shows. */
 async function versionOf(file: string): Promise<string> {
   return readable(file, async () => {
     const found = await stat(file, { bigint: true });
-    // Reading a pipe or a device might never end.
+    // Reading from a pipe or a device might never end.
     if (!found.isFile()) throw new Error('it is not a regular file');
     return `${found.mtimeNs}.${found.size}.${found.ino}`;
   });
 }
 
-/** Remarks above the output of the template, so that template authors need not handle them. */
+/** Adds remarks above the template's output, so that template authors do not need to handle them. */
 function headingOf(meta: AnswerMeta | null, data: object | null): string {
   if (meta === null) return '';
   const { unknown = [], otherIssues = [], newerIssuedAt } = meta;

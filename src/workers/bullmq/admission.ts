@@ -41,11 +41,11 @@ export interface AdmissionsOptions {
 /** An upload that this process is receiving. */
 class HeldSlot {
   readonly slot: Slot;
-  /** Whether a slot of the queue is taken. A used key takes none. */
+  /** True if the upload holds one of the queue's slots. An upload whose key was already used holds none. */
   hasSlot: boolean;
-  /** The upload's name in shared staging, which is renewed with the slot; null until it has one. */
+  /** The upload's name in shared staging, or null if it has none yet. It is renewed along with the slot. */
   staged: string | null = null;
-  /** Whether the upload was accepted, refused or released. */
+  /** True once the upload has been accepted, refused or released. */
   isEnded = false;
   readonly #store: RunStore;
   readonly #renewal: Timer;
@@ -72,9 +72,9 @@ class HeldSlot {
 }
 
 /**
- * The uploads that this process is receiving. A slot and its key carry the id of the request that holds them.
- * They expire unless its process renews them, so a dead API blocks them for at most `workerTimeoutMs`. The
- * name in shared staging expires later, because the bytes of the upload are lost with it.
+ * The uploads that this process is receiving. A slot and its key store the id of the request that holds them.
+ * They expire unless this process renews them, so a dead API blocks them for at most `workerTimeoutMs`. The
+ * name in shared staging expires later, because losing it means losing the uploaded bytes.
  */
 export class Admissions {
   readonly #options: AdmissionsOptions;
@@ -108,7 +108,7 @@ export class Admissions {
     };
   }
 
-  /** As `JobQueue.rerun`. */
+  /** See `JobQueue.rerun`. */
   async rerun(runId: string, next: NewRun): Promise<AcceptedRun> {
     if (!this.isOpen()) throw shuttingDown();
     const { store, onAccepted } = this.#options;
@@ -135,7 +135,7 @@ export class Admissions {
     }
   }
 
-  /** Whether new uploads are accepted. */
+  /** Reports whether the queue accepts new uploads. */
   isOpen(): boolean {
     return this.#phase === 'open';
   }
@@ -149,7 +149,7 @@ export class Admissions {
     if (this.#held.size > 0) await new Promise<void>((resolve) => (this.#onIdle = resolve));
   }
 
-  /** Stops accepting, and releases every slot. */
+  /** Stops accepting uploads and releases every slot. */
   async close(): Promise<void> {
     this.#phase = 'closed';
     const held = [...this.#held];
@@ -161,7 +161,7 @@ export class Admissions {
     try {
       const replay = await this.#replayOf(held, digest);
       if (replay !== null) return replay;
-      // The first run with this key was forgotten or failed during this upload.
+      // During this upload, the first run with this key was forgotten or failed.
       held.hasSlot ||= await this.#takeSlot(held.slot);
       return await this.#queue(held, job, digest);
     } catch (error) {
@@ -172,7 +172,10 @@ export class Admissions {
     }
   }
 
-  /** Called before the bundle is shared, because a replay does not need it. null if no run has the key. */
+  /**
+   * Looks for a run with the same key. Called before the bundle is shared, because a replay does not need it.
+   * Returns null if no run has the key.
+   */
   async #replayOf(held: HeldSlot, digest: Digest): Promise<AcceptedRun | null> {
     this.#refuseIfClosed();
     const known = await this.#options.store.replay(held.slot, digest);
@@ -192,8 +195,8 @@ export class Admissions {
     this.#refuseIfClosed();
     const { record, queued } = this.#newRecord(job);
     held.stopRenewing();
-    // If this throws, the run may or may not have been accepted. The bundle is kept: either the run needs it,
-    // or it is swept as unwanted.
+    // If this throws, the run may or may not have been accepted. The bundle is kept in either case: the run
+    // needs it, or housekeeping sweeps it as unwanted.
     const answer = await store.accept(held.slot, sharedJob, queued, digest, name);
     switch (answer.outcome) {
       case 'ok':
@@ -211,14 +214,14 @@ export class Admissions {
     }
   }
 
-  /** The record that the client gets, and the one of the waiting run. */
+  /** Returns the record for the client and the record of the waiting run. */
   #newRecord(job: PublishJob): { record: RunRecord; queued: RunRecord } {
     const { clock } = this.#options;
     const record = acceptedRun(job, clock.now());
     return { record, queued: queuedRun(record, clock.now()) };
   }
 
-  /** If it fails, the name is swept later. */
+  /** If this fails, housekeeping sweeps the name later. */
   async #unshare(name: string | null): Promise<void> {
     const { shared, log } = this.#options;
     if (name === null) return;
@@ -233,7 +236,7 @@ export class Admissions {
     if (this.#held.size === 0) this.#onIdle?.();
   }
 
-  /** False if the key was used: nothing will be queued, and no slot was taken. */
+  /** Returns false if the key was already used. Nothing will be queued then, so no slot was taken. */
   async #takeSlot(slot: Slot): Promise<boolean> {
     const outcome = await this.#options.store.reserve(slot, this.#limitsOf(slot.pipelineId));
     if (outcome === 'full' || outcome === 'pipeline_full') throw await this.#noSlot(outcome, slot.pipelineId);

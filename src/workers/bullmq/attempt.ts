@@ -19,15 +19,15 @@ export interface AttemptOptions {
   onProgress: (progress: JobProgress) => void;
 }
 
-/** A run is failed after this many workers died while running it. */
+/** A run fails after this many workers have died while running it. */
 const maxTakes = 5;
-/** A killed worker leaves its lease at the destination. The lease is stale after two minutes. */
+/** A killed worker leaves its lease behind at the destination. The lease becomes stale after two minutes. */
 const staleLeaseMs = 180_000;
 const busyPauseMs = 5_000;
 
 /**
- * Runs a job that was taken. If another worker began the run and died, its lease may remain. This waits at
- * most three minutes for that lease. Never rejects.
+ * Runs a job that this worker has taken. If an earlier worker died during the run, its lease may remain. In
+ * that case this function waits up to three minutes for the lease to expire. Never rejects.
  */
 export async function attempt(taken: TakenRun, options: AttemptOptions): Promise<Outcome> {
   const { takes, begunAt } = taken;
@@ -49,8 +49,8 @@ export async function attempt(taken: TakenRun, options: AttemptOptions): Promise
 }
 
 /**
- * Whether another worker holds the lease of at least one destination. Failures of other destinations must not
- * prevent a retry for that one.
+ * Reports whether another worker holds the lease of at least one destination. Failures at other destinations
+ * must not prevent a retry there.
  */
 function isBusy({ run }: JobResult): boolean {
   return run.pipelines
@@ -70,8 +70,8 @@ function tooManyTakes(): WaybillError {
 const pauseMs = 200;
 
 /**
- * Keeps the record of a run in progress up to date. Saves at most five times a second, one save at a time.
- * The next save replaces a failed one.
+ * Keeps the record of a run in progress up to date. Saves at most five times per second and runs one save at
+ * a time. If a save fails, the next one replaces it.
  */
 export class ProgressSaver {
   record: RunRecord;

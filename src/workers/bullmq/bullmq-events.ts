@@ -16,7 +16,10 @@ interface BullmqEventsOptions extends RedisServer {
   clock: Clock;
   log: Log;
   prefix: string;
-  /** A host that is silent for this many milliseconds counts as dead: other hosts deliver its events. */
+  /**
+   * A host that has been silent for this many milliseconds counts as dead. Other hosts then deliver its
+   * events.
+   */
   hostLifeMs: number;
   onDropped: (notifierId: string, count: number) => void;
 }
@@ -25,8 +28,8 @@ interface BullmqEventsOptions extends RedisServer {
 const closeTimeoutMs = 5_000;
 
 /**
- * The events of all hosts, in Redis. The events have their own connection, because the last ones are
- * delivered or given up after the queue is closed. Throws as `RedisLink.open` does.
+ * Opens the events of all hosts in Redis. They use a separate connection, because the last ones are delivered
+ * or given up after the queue is closed. Throws the same errors as `RedisLink.open`.
  */
 export async function bullmqEvents(options: BullmqEventsOptions): Promise<EventStore> {
   const { clock, log } = options;
@@ -43,7 +46,7 @@ export async function bullmqEvents(options: BullmqEventsOptions): Promise<EventS
     undelivered: undelivered.events,
     outbox,
     flushed: () => outbox.settled(),
-    // One at a time, to keep their order.
+    // Notes are written one at a time to keep their order.
     note: (runId, note) =>
       void (noting = noting
         .then(() => noteDelivery(runId, note))
@@ -72,7 +75,10 @@ interface EventOutboxOptions {
   log: Log;
   link: Pick<RedisLink, 'upForMs'>;
   run: RunScript;
-  /** A host that is silent for this many milliseconds counts as dead: other hosts deliver its events. */
+  /**
+   * A host that has been silent for this many milliseconds counts as dead. Other hosts then deliver its
+   * events.
+   */
   hostLifeMs: number;
 }
 
@@ -82,10 +88,10 @@ const retryEveryMs = 500;
 const maxTaken = 200;
 
 /**
- * The undelivered events of all hosts, in Redis. An event of a run is stored before it is sent, and before
- * the end of its run is recorded. Therefore neither is lost if the process dies, and a process that repeats
- * the run does not report the event twice. Each host delivers its own events. Once a host is silent or has
- * ended, the first other host to look delivers the rest.
+ * Stores the undelivered events of all hosts in Redis. An event of a run is stored before it is sent and
+ * before the end of its run is recorded. Therefore a crash loses neither, and a process that repeats the run
+ * does not report the event twice. Each host delivers its own events. Once a host is silent or has stopped,
+ * the first host to notice delivers the rest.
  */
 class EventOutbox implements Outbox {
   readonly outlives = true;
@@ -97,7 +103,7 @@ class EventOutbox implements Outbox {
   #storing: Promise<void> = Promise.resolve();
   #ending: Promise<void> = Promise.resolve();
   #polling: Promise<void> = Promise.resolve();
-  /** Whether the answer to the last poll was lost, with the events that it assigned to this host. */
+  /** True if the response to the last poll was lost, along with the events that it assigned to this host. */
   #hasMissed = false;
 
   constructor(options: EventOutboxOptions) {
@@ -108,7 +114,7 @@ class EventOutbox implements Outbox {
     this.#polling = this.#poll(take);
   }
 
-  /** One at a time, to keep their order. */
+  /** Events are written one at a time to keep their order. */
   keep(...event: Parameters<Outbox['keep']>): void {
     this.#storing = this.#storing.then(() => this.#store(...event));
   }
@@ -142,7 +148,7 @@ class EventOutbox implements Outbox {
       return [notifierId, JSON.stringify(kept)];
     });
     for (const notifierId of notifierIds) this.#known.add(fieldOf(notifierId, event.id));
-    // If a defect prevents storing the event, it is still delivered.
+    // If a bug prevents the event from being stored, it is still delivered.
     const answer = await this.#untilAnswered(() => run('tellEvent', args, texts)).catch((error: unknown) => {
       this.#logDefect(error);
       return 1;
@@ -179,7 +185,8 @@ class EventOutbox implements Outbox {
 
   async #takeLeft(take: (left: AbandonedEvent) => void): Promise<void> {
     const { link, log, run, hostLifeMs } = this.#options;
-    // After an outage of Redis for all hosts, live hosts need time to report before their events are taken.
+    // After a Redis outage that affected all hosts, live hosts need time to report before others take their
+    // events.
     const limit = link.upForMs() < hostLifeMs ? 0 : maxTaken;
     const own = Number(this.#hasMissed);
     this.#hasMissed = true;
@@ -203,7 +210,7 @@ class EventOutbox implements Outbox {
     }
   }
 
-  /** Repeats the call until Redis answers; undefined if this process ends first. */
+  /** Repeats the call until Redis responds. Resolves with undefined if this process stops first. */
   async #untilAnswered<T>(work: () => Promise<T>): Promise<T | undefined> {
     for (;;) {
       try {
@@ -221,7 +228,7 @@ class EventOutbox implements Outbox {
   }
 }
 
-/** null if another program has replaced the event. */
+/** Returns null if another program has replaced the event. */
 function keptEventOf(text: string): OutboxEvent | null {
   const value = jsonOf(text);
   const isValid = isObject(value) && typeof value['notifierId'] === 'string' && isEvent(value['event']);

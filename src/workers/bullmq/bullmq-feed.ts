@@ -17,26 +17,28 @@ interface RunFeedOptions {
   clock: Clock;
   link: RedisLink;
   reads: Pick<RunReads, 'changes'>;
-  /** Redis channel with each change as `<revision> <record>`. */
+  /** Redis channel that publishes each change as `<revision> <record>`. */
   channel: string;
 }
 
-/** Reports the changes of all hosts' runs to the watchers in this process. */
+/** Reports changes to runs on any host to the watchers in this process. */
 export interface RunFeed {
-  /** As `JobQueue.watch`. */
+  /** See `JobQueue.watch`. */
   watch(onChange: () => void): RunWatch;
   close(): Promise<void>;
 }
 
-/** Runs whose newest changes are kept in memory. Redis answers readers that are further behind. */
+/**
+ * The number of runs whose newest changes are kept in memory. Readers that are further behind query Redis.
+ */
 const maxKept = 1_000;
-/** How often the feed checks for missed changes: a dead subscription may look alive. */
+/** How often the feed checks for missed changes. A dead subscription can look alive. */
 const checkMs = 5_000;
 
 /**
- * Keeps the newest changes of this queue in memory while it has watchers. A change therefore costs one
- * message per host, whatever the number of watchers. Revisions have no gaps. The feed reads missing changes
- * from Redis after a gap, after a time without messages, and after a reconnect.
+ * Keeps the queue's newest changes in memory while there are watchers. A change therefore costs one message
+ * per host, regardless of the number of watchers. Revisions have no gaps. The feed reads missing changes from
+ * Redis after a gap, after a quiet period, and after a reconnect.
  */
 export function runFeed(options: RunFeedOptions): RunFeed {
   return new RedisRunFeed(options);
@@ -45,7 +47,7 @@ export function runFeed(options: RunFeedOptions): RunFeed {
 class RedisRunFeed implements RunFeed {
   readonly #options: RunFeedOptions;
   readonly #watchers = new Set<() => void>();
-  /** null until the first read since the first watcher came. */
+  /** null until the first read after the first watcher subscribed. */
   #changes: RunChanges | null = null;
   /** The newest revision seen in a message. */
   #newestSeen = 0;
@@ -102,7 +104,7 @@ class RedisRunFeed implements RunFeed {
     };
   }
 
-  /** The changes in memory, after catching up with Redis. */
+  /** Returns the changes in memory, after catching up with Redis. */
   async #upToDate(): Promise<RunChanges> {
     await this.#catchUp();
     if (this.#changes === null) throw new TypeError('no watcher is registered');
@@ -114,7 +116,7 @@ class RedisRunFeed implements RunFeed {
     if (this.#subscriber === undefined) {
       const subscriber = link.another();
       subscriber.on('message', (_channel: string, text: string) => this.#onMessage(text));
-      // On each connection: ioredis is set not to resubscribe (`link.ts`).
+      // Runs on each connection, because ioredis is configured not to resubscribe (`link.ts`).
       subscriber.on('ready', () => this.#subscribe(subscriber, channel));
       subscriber.connect().catch(() => undefined);
       this.#subscriber = subscriber;
@@ -124,10 +126,10 @@ class RedisRunFeed implements RunFeed {
 
   #subscribe(subscriber: RedisClient, channel: string): void {
     if (this.#watchers.size === 0) return;
-    // Reads the changes published before the subscription. Fails only if the connection does.
+    // Reads the changes published before the subscription. This fails only if the connection does.
     void subscriber
       .subscribe(channel)
-      // A read in progress may be older than the subscription.
+      // A read in progress may predate the subscription.
       .then(() => this.#reading)
       .then(() => this.#catchUp())
       .catch(() => undefined);
@@ -159,7 +161,7 @@ class RedisRunFeed implements RunFeed {
   #catchUp(): Promise<void> {
     return (this.#reading ??= this.#readNewest().finally(() => {
       this.#reading = undefined;
-      // A message came too late for the last answer.
+      // A message arrived too late to be included in the last read.
       if (this.#changes !== null && this.#newestSeen > this.#changes.revision)
         void this.#catchUp().catch(() => undefined);
     }));
@@ -169,7 +171,7 @@ class RedisRunFeed implements RunFeed {
     const [known, heard] = [this.#changes, this.#newestSeen];
     const found = await this.#options.reads.changes(known?.revision ?? null, maxKept);
     if (this.#isClosed || this.#watchers.size === 0) return;
-    // Redis restarted without its last changes.
+    // Redis restarted without its most recent changes.
     if (this.#newestSeen === heard) this.#newestSeen = Math.min(heard, found.revision);
     const isLater = known?.epoch === found.epoch && known.revision <= found.revision;
     if (known !== null && known === this.#changes && isLater && found.changes.length < maxKept) {
@@ -193,7 +195,7 @@ class RedisRunFeed implements RunFeed {
 
 /** Waits for runs that any host may finish. */
 export interface FinishPoll {
-  /** As `JobQueue.untilFinished`. */
+  /** See `JobQueue.untilFinished`. */
   wait(runId: string, signal: AbortSignal): Promise<void>;
   /** Ends every wait. Resolves once no query is in progress. */
   close(): Promise<void>;
@@ -202,9 +204,9 @@ export interface FinishPoll {
 const pollMs = 200;
 
 /**
- * Polls Redis five times a second while any caller waits, with one call for all awaited runs. Messages of
- * finished runs could be lost without any sign on the subscription. While Redis is unreachable the waits
- * continue.
+ * Polls Redis five times a second while any caller waits, with one call for all awaited runs. A subscription
+ * could lose the message about a finished run without any sign of it. Waits continue while Redis is
+ * unreachable.
  *
  * @param finishedOf Returns the given runs that are finished or unknown.
  */
@@ -227,7 +229,7 @@ export function finishPoll(
   function begin(): void {
     polling ??= poll().finally(() => {
       polling = undefined;
-      // A caller may have come after the last poll.
+      // A caller may have arrived after the last poll.
       if (waiters.runIds.length > 0) begin();
     });
   }

@@ -35,32 +35,33 @@ import { type RunStore, runStore } from './run-store.ts';
 import { RunWorker } from './run-worker.ts';
 import { supersede } from './superseding.ts';
 
-/** Life of the key that `prove` writes, in milliseconds. */
+/** Lifetime of the key that `prove` writes, in milliseconds. */
 const probeLifeMs = 60_000;
 
-/** The parts of a queue that need Redis to open. */
+/** The parts of a queue that need a Redis connection. */
 interface Opened {
   link: RedisLink;
-  /** The beginning of all keys and channels. */
+  /** The prefix of all keys and channels. */
   root: string;
   store: RunStore;
   pipelines: PipelineQueues;
 }
 
 /**
- * The queue of several hosts, in Redis.
+ * A queue shared by several hosts through Redis.
  *
- * The state of a run is in the store (`scripts/`). BullMQ has a ticket for each run and decides which run is
- * next: one queue per pipeline, one active job in each, locks that workers renew. An accepted run is in the
- * outbox until its ticket is in BullMQ's queue. The host that accepts hands over immediately, and every host
- * checks once a second for runs that a dead host left there. An acceptance is therefore one step, and neither
- * a lost ticket nor a duplicate does harm.
+ * The store (`scripts/`) holds the state of each run. BullMQ holds one ticket per run and decides which run
+ * is next. Each pipeline has its own queue with at most one active job, whose lock the worker renews. An
+ * accepted run is in the outbox until its ticket is in BullMQ's queue. The accepting host moves it there
+ * immediately, and every host checks once per second for runs that a dead host left behind. Accepting a run
+ * is therefore a single step, and lost or duplicate tickets are harmless.
  *
- * Once a second each host also starts eligible pipelines, and stops cancelled runs in case the message was
- * lost. It removes expired bundles and runs, and abandoned archives in shared staging (`housekeeping.ts`).
+ * Once per second, each host also starts eligible pipelines and stops cancelled runs in case the message was
+ * lost. It also removes expired bundles and runs, and abandoned archives in shared staging
+ * (`housekeeping.ts`).
  *
- * A host looks for jobs of dead workers only after its connection was up for `workerTimeoutMs`. If Redis was
- * unreachable for every host, live workers have locked their jobs again by that time.
+ * A host looks for dead workers' jobs only after its connection has been up for `workerTimeoutMs`. If Redis
+ * was unreachable for every host, live workers have locked their jobs again by that time.
  */
 export class BullmqQueue implements JobQueue {
   readonly triggers: Triggers;
@@ -102,7 +103,7 @@ export class BullmqQueue implements JobQueue {
     });
   }
 
-  /** Throws as `RedisLink.open` and `PipelineQueues.open` do. */
+  /** Throws the same errors as `RedisLink.open` and `PipelineQueues.open`. */
   static async open(options: BullmqQueueOptions): Promise<BullmqQueue> {
     const { clock, log, workerTimeoutMs } = options;
     const { prefix, ...server } = options.redis;
@@ -118,27 +119,27 @@ export class BullmqQueue implements JobQueue {
     }
   }
 
-  /** BullMQ's queues, by pipeline. */
+  /** BullMQ's queues, keyed by pipeline. */
   get queues(): ReadonlyMap<string, Queue> {
     return this.#pipelines.queues;
   }
 
   /**
-   * Adds pipelines whose runs this host takes, too. None is ever removed, because accepted runs are
-   * published. Throws `queue_unavailable`.
+   * Adds pipelines whose runs this host should take. Pipelines are never removed, because their accepted runs
+   * must still be published. Throws `queue_unavailable`.
    */
   async addPipelines(pipelineIds: readonly string[]): Promise<void> {
     await this.#pipelines.add(pipelineIds);
     for (const id of pipelineIds) this.#dispatcher?.consider(id);
   }
 
-  /** Throws `queue_unavailable` unless Redis stores something. */
+  /** Throws `queue_unavailable` if Redis cannot store data. */
   async prove(): Promise<void> {
     const now = this.#options.clock.now().toISOString();
     await this.#link.ask(() => this.#link.redis.set(`${this.#root}:probe`, now, 'PX', probeLifeMs));
   }
 
-  /** Whether this host is stopping the run so that another host runs it again. */
+  /** Reports whether this host is stopping the run so that another host runs it again. */
   isInterrupted(runId: string): boolean {
     return this.#dispatcher?.isInterrupted(runId) ?? false;
   }
@@ -252,7 +253,7 @@ export class BullmqQueue implements JobQueue {
       from === this.#channel ? dispatcher.consider(id) : dispatcher.cancel(id),
     );
     const channels = [this.#channel, `${this.#root}:cancel`];
-    // On each connection: ioredis is set not to resubscribe (`link.ts`).
+    // Runs on each connection, because ioredis is configured not to resubscribe (`link.ts`).
     subscriber.on('ready', () => void subscriber.subscribe(...channels).catch(() => undefined));
     subscriber.connect().catch(() => undefined);
     for (const id of pipelines.ids) dispatcher.consider(id);

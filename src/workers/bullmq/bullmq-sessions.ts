@@ -9,22 +9,23 @@ export interface BullmqEndedSessionsOptions extends RedisServer {
   prefix: string;
 }
 
-/** The last time that a `Date` can have. */
+/** The latest time that a `Date` can represent. */
 const lastTime = 8.64e15;
 /** How long a request waits for the first connection to Redis, in milliseconds. */
 const withinMs = 3_000;
-/** After a failed connection, how long requests do not wait for Redis, in milliseconds. */
+/** How long requests skip waiting for Redis after a failed connection, in milliseconds. */
 const retryAfterMs = 15_000;
 
 /**
- * The ended sessions of all hosts. Connects on the first request, because most daemons rarely need it.
+ * The ended sessions of all hosts. Connects on the first request, because most daemons rarely need this
+ * store.
  */
 export function bullmqEndedSessions({ prefix, ...server }: BullmqEndedSessionsOptions): EndedSessions {
   const { clock } = server;
   let link: Promise<RedisLink> | undefined;
   const linked = (): Promise<RedisLink> => {
     if (link !== undefined) return link;
-    // The connection of the queue logs outages.
+    // The queue's connection logs outages.
     link = RedisLink.open({ ...server, withinMs, log: silentLog });
     link.catch(() => clock.timeout(retryAfterMs, () => (link = undefined), { unref: true }));
     return link;
@@ -48,7 +49,7 @@ export function bullmqEndedSessions({ prefix, ...server }: BullmqEndedSessionsOp
       const ends = await ask(({ redis }) => redis.mget(ids.map(key)));
       ids.forEach((id, index) => {
         const end = ends[index] ?? null;
-        // A session also ends if another program has replaced the time.
+        // The session still counts as ended if another program has replaced the time.
         if (end !== null) found.set(id, new Date(Number.isSafeInteger(Number(end)) ? Number(end) : lastTime));
       });
       return found;

@@ -9,11 +9,11 @@ import { isTrigger, jsonOf } from './job-shape.ts';
 import type { RedisLink } from './link.ts';
 import type { RunScript } from './scripts.ts';
 
-/** The triggers of all hosts. Each call is one step in Redis. */
+/** The triggers of all hosts. Each call is one atomic step in Redis. */
 export interface TriggerStore {
-  /** As `Triggers.last`. */
+  /** See `Triggers.last`. */
   lastTrigger(pipelineId: string, kind: TriggerKind): Promise<Trigger | null>;
-  /** As `Triggers.decide`, with the run's first record. */
+  /** Like `Triggers.decide`, but takes the run's first record. */
   trigger(
     job: TriggeredJob,
     record: RunRecord,
@@ -51,9 +51,9 @@ export function triggerStore(
 }
 
 /**
- * Triggers do not use BullMQ's job schedulers. They compute the next tick when a worker takes the last one.
- * After an outage they therefore always catch up exactly one tick. Their jobs are also not in the store that
- * has the records. Here the tick and its run are one step in Redis.
+ * Triggers do not use BullMQ's job schedulers. Those compute the next tick when a worker takes the last one,
+ * so after an outage they always catch up exactly one tick. Their jobs also live outside the store that has
+ * the records. Here, the tick and its run are one step in Redis.
  */
 export function bullmqTriggers(options: {
   clock: Clock;
@@ -80,7 +80,7 @@ export function bullmqTriggers(options: {
   };
 }
 
-/** null if there is none, or if another program has replaced it. */
+/** Returns null if there is none, or if another program has replaced it. */
 function triggerOf(text: string | null | undefined): Trigger | null {
   const value = jsonOf(text ?? '');
   return isTrigger(value) ? value : null;

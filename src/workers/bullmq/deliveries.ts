@@ -36,8 +36,8 @@ const claimLifeMs = 15_000;
 const retryEveryMs = 500;
 
 /**
- * The undelivered events of all hosts, in Redis. While Redis is unreachable, new ones wait in memory. `close`
- * waits for them until `signal` aborts.
+ * The undelivered events of all hosts, in Redis. While Redis is unreachable, new events wait in memory.
+ * `close` waits for them until `signal` aborts.
  */
 export function bullmqUndelivered({ clock, log, link, run, prefix, onDropped }: BullmqUndeliveredOptions): {
   events: UndeliveredEvents;
@@ -72,7 +72,7 @@ export function bullmqUndelivered({ clock, log, link, run, prefix, onDropped }: 
 
   return {
     events: {
-      // One at a time, to keep their order.
+      // Events are written one at a time to keep their order.
       keep: (notifierId, undelivered) => (writing = writing.then(() => write(notifierId, undelivered))),
       list: async (notifierId) => {
         const found = await link.ask(() => link.redis.hvals(`${prefix}:undelivered:${notifierId}`));
@@ -105,7 +105,7 @@ async function claim(notifier: string, run: RunScript, clock: Clock): ReturnType
   const extend = async (lifeMs: number): Promise<boolean> =>
     (await run('claimUndelivered', { notifier, owner, lifeMs })) === 1;
   if (!(await extend(claimLifeMs))) throw redeliveryRunning(notifier);
-  // If Redis is unreachable for longer than that, two hosts may send the same event, with the same id.
+  // If Redis is unreachable for longer than this, two hosts may send the same event with the same id.
   const heartbeat = clock.every(claimLifeMs / 3, () => void extend(claimLifeMs).catch(() => undefined));
   return {
     release: async () => {
@@ -115,7 +115,7 @@ async function claim(notifier: string, run: RunScript, clock: Clock): ReturnType
   };
 }
 
-/** Empty if another program has replaced the value. */
+/** Returns an empty list if another program has replaced the value. */
 function keptOf(text: string): UndeliveredEntry[] {
   const space = text.indexOf(' ');
   const [seq, undelivered] = [Number(text.slice(0, space)), jsonOf(text.slice(space + 1))];
@@ -125,8 +125,8 @@ function keptOf(text: string): UndeliveredEntry[] {
 }
 
 /**
- * As `JobQueue.noteDelivery`, in Redis. The deliveries are stored next to the record, because the worker
- * overwrites the whole record. Each save of the record merges them in.
+ * Implements `JobQueue.noteDelivery` in Redis. The deliveries are stored next to the record, because the
+ * worker overwrites the whole record. Each save of the record merges them in.
  *
  * @param at Returns the Redis key of a name.
  */
@@ -145,7 +145,7 @@ export function deliveryNotes(
   };
 }
 
-// JSON members of a record, without the braces: `withDeliveries` in `shared.lua` inserts them.
+// Returns JSON members of a record, without the braces. `withDeliveries` in `shared.lua` inserts them.
 function textOf({ failed_deliveries, failed_deliveries_omitted }: FailedDeliveries): string {
   return JSON.stringify({ failed_deliveries, failed_deliveries_omitted }).slice(1, -1);
 }

@@ -17,7 +17,7 @@ export interface DispatcherOptions {
   worker: RunWorker;
   clock: Clock;
   log: Log;
-  /** Concurrent runs on this host. */
+  /** Number of concurrent runs on this host. */
   maxConcurrency: number;
   workerTimeoutMs: number;
   /** Notifies every host that the pipeline may have a job. */
@@ -32,25 +32,26 @@ interface Running {
 }
 
 /**
- * Takes jobs while this process has a free slot, and runs them.
+ * Takes and runs jobs while this process has a free slot.
  *
  * `candidates` are the pipelines that may have a job. A host announces a pipeline when it adds a job, or when
- * it ends one and another is waiting. Once a second every pipeline with a waiting run is added, in case a
- * message was lost. One call takes a job: it returns a locked job, or nothing if none is waiting or another
- * host runs one of this pipeline. Paused pipelines are skipped. The store checks again when it hands out the
- * run.
+ * it ends one and another is waiting. Once per second, every pipeline with a waiting run is added in case a
+ * message was lost. A single call takes a job. It returns a locked job, or nothing if none is waiting or
+ * another host is running one for this pipeline. Paused pipelines are skipped. The store checks again when it
+ * hands out the run.
  *
- * A heartbeat keeps the run, and BullMQ's lock on its job. While Redis is unreachable the run continues. Both
- * may expire, but no other host can take the run either. It is held again before any host looks for stalled
- * jobs (`bullmq-queue.ts`). BullMQ then returns the job to the queue, where it stays until the run has ended.
+ * A heartbeat keeps the run, and BullMQ's lock on its job. The run continues while Redis is unreachable. Both
+ * may expire, but no other host can take the run during that time. The heartbeat resumes before any host
+ * looks for stalled jobs (`bullmq-queue.ts`). BullMQ then returns the job to the queue, where it stays until
+ * the run has ended.
  *
- * If only this host was cut off and another worker has the run, this host stops its run and drops
- * the outcome. Until then the lease at the destination keeps the two workers apart.
+ * If only this host was cut off and another worker now has the run, this host stops its run and drops the
+ * outcome. Until then, the lease at the destination prevents the two workers from conflicting.
  */
 export class Dispatcher {
   readonly #options: DispatcherOptions;
   readonly #candidates = new Set<string>();
-  /** By pipeline. */
+  /** Keyed by pipeline. */
   readonly #running = new Map<string, Running>();
   readonly #requeued: string[] = [];
   #pumping: Promise<void> | undefined;
@@ -62,7 +63,7 @@ export class Dispatcher {
     options.link.redis.on('ready', () => [...this.#running.values()].forEach(({ beat }) => beat()));
   }
 
-  /** Takes a job of the pipeline if there is one and a slot is free. */
+  /** Takes the pipeline's next job if there is one and a slot is free. */
   consider(pipelineId: string): void {
     if (!this.#isStopped) this.#consider(pipelineId);
   }
@@ -77,20 +78,20 @@ export class Dispatcher {
     this.#find(runId)?.abort.abort(cancelled());
   }
 
-  /** Whether this host is stopping the run so that another worker runs it again. */
+  /** Reports whether this host is stopping the run so that another worker runs it again. */
   isInterrupted(runId: string): boolean {
     const signal = this.#find(runId)?.abort.signal;
     return signal?.aborted === true && !hasCode(signal.reason, 'cancelled');
   }
 
-  /** Takes no more jobs. Resolves once no job is running. */
+  /** Stops taking jobs. Resolves once no job is running. */
   async settled(): Promise<void> {
     this.#isStopped = true;
     await this.#pumping;
     await Promise.all([...this.#running.values()].map(({ done }) => done));
   }
 
-  /** Stops the runs and returns them to the queue for other hosts. Resolves with their ids. */
+  /** Stops this host's runs and returns them to the queue for other hosts. Resolves with their ids. */
   async abort(): Promise<string[]> {
     const { worker } = this.#options;
     const text = 'this worker stopped before the run was done; another takes it up';
@@ -138,7 +139,7 @@ export class Dispatcher {
     }
   }
 
-  /** Begins the next run of the pipeline if there is one for this host. */
+  /** Starts the pipeline's next run if this host can take it. */
   async #beginNext(pipelineId: string): Promise<void> {
     const { store, pipelines } = this.#options;
     if (!(await store.mayTake(pipelineId))) return;
@@ -187,7 +188,7 @@ export class Dispatcher {
    */
   async #continuePipeline(pipelineId: string): Promise<void> {
     const { store, wake } = this.#options;
-    // If Redis does not answer, wake every host.
+    // If Redis does not respond, wake every host.
     const waiting = await store.waiting([pipelineId]).catch(() => [pipelineId]);
     if (waiting.length === 0) return;
     wake(pipelineId);

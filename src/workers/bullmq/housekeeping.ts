@@ -14,19 +14,19 @@ export interface HousekeepingOptions extends Pick<
   link: RedisLink;
   store: RunStore;
   pipelines: PipelineQueues;
-  /** Undefined until this host takes runs. */
+  /** undefined until this host starts taking runs. */
   dispatcher: () => Dispatcher | undefined;
-  /** Hands accepted runs of the pipeline to BullMQ. */
+  /** Moves the pipeline's accepted runs to BullMQ. */
   handOver: (pipelineId: string) => Promise<void>;
   /** Removes the staged files of a job whose record is kept. */
   discard: (job: PublishJob) => Promise<void>;
 }
 
 const tickMs = 1_000;
-/** The maximum of expired runs, and of abandoned archives, that one host removes in one tick. */
+/** Maximum number of expired runs, and of abandoned archives, that one host removes per tick. */
 const sweepLimit = 100;
 
-/** Periodic work of every host, once a second. */
+/** Periodic work that every host does once per second. */
 export class Housekeeping {
   readonly #options: HousekeepingOptions;
   readonly #closing = new AbortController();
@@ -43,7 +43,7 @@ export class Housekeeping {
     await this.#ticking;
   }
 
-  /** A series of failures is logged once. An outage of Redis is logged by the link. */
+  /** A series of failures is logged once. The Redis link logs outages itself. */
   async #tick(clock: Clock): Promise<void> {
     const { signal } = this.#closing;
     let hasFailed = false;

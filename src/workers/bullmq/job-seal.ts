@@ -5,14 +5,15 @@ import type { PublishJob } from '../queue/job.ts';
 import { asJob, jsonOf } from './job-shape.ts';
 
 /**
- * Jobs as text for Redis, whose content other programs may change. With keys, the text carries a MAC over the
- * whole job: run id, pipeline, channel, bundle path, and the name, size and digest of the staged archive.
+ * Converts jobs to text for Redis, where other programs may change it. If keys are configured, the text
+ * carries a MAC over the whole job: run id, pipeline, channel, bundle path, and the name, size and digest of
+ * the staged archive.
  */
 export interface JobSeal {
   seal(job: PublishJob): string;
   /**
-   * Returns the job. Throws `job_rejected` if the text is not a job, if it is the job of another run or
-   * pipeline than `run`, and, with keys, unless one of them made the MAC.
+   * Returns the job. Throws `job_rejected` if the text is not a job or belongs to a run or pipeline other
+   * than `run`. If keys are configured, also throws it unless one of them produced the MAC.
    */
   open(text: string, run?: { runId: string; pipelineId?: string }): PublishJob;
 }
@@ -20,7 +21,7 @@ export interface JobSeal {
 const sealed = /^(\{.*),"mac":"([0-9a-f]{64})"\}$/s;
 const minKeyCharacters = 32;
 
-/** The first key signs, and all are accepted. Without keys nothing is signed or checked. */
+/** Signs with the first key and accepts all of them. Without keys, nothing is signed or checked. */
 export function jobSeal(keys: readonly string[] = []): JobSeal {
   const [first] = keys;
   const macOf = (key: string, body: string): Buffer =>
@@ -48,21 +49,24 @@ export function jobSeal(keys: readonly string[] = []): JobSeal {
 }
 
 /**
- * The job of an ended run, with or without a valid MAC. Its only use is to remove its archive, by a name that
- * shared staging checks. null if the text is not a job.
+ * Returns an ended run's job, with or without a valid MAC, or null if the text is not a job. The job is used
+ * only to remove its archive, and shared staging checks that name.
  */
 export function endedJob(text: string): PublishJob | null {
   return asJob(jsonOf(text));
 }
 
-/** The error of a run whose job or record another program replaced. */
+/** Returns the error for a run whose job or record was replaced by another program. */
 export function unreadable(what: 'job' | 'record'): WaybillError {
   return new WaybillError('job_rejected', `the ${what} of the run in Redis is unreadable; it was not run`, {
     hint: 'find out which program changed Redis; then upload the bundle again',
   });
 }
 
-/** The keys of `server.queue.signing_key_envs`. Throws `secrets_invalid` if one is missing or too short. */
+/**
+ * Returns the keys listed in `server.queue.signing_key_envs`. Throws `secrets_invalid` if one is missing or
+ * too short.
+ */
 export function signingKeys(names: readonly string[], secrets: Pick<Secrets, 'require'>): string[] {
   return names.map((name) => {
     const key = secrets.require(name, 'server.queue');

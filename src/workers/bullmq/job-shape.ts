@@ -1,6 +1,9 @@
 import type { PublishJob, Trigger } from '../queue/job.ts';
 
-/** A value of Redis as JSON, which other programs may have replaced; undefined if it is not JSON. */
+/**
+ * Parses a Redis value as JSON. Returns undefined if it is not JSON, because another program may have
+ * replaced it.
+ */
 export function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -18,7 +21,7 @@ const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && Numb
 const isArchive = (value: unknown): boolean =>
   isObject(value) && isText(value['name']) && isText(value['digest']) && isCount(value['size']);
 
-/** Whether a value has the parts of an event that sorting and sending it need. */
+/** Reports whether a value has the event fields that are needed to sort and send it. */
 export function isEvent(value: unknown): boolean {
   return (
     isObject(value) &&
@@ -33,14 +36,14 @@ export function isTrigger(value: unknown): value is Trigger {
   return kind === 'schedule' ? isText(tick) && isText(schedule) : kind === 'watch' && isText(state);
 }
 
-/** The fields that a job may lack, with the test of each. */
+/** Fields that a job may lack, each with its check. */
 const optional: Readonly<Record<string, (value: unknown) => boolean>> = {
   ...{ rerunOf: isText, channel: isText, begunAt: isText, tokenId: isText },
   ...{ traceparent: isText, tracestate: isText, revision: isObject, publishedBy: isObject },
   ...{ trigger: isTrigger, archive: isArchive, bytes: isCount, description: isText },
 };
 
-/** The value as a job; null if it has another shape. */
+/** Returns the value as a job, or null if it has a different shape. */
 export function asJob(value: unknown): PublishJob | null {
   if (!isObject(value) || !isText(value['runId']) || !isText(value['pipelineId'])) return null;
   const { staged } = value;

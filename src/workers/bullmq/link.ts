@@ -14,7 +14,7 @@ export interface LinkOptions extends RedisServer {
 
 const firstConnectionMs = 10_000;
 
-/** Replies that concern the state of Redis, not the call. */
+/** Replies about the state of Redis rather than about the call. */
 const passing =
   /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|OOM|MISCONF|BUSY|NOREPLICAS|NOAUTH|WRONGPASS|NOPERM|UNBLOCKED)\b/;
 
@@ -23,7 +23,7 @@ interface Refusal {
   hint: string;
 }
 
-/** By the first word of a reply: why Redis stores nothing, and the remedy for an operator. */
+/** Why Redis rejects writes and what an operator can do about it, keyed by the first word of the reply. */
 const refusals: Record<string, Refusal> = {
   OOM: {
     why: 'Redis is out of memory and stores nothing',
@@ -46,22 +46,22 @@ const refusals: Record<string, Refusal> = {
   },
 };
 const refusalLogEveryMs = 60_000;
-/** How long a refusal counts as the reason for a missing connection. */
+/** How long a refusal is reported as the reason for a missing connection. */
 const refusalExplainsMs = 5_000;
 
 /**
- * This process's connection to Redis, restored after each loss. A call fails immediately while the connection
- * is down. It is not repeated if the connection breaks before the answer, because only the caller knows
- * whether repeating is safe.
+ * This process's connection to Redis, which is restored after each loss. A call fails immediately while the
+ * connection is down. If the connection breaks before the reply, the call is not repeated, because only the
+ * caller knows whether that is safe.
  */
 export class RedisLink {
   readonly redis: RedisClient;
   readonly server: RedisServer;
   readonly #clock: Clock;
   readonly #log: Log;
-  /** Further clients with the same settings. */
+  /** Additional clients with the same settings. */
   readonly #others: RedisClient[] = [];
-  /** When the connection came up, or a call last failed; null while it is down. */
+  /** When the connection came up or a call last failed. null while the connection is down. */
   #upSince: number | null = null;
   #lastFailure = 'no answer';
   #isOutageLogged = false;
@@ -88,7 +88,7 @@ export class RedisLink {
   /**
    * Connects, and checks that this Redis keeps its data. Throws `secrets_invalid` if the URL is malformed and
    * `queue_unavailable` if nothing answers in time. Throws `config_invalid` if Redis would evict data, or if
-   * it is a Cluster and the settings name a single Redis, or the other way round.
+   * the settings name a single Redis but it is a Cluster, or vice versa.
    */
   static async open(options: LinkOptions): Promise<RedisLink> {
     const { log, clock, withinMs = firstConnectionMs, ...server } = options;
@@ -105,21 +105,20 @@ export class RedisLink {
 
   /**
    * Makes a call to Redis. Throws `queue_unavailable` if Redis is unreachable, or cannot answer or store
-   * anything at the moment. Any other error is a defect. Errors never contain the URL or the arguments of a
-   * command.
+   * anything at the moment. Any other error is a bug. Errors never contain the URL or a command's arguments.
    */
   readonly ask = async <T>(work: () => Promise<T>): Promise<T> => {
     try {
       return await work();
     } catch (error) {
-      // No answer and no end of the connection: the line is cut. Reconnecting runs everything that follows
-      // a reconnect.
+      // There was no reply, but the connection did not close either, so the line is dead. Reconnecting also
+      // triggers everything that runs after a reconnect.
       if (error instanceof Error && error.message === 'Command timed out') this.redis.disconnect(true);
-      // After READONLY, reconnect in case another server is the primary now.
+      // Reconnect after READONLY, because another server may now be the primary.
       const refusal = refusalOf(error);
       if (refusal !== null) this.#noteRefusal(refusal);
       const thrown = asUnavailable(error, refusal ?? (isReply(error) ? null : this.#recentRefusal()));
-      // One node of a Cluster may be unreachable while the connection is up.
+      // A single Cluster node may be unreachable while the connection is up.
       if (hasCode(thrown, 'queue_unavailable') && this.#upSince !== null)
         this.#upSince = this.#clock.monotonic();
       throw thrown;
@@ -127,13 +126,16 @@ export class RedisLink {
   };
 
   /**
-   * How long the connection has been up and every call was answered, in milliseconds; 0 while it is down.
+   * Returns how long, in milliseconds, the connection has been up with every call answered. Returns 0 while
+   * it is down.
    */
   upForMs(): number {
     return this.#upSince === null ? 0 : Math.max(1, this.#clock.monotonic() - this.#upSince);
   }
 
-  /** Returns another, unconnected client with the same settings. It is closed with this one. */
+  /**
+   * Returns an additional, unconnected client with the same settings. It is closed together with this link.
+   */
   another(): RedisClient {
     const other = redisClient(this.server);
     other.on('error', () => undefined);
@@ -142,7 +144,7 @@ export class RedisLink {
   }
 
   close(): void {
-    this.#isOutageLogged = true; // Closing is no outage.
+    this.#isOutageLogged = true; // Closing is not an outage.
     for (const client of [this.redis, ...this.#others]) client.disconnect();
   }
 
@@ -154,7 +156,7 @@ export class RedisLink {
         resolve(true);
       });
     });
-    // The promise rejects at the first refusal, but the client keeps trying.
+    // The promise rejects at the first failure, but the client keeps trying.
     this.redis.connect().catch(() => undefined);
     if (await ready) return;
     const { urlEnv } = this.server;
@@ -176,7 +178,7 @@ export class RedisLink {
     if (!this.#isOutageLogged) return;
     this.#isOutageLogged = false;
     this.#log.info({}, 'redis is back');
-    // Their connections may be half-open; reconnect them.
+    // Their connections may be half-open, so reconnect them.
     for (const other of this.#others) other.disconnect(true);
   }
 
@@ -207,7 +209,7 @@ export class RedisLink {
 }
 
 /**
- * Makes an error of BullMQ or ioredis safe to log. The originals contain the command with its arguments, and
+ * Makes a BullMQ or ioredis error safe to log. The original contains the command with its arguments, and
  * `AUTH` is a command.
  */
 export function plain(error: unknown): Error {
@@ -230,17 +232,17 @@ function asUnavailable(error: unknown, refusal: Refusal | null): WaybillError | 
   });
 }
 
-/** null if the error is not such a reply. */
+/** Returns null if the error is not such a reply. */
 function refusalOf(error: unknown): Refusal | null {
-  // Redis passes on the reply to a command that a script has called.
+  // Redis wraps the reply to a command that a script called.
   const word =
     /\b(OOM|READONLY|MISCONF|NOPERM|NOAUTH|WRONGPASS|WRONGTYPE)\b/.exec(plain(error).message)?.[1] ?? '';
   return isReply(error) ? (refusals[word] ?? null) : null;
 }
 
 /**
- * Whether Redis refused a command because another program has replaced a value by one of another type or
- * shape.
+ * Reports whether Redis rejected a command because another program replaced a value with one of a different
+ * type or shape.
  */
 export function isDamage(error: unknown): error is Error {
   return isReply(error) && /^(?:ERR|WRONGTYPE)\b/.test(error.message);
@@ -254,8 +256,8 @@ function isReply(error: unknown): error is Error {
  * Throws if the server is a node of a Cluster and the settings name a single Redis.
  *
  * Throws if Redis has an eviction policy and a memory limit: it would silently drop accepted uploads, keys
- * and locks. Warns if it has a policy without a limit, because a limit set later would start the eviction.
- * Warns if it does not persist its data, because a restart would lose accepted runs.
+ * and locks. Warns if it has a policy but no limit, because setting a limit later would start eviction. Warns
+ * if it does not persist its data, because a restart would lose accepted runs.
  */
 async function checkServer({ redis, ask }: RedisLink, log: Log): Promise<void> {
   const nodes = redis instanceof Cluster ? redis.nodes('master') : [redis];

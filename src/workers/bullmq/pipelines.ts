@@ -17,17 +17,17 @@ export interface PipelineQueuesOptions {
   prefix: string;
   pipelineIds: readonly string[];
   retentionMs: number;
-  /** A worker that is silent for this many milliseconds counts as dead. */
+  /** A worker that has been silent for this many milliseconds counts as dead. */
   workerTimeoutMs: number;
 }
 
 /**
- * Opening hundreds of queues at the same time would keep the event loop from reading answers. Calls would
- * time out, and Redis would seem unreachable.
+ * Opening hundreds of queues concurrently would block the event loop from reading replies. Calls would time
+ * out, and Redis would appear unreachable.
  */
 const maxConcurrentOpens = 8;
 const addWithinMs = 10_000;
-/** BullMQ's answers if the lock belongs to another worker or the job is not active. */
+/** BullMQ's responses when another worker holds the lock or the job is not active. */
 const lost: ReadonlySet<number> = new Set([
   ErrorCode.JobNotExist,
   ErrorCode.JobLockNotExist,
@@ -37,9 +37,7 @@ const lost: ReadonlySet<number> = new Set([
 const keptForBoard = 1000;
 const keptEvents = 1000;
 
-/**
- * BullMQ's queues, one for each pipeline. Each has one active job at a time, whatever the number of hosts.
- */
+/** BullMQ's queues, one per pipeline. Each has at most one active job, regardless of the number of hosts. */
 export class PipelineQueues {
   readonly #options: PipelineQueuesOptions;
   readonly #tickets: Tickets;
@@ -62,15 +60,18 @@ export class PipelineQueues {
     return this.#pipelines.keys();
   }
 
-  /** By pipeline. */
+  /** Keyed by pipeline. */
   get queues(): ReadonlyMap<string, Queue> {
     return new Map([...this.#pipelines].map(([id, { queue }]) => [id, queue]));
   }
 
-  /** Opens the queues of pipelines that have none yet. Throws `queue_unavailable`, also if it takes long. */
+  /**
+   * Opens queues for pipelines that have none yet. Throws `queue_unavailable`, including if opening takes too
+   * long.
+   */
   async add(pipelineIds: readonly string[]): Promise<void> {
     const { link, clock } = this.#options;
-    // BullMQ would wait for a connection without a limit.
+    // BullMQ would wait indefinitely for a connection.
     await link.ask(() => link.redis.ping());
     const inTime = new AbortController();
     const late = clock.sleep(addWithinMs, inTime.signal).then(
@@ -89,15 +90,15 @@ export class PipelineQueues {
   }
 
   /**
-   * Moves accepted runs from the outbox into the pipeline's queue, in the order of acceptance. Idempotent,
-   * and safe if several hosts call it concurrently.
+   * Moves accepted runs from the outbox into the pipeline's queue, in order of acceptance. Idempotent, and
+   * safe to call from several hosts concurrently.
    */
   async handOver(pipelineId: string): Promise<void> {
     const pipeline = this.#pipelines.get(pipelineId);
     if (pipeline === undefined) return;
     const { store } = this.#options;
-    // Ascending order, and each host reads before it adds. A run that left the outbox in the meantime is
-    // already in the queue.
+    // Runs are in ascending order, and each host reads before it adds. A run that left the outbox in the
+    // meantime is already in the queue.
     const runIds = await store.outbox(pipelineId);
     if (runIds.length === 0) return;
     const jobs = runIds.filter(isRunId).map((runId) => ({
@@ -108,7 +109,8 @@ export class PipelineQueues {
     await this.#tickets.repaired(
       pipeline,
       () => pipeline.queue.addBulk(jobs),
-      // Redis may have stored a ticket without its place in the queue, and would not add it a second time.
+      // Redis may have stored a ticket without its place in the queue. Adding it a second time would then
+      // have no effect.
       async () => {
         await Promise.all(jobs.map(({ data }) => pipeline.queue.remove(data.run_id).catch(this.#logError)));
       },
@@ -116,13 +118,16 @@ export class PipelineQueues {
     await store.handedOver(pipelineId, runIds);
   }
 
-  /** Locks the pipeline's next job and resolves with it; undefined if no job is waiting or one is active. */
+  /**
+   * Locks the pipeline's next job and resolves with it. Resolves with undefined if no job is waiting or one
+   * is already active.
+   */
   async next(pipelineId: string, token: string): Promise<Job<Ticket> | undefined> {
     const pipeline = this.#pipelines.get(pipelineId);
     return pipeline === undefined ? undefined : this.#tickets.next(pipeline, token);
   }
 
-  /** Returns the jobs of dead workers to the heads of their queues. */
+  /** Returns dead workers' jobs to the heads of their queues. */
   async rescue(): Promise<void> {
     for (const [pipelineId, pipeline] of this.#pipelines) {
       const stalled = await this.#tickets.repaired(pipeline, () =>
@@ -136,13 +141,13 @@ export class PipelineQueues {
     }
   }
 
-  /** Extends the lock on a job if the token still holds it. */
+  /** Extends the lock on a job if this token still holds it. */
   async hold(job: Job<Ticket>, token: string): Promise<void> {
     const { link, workerTimeoutMs } = this.#options;
     await link.ask(() => job.extendLock(token, workerTimeoutMs));
   }
 
-  /** Ends the job in BullMQ. Does nothing if the token no longer holds the job's lock. */
+  /** Ends the job in BullMQ. Does nothing if the token no longer holds the lock. */
   end(job: Job<Ticket>, token: string, record: RunRecord | null): Promise<void> {
     return this.#settle(job, token, () =>
       record?.status === 'failed'
@@ -152,7 +157,7 @@ export class PipelineQueues {
   }
 
   /**
-   * Ends a job for which the store has no run as failed, or removes it if no run can have its id. Does
+   * Marks a job as failed if the store has no run for it, or removes it if its id cannot be a run id. Does
    * nothing if the lock is lost.
    */
   async reject(job: Job<Ticket>, token: string): Promise<void> {
@@ -161,8 +166,7 @@ export class PipelineQueues {
   }
 
   /**
-   * Removes the ticket of a run that never begins. A ticket that cannot be removed is ended when a worker
-   * takes it.
+   * Removes the ticket of a run that will never start. If that fails, the ticket ends when a worker takes it.
    */
   async withdraw(pipelineId: string, runId: string): Promise<void> {
     await this.#pipelines.get(pipelineId)?.queue.remove(runId).catch(this.#logError);
@@ -174,7 +178,7 @@ export class PipelineQueues {
   }
 
   /**
-   * Keeps the job from being taken for `pauseMs` milliseconds. With `blocks` it waits at the head of its
+   * Prevents the job from being taken for `pauseMs` milliseconds. With `blocks`, it waits at the head of its
    * queue and blocks the other jobs (`RunStore.mayTake`).
    */
   postpone(
@@ -188,7 +192,7 @@ export class PipelineQueues {
 
   /** Makes a postponed job available now. */
   async promote(pipelineId: string, runId: string): Promise<void> {
-    // BullMQ refuses to promote a job that is not delayed: such a job is already waiting.
+    // BullMQ refuses to promote a job that is not delayed. Such a job is already waiting.
     await this.#options.link.ask(() =>
       unlessLockLost(this.#pipelines.get(pipelineId)?.queue.backend.promote(runId)),
     );
@@ -212,7 +216,7 @@ export class PipelineQueues {
     const worker = new Worker<Ticket>(id, null, {
       ...shared,
       lockDuration: workerTimeoutMs,
-      // The minimum time between two checks by any host; each host checks more often.
+      // Minimum time between two checks across all hosts. Each host checks more often than that.
       stalledInterval: Math.ceil(workerTimeoutMs / 4),
       // `attempt.ts` limits how often a run is restarted.
       maxStalledCount: 1_000_000,
@@ -229,18 +233,18 @@ export class PipelineQueues {
     this.#pipelines.set(id, { queue, worker });
   }
 
-  /** Makes a call about a job whose lock `token` may hold. */
+  /** Makes a BullMQ call about a job if `token` still holds its lock. */
   async #settle(job: Job<Ticket>, token: string, work: () => Promise<unknown>): Promise<void> {
     const pipeline = this.#pipelines.get(job.queueName);
     if (pipeline !== undefined)
       await this.#tickets.settle(pipeline, job, token, () => unlessLockLost(work()));
   }
 
-  /** BullMQ shares the connection and does not close it. Its errors come from calls, which also reject. */
+  /** BullMQ shares the connection and does not close it. Its errors come from calls, which reject as well. */
   readonly #logError = (error: Error): void => this.#options.log.debug({ err: plain(error) }, 'bullmq');
 }
 
-/** Ignores BullMQ's answer that the lock belongs to another worker or the job is not active. */
+/** Ignores BullMQ's response that another worker holds the lock or that the job is not active. */
 async function unlessLockLost(work: Promise<unknown> | undefined): Promise<void> {
   try {
     await work;

@@ -3,19 +3,19 @@ import type { BullmqConfig } from '../../core/config/config.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
 
-/** A Redis, and the way to its primary. */
+/** A Redis server and how to find its primary. */
 export interface RedisServer {
-  /** Contains the password; never log it. */
+  /** Contains the password, so never log it. */
   url: string;
-  /** The name of the variable that holds the URL, for messages. */
+  /** Name of the environment variable that holds the URL, for messages. */
   urlEnv: string;
-  /** Sentinels that name the primary. The URL then gives user, password, database and TLS. */
+  /** Sentinels that report the primary. The URL then supplies the user, password, database and TLS. */
   sentinels?: BullmqConfig['redisSentinels'];
-  /** The URL is that of any node of a Cluster. */
+  /** True if the URL points to any node of a Cluster. */
   isCluster?: boolean;
 }
 
-/** A client of one Redis or of a Cluster. */
+/** A client for a single Redis server or a Cluster. */
 export type RedisClient = Redis | Cluster;
 
 /** Throws `secrets_invalid` if the URL is missing. */
@@ -27,14 +27,14 @@ export function redisServer(
 }
 
 /**
- * The beginning of all keys. In a Cluster, keys with the same hash tag `{…}` are on the same node, and a
- * script can use only those.
+ * Returns the prefix of all keys. In a Cluster, keys with the same hash tag `{…}` are on the same node, and a
+ * script can use only keys on one node.
  */
 export function keyRoot(prefix: string, { isCluster = false }: Pick<RedisServer, 'isCluster'>): string {
   return isCluster ? `{${untagged(prefix)}}` : prefix;
 }
 
-/** The beginning of BullMQ's keys of a pipeline. In a Cluster, each pipeline has a hash tag of its own. */
+/** Returns the prefix of BullMQ's keys for a pipeline. In a Cluster, each pipeline has its own hash tag. */
 export function ticketRoot(
   prefix: string,
   pipelineId: string,
@@ -56,11 +56,11 @@ export function redisClient(server: RedisServer): RedisClient {
   const common = {
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: null,
-    // autoResubscribe fails silently on quick reconnects; subscribe on each `ready` instead.
+    // `autoResubscribe` fails silently on quick reconnects. Subscribe on each `ready` event instead.
     autoResubscribe: false,
     connectTimeout: commandTimeoutMs,
     commandTimeout: commandTimeoutMs,
-    // After a failover this server rejects writes.
+    // After a failover, the old primary rejects writes.
     reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
   } satisfies RedisOptions;
   const own = { lazyConnect: true, enableOfflineQueue: false } as const;
@@ -96,10 +96,10 @@ function clusterClient(
   return new Cluster([{ host: hostname.replaceAll(/[[\]]/g, ''), port: Number(port || 6379) }], {
     ...own,
     clusterRetryStrategy: retryStrategy,
-    // A command may have been executed before its connection broke.
+    // A command may have run before its connection broke.
     retryDelayOnFailover: 0,
     slotsRefreshTimeout: commandTimeoutMs,
-    // Certificates name hosts, and a Cluster may announce addresses.
+    // Certificates contain host names, but a Cluster may announce IP addresses.
     dnsLookup: (address, callback) => callback(null, address),
     redisOptions: {
       ...common,

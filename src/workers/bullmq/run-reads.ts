@@ -7,19 +7,20 @@ import { unreadable } from './job-seal.ts';
 import { isObject, jsonOf } from './job-shape.ts';
 import type { RunScript } from './scripts.ts';
 
-/** Reads of the records that all hosts share. Throws `queue_unavailable` while Redis is unreachable. */
+/** Reads the records that all hosts share. Throws `queue_unavailable` while Redis is unreachable. */
 export interface RunReads {
   find(runId: string): Promise<RunRecord | undefined>;
-  /** The given runs that are finished or unknown. */
+  /** Returns the given runs that have finished or are unknown. */
   finishedOf(runIds: readonly string[]): Promise<string[]>;
-  /** As `JobQueue.list`. */
+  /** See `JobQueue.list`. */
   list(pipelineIds: readonly string[], query: RunQuery): Promise<RunPage>;
-  /** As `JobQueue.overview`. */
+  /** See `JobQueue.overview`. */
   overview(pipelineIds: readonly string[]): Promise<PipelineOverview[]>;
-  /** As `JobQueue.waitingSince`. */
+  /** See `JobQueue.waitingSince`. */
   waitingSince(pipelineIds: readonly string[]): Promise<(string | null)[]>;
   /**
-   * At most `limit` runs that changed after the revision, oldest change first. None if the revision is null.
+   * Returns at most `limit` runs that changed after the revision, oldest change first. Returns none if the
+   * revision is null.
    */
   changes(after: number | null, limit: number): Promise<ChangesFound>;
 }
@@ -83,7 +84,7 @@ export function runReads(run: RunScript): RunReads {
         return record === null ? null : (record.queued_at ?? record.accepted_at);
       }),
     changes: async (after, limit) => {
-      // A new name for each call: a reused name would identify two generations after a data loss.
+      // Each call generates a new name. A reused name would be ambiguous after a data loss.
       const epoch = randomBytes(6).toString('hex');
       const answer = (await run('changes', { after: after ?? '', limit, epoch })) as (string | number)[];
       const [known, revision, horizon] = answer;
@@ -96,7 +97,7 @@ export function runReads(run: RunScript): RunReads {
   };
 }
 
-/** Splits an answer of alternating numbers and records into pairs. */
+/** Splits a reply of alternating numbers and records into pairs. */
 function pairsOf(answer: readonly (string | number)[]): { number: number; record: RunRecord | null }[] {
   return answer.flatMap((number, index) =>
     index % 2 === 0 ? [{ number: Number(number), record: optionalRecord(String(answer[index + 1])) }] : [],
@@ -106,7 +107,7 @@ function pairsOf(answer: readonly (string | number)[]): { number: number; record
 const statuses: readonly unknown[] = runStatuses;
 const lists = ['destinations', 'warnings', 'failed_deliveries'] as const;
 
-/** null if the run has expired, or if another program has replaced the record. */
+/** Returns null if the run has expired, or if another program has replaced the record. */
 export function optionalRecord(text: string): RunRecord | null {
   const value = jsonOf(text);
   if (!isObject(value) || !statuses.includes(value['status'])) return null;
@@ -126,7 +127,9 @@ export function requiredRecord(text: string): RunRecord {
   return record;
 }
 
-/** The last successful run; null if there is none, or if another program has replaced the value. */
+/**
+ * Returns the last successful run. Returns null if there is none or another program has replaced the value.
+ */
 function successOf(text: string): LastSuccess | null {
   const value = jsonOf(text);
   return isObject(value) && typeof value['run_id'] === 'string' && typeof value['finished_at'] === 'string'

@@ -11,26 +11,27 @@ import { optionalRecord, requiredRecord } from './run-reads.ts';
 import type { RunScript } from './scripts.ts';
 
 /**
- * Which pipelines are paused and which runs are cancelled, for all hosts. Each call is one step in Redis.
+ * Stores which pipelines are paused and which runs are cancelled, for all hosts. Each call is one step in
+ * Redis.
  */
 export interface SteeringStore {
-  /** As `JobQueue.pause`; `at` is the current time. */
+  /** Implements `JobQueue.pause`. `at` is the current time. */
   pause(pipelineId: string, reason: string | null, at: Date): Promise<Pause>;
-  /** False if it was not paused. */
+  /** Returns false if the pipeline was not paused. */
   resume(pipelineId: string): Promise<boolean>;
   /**
-   * Whether a run of the pipeline may be taken: it is not paused, and no run that blocks the others waits for
+   * Reports whether a run of the pipeline may be taken: it is not paused, and no blocking run is waiting for
    * its next try.
    */
   mayTake(pipelineId: string): Promise<boolean>;
-  /** As `JobQueue.pauses`. */
+  /** See `JobQueue.pauses`. */
   pauses(): Promise<ReadonlyMap<string, Pause>>;
   /**
-   * Ends a waiting run with this record. Requests a running one to stop, by a message on `channel` and in
-   * `cancelled`. null if the run is unknown.
+   * Ends a waiting run with this record. Requests that a running one stop, through a message on `channel` and
+   * in `cancelled`. Resolves with null if the run is unknown.
    */
   cancel(record: RunRecord, retentionMs: number): Promise<Cancelled | null>;
-  /** The given runs that have to stop. */
+  /** Returns the given runs that should stop. */
   cancelled(runIds: readonly string[]): Promise<string[]>;
 }
 
@@ -38,7 +39,7 @@ type Cancelled =
   | { outcome: 'forgotten'; record: RunRecord; job: PublishJob }
   | { outcome: 'stopping' | 'finished'; record: RunRecord };
 
-/** @param key The hash of paused pipelines in Redis. */
+/** @param key The Redis hash of paused pipelines. */
 export function steeringStore({ ask, redis }: RedisLink, run: RunScript, key: string): SteeringStore {
   return {
     pause: async (pipeline, reason, at) => {
@@ -73,7 +74,7 @@ const unreadablePause: Pause = {
   reason: 'another program has overwritten this pause in Redis; resume the pipeline to remove it',
 };
 
-/** The pause of a pipeline. It also lasts if another program has replaced the value. */
+/** Parses a pipeline's pause. The pipeline stays paused even if another program has replaced the value. */
 function pauseOf(text: string): Pause {
   const value = jsonOf(text);
   if (!isObject(value)) return unreadablePause;
@@ -82,11 +83,11 @@ function pauseOf(text: string): Pause {
   return isWhole ? { since, reason } : unreadablePause;
 }
 
-/** Reruns, and the bundles that are kept for them. Each call is one step in Redis. */
+/** Reruns and the bundles kept for them. Each call is one step in Redis. */
 export interface RerunStore {
   /**
-   * The job that the run was accepted with; without its bundle if that is removed. null if the run is
-   * unknown.
+   * Returns the job that the run was accepted with, without its bundle if that has been removed. Resolves
+   * with null if the run is unknown.
    */
   jobOf(runId: string): Promise<PublishJob | null>;
   /** Queues `job`, which repeats `old`. */
@@ -97,11 +98,11 @@ export interface RerunStore {
     limits: { queueSize: number; maxWaiting: number | null },
   ): Promise<Rerun>;
   /**
-   * The jobs of at most `limit` runs whose bundles have to be removed. From now on no run can use these
-   * bundles.
+   * Returns the jobs of at most `limit` runs whose bundles must be removed. No run can use these bundles
+   * after the call.
    */
   overkept(limits: KeepLimits, limit: number): Promise<PublishJob[]>;
-  /** As `JobQueue.kept`. */
+  /** See `JobQueue.kept`. */
   kept(): Promise<KeptBundles>;
 }
 
@@ -152,12 +153,12 @@ export function rerunStore(
   };
 }
 
-/** Runs that wait for their next try. Each call is one step in Redis. */
+/** Runs that are waiting for their next try. Each call is one step in Redis. */
 export interface RetryStore {
   /**
    * Makes the run of `owner` wait for its next try, with this record. With `blocks`, later runs of its
-   * pipeline wait behind it. `lost`: the run has another owner. `cancelled`: the run was cancelled, and the
-   * caller ends it.
+   * pipeline wait behind it. Returns `lost` if the run has another owner, and `cancelled` if the run was
+   * cancelled and the caller must end it.
    */
   retry(
     owner: string,
@@ -165,22 +166,27 @@ export interface RetryStore {
     wait: { pauseMs: number; blocks: boolean },
   ): Promise<'ok' | 'lost' | 'cancelled'>;
   /**
-   * Makes the next try due, with this record. `unchanged`: the run does not wait for one. null if it is
-   * unknown.
+   * Makes the next try due, with this record. Returns `unchanged` if the run is not waiting for one, or null
+   * if it is unknown.
    */
   retryNow(
     record: RunRecord,
   ): Promise<{ outcome: 'due' | 'unchanged' | 'finished'; record: RunRecord } | null>;
-  /** The runs of one pipeline that wait for their next try. */
+  /** Returns the pipeline's runs that are waiting for their next try. */
   retrying(pipelineId: string): Promise<{ record: RunRecord; job: PublishJob }[]>;
-  /** The jobs of at most `limit` runs of the same pipeline that were accepted later, the newest first. */
+  /** Returns the jobs of at most `limit` runs of the same pipeline that were accepted later, newest first. */
   newer(runId: string, limit: number): Promise<PublishJob[]>;
-  /** Ends a run with this record and keeps its bundle; false if it no longer waits for its next try. */
+  /**
+   * Ends a run with this record and keeps its bundle. Returns false if the run is no longer waiting for its
+   * next try.
+   */
   supersede(job: PublishJob, record: RunRecord, retentionMs: number): Promise<boolean>;
 }
 
 export function retryStore(run: RunScript, seal: JobSeal): RetryStore {
-  /** Empty if the job is not authentic: it replaces no other, and fails when a worker takes it. */
+  /**
+   * Empty if the job is not authentic. Such a job replaces no other run, and fails when a worker takes it.
+   */
   const authentic = (text: string): PublishJob[] => {
     try {
       return [seal.open(text)];

@@ -25,24 +25,26 @@ import { defineScripts, type RunScript } from './scripts.ts';
  * Redis is unreachable.
  */
 export interface RunStore extends SteeringStore, TriggerStore, RerunStore, RetryStore, RunReads {
-  /** As `JobQueue.noteDelivery`. */
+  /** See `JobQueue.noteDelivery`. */
   noteDelivery(runId: string, note: DeliveryNote): Promise<void>;
   /**
-   * Takes an upload slot and its key. `used`: a run was accepted with this key, and no slot was taken.
-   * `full`: no slot is free. `pipeline_full`: the pipeline has `maxWaiting` uploads and waiting runs. `busy`:
-   * another request is staging an upload with this key.
+   * Takes an upload slot and its key. Returns `used` if a run was already accepted with this key, in which
+   * case no slot is taken. Returns `full` if no slot is free, and `pipeline_full` if the pipeline already has
+   * `maxWaiting` uploads and waiting runs. Returns `busy` if another request is staging an upload with this
+   * key.
    */
   reserve(slot: Slot, limits: { queueSize: number; maxWaiting: number | null }): Promise<Reservation>;
-  /** Extends the life of the slot, its key and the name `staged`. */
+  /** Extends the lifetime of the slot, its key and the name `staged`. */
   renew(slot: Slot, staged: string | null): Promise<void>;
   release(slot: Slot): Promise<void>;
   /** Registers a name in shared staging before anything is written under it. */
   stage(staged: string): Promise<void>;
   /**
-   * The result of the first upload with this key. null if no run has the key, or if its run gives the key up.
+   * Returns the result of the first upload with this key. Returns null if no run has the key or the failed
+   * run gives it up.
    */
   replay(slot: Slot, digest: Digest): Promise<Replay | null>;
-  /** `swept`: the name in shared staging became unwanted before the run could claim it. */
+  /** Returns `swept` if the name in shared staging became unwanted before the run could claim it. */
   accept(
     slot: Slot,
     job: PublishJob,
@@ -50,14 +52,15 @@ export interface RunStore extends SteeringStore, TriggerStore, RerunStore, Retry
     digest: Digest,
     staged: string | null,
   ): Promise<Replay | { outcome: 'ok'; position: number } | { outcome: 'busy' | 'swept' }>;
-  /** Run ids of accepted runs that may not have reached BullMQ, in the order of acceptance. */
+  /** Returns the ids of accepted runs that may not have reached BullMQ, in order of acceptance. */
   outbox(pipelineId: string): Promise<string[]>;
-  /** The pipelines whose outbox is not empty. */
+  /** Returns the pipelines whose outbox is not empty. */
   outboxes(): Promise<string[]>;
   handedOver(pipelineId: string, runIds: readonly string[]): Promise<void>;
   /**
-   * Makes `owner` the owner of a run of the pipeline. null: the run is finished. `paused`: its pipeline is
-   * paused. `held`: a live worker runs it. `EarlyRun`: its next try is not due yet.
+   * Makes `owner` the owner of one of the pipeline's runs. Returns null if the run is finished, `paused` if
+   * its pipeline is paused, and `held` if a live worker is running it. Returns `EarlyRun` if its next try is
+   * not due yet.
    */
   take(
     run: { runId: string; pipelineId: string },
@@ -65,9 +68,9 @@ export interface RunStore extends SteeringStore, TriggerStore, RerunStore, Retry
     at: Date,
   ): Promise<TakenRun | Rejected | EarlyRun | 'unknown' | 'paused' | 'held' | null>;
   /**
-   * `save`, `finish` and `requeue` do nothing and return false if the run has another owner.
+   * `save`, `finish` and `requeue` do nothing and return false if the run has a different owner.
    *
-   * `bytes` is the size of the run's kept bundle; null if the bundle is removed.
+   * `bytes` is the size of the run's kept bundle, or null if the bundle is removed.
    */
   save(owner: string, record: RunRecord): Promise<boolean>;
   finish(
@@ -77,17 +80,17 @@ export interface RunStore extends SteeringStore, TriggerStore, RerunStore, Retry
   ): Promise<boolean>;
   requeue(owner: string, record: RunRecord): Promise<boolean>;
   depth(): Promise<QueueDepth>;
-  /** The pace of one pipeline; null: of all pipelines together. */
+  /** Returns the pace of one pipeline, or of all pipelines together if the id is null. */
   pace(pipelineId: string | null): Promise<QueueLoad>;
-  /** At most `limit` finished runs whose retention is over. */
+  /** Returns at most `limit` finished runs whose retention period is over. */
   expired(limit: number): Promise<{ runId: string; job: PublishJob | null }[]>;
   forget(runId: string): Promise<void>;
-  /** Names in shared staging of uploads that were never accepted and whose API is dead. */
+  /** Returns names in shared staging of uploads that were never accepted and whose API is dead. */
   unwanted(limit: number): Promise<string[]>;
   forgetStaged(staged: string): Promise<void>;
-  /** Keeps a running run for `ms` milliseconds. False if another worker has it. */
+  /** Holds a running run for `ms` milliseconds. Returns false if another worker has it. */
   hold(runId: string, owner: string, ms: number): Promise<boolean>;
-  /** The given pipelines that may have a run to take. */
+  /** Returns the given pipelines that may have a run to take. */
   waiting(pipelineIds: readonly string[]): Promise<string[]>;
 }
 
@@ -96,16 +99,16 @@ export type Reservation = 'ok' | 'used' | 'full' | 'pipeline_full' | 'busy';
 export interface Slot {
   id: string;
   pipelineId: string;
-  /** The Idempotency-Key with its scope, hashed; '' if the request has none. */
+  /** The hashed Idempotency-Key with its scope, or '' if the request has none. */
   key: string;
-  /** A run with this key that has failed gives the key up to this request. */
+  /** True if a failed run with this key gives the key up to this request. */
   rerunFailed: boolean;
 }
 
 export type Replay =
   { outcome: 'conflict' } | { outcome: 'replay'; record: RunRecord; position: number | null };
 
-/** The job of the run is not authentic: the caller ends the run with this error. */
+/** A run whose job is not authentic. The caller ends the run with this error. */
 export interface Rejected {
   record: RunRecord;
   rejection: unknown;
@@ -114,28 +117,28 @@ export interface Rejected {
 export interface TakenRun {
   record: RunRecord;
   job: PublishJob;
-  /** The run was cancelled while it had no worker: the caller ends it. */
+  /** True if the run was cancelled while it had no worker. The caller then ends it. */
   isCancelled: boolean;
-  /** How many times workers have taken the run, including this time. */
+  /** The number of times workers have taken the run, including this time. */
   takes: number;
-  /** When a worker first took the run, RFC 3339; null if this is the first time. */
+  /** When a worker first took the run (RFC 3339), or null if this is the first time. */
   begunAt: string | null;
 }
 
-/** The next try of the run is due in `pauseMs` milliseconds. */
+/** A run whose next try is due in `pauseMs` milliseconds. */
 export interface EarlyRun {
   pauseMs: number;
-  /** Later runs of the pipeline wait behind it. */
+  /** True if later runs of the pipeline wait behind it. */
   blocks: boolean;
 }
 
 /**
- * A dead API's archive stays in shared staging for this many slot lives. It outlives the slot because the
- * client would have to send its bytes again.
+ * A dead API's archive stays in shared staging for this many slot lifetimes. It outlives the slot because
+ * otherwise the client would have to send its bytes again.
  */
 const stagedLives = 20;
 
-/** The Idempotency-Key as a hash that is the same on every host; '' if there is none. */
+/** Returns the Idempotency-Key as a hash that is the same on every host, or '' if there is none. */
 export function scopeKey(pipelineId: string, idempotency: AdmissionRequest['idempotency']): string {
   if (idempotency === undefined) return '';
   const scope = JSON.stringify([idempotency.caller, pipelineId, idempotency.key]);
@@ -143,8 +146,8 @@ export function scopeKey(pipelineId: string, idempotency: AdmissionRequest['idem
 }
 
 /**
- * @param slotLifeMs An API that is silent for this many milliseconds counts as dead: its slots and keys
- *   become free.
+ * @param slotLifeMs How long an API may be silent, in milliseconds, before it counts as dead and its slots
+ * and keys become free.
  */
 export function runStore(
   link: RedisLink,
@@ -198,7 +201,7 @@ export function runStore(
 
 type SlotStore = Pick<RunStore, 'reserve' | 'renew' | 'release' | 'stage' | 'replay' | 'accept'>;
 
-/** Uploads in progress, until they are accepted. */
+/** Manages uploads in progress until they are accepted. */
 function slotStore(run: RunScript, slotLifeMs: number, seal: JobSeal): SlotStore {
   const stagedLifeMs = stagedLives * slotLifeMs;
   return {
@@ -250,7 +253,7 @@ function slotStore(run: RunScript, slotLifeMs: number, seal: JobSeal): SlotStore
 
 type OwnedRuns = Pick<RunStore, 'take' | 'save' | 'finish' | 'requeue' | 'hold'>;
 
-/** Runs that a worker has taken. */
+/** Manages runs that a worker has taken. */
 function ownedRuns(run: RunScript, seal: JobSeal): OwnedRuns {
   return {
     take: async ({ runId, pipelineId }, owner, at) => {

@@ -36,24 +36,24 @@ export interface RunWorkerOptions {
   retentionMs: number;
   /** Removes the staged files of a job whose record is kept. */
   discard: (job: PublishJob) => Promise<void>;
-  /** As `BullmqQueueOptions.onOutcome`. */
+  /** See `BullmqQueueOptions.onOutcome`. */
   onOutcome: (job: PublishJob, next: RunRecord) => void;
-  /** As `BullmqQueueOptions.flushed`. */
+  /** See `BullmqQueueOptions.flushed`. */
   flushed: () => Promise<void>;
 }
 
-/** BullMQ's job of a run, and the token of its lock. */
+/** A run's BullMQ job, and the token that holds its lock. */
 interface Locked {
   job: Job<Ticket>;
   token: string;
 }
 
-/** Ended runs that are remembered, so that none is run twice. */
+/** Number of ended runs remembered so that none runs twice. */
 const maxEnded = 1_000;
 const maxRetryPauseMs = 2_000;
-/** Logged of an id that another program chose. */
+/** Maximum length of a logged id that another program chose. */
 const maxIdCharacters = 200;
-/** How long a process that stops waits for Redis. */
+/** How long a stopping process waits for Redis, in milliseconds. */
 const closeTimeoutMs = 20_000;
 
 /** Runs the jobs that this host has locked, and records their outcomes in the store and in BullMQ. */
@@ -67,7 +67,7 @@ export class RunWorker {
     this.#options = options;
   }
 
-  /** From now on a run that does not succeed is returned to the queue. */
+  /** After this call, a run that does not succeed is returned to the queue. */
   stop(): void {
     this.#isStopping = true;
   }
@@ -80,8 +80,8 @@ export class RunWorker {
   }
 
   /**
-   * Runs a locked job to its end, and retries while Redis is unreachable. Resolves with true if the run was
-   * returned to the queue because this process stops.
+   * Runs a locked job to completion and retries while Redis is unreachable. Resolves with true if the run was
+   * returned to the queue because this process is stopping.
    */
   async run(locked: Locked, signal: AbortSignal): Promise<boolean> {
     const { store, pipelines, clock } = this.#options;
@@ -90,13 +90,13 @@ export class RunWorker {
     const taken = isRunId(run.runId)
       ? await this.#retryUntilAvailable(() => store.take(run, token, clock.now()))
       : 'unknown';
-    // A worker recorded the end of the run and died before it ended the job.
+    // A worker recorded the end of the run but died before it ended the job.
     if (taken === null) await this.#retryUntilAvailable(() => pipelines.end(job, token, null));
     else if (taken === 'unknown') await this.#setAside(locked);
-    // The pipeline was paused, or its run held again, after this host's check.
+    // The pipeline was paused, or another worker renewed its hold, after this host's check.
     else if (taken === 'paused' || taken === 'held')
       await this.#retryUntilAvailable(() => pipelines.requeue(job, token));
-    // A worker died before it postponed the job.
+    // A worker died before it could postpone the job.
     else if ('pauseMs' in taken) await this.#retryUntilAvailable(() => pipelines.postpone(job, token, taken));
     else if (await this.#endAgain(locked)) return false;
     else if ('rejection' in taken) await this.#refuse(locked, taken);
@@ -105,8 +105,8 @@ export class RunWorker {
   }
 
   /**
-   * Ends a run again if it has ended on this host before; false otherwise. This happens only if Redis was
-   * edited or lost its last writes.
+   * Ends a run again if it already ended on this host. Returns false otherwise. This happens only if Redis
+   * was edited or lost its last writes.
    */
   async #endAgain({ job, token }: Locked): Promise<boolean> {
     const { log, pipelines } = this.#options;
@@ -118,7 +118,7 @@ export class RunWorker {
     return true;
   }
 
-  /** Ends a job without a run: another program put it there, or removed the run. */
+  /** Ends a job that has no run, because another program added the job or removed the run. */
   async #setAside({ job, token }: Locked): Promise<void> {
     const { log, pipelines, observer } = this.#options;
     const run_id = job.id?.slice(0, maxIdCharacters);
@@ -130,7 +130,7 @@ export class RunWorker {
     observer.rejected({ pipelineId: job.queueName });
   }
 
-  /** Ends a run whose job or record is not authentic or not readable. */
+  /** Ends a run whose job or record is not authentic or cannot be read. */
   async #refuse({ job, token }: Locked, { record, rejection }: Rejected): Promise<void> {
     const { log, clock, pipelines, observer } = this.#options;
     const { run_id, pipeline_id } = record;
@@ -148,7 +148,7 @@ export class RunWorker {
     observer.rejected({ pipelineId: pipeline_id });
   }
 
-  /** Ends a run that a newer one replaced before this retry; false if none did. */
+  /** Ends a run that a newer one replaced before this retry. Returns false if there is no newer run. */
   async #supersede(locked: Locked, { job, record, isCancelled: isCancelling }: TakenRun): Promise<boolean> {
     const { store, clock, retries, onOutcome } = this.#options;
     if (record.attempt === 1 || isCancelling) return false;
@@ -161,7 +161,7 @@ export class RunWorker {
     return true;
   }
 
-  /** Makes one try. Resolves with whether the run was returned to the queue. */
+  /** Makes one attempt. Resolves with true if the run was returned to the queue. */
   async #try(locked: Locked, taken: TakenRun, signal: AbortSignal): Promise<boolean> {
     const { store, pipelines, clock, log, observer } = this.#options;
     const { job } = taken;
@@ -197,12 +197,12 @@ export class RunWorker {
     return false;
   }
 
-  /** Whether the run was cancelled, even if the message has not arrived. */
+  /** Reports whether the run was cancelled, even if the message has not arrived yet. */
   async #isCancelled(runId: string): Promise<boolean> {
     return (await this.#retryUntilAvailable(() => this.#options.store.cancelled([runId]))).length > 0;
   }
 
-  /** Records the end of a try: the run waits for its next try, or has ended. */
+  /** Records the end of an attempt: the run either waits for its next try or has ended. */
   async #conclude(
     locked: Locked,
     job: PublishJob,
@@ -229,7 +229,7 @@ export class RunWorker {
     if ('error' in outcome) log.error({ ...fields, err: outcome.error }, 'run failed');
   }
 
-  /** The record of a run after its try: final, or queued for the next one. */
+  /** Returns the run's record after an attempt, either final or queued for the next one. */
   async #afterTry(job: PublishJob, ended: RunRecord): Promise<RunRecord> {
     const { store, clock, retries } = this.#options;
     if (ended.status !== 'failed') return ended;
@@ -239,7 +239,7 @@ export class RunWorker {
     return newer === undefined ? next : supersededRun(ended, newer, clock.now());
   }
 
-  /** Makes the run wait for its next try. False if it was cancelled or has another owner. */
+  /** Makes the run wait for its next try. Returns false if it was cancelled or has a different owner. */
   async #postpone({ job, token }: Locked, next: RunRecord): Promise<boolean> {
     const { store, pipelines, clock, retries } = this.#options;
     const blocks = retries(next.pipeline_id).whileRetrying === 'wait';
@@ -249,7 +249,7 @@ export class RunWorker {
     return outcome === 'ok';
   }
 
-  /** Records the end of a run and ends its job. False if another worker has taken over the run. */
+  /** Records the end of a run and ends its job. Returns false if another worker has taken over the run. */
   async #end({ job, token }: Locked, of: PublishJob, last: RunRecord): Promise<boolean> {
     const { pipelines, log, discard } = this.#options;
     const record = { ...last, rerunnable: isRerunnable(of, last) };
@@ -274,14 +274,14 @@ export class RunWorker {
   }
 
   /**
-   * Waits until the events of this try are kept. If this worker dies before it records the outcome, the next
-   * worker reports the missing events. After the outcome is recorded, no worker would.
+   * Waits until this attempt's events are stored. If this worker dies before it records the outcome, the next
+   * worker reports the missing events. Once the outcome is recorded, no other worker would.
    */
   #keepEvents(): Promise<void> {
     return this.#retryUntilAvailable(() => promised(this.#options.flushed(), this.#abandoned.signal));
   }
 
-  /** Repeats the call until Redis answers or this process stops trying. */
+  /** Repeats the call until Redis responds or this process stops retrying. */
   async #retryUntilAvailable<T>(work: () => Promise<T>): Promise<T> {
     const { clock } = this.#options;
     const { signal } = this.#abandoned;
@@ -300,7 +300,7 @@ function hasFailed(outcome: Outcome): boolean {
   return 'error' in outcome || !allSucceeded(outcome.result.run.pipelines);
 }
 
-/** The record of a run whose try has ended. */
+/** Returns a run's record after an attempt has ended. */
 function recordAfter(record: RunRecord, outcome: Outcome, isCancelling: boolean, now: Date): RunRecord {
   if (isCancelling) return cancelledRun(record, 'result' in outcome ? outcome.result.run : null, now);
   return 'result' in outcome
@@ -308,7 +308,7 @@ function recordAfter(record: RunRecord, outcome: Outcome, isCancelling: boolean,
     : failedRun(record, errorRecord(asWaybillError(outcome.error)), now);
 }
 
-/** Rejects with `queue_unavailable` if `signal` aborts first. */
+/** Throws `queue_unavailable` if `signal` aborts first. */
 async function promised(work: Promise<void>, signal: AbortSignal): Promise<void> {
   let release: () => void = () => undefined;
   const aborted = new Promise<never>((_resolve, reject) => {

@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs';
 import type { RedisClient } from './redis-client.ts';
 
 /**
- * The Lua scripts: operations that must be atomic across hosts, one file each. The file's header describes
- * the script and its return value. The names listed here are its arguments from `ARGV[2]` on, in order.
- * `scripts/shared.lua` describes the keys.
+ * The Lua scripts, one file each, for operations that must be atomic across hosts. Each file's header
+ * describes the script and its return value. The names listed here are its arguments from `ARGV[2]` on, in
+ * order. `scripts/shared.lua` describes the keys.
  */
 export const scripts = {
   reserve: {
@@ -81,7 +81,7 @@ type ScriptArguments<Name extends ScriptName> = Record<
 
 /**
  * Runs a script with named arguments. `rest` is appended for scripts that take a list. Resolves with the
- * script's return value; rejects with the errors of ioredis.
+ * script's return value. Throws ioredis errors.
  */
 export type RunScript = <Name extends ScriptName>(
   name: Name,
@@ -92,13 +92,13 @@ export type RunScript = <Name extends ScriptName>(
 type Commands = Record<`waybill:${ScriptName}`, (...args: (string | number)[]) => Promise<unknown>>;
 
 /**
- * Defines the scripts as commands of this connection. ioredis sends a script's hash, and its text again after
- * Redis lost it in a restart.
+ * Defines the scripts as commands of this connection. ioredis sends only a script's hash, and resends the
+ * text if Redis lost it in a restart.
  *
  * The scripts build their keys from `root`. In a Cluster it has a hash tag, so all of them are on one node.
  * The two declared keys have the same tag and never exist. While the Cluster moves their slot, Redis rejects
- * each call with several keys of which one is missing (TRYAGAIN) before it runs. Therefore no script ever
- * sees a part of its keys.
+ * any multi-key call with a missing key (TRYAGAIN) before the script runs. Therefore no script ever sees only
+ * some of its keys.
  */
 export function defineScripts(redis: RedisClient, root: string): RunScript {
   const shared = scriptText('shared');
@@ -112,7 +112,7 @@ export function defineScripts(redis: RedisClient, root: string): RunScript {
   };
 }
 
-/** @param name Path below `scripts/`, without `.lua`. */
+/** @param name Path below `scripts/`, without the `.lua` extension. */
 export function scriptText(name: string): string {
   return readFileSync(new URL(`./scripts/${name}.lua`, import.meta.url), 'utf8');
 }

@@ -5,10 +5,13 @@ import type { RunRecord } from '../queue/run-record.ts';
 import { hasSamePlace, type RetriesOf, supersededRun } from '../queue/run-retry.ts';
 import type { RunStore } from './run-store.ts';
 
-/** The maximum of later runs examined per pipeline. */
+/** Maximum number of later runs examined per pipeline. */
 const maxNewer = 1_000;
 
-/** The id of the newest run of the same place that was accepted later; undefined if there is none. */
+/**
+ * Returns the id of the newest later run that publishes to the same place. Returns undefined if there is
+ * none.
+ */
 export async function newerOf(
   store: Pick<RunStore, 'newer'>,
   job: PublishJob,
@@ -30,8 +33,8 @@ export interface SupersedeOptions {
 }
 
 /**
- * Ends the runs of a pipeline that wait for their next try and are replaced by newer ones. Called after each
- * acceptance. If this host dies first, such a run ends when its next try is due.
+ * Ends the pipeline's runs that are waiting for their next try and have been replaced by newer ones. Called
+ * after each acceptance. If this host dies first, such a run ends when its next try is due.
  */
 export async function supersede(pipelineId: string, options: SupersedeOptions): Promise<void> {
   const { store, clock, retries, retentionMs, onOutcome, onEnd } = options;

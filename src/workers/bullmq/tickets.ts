@@ -3,12 +3,12 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { isDamage, plain, type RedisLink } from './link.ts';
 
-/** A run's job in BullMQ: only its id. The store has the run itself. */
+/** A run's job in BullMQ. It has only the run's id, because the store has the run itself. */
 export interface Ticket {
   run_id: string;
 }
 
-/** BullMQ's queue of one pipeline, and the worker that takes its jobs. */
+/** A pipeline's BullMQ queue and the worker that takes its jobs. */
 export interface PipelineQueue {
   queue: Queue<Ticket>;
   worker: Worker<Ticket>;
@@ -17,25 +17,25 @@ export interface PipelineQueue {
 export interface TicketsOptions {
   link: RedisLink;
   log: Log;
-  /** What BullMQ keeps of ended tickets, for boards. */
+  /** How long and how many ended tickets BullMQ keeps, for dashboards. */
   keep: { age: number; count: number };
   keptEvents: number;
-  /** Life of the lock on a ticket, in milliseconds. */
+  /** Lifetime of the lock on a ticket, in milliseconds. */
   lockMs: number;
 }
 
-/** At most one ticket is active, unless another program has added some. */
+/** At most one ticket is active unless another program has added some. */
 const maxActive = 100;
 
-/** Every run id contains a period (`newRunId`). None of the names that BullMQ gives to its keys does. */
+/** Every run id contains a period (`newRunId`). BullMQ's own key names do not. */
 const runId = /^[A-Za-z0-9_-]+\.[A-Za-z0-9._-]{1,200}$/;
 
-/** Whether a run can have this id. Ids in Redis may come from another program. */
+/** Reports whether a run could have this id. Ids in Redis may come from another program. */
 export function isRunId(id: string): boolean {
   return runId.test(id);
 }
 
-/** The cause that boards show, and the log, for a ticket without a run. */
+/** Returns the error that the log and dashboards show for a ticket without a run. */
 export function foreignTicket(): WaybillError {
   return new WaybillError('job_rejected', 'waybill has no run for a job in its queue in Redis', {
     hint: 'find out which program put the job there',
@@ -43,9 +43,9 @@ export function foreignTicket(): WaybillError {
 }
 
 /**
- * Takes tickets, which other programs that can write to Redis may change. waybill reads only the id of a
- * ticket. If BullMQ cannot read the rest, it is rewritten, and the store decides whether the id is a run. If
- * the queue itself is damaged, its settings are written again.
+ * Takes tickets. Other programs that can write to Redis may change them, so waybill reads only a ticket's id.
+ * If BullMQ cannot read the rest, the ticket is rewritten, and the store decides whether the id belongs to a
+ * run. If the queue itself is damaged, its settings are written again.
  */
 export class Tickets {
   readonly #options: TicketsOptions;
@@ -56,13 +56,13 @@ export class Tickets {
     this.#link = options.link;
   }
 
-  /** The options of a ticket. */
+  /** Returns a ticket's options. */
   optionsOf(runId: string) {
     const { keep } = this.#options;
     return { jobId: runId, attempts: 1, removeOnComplete: keep, removeOnFail: keep };
   }
 
-  /** Locks the next ticket; undefined if none is waiting or one is active. */
+  /** Locks the next ticket. Resolves with undefined if none is waiting or one is already active. */
   next(pipeline: PipelineQueue, token: string): Promise<Job<Ticket> | undefined> {
     return this.#link.ask(async () => {
       const id = await this.#repairing(pipeline, () => this.#take(pipeline, token));
@@ -71,8 +71,8 @@ export class Tickets {
   }
 
   /**
-   * Makes a call to BullMQ about a ticket that this process has locked, and repeats it after a repair if
-   * Redis refuses it.
+   * Makes a BullMQ call about a ticket that this process has locked. If Redis rejects the call, repairs the
+   * ticket and retries.
    */
   async settle(
     pipeline: PipelineQueue,
@@ -83,7 +83,7 @@ export class Tickets {
     await this.repaired(pipeline, work, () => this.#rewrite(pipeline, job.id ?? '', token));
   }
 
-  /** Ends a ticket without a run as failed, or removes it if no run can have its id. */
+  /** Marks a ticket without a run as failed, or removes it if its id cannot be a run id. */
   reject(pipeline: PipelineQueue, job: Job<Ticket>, token: string): Promise<void> {
     return this.#link.ask(async () => {
       const { id = '' } = job;
@@ -95,8 +95,8 @@ export class Tickets {
   }
 
   /**
-   * Makes a call to BullMQ about a queue, and repeats it after a repair if Redis refuses it. `undo` is called
-   * between the two.
+   * Makes a BullMQ call about a queue. If Redis rejects the call, repairs the queue and retries. `undo` is
+   * called between the two calls.
    */
   repaired<T>(pipeline: PipelineQueue, work: () => Promise<T>, undo?: () => Promise<void>): Promise<T> {
     return this.#link.ask(() => this.#repairing(pipeline, work, undo));
@@ -117,13 +117,13 @@ export class Tickets {
     }
   }
 
-  /** The id of the next ticket, which is locked; undefined if there is none. */
+  /** Locks the next ticket and returns its id, or undefined if there is none. */
   async #take(pipeline: PipelineQueue, token: string): Promise<string | undefined> {
     try {
       const [, id] = (await pipeline.worker.backend.moveToActive(token)) as unknown[];
       return typeof id === 'string' && id !== '' ? id : undefined;
     } catch (error) {
-      // Redis or BullMQ could not read the ticket, after it was locked.
+      // Redis or BullMQ could not read the ticket after locking it.
       const id = await this.#lockedBy(pipeline, token);
       if (id === null) throw error;
       if (isRunId(id)) await this.#rewrite(pipeline, id, token);
@@ -146,7 +146,7 @@ export class Tickets {
     return Job.fromJSON<Ticket>(worker, { ...json, ...unused }, id);
   }
 
-  /** The ticket that the token has locked; null if there is none. */
+  /** Returns the ticket that the token has locked, or null if there is none. */
   async #lockedBy({ queue }: PipelineQueue, token: string): Promise<string | null> {
     const { redis } = this.#link;
     for (const id of await redis.lrange(queue.toKey('active'), 0, maxActive))
@@ -154,7 +154,7 @@ export class Tickets {
     return null;
   }
 
-  /** Replaces everything that Redis has about the ticket but its place in the queue. */
+  /** Replaces everything that Redis has about the ticket except its place in the queue. */
   async #rewrite({ queue }: PipelineQueue, id: string, token: string): Promise<void> {
     const key = queue.toKey(id);
     const data = JSON.stringify({ run_id: id });
@@ -163,7 +163,7 @@ export class Tickets {
     await this.#link.redis.multi().del(key).hset(key, fields).set(`${key}:lock`, token, 'PX', lockMs).exec();
   }
 
-  /** Removes a ticket. Its key may be one of BullMQ's own, and is left. */
+  /** Removes a ticket. Does not delete its key, which may be one of BullMQ's own. */
   async #drop({ queue }: PipelineQueue, id: string): Promise<void> {
     await this.#link.redis
       .multi()
@@ -173,7 +173,7 @@ export class Tickets {
       .exec();
   }
 
-  /** Writes the settings of the queue again. No ticket uses the counter for ids. */
+  /** Rewrites the queue's settings. The id counter is not needed because no ticket uses it. */
   async #repairQueue({ queue }: PipelineQueue, error: Error): Promise<void> {
     const { log, keptEvents } = this.#options;
     log.warn({ pipeline_id: queue.name, reason: plain(error).message }, 'repairing a queue in Redis');

@@ -13,51 +13,55 @@ import type { ReleasesAnswer, ReleasesRequest } from '../threads/releases-reques
 import type { HealthCheck } from './health-checks.ts';
 
 /**
- * Passes accepted uploads to worker threads. Combines the queue, the threads and the staged directories of
- * runs. Made by `openCoordinator`.
+ * Passes accepted uploads to worker threads. Combines the queue, the threads and the runs' staged
+ * directories. Created by `openCoordinator`.
  */
 export interface Coordinator {
   readonly queue: JobQueue;
   readonly staging: StagingArea;
-  /** Conditions for accepting and publishing uploads. */
+  /** Conditions that must hold to accept and publish uploads. */
   readonly checks: readonly HealthCheck[];
   threads(): ThreadStats;
   /**
-   * Determines on a thread what publishing a bundle staged on this machine would do, or reads a pipeline's
-   * source. Changes nothing. Throws as `ThreadPool.process`.
+   * On a thread, determines what publishing a locally staged bundle or a pipeline's source would do. Changes
+   * nothing. Throws the same errors as `ThreadPool.process`.
    */
   plan(job: PublishJob, signal: AbortSignal): Promise<RunResult>;
   /**
-   * Reads or switches the releases of a destination, on a thread of this process with every kind of queue.
-   * Throws as `PublishingThreads.releases`.
+   * Reads or switches a destination's releases. Runs on a thread of this process, regardless of the kind of
+   * queue. Throws the same errors as `PublishingThreads.releases`.
    */
   releases(request: ReleasesRequest, signal: AbortSignal): Promise<ReleasesAnswer>;
   /**
-   * Reads the published content of a destination on a thread of this process. Throws as
+   * Reads a destination's published content on a thread of this process. Throws the same errors as
    * `PublishingThreads.inspect`.
    */
   inspect(request: InspectionRequest, signal: AbortSignal): Promise<InspectionAnswer>;
   /** Starts publishing. */
   start(): Promise<void>;
   /**
-   * Applies this configuration's pipelines, secrets directory and notifiers to runs that begin from now on.
-   * Other settings keep their values from the start. Accepted runs of a removed pipeline keep its last
-   * settings. Throws `queue_unavailable` and changes nothing if new pipelines cannot be registered in Redis.
+   * Applies this configuration's pipelines, secrets directory and notifiers to runs that start after the
+   * call. Other settings keep their values from startup. Accepted runs of a removed pipeline keep using its
+   * last settings. Throws `queue_unavailable` and changes nothing if new pipelines cannot be registered in
+   * Redis.
    */
   adopt(config: Config): Promise<void>;
-  /** Closes the queue as `JobQueue.close`, ends the threads, and clears staging. */
+  /** Closes the queue like `JobQueue.close`, ends the threads, and clears staging. */
   close(timeoutMs: number): Promise<{ unfinished: string[] }>;
 }
 
 export interface CoordinatorOptions extends Omit<PublishingPoolOptions, 'settings'> {
-  /** The configuration at the start. */
+  /** The configuration at startup. */
   config: Config;
-  /** Called before upload directories are created or removed, to share the event loop. Default: no yield. */
+  /**
+   * Called before upload directories are created or removed, to share the event loop. Default: does not
+   * yield.
+   */
   yieldToEventLoop?: YieldToEventLoop;
-  /** The disk of upload directories. Default: calls block the process. */
+  /** The disk that holds upload directories. Default: calls block the process. */
   disk?: Disk;
-  /** Notified when a thread begins or ends a run. */
+  /** Notified when a thread starts or ends a run. */
   observer?: RunObserver;
-  /** As `EventStore.flushed`. */
+  /** See `EventStore.flushed`. */
   flushed?: () => Promise<void>;
 }

@@ -6,9 +6,9 @@ import { provedAtMost, proveRoom, proveStaging } from '../staging/staging-check.
 /** A condition for accepting uploads. */
 export interface HealthCheck {
   name: 'queue' | 'staging' | 'room' | 'shared_staging';
-  /** The error code for a check that does not answer. */
+  /** The error code for a check that does not respond. */
   silent: ErrorCode;
-  /** An operator's remedy for a failure. It is public: it names settings, not their values. */
+  /** How an operator can fix a failure. It is public, so it names settings but not their values. */
   remedy: string;
   /** Throws an error without confidential details. May be called often. */
   prove(): Promise<void>;
@@ -35,9 +35,9 @@ export function stagingChecks(directory: string, clock: Clock, everyMs = checkEv
 }
 
 /**
- * Checks that the queue answers and stores accepted runs.
+ * Checks that the queue responds and can store accepted runs.
  *
- * @param keeps Throws if nothing can be stored at the moment.
+ * @param keeps Throws if the queue cannot store anything at the moment.
  */
 export function queueCheck(
   queue: Pick<RunReader, 'depth'>,

@@ -33,15 +33,15 @@ import { type HealthCheck, queueCheck, stagingChecks } from './health-checks.ts'
 /** Storage for runs that outlive the process. */
 export interface RunPersistence {
   journal: Journal;
-  /** Throws the reason if nothing can be stored at the moment. */
+  /** Throws the reason if runs cannot be stored at the moment. */
   check(): void;
 }
 
 const noPersistence: RunPersistence = { journal: noJournal, check: () => undefined };
 
 /**
- * The coordinator of a single process. The staging directory must be ready (`prepareStaging`). Closing
- * removes every upload directory from it, except those of runs that outlive this process.
+ * The coordinator for a single process. The staging directory must be ready (`prepareStaging`). Closing
+ * removes every upload directory from it, except for runs that outlive this process.
  */
 export class OneHostCoordinator implements Coordinator {
   readonly queue: MemoryQueue;
@@ -136,8 +136,8 @@ export class OneHostCoordinator implements Coordinator {
 }
 
 /**
- * Whether to send the event to notifiers. The failure of an interrupted run is not sent, because the next
- * process continues the run. Neither are events that an earlier try or process has already reported.
+ * Reports whether to send the event to notifiers. An interrupted run's failure is not sent, because the next
+ * process continues the run. Events that an earlier attempt or process already reported are not sent either.
  */
 function isReported(queue: MemoryQueue, occurrence: Occurrence): boolean {
   const { type, data } = occurrence;
@@ -146,16 +146,16 @@ function isReported(queue: MemoryQueue, occurrence: Occurrence): boolean {
   return queue.markReported(data.run_id, eventIdOf(occurrence));
 }
 
-/** The upload directories of these jobs. */
+/** Returns the upload directories of these jobs. */
 export function stagedOf(jobs: Iterable<PublishJob>, staging: string): Set<string> {
   const directories = [...jobs].flatMap(({ staged }) => (staged === null ? [] : [staged]));
   return new Set(directories.map((staged) => uploadDirectoryOf(staging, staged)));
 }
 
 /**
- * Creates the staging directory, checks that it is writable, and removes upload directories of earlier
- * processes, except those in `keep`. The removed ones have no record, so no run will use them. Resolves with
- * their names. Throws `config_invalid` if the directory cannot be used.
+ * Creates the staging directory, checks that it is writable, and removes upload directories left by earlier
+ * processes, except those in `keep`. The removed directories have no record, so no run will use them.
+ * Resolves with their names. Throws `config_invalid` if the directory cannot be used.
  */
 export async function prepareStaging(
   directory: string,

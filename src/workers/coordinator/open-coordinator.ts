@@ -10,9 +10,9 @@ import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
 import { OneHostCoordinator, prepareStaging, stagedOf } from './one-host.ts';
 
 /**
- * Opens the configured coordinator, with staging ready for uploads. `store` is the result of
- * `openConfiguredStore`. Loads BullMQ only if it is configured. Throws `config_invalid` if staging cannot be
- * used, and with BullMQ the errors of `BullmqCoordinator.open`.
+ * Opens the configured coordinator, with staging ready for uploads. `store` comes from `openConfiguredStore`.
+ * Loads BullMQ only if it is configured. Throws `config_invalid` if staging cannot be used. With BullMQ, also
+ * throws the same errors as `BullmqCoordinator.open`.
  */
 export async function openCoordinator(
   options: CoordinatorOptions & { secrets: Secrets; store?: QueueStore | null },
@@ -37,8 +37,9 @@ export async function openCoordinator(
 }
 
 /**
- * The daemon's queue store; null unless the queue is `embedded`. LMDB is loaded only then. The caller closes
- * it after the coordinator and the notifiers. Throws `package_missing`, and as `openQueueStore`.
+ * Returns the daemon's queue store, or null unless the queue is `embedded`. LMDB is loaded only in that case.
+ * The caller closes the store after the coordinator and the notifiers. Throws `package_missing`, and the same
+ * errors as `openQueueStore`.
  */
 export async function openConfiguredStore({
   config,
@@ -55,7 +56,7 @@ export async function openConfiguredStore({
   return openQueueStore({ directory: queue.directory, staging: staging.directory, clock, log, onDropped });
 }
 
-/** LMDB is native code, and not available for every platform of Node.js. */
+/** LMDB is native code that is not available on every platform that Node.js supports. */
 function withoutLmdb(error: unknown): unknown {
   const { message } = error instanceof Error ? error : { message: '' };
   const [, platform, arch] = /No native build was found for platform=(\S+) arch=(\S+)/.exec(message) ?? [];
@@ -67,13 +68,13 @@ function withoutLmdb(error: unknown): unknown {
 }
 
 interface OnDropped {
-  /** Called when the oldest undelivered events of a notifier were dropped. */
+  /** Called after a notifier's oldest undelivered events were dropped. */
   onDropped: (notifierId: string, count: number) => void;
 }
 
 /**
- * Stores pending and undelivered events. The caller closes it after the notifiers. With BullMQ, throws the
- * errors of connecting to Redis.
+ * Stores pending and undelivered events. The caller closes the store after the notifiers. With BullMQ, throws
+ * if connecting to Redis fails.
  */
 export async function openEvents({
   config,
@@ -94,7 +95,9 @@ export async function openEvents({
   return bullmqEvents({ ...redisServer(queue, secrets), clock, log, prefix, hostLifeMs, onDropped });
 }
 
-/** The ended console sessions, stored with the queue. The caller closes both together. */
+/**
+ * Opens the store of ended console sessions, which are kept with the queue. The caller closes both together.
+ */
 export async function openEndedSessions({
   config,
   secrets,
@@ -114,7 +117,7 @@ export async function openEndedSessions({
 /**
  * Throws `config_invalid` if the queue belongs to one process, because other processes cannot reach it.
  *
- * @param what The user's request, as the beginning of a sentence.
+ * @param what The user's request, phrased as the beginning of a sentence.
  */
 export function requireBullmq(config: Config, what: string): void {
   if (config.server.queue.driver === 'bullmq') return;

@@ -26,14 +26,15 @@ import { queueSettings, type RunSettings, runSettings } from '../threads/run-set
 import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
 import { type HealthCheck, queueCheck, stagingChecks } from './health-checks.ts';
 
-// Shared staging may be remote, and each request may cost money.
+// Shared staging may be remote, and each request may cost money, so it is checked rarely.
 const checkSharedEveryMs = 10_000;
 
 /**
- * The coordinator of one host of several: the queue is in Redis, and bundles travel through shared staging.
+ * The coordinator for one of several hosts. The queue is in Redis, and bundles move through shared staging.
  *
- * An upload is received into this process's scratch directory. Once valid, it is stored in shared staging as
- * one archive. The worker extracts it into its own scratch directory, which it removes after the run.
+ * An upload is received into this process's scratch directory. Once validated, it is stored in shared staging
+ * as a single archive. The worker extracts the archive into its own scratch directory and removes that after
+ * the run.
  */
 export class BullmqCoordinator implements Coordinator {
   readonly queue: BullmqQueue;
@@ -64,8 +65,8 @@ export class BullmqCoordinator implements Coordinator {
   }
 
   /**
-   * Throws before any work starts. `secrets_invalid`: the URL of Redis is missing or malformed.
-   * `queue_unavailable`: Redis is unreachable. `config_invalid`: Redis, shared staging or the scratch
+   * Throws before any work starts: `secrets_invalid` if the Redis URL is missing or malformed,
+   * `queue_unavailable` if Redis is unreachable, and `config_invalid` if Redis, shared staging or the scratch
    * directory cannot be used.
    */
   static async open(options: CoordinatorOptions & { secrets: Secrets }): Promise<BullmqCoordinator> {
@@ -78,7 +79,7 @@ export class BullmqCoordinator implements Coordinator {
     const directories = await openDirectories(options, staging.shared);
     const settings = runSettings(config);
     let queue: BullmqQueue | undefined;
-    // The failure of an interrupted run is not sent: another worker repeats the run.
+    // An interrupted run's failure is not sent, because another worker repeats the run.
     const eventBuffer = new RunEventBuffer((occurrence, trace) => {
       const { type, data } = occurrence;
       const isFailure = type === 'bundle.publish_failed' || type === 'run.retry_scheduled';
@@ -128,7 +129,7 @@ export class BullmqCoordinator implements Coordinator {
 
   async adopt(config: Config): Promise<void> {
     const before = this.#settings.get();
-    // Comes first, because a run of a new pipeline may begin as soon as its queue is open.
+    // This comes first, because a new pipeline's run may start as soon as its queue is open.
     this.#settings.adopt(config);
     try {
       await this.queue.addPipelines(config.pipelines.map(({ id }) => id));
@@ -166,7 +167,7 @@ export class BullmqCoordinator implements Coordinator {
 
 interface Directories {
   shared: SharedStaging;
-  /** This process's scratch directory, absolute. */
+  /** Absolute path of this process's scratch directory. */
   scratch: string;
   /** The upload directories in `scratch`. */
   uploads: StagingArea;
@@ -196,7 +197,7 @@ async function openDirectories(
   };
 }
 
-/** How the queue moves the bundles of runs to shared staging, and removes them. */
+/** Defines how the queue moves bundles to shared staging and removes them. */
 function bundlesIn({
   shared,
   uploads,

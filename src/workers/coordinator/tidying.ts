@@ -5,13 +5,13 @@ import type { Log } from '../../core/lib/log.ts';
 import type { Coordinator } from './coordinator.ts';
 
 /*
- * Removes channels whose time has expired, even at bundle paths that receive no more publications.
+ * Removes expired channels, even at bundle paths that receive no more publications.
  */
 
 export interface Tidying {
   /** Called after a reload. */
   update(pipelines: readonly PipelineConfig[]): void;
-  /** Stops work in progress. */
+  /** Stops any work in progress. */
   close(): Promise<void>;
 }
 
@@ -25,8 +25,8 @@ export interface TidyingOptions {
 const maxMs = 3_600_000;
 
 /**
- * Tidies the releases of every destination with channels: now, then every hour, or more often if a channel
- * ends sooner. Failures are logged and retried at the next time.
+ * Tidies the releases of every destination that has channels: immediately, then every hour, or more often if
+ * a channel expires sooner. Failures are logged and retried the next time.
  */
 export function startTidying({ pipelines, coordinator, clock, log }: TidyingOptions): Tidying {
   const stopping = new AbortController();
@@ -74,7 +74,7 @@ export function startTidying({ pipelines, coordinator, clock, log }: TidyingOpti
 interface Place {
   pipelineId: string;
   destinationId: string;
-  /** Time to live of the channel that ends first. */
+  /** Time to live of the channel that expires first, in milliseconds. */
   ttlMs: number;
 }
 

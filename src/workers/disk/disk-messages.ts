@@ -1,6 +1,6 @@
 import type { DiskCallName } from '../../core/lib/disk.ts';
 
-/** A call to the thread of a disk. */
+/** A call sent to a disk's thread. */
 export interface DiskRequest {
   name: DiskCallName;
   args: readonly unknown[];
@@ -9,7 +9,7 @@ export interface DiskRequest {
 /** The outcome of one call. */
 export interface Outcome {
   value?: unknown;
-  /** The system's error, as plain data. */
+  /** The system error as plain data. */
   error?: {
     message: string;
     code?: string | undefined;
@@ -18,7 +18,7 @@ export interface Outcome {
   };
 }
 
-/** The outcomes of the next calls in order. Empty if the thread only reports that it is making progress. */
+/** The outcomes of the next calls, in order. Empty if the thread only reports progress. */
 export type Answer = readonly Outcome[];
 
 /** How often a busy thread reports, in milliseconds. */

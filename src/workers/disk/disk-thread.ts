@@ -4,9 +4,9 @@ import * as calls from '../../core/lib/disk-calls.ts';
 import { type Answer, answerEveryMs, type DiskRequest, type Outcome } from './disk-messages.ts';
 
 /*
- * The thread that makes calls to a disk. Only this thread blocks if the disk does not answer. It gets several
- * calls at a time. It answers when all are complete, or earlier if they take long. Early answers distinguish
- * a slow disk from an unreachable one.
+ * The thread that makes disk calls. If the disk stops responding, only this thread blocks. It receives
+ * several calls at a time and answers when all are complete, or earlier if they take long. Early answers
+ * distinguish a slow disk from an unreachable one.
  */
 parentPort?.on('message', (requests: readonly DiskRequest[]) => {
   let outcomes: Outcome[] = [];
@@ -35,7 +35,7 @@ function outcomeOf({ name, args }: DiskRequest, onProgress: () => void): Outcome
   }
 }
 
-/** Errors lose all properties except the message on their way to another thread. */
+/** Errors lose all properties except the message when they are sent to another thread. */
 function systemErrorOf(error: Error): NonNullable<Outcome['error']> {
   const { message, code, syscall, path } = error as NodeJS.ErrnoException;
   return { message, code, syscall, path };

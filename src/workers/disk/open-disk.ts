@@ -7,7 +7,7 @@ import type { Answer, DiskRequest, Outcome } from './disk-messages.ts';
 
 export interface OpenedDisk {
   disk: Disk;
-  /** Throws `staging_unavailable` while the disk does not answer. */
+  /** Throws `staging_unavailable` while the disk is not responding. */
   readonly requireAnswers: () => void;
   /** Ends the thread after all calls are complete, or after `withinMs` milliseconds. */
   readonly close: (withinMs: number) => Promise<void>;
@@ -16,7 +16,7 @@ export interface OpenedDisk {
 export interface DiskOptions {
   clock: Clock;
   log: Log;
-  /** How long one call may take until the disk counts as not answering, in milliseconds. */
+  /** How long one call may take before the disk counts as unresponsive, in milliseconds. */
   timeoutMs?: number;
   /** Replaces the thread in tests. */
   file?: URL;
@@ -28,7 +28,7 @@ interface PendingCall extends DiskRequest {
 }
 
 const defaultTimeoutMs = 10_000;
-/** Maximum of calls that the thread has at a time. */
+/** Maximum number of calls that the thread handles at a time. */
 const maxCalls = 64;
 
 /** The thread's module in this folder, compiled or from source. */
@@ -38,12 +38,13 @@ const diskThread = new URL(
 );
 
 /**
- * A disk whose calls run on a thread. An unresponsive disk (frozen, or on an unreachable network) therefore
- * blocks only callers that need it. Several calls are in progress at a time; later ones form the next batch.
+ * Opens a disk whose calls run on a thread. An unresponsive disk (frozen, or on an unreachable network)
+ * therefore blocks only callers that need it. Several calls run at a time, and later ones form the next
+ * batch.
  *
- * If a call takes longer than `timeoutMs`, all waiting calls are refused with `staging_unavailable`. New
- * ones are refused until the disk answers again. Calls in progress may still take effect. Removals always
- * take effect: while the disk does not answer, they resolve immediately. A broken thread is replaced.
+ * If a call takes longer than `timeoutMs`, all waiting calls are refused with `staging_unavailable`. New ones
+ * are refused until the disk responds again. Calls in progress may still take effect. Removals always take
+ * effect, and resolve immediately while the disk is unresponsive. A broken thread is replaced.
  */
 export function openDisk(options: DiskOptions): OpenedDisk {
   const thread = new DiskThread(options);
@@ -57,7 +58,7 @@ export function openDisk(options: DiskOptions): OpenedDisk {
 class DiskThread {
   readonly #options: DiskOptions;
   #worker: Worker | null = null;
-  /** Calls that the thread has now. */
+  /** Calls that the thread is currently processing. */
   #inFlight: PendingCall[] = [];
   #waiting: PendingCall[] = [];
   #timeout: Timer | null = null;
@@ -73,7 +74,7 @@ class DiskThread {
     if (this.#isClosed) return Promise.reject(new Error('the disk was closed'));
     if (this.#isUnresponsive && !isTidying(name)) return Promise.reject(this.#unresponsiveError());
     return new Promise((resolve, reject) => {
-      // Copies the bytes: a view would be sent with its whole buffer, and the caller may reuse that buffer.
+      // Copies the bytes. A view would be sent with its whole buffer, and the caller may reuse that buffer.
       const own = args.map((arg) => (arg instanceof Uint8Array ? new Uint8Array(arg) : arg));
       const call: PendingCall = { name, args: own, resolve, reject };
       if (this.#isUnresponsive) this.#release(call);
@@ -98,7 +99,7 @@ class DiskThread {
       });
     this.#isClosed = true;
     this.#timeout?.cancel();
-    // A thread that waits for a disk cannot be ended, so this does not wait.
+    // A thread that is blocked on a disk cannot be ended, so this does not wait for it.
     const ended = this.#worker?.terminate();
     if (this.#inFlight.length === 0) await ended;
   }
@@ -139,7 +140,7 @@ class DiskThread {
     this.#settle(answered.map((call, index) => () => settle(call, answer[index])));
   }
 
-  /** Settles completed calls, and starts the next ones. */
+  /** Settles completed calls and starts the next ones. */
   #settle(ended: readonly (() => void)[]): void {
     const { clock, timeoutMs = defaultTimeoutMs } = this.#options;
     this.#timeout?.cancel();
@@ -166,7 +167,7 @@ class DiskThread {
     }
   }
 
-  /** Lets the caller continue without an answer. */
+  /** Lets the caller continue without a result. */
   #release(call: PendingCall): void {
     const { log } = this.#options;
     call.resolve(undefined);
@@ -186,7 +187,10 @@ class DiskThread {
   }
 }
 
-/** Whether a late call still takes effect: its result is unused, and it only removes files. */
+/**
+ * Reports whether a call still takes effect after its caller has given up. This holds if its result is unused
+ * and it only removes files.
+ */
 function isTidying(name: DiskCallName): boolean {
   return name === 'remove' || name === 'endFile';
 }

@@ -3,11 +3,11 @@ import { checkLmdbStructure } from './lmdb-structure.ts';
 
 /*
  * Reads the queue's file in a child process before the daemon does. LMDB maps the file into memory and trusts
- * it, so a damaged file can crash the process. Parts that only writers read, such as the list of free pages,
- * are checked page by page.
+ * it, so a damaged file can crash the process. Parts that only writers read, such as the free-page list, are
+ * checked page by page.
  */
 
-/** Messages of the reader: entries in batches, then the failure; null: all were read. */
+/** Messages from the reader: batches of entries, followed by the failure, or null if every entry was read. */
 export type ReaderMessage = { entries: [key: string, value: string][] } | { failure: string | null };
 
 const portion = 500;
@@ -17,8 +17,8 @@ function answer(message: ReaderMessage): void {
 }
 
 /**
- * Sends the last message and closes the channel afterwards. Node.js delivers a message that came before its
- * listener, and fails if the channel is already closed then.
+ * Sends the last message and then closes the channel. Node.js queues a message that arrives before its
+ * listener, but throws if the channel is already closed by then.
  */
 function conclude(failure: string | null): void {
   process.send?.({ failure } satisfies ReaderMessage, () => process.disconnect());

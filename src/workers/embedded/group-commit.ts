@@ -2,24 +2,26 @@ import { setImmediate as endOfTurn } from 'node:timers/promises';
 import type { Clock, Timer } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 
-/** The new state of an entry: a function that makes its value at write time, or null to remove it. */
+/**
+ * The new state of an entry: a function that computes its value at write time, or null to remove the entry.
+ */
 export type Change = (() => string) | null;
 
 export interface Addition {
   key: string;
   value: () => string;
-  /** A directory whose content must be durable before the entry; null if there is none. */
+  /** A directory whose contents must be durable before the entry, or null if there is none. */
   directory: string | null;
 }
 
 export interface GroupCommitOptions {
   clock: Clock;
-  /** Makes the content of these directories durable. Resolves with the failed ones and their errors. */
+  /** Makes these directories' contents durable. Resolves with those that failed and their errors. */
   sync: (directories: readonly string[]) => Promise<ReadonlyMap<string, unknown>>;
-  /** Resolves once all entries are durable. If it fails, none is written. */
+  /** Resolves once all entries are durable. If it fails, no entry was written. */
   commit: (entries: ReadonlyMap<string, string | null>) => Promise<void>;
   /**
-   * Called with an error when writes begin to fail with a new code, and with null once they succeed again.
+   * Called with an error when writes start to fail with a new code, and with null once they succeed again.
    */
   onHealth: (failure: WaybillError | null) => void;
   /** How long an addition may take to become durable, in milliseconds. */
@@ -35,17 +37,18 @@ const retryEveryMs = 5_000;
 
 /**
  * Writes entries in the background, many per transaction. One transaction is in progress at a time, and later
- * entries form the next one. On most disks this gives some 10,000 entries per second instead of some hundred.
+ * entries form the next one. On most disks this raises throughput from hundreds to about 10,000 entries per
+ * second.
  *
- * `set` is for facts: it is retried until it is written, and only the last value counts. `add` is for
- * requests that take effect by being written: it fails permanently with its transaction, or if the disk does
- * not answer.
+ * `set` is for facts. It is retried until it is written, and only the last value counts. `add` is for
+ * requests that take effect once written. It fails permanently if its transaction fails or the disk does not
+ * respond in time.
  */
 export class GroupCommit {
   readonly #options: GroupCommitOptions;
   readonly #changes = new Map<string, Change>();
   #additions: Waiting[] = [];
-  /** Callers that wait until all earlier `set` calls are durable. */
+  /** Callers waiting for all earlier `set` calls to become durable. */
   #settling: (() => void)[] = [];
   #working: Promise<void> | undefined;
   #retry: Timer | undefined;
@@ -61,9 +64,8 @@ export class GroupCommit {
   }
 
   /**
-   * Resolves once the entry is durable. Rejects with the error of `sync` or `commit`, or with
-   * `queue_unavailable` after `timeoutMs`. After a rejection the entry may still be written, until its key
-   * is `set`.
+   * Resolves once the entry is durable. Throws the errors of `sync` or `commit`, or `queue_unavailable` after
+   * `timeoutMs`. After a failure the entry may still be written, until its key is `set`.
    */
   add(addition: Addition): Promise<void> {
     const { clock, timeoutMs } = this.#options;
@@ -90,7 +92,7 @@ export class GroupCommit {
     });
   }
 
-  /** Resolves once all earlier `set` calls are durable. Waits without a limit. */
+  /** Resolves once all earlier `set` calls are durable. Waits indefinitely. */
   settled(): Promise<void> {
     return new Promise((resolve) => {
       this.#settling.push(resolve);
@@ -98,14 +100,14 @@ export class GroupCommit {
     });
   }
 
-  /** The last failure; null if a later write succeeded. */
+  /** The last failure, or null if a later write succeeded. */
   get failure(): WaybillError | null {
     return this.#failure;
   }
 
   /**
-   * Waits at most `withinMs` milliseconds. Resolves with whether everything is written. No calls of `set` or
-   * `add` may follow.
+   * Waits at most `withinMs` milliseconds. Resolves with true if everything was written. `set` and `add` must
+   * not be called afterwards.
    */
   async close(withinMs: number): Promise<boolean> {
     this.#retry?.cancel();
@@ -137,7 +139,7 @@ export class GroupCommit {
   }
 
   /**
-   * Never rejects. Ends in the same step in which it finds nothing to write: a caller that sets the next
+   * Never rejects. Ends in the same turn in which it finds nothing to write, so a caller that sets another
    * entry after a write starts a new run.
    */
   async #work(): Promise<void> {
@@ -151,7 +153,7 @@ export class GroupCommit {
     }
   }
 
-  /** Returns whether to continue immediately. */
+  /** Returns true to continue immediately. */
   async #writeAll(): Promise<boolean> {
     const changes = new Map(this.#changes);
     const additions = this.#additions;
@@ -169,14 +171,14 @@ export class GroupCommit {
       for (const [key, change] of changes) if (!this.#changes.has(key)) this.#changes.set(key, change);
       this.#settling.unshift(...settling);
       this.#retry = this.#options.clock.timeout(retryEveryMs, () => this.#begin(), { unref: true });
-      // Later additions are tried immediately, because their callers wait.
+      // Later additions are tried immediately because their callers are waiting.
       return this.#additions.length > 0;
     }
   }
 
   async #write(changes: ReadonlyMap<string, Change>, additions: readonly Waiting[]): Promise<void> {
-    // All values are made in one step, before the first await. Later changes go into the next transaction.
-    // Two entries that changed together therefore stay consistent.
+    // All values are computed in one step, before the first await. Later changes go into the next
+    // transaction. Entries that changed together therefore stay consistent.
     const entries = new Map<string, string | null>();
     for (const [key, change] of changes) entries.set(key, change === null ? null : change());
     const made = additions.map((addition) => ({ addition, value: addition.value() }));

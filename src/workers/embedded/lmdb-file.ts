@@ -6,7 +6,9 @@ import { makeDurable } from '../../core/lib/sync.ts';
 
 /** An open file of text entries. Only this process may have it open for writing. */
 export interface LmdbFile {
-  /** Resolves once all entries are durable. If it fails, none is written. null removes an entry. */
+  /**
+   * Resolves once all entries are durable. If it fails, no entry was written. A null value removes the entry.
+   */
   commit(entries: ReadonlyMap<string, string | null>): Promise<void>;
   /**
    * Sets the entry to `value` if `mayReplace` accepts its current value. Atomic across processes. Returns the
@@ -23,9 +25,9 @@ export function dataFile(directory: string): string {
 }
 
 /**
- * Creates an empty file in one step: LMDB writes the headers of a new file without syncing them, and a power
- * loss would leave a damaged one. Does nothing if another process creates it first. Throws the errors of LMDB
- * and of the disk.
+ * Creates an empty file in one step. LMDB writes a new file's headers without syncing them, so a power
+ * failure could leave a damaged file. Does nothing if another process creates the file first. Throws LMDB and
+ * disk errors.
  */
 export async function createLmdb(file: string): Promise<void> {
   const scratch = `${file}.new`;
@@ -43,10 +45,10 @@ export async function createLmdb(file: string): Promise<void> {
   }
 }
 
-/** Opens the file, readable only by its owner. Throws the errors of LMDB. */
+/** Opens the file so that only its owner can read it. Throws LMDB errors. */
 export function openLmdb(file: string): LmdbFile {
   const db = openFile(file, { readOnly: false });
-  // Earlier versions made files that other users could read.
+  // Earlier versions created files that other users could read.
   for (const each of [file, `${file}-lock`]) chmodSync(each, privateMode);
   return {
     async commit(entries) {
@@ -72,8 +74,8 @@ export function openLmdb(file: string): LmdbFile {
 }
 
 /**
- * All entries of the file in the order of their keys. Throws if their number differs from the file's count.
- * Also throws the errors of LMDB. A damaged file may crash the process.
+ * Reads all entries of the file in key order. Throws if their number differs from the file's own count. Also
+ * throws LMDB errors. A damaged file may crash the process.
  */
 export function* readLmdb(file: string): Generator<[key: string, value: string]> {
   const db = openFile(file, { readOnly: true });
@@ -87,9 +89,9 @@ export function* readLmdb(file: string): Generator<[key: string, value: string]>
 }
 
 /**
- * Without `overlappingSync`, which reports a commit before the flush: here a commit is durable, and a failed
- * flush fails it. Without `eventTurnBatching`, which has an internal promise without a handler: if a
- * transaction failed, its rejection would end the process.
+ * `overlappingSync` is off, because it reports a commit before the flush. Here a commit is durable, and a
+ * failed flush fails it. `eventTurnBatching` is off, because it creates an internal promise without a
+ * handler, whose rejection would end the process if a transaction failed.
  */
 function openFile(file: string, { readOnly }: { readOnly: boolean }): RootDatabase<string, string> {
   const options: RootDatabaseOptionsWithPath & { permissionsMode: number } = {
@@ -99,13 +101,13 @@ function openFile(file: string, { readOnly }: { readOnly: boolean }): RootDataba
     overlappingSync: false,
     eventTurnBatching: false,
     readOnly,
-    // Missing in the types of lmdb.
+    // Missing from lmdb's types.
     permissionsMode: privateMode,
   };
   return open<string, string>(options);
 }
 
-/** LMDB's original error is in a separate promise of the reported one. */
+/** LMDB's original error is in a separate promise attached to the reported one. */
 async function causeOf(error: unknown, file: string): Promise<unknown> {
   const cause =
     error instanceof Error && 'commitError' in error
@@ -120,7 +122,7 @@ async function causeOf(error: unknown, file: string): Promise<unknown> {
     : cause;
 }
 
-// Linux error numbers, which LMDB passes on. LMDB reports a write that was cut short by a full disk as an I/O
+// Linux error numbers, which LMDB passes through. LMDB reports a write cut short by a full disk as an I/O
 // error.
 const ioError = 5;
 const noSpace = 28;

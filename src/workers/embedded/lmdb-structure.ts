@@ -2,11 +2,11 @@ import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 
 /*
  * Checks the pages of an LMDB file for damage that could crash the writing process or stay undetected. Covers
- * both headers and every page of the two trees: the entries, and the free pages, which no reader reads. The
- * content of entries has separate checksums.
+ * both headers and every page of the two trees: the entries and the free pages, which readers never access.
+ * The content of entries has separate checksums.
  *
- * The layout is of the LMDB version in the package `lmdb` (`MDB_page`, `MDB_meta`, `MDB_db`, `MDB_node` in
- * its `mdb.c`), on 64-bit little-endian machines.
+ * The layout is that of the LMDB version in the `lmdb` package (`MDB_page`, `MDB_meta`, `MDB_db`, `MDB_node`
+ * in its `mdb.c`), on 64-bit little-endian machines.
  */
 const magic = 0xbeefc0de;
 const dataVersion = 2;
@@ -49,7 +49,9 @@ export function checkLmdbStructure(file: string): void {
   }
 }
 
-/** Both headers always exist: a transaction writes a part of one of them, within one sector. */
+/**
+ * Both headers always exist, because a transaction writes only part of one of them, within a single sector.
+ */
 function metaOf(page: Buffer, number: number): Meta {
   const meta = page.subarray(headBytes);
   const pageBytes = meta.readUInt32LE(24);
@@ -80,7 +82,7 @@ function checkTrees({ trees, lastPage, txn }: Meta, page: (number: bigint) => Bu
     seen.add(number);
   };
   /**
-   * Refuses pages of a future transaction: LMDB would take such a page for one that may be written in place.
+   * Rejects pages of a future transaction. LMDB would treat such a page as one that may be written in place.
    */
   const pageOf = (number: bigint, kind: number): Buffer => {
     take(number);
@@ -110,7 +112,7 @@ function checkTrees({ trees, lastPage, txn }: Meta, page: (number: bigint) => Bu
   for (const { root, depth } of trees) if (root !== none) walk(root, depth);
 }
 
-/** The nodes of a page, each from its head to the end of the page. Offsets count from the page's head. */
+/** Returns a page's nodes, each from its head to the end of the page. Offsets count from the page's head. */
 function nodesOf(page: Buffer, number: bigint): Buffer[] {
   const body = page.subarray(headBytes);
   const [lower, upper] = [page.readUInt16LE(headBytes - 4), page.readUInt16LE(headBytes - 2)];
@@ -124,7 +126,7 @@ function nodesOf(page: Buffer, number: bigint): Buffer[] {
   });
 }
 
-/** The child page of a branch node, a 48-bit number. */
+/** Returns a branch node's child page, which is a 48-bit number. */
 function childOf(node: Buffer): bigint {
   return BigInt(node.readUIntLE(0, 6));
 }

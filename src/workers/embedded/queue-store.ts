@@ -24,19 +24,19 @@ import { parseStoredRun, storedRunText, withStagedIn } from './stored-run.ts';
 import { syncStaged } from './sync-staged.ts';
 
 export interface QueueStoreOptions {
-  /** Directory of the queue; created if it is missing. */
+  /** The queue's directory, which is created if it is missing. */
   directory: string;
   /** Directory of staged uploads. */
   staging: string;
   clock: Clock;
   log: Log;
-  /** Called when the oldest undelivered events of a notifier were dropped. */
+  /** Called after a notifier's oldest undelivered events were dropped. */
   onDropped?: (notifierId: string, count: number) => void;
-  /** Replaced only by tests that stage nothing. */
+  /** Only tests that stage nothing replace this. */
   sync?: typeof syncStaged;
 }
 
-/** The directory of one daemon's queue: its runs, and its undelivered events. */
+/** The directory of one daemon's queue. It holds its runs and its undelivered events. */
 export interface QueueStore {
   readonly journal: Journal;
   readonly outbox: Outbox;
@@ -45,13 +45,13 @@ export interface QueueStore {
   /** Throws `insufficient_storage` or `queue_unavailable` if nothing can be stored at the moment. */
   check(): void;
   /**
-   * Waits some seconds at most until everything is written, then releases the directory. A second call waits
+   * Waits up to a few seconds until everything is written, then releases the directory. A second call waits
    * for the first.
    */
   close(): Promise<void>;
 }
 
-/** Version of the file format. A newer one is refused; no older one exists. */
+/** Version of the file format. Newer versions are refused, and no older ones exist. */
 const version = 1;
 const versionKey = 'meta/version';
 const ownerKey = 'meta/owner';
@@ -62,8 +62,8 @@ const sessionPrefix = 'ended-session/';
 const timeoutMs = 10_000;
 
 /**
- * Opens the directory for this process alone. Throws `queue_unusable` if another daemon uses it or it cannot
- * be written. Also throws it if the file is damaged or from a newer waybill.
+ * Opens the directory for this process alone. Throws `queue_unusable` if another daemon is using it, if it
+ * cannot be written, or if the file is damaged or was written by a newer waybill.
  */
 export async function openQueueStore(options: QueueStoreOptions): Promise<QueueStore> {
   const { directory } = options;
@@ -80,7 +80,7 @@ export async function openQueueStore(options: QueueStoreOptions): Promise<QueueS
   }
 }
 
-/** Reads and claims the file. Starts over if another process claimed it first. */
+/** Reads and claims the file. Starts over if another process claims it first. */
 async function openAlone(
   directory: string,
   lock: DirectoryLock,
@@ -88,7 +88,7 @@ async function openAlone(
   const data = dataFile(directory);
   for (;;) {
     if (!existsSync(data)) await createLmdb(data);
-    // Earlier versions left an empty file if they were killed while they created it.
+    // Earlier versions left an empty file if they were killed while creating it.
     const values = statSync(data).size > 0 ? await readQueueFile(data) : new Map<string, string>();
     refuseNewer(data, values.get(versionKey));
     const owner = values.get(ownerKey);
@@ -99,7 +99,7 @@ async function openAlone(
     try {
       if (file.claim(ownerKey, mine, (current) => current === before) === mine) {
         await file.commit(new Map([[versionKey, framed(versionKey, String(version))]]));
-        // The file is durable, but not its directory entry.
+        // The file itself is durable, but its directory entry is not yet.
         await syncDirectories([directory, dirname(directory)]);
         return { file, values };
       }
@@ -129,12 +129,12 @@ function storeOn(
   });
   const ordinals = [...values.keys()].map((key) => Number(/^(?:run|event)\/(\d{16})$/.exec(key)?.[1] ?? 0));
   let last = Math.max(0, ...ordinals);
-  /** Keys sort as text, in the order in which entries were made. */
+  /** Keys sort as text in the order in which their entries were created. */
   const newKey = (kind: 'run' | 'event'): string => `${kind}/${String(++last).padStart(16, '0')}`;
   const close = async (): Promise<void> => {
     const isWritten = await writes.close(timeoutMs);
     if (!isWritten) log.error({}, 'the queue could not be written before the end');
-    // Closing waits for writes in progress: forever if the disk does not answer.
+    // Closing waits for writes in progress, which would take forever if the disk is unresponsive.
     if (isWritten) await file.close();
     await lock.release();
   };
@@ -188,7 +188,7 @@ function journalOn(
     accepted(run) {
       const key = newKey('run');
       keys.set(run.job.runId, key);
-      // The bundle of a rerun is already durable.
+      // A rerun's bundle is already durable.
       const directory = run.job.rerunOf === undefined ? run.job.staged : null;
       return writes.add({ key, value: value(key, run), directory });
     },
@@ -212,7 +212,8 @@ function outboxOn(
   values: ReadonlyMap<string, string>,
   newKey: (kind: 'event') => string,
 ): Outbox {
-  // An event that is given up is stored as undelivered in the same turn, so in the same transaction.
+  // An event that is given up is stored as undelivered in the same turn, and therefore in the same
+  // transaction.
   const forget = (key: string) => (): void => writes.set(key, null);
   return {
     outlives: true,
@@ -231,7 +232,10 @@ function outboxOn(
   };
 }
 
-/** Written in the turn of the change, so in one transaction with the event's removal from the outbox. */
+/**
+ * Written in the turn of the change, and therefore in the same transaction as the event's removal from the
+ * outbox.
+ */
 function undeliveredOn(
   writes: GroupCommit,
   values: ReadonlyMap<string, string>,

@@ -6,15 +6,16 @@ import type { ReaderMessage } from './file-reader.ts';
 import { framedIn, unframed } from './framing.ts';
 import { parseStoredRun } from './stored-run.ts';
 
-/** The module of the reader, compiled or from source. */
+/** The reader's module, compiled or from source. */
 const reader = new URL(
   import.meta.url.endsWith('.ts') ? './file-reader.ts' : './file-reader.js',
   import.meta.url,
 );
 
 /**
- * The verified entries of the queue's file by key. A child process reads the file, so that a damaged one
- * cannot crash this process. Throws `queue_unusable` if it is damaged, and reports the readable part.
+ * Returns the verified entries of the queue's file by key. A child process reads the file so that a damaged
+ * one cannot crash this process. Throws `queue_unusable` if the file is damaged, and reports which part is
+ * readable.
  */
 export async function readQueueFile(file: string): Promise<Map<string, string>> {
   const { entries, failure } = await readInChild(file);
@@ -71,7 +72,10 @@ function damaged(file: string, why: string): WaybillError {
   );
 }
 
-/** The intact runs in the file with their last known states. They may include forgotten runs. */
+/**
+ * Returns the file's intact runs with their last known states. They may include runs that were already
+ * forgotten.
+ */
 function legibleRuns(file: string): { whole: number; unfinished: string[] } {
   const isOver = new Map<string, boolean>();
   for (const json of framedIn(readFileSync(file))) {

@@ -3,8 +3,8 @@ import type { StoredRun } from '../memory/journal.ts';
 import { type EarlierRecord, withAddedFields } from '../queue/run-record.ts';
 
 /*
- * A run as stored in the file. Staged bundles are named relative to the staging directory, which may be moved
- * while the daemon is down.
+ * A run as stored in the file. Staged bundles are named relative to the staging directory, because that may
+ * be moved while the daemon is down.
  */
 
 export function storedRunText(run: StoredRun, staging: string): string {
@@ -15,11 +15,13 @@ export function storedRunText(run: StoredRun, staging: string): string {
 }
 
 type AddedRunField = 'bundle' | 'rerunAs';
-/** A run of an earlier version, which may lack newer fields. */
+/** A run written by an earlier version, which may lack newer fields. */
 type EarlierRun = Omit<StoredRun, AddedRunField | 'record' | 'reported'> &
   Partial<Pick<StoredRun, AddedRunField>> & { record: EarlierRecord; told: string[] };
 
-/** Parses a run, with its staged bundle as named in the text; undefined if the text is not a run. */
+/**
+ * Parses a run and leaves its staged bundle as named in the text. Returns undefined if the text is not a run.
+ */
 export function parseStoredRun(text: string): StoredRun | undefined {
   // The checksum proves that waybill wrote the text in exactly this form.
   if (!text.startsWith('{"job":')) return undefined;

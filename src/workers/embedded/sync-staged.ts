@@ -4,14 +4,14 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { makeDurable } from '../../core/lib/sync.ts';
 import { uploadDirectoryOf } from '../staging/staged-directories.ts';
 
-/** Uploads between two yields to the event loop. */
+/** Number of uploads between two yields to the event loop. */
 const uploadsPerYield = 8;
 
 /**
- * Makes staged uploads durable: everything in their directories, and the directories' names in `staging`.
- * Resolves with the failed ones of `uploads` and their errors; the others are durable.
+ * Makes staged uploads durable, including everything in their directories and the directories' names in
+ * `staging`. Resolves with those of `uploads` that failed and their errors. The others are durable.
  *
- * @param uploads Directories made by `newUploadDirectory`, or directories in them.
+ * @param uploads Directories created by `newUploadDirectory`, or directories inside them.
  */
 export async function syncStaged(
   staging: string,
@@ -21,7 +21,7 @@ export async function syncStaged(
     await syncAll(staging, uploads);
     return new Map();
   } catch {
-    // A missing upload must not prevent the acceptance of the others.
+    // A missing upload must not prevent the others from being accepted.
     const failed = new Map<string, unknown>();
     for (const upload of uploads)
       await syncAll(staging, [upload]).catch((error: unknown) => failed.set(upload, error));
@@ -33,7 +33,8 @@ async function syncAll(staging: string, uploads: readonly string[]): Promise<voi
   const files: string[] = [];
   const directories = [staging];
   for (const [index, staged] of uploads.entries()) {
-    // A whole group waits for this work, so it yields rarely and does not queue behind uploads being staged.
+    // A whole group waits for this work, so it yields rarely and does not queue behind uploads that are still
+    // being staged.
     if (index % uploadsPerYield === uploadsPerYield - 1) await nextTurn();
     const upload = uploadDirectoryOf(staging, staged);
     directories.push(upload);

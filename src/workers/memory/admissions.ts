@@ -26,7 +26,7 @@ interface AdmissionsOptions {
   onIdle: () => void;
 }
 
-// Content digests are only compared for runs with a key.
+// Only runs with a key need their content digests compared.
 const noContent = digestOf('');
 
 interface Acceptance {
@@ -38,12 +38,12 @@ interface Acceptance {
 
 /**
  * An upload holds a *slot* from `reserve` to `accept` or `release`. An accepted upload is a *run*: its record
- * is in the book until its retention ends. Until the journal has made the run durable, it still holds the
- * slot, and a repeated request waits, too.
+ * is in the book until its retention ends. The run still holds the slot until the journal has made it
+ * durable, and repeated requests wait until then.
  *
  * A key is checked twice. `reserve` refuses only `staging`, because it has no content to compare. `accept`
  * compares the contents. A request with a `used` key queues nothing, so it needs no slot. It does need one if
- * the first run expires in the meantime, or has failed and is to be rerun.
+ * the first run expires in the meantime, or if that run failed and should be rerun.
  *
  * The phases are `open`, `draining` (no new slots; everything reserved or accepted continues) and `closed`
  * (nothing starts).
@@ -64,7 +64,7 @@ export class Admissions {
     this.#onIdle = onIdle;
   }
 
-  /** Number of occupied slots. */
+  /** Number of slots in use. */
   get reserved(): number {
     return this.#slots.length;
   }
@@ -81,7 +81,7 @@ export class Admissions {
     this.#phase = 'closed';
   }
 
-  /** As `JobQueue.reserve`. */
+  /** See `JobQueue.reserve`. */
   async reserve(request: AdmissionRequest): Promise<Admission> {
     if (this.#phase !== 'open') throw shuttingDown();
     this.#runs.expire();
@@ -114,7 +114,7 @@ export class Admissions {
     };
   }
 
-  /** As `JobQueue.rerun`. */
+  /** See `JobQueue.rerun`. */
   async rerun(runId: string, next: NewRun): Promise<AcceptedRun> {
     if (this.#phase !== 'open') throw shuttingDown();
     this.#runs.expire();
@@ -164,7 +164,7 @@ export class Admissions {
     return { record: structuredClone(first.record), replayed: true, position: first.position };
   }
 
-  /** Queues the run once it is durable. Throws as `#untilKept`. */
+  /** Queues the run once it is durable. Throws the same errors as `#untilKept`. */
   async #queued(run: Run, accepted: RunRecord, before?: UsedKey): Promise<AcceptedRun> {
     try {
       if (run.kept !== null) await this.#untilKept(run, before);
@@ -175,7 +175,7 @@ export class Admissions {
     }
   }
 
-  /** Throws if the run cannot be stored, and restores the key's earlier state. */
+  /** Throws if the run cannot be stored, after restoring the key's earlier state. */
   async #untilKept(run: Run, before: UsedKey | undefined): Promise<void> {
     const endSlot = this.#slots.take(run.job.pipelineId, { isReplay: false });
     try {

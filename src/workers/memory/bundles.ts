@@ -19,7 +19,7 @@ interface BundlesOptions<Run> {
   limits: KeepLimits;
   /** Removes a job's staged files. */
   discard: (job: PublishJob) => Promise<void>;
-  /** Called when the bundle of an ended run is no longer kept. The callee writes that to the journal. */
+  /** Called when an ended run's bundle is no longer kept. The callee writes that to the journal. */
   onGone: (run: Run) => void;
 }
 
@@ -27,15 +27,15 @@ interface BundlesOptions<Run> {
 const closeTimeoutMs = 5_000;
 
 /**
- * The staged bundles of runs. A bundle belongs to one run at a time: to an unfinished run, within the limits
- * to an ended run for a rerun, then to the rerun. A bundle is removed only after the journal records that it
- * is unused. If the process is killed, therefore, no run lacks its bundle.
+ * The runs' staged bundles. A bundle belongs to one run at a time: first to an unfinished run, then (within
+ * the limits) to the ended run so that it can be rerun, then to the rerun. A bundle is removed only after the
+ * journal records that it is unused. Therefore no run lacks its bundle after the process is killed.
  */
 export class Bundles<Run extends StoredRun> {
   readonly #options: BundlesOptions<Run>;
-  /** Ended runs with a kept bundle, in the order of their ends. */
+  /** Ended runs with a kept bundle, in the order in which they ended. */
   readonly #kept = new Map<string, Run>();
-  /** Total bytes of the kept bundles. */
+  /** Total size of the kept bundles in bytes. */
   #bytes = 0;
   readonly #retention: Retention<Run>;
   readonly #leaving = new Set<Promise<void>>();
@@ -55,7 +55,7 @@ export class Bundles<Run extends StoredRun> {
     return { bundles: this.#kept.size, bytes: this.#bytes };
   }
 
-  /** The run ended `ageMs` ago: keeps or removes its bundle. */
+  /** Called when a run ended `ageMs` ago. Keeps or removes its bundle. */
   ended(run: Run, ageMs = 0): void {
     if (run.bundle !== 'staged') return;
     if (!isKept(run.job, run.record)) {
@@ -88,7 +88,7 @@ export class Bundles<Run extends StoredRun> {
     };
   }
 
-  /** The run is forgotten. The caller removes its staged files. */
+  /** Called when a run is forgotten. The caller removes its staged files. */
   forgotten(run: Run): void {
     this.#take(run);
   }
@@ -98,7 +98,7 @@ export class Bundles<Run extends StoredRun> {
     this.#retention.expire();
   }
 
-  /** Waits some seconds at most for removals in progress. The next start completes the others. */
+  /** Waits up to a few seconds for removals in progress. The next startup completes the others. */
   async close(): Promise<void> {
     await this.#retention.close();
     if (this.#leaving.size === 0) return;
@@ -117,7 +117,7 @@ export class Bundles<Run extends StoredRun> {
     this.#bytes += stagedBytes(run.job);
   }
 
-  /** Returns whether the bundle was kept. */
+  /** Returns true if the bundle was kept. */
   #take(run: Run): boolean {
     if (!this.#kept.delete(run.job.runId)) return false;
     this.#bytes -= stagedBytes(run.job);
@@ -166,7 +166,7 @@ const maxSleepMs = 3_600_000;
 /** Keeps each item for the same time, then passes it to `onExpire`. */
 export class Retention<T> {
   readonly #options: RetentionOptions<T>;
-  /** In the order of expiry. Times are monotonic milliseconds. */
+  /** In order of expiry. Times are monotonic milliseconds. */
   readonly #kept: { item: T; expiresAt: number }[] = [];
   readonly #expiring = new Set<Promise<void>>();
   readonly #closing = new AbortController();
@@ -176,9 +176,7 @@ export class Retention<T> {
     this.#options = options;
   }
 
-  /**
-   * @param ageMs How long the item has been kept already. Items must be added in the order of their expiry.
-   */
+  /** @param ageMs How long the item has already been kept. Items must be added in order of expiry. */
   keep(item: T, ageMs = 0): void {
     const { clock, retentionMs } = this.#options;
     const leftMs = Math.min(Math.max(retentionMs - ageMs, 0), retentionMs);
@@ -186,7 +184,7 @@ export class Retention<T> {
     this.#sweeping ??= this.#sweep();
   }
 
-  /** Passes on the expired items. Called before items are read, so that no expired one is seen. */
+  /** Passes on the expired items. Called before items are read, so that readers never see an expired one. */
   expire(): void {
     const now = this.#options.clock.monotonic();
     const kept = this.#kept.findIndex(({ expiresAt }) => expiresAt > now);
@@ -202,7 +200,7 @@ export class Retention<T> {
     await Promise.all([this.#sweeping, ...this.#expiring]);
   }
 
-  /** Wakes when the next item expires, so that items expire without reads. */
+  /** Wakes up when the next item expires, so that items expire even if nothing reads them. */
   async #sweep(): Promise<void> {
     const { clock } = this.#options;
     const { signal } = this.#closing;
@@ -215,5 +213,5 @@ export class Retention<T> {
   }
 }
 
-// A function, because the compiler would assume that the loop's check still holds.
+// This is a function because the compiler would otherwise assume that the loop's check still holds.
 const isAborted = (signal: AbortSignal): boolean => signal.aborted;

@@ -7,12 +7,12 @@ import { isStep } from '../queue/run-transitions.ts';
 /** Minimum time between reports of progress within a stage. */
 const pauseMs = 200;
 
-/** Reports the changes of this process's runs to watchers. */
+/** Reports changes to this process's runs to watchers. */
 export class RunFeed {
   readonly #clock: Clock;
   readonly #changes = new RunChanges({ epoch: randomBytes(6).toString('hex'), revision: 0 });
   readonly #watchers = new Set<() => void>();
-  /** Latest records with unreported progress, by run id. */
+  /** Latest records with unreported progress, keyed by run id. */
   readonly #late = new Map<string, RunRecord>();
   #timer: Timer | undefined;
 
@@ -20,7 +20,10 @@ export class RunFeed {
     this.#clock = clock;
   }
 
-  /** Reports a record that changed from `before`: immediately, or soon if only progress changed. */
+  /**
+   * Reports a record that changed from `before`. Reports it immediately, or after a short delay if only its
+   * progress changed.
+   */
   changed(record: RunRecord, before: RunRecord | null = null): void {
     if (before === null || isStep(before, record)) {
       this.#late.delete(record.run_id);
@@ -35,9 +38,9 @@ export class RunFeed {
     this.#changes.forget(runId);
   }
 
-  /** As `JobQueue.watch`. */
+  /** See `JobQueue.watch`. */
   watch(onChange: () => void): RunWatch {
-    // A new function, since a caller may pass the same one twice.
+    // Always a new function, because a caller may pass the same one twice.
     const notify = (): void => onChange();
     this.#watchers.add(notify);
     const changes = this.#changes;

@@ -34,7 +34,7 @@ import { Keys, type SlotLimits, Slots } from './slots.ts';
 export interface MemoryQueueOptions extends SlotLimits {
   clock: Clock;
   log: Log;
-  /** Concurrent jobs. */
+  /** Maximum number of concurrent jobs. */
   maxConcurrency: number;
   /** How long a finished run is kept, in milliseconds. */
   retentionMs: number;
@@ -42,41 +42,41 @@ export interface MemoryQueueOptions extends SlotLimits {
   onExpire: (job: PublishJob) => Promise<void>;
   /** Called when a job no longer needs its staged files but its record is kept. Default: no-op. */
   discard?: (job: PublishJob) => Promise<void>;
-  /** How long bundles of ended runs stay staged. Default: as long as their records. */
+  /** How long bundles of ended runs stay staged. Default: as long as their records are kept. */
   keep?: KeepLimits;
   /** How failed runs are retried. Default: never. */
   retries?: RetriesOf;
   /**
-   * Called before the outcome of a try, or the end of a run that waits for its next try, is recorded. `next`
-   * is the run's new record.
+   * Called before the outcome of an attempt is recorded, or the end of a run that is waiting for its next
+   * try. `next` is the run's new record.
    */
   onOutcome?: (job: PublishJob, next: RunRecord) => void;
-  /** Stores transitions. Default: they are not stored. */
+  /** Stores transitions. Default: transitions are not stored. */
   journal?: Journal;
-  /** Called for a run of the journal that is failed because too many processes died while running it. */
+  /** Called when a run in the journal fails because too many processes died while running it. */
   onGivenUp?: (job: PublishJob, error: WaybillError) => void;
 }
 
 export interface MemoryQueue extends JobQueue {
   /**
-   * Records that an event of the run is reported to the notifiers. Returns false if an earlier process or try
-   * already reported it: the caller must not report it again.
+   * Records that an event of the run was reported to the notifiers. Returns false if an earlier process or
+   * attempt already reported it. The caller must not report it again then.
    */
   markReported(runId: string, event: string): boolean;
-  /** The jobs of all known runs. */
+  /** Returns the jobs of all known runs. */
   jobs(): Iterable<PublishJob>;
-  /** Whether the run is being stopped so that the next process continues it. */
+  /** Reports whether the run is being stopped so that the next process can continue it. */
   isInterrupted(runId: string): boolean;
 }
 
-/** The queue of one process. Only the journal's content survives that process. */
+/** Creates a queue for a single process. Only the journal's contents survive that process. */
 export function memoryQueue(options: MemoryQueueOptions): MemoryQueue {
   return new QueueOfOneProcess(options);
 }
 
 /**
- * Admits uploads by slots and keys (`Admissions`), adds their runs to the book, and schedules them
- * (`RunScheduler`). No run of a paused pipeline begins, and closing waits for none.
+ * Admits uploads by slots and keys (`Admissions`), adds their runs to the registry, and schedules them
+ * (`RunScheduler`). A paused pipeline's runs do not start, and closing does not wait for them.
  */
 class QueueOfOneProcess implements MemoryQueue {
   readonly #options: MemoryQueueOptions & { journal: Journal; retries: RetriesOf };
@@ -170,7 +170,7 @@ class QueueOfOneProcess implements MemoryQueue {
 
   async pause(pipelineId: string, reason: string | null): Promise<Pause> {
     const pause = this.#scheduler.pause(pipelineId, reason);
-    // A closing queue does not wait for runs that may not begin.
+    // A closing queue does not wait for runs that are not allowed to start.
     this.#notifyIdle();
     return pause;
   }

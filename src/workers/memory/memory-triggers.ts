@@ -5,20 +5,21 @@ import type { Journal } from './journal.ts';
 
 export interface TriggersOptions {
   journal: Journal;
-  /** The state of a pipeline. */
+  /** Returns the state of a pipeline. */
   stateOf: (pipelineId: string) => {
     waiting: number;
     retrying: number;
     running: string | null;
     isPaused: boolean;
   };
-  /** Queues the run, or throws the reason for a refusal. */
+  /** Queues the run, or throws the reason for refusing it. */
   start: (job: TriggeredJob) => Promise<RunRecord>;
 }
 
 /**
- * The triggers of one process. A tick is written as part of its run, so both are stored or neither is. Other
- * decisions are written in the background. A lost one is decided again with the same result.
+ * Creates the triggers of a single process. A tick is written as part of its run, so either both are stored
+ * or neither is. Other decisions are written in the background. If one is lost, it is decided again with the
+ * same result.
  */
 export function triggersOf({ journal, stateOf, start }: TriggersOptions): Triggers {
   const lasts = lastOnes(journal);
@@ -51,7 +52,7 @@ export function triggersOf({ journal, stateOf, start }: TriggersOptions): Trigge
   };
 }
 
-/** The stored triggers, and the ticks of runs that were stored before them. */
+/** Returns the stored triggers, along with the ticks of runs that were stored before them. */
 function lastOnes({ triggers, runs }: Journal): Map<string, Trigger> {
   const lasts = new Map(
     triggers.map(({ pipelineId, trigger }) => [keyOf(pipelineId, trigger.kind), trigger]),

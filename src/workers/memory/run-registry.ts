@@ -33,24 +33,24 @@ export interface RunRegistryOptions {
   /** How failed runs are retried. */
   retries: RetriesOf;
   /**
-   * Called before the outcome of a try, or the end of a run that waits for its next try, is recorded. `next`
-   * is the run's new record.
+   * Called before the outcome of an attempt is recorded, or the end of a run that is waiting for its next
+   * try. `next` is the run's new record.
    */
   onOutcome: (job: PublishJob, next: RunRecord) => void;
-  /** Called for a run that is failed because too many processes died while running it. */
+  /** Called when a run fails because too many processes died while running it. */
   onGivenUp: (job: PublishJob, error: WaybillError) => void;
   /** Called once when a finished run is forgotten. The job's staged directory can then be removed. */
   onExpire: (job: PublishJob) => Promise<void>;
   /** Called when a job no longer needs its staged files but its record is kept. Default: no-op. */
   discard?: (job: PublishJob) => Promise<void>;
-  /** How long bundles of ended runs stay staged. Default: as long as their records. */
+  /** How long bundles of ended runs stay staged. Default: as long as their records are kept. */
   keep?: KeepLimits;
 }
 
 /**
  * The records of all runs, and the only code that changes them. The order of calls is `accept`, `start`,
- * `progress`, then `finish`, `fail`, `cancel` or `requeue`. It is forgotten when its retention ends. Every
- * change except progress goes to the journal.
+ * `progress`, then `finish`, `fail`, `cancel` or `requeue`. A run is forgotten when its retention period
+ * ends. Every change except progress goes to the journal.
  */
 export class RunRegistry {
   readonly #options: RunRegistryOptions;
@@ -75,8 +75,8 @@ export class RunRegistry {
   }
 
   /**
-   * Restores the runs of earlier processes. Returns the waiting ones in order. A run that was running waits
-   * again, or fails if too many processes died while running it.
+   * Restores the runs of earlier processes. Returns the waiting ones in order. A run that was in progress
+   * waits again, or fails if too many processes died while running it.
    */
   restore(): Run[] {
     const { clock, journal, onGivenUp } = this.#options;
@@ -85,7 +85,7 @@ export class RunRegistry {
     for (const run of runs) {
       this.table.add(run);
       if (run.record.finished_at !== null) continue;
-      // The start of the run may not have been stored. It was not before the acceptance.
+      // The start of the run may not have been stored, but it cannot precede the acceptance.
       run.begunAt ??= run.record.accepted_at;
       this.table.change(run, returnedRun(run.record));
       const error = tooManyCrashes(run.begun, now - Date.parse(run.begunAt));
@@ -103,7 +103,7 @@ export class RunRegistry {
     return runs.filter(({ record }) => record.finished_at === null);
   }
 
-  /** Forgets expired runs. Called before reads, so that no expired run is seen. */
+  /** Forgets expired runs. Called before reads, so that readers never see an expired run. */
   expire(): void {
     this.bundles.expire();
     this.#finished.expire();
@@ -118,7 +118,7 @@ export class RunRegistry {
     if (this.table.get(runId)?.record.finished_at === null) await this.#waiters.wait(runId, signal);
   }
 
-  /** Adds a queued run; `accepted` is its record before it was queued. */
+  /** Adds a queued run. `accepted` is its record before it was queued. */
   accept(
     job: PublishJob,
     { key, position }: Pick<Run, 'key' | 'position'>,
@@ -138,7 +138,7 @@ export class RunRegistry {
 
   /**
    * Queues a run that repeats `old` and takes over its bundle, if any. The journal stores both runs in one
-   * step. Returns as `accept`.
+   * step. Returns the same values as `accept`.
    */
   rerun(old: Run, next: NewRun, position: number): { run: Run; accepted: RunRecord } {
     const job = jobAgain(old.job, next);
@@ -158,7 +158,7 @@ export class RunRegistry {
     return { run, accepted };
   }
 
-  /** Removes a run that was not accepted after all. Restores the run that it was to repeat. */
+  /** Removes a run that was not accepted after all. Restores the run that it was meant to repeat. */
   withdraw(run: Run): void {
     this.table.remove(run);
     this.#waiters.finished(run.job.runId);
@@ -178,22 +178,25 @@ export class RunRegistry {
     this.table.feed.changed(run.record, before);
   }
 
-  /** The worker returned a result: the run has ended or waits for its next try. `keep` notifies waiters. */
+  /**
+   * Called when the worker has returned a result. The run has ended or waits for its next try. `keep`
+   * notifies waiters.
+   */
   finish(run: Run, result: JobResult): void {
     this.#tried(run, finishedRun(run.record, result.run, this.#options.clock.now()));
   }
 
-  /** The worker broke: the run has failed or waits for its next try. `keep` notifies waiters. */
+  /** Called when the worker broke. The run has failed or waits for its next try. `keep` notifies waiters. */
   broke(run: Run, error: unknown): void {
     this.#tried(run, failedRun(run.record, errorRecord(error), this.#options.clock.now()));
   }
 
-  /** Fails a run that has not begun. `keep` notifies waiters. */
+  /** Fails a run that has not started. `keep` notifies waiters. */
   fail(run: Run, error: unknown): void {
     this.#end(run, failedRun(run.record, errorRecord(error), this.#options.clock.now()));
   }
 
-  /** Ends a cancelled run; `result` as in `cancelledRun`. `keep` notifies waiters. */
+  /** Ends a cancelled run. `result` is the same as for `cancelledRun`. `keep` notifies waiters. */
   cancel(run: Run, result: JobResult | null): void {
     const ended = cancelledRun(run.record, result?.run ?? null, this.#options.clock.now());
     // For a waiting run, the caller of `JobQueue.cancel` reports the end.
@@ -201,19 +204,19 @@ export class RunRegistry {
     this.#end(run, ended);
   }
 
-  /** Makes the next try of a waiting run due. */
+  /** Makes a waiting run's next try due. */
   makeDue(run: Run): void {
     this.table.change(run, dueRun(run.record, this.#options.clock.now()));
   }
 
-  /** Ends a run that waits for its next try, because a newer run has the same place. */
+  /** Ends a run that is waiting for its next try, because a newer run publishes to the same place. */
   supersede(run: Run, by: Run): void {
     const ended = supersededRun(run.record, by.job.runId, this.#options.clock.now());
     this.#options.onOutcome(run.job, ended);
     this.#end(run, ended);
   }
 
-  /** The newest run of the same place that was accepted later; undefined if there is none. */
+  /** Returns the newest later run that publishes to the same place. Returns undefined if there is none. */
   newerOf(run: Run): Run | undefined {
     const settings = this.#options.retries(run.job.pipelineId);
     return this.table.newestAfter(
@@ -222,7 +225,7 @@ export class RunRegistry {
     );
   }
 
-  /** From now on failed runs are not retried. */
+  /** Stops retrying failed runs. */
   endRetries(): void {
     this.#hasRetries = false;
   }
@@ -233,7 +236,7 @@ export class RunRegistry {
     this.table.change(run, returnedRun(run.record));
   }
 
-  /** Begins the retention of an ended run. Removes its bundle unless the run can be repeated. */
+  /** Starts the retention period of an ended run. Removes its bundle unless the run can be repeated. */
   keep(run: Run): void {
     this.#finished.keep(run);
     this.#waiters.finished(run.job.runId);
@@ -247,7 +250,7 @@ export class RunRegistry {
     await Promise.all([this.bundles.close(), this.#finished.close()]);
   }
 
-  /** Applies the record at the end of a try. */
+  /** Applies a run's record at the end of an attempt. */
   #tried(run: Run, ended: RunRecord): void {
     if (run.isInterrupted) {
       this.#end(run, ended);
@@ -298,15 +301,18 @@ export class RunRegistry {
 }
 
 /*
- * A run is failed after this many processes died while running it. Crashes and power failures at random times
- * rarely hit one run so often, but a bundle that crashes the process does. Within minutes the limit is
- * higher, because a person or a supervisor may be killing the process repeatedly.
+ * A run fails after this many processes have died while running it. Crashes and power failures at random
+ * times rarely hit the same run this often, but a bundle that crashes the process does. The limit is higher
+ * for crashes within minutes, because a person or a supervisor may be killing the process repeatedly.
  */
 const maxCrashes = 20;
 const maxRapidCrashes = 100;
 const rapidCrashMs = 600_000;
 
-/** The error of a run that began `sinceMs` ago, if too many processes died while running it; else null. */
+/**
+ * Returns an error for a run that started `sinceMs` ago if too many processes died while running it.
+ * Otherwise returns null.
+ */
 function tooManyCrashes(crashes: number, sinceMs: number): WaybillError | null {
   if (crashes < (sinceMs < rapidCrashMs ? maxRapidCrashes : maxCrashes)) return null;
   return new WaybillError(

@@ -16,7 +16,7 @@ import { FairQueue, RetryQueue } from './waiting-runs.ts';
 export interface RunSchedulerOptions {
   clock: Clock;
   log: Log;
-  /** Concurrent jobs. */
+  /** Maximum number of concurrent jobs. */
   maxConcurrency: number;
   runs: RunRegistry;
   retries: RetriesOf;
@@ -26,8 +26,8 @@ export interface RunSchedulerOptions {
 }
 
 /**
- * After this many processes died while running it, a run runs alone. If the process dies again, this run is
- * the cause, and no other run is failed for it.
+ * After this many processes have died while running it, a run is isolated and runs alone. If the process dies
+ * again, this run is the cause, and no other run fails because of it.
  */
 const crashesBeforeIsolation = 5;
 
@@ -38,11 +38,11 @@ interface Active {
 }
 
 /**
- * Schedules runs. A run is `waiting` (in the order of acceptance), then `active` (at most one per pipeline
- * and `maxConcurrency` overall), then finished. Whenever a run is added or leaves `active`, `#pump` starts
- * the first waiting runs of free pipelines that are not paused. Runs that wait for their pipeline do not
- * delay other pipelines. Runs that wait for their next try are in a separate queue, and return to their place
- * when it is due.
+ * Schedules runs. A run is `waiting` (in order of acceptance), then `active` (at most one per pipeline and
+ * `maxConcurrency` overall), then finished. Whenever a run is added or leaves `active`, `#pump` starts the
+ * first waiting runs of free pipelines that are not paused. Runs waiting for their pipeline do not delay
+ * other pipelines. Runs waiting for their next try are in a separate queue and return to their place when it
+ * is due.
  */
 export class RunScheduler {
   readonly #options: RunSchedulerOptions;
@@ -69,7 +69,10 @@ export class RunScheduler {
     return this.#waiting.lengthOf(pipelineId);
   }
 
-  /** Since when the pipeline's first queued run has been waiting; null if none is. */
+  /**
+   * Returns the time since which the pipeline's first queued run has been waiting, or null if no run is
+   * waiting.
+   */
   waitingSince(pipelineId: string): string | null {
     const first = this.#waiting.firstOf(pipelineId);
     return first === undefined ? null : (first.record.queued_at ?? first.record.accepted_at);
@@ -79,14 +82,17 @@ export class RunScheduler {
     return this.#active.size;
   }
 
-  /** A pipeline's number of queued runs, number of runs that wait for their next try, and running run. */
+  /**
+   * Returns how many of the pipeline's runs are queued and how many are waiting for their next try, plus its
+   * running run.
+   */
   of(pipelineId: string): { waiting: number; retrying: number; running: string | null } {
     const running = this.#active.get(pipelineId)?.run.job.runId ?? null;
     const retrying = this.#retries.of(pipelineId).length;
     return { waiting: this.#waiting.lengthOf(pipelineId), retrying, running };
   }
 
-  /** Whether no run is in progress or able to start. */
+  /** True if no run is in progress or able to start. */
   get isIdle(): boolean {
     const willRun = this.#processor !== undefined && this.#waiting.has((id) => !this.#pauses.has(id));
     return this.#active.size === 0 && (!willRun || this.#isHeld);
@@ -98,7 +104,7 @@ export class RunScheduler {
     this.#pump();
   }
 
-  /** Queues a run. Runs that wait for their next try and that this one replaces end. */
+  /** Queues a run, and ends the runs it replaces among those waiting for their next try. */
   add(run: Run): void {
     const { runs } = this.#options;
     for (const waiting of this.#retries.of(run.job.pipelineId)) this.#replace(waiting, runs.newerOf(waiting));
@@ -110,7 +116,7 @@ export class RunScheduler {
     this.#replace(run, runs.newerOf(run));
   }
 
-  /** As `JobQueue.retryNow`; does nothing unless the run waits for its next try. */
+  /** Implements `JobQueue.retryNow`. Does nothing unless the run is waiting for its next try. */
   retryNow(run: Run): void {
     if (!this.#retries.remove(run)) return;
     this.#options.runs.makeDue(run);
@@ -121,7 +127,7 @@ export class RunScheduler {
     return this.#pauses;
   }
 
-  /** As `JobQueue.pause`. */
+  /** See `JobQueue.pause`. */
   pause(pipelineId: string, reason: string | null): Pause {
     const since = this.#pauses.get(pipelineId)?.since ?? this.#options.clock.now().toISOString();
     const pause = { since, reason };
@@ -130,7 +136,7 @@ export class RunScheduler {
     return pause;
   }
 
-  /** As `JobQueue.resume`. */
+  /** See `JobQueue.resume`. */
   resume(pipelineId: string): boolean {
     const wasPaused = this.#pauses.delete(pipelineId);
     if (wasPaused) this.#options.journal.paused(pipelineId, null);
@@ -138,7 +144,7 @@ export class RunScheduler {
     return wasPaused;
   }
 
-  /** Fails a waiting run or stops a running one; undefined if it is neither. */
+  /** Fails a waiting run or stops a running one. Returns undefined if it is neither. */
   cancel(run: Run): 'forgotten' | 'stopping' | undefined {
     const { runs, onEnd } = this.#options;
     const { pipelineId } = run.job;
@@ -156,7 +162,10 @@ export class RunScheduler {
     return 'stopping';
   }
 
-  /** The load with `waiting` uploads and runs of one pipeline; null: of all together. */
+  /**
+   * Returns the load with `waiting` uploads and runs, of one pipeline or, if the id is null, of all of them
+   * together.
+   */
   load(pipelineId: string | null, waiting: number): QueueLoad {
     const isPaused = pipelineId !== null && this.#pauses.has(pipelineId);
     return {
@@ -167,13 +176,13 @@ export class RunScheduler {
     };
   }
 
-  /** Starts no further runs. Waiting ones are left to the next process. */
+  /** Stops starting runs. Waiting ones are left to the next process. */
   hold(): void {
     this.#isHeld = true;
     this.#retries.close();
   }
 
-  /** Waiting runs are lost with this process, so each gets one more try and no retries. */
+  /** Waiting runs are lost when this process ends, so each gets one last attempt without retries. */
   endRetries(): void {
     const { runs } = this.#options;
     runs.endRetries();
@@ -184,8 +193,8 @@ export class RunScheduler {
   }
 
   /**
-   * Starts no further runs, and stops the running ones with `reason`. If the journal outlives this process,
-   * unfinished runs are left to the next process. Otherwise they fail with `reason`, and so do waiting ones.
+   * Stops starting runs, and stops the running ones with `reason`. If the journal outlives this process,
+   * unfinished runs are left to the next process. Otherwise they fail with `reason`, as do waiting ones.
    * Resolves with the interrupted runs that did not succeed and the failed ones.
    */
   async close(reason: Error): Promise<Run[]> {
@@ -233,7 +242,7 @@ export class RunScheduler {
     }
   }
 
-  /** Takes the run that begins next. A suspect run begins only when no other is active, and runs alone. */
+  /** Takes the next run to start. A suspect run starts only when no other run is active, and runs alone. */
   #next(): Run | undefined {
     if ([...this.#active.values()].some(({ run }) => run.begun > crashesBeforeIsolation)) return undefined;
     const isFree = (id: string): boolean =>
@@ -244,16 +253,16 @@ export class RunScheduler {
     return this.#active.size === 0 ? this.#waiting.take(isSuspect) : undefined;
   }
 
-  /** Whether a run waits for its next try and blocks later ones of its pipeline. */
+  /** Reports whether a run is waiting for its next try and blocks later runs of its pipeline. */
   #isBlocked(pipelineId: string): boolean {
     if (this.#retries.length === 0 || this.#retries.of(pipelineId).length === 0) return false;
     return this.#options.retries(pipelineId).whileRetrying === 'wait';
   }
 
-  /** Never rejects. Calls the processor only after `active` has the run. */
+  /** Never rejects. Calls the processor only once `active` contains the run. */
   async #run(run: Run, signal: AbortSignal, process: JobProcessor): Promise<void> {
     const { clock, log, runs, onEnd } = this.#options;
-    // Changes committed since an earlier process began the run belong to this run.
+    // Changes committed since an earlier process started the run belong to this run.
     const { begunAt } = run;
     const job = begunAt === null ? run.job : { ...run.job, begunAt };
     runs.start(run);
@@ -292,5 +301,5 @@ export class RunScheduler {
   }
 }
 
-/** Whether the abort is a cancellation, not a stop of the daemon. */
+/** Reports whether the abort is a cancellation rather than a daemon shutdown. */
 const wasCancelled = (signal: AbortSignal): boolean => hasCode(signal.reason, 'cancelled');

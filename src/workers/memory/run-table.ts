@@ -8,31 +8,32 @@ import { type DeliveryNote, type RunRecord, withNote } from '../queue/run-record
 import type { Journal, StoredRun } from './journal.ts';
 import { RunFeed } from './memory-feed.ts';
 
-/** An accepted run, until its retention ends. Only the run book modifies it. */
+/** An accepted run until its retention period ends. Only the run registry modifies it. */
 export interface Run extends StoredRun {
-  /** Ordinal number among all runs. */
+  /** Sequence number among all runs. */
   sequence: number;
   /**
-   * Resolves once the run is durable; rejects if it was not accepted in the end. null if it needs no wait.
+   * Resolves once the run is durable. Rejects if it was not accepted after all. null if there is nothing to
+   * wait for.
    */
   kept: Promise<void> | null;
-  /** Undoes the acceptance's effect on the run that it repeats; null if it is not a rerun. */
+  /** Undoes the acceptance's effect on the run that this one repeats. null if this is not a rerun. */
   undo: (() => void) | null;
-  /** It was stopped so that the next process continues it. */
+  /** True if the run was stopped so that the next process can continue it. */
   isInterrupted: boolean;
 }
 
 /**
- * The known runs, by id and by pipeline in the order of acceptance. Passes each change to the journal and to
+ * The known runs, by id and by pipeline, in order of acceptance. Passes each change to the journal and to
  * watchers.
  */
 export class RunTable {
   readonly #journal: Journal;
   readonly #runs = new Map<string, Run>();
-  /** The same runs by pipeline. */
+  /** The same runs, grouped by pipeline. */
   readonly #byPipeline = new Map<string, OrderedRuns<Run>>();
   #nextSequence = 0;
-  /** By pipeline. */
+  /** Keyed by pipeline. */
   readonly #successes = new Map<string, LastSuccess>();
   /** Reports changes to watchers. */
   readonly feed: RunFeed;
@@ -54,26 +55,26 @@ export class RunTable {
   change(run: Run, record: RunRecord): void {
     const before = run.record;
     run.record = record;
-    // A run that ended earlier can change, too. Only its end may make it the last success.
+    // A run that ended earlier can also change. Only its end may make it the last success.
     if (before.finished_at === null) this.noteSuccess(record);
     this.feed.changed(record, before);
     this.#journal.changed(run);
   }
 
-  /** Records the run as the last successful one of its pipeline, if it succeeded. */
+  /** Records a successful run as the last success of its pipeline. */
   noteSuccess({ run_id, pipeline_id, status, finished_at }: RunRecord): void {
     if (status === 'succeeded' && finished_at !== null)
       this.#successes.set(pipeline_id, { run_id, finished_at });
   }
 
-  /** Records the state of a delivery, also after the run's end. */
+  /** Records the state of a delivery, even after the run has ended. */
   noteDelivery(runId: string, note: DeliveryNote): void {
     const run = this.#runs.get(runId);
     const deliveries = run === undefined ? null : withNote(run.record, note);
     if (run !== undefined && deliveries !== null) this.change(run, { ...run.record, ...deliveries });
   }
 
-  /** As `MemoryQueue.markReported`. */
+  /** See `MemoryQueue.markReported`. */
   markReported(runId: string, event: string): boolean {
     const run = this.#runs.get(runId);
     if (run === undefined) return true;
@@ -99,7 +100,7 @@ export class RunTable {
     return [...this.#runs.values()].map(({ job }) => job);
   }
 
-  /** As `JobQueue.list`. */
+  /** See `JobQueue.list`. */
   list(pipelineIds: readonly string[], { limit, before, ...filter }: RunQuery): RunPage {
     const from = before === null || before === undefined ? undefined : this.#runs.get(before);
     if (from === undefined ? typeof before === 'string' : !pipelineIds.includes(from.job.pipelineId))
@@ -111,14 +112,14 @@ export class RunTable {
     return structuredClone(page.page());
   }
 
-  /** The newest run of the pipeline, and its last successful one. */
+  /** Returns the pipeline's newest run and its last successful one. */
   newestOf(pipelineId: string): { lastRun: RunRecord | null; lastSuccess: LastSuccess | null } {
     const [newest] = this.#byPipeline.get(pipelineId)?.newestFirst() ?? [];
     const lastRun = newest === undefined ? null : structuredClone(newest.record);
     return { lastRun, lastSuccess: this.#successes.get(pipelineId) ?? null };
   }
 
-  /** The newest run of the same pipeline that was accepted later and matches; undefined if there is none. */
+  /** Returns the newest later run of the same pipeline that matches. Returns undefined if there is none. */
   newestAfter(run: Run, matches: (newer: Run) => boolean): Run | undefined {
     for (const newer of this.#byPipeline.get(run.job.pipelineId)?.newestFirst() ?? []) {
       if (newer === run) return undefined;

@@ -4,15 +4,15 @@ import { pipelineFull, queueFull, retryAfterSeconds } from '../queue/refusals.ts
 import type { RunScheduler } from './run-scheduler.ts';
 
 export interface SlotLimits {
-  /** The maximum of uploads in progress and waiting runs. Running ones do not count. */
+  /** Maximum number of uploads in progress and waiting runs. Running ones do not count. */
   queueSize: number;
-  /** The same limit for one pipeline; null: only `queueSize` limits it. Default: null. */
+  /** The same limit for one pipeline. If null, only `queueSize` applies. Default: null. */
   maxWaitingOf?: (pipelineId: string) => number | null;
 }
 
 /**
- * The uploads in progress: those with a slot, by pipeline, and replays, which need no slot. `queue_size` and
- * `max_waiting` limit the sum of slots and waiting runs.
+ * The uploads in progress: those that hold a slot, by pipeline, and replays, which do not need one.
+ * `queue_size` and `max_waiting` limit the total of slots and waiting runs.
  */
 export class Slots {
   readonly #limits: SlotLimits;
@@ -38,12 +38,12 @@ export class Slots {
     throw pipelineFull(pipelineId, maxWaiting, retryAfterSeconds(scheduler.load(pipelineId, waiting)));
   }
 
-  /** Number of slots over all pipelines. */
+  /** Number of slots in use across all pipelines. */
   get length(): number {
     return this.#all;
   }
 
-  /** Whether no upload is in progress. */
+  /** True if no upload is in progress. */
   get isIdle(): boolean {
     return this.#all + this.#replays === 0;
   }
@@ -52,7 +52,7 @@ export class Slots {
     return this.#held.get(pipelineId) ?? 0;
   }
 
-  /** Returns a function that ends the upload. Its first call returns true; later calls do nothing. */
+  /** Returns a function that ends the upload. Its first call returns true, and later calls do nothing. */
   take(pipelineId: string, { isReplay }: { isReplay: boolean }): () => boolean {
     this.#add(pipelineId, isReplay, 1);
     let open = true;
@@ -84,15 +84,15 @@ export interface UsedKey {
 
 type KeyState = { state: 'staging' } | UsedKey;
 
-/** An Idempotency-Key with its scope as one string; null for a request without a key. */
+/** Returns the Idempotency-Key with its scope as one string, or null if the request has no key. */
 export function scopeOf({ pipelineId, idempotency }: AdmissionRequest): string | null {
   return idempotency === undefined ? null : JSON.stringify([idempotency.caller, pipelineId, idempotency.key]);
 }
 
 /**
  * The Idempotency-Keys in use, by scope. A key is `staging` during its first upload and `used` after
- * acceptance. A release removes it, so that the client can retry. A used key belongs to the last run accepted
- * with it, and is forgotten with that run.
+ * acceptance. Releasing the upload removes it, so that the client can retry. A used key belongs to the last
+ * run accepted with it, and is forgotten with that run.
  */
 export class Keys {
   readonly #states = new Map<string, KeyState>();
@@ -111,12 +111,12 @@ export class Keys {
     this.#states.delete(scope);
   }
 
-  /** From now on the key belongs to this run. */
+  /** Assigns the key to this run. */
   use(scope: string, runId: string, contentDigest: Digest): void {
     this.#states.set(scope, { state: 'used', runId, contentDigest });
   }
 
-  /** Forgets the key, unless a rerun of a failed run has taken it. */
+  /** Forgets the key, unless a rerun of a failed run has taken it over. */
   forget(scope: string, runId: string): void {
     const known = this.#states.get(scope);
     if (known?.state === 'used' && known.runId === runId) this.#states.delete(scope);

@@ -3,18 +3,19 @@ import type { RunRecord } from '../queue/run-record.ts';
 import { pauseOf } from '../queue/run-retry.ts';
 
 interface QueuedItem<T> {
-  /** Order of acceptance, over all pipelines. */
+  /** Order of acceptance across all pipelines. */
   sequence: number;
   item: T;
 }
 
 /**
- * Waiting items, with one queue per pipeline. The pipelines take turns, so that a busy one does not delay the
- * others. `take` examines only the heads of the queues, so its cost does not depend on the number of items.
+ * Holds waiting items, with one queue per pipeline. The pipelines take turns, so that a busy one does not
+ * delay the others. `take` examines only the heads of the queues, so its cost does not depend on the number
+ * of items.
  */
 export class FairQueue<T> {
   readonly #queues = new Map<string, QueuedItem<T>[]>();
-  /** The number of the last turn of each pipeline. */
+  /** The number of each pipeline's last turn. */
   readonly #turns = new Map<string, number>();
   #turn = 0;
   #length = 0;
@@ -23,17 +24,17 @@ export class FairQueue<T> {
     return this.#length;
   }
 
-  /** Number of the pipeline's waiting items. */
+  /** Number of waiting items of the pipeline. */
   lengthOf(pipelineId: string): number {
     return this.#queues.get(pipelineId)?.length ?? 0;
   }
 
-  /** The pipeline's first item. */
+  /** Returns the pipeline's first item. */
   firstOf(pipelineId: string): T | undefined {
     return this.#queues.get(pipelineId)?.[0]?.item;
   }
 
-  /** @param sequence Its order among all items; lower numbers come first. */
+  /** @param sequence The item's place among all items. Lower numbers come first. */
   push(pipelineId: string, item: T, sequence: number): void {
     const queue = this.#queues.get(pipelineId) ?? [];
     this.#queues.set(pipelineId, queue);
@@ -43,8 +44,8 @@ export class FairQueue<T> {
   }
 
   /**
-   * Takes the first item of the free pipeline whose last turn is the oldest; undefined if none is free. Among
-   * pipelines without a turn so far, the lowest sequence number comes first.
+   * Takes the first item of the free pipeline whose last turn was longest ago. Returns undefined if no
+   * pipeline is free. Among pipelines that have not had a turn yet, the lowest sequence number comes first.
    */
   take(isFree: (pipelineId: string) => boolean): T | undefined {
     let first:
@@ -67,7 +68,7 @@ export class FairQueue<T> {
     return first.queued.item;
   }
 
-  /** Removes one item; false if it is not waiting. */
+  /** Removes one item. Returns false if it is not waiting. */
   remove(pipelineId: string, item: T): boolean {
     const queue = this.#queues.get(pipelineId);
     const index = queue?.findIndex((queued) => queued.item === item) ?? -1;
@@ -78,12 +79,12 @@ export class FairQueue<T> {
     return true;
   }
 
-  /** Whether `take` would find an item. */
+  /** Reports whether `take` would find an item. */
   has(isFree: (pipelineId: string) => boolean): boolean {
     return [...this.#queues.keys()].some(isFree);
   }
 
-  /** Removes and returns all items in the order of their sequence numbers. */
+  /** Removes and returns all items in order of their sequence numbers. */
   takeAll(): T[] {
     const queued = [...this.#queues.values()].flat().sort((a, b) => a.sequence - b.sequence);
     this.#queues.clear();
@@ -94,11 +95,11 @@ export class FairQueue<T> {
 
 interface RetryQueueOptions<Run> {
   clock: Clock;
-  /** Called for each run whose next try is due; the run has left the queue. */
+  /** Called for each run whose next try is due. The run has already left the queue. */
   onDue: (run: Run) => void;
 }
 
-/** Runs that wait for their next try, with one timer for the earliest of them. */
+/** Holds runs that are waiting for their next try, with one timer for the earliest of them. */
 export class RetryQueue<Run extends { record: RunRecord }> {
   readonly #options: RetryQueueOptions<Run>;
   readonly #runs = new Set<Run>();
@@ -112,7 +113,7 @@ export class RetryQueue<Run extends { record: RunRecord }> {
     return this.#runs.size;
   }
 
-  /** The runs of one pipeline. */
+  /** Returns the runs of one pipeline. */
   of(pipelineId: string): Run[] {
     return [...this.#runs].filter(({ record }) => record.pipeline_id === pipelineId);
   }
@@ -122,7 +123,7 @@ export class RetryQueue<Run extends { record: RunRecord }> {
     this.#wake();
   }
 
-  /** Returns whether the run was queued. */
+  /** Returns true if the run was queued. */
   remove(run: Run): boolean {
     const wasThere = this.#runs.delete(run);
     if (wasThere) this.#wake();
@@ -137,7 +138,7 @@ export class RetryQueue<Run extends { record: RunRecord }> {
     return all;
   }
 
-  /** From now on no run becomes due. */
+  /** Stops making runs due. */
   close(): void {
     this.#timer?.cancel();
     this.#timer = undefined;

@@ -2,38 +2,41 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 
 /**
- * Console sessions that were logged out, and ID tokens that were exchanged, each until its expiry. Every host
- * accepts a sealed cookie and an ID token, so their end must be stored: with the queue.
+ * Console sessions that were logged out and ID tokens that were exchanged, each kept until it expires. Every
+ * host accepts sealed cookies and ID tokens, so the end of one must be stored with the queue.
  */
 export interface EndedSessions {
   /** Resolves once the logout is stored. Throws `queue_unavailable` or `insufficient_storage`. */
   add(id: string, expiresAt: Date): Promise<void>;
   /**
-   * Stores the use of an ID token. Returns false if it was stored before: of several calls with one id, at
-   * most one returns true, on all hosts that reach the same Redis. Throws `queue_unavailable`,
+   * Stores the use of an ID token. Returns false if it was already stored. Of several calls with the same id,
+   * at most one returns true across all hosts that use the same Redis. Throws `queue_unavailable`,
    * `insufficient_storage` or `server_busy`.
    */
   addOnce(id: string, expiresAt: Date): Promise<boolean>;
   /**
-   * Returns the given ids that were stored, each with the expiry that it was stored with, in one query.
-   * Throws `queue_unavailable`.
+   * Returns those of the given ids that were stored, each with its stored expiry, in one query. Throws
+   * `queue_unavailable`.
    */
   among(ids: readonly string[]): Promise<Map<string, Date>>;
   close(): void;
 }
 
-/** The maximum kept in one process; beyond it a logout drops the oldest entry, and ID tokens are refused. */
+/**
+ * Maximum number of entries kept in one process. Beyond it, a logout drops the oldest entry, and ID tokens
+ * are refused.
+ */
 const maxKept = 100_000;
 
 export interface EndedSessionsOptions {
   clock: Pick<Clock, 'now'>;
-  /** Sessions that an earlier process has kept, with their expiry times. */
+  /** Sessions that an earlier process stored, with their expiry times. */
   left?: Iterable<[id: string, expiresAt: Date]>;
-  /** Stores a session outside this process; null removes it. Default: no-op. */
+  /** Stores a session outside this process. A null expiry removes it. Default: no-op. */
   write?: (id: string, expiresAt: Date | null) => Promise<void>;
 }
 
-/** The ended sessions of a queue that belongs to one process. */
+/** Creates the store of ended sessions for a queue that belongs to one process. */
 export function endedSessionsBook({
   clock,
   left = [],

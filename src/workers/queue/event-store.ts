@@ -7,26 +7,27 @@ import {
 import type { DeliveryNotes } from './job-queue.ts';
 import type { DeliveryNote } from './run-record.ts';
 
-/** Stores the events of a process together with its queue, so that they last as long as its runs. */
+/** Stores a process's events together with its queue, so that they last as long as its runs. */
 export interface EventStore {
   readonly outbox: Outbox;
-  /** Undelivered events, of all hosts. */
+  /** The undelivered events of all hosts. */
   readonly undelivered: UndeliveredEvents;
   /**
-   * Resolves once all events so far are stored outside this process or cannot be stored. Never rejects.
+   * Resolves once all events so far are stored outside this process or have failed to be stored. Never
+   * rejects.
    */
   flushed(): Promise<void>;
   /** Adds the state of a delivery to its run's record. Returns immediately and never throws. */
   note(runId: string, note: DeliveryNote): void;
-  /** Sets the queue that has the records, once it is open. */
+  /** Sets the queue that holds the records, once it is open. */
   attach(queue: DeliveryNotes): void;
-  /** Called after the notifiers are closed. Waits some seconds for pending writes. */
+  /** Called after the notifiers are closed. Waits up to a few seconds for pending writes. */
   close(): Promise<void>;
 }
 
 /**
- * The events of a single-process queue, which also has the records. `kept` stores them beyond the process;
- * null keeps them in memory.
+ * Returns the events of a single-process queue, which also holds the records. `kept` stores them beyond the
+ * process. If it is null, they stay in memory.
  */
 export function eventsOfOneProcess(
   kept: Pick<EventStore, 'outbox' | 'undelivered'> | null,

@@ -11,18 +11,18 @@ import type { Triggers } from './trigger.ts';
  * interface that it needs. Three implementations pass one contract suite (`test/contract/queue.ts`): one
  * process, with or without a journal, and Redis.
  *
- * The life of an upload: `reserve` takes a slot before the first byte of the body is read. The API stages and
- * validates the upload, then calls `accept` or `release`. From `accept` on a run record exists. Its states
- * are accepted → queued → running → succeeded | failed. The queue starts a job when a worker is free and no
- * other job of the pipeline is running. Jobs of one pipeline start in the order of acceptance.
+ * An upload starts when `reserve` takes a slot, before the first byte of the body is read. The API stages and
+ * validates the upload, then calls `accept` or `release`. After `accept`, a run record exists. Its states are
+ * accepted → queued → running → succeeded | failed. The queue starts a job when a worker is free and no other
+ * job of the pipeline is running. Jobs of one pipeline start in order of acceptance.
  *
- * A run that fails with a temporary cause is queued again and waits for its next try (`run-retry.ts`). It
- * ends as `superseded` if a newer run of the same place is accepted first.
+ * A run that fails for a temporary reason is queued again and waits for its next try (`run-retry.ts`). It
+ * ends as `superseded` if a newer run that publishes to the same place is accepted first.
  *
  * While the server behind the queue is unreachable, every call except `untilFinished`, `watch`, `drain` and
- * `close` throws `queue_unavailable`. With several servers, this concerns calls about a pipeline or run of an
- * unreachable server. Calls over all pipelines omit that server's pipelines. `accept` throws
- * `queue_unavailable` or `insufficient_storage` while the disk of the queue stores nothing.
+ * `close` throws `queue_unavailable`. With several servers, this applies to calls about a pipeline or run on
+ * an unreachable server. Calls about all pipelines omit that server's pipelines. `accept` throws
+ * `queue_unavailable` or `insufficient_storage` while the queue's disk cannot store anything.
  */
 export interface JobQueue
   extends
@@ -37,19 +37,20 @@ export interface JobQueue
 /** Accepts runs: uploads, reruns and triggered runs. */
 export interface RunAdmission {
   /**
-   * Takes an admission slot. A request whose key was used before queues nothing, so it needs no slot, unless
-   * its run is to be rerun. Throws `queue_full` and `pipeline_full`, each with a retry time, and
+   * Takes an admission slot. A request whose key was already used queues nothing, so it needs no slot unless
+   * its run should be rerun. Throws `queue_full` and `pipeline_full`, each with a retry time, and
    * `shutting_down`. Throws `idempotency_in_progress` if another request is still staging an upload with the
    * same key.
    */
   reserve(request: AdmissionRequest): Promise<Admission>;
 
   /**
-   * Queues a run that repeats an ended one, for the request `origin`. It uses the old run's staged
-   * bundle, which then belongs to the new run. If the pipeline has a source, it reads the source again
-   * instead. A run is repeated once: a second call returns the new run's record with `replayed: true`.
-   * Needs a slot. Throws `run_not_found`, `run_not_finished`, `queue_full`, `pipeline_full` and
-   * `shutting_down`. Throws `bundle_gone` if the run was cancelled or its bundle is no longer kept.
+   * Queues a run that repeats an ended one, for the request `origin`. The new run uses the old run's staged
+   * bundle, which then belongs to the new run. If the pipeline has a source, the new run reads the source
+   * again instead. A run can be repeated only once. A second call returns the new run's record with
+   * `replayed: true`. Requires a slot. Throws `run_not_found`, `run_not_finished`, `queue_full`,
+   * `pipeline_full` and `shutting_down`. Throws `bundle_gone` if the run was cancelled or its bundle is no
+   * longer kept.
    */
   rerun(runId: string, newRunId: string, origin?: RunOrigin): Promise<AcceptedRun>;
 
@@ -59,28 +60,30 @@ export interface RunAdmission {
 
 /** Reads the records of runs, and the state of their pipelines. */
 export interface RunReader {
-  /** A copy of the run's record; undefined if the run is unknown or has expired. */
+  /** Returns a copy of the run's record, or undefined if the run is unknown or has expired. */
   find(runId: string): Promise<RunRecord | undefined>;
 
   /**
-   * Copies of the records of retained runs of these pipelines, newest first. The cost depends on the runs
-   * examined: those on the page and those that the query filters out, at most 2,000. Throws `run_not_found`
-   * if `before` is not a retained run of these pipelines.
+   * Returns copies of these pipelines' retained run records, newest first. The cost depends on the runs
+   * examined, both on the page and filtered out by the query, up to 2,000. Throws `run_not_found` if `before`
+   * is not a retained run of these pipelines.
    */
   list(pipelineIds: readonly string[], query: RunQuery): Promise<RunPage>;
 
-  /** The state of these pipelines, in their order. The cost does not depend on the number of runs. */
+  /**
+   * Returns the state of these pipelines, in the given order. The cost does not depend on the number of runs.
+   */
   overview(pipelineIds: readonly string[]): Promise<PipelineOverview[]>;
 
   /**
-   * Since when the first queued run of each pipeline has been waiting, in the order of the pipelines. RFC
-   * 3339 in UTC; null if no run is waiting.
+   * Returns the time since which each pipeline's first queued run has been waiting, in the order of the
+   * pipelines. Times are RFC 3339 in UTC, or null if no run is waiting.
    */
   waitingSince(pipelineIds: readonly string[]): Promise<(string | null)[]>;
 
   depth(): Promise<QueueDepth>;
 
-  /** Kept bundles of ended runs, over all hosts. */
+  /** Returns totals of the ended runs' kept bundles, across all hosts. */
   kept(): Promise<KeptBundles>;
 }
 
@@ -88,17 +91,17 @@ export interface RunReader {
 export interface RunFollower {
   /**
    * Resolves when the run is finished or unknown, when `signal` aborts, or when the queue is closed. Never
-   * rejects: it keeps waiting while the server behind the queue is unreachable. Many waits for one run cost
-   * as much as one.
+   * rejects, but keeps waiting while the server behind the queue is unreachable. Many waits for the same run
+   * cost as much as one.
    */
   untilFinished(runId: string, signal: AbortSignal): Promise<void>;
 
   /**
    * Follows the records of all runs on all hosts. `onChange` is called soon after one or more changes. It
-   * must neither throw nor block. Changes of status, stage or destinations are reported within 200 ms,
-   * progress within a stage a few times a second. Only the newest record is reported; intermediate states may
-   * be skipped. While the server behind the queue is unreachable, changes are delayed but not lost. Does not
-   * throw, but methods of `RunWatch` may reject with `queue_unavailable`.
+   * must neither throw nor block. Changes to the status, stage or destinations are reported within 200 ms,
+   * and progress within a stage a few times per second. Only the newest record is reported; intermediate
+   * states may be skipped. While the server behind the queue is unreachable, changes are delayed but not
+   * lost. Does not throw, but methods of `RunWatch` may reject with `queue_unavailable`.
    */
   watch(onChange: () => void): RunWatch;
 }
@@ -106,38 +109,38 @@ export interface RunFollower {
 /** Pauses pipelines. */
 export interface PipelineSteering {
   /**
-   * From now on no run of the pipeline begins, on any host. Runs in progress continue, and new ones are
-   * accepted. For a paused pipeline this replaces the reason. Without a journal, a single-process queue loses
-   * the pause when the process ends.
+   * Prevents the pipeline's runs from starting on any host. Runs in progress continue, and new ones are
+   * accepted. If the pipeline is already paused, this replaces the reason. Without a journal, a
+   * single-process queue loses the pause when the process ends.
    */
   pause(pipelineId: string, reason: string | null): Promise<Pause>;
 
-  /** Resumes the pipeline. Resolves with whether it was paused. */
+  /** Resumes the pipeline. Resolves with true if it was paused. */
   resume(pipelineId: string): Promise<boolean>;
 
-  /** All paused pipelines, including ones that are not configured here. */
+  /** Returns all paused pipelines, including ones that are not configured here. */
   pauses(): Promise<ReadonlyMap<string, Pause>>;
 }
 
-/** Cancels runs, and starts their next try early. */
+/** Cancels runs and starts their next tries early. */
 export interface RunSteering {
   /**
-   * Cancels a run on any host. A waiting run never begins: it ends as `failed` with the error `cancelled`. A
-   * running one is stopped as at a shutdown and ends the same way, unless it succeeds first. The next run of
+   * Cancels a run on any host. A waiting run never starts, and ends as `failed` with the error `cancelled`. A
+   * running one is stopped as in a shutdown and ends the same way, unless it succeeds first. The next run of
    * the bundle completes a partial publication without force. The staged bundle is removed. Idempotent.
-   * Throws `run_not_found`, and `run_finished` if the run has ended in another way.
+   * Throws `run_not_found`, and `run_finished` if the run has already ended in another way.
    */
   cancel(runId: string): Promise<Cancellation>;
 
   /**
-   * Makes the next try of a run due, so that it begins once a worker is free. Resolves with the run's record.
+   * Makes a run's next try due, so that it starts once a worker is free. Resolves with the run's record.
    * Leaves queued and running runs unchanged. Throws `run_not_found`, and `run_finished` if the run has
    * ended.
    */
   retryNow(runId: string): Promise<RunRecord>;
 }
 
-/** Adds the deliveries of events to the records of their runs. */
+/** Adds event deliveries to the records of their runs. */
 export interface DeliveryNotes {
   /** Adds the state of an event's delivery to the run's record. Does nothing if the run is unknown. */
   noteDelivery(runId: string, note: DeliveryNote): Promise<void>;
@@ -145,17 +148,17 @@ export interface DeliveryNotes {
 
 /** Starts and stops the queue in this process. */
 export interface QueueLifecycle {
-  /** Starts to run jobs with `process` and to report them to `observer`. */
+  /** Starts running jobs with `process` and reporting them to `observer`. */
   start(process: JobProcessor, observer?: RunObserver): Promise<void>;
 
-  /** From now on `reserve` throws `shutting_down`. Accepted runs still run. */
+  /** After this call, `reserve` throws `shutting_down`. Accepted runs still run. */
   drain(): void;
 
   /**
    * Drains, waits at most `timeoutMs` milliseconds for the jobs of this process, aborts the rest, and
    * releases all resources. Resolves with the ids of interrupted runs, and of runs that are lost with this
-   * process. In memory, all runs still waiting after the timeout are lost. With a journal or Redis, none is
-   * lost: the next process or another host takes them. A second call returns the result of the first.
+   * process. In memory, all runs still waiting after the timeout are lost. With a journal or Redis, none are
+   * lost, because the next process or another host takes them. A second call returns the result of the first.
    */
   close(timeoutMs: number): Promise<{ unfinished: string[] }>;
 }
@@ -168,30 +171,30 @@ export interface Pause {
 
 export interface Cancellation {
   /**
-   * `forgotten`: it was waiting. `stopping`: it is running, and ends soon. `repeated`: it was already
-   * cancelled.
+   * `forgotten`: the run was waiting. `stopping`: the run is in progress and will end soon. `repeated`: the
+   * run was already cancelled.
    */
   outcome: 'forgotten' | 'stopping' | 'repeated';
   record: RunRecord;
 }
 
 export interface RunQuery extends RunFilter {
-  /** Maximum of runs on the page, at least 1. */
+  /** Maximum number of runs on the page, at least 1. */
   limit: number;
-  /** Only runs that were accepted before this one. */
+  /** Selects only runs that were accepted before this one. */
   before?: string | null;
 }
 
 export interface PipelineOverview {
   /** Accepted runs in the queue. */
   waiting: number;
-  /** Runs that wait for their next try. */
+  /** Runs that are waiting for their next try. */
   retrying: number;
-  /** Id of the running run; null if there is none. */
+  /** Id of the running run, or null if there is none. */
   running: string | null;
-  /** Copy of the record of the newest run; null if none is retained. */
+  /** Copy of the newest run's record, or null if none is retained. */
   lastRun: RunRecord | null;
-  /** The last successful run, even if its record has expired; null if none is known. */
+  /** The last successful run, even if its record has expired. null if none is known. */
   lastSuccess: LastSuccess | null;
 }
 
@@ -201,12 +204,12 @@ export interface LastSuccess {
   finished_at: string;
 }
 
-/** Current numbers over all hosts. */
+/** Current counts across all hosts. */
 export interface QueueDepth {
-  /** Admission slots: uploads in progress. */
+  /** Admission slots in use by uploads in progress. */
   reserved: number;
   /**
-   * Accepted runs in the queue. `queue_size` limits `reserved + queued`. Runs that wait for their next try do
+   * Accepted runs in the queue. `queue_size` limits `reserved + queued`. Runs waiting for their next try do
    * not count.
    */
   queued: number;
@@ -224,7 +227,7 @@ export interface AdmissionRequest {
   pipelineId: string;
   /**
    * Present if the request can be repeated with a key. A key is valid for one caller and one pipeline.
-   * `caller` is the id of an upload token, or a name that no token id can have, such as `schedule:nightly`.
+   * `caller` is the id of an upload token, or a name that cannot be a token id, such as `schedule:nightly`.
    */
   idempotency?: Idempotency;
 }
@@ -232,26 +235,27 @@ export interface AdmissionRequest {
 export interface Idempotency {
   caller: string;
   key: string;
-  /** If the key belongs to a failed run, start a new run instead of returning the failed record. */
+  /** If the key belongs to a failed run, starts a new run instead of returning the failed record. */
   rerunFailed?: boolean;
 }
 
 export interface AcceptedRun {
   record: RunRecord;
-  /** The run was accepted by an earlier request with the same key. */
+  /** True if an earlier request with the same key already accepted the run. */
   replayed: boolean;
   /**
-   * Its position in the pipeline's queue at acceptance; 1 if no other run was waiting. null if an earlier
-   * version accepted it without a position.
+   * The run's position in the pipeline's queue at acceptance, or 1 if no other run was waiting. null if an
+   * earlier version accepted it without a position.
    */
   position: number | null;
 }
 
-/** An admission. Exactly one of `accept` and `release` ends it. */
+/** An admission, which must be ended by exactly one call to `accept` or `release`. */
 export interface Admission {
   /**
-   * Turns the slot into a queued run. If the key was used with the same content, nothing is queued. The first
-   * run's record is returned with `replayed: true`, and the caller discards its staged files.
+   * Turns the slot into a queued run. If the key was already used with the same content, nothing is queued.
+   * Instead, the first run's record is returned with `replayed: true`, and the caller discards its staged
+   * files.
    *
    * With `rerunFailed`, the key of a failed run moves to the new run. If several such requests arrive
    * concurrently, one gets a new run and the others its record.

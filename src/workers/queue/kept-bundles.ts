@@ -5,25 +5,25 @@ import { isCancelled } from './run-transitions.ts';
 
 /*
  * The bundle of an ended run stays staged, so that the run can be repeated with the same bytes. It is kept at
- * most as long as the record. These pure functions apply the limits for every queue. The oldest bundles are
+ * most as long as the record. These functions apply the limits for every queue. The oldest bundles are
  * removed first.
  */
 
 export interface KeepLimits {
-  /** How long a bundle is kept after its run has ended, in milliseconds; at most as long as the record. */
+  /** How long a bundle is kept after its run has ended, in milliseconds, but no longer than the record. */
   keepMs: number;
   maxBundles: number;
-  /** Total staged size of all bundles. */
+  /** Maximum total staged size of all bundles. */
   maxBytes: number;
 }
 
-/** `gone`: the bundle is no longer kept, or belongs to the run that repeats this one. */
+/** `gone`: the bundle is no longer kept, or it belongs to the run that repeats this one. */
 export type BundleState = 'none' | 'staged' | 'gone';
 
 /** Properties of a new run that repeats another. */
 export interface NewRun {
   runId: string;
-  /** The request that asks for the new job. */
+  /** The request that asked for the new job. */
   origin: RunOrigin;
 }
 
@@ -32,12 +32,12 @@ export interface KeptBundle {
   bytes: number;
 }
 
-/** Whether an ended run's bundle is kept. The bundle of a cancelled run is not. */
+/** Reports whether an ended run's bundle is kept. A cancelled run's bundle is not. */
 export function isKept(job: PublishJob, record: RunRecord): boolean {
   return job.staged !== null && !isCancelled(record);
 }
 
-/** Whether a run of an earlier process needs its staged bundle. */
+/** Reports whether a run from an earlier process needs its staged bundle. */
 export function needsBundle({
   job,
   bundle,
@@ -50,17 +50,17 @@ export function needsBundle({
   return bundle === 'staged' && (record.finished_at === null || isKept(job, record));
 }
 
-/** Whether an ended run can be rerun, unless it already was. */
+/** Reports whether an ended run can be rerun, assuming that it has not been rerun already. */
 export function isRerunnable(job: PublishJob, record: RunRecord): boolean {
   return job.staged === null || isKept(job, record);
 }
 
-/** Size of a job's staged bundle in bytes; 0 if it has none or the size is unknown. */
+/** Returns the size of a job's staged bundle in bytes, or 0 if it has none or the size is unknown. */
 export function stagedBytes(job: PublishJob): number {
   return job.staged === null ? 0 : (job.archive?.size ?? job.bytes ?? 0);
 }
 
-/** The job of a new run that repeats `job` on request, with the trace and the token of that request. */
+/** Returns the job of a new run that repeats `job` on request, with that request's trace and token. */
 export function jobAgain<Job extends PublishJob>(job: Job, { runId, origin }: NewRun): Job {
   const again = { ...job, runId, rerunOf: job.runId };
   delete again.traceparent;
@@ -71,7 +71,7 @@ export function jobAgain<Job extends PublishJob>(job: Job, { runId, origin }: Ne
   return again;
 }
 
-/** The job without its bundle, after that was removed or passed to another run. */
+/** Returns the job without its bundle, after the bundle was removed or passed to another run. */
 export function withoutBundle(job: PublishJob): PublishJob {
   const { runId, pipelineId, rerunOf, channel, revision, publishedBy } = job;
   const more = {
@@ -84,7 +84,7 @@ export function withoutBundle(job: PublishJob): PublishJob {
 }
 
 /**
- * The bundles to remove so that the others are within the limits. Examines no others.
+ * Returns the bundles to remove so that the others are within the limits. Does not examine the others.
  *
  * @param kept Kept bundles, oldest first.
  * @param all Their number and total bytes.

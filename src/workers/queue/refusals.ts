@@ -5,7 +5,7 @@ import type { RunStatus } from './run-record.ts';
  * The errors for refused uploads and runs, the same for every queue.
  */
 
-/** @param retryAfterSeconds Time until a slot may be free. */
+/** @param retryAfterSeconds Time until a slot may become free. */
 export function queueFull(queueSize: number, retryAfterSeconds: number): WaybillError {
   return new WaybillError('queue_full', `all ${queueSize} upload slots are taken`, {
     hint: 'try again later',
@@ -13,7 +13,7 @@ export function queueFull(queueSize: number, retryAfterSeconds: number): Waybill
   });
 }
 
-/** @param retryAfterSeconds Time until a slot may be free. */
+/** @param retryAfterSeconds Time until a slot may become free. */
 export function pipelineFull(
   pipelineId: string,
   maxWaiting: number,
@@ -46,7 +46,7 @@ export function keyConflict(): WaybillError {
   });
 }
 
-/** A defect of the caller: `accept` after `accept` or `release`. */
+/** Returns the error for a bug in the caller, which called `accept` after `accept` or `release`. */
 export function admissionEnded(): WaybillError {
   return new WaybillError('internal_error', 'an admission was accepted after it had ended');
 }
@@ -59,7 +59,7 @@ export function pageGone(): WaybillError {
   );
 }
 
-/** The error of a cancelled run, and the abort reason of its publication. */
+/** Returns a cancelled run's error, which is also the abort reason of its publication. */
 export function cancelled(): WaybillError {
   return new WaybillError('cancelled', 'the run was cancelled', {
     hint: 'upload the bundle again, or start a new run, to publish it',
@@ -97,10 +97,10 @@ export function bundleGone(): WaybillError {
 }
 
 /*
- * The rate at which runs end, and the retry time for refused clients.
+ * The rate at which runs end, and the retry time for rejected clients.
  */
 
-/** The maximum of run end times kept. */
+/** Maximum number of run end times kept. */
 export const maxEndTimes = 64;
 
 const windowMs = 15 * 60_000;
@@ -110,18 +110,18 @@ const maxSeconds = 300;
 export interface QueueLoad {
   /** Uploads and runs that occupy a slot. */
   waiting: number;
-  /** End times of the last runs, in milliseconds, oldest first; at most `maxEndTimes`. */
+  /** End times of the most recent runs in milliseconds, oldest first, at most `maxEndTimes`. */
   endedAt: readonly number[];
   /** The current time on the same clock. */
   now: number;
-  /** The pipeline is paused: no run begins until it is resumed. */
+  /** True if the pipeline is paused, so that no run starts until it is resumed. */
   isPaused: boolean;
 }
 
 /**
- * The time until all waiting runs end at the rate of the last runs, from 1 to 300 seconds. 10 seconds if
- * fewer than two runs ended in the last 15 minutes. The time since the last end counts: the result grows
- * while the queue is stalled. It is the maximum for a paused pipeline.
+ * Estimates how many seconds all waiting runs take at the rate of the most recent runs, from 1 to 300.
+ * Returns 10 seconds if fewer than two runs ended in the last 15 minutes. The time since the last end counts,
+ * so the result grows while the queue is stalled. For a paused pipeline, the result is the maximum.
  */
 export function retryAfterSeconds({ waiting, endedAt, now, isPaused }: QueueLoad): number {
   if (isPaused) return maxSeconds;
@@ -133,11 +133,11 @@ export function retryAfterSeconds({ waiting, endedAt, now, isPaused }: QueueLoad
   return Math.min(Math.max(seconds, 1), maxSeconds);
 }
 
-/** The end times of the last runs, per pipeline and overall. */
+/** End times of the most recent runs, per pipeline and overall. */
 export class RunEndTimes {
   readonly #endedAt = new Map<string | null, number[]>();
 
-  /** @param at Milliseconds on the clock of `QueueLoad.now`. */
+  /** @param at Milliseconds on the same clock as `QueueLoad.now`. */
   note(pipelineId: string, at: number): void {
     for (const key of [pipelineId, null]) {
       const endTimes = this.#endedAt.get(key) ?? [];
@@ -147,7 +147,7 @@ export class RunEndTimes {
     }
   }
 
-  /** The end times of one pipeline; null: of all together. */
+  /** Returns the end times of one pipeline, or of all of them together if the id is null. */
   of(pipelineId: string | null): readonly number[] {
     return this.#endedAt.get(pipelineId) ?? [];
   }

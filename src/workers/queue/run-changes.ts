@@ -2,23 +2,24 @@ import { onAbort } from '../../core/lib/on-abort.ts';
 import type { RunRecord } from './run-record.ts';
 
 /**
- * One reader's view of the changes of all runs. The only state of a reader is a cursor: each read returns the
- * changes after it and the next cursor. Cursors are valid for other readers and connections and, if the queue
- * is shared, on other hosts.
+ * One reader's view of the changes to all runs. A reader's only state is a cursor. Each read returns the
+ * changes after it and the next cursor. Cursors are also valid for other readers and connections and, if the
+ * queue is shared, on other hosts.
  */
 export interface RunWatch {
-  /** The cursor after the newest change. */
+  /** Returns the cursor after the newest change. */
   cursor: () => Promise<string>;
   /**
-   * The changes after the cursor. null if some may be missing: the cursor is not of this queue, or a run that
-   * changed after it was forgotten. The reader then starts over with `cursor` and the current records.
+   * Returns the changes after the cursor. Returns null if some may be missing, because the cursor is not from
+   * this queue or a run that changed later was forgotten. The reader then starts over with `cursor` and the
+   * current records.
    */
   after(cursor: string, query: ChangeQuery): Promise<ChangePage | null>;
-  /** After this, `onChange` is not called. */
+  /** Stops calling `onChange`. */
   close(): void;
 }
 
-/** The newest change of one run. */
+/** The newest change to one run. */
 export interface RunChange {
   /** The cursor after this change. */
   cursor: string;
@@ -27,27 +28,29 @@ export interface RunChange {
 }
 
 export interface ChangePage {
-  /** Oldest first; each run at most once, with its newest change. */
+  /** Oldest first. Each run appears at most once, with its newest change. */
   changes: RunChange[];
-  /** The cursor after this page. May be later than its last change if filtered changes follow. */
+  /**
+   * The cursor after this page. It may be later than the last change on the page if filtered changes follow.
+   */
   cursor: string;
-  /** Whether there is another page now. */
+  /** True if there is already another page. */
   more: boolean;
 }
 
 export interface ChangeQuery {
-  /** Maximum of changes on the page, at least 1. */
+  /** Maximum number of changes on the page, at least 1. */
   limit: number;
   wants: (record: Readonly<RunRecord>) => boolean;
 }
 
-/** A place among the changes. `epoch` identifies one generation of the queue's data. */
+/** A position among the changes. `epoch` identifies one generation of the queue's data. */
 interface ChangePlace {
   epoch: string;
   revision: number;
 }
 
-/** The maximum of changes examined per page, including filtered ones. */
+/** Maximum number of changes examined per page, including filtered ones. */
 const maxExamined = 1_000;
 
 const cursorForm = /^([\da-z]{8,32})-(0|[1-9]\d{0,14})$/;
@@ -56,7 +59,7 @@ export function cursorOf({ epoch, revision }: ChangePlace): string {
   return `${epoch}-${revision}`;
 }
 
-/** null if the text is not a cursor. */
+/** Returns null if the text is not a cursor. */
 export function placeOf(cursor: string): ChangePlace | null {
   const [, epoch, revision] = cursorForm.exec(cursor) ?? [];
   return epoch === undefined ? null : { epoch, revision: Number(revision) };
@@ -64,17 +67,17 @@ export function placeOf(cursor: string): ChangePlace | null {
 
 /**
  * Runs in the order of their last changes. Each change increments the revision. Only the last change of each
- * run is kept. `horizon` is the newest revision of a dropped run: a reader before it would miss a change.
+ * run is kept. `horizon` is the newest revision of any dropped run. A reader before it would miss a change.
  */
 export class RunChanges {
   readonly epoch: string;
   readonly #ordered = new OrderedRuns<{ revision: number; record: Readonly<RunRecord> }>();
-  /** By run id. */
+  /** Keyed by run id. */
   readonly #latest = new Map<string, { revision: number; record: Readonly<RunRecord> }>();
   #revision: number;
   #horizon: number;
 
-  /** Begins after `revision`; earlier changes are not available. */
+  /** Starts after `revision`. Earlier changes are not available. */
   constructor({ epoch, revision }: ChangePlace) {
     this.epoch = epoch;
     this.#revision = revision;
@@ -91,8 +94,8 @@ export class RunChanges {
   }
 
   /**
-   * Adds the newest change. The default revision is the next one. Returns false and adds nothing if it is the
-   * same change as the run's last one.
+   * Adds the newest change. The default revision is the next one. Returns false and adds nothing if this is
+   * the same change as the run's last one.
    */
   add(record: Readonly<RunRecord>, revision = this.#revision + 1): boolean {
     const { run_id: runId } = record;
@@ -126,7 +129,10 @@ export class RunChanges {
     if (oldest !== undefined) this.forget(oldest.record.run_id);
   }
 
-  /** The changes after the revision; null if some of them were dropped. Examines at most 1,000 changes. */
+  /**
+   * Returns the changes after the revision, or null if some of them were dropped. Examines at most 1,000
+   * changes.
+   */
   after(revision: number, { limit, wants }: ChangeQuery): ChangePage | null {
     if (revision < this.#horizon || revision > this.#revision) return null;
     const { epoch } = this;
@@ -147,13 +153,13 @@ export class RunChanges {
 interface Entry<T> {
   /** Increases with each item. */
   sequence: number;
-  /** undefined once the item is removed. */
+  /** undefined once the item has been removed. */
   item: T | undefined;
 }
 
 /**
- * Items in the order of their sequence numbers. Iterating from an item or an end costs only the steps taken.
- * Adding and removing take amortized constant time. No item may be removed during an iteration.
+ * Items in order of their sequence numbers. Iterating from an item or from either end costs only the steps
+ * taken. Adding and removing take amortized constant time. Items must not be removed during an iteration.
  */
 export class OrderedRuns<T> {
   #entries: Entry<T>[] = [];
@@ -165,8 +171,8 @@ export class OrderedRuns<T> {
   }
 
   /**
-   * Adds an item. Returns its sequence number for `remove` and iterations. The default is the next number. A
-   * given number must be greater than all before it.
+   * Adds an item. Returns its sequence number for `remove` and iterations. The default is the next number. An
+   * explicit number must be greater than all earlier ones.
    */
   push(item: T, sequence = this.#nextSequence): number {
     this.#nextSequence = sequence + 1;
@@ -200,7 +206,7 @@ export class OrderedRuns<T> {
     }
   }
 
-  /** Index of the first entry whose sequence number is not lower. */
+  /** Returns the index of the first entry whose sequence number is not lower than the given one. */
   #indexOf(sequence: number): number {
     let [low, high] = [0, this.#entries.length];
     while (low < high) {
@@ -213,8 +219,8 @@ export class OrderedRuns<T> {
 }
 
 /**
- * Iterates over several lists with common numbering, from the newest item or the last one before `before`.
- * The cost of a step is proportional to the number of lists.
+ * Iterates over several lists with common numbering, starting from the newest item or from the last one
+ * before `before`. The cost of each step is proportional to the number of lists.
  */
 export function* newestOfAll<T>(
   lines: readonly OrderedRuns<T>[],
@@ -235,7 +241,7 @@ export function* newestOfAll<T>(
   }
 }
 
-/** Callers that wait for runs to finish, by run. */
+/** Callers waiting for runs to finish, grouped by run. */
 export class RunWaiters {
   readonly #ends = new Map<string, Set<() => void>>();
 
@@ -244,7 +250,7 @@ export class RunWaiters {
     return [...this.#ends.keys()];
   }
 
-  /** Resolves when `finished` is called for the run, or when `signal` aborts. Never rejects. */
+  /** Resolves when `finished` is called for the run or when `signal` aborts. Never rejects. */
   wait(runId: string, signal: AbortSignal): Promise<void> {
     if (signal.aborted) return Promise.resolve();
     const ends = this.#ends.get(runId) ?? new Set();

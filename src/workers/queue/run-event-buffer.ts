@@ -8,19 +8,19 @@ import { isRetrying } from './run-retry.ts';
 type Notify = (occurrence: Occurrence, trace?: TraceContext) => void;
 
 /**
- * The events that notifiers receive about runs that may be retried. An event about a failure with a temporary
- * cause is held until the queue has decided. If the run is retried, it becomes `run.retry_scheduled`.
+ * Buffers notifier events about runs that may be retried. An event about a failure with a temporary cause is
+ * held until the queue has decided. If the run is retried, the event becomes `run.retry_scheduled`.
  */
 export class RunEventBuffer {
   readonly #notify: Notify;
-  /** By run id. */
+  /** Keyed by run id. */
   readonly #held = new Map<string, { occurrence: Occurrence; trace: TraceContext | undefined }[]>();
 
   constructor(notify: Notify) {
     this.#notify = notify;
   }
 
-  /** A try of the run begins. */
+  /** Called when an attempt of the run starts. */
   begin(runId: string): void {
     this.#held.delete(runId);
   }
@@ -37,7 +37,7 @@ export class RunEventBuffer {
     held.push({ occurrence, trace });
   }
 
-  /** The queue has decided the outcome of the try; `next` is the run's record. */
+  /** Called when the queue has decided the outcome of the attempt. `next` is the run's record. */
   decided(job: PublishJob, next: RunRecord): void {
     const held = this.#held.get(job.runId) ?? [];
     this.#held.delete(job.runId);

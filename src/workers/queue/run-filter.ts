@@ -3,14 +3,14 @@ import type { RunRecord, RunStatus } from './run-record.ts';
 /** Selects runs. A null or absent property selects all. */
 export interface RunFilter {
   status?: RunStatus | null;
-  /** Only runs that were accepted at this time or later. */
+  /** Selects only runs accepted at this time or later. */
   since?: Date | null;
-  /** Only runs that were accepted at this time or earlier. */
+  /** Selects only runs accepted at this time or earlier. */
   notAfter?: Date | null;
   /**
-   * Only runs that contain each word of this text, ignoring case: in their id or status, in an id, action,
-   * path, error or warning of the record, or in what says who published it and why (token, publisher,
-   * message, commit, branch, author).
+   * Selects only runs that contain each word of this text, ignoring case. Searches the id and status; every
+   * id, action, path, error and warning in the record; and the fields about who published it and why (token,
+   * publisher, message, commit, branch, author).
    */
   text?: string | null;
 }
@@ -18,7 +18,7 @@ export interface RunFilter {
 /** Maximum difference between the clocks of the hosts that accept runs. */
 const maxSkewMs = 60_000;
 
-/** Whether a run matches the filter. */
+/** Reports whether a run matches the filter. */
 function isWanted(record: Readonly<RunRecord>, { status, since, notAfter, text }: RunFilter): boolean {
   if (status && record.status !== status) return false;
   if (since && Date.parse(record.accepted_at) < since.getTime()) return false;
@@ -26,7 +26,7 @@ function isWanted(record: Readonly<RunRecord>, { status, since, notAfter, text }
   return !text || hasWords(record, text);
 }
 
-/** Whether no run accepted before this one can match. */
+/** Reports whether no run accepted before this one could match. */
 function isBefore(record: Readonly<RunRecord>, { since }: RunFilter): boolean {
   return Boolean(since) && Date.parse(record.accepted_at) < (since as Date).getTime() - maxSkewMs;
 }
@@ -68,16 +68,16 @@ function searchedText(record: Readonly<RunRecord>): string {
 export interface RunPage {
   runs: RunRecord[];
   /**
-   * The run after which the next page begins; null if this is the last page. A page is shorter than its
-   * limit, or even empty, if it reaches the maximum of examined runs.
+   * The run after which the next page starts, or null if this is the last page. A page is shorter than its
+   * limit, or even empty, if it reaches the maximum number of examined runs.
    */
   next: string | null;
 }
 
-/** The maximum of runs examined per page. */
+/** Maximum number of runs examined per page. */
 const maxExamined = 2_000;
 
-/** Fills a page with runs, newest first. */
+/** Collects a page of runs, newest first. */
 export class PageOfRuns {
   readonly #limit: number;
   readonly #filter: RunFilter;
@@ -91,7 +91,7 @@ export class PageOfRuns {
     this.#filter = filter;
   }
 
-  /** Adds the run if it matches. Returns whether the page is complete. */
+  /** Adds the run if it matches. Returns true once the page is complete. */
   isFull(record: RunRecord): boolean {
     if (isBefore(record, this.#filter)) return true;
     const wanted = isWanted(record, this.#filter);

@@ -8,19 +8,19 @@ import type { PublishedBy } from '../../core/publishers/published-by.ts';
 export const runStatuses = ['accepted', 'queued', 'running', 'succeeded', 'failed'] as const;
 export type RunStatus = (typeof runStatuses)[number];
 
-/** A run's progress over all its destinations. */
+/** A run's progress across all its destinations. */
 export interface RunProgress {
   /**
    * `preparing`: reading the bundle and destinations. `writing`: writing outputs. `committing`: all outputs
-   * planned so far are written, and are being committed.
+   * planned so far have been written and are being committed.
    */
   stage: 'preparing' | 'writing' | 'committing';
-  /** Outputs written. Unchanged outputs do not count. */
+  /** Number of outputs written. Unchanged outputs do not count. */
   outputs_done: number;
   outputs_total: number;
   bytes_done: number;
   bytes_total: number;
-  /** The same counts for each destination that has a plan. Older records have none. */
+  /** The same counts for each destination that has a plan. Absent in older records. */
   destinations?: DestinationProgress[];
 }
 
@@ -39,18 +39,19 @@ interface DestinationProgress {
 export interface RunRecord {
   run_id: string;
   pipeline_id: string;
-  /** The run that this one repeats; null if it is not a rerun. */
+  /** The run that this one repeats, or null if it is not a rerun. */
   rerun_of: string | null;
-  /** The channel that it publishes to; null for the current release and in place. */
+  /** The channel that it publishes to, or null for the current release and for in-place publication. */
   channel: string | null;
-  /** The path of the uploaded bundle. null if the pipeline reads a source. Older records have none. */
+  /** The uploaded bundle's path, or null if the pipeline reads a source. Absent in older records. */
   bundle_path?: string | null;
-  /** Message, commit, branch and author, as stated by the producer. Older records have none. */
+  /** Message, commit, branch and author, as provided by the producer. Absent in older records. */
   revision?: Revision | null;
-  /** The trusted publisher that uploaded the bundle or started the run; null if there is none. */
+  /** The trusted publisher that uploaded the bundle or started the run, or null if there is none. */
   published_by?: PublishedBy | null;
   /**
-   * Whether it can be rerun: it has ended, was not rerun yet, and its bundle is available if it needs one.
+   * True if the run can be rerun: it has ended, has not been rerun yet, and its bundle is available if it
+   * needs one.
    */
   rerunnable: boolean;
   status: RunStatus;
@@ -59,27 +60,27 @@ export interface RunRecord {
   queued_at: string | null;
   started_at: string | null;
   finished_at: string | null;
-  /** Number of the current, last or next try, from 1. */
+  /** Number of the current, last or next attempt, starting at 1. */
   attempt: number;
-  /** When the next try is due; null unless the run is queued for a retry. */
+  /** When the next try is due, or null unless the run is queued for a retry. */
   next_try_at: string | null;
-  /** When retries end; null if no try has failed with a temporary cause. */
+  /** When retries end, or null if no attempt has failed with a temporary cause. */
   retry_until: string | null;
-  /** Cause of the last failed try that was or will be retried; null if there is none. */
+  /** Cause of the last failed attempt that was or will be retried, or null if there is none. */
   last_error: ErrorRecord | null;
-  /** The destinations; while the run waits for its next try, as of the last try. */
+  /** The destinations. While the run waits for its next try, they are as of the last attempt. */
   destinations: RunDestination[];
-  /** null unless the run is running. */
+  /** null unless the run is in progress. */
   progress: RunProgress | null;
   summary: Counters | null;
   /** Empty until the run has finished. */
   warnings: RunWarning[];
   error: ErrorRecord | null;
-  /** 32 hexadecimal digits; null if the run was accepted without a trace. */
+  /** 32 hexadecimal digits, or null if the run was accepted without a trace. */
   trace_id: string | null;
   /**
-   * Deliveries of its events with a failed try, also after the run's end; at most 20 (`withNote`). A script
-   * relies on the next field following this one.
+   * Deliveries of its events that failed at least once, including after the run's end, up to 20 (`withNote`).
+   * A script relies on the next field directly following this one.
    */
   failed_deliveries: FailedDelivery[];
   failed_deliveries_omitted: number;
@@ -91,36 +92,36 @@ export interface FailedDelivery {
   event_id: string;
   event_type: string;
   /**
-   * `retrying`: will be retried automatically. `given_up`: undelivered until it is redelivered on request.
-   * `delivered`: succeeded in the end.
+   * `retrying`: will be retried automatically. `given_up`: stays undelivered until it is redelivered on
+   * request. `delivered`: succeeded in the end.
    */
   status: 'retrying' | 'given_up' | 'delivered';
   tries: number;
-  /** Cause of the last failure, without secrets, paths or addresses; null if unknown. */
+  /** Cause of the last failure, without secrets, paths or addresses. null if unknown. */
   last_error: string | null;
-  /** Time of the next try while `retrying`; null if not set. */
+  /** Time of the next try while `retrying`, or null if not set. */
   next_try_at: string | null;
   updated_at: string;
 }
 
-/** The run's trigger. */
+/** What triggered the run. */
 export interface TriggeredBy {
   /**
    * `upload`: an uploaded bundle. `request`: a start request. `schedule`: a tick of the schedule. `watch`: a
    * change of the source.
    */
   kind: 'upload' | 'request' | 'schedule' | 'watch';
-  /** The tick of the schedule, which may be old if it was caught up; null for the other kinds. */
+  /** The schedule's tick, which may be old if it was caught up. null for the other kinds. */
   tick: string | null;
   /**
-   * The id of the token that uploaded the bundle, started the run or repeated it. null for a schedule and a
-   * watched source. Older records have none.
+   * The id of the token that uploaded the bundle, or started or repeated the run. null for a schedule or a
+   * watched source. Absent in older records.
    */
   token_id?: string | null;
 }
 
 export interface RunWarning {
-  /** null if it concerns the bundle or the source. */
+  /** null if it is about the bundle or the source. */
   destination_id: string | null;
   code: string;
   message: string;
@@ -129,34 +130,37 @@ export interface RunWarning {
 export interface RunDestination {
   destination_id: string;
   action: Action | 'error';
-  /** Why this action was chosen; null if there was no choice. */
+  /** Why this action was chosen, or null if there was no choice. */
   reason: Reason | null;
   destination_path: string | null;
-  /** The published release; for `skip_same` the current one. null in place and after a failure. */
+  /**
+   * The published release, which is the current one for `skip_same`. null for in-place publication and after
+   * a failure.
+   */
   release: string | null;
-  /** URL for readers; null if not configured, and after a failure. Absent in older records. */
+  /** URL for readers, or null if it is not configured or after a failure. Absent in older records. */
   url?: string | null;
   outputs_written: number;
   /** Outputs linked from the previous release. */
   outputs_linked: number;
-  /** Unchanged outputs. Kept, written and linked outputs add up to all of them. */
+  /** Number of unchanged outputs. Kept, written and linked outputs add up to the total. */
   outputs_kept: number;
   outputs_removed: number;
   bytes_written: number;
   bytes_linked: number;
   bytes_kept: number;
-  /** The first changed paths, with the reasons; also for a failed publication. */
+  /** The first changed paths with their reasons, including for a failed publication. */
   changes: PlannedChange[];
   /** Number of further changes. */
   changes_omitted: number;
   error: ErrorRecord | null;
-  /** When it was done; null if only the end of the run is known. Absent in older records. */
+  /** When it was done, or null if only the end of the run is known. Absent in older records. */
   finished_at?: string | null;
 }
 
 /*
- * The failed deliveries of a run's events, in its record. A delivery is listed from its first failed try on,
- * even if it succeeds later.
+ * The failed deliveries of a run's events, as listed in its record. A delivery is listed from its first
+ * failure on, even if it succeeds later.
  */
 
 /** The current state of a delivery. */
@@ -166,7 +170,7 @@ export interface DeliveryNote {
   eventType: string;
   status: FailedDelivery['status'];
   tries: number;
-  /** `tries` is added to the number in the record. */
+  /** True if `tries` is added to the number in the record. */
   isMore: boolean;
   /** null if it was delivered. */
   reason: string | null;
@@ -178,13 +182,14 @@ export type FailedDeliveries = Pick<RunRecord, 'failed_deliveries' | 'failed_del
 
 export const noFailedDeliveries: FailedDeliveries = { failed_deliveries: [], failed_deliveries_omitted: 0 };
 
-/** The maximum in a record: with a dead receiver, every event of the run fails. */
+/** Maximum number in a record, because with a dead receiver every event of the run fails. */
 export const maxFailedDeliveries = 20;
 const maxReasonChars = 300;
 
 /**
- * The deliveries including the note; null if nothing changes, as after a first successful try. If the list is
- * full, a delivered entry is replaced. Otherwise the new delivery is only counted and not followed further.
+ * Returns the deliveries including the note. Returns null if nothing changes, for example after a first
+ * attempt that succeeded. If the list is full, a delivered entry is replaced. Otherwise the new delivery is
+ * only counted and not tracked further.
  */
 export function withNote(before: FailedDeliveries, note: DeliveryNote): FailedDeliveries | null {
   const list = before.failed_deliveries;
@@ -193,7 +198,7 @@ export function withNote(before: FailedDeliveries, note: DeliveryNote): FailedDe
   const known = list[index];
   if (known !== undefined) return { ...before, failed_deliveries: list.with(index, noted(note, known)) };
   if (note.status === 'delivered') return null;
-  // An unlisted delivery was counted at its first failure; this is a later note about it.
+  // An unlisted delivery was counted when it first failed, and this is a later note about it.
   const isCounted = note.isMore || note.tries > 1;
   const room = list.length < maxFailedDeliveries ? list : withoutOneDelivered(list);
   if (room !== null) return { ...before, failed_deliveries: [...room, noted(note, null)] };
@@ -219,14 +224,14 @@ function noted(note: DeliveryNote, before: FailedDelivery | null): FailedDeliver
   };
 }
 
-// Records are readable without a token, so addresses of internal services are removed.
+// Records can be read without a token, so addresses of internal services are removed.
 const origin = /\b[a-z][a-z0-9+.-]*:\/\/[^\s,;)]+/gi;
 
 function publicReason(reason: string): string {
   return withoutPaths(reason.replaceAll(origin, 'the receiver')).slice(0, maxReasonChars);
 }
 
-/** The event's run and the note for its record; null if the event has no run. */
+/** Returns the event's run and the note for its record, or null if the event has no run. */
 export function noteOfOutcome(outcome: Outcome, at: Date): { runId: string; note: DeliveryNote } | null {
   const { delivered, tries, reason, isRedelivery } = outcome;
   const status = delivered ? 'delivered' : 'given_up';
@@ -272,7 +277,7 @@ type AddedDestinationField = 'reason' | 'changes' | 'changes_omitted';
 type EarlierDestination = Omit<RunDestination, AddedDestinationField> &
   Partial<Pick<RunDestination, AddedDestinationField>>;
 
-/** A record of an earlier version, which may lack newer fields. */
+/** A record from an earlier version, which may lack newer fields. */
 export type EarlierRecord = Omit<RunRecord, AddedField | 'destinations'> &
   Partial<Pick<RunRecord, AddedField>> & { destinations: EarlierDestination[] };
 

@@ -7,35 +7,35 @@ import type { RunRecord } from './run-record.ts';
 import { failedRun } from './run-transitions.ts';
 
 /*
- * The next state of a run whose try has failed. The same for every queue.
+ * Determines the next state of a run whose attempt failed. It is the same for every queue.
  *
  *   running ──► queued, with `next_try_at`     the cause is temporary, and `retry_for` has not passed
  *   running ──► failed                         otherwise
  *   queued  ──► failed, `superseded`           a newer run of the same place was accepted
  */
 
-/** How failed runs of one pipeline are retried. */
+/** How a pipeline's failed runs are retried. */
 export interface RetrySettings {
-  /** How long runs are retried after the first failure, in milliseconds; 0: never. */
+  /** How long runs are retried after the first failure, in milliseconds. 0 disables retries. */
   forMs: number;
-  /** Whether later runs pass a run that waits for its next try, or wait behind it. */
+  /** Whether later runs pass a run that is waiting for its next try, or wait behind it. */
   whileRetrying: 'pass' | 'wait';
-  /** Whether all uploads of the pipeline have the same path, because all its destinations are `fixed`. */
+  /** True if all uploads of the pipeline have the same path, because all its destinations are `fixed`. */
   hasOnePlace: boolean;
-  /** For tests. */
+  /** Set only by tests. */
   pauses?: RetryPauses;
 }
 
 type RetryPauses = Pick<RetryPolicy, 'baseMs' | 'capMs'> & { random?: () => number };
 
-/** Maximum pause between two tries, in milliseconds. */
+/** Maximum pause between two attempts, in milliseconds. */
 export const maxPauseMs = runPauses.capMs;
 
 export type RetriesOf = (pipelineId: string) => RetrySettings;
 
 export const noRetries: RetriesOf = () => ({ forMs: 0, whileRetrying: 'pass', hasOnePlace: false });
 
-/** The current settings of each pipeline. */
+/** Returns the current settings of each pipeline. */
 export function retriesOf(settings: Current<Config>): RetriesOf {
   return (pipelineId) => {
     const { pipelines, server } = settings.get();
@@ -52,9 +52,9 @@ export function retriesOf(settings: Current<Config>): RetriesOf {
 }
 
 /**
- * The record of a run whose last try has `failed`: unchanged, or queued for its next try.
+ * Returns the record of a run whose last attempt `failed`, either unchanged or queued for its next try.
  *
- * One destination with a temporary cause is enough for a retry. Destinations are independent, and published
+ * One destination with a temporary failure is enough for a retry. Destinations are independent, and published
  * ones stay published.
  */
 export function afterFailure(
@@ -64,7 +64,7 @@ export function afterFailure(
 ): RunRecord {
   const cause = passingCause(failed);
   if (cause === null || forMs === 0) return failed;
-  // The clock may have been ahead at the first failure.
+  // The clock may have been ahead when the run first failed.
   const latestMs = now.getTime() + forMs;
   const untilMs = Math.min(Date.parse(failed.retry_until ?? '') || latestMs, latestMs);
   if (now.getTime() >= untilMs) return failed;
@@ -85,35 +85,35 @@ export function afterFailure(
   };
 }
 
-/** The first temporary error of a failed run; null if all errors are permanent. */
+/** Returns a failed run's first temporary error, or null if all errors are permanent. */
 function passingCause({ error, destinations }: RunRecord): ErrorRecord | null {
   const errors = [error, ...destinations.map((destination) => destination.error)];
   return errors.find((one) => one?.retryable === true) ?? null;
 }
 
-/** Whether the run waits for its next try. */
+/** Reports whether the run is waiting for its next try. */
 export function isRetrying({ status, next_try_at }: RunRecord): boolean {
   return status === 'queued' && next_try_at !== null;
 }
 
-/** Log fields about the next try. */
+/** Returns log fields about the next try. */
 export function nextTryOf({ attempt, next_try_at, retry_until, last_error }: RunRecord): object {
   return { attempt, next_try_at, retry_until, code: last_error?.code };
 }
 
-/** Milliseconds until the next try of a run that waits for it. */
+/** Returns the milliseconds until a waiting run's next try. */
 export function pauseOf({ next_try_at }: RunRecord, now: Date): number {
   const leftMs = Date.parse(next_try_at ?? '') - now.getTime();
   // The system clock may have been set back.
   return Math.min(Math.max(leftMs, 0), maxPauseMs);
 }
 
-/** The record of a run whose next try begins once a worker is free. */
+/** Returns the record of a run whose next try starts once a worker is free. */
 export function dueRun(record: RunRecord, now: Date): RunRecord {
   return isRetrying(record) ? { ...record, next_try_at: now.toISOString() } : record;
 }
 
-/** The record after the newer run `by` of the same place was accepted. */
+/** Returns the record after the newer run `by`, which publishes to the same place, was accepted. */
 export function supersededRun(record: RunRecord, by: string, now: Date): RunRecord {
   const error = new WaybillError('superseded', `the newer run ${by} replaced this run`, {
     hint: 'see the newer run; run this one again only if its bundle is to be published again',
@@ -122,7 +122,8 @@ export function supersededRun(record: RunRecord, by: string, now: Date): RunReco
 }
 
 /**
- * Whether two runs of one pipeline publish to the same paths, so that the later run replaces the earlier one.
+ * Reports whether two runs of one pipeline publish to the same paths, so that the later run replaces the
+ * earlier one.
  */
 export function hasSamePlace(a: PublishJob, b: PublishJob, { hasOnePlace }: RetrySettings): boolean {
   if (a.channel !== b.channel) return false;

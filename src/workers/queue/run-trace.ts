@@ -6,13 +6,14 @@ import type { JobProcessor } from './job-queue.ts';
 import { type RunObserver, unobserved } from './run-observer.ts';
 
 /*
- * The spans of a run. Their parent is the span in the job. `wait` lasts from queueing until a worker begins
- * the run. `run` is the work of one worker, with a `destination` child for each destination, made by the core
- * on the thread. Each delivery of an event has a `notify` span below that (`core/notify/delivery-queue.ts`).
+ * The spans of a run. Their parent is the span in the job. `wait` lasts from queueing until a worker starts
+ * the run. `run` covers one worker's work, with a `destination` child for each destination, which the core
+ * creates on the thread. Each delivery of an event has a `notify` span below that
+ * (`core/notify/delivery-queue.ts`).
  */
 
 /**
- * Runs each job in its own span. A call that is repeated because of a lease gets another span. A run without
+ * Runs each job in its own span. If a job is repeated because of a lease, it gets another span. A run without
  * a trace context starts a new trace here.
  */
 export function tracedRuns(process: JobProcessor, tracer: Tracer): JobProcessor {
@@ -33,14 +34,14 @@ export function tracedRuns(process: JobProcessor, tracer: Tracer): JobProcessor 
   };
 }
 
-/** Forwards to `observer`, and records a span for the time that each run has waited. */
+/** Forwards calls to `observer`, and records a span for the time that each run waited. */
 export function tracedWaits(observer: RunObserver | undefined, tracer: Tracer): RunObserver | undefined {
   if (!tracer.isOn) return observer;
   const inner = observer ?? unobserved;
   return {
     started: (run) => {
       const { job, waitedSeconds } = run;
-      // Without a parent the span would be a separate trace.
+      // Without a parent, the span would become a separate trace.
       if (job.traceparent !== undefined)
         tracer
           .start('wait', {
@@ -63,7 +64,7 @@ function named({ runId, pipelineId }: PublishJob): Record<string, string> {
   return { 'waybill.run_id': runId, 'waybill.pipeline_id': pipelineId };
 }
 
-/** The error of the source or of the first failed destination; null if nothing failed. */
+/** Returns the error of the source or of the first failed destination, or null if nothing failed. */
 function failureOf({ run }: JobResult): string | null {
   for (const { error, status, destinations } of run.pipelines) {
     if (error !== null) return error.code;

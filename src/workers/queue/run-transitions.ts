@@ -27,12 +27,11 @@ import {
  *                   │          └──────► failed     a destination or the worker failed, or the daemon stopped
  *                   └─────────────────► failed     the daemon stopped before the run began
  *
- * A cancelled run fails, whether it is waiting or running.
- * An interrupted run that another process will continue returns to queued. A retried run does, too
- * (`run-retry.ts`).
+ * A cancelled run fails, whether it is waiting or running. An interrupted run that another process will
+ * continue returns to queued. So does a retried run (`run-retry.ts`).
  *
- * Each arrow is a pure function from one record to the next. Only these functions make records, so records
- * are the same for every queue. Records are readable without a token, so errors go through `publicError`.
+ * Each arrow is a pure function from one record to the next. Only these functions create records, so records
+ * are the same for every queue. Records can be read without a token, so errors go through `publicError`.
  */
 
 export function acceptedRun(job: PublishJob, at: Date): RunRecord {
@@ -87,7 +86,7 @@ export function startedRun(record: RunRecord, at: Date): RunRecord {
   };
 }
 
-/** The record of a run that was interrupted and is queued again. */
+/** Returns the record of an interrupted run that is queued again. */
 export function returnedRun(record: RunRecord): RunRecord {
   if (record.status === 'queued') return record;
   return {
@@ -104,7 +103,7 @@ export function returnedRun(record: RunRecord): RunRecord {
   };
 }
 
-/** Adds one progress message of the worker. Returns a record that is not running unchanged. */
+/** Adds one of the worker's progress messages. A record that is not running is returned unchanged. */
 export function progressedRun(record: RunRecord, message: Progress, at: Date): RunRecord {
   const { progress } = record;
   if (record.status !== 'running' || progress === null) return record;
@@ -149,7 +148,10 @@ function added(
   }
 }
 
-/** Whether the status, the stage or a destination has changed, not only the counts within a stage. */
+/**
+ * Reports whether the status, the stage or a destination has changed, as opposed to only the counts within a
+ * stage.
+ */
 export function isStep(before: RunRecord, after: RunRecord): boolean {
   return (
     before.status !== after.status ||
@@ -165,8 +167,8 @@ function inStage(counts: Omit<RunProgress, 'stage'>): RunProgress {
 }
 
 /**
- * The record after the worker's result. `error` is the error of the run as a whole; each destination has its
- * own error.
+ * Returns the record after the worker's result. `error` is the error of the run as a whole. Each destination
+ * also has its own error.
  */
 export function finishedRun(record: RunRecord, result: RunResult, at: Date): RunRecord {
   const error = errorOf(result);
@@ -184,7 +186,10 @@ export function finishedRun(record: RunRecord, result: RunResult, at: Date): Run
   };
 }
 
-/** When the running record says that this bundle was done at the destination; null if it does not. */
+/**
+ * Returns when this bundle was done at the destination, according to the running record. Returns null if the
+ * record does not say.
+ */
 function doneAt({ destinations }: RunRecord, result: RunDestination): string | null {
   const found = destinations.find(
     ({ destination_id: id, destination_path: path }) =>
@@ -193,7 +198,7 @@ function doneAt({ destinations }: RunRecord, result: RunDestination): string | n
   return found?.finished_at ?? null;
 }
 
-/** Whether neither the source nor any destination failed. */
+/** Reports whether neither the source nor any destination failed. */
 function hasSucceeded(result: RunResult): boolean {
   return errorOf(result) === null && result.pipelines.every(({ status }) => status === 'ok');
 }
@@ -205,7 +210,7 @@ function errorOf(result: RunResult): ErrorRecord | null {
   return errors.find((one) => one !== null) ?? null;
 }
 
-/** The maximum of warnings in a record: a bundle may have one for each line of its scene maps. */
+/** Maximum number of warnings in a record. A bundle may have one for each line of its scene maps. */
 const maxWarnings = 100;
 
 function warningsOf({ pipelines, warnings }: RunResult): RunWarning[] {
@@ -229,7 +234,8 @@ function publicWarning(warning: Finding, destinationId: string | null = null): R
 }
 
 /**
- * The record after the worker broke, or of a run that never began. Keeps the destinations reported so far.
+ * Returns the record after the worker broke, or for a run that never started. Keeps the destinations reported
+ * so far.
  */
 export function failedRun(record: RunRecord, error: ErrorRecord, at: Date): RunRecord {
   return {
@@ -243,8 +249,8 @@ export function failedRun(record: RunRecord, error: ErrorRecord, at: Date): RunR
 }
 
 /**
- * The record of a cancelled run. `result` is the worker's result, or null if it returned none or the run had
- * not begun. A run that had already succeeded stays successful.
+ * Returns a cancelled run's record. `result` is the worker's result, or null if it returned none or the run
+ * had not started. A run that had already succeeded stays successful.
  */
 export function cancelledRun(record: RunRecord, result: RunResult | null, at: Date): RunRecord {
   if (result === null) return failedRun(record, errorRecord(cancelled()), at);
@@ -252,25 +258,25 @@ export function cancelledRun(record: RunRecord, result: RunResult | null, at: Da
   return finished.status === 'succeeded' ? finished : failedRun(finished, errorRecord(cancelled()), at);
 }
 
-/** Whether the run has ended because it was cancelled. */
+/** Reports whether the run ended because it was cancelled. */
 export function isCancelled({ status, error }: RunRecord): boolean {
   return status === 'failed' && error?.code === 'cancelled';
 }
 
 /*
- * A destination in a record. Records are readable without a token, so texts go through `publicError` and
+ * A destination in a record. Records can be read without a token, so texts go through `publicError` and
  * `withoutPaths`.
  */
 
-/** The maximum of paths in a record. Records are kept for every run of a day and sent at every change. */
+/** Maximum number of paths in a record. Records are kept for every run of a day and sent at every change. */
 export const maxChanges = 20;
 
-/** The rows of a destination: one for each bundle, and one for a failure of the whole destination. */
+/** Returns the rows of a destination: one per bundle, and one if the whole destination failed. */
 function destinationsOfResult({ destinationId, actions }: DestinationResult): RunDestination[] {
   return actions.map((action) => destinationOfAction(destinationId, action));
 }
 
-/** The row of one action at a destination. */
+/** Returns the row for one action at a destination. */
 export function destinationOfAction(
   destinationId: string,
   result: DestinationResult['actions'][number],

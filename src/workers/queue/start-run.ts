@@ -6,8 +6,8 @@ import type { AcceptedRun, AdmissionRequest, RunAdmission } from './job-queue.ts
 
 /**
  * Queues a run of a pipeline that has a source. Called for requests and schedules. With an idempotency key,
- * concurrent calls start one run; the others get its record with `replayed: true`. A schedule on several
- * hosts uses its time as the key.
+ * concurrent calls start only one run, and the others get its record with `replayed: true`. A schedule on
+ * several hosts uses its time as the key.
  *
  * `origin` is the request that the run comes from, with the span that the run belongs to.
  *
@@ -25,7 +25,7 @@ export async function startRun(
   try {
     const runId = newRunId(pipelineId, clock.now());
     const to = channel === null ? {} : { channel };
-    // The whole request: a second use of the key must have the same content.
+    // Covers the whole request, because a second use of the key must have the same content.
     const requestDigest = digestOf(JSON.stringify(to));
     return await admission.accept({ runId, pipelineId, staged: null, ...to, ...origin }, requestDigest);
   } finally {
@@ -33,15 +33,15 @@ export async function startRun(
   }
 }
 
-// 36^10 is 51 bits. The run id is the capability to read the run's record, so it must not be guessable.
+// 36^10 is about 51 bits. The run id grants access to the run's record, so it must not be guessable.
 const suffix = customAlphabet('0123456789abcdefghijklmnopqrstuvwxyz', 10);
 
-/** A new run's id: `<pipeline_id>.<compact_utc_timestamp>.<short_suffix>`. */
+/** Returns a new run's id: `<pipeline_id>.<compact_utc_timestamp>.<short_suffix>`. */
 export function newRunId(pipelineId: string, acceptedAt: Date): string {
   return `${pipelineId}.${compactUtc(acceptedAt)}.${suffix()}`;
 }
 
-/** `20261120T020434Z`. */
+/** Formats a date like `20261120T020434Z`. */
 function compactUtc(date: Date): string {
   return `${date.toISOString().slice(0, 19).replaceAll(/[-:]/g, '')}Z`;
 }

@@ -5,20 +5,20 @@ export type TriggerKind = Trigger['kind'];
 export type TriggerOf<K extends TriggerKind> = Extract<Trigger, { kind: K }>;
 
 /**
- * Decides each trigger once, on the first host that gets to it. The queue keeps each pipeline's last decided
- * trigger of each kind as long as it keeps runs. In memory that is the life of the process.
+ * Decides each trigger once, on the first host that reaches it. The queue keeps each pipeline's last decided
+ * trigger of each kind as long as it keeps runs. For an in-memory queue, that is the lifetime of the process.
  */
 export interface Triggers {
-  /** The last decided trigger; null if none is known. Throws `queue_unavailable`. */
+  /** Returns the last decided trigger, or null if none is known. Throws `queue_unavailable`. */
   last<K extends TriggerKind>(pipelineId: string, kind: K): Promise<TriggerOf<K> | null>;
   /**
-   * Decides this job's trigger in one step with the acceptance of its run. Only one of all calls about a
-   * tick, on all hosts and across crashes, starts a run. The run takes no upload slot, because at most one of
-   * a pipeline waits. With `passes` the trigger counts as decided, but no run starts. A decided tick after
-   * `latest` (RFC 3339, UTC) is ignored, because a host with a fast clock decided it.
+   * Decides this job's trigger and accepts its run in one step. Of all calls for the same tick, on all hosts
+   * and across crashes, only one starts a run. The run takes no upload slot, because a pipeline has at most
+   * one such run waiting. With `passes` the trigger counts as decided, but no run starts. A decided tick
+   * after `latest` (RFC 3339, UTC) is ignored, because a host with a fast clock decided it.
    *
-   * Throws `shutting_down`, `queue_unavailable` and `insufficient_storage`. The trigger may or may not be
-   * decided then, and the call may be repeated.
+   * Throws `shutting_down`, `queue_unavailable` and `insufficient_storage`. The trigger may or may not have
+   * been decided then, and the call can be repeated.
    */
   decide(job: TriggeredJob, options?: { passes?: boolean; latest?: string }): Promise<Decision>;
 }
@@ -29,7 +29,7 @@ export type Decision =
   | { outcome: 'started'; record: RunRecord; previous: Trigger | null }
   | {
       /**
-       * `coalesced`: a waiting run covers the trigger; for a tick, a running one does, too. `paused`: the
+       * `coalesced`: a waiting run covers the trigger. For a tick, so does a running one. `paused`: the
        * tick's pipeline is paused. `passed`: the caller set `passes`.
        */
       outcome: 'coalesced' | 'paused' | 'passed';
@@ -38,7 +38,9 @@ export type Decision =
   /** Already decided: this tick or a later one, or the last known state of the source. */
   | { outcome: 'known' };
 
-/** Whether a trigger is already decided, given the `last` decided one. `trigger.lua` is equivalent. */
+/**
+ * Reports whether a trigger is already decided, given the `last` decided one. `trigger.lua` is equivalent.
+ */
 export function isKnown(last: Trigger | null, trigger: Trigger, latest?: string): boolean {
   if (last === null) return false;
   if (last.kind === 'schedule') {
@@ -49,9 +51,9 @@ export function isKnown(last: Trigger | null, trigger: Trigger, latest?: string)
 }
 
 /**
- * The outcome of an undecided trigger. A tick starts no run while another is in progress. A change needs a
- * run that begins after it. A waiting run will do, even in a paused pipeline or before a retry.
- * `trigger.lua` is equivalent.
+ * Returns the outcome of an undecided trigger. A tick does not start a run while another is in progress. A
+ * change needs a run that starts after it. A waiting run is enough, even in a paused pipeline or before a
+ * retry. `trigger.lua` is equivalent.
  */
 export function outcomeOf(
   { kind }: Trigger,

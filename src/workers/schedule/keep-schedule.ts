@@ -24,21 +24,21 @@ export interface ScheduledPipeline extends BackgroundTask {
   observer: ScheduleObserver;
 }
 
-/** A tick that has not started for this long is missed. */
+/** A tick that has not started within this time counts as missed. */
 export const graceMs = 60_000;
 /** The system clock may be changed during a sleep. */
 const maxSleepMs = 30_000;
-/** Missed ticks are counted one by one up to this number, because counting takes time. */
+/** Missed ticks are counted individually up to this number, because counting takes time. */
 const maxCounted = 1_000;
 
 /**
- * Starts a run at each tick. Resolves when `signal` aborts. Every host does the same; the queue decides each
- * tick once.
+ * Starts a run at each tick. Resolves when `signal` aborts. Every host does the same, and the queue decides
+ * each tick once.
  *
- * A tick is on time within a minute after it is due. A later tick is missed, for example after an outage, and
- * so are all ticks since the last decided one. With `catch_up: once` the last of them starts one run;
- * otherwise none does. A new schedule begins with its next tick. A schedule whose last tick was decided by a
- * host with a fast clock does, too.
+ * A tick is on time until a minute after it is due. A later tick counts as missed, for example after an
+ * outage, and so do all ticks since the last decided one. With `catch_up: once`, the last of them starts one
+ * run. Otherwise none does. A new schedule starts with its next tick. So does a schedule whose last tick was
+ * decided by a host with a fast clock.
  */
 export async function keepSchedule(pipeline: ScheduledPipeline): Promise<void> {
   const { pipelineId, schedule, observer, signal } = pipeline;
@@ -52,7 +52,7 @@ export async function keepSchedule(pipeline: ScheduledPipeline): Promise<void> {
         decided = await retryUntilDone(pipeline, fields, () => lastDecided(pipeline, table));
         continue;
       }
-      // Each attempt reads the due tick again, because a tick becomes missed after some time.
+      // Each attempt recomputes the due tick, because a tick becomes missed after some time.
       decided = await retryUntilDone(pipeline, fields, () => decide(pipeline, table, decided));
     }
   } catch (error) {
@@ -60,7 +60,7 @@ export async function keepSchedule(pipeline: ScheduledPipeline): Promise<void> {
   }
 }
 
-/** False if the clock was set back, so that the last decided tick is now in the future. */
+/** Returns false if the clock was set back, so that the last decided tick is now in the future. */
 async function sleepUntil(
   at: number,
   { clock, signal }: ScheduledPipeline,
@@ -75,7 +75,7 @@ async function sleepUntil(
   }
 }
 
-/** The time of the last decided tick, in milliseconds. */
+/** Returns the time of the last decided tick, in milliseconds. */
 async function lastDecided(pipeline: ScheduledPipeline, table: Timetable): Promise<number> {
   const { pipelineId, schedule, clock, triggers, log, observer } = pipeline;
   const last = await triggers.last(pipelineId, 'schedule');
@@ -94,7 +94,7 @@ async function lastDecided(pipeline: ScheduledPipeline, table: Timetable): Promi
   return tick;
 }
 
-/** The latest tick that a host with a correct clock can have decided, RFC 3339. */
+/** Returns the latest tick that a host with a correct clock can have decided, in RFC 3339. */
 function latestTick(now: number): string {
   return new Date(now + maxClockSkewMs).toISOString();
 }
@@ -148,7 +148,7 @@ function miss(
   log.warn({ pipeline_id: pipelineId, missed: count, last_tick: last }, why);
 }
 
-/** Number of ticks between the last decided one and this one; at most `maxCounted`. */
+/** Returns the number of ticks between the last decided one and this one, at most `maxCounted`. */
 async function missedBetween(
   previous: Trigger | null,
   tick: number,

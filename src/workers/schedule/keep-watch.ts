@@ -7,25 +7,28 @@ import { WatchedTree, type WatchedTreeOptions } from './watched-tree.ts';
 
 export interface WatchedPipeline extends BackgroundTask, Pick<WatchedTreeOptions, 'watchDirectory'> {
   pipelineId: string;
-  /** Directory of the source, absolute. */
+  /** Absolute path of the source's directory. */
   directory: string;
   settleMs: number;
   triggers: Triggers;
   observer: ScheduleObserver;
 }
 
-/** How often an unwatchable source is polled; at most every `settleMs`. */
+/**
+ * How often an unwatchable source is polled, in milliseconds. Polls are never more frequent than every
+ * `settleMs`.
+ */
 const pollEveryMs = 5_000;
 /** How often a watched source is checked for unreported changes. */
 const checkEveryMs = 60_000;
-/** How often watching an unwatchable source is retried. */
+/** How often watching is retried for an unwatchable source. */
 const retryEveryMs = 600_000;
 
 /**
  * Starts a run whenever the source has changed and then stayed unchanged for `settleMs`. Resolves when
  * `signal` aborts. Changes are detected by comparing states of the source. The same state never starts two
- * runs in a row. This holds on several hosts with a shared directory, and after restarts with a durable
- * queue. A change that happened before the watch starts a run at the beginning.
+ * runs in a row. This also holds for several hosts with a shared directory, and across restarts with a
+ * durable queue. A change that happened before the watch began starts a run at startup.
  */
 export async function keepWatch(pipeline: WatchedPipeline): Promise<void> {
   const { pipelineId, directory, clock, signal, triggers, watchDirectory } = pipeline;
@@ -57,7 +60,9 @@ export async function keepWatch(pipeline: WatchedPipeline): Promise<void> {
   }
 }
 
-/** The state of the source after it stayed unchanged for `settleMs`; null if the source is missing. */
+/**
+ * Returns the state of the source after it stayed unchanged for `settleMs`, or null if the source is missing.
+ */
 async function settledState(
   found: string,
   { clock, settleMs, signal }: WatchedPipeline,
@@ -88,7 +93,8 @@ async function start(
 }
 
 /**
- * Logs once when the source cannot be watched, retries periodically, and logs once when watching works again.
+ * Logs once when the source cannot be watched, retries periodically, and logs once more when watching works
+ * again.
  */
 function failureReporter({
   pipelineId,

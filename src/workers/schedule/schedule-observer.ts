@@ -4,18 +4,20 @@ import type { Log } from '../../core/lib/log.ts';
 import type { Decision, TriggerKind } from '../queue/trigger.ts';
 
 /**
- * Receives events of triggers, for metrics. Its methods must not throw. Over all hosts, each trigger is
+ * Receives trigger events, for metrics. Its methods must not throw. Across all hosts, each trigger is
  * reported as decided once, by the host that decided it. Each missed tick is reported once.
  */
 export interface ScheduleObserver {
-  /** The pipeline has this kind of trigger from now on. */
+  /** Called when the pipeline starts to have this kind of trigger. */
   begun(pipeline: { pipelineId: string; kind: TriggerKind }): void;
   decided(trigger: { pipelineId: string; kind: TriggerKind; outcome: Outcome }): void;
-  /** `down`: no host could start it in time. `paused`: its pipeline was paused. */
+  /**
+   * Called for missed ticks. `down`: no host could start the run in time. `paused`: the pipeline was paused.
+   */
   missed(ticks: { pipelineId: string; reason: MissedReason; count: number }): void;
-  /** A decided tick in the future was ignored. */
+  /** Called when a decided tick in the future was ignored. */
   ignored(pipelineId: string): void;
-  /** Whether the source is polled because it cannot be watched. */
+  /** Called with whether the source is polled because it cannot be watched. */
   polled(pipelineId: string, isPolled: boolean): void;
 }
 
@@ -32,7 +34,7 @@ export const unobserved: ScheduleObserver = {
 
 const retryEveryMs = 5_000;
 
-/** The common options of work that continues as long as a pipeline is configured. */
+/** Common options of work that continues as long as a pipeline is configured. */
 export interface BackgroundTask {
   clock: Clock;
   log: Log;
@@ -40,8 +42,8 @@ export interface BackgroundTask {
 }
 
 /**
- * Retries the work every few seconds until it succeeds. Logs the first of a series of failures. The queue
- * itself logs its outages. Rejects with the reason of `signal` when that aborts.
+ * Retries the work every few seconds until it succeeds. Logs the first failure of a series. The queue logs
+ * its own outages. Throws the reason of `signal` when it aborts.
  */
 export async function retryUntilDone<T>(
   { clock, log, signal }: BackgroundTask,

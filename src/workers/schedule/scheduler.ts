@@ -14,28 +14,28 @@ interface SchedulerOptions {
   log: Log;
   queue: Pick<RunAdmission, 'triggers'>;
   observer?: ScheduleObserver;
-  /** Makes the spans of triggers, each of which starts a trace. Without it nothing is traced. */
+  /** Creates the spans of triggers, each of which starts a trace. If absent, nothing is traced. */
   tracer?: Tracer;
 }
 
 /** The properties of a pipeline that the scheduler uses. */
 export type SelfStartingPipeline = Pick<PipelineConfig, 'id' | 'source' | 'schedule' | 'watch'>;
 
-/** Starts runs without requests: for schedules, and for watched sources. */
+/** Starts runs without requests, for schedules and watched sources. */
 export interface Scheduler {
   /**
-   * Replaces the pipelines. A pipeline with an unchanged schedule, watch and source continues undisturbed. A
-   * new schedule begins with its next tick. Does nothing after `close`.
+   * Replaces the pipelines. A pipeline whose schedule, watch and source are unchanged continues undisturbed.
+   * A new schedule starts with its next tick. Does nothing after `close`.
    */
   update(pipelines: readonly SelfStartingPipeline[]): void;
-  /** When the pipeline's next scheduled run is due; null if it has no schedule. */
+  /** Returns when the pipeline's next scheduled run is due, or null if it has no schedule. */
   nextRun(pipelineId: string): Date | null;
   /** Stops starting runs. Resolves once no work is in progress. A second call waits for the first. */
   close(): Promise<void>;
 }
 
 interface Kept {
-  /** The settings it was made from. */
+  /** The settings from which it was created. */
   settings: string;
   pipeline: SelfStartingPipeline;
   stop: AbortController;
@@ -104,8 +104,8 @@ function settingsOf(pipeline: SelfStartingPipeline | undefined): string {
 }
 
 /**
- * Decides as `triggers`. A trigger that starts a run is a span that starts a trace, and the run belongs to
- * it. Other triggers are not reported.
+ * Wraps `triggers` with tracing. A trigger that starts a run creates a span that starts a trace, and the run
+ * belongs to it. Other triggers are not reported.
  */
 function tracedTriggers(triggers: Triggers, tracer: Tracer): Triggers {
   if (!tracer.isOn) return triggers;

@@ -4,23 +4,23 @@ import { lstat, readdir, stat, statfs } from 'node:fs/promises';
 import path from 'node:path';
 
 export interface WatchedTreeOptions {
-  /** Called for each noticed change. Must not throw. */
+  /** Called for each detected change. Must not throw. */
   onChange: () => void;
-  /** Replaced only by tests of rare file system behavior. */
+  /** Replaced only by tests of unusual file system behavior. */
   watchDirectory?: typeof watch;
   fileSystemOf?: (directory: string) => Promise<number>;
 }
 
 interface Watched {
-  /** Device and inode: another directory with the same name needs a new watch. */
+  /** Device and inode, because a different directory with the same name needs a new watch. */
   identity: string;
   watcher: FSWatcher;
 }
 
 /**
- * The state of a directory and everything below it, with a callback for possible changes. Uses one watch per
- * directory, like inotify, and none per file, because there may be 100,000 files. chokidar and the recursive
- * watch of Node.js on Linux use one per file.
+ * Computes the state of a directory and everything below it, and calls back on possible changes. Uses one
+ * watch per directory, like inotify, and none per file, because there may be 100,000 files. chokidar and
+ * Node.js's recursive watch on Linux use one per file.
  */
 export class WatchedTree {
   readonly #root: string;
@@ -28,9 +28,9 @@ export class WatchedTree {
   readonly #watchDirectory: typeof watch;
   readonly #fileSystemOf: (directory: string) => Promise<number>;
   readonly #watches = new Map<string, Watched>();
-  /** Why directories are not watched; null if they are. */
+  /** Why directories are not watched, or null if they are. */
   #watchFailure: string | null = null;
-  /** Why the tree could not be read; null if it could. */
+  /** Why the tree could not be read, or null if it could. */
   #readFailure: string | null = null;
 
   constructor(root: string, options: WatchedTreeOptions) {
@@ -41,9 +41,9 @@ export class WatchedTree {
   }
 
   /**
-   * The state of the tree: a digest of the names, sizes, times and inodes of its files, and of its
-   * directories' names. null if the directory is missing or unreadable. Each directory is watched before it
-   * is read, so that later changes are noticed.
+   * Returns the state of the tree: a digest of its files' names, sizes, times and inodes, and of its
+   * directories' names. Returns null if the directory is missing or unreadable. Each directory is watched
+   * before it is read, so that later changes are detected.
    */
   async read(): Promise<string | null> {
     try {
@@ -67,21 +67,21 @@ export class WatchedTree {
   }
 
   /**
-   * Why the last read failed, or why changes go unnoticed, so that the caller has to poll; null if watching
+   * Why the last read failed, or why changes go undetected so that the caller has to poll. null if watching
    * works.
    */
   get failure(): string | null {
     return this.#readFailure ?? this.#watchFailure;
   }
 
-  /** Retries watching at the next read if it has failed. */
+  /** Retries watching on the next read if it failed before. */
   retry(): void {
     this.#watchFailure = null;
   }
 
   close(): void {
     this.#dropBelow(this.#root);
-    // A late event must not start a watch.
+    // A late event must not start a new watch.
     this.#watchFailure = 'closed';
   }
 
@@ -90,7 +90,7 @@ export class WatchedTree {
     if (this.#watches.has(directory)) this.#dropBelow(directory);
     try {
       const watcher = this.#watchDirectory(directory, { persistent: false }, (event, name) => {
-        // A moved or removed directory keeps its watches, and another one may have its path now.
+        // A moved or removed directory keeps its watches, and another one may now have its path.
         if (event === 'rename') {
           const isItself = name === null || name === path.basename(directory);
           const moved = isItself ? directory : path.join(directory, name);
@@ -101,7 +101,7 @@ export class WatchedTree {
       watcher.on('error', (error) => this.#stopWatching(error.message));
       this.#watches.set(directory, { identity, watcher });
     } catch (error) {
-      // A directory that was just removed is noticed at its parent. A limit of the system is permanent.
+      // A directory that was just removed is detected through its parent. A system limit is permanent.
       if (!isGone(error)) this.#stopWatching(messageOf(error));
     }
   }
@@ -174,7 +174,7 @@ async function typeOfFileSystem(directory: string): Promise<number> {
   return (await statfs(directory)).type;
 }
 
-/** Linux numbers of nfs, cifs, smb, smb2, 9p, fuse, ceph, afs, ocfs2 and gfs2. */
+/** Linux file system type numbers of nfs, cifs, smb, smb2, 9p, fuse, ceph, afs, ocfs2 and gfs2. */
 const remote = new Set([
   0x6969, 0xff534d42, 0x517b, 0xfe534d42, 0x01021997, 0x65735546, 0x00c36400, 0x5346414f, 0x7461636f,
   0x01161970,

@@ -13,8 +13,8 @@ export interface ClaimedDirectory {
 }
 
 /**
- * Names a set of directories with one for each process. In BullMQ mode several processes of a machine may
- * stage below one parent.
+ * Names a set of directories with one per process. In BullMQ mode, several processes on a machine may stage
+ * files below the same parent.
  */
 export interface ClaimRequest {
   parent: string;
@@ -23,15 +23,18 @@ export interface ClaimRequest {
   clock: Pick<Clock, 'sleep'>;
 }
 
-/** The maximum of processes per machine and parent. */
+/** Maximum number of processes per machine and parent. */
 const maxProcesses = 64;
-/** Two processes that claim one directory at the same moment both step back. Each retries this often. */
+/**
+ * Two processes that claim the same directory at the same moment both back off. Each one retries this many
+ * times.
+ */
 const tries = 10;
 const maxPauseMs = 20;
 
 /**
- * Claims all existing directories that no process holds: their processes have ended. Throws the system's
- * error.
+ * Claims all existing directories that no process holds, because their processes have ended. Throws the
+ * system error.
  */
 export async function claimLeft(request: ClaimRequest): Promise<ClaimedDirectory[]> {
   const claimed: ClaimedDirectory[] = [];
@@ -48,8 +51,7 @@ export async function claimLeft(request: ClaimRequest): Promise<ClaimedDirectory
 }
 
 /**
- * Claims the first directory that no process holds, and creates it if it is missing. Throws the system's
- * error.
+ * Claims the first directory that no process holds, creating it if it is missing. Throws the system error.
  */
 export async function claimDirectory(request: ClaimRequest): Promise<ClaimedDirectory> {
   for (let number = 1; ; number += 1) {
@@ -71,7 +73,7 @@ async function numbersOf({ parent, name }: ClaimRequest): Promise<number[]> {
   return numbers.filter((number) => isThere.has(number === 1 ? name : `${name}-${number}`));
 }
 
-/** null if another process holds it. */
+/** Returns null if another process holds it. */
 async function claim(
   request: ClaimRequest,
   number: number,
@@ -82,8 +84,8 @@ async function claim(
     try {
       await mkdir(directory, { recursive: true, mode: 0o700 });
       const lock = await lockDirectory(directory);
-      // Each process may have checked before the other one listened. A process that sees another steps back,
-      // so the directory never has two holders.
+      // Each process may have checked before the other one listened. A process that sees another one backs
+      // off, so the directory never has two holders.
       if (await lock.isAlone()) return { directory, release: () => release(directory, lock) };
       await lock.release();
     } catch (error) {
@@ -102,21 +104,21 @@ function isMissing(error: unknown): boolean {
 
 async function release(directory: string, lock: DirectoryLock): Promise<void> {
   await lock.release();
-  await rmdir(directory).catch(() => undefined); // It is not empty.
+  await rmdir(directory).catch(() => undefined); // The directory is not empty.
 }
 
 /*
- * Several processes of one machine may share a scratch directory. Each has its own subdirectory and touches
- * it as a sign of life. Process ids are unsuitable, because each container has its own numbering.
+ * Several processes on one machine may share a scratch directory. Each has its own subdirectory and touches
+ * it as a sign of life. Process ids are unsuitable for this, because each container has its own numbering.
  */
 const nameForm = /^process-[0-9a-f-]{36}$/;
 const touchMs = 60_000;
 const staleMs = 3_600_000;
 
 interface ScratchDirectory {
-  /** This process's subdirectory, absolute. */
+  /** Absolute path of this process's subdirectory. */
   directory: string;
-  /** Removes it with its contents. */
+  /** Removes the subdirectory and its contents. */
   close(): Promise<void>;
 }
 

@@ -3,22 +3,23 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode } from '../../core/lib/errors.ts';
 import { minRoom, provedAtMost, proveRoom } from './staging-check.ts';
 
-/** Limits of the files kept for later uploads. */
+/** Limits on the files kept for later uploads. */
 export interface ContentBounds {
-  /** Whether any files are kept. */
+  /** True if any files are kept. */
   isOn: boolean;
   /** How long an unused file is kept, in milliseconds. */
   ageMs: number;
-  /** Maximum bytes kept for one pipeline. Called each time, because a reload may change it. */
+  /** Returns the maximum bytes kept for one pipeline. Called each time, because a reload may change it. */
   maxBytes: (pipelineId: string) => number;
 }
 
 /**
- * The limits in `server.staging.keep`. The default size per pipeline is twice its largest bundle. That leaves
- * room for a whole bundle and the changed files of the next one, with files counted in whole blocks. Nothing
- * is kept for a pipeline that accepts no uploads.
+ * Returns the limits in `server.staging.keep`. The default size per pipeline is twice its largest bundle.
+ * That leaves room for a whole bundle and the next one's changed files, with files counted in whole blocks.
+ * Nothing is kept for a pipeline that accepts no uploads.
  *
- * @param largestBundleOf Largest bundle of a pipeline in bytes; null if it accepts no uploads.
+ * @param largestBundleOf Returns the size of a pipeline's largest bundle in bytes, or null if it accepts no
+ * uploads.
  */
 export function contentBounds(
   { maxBytes, ageMs }: { maxBytes: number | null; ageMs: number },
@@ -35,20 +36,20 @@ export function contentBounds(
 }
 
 /**
- * The reserve: kept files are removed if the disk has less free space than this share or these bytes,
- * whichever is smaller. They are always removed before uploads are refused.
+ * The reserve of free disk space. Kept files are removed if the free space falls below this share or this
+ * many bytes, whichever is smaller. They are always removed before uploads are refused.
  */
 const reserveShare = 0.1;
 const reserveBytes = 2 ** 30;
 
-/** How many bytes of the reserve are not free. */
+/** Returns how many bytes of the reserve are not free. */
 export function shortageOf(disk: { bsize: number; blocks: number; bavail: number }): number {
   const { bsize, blocks, bavail } = disk;
   const reserve = Math.max(minRoom, Math.min(reserveShare * blocks * bsize, reserveBytes));
   return Math.max(0, reserve - bavail * bsize);
 }
 
-/** The shortage of the directory's disk, in bytes. Throws the system's error. */
+/** Returns the shortage on the directory's disk, in bytes. Throws the system error. */
 export async function shortageAt(directory: string): Promise<number> {
   return shortageOf(await statfs(directory));
 }
@@ -56,10 +57,10 @@ export async function shortageAt(directory: string): Promise<number> {
 const lookEveryMs = 1_000;
 
 /**
- * Checks before each upload that the disk of `directory` has the space that readiness requires. Removes kept
- * files before it refuses an upload. Throws `insufficient_storage`, or `staging_unavailable` if the disk does
- * not answer. Checks at most once a second. If the disk fills up in between, uploads fail while they are
- * written.
+ * Checks before each upload that the disk of `directory` has the free space that readiness requires. Removes
+ * kept files before refusing an upload. Throws `insufficient_storage`, or `staging_unavailable` if the disk
+ * does not respond. Checks at most once per second. If the disk fills up between checks, uploads fail while
+ * being written.
  */
 export function roomForUploads({
   directory,
@@ -71,7 +72,7 @@ export function roomForUploads({
   clock: Clock;
   /** The files kept for later uploads. */
   content: { clear: () => Promise<void> };
-  /** Throws if the disk does not answer, so that no upload waits for it. */
+  /** Throws if the disk does not respond, so that uploads do not wait for it. */
   requireAnswers?: () => void;
 }): () => Promise<void> {
   const proved = provedAtMost(clock, lookEveryMs, async () => {

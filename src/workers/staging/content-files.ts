@@ -14,8 +14,8 @@ import { type Disk, waitingDisk } from '../../core/lib/disk.ts';
 import { errnoOf } from '../../core/lib/system-errors.ts';
 
 /*
- * A kept file is `<pipeline>/<two digits>/<digest>`, a hard link to a file that was staged. Neither name is
- * ever written to. Linking is atomic, so a crash leaves the whole file or none. The bytes are hashed before
+ * A kept file is `<pipeline>/<two digits>/<digest>`, a hard link to a staged file. Neither name is ever
+ * written to. Linking is atomic, so a crash leaves either the whole file or none. The bytes are hashed before
  * use. Other files in the directory are not touched.
  */
 const fileForm = /^[0-9a-f]{64}$/;
@@ -25,23 +25,26 @@ interface FoundFile {
   pipelineId: string;
   digest: Digest;
   size: number;
-  /** Time of the last link or unlink in milliseconds, which approximates the last use. */
+  /** Time of the last link or unlink, in milliseconds. It approximates the last use. */
   usedAt: number;
 }
 
-/** The files below one directory of this process. Disk operations run in the order of the calls. */
+/** The files below one of this process's directories. Disk operations run in call order. */
 export interface ContentFiles {
-  /** All files, least recently used first. Removes empty directories. */
+  /** Returns all files, least recently used first. Removes empty directories. */
   read(): Promise<FoundFile[]>;
-  /** Links `file` as a kept one. Throws the system's error. */
+  /** Creates a hard link that keeps `file`. Throws the system error. */
   link(pipelineId: string, digest: Digest, file: string): Promise<void>;
-  /** Links a kept file to `file`. False if it is missing or cannot be linked. Throws if the disk is full. */
+  /**
+   * Links a kept file to `file`. Returns false if the kept file is missing or cannot be linked. Throws if the
+   * disk is full.
+   */
   place(pipelineId: string, digest: Digest, file: string): Promise<boolean>;
-  /** Removes a kept file. Throws the system's error. */
+  /** Removes a kept file. Throws the system error. */
   remove(pipelineId: string, digest: Digest): Promise<void>;
 }
 
-/** Files are examined synchronously. This is the number between two yields to the event loop. */
+/** Files are examined synchronously. This is how many are examined between two yields to the event loop. */
 const filesPerYield = 512;
 
 export function contentFiles(directory: string, disk: Disk = waitingDisk): ContentFiles {
@@ -92,10 +95,12 @@ async function removeIfEmpty(place: string): Promise<void> {
 /** Files up to this size are read synchronously in one call, which is much faster. */
 const smallFileBytes = 1 << 16;
 const chunkBytes = 1 << 20;
-/** Errors not caused by the file: the process has too many open files, or the machine lacks memory. */
+/**
+ * Errors that the file did not cause: the process has too many open files, or the machine is low on memory.
+ */
 const passing = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'EAGAIN']);
 
-/** null if the file cannot be read. Throws temporary system errors and the reason of `signal`. */
+/** Returns null if the file cannot be read. Throws temporary system errors and the reason of `signal`. */
 export async function measureFile(
   file: string,
   signal?: AbortSignal,
@@ -133,25 +138,25 @@ async function measureLarge(
   }
 }
 
-/** In-memory index of one pipeline's kept files, in the order of their removal. */
+/** In-memory index of one pipeline's kept files, in the order in which they will be removed. */
 export interface PipelineCache {
   readonly size: number;
-  /** Disk space of the files. */
+  /** Disk space used by the files. */
   readonly bytes: number;
-  /** Last use of the least recently used file, in milliseconds; Infinity if there is none. */
+  /** Last use of the least recently used file, in milliseconds. Infinity if there is none. */
   readonly oldest: number;
   has(digest: Digest): boolean;
-  /** Marks the file as used now. False if it is not kept. */
+  /** Marks the file as used now. Returns false if it is not kept. */
   use(digest: Digest, now: number): boolean;
   /**
-   * Adds a file. Returns the files to remove first; null if it does not fit even alone, and nothing is
-   * removed. `maxBytes` is the current limit, which may have changed.
+   * Adds a file. Returns the files to remove first. Returns null, and removes nothing, if the file would not
+   * fit even alone. `maxBytes` is the current limit, which may have changed.
    */
   add(file: { digest: Digest; size: number }, now: number, maxBytes: number): Digest[] | null;
   drop(digest: Digest): void;
   /**
-   * Drops files that were last used at `usedAt` or before, least recently used first: at most `files`, and
-   * enough to free `bytes`. Returns them. Times are in milliseconds.
+   * Drops files that were last used at or before `usedAt`, least recently used first. Drops at most `files`,
+   * and enough to free `bytes`. Returns them. Times are in milliseconds.
    */
   expire(usedAt: number, limits: { files: number; bytes?: number }): Digest[];
 }
@@ -159,7 +164,8 @@ export interface PipelineCache {
 const blockBytes = 4096;
 
 /**
- * Space that a file counts for: whole blocks, and at least one, so that empty files are limited, too.
+ * Returns the space that a file counts for: whole blocks, and at least one so that empty files are limited as
+ * well.
  */
 export function roomOf(size: number): number {
   return Math.max(1, Math.ceil(size / blockBytes)) * blockBytes;

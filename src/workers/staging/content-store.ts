@@ -16,16 +16,16 @@ import {
 } from './content-files.ts';
 
 /**
- * Keeps files of received bundles by digest, so that producers need not send unchanged files. Each pipeline
- * has its own files and limit. The least recently used files are removed first. Kept files outlive the
- * process, and belong to one process at a time.
+ * Keeps files of received bundles by digest, so that producers do not need to resend unchanged files. Each
+ * pipeline has its own files and limit. The least recently used files are removed first. Kept files outlive
+ * the process, and belong to one process at a time.
  */
 export interface ContentStore {
-  /** Whether any files are kept. */
+  /** True if any files are kept. */
   readonly isOn: boolean;
-  /** The digests that are not kept for the pipeline. Marks the others as used now. */
+  /** Returns the digests that are not kept for the pipeline. Marks the others as used now. */
   missing(pipelineId: string, digests: readonly Digest[]): Digest[];
-  /** The kept files of one pipeline. With `keeps: false` none are added. */
+  /** Returns the pipeline's kept files. With `keeps: false`, no files are added. */
   of(pipelineId: string, options?: { keeps: boolean }): BundleContent;
   /** Removes all files because the disk is full. Producers can send them again. */
   clear(): Promise<void>;
@@ -34,22 +34,22 @@ export interface ContentStore {
 }
 
 export interface ContentOptions extends ContentBounds {
-  /** Staging directory on this machine; staged files are linked from here. */
+  /** Staging directory on this machine. Staged files are linked from here. */
   staging: string;
   clock: Clock;
   log: Log;
-  /** Missing bytes of the reserve on a directory's disk. Replaced only by tests. */
+  /** Returns how many bytes of the reserve are missing on a directory's disk. Replaced only by tests. */
   shortage?: (directory: string) => Promise<number>;
-  /** Called before each added file, to share the event loop. Default: no yield. */
+  /** Called before each added file, to share the event loop. Default: does not yield. */
   yieldToEventLoop?: YieldToEventLoop;
-  /** The disk of `staging`. Default: calls block the process. */
+  /** The disk that holds `staging`. Default: calls block the process. */
   disk?: Disk;
 }
 
-/** Name of the directory below staging. */
+/** Name of the directory below the staging directory. */
 const directoryName = 'content';
 const sweepMs = 60_000;
-/** Files removed between two yields to the event loop. */
+/** Number of files removed between two yields to the event loop. */
 const filesPerYield = 64;
 
 /** Opens the store with the readable files of earlier processes, within the limits. */
@@ -68,7 +68,7 @@ class LinkedContent implements ContentStore {
   readonly #options: ContentOptions;
   readonly #pipelines = new Map<string, PipelineCache>();
   readonly #sweeper: { cancel(): void };
-  /** Kinds of errors that were logged. */
+  /** Kinds of errors that were already logged. */
   readonly #loggedKinds = new Set<string>();
   #opened: Opened | null = null;
   #opening: Promise<Opened> | null = null;
@@ -88,7 +88,7 @@ class LinkedContent implements ContentStore {
       for (const other of others) {
         const files = contentFiles(other.directory, this.#disk);
         for (const { pipelineId, digest } of await files.read()) await files.remove(pipelineId, digest);
-        await files.read(); // Of directories that are empty now.
+        await files.read(); // Removes directories that are now empty.
         await other.release();
       }
       if (first !== undefined) this.#opened = await this.#read(first);
@@ -194,7 +194,7 @@ class LinkedContent implements ContentStore {
     return null;
   }
 
-  /** Throws the system's error and stops: the next file would fail the same way. */
+  /** Throws the system error and stops, because the next file would fail the same way. */
   async #keep(pipelineId: string, added: Iterable<CachedFile>): Promise<void> {
     const { files } = await this.#claim();
     const { yieldToEventLoop: pause = neverYield } = this.#options;
@@ -203,13 +203,13 @@ class LinkedContent implements ContentStore {
       await pause();
       const kept = this.#cacheOf(pipelineId);
       if (kept.use(file.digest, this.#now())) continue;
-      // Removals come first, and the disk keeps the order, so that the limit is never exceeded.
+      // Removals come first, and the disk preserves the order, so the limit is never exceeded.
       const gone = kept.add(file, this.#now(), this.#options.maxBytes(pipelineId));
       if (gone === null) continue;
       void this.#remove(files, pipelineId, gone);
       const link = files.link(pipelineId, file.digest, file.file).catch((error: unknown) => {
         kept.drop(file.digest);
-        // A disk that did not answer in time may still make the link.
+        // A disk that did not respond in time may still create the link.
         void this.#remove(files, pipelineId, [file.digest]);
         throw error;
       });
@@ -236,7 +236,7 @@ class LinkedContent implements ContentStore {
     await this.#freeSpace().catch((error: unknown) => this.#warn(error));
   }
 
-  /** Removes files last used at `oldest` or before. */
+  /** Removes files last used at or before `oldest`. */
   async #expire(pipelineId: string, oldest: number): Promise<void> {
     for (;;) {
       const kept = this.#pipelines.get(pipelineId);
@@ -248,7 +248,7 @@ class LinkedContent implements ContentStore {
     }
   }
 
-  /** If the disk is short of space, removes the least recently used files of all pipelines. */
+  /** If the disk is low on space, removes the least recently used files across all pipelines. */
   #freeSpace(): Promise<void> {
     return (this.#freeingSpace ??= this.#evictOldest().finally(() => (this.#freeingSpace = null)));
   }
@@ -274,7 +274,9 @@ class LinkedContent implements ContentStore {
     }
   }
 
-  /** Logs each kind of error once: it recurs with every upload, and uploads succeed without kept files. */
+  /**
+   * Logs each kind of error once. The error recurs with every upload, but uploads succeed without kept files.
+   */
   #warn(error: unknown): void {
     const kind = error instanceof Error && 'code' in error ? String(error.code) : String(error);
     if (this.#loggedKinds.has(kind)) return;

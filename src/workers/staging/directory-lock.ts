@@ -8,7 +8,8 @@ import { hasListener, listenAt, socketAddress } from '../../core/lib/live-socket
 /*
  * Limits a directory to one process. Its holder listens on a socket in it. A process that can connect knows
  * that the holder is alive, even in another container. After the holder's death, the kernel refuses
- * connections. The data itself names the holder's socket, because the name can be replaced there atomically.
+ * connections. The data itself contains the name of the holder's socket, because it can be replaced there
+ * atomically.
  */
 const nameForm = /^daemon-[0-9a-f]{8}\.sock$/;
 
@@ -18,8 +19,8 @@ export interface DirectoryLock {
   /** Throws `queue_unusable` if the process that claimed this name is alive. */
   refuseIfAlive(name: string): Promise<void>;
   /**
-   * Whether no other live process listens in the directory. If two processes start at the same moment, at
-   * least one of them gets false.
+   * Reports whether no other live process listens in the directory. If two processes start at the same
+   * moment, at least one of them gets false.
    */
   isAlone(): Promise<boolean>;
   release(): Promise<void>;
@@ -40,7 +41,7 @@ export async function lockDirectory(directory: string): Promise<DirectoryLock> {
     for (const name of sockets) await refuseIfAlive(name);
     const name = `daemon-${randomBytes(4).toString('hex')}.sock`;
     const server = await listenAt(address(name));
-    // A socket created just before did not answer at the first check.
+    // A socket created just before may not have responded to the first check.
     for (const old of sockets)
       if (await hasListener(address(old))) {
         await closed(server);

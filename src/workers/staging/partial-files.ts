@@ -7,14 +7,14 @@ import { claimDirectory, type ClaimedDirectory, claimLeft, type ClaimRequest } f
 import type { NewPartialUpload, PartialOutcome, PartialUpload } from './partial-upload.ts';
 
 /**
- * This process's directory of partial uploads below `staging`, which exists while it has any. In BullMQ mode
- * several processes of a machine may share `staging`; each has a numbered directory.
+ * This process's directory of partial uploads below `staging`, which exists only while there are any. In
+ * BullMQ mode, several processes on a machine may share `staging`, so each has a numbered directory.
  */
 export class PartialDirectory {
   readonly #request: ClaimRequest;
   #claimed: Claimed | null;
   #claiming: Promise<Claimed> | null = null;
-  /** Partial uploads of earlier processes, read at the start. */
+  /** Partial uploads of earlier processes, read at startup. */
   readonly restored: readonly PartialUpload[];
 
   private constructor(request: ClaimRequest, claimed: Claimed | null) {
@@ -23,7 +23,7 @@ export class PartialDirectory {
     this.restored = claimed?.restored ?? [];
   }
 
-  /** Takes over the files of ended processes, if any. Throws the system's error. */
+  /** Takes over the files of processes that have ended, if any. Throws the system error. */
   static async open(staging: string, clock: Pick<Clock, 'sleep'>): Promise<PartialDirectory> {
     const request = { parent: staging, name: 'partial', clock };
     const [first, ...others] = await claimLeft(request);
@@ -36,8 +36,8 @@ export class PartialDirectory {
   }
 
   /**
-   * Claims a directory if this process has none yet. Resolves with the partial uploads that another process,
-   * which ended since the start, has left in it.
+   * Claims a directory if this process does not have one yet. Resolves with the partial uploads left in it by
+   * another process that ended since startup.
    */
   async claim(): Promise<readonly PartialUpload[]> {
     if (this.#claimed !== null) return [];
@@ -46,7 +46,7 @@ export class PartialDirectory {
       .then(restore)
       .finally(() => (this.#claiming = null));
     this.#claimed = await this.#claiming;
-    // Only one of concurrent calls returns them.
+    // Of several concurrent calls, only one returns them.
     return isFirst ? this.#claimed.restored : [];
   }
 
@@ -80,18 +80,18 @@ async function restore(claimed: ClaimedDirectory): Promise<Claimed> {
 }
 
 /*
- * Each partial upload has two files: the record `<id>.json`, and the received bytes `<id>.bytes`. Neither is
+ * Each partial upload has two files: the record `<id>.json` and the received bytes `<id>.bytes`. Neither is
  * synced. After a power failure, the manifest detects damaged bytes, as for every upload.
  */
 const recordForm = /^([0-9a-z]{24})\.json$/;
 const ownForm = /^[0-9a-z]{24}\.(json|json\.new|bytes)$/;
 
 interface Recorded extends Omit<NewPartialUpload, 'partial' | 'channel'> {
-  /** Absent in records of earlier versions, which had no such archives. */
+  /** Absent in records from earlier versions, which did not have such archives. */
   partial?: NewPartialUpload['partial'];
-  /** As `partial`. */
+  /** See `partial`. */
   channel?: NewPartialUpload['channel'];
-  /** Always 1; records with another version are refused. */
+  /** Always 1. Records with any other version are refused. */
   version: number;
   outcome: PartialOutcome | null;
   /** RFC 3339. */
@@ -105,7 +105,7 @@ function recordOf(upload: PartialUpload): Recorded {
   return { version: 1, ...known, outcome, writtenAt: touchedAt.toISOString() };
 }
 
-/** The files of partial uploads in one directory of this process. */
+/** The files of partial uploads in one of this process's directories. */
 class PartialFiles {
   readonly #directory: string;
 
@@ -113,15 +113,15 @@ class PartialFiles {
     this.#directory = directory;
   }
 
-  /** Moves the files of an earlier process from another directory to this one. */
+  /** Moves an earlier process's files from another directory to this one. */
   async takeOver(from: string): Promise<void> {
     const names = (await readdir(from)).filter((name) => ownForm.test(name));
-    // Records come last: without its bytes, a record would look like a stray file.
+    // Records come last, because a record without its bytes would look like a stray file.
     names.sort((a, b) => Number(recordForm.test(a)) - Number(recordForm.test(b)));
     for (const name of names) await rename(path.join(from, name), path.join(this.#directory, name));
   }
 
-  /** Reads the partial uploads of an earlier process. Removes unusable files. */
+  /** Reads an earlier process's partial uploads. Removes unusable files. */
   async restore(): Promise<PartialUpload[]> {
     const names = await readdir(this.#directory);
     const ids = names.flatMap((name) => recordForm.exec(name)?.[1] ?? []);
@@ -149,7 +149,7 @@ class PartialFiles {
     await rename(temporary, this.#path(upload.id, 'json'));
   }
 
-  /** Writes from `offset` on. Yields the number of bytes of each write. */
+  /** Writes starting at `offset`. Yields the number of bytes of each write. */
   async *write(id: string, offset: number, chunks: AsyncIterable<Uint8Array>): AsyncGenerator<number> {
     const file = await open(this.#path(id, 'bytes'), 'r+');
     try {
@@ -166,7 +166,7 @@ class PartialFiles {
     }
   }
 
-  /** The bytes up to `length`. */
+  /** Reads the bytes up to `length`. */
   read(id: string, length: number): AsyncIterable<Uint8Array> {
     return createReadStream(this.#path(id, 'bytes'), { end: length - 1 });
   }
@@ -176,7 +176,7 @@ class PartialFiles {
   }
 
   async remove(id: string): Promise<void> {
-    // The record comes last: without it the bytes would be unidentified until the next start.
+    // The record comes last. Without it, the bytes would be unidentified until the next startup.
     await this.removeBytes(id);
     await rm(this.#path(id, 'json'), { force: true });
   }
@@ -185,7 +185,7 @@ class PartialFiles {
     return path.join(this.#directory, `${id}.${kind}`);
   }
 
-  /** null if the upload is incomplete on disk and cannot be continued. */
+  /** Returns null if the upload is incomplete on disk and cannot be continued. */
   async #load(id: string): Promise<PartialUpload | null> {
     try {
       const text = await readFile(this.#path(id, 'json'), 'utf8');

@@ -2,49 +2,49 @@ import type { Clock } from '../../core/lib/clock.ts';
 import type { Digest } from '../../core/lib/digest.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 
-/** The current state of an upload whose archive comes in several requests. */
+/** The current state of an upload whose archive arrives in several requests. */
 export interface PartialUpload extends NewPartialUpload {
   id: string;
-  /** Received bytes. The last byte counts only once a run is accepted: see `offsetOf`. */
+  /** Number of received bytes. The last byte counts only once a run is accepted (see `offsetOf`). */
   received: number;
-  /** Time of the last byte, or of the creation. */
+  /** Time of the last byte received, or of the creation. */
   touchedAt: Date;
-  /** The accepted run; null until then. Once it is set, the bytes are removed. */
+  /** The accepted run, or null until there is one. Once it is set, the bytes are removed. */
   outcome: PartialOutcome | null;
 }
 
-/** Properties set at the creation. */
+/** Properties set at creation. */
 export interface NewPartialUpload {
   pipelineId: string;
-  /** Id of the token that created it. */
+  /** Id of the token that created the upload. */
   caller: string;
-  /** The Idempotency-Key of its creation; null if there was none. */
+  /** The Idempotency-Key of the request that created it, or null if there was none. */
   key: string | null;
-  /** Whether to rerun a failed run with that key. */
+  /** Whether to rerun a failed run that has this key. */
   rerunFailed: boolean;
-  /** The channel to publish to; null for the current release. */
+  /** The channel to publish to, or null for the current release. */
   channel: string | null;
-  /** Size of the archive in bytes; null until it is declared. */
+  /** Size of the archive in bytes, or null until it is declared. */
   length: number | null;
-  /** Digest of the manifest, if the archive may omit kept files; null for a complete archive. */
+  /** Digest of the manifest if the archive may omit kept files, or null for a complete archive. */
   partial: Digest | null;
   /** Maximum size of the archive in bytes. */
   maxBytes: number;
-  /** `Upload-Metadata`, only returned to clients that query the upload. */
+  /** `Upload-Metadata`, which is only returned to clients that query the upload. */
   metadata: Record<string, string | null> | null;
 }
 
 export interface PartialOutcome {
   runId: string;
-  /** As in `AcceptedRun`. */
+  /** Same as in `AcceptedRun`. */
   position: number | null;
   replayed: boolean;
 }
 
 /**
- * The offset at which the client continues. The last byte is acknowledged only once the run is accepted.
- * Otherwise a client that queries the offset after a lost answer would see a complete upload that the queue
- * has refused. The client then sends the last byte again, which is harmless.
+ * Returns the offset at which the client continues. The last byte is acknowledged only once the run is
+ * accepted. Otherwise, a client that queries the offset after a lost response would see a complete upload
+ * even though the queue refused it. The client then sends the last byte again, which is harmless.
  */
 export function offsetOf({
   received,
@@ -55,7 +55,7 @@ export function offsetOf({
   return outcome === null ? Math.min(received, length - 1) : length;
 }
 
-/** The disk space reserved for the upload: its maximum final size in bytes. */
+/** Returns the disk space reserved for the upload, which is its maximum final size in bytes. */
 export function reservedBytes({
   length,
   maxBytes,
@@ -64,25 +64,25 @@ export function reservedBytes({
   return outcome === null ? (length ?? maxBytes) : 0;
 }
 
-/** One request's exclusive right to an upload. */
+/** A request's exclusive right to an upload. */
 export interface Hold {
-  /** Aborts when another request wants the upload. Only the newer request's bytes count then. */
+  /** Aborts when another request wants the upload. From then on, only the newer request's bytes count. */
   taken: AbortSignal;
   release(): void;
 }
 
-/** The current holds by upload id. */
+/** The current holds, by upload id. */
 export interface Holds {
   /**
-   * Requests the current holder to release the upload, and waits for that. A client that reconnects has lost
-   * its old connection, which the server may detect much later. Throws `upload_locked` if the holder does not
-   * release in time because it is passing the complete archive to the queue.
+   * Requests the current holder to release the upload, and waits for it to do so. A client that reconnects
+   * has lost its old connection, which the server may detect much later. Throws `upload_locked` if the holder
+   * does not release it in time because it is passing the complete archive to the queue.
    */
   take(id: string): Promise<Hold>;
   isHeld(id: string): boolean;
 }
 
-/** Shorter than the timeout of any proxy. */
+/** Shorter than any proxy's timeout. */
 const holdTimeoutMs = 10_000;
 
 export function createHolds(clock: Pick<Clock, 'timeout'>, waitMs: number = holdTimeoutMs): Holds {

@@ -18,7 +18,7 @@ export interface PartialSettings {
   maxUploads: number;
   maxBytes: number;
   retentionMs: number;
-  /** The maximum per token. Default: `maxUploads`. */
+  /** Maximum number per token. Default: `maxUploads`. */
   maxUploadsPerToken?: number;
   maxBytesPerToken?: number;
 }
@@ -29,7 +29,7 @@ export interface PartialOptions {
   clock: Clock;
   log: Log;
   settings: PartialSettings;
-  /** How long a request waits for another one that holds the upload, in milliseconds. Default: 10,000. */
+  /** How long a request waits for another one to release the upload, in milliseconds. Default: 10,000. */
   holdWaitMs?: number;
 }
 
@@ -37,13 +37,13 @@ const newId = customAlphabet('0123456789abcdefghijklmnopqrstuvwxyz', 24);
 const maxSweepMs = 60_000;
 
 /**
- * Uploads whose archives come in several requests. They hold no slot of the queue and have separate limits.
- * They outlive the process, and are removed after a time without requests.
+ * Uploads whose archives arrive in several requests. They do not hold a queue slot and have separate limits.
+ * They outlive the process, and are removed after a period without requests.
  */
 export class PartialUploads {
-  /** Maximum of concurrent uploads; 0 disables them. */
+  /** Maximum number of concurrent uploads. 0 disables them. */
   readonly maxUploads: number;
-  /** How long an upload is kept after its last byte, and its outcome after its end, in milliseconds. */
+  /** How long an upload is kept after its last byte, and its outcome after it ends, in milliseconds. */
   readonly retentionMs: number;
   readonly #settings: PartialSettings;
   readonly #clock: Clock;
@@ -51,7 +51,7 @@ export class PartialUploads {
   readonly #directory: PartialDirectory;
   readonly #uploads: Map<string, PartialUpload>;
   readonly #holds: Holds;
-  /** Uploads whose files are being created. Removing one now would leave unidentified files. */
+  /** Uploads whose files are being created. Removing one of these would leave unidentified files behind. */
   readonly #creating = new Set<string>();
   readonly #sweeper: Timer;
 
@@ -69,7 +69,7 @@ export class PartialUploads {
   }
 
   /**
-   * Restores the uploads of earlier processes below `staging`. Throws the system's error if it cannot be
+   * Restores earlier processes' uploads below `staging`. Throws the system error if the directory cannot be
    * used.
    */
   static async open(options: PartialOptions): Promise<PartialUploads> {
@@ -80,9 +80,9 @@ export class PartialUploads {
   }
 
   /**
-   * Throws `partial_uploads_full` if the limits of number or size are reached, and `upload_too_large` if this
-   * upload alone exceeds the size limit. Replaces an empty upload of the same token, pipeline and key: the
-   * answer to its creation was lost.
+   * Throws `partial_uploads_full` if the limit on number or size is reached, and `upload_too_large` if this
+   * upload alone exceeds the size limit. Replaces an empty upload with the same token, pipeline and key,
+   * because the response to its creation was lost.
    */
   async create(wanted: NewPartialUpload): Promise<PartialUpload> {
     const unfinished = this.#unfinished();
@@ -109,26 +109,28 @@ export class PartialUploads {
     return upload;
   }
 
-  /** The upload's current state; undefined if it is unknown or was removed. */
+  /** Returns the upload's current state, or undefined if it is unknown or was removed. */
   find(id: string): PartialUpload | undefined {
     return this.#uploads.get(id);
   }
 
-  /** A token's uploads of a pipeline, including ended ones, most recently touched first. */
+  /** Returns a token's uploads for a pipeline, including ended ones, most recently touched first. */
   of(caller: string, pipelineId: string): PartialUpload[] {
     return [...this.#uploads.values()]
       .filter((upload) => upload.caller === caller && upload.pipelineId === pipelineId)
       .sort((one, other) => other.touchedAt.getTime() - one.touchedAt.getTime());
   }
 
-  /** Takes the right to change the upload, until another request takes it. Throws `upload_locked`. */
+  /**
+   * Takes the exclusive right to change the upload, until another request takes it. Throws `upload_locked`.
+   */
   hold(id: string): Promise<Hold> {
     return this.#holds.take(id);
   }
 
   /**
    * Appends the chunks. Chunks written before a failure are kept. Throws `upload_not_found` if the bytes were
-   * removed from the disk: the upload is then lost.
+   * removed from the disk, in which case the upload is lost.
    */
   async write(id: string, offset: number, chunks: AsyncIterable<Uint8Array>): Promise<void> {
     const upload = this.#get(id);
@@ -144,14 +146,14 @@ export class PartialUploads {
     }
   }
 
-  /** Sets the length of an archive of unknown length; at most `maxBytes`. */
+  /** Sets the length of an archive whose length was unknown. It must not exceed `maxBytes`. */
   async declareLength(id: string, length: number): Promise<void> {
     const upload = this.#get(id);
     upload.length = length;
     await this.#directory.files.save(upload);
   }
 
-  /** Reads all bytes of the archive. Throws as `write`. */
+  /** Reads all bytes of the archive. Throws the same errors as `write`. */
   async *read(id: string): AsyncGenerator<Uint8Array> {
     const { length } = this.#get(id);
     if (length === null)
@@ -177,7 +179,7 @@ export class PartialUploads {
     await this.#directory.files.remove(id);
   }
 
-  /** Number of uploads without a run, and their received bytes. */
+  /** Returns the number of uploads without a run and their received bytes. */
   stats(): { uploads: number; bytes: number } {
     const unfinished = this.#unfinished();
     const bytes = unfinished.reduce((sum, { received }) => sum + received, 0);
@@ -189,7 +191,7 @@ export class PartialUploads {
     await this.#directory.close();
   }
 
-  /** The uploads without a run. */
+  /** Returns the uploads without a run. */
   #unfinished(): PartialUpload[] {
     return [...this.#uploads.values()].filter(({ outcome }) => outcome === null);
   }
@@ -213,12 +215,12 @@ export class PartialUploads {
     if (bytes > maxBytes) throw tooLarge(bytes, maxBytes);
     if (others.length >= maxUploads || reserved(others) + bytes > maxBytes) throw full();
     const own = others.filter((upload) => upload.caller === caller);
-    // A single upload may use the whole limit.
+    // A token's only upload may use the whole limit.
     if (own.length === 0) return;
     if (own.length >= maxUploadsPerToken || reserved(own) + bytes > maxBytesPerToken) throw tokenFull();
   }
 
-  /** The error to report for a file error of an upload. */
+  /** Returns the error to report for an upload's file error. */
   #failureOf(id: string, error: unknown): unknown {
     if (errnoOf(error) !== 'ENOENT') return error;
     this.#uploads.delete(id);
@@ -242,7 +244,7 @@ function reserved(uploads: readonly PartialUpload[]): number {
   return uploads.reduce((sum, upload) => sum + reservedBytes(upload), 0);
 }
 
-/** The error for an unknown upload. */
+/** Returns the error for an unknown upload. */
 export function unknownUpload(): WaybillError {
   return new WaybillError(
     'upload_not_found',

@@ -11,9 +11,9 @@ import { stagingFailure } from './staging-check.ts';
 
 /** Transports bundles from the host that received them to the host that publishes them. */
 export interface SharedStaging {
-  /** Writes the job's staged bundle as one archive `name`. Resolves with the job to queue. */
+  /** Writes the job's staged bundle as a single archive called `name`. Resolves with the job to queue. */
   share(job: StagedJob, name: string): Promise<StagedJob>;
-  /** Removes an archive. Ignores names that no archive has: they come from a modified Redis. */
+  /** Removes an archive. Ignores names that no archive can have, because they come from a modified Redis. */
   remove(name: string): Promise<void>;
   /** Checks that shared staging is writable. Throws `staging_unavailable` or `insufficient_storage`. */
   check(): Promise<void>;
@@ -22,7 +22,7 @@ export interface SharedStaging {
 
 /**
  * Opens shared staging and checks that it is writable. Throws `config_invalid` if it is not. The storage
- * stays open between uploads and is reopened after a failure.
+ * stays open between uploads, and is reopened after a failure.
  */
 export async function openSharedStaging(
   location: StorageLocation,

@@ -8,9 +8,9 @@ import { neverYield, type YieldToEventLoop } from '../../core/lib/event-loop.ts'
 import type { ContentStore } from './content-store.ts';
 
 /**
- * `stageUpload` with the pipeline's kept files. Calls `yieldToEventLoop` between pieces. With `keeps: false`
- * no file of the upload is kept. With `autoManifest` an archive needs no manifest. Removes kept files if the
- * disk has no room for an upload.
+ * Runs `stageUpload` with the pipeline's kept files. Calls `yieldToEventLoop` between pieces. With `keeps:
+ * false`, none of the upload's files are kept. With `autoManifest`, an archive does not need a manifest.
+ * Removes kept files if the disk has no room for an upload.
  */
 export function stageWithContent(
   content: ContentStore,

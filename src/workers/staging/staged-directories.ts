@@ -9,22 +9,22 @@ import { errnoOf } from '../../core/lib/system-errors.ts';
 export interface StagingArea {
   /**
    * Creates an empty directory for one upload and returns its absolute path. The directory belongs to the
-   * upload and, once accepted, to its run. It is removed with the run.
+   * upload and, once accepted, to its run. It is removed together with the run.
    */
   create(): Promise<string>;
-  /** Removes the directory that `create` made; `staged` is that directory or lies in it. */
+  /** Removes the directory that `create` made. `staged` is that directory or a path inside it. */
   discard(staged: string): Promise<void>;
 }
 
 /*
- * Each upload is staged in its own directory directly below `server.staging.directory`. Its name identifies
- * it as waybill's. Other files in the staging directory are never touched.
+ * Each upload is staged in its own directory directly below `server.staging.directory`. The directory's name
+ * identifies it as waybill's. Other files in the staging directory are never touched.
  */
 const nameForm = /^upload-[0-9a-z]{16}$/;
 const randomName = customAlphabet('0123456789abcdefghijklmnopqrstuvwxyz', 16);
 
 /**
- * The upload directories in `staging`, on that disk. Calls `yieldToEventLoop` before each creation or
+ * Returns the upload directories in `staging`, on that disk. Calls `yieldToEventLoop` before each creation or
  * removal.
  */
 export function uploadDirectories(
@@ -46,7 +46,7 @@ export function uploadDirectories(
 
 /**
  * Creates an empty directory for one upload and returns its path. Recreates the staging directory if it was
- * removed while the daemon runs.
+ * removed while the daemon is running.
  */
 export async function newUploadDirectory(staging: string, disk: Disk = waitingDisk): Promise<string> {
   const directory = path.join(staging, `upload-${randomName()}`);
@@ -54,7 +54,7 @@ export async function newUploadDirectory(staging: string, disk: Disk = waitingDi
     await disk.makeDirectory(directory);
     return directory;
   } catch (error) {
-    // A disk that did not answer in time may still create it.
+    // A disk that did not respond in time may still create it.
     await disk.remove(directory).catch(() => undefined);
     throw error;
   }
@@ -69,7 +69,7 @@ export async function removeUploadDirectory(
   await disk.remove(uploadDirectoryOf(staging, staged));
 }
 
-/** The upload directory that is or contains `staged`. Throws `internal_error` if there is none. */
+/** Returns the upload directory that is or contains `staged`. Throws `internal_error` if there is none. */
 export function uploadDirectoryOf(staging: string, staged: string): string {
   const name = path.relative(staging, staged).split(path.sep)[0] ?? '';
   if (nameForm.test(name)) return path.join(staging, name);
@@ -77,8 +77,8 @@ export function uploadDirectoryOf(staging: string, staged: string): string {
 }
 
 /**
- * Removes every upload directory in `staging` except `keep`. Resolves with the names of the removed ones.
- * `staging` may be missing.
+ * Removes every upload directory in `staging` except those in `keep`. Resolves with the names of the removed
+ * ones. `staging` may be missing.
  */
 export async function sweepUploadDirectories(
   staging: string,

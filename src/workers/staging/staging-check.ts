@@ -4,7 +4,7 @@ import path from 'node:path';
 import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode, WaybillError } from '../../core/lib/errors.ts';
 
-/** With fewer free bytes than this, uploads are refused. */
+/** Uploads are refused if there is less free space than this, in bytes. */
 export const minRoom = 16 * 1024 * 1024;
 
 /**
@@ -22,8 +22,8 @@ export async function proveStaging(directory: string): Promise<void> {
 }
 
 /**
- * Checks that the disk of the directory, or of its nearest parent, has room for uploads. Throws
- * `insufficient_storage` if it has not, and `staging_unavailable` if the free space cannot be read.
+ * Checks that the disk of the directory, or of its nearest existing parent, has room for uploads. Throws
+ * `insufficient_storage` if it does not, and `staging_unavailable` if the free space cannot be read.
  */
 export async function proveRoom(directory: string): Promise<void> {
   try {
@@ -33,7 +33,10 @@ export async function proveRoom(directory: string): Promise<void> {
   }
 }
 
-/** Free bytes on the disk of the directory or of its nearest parent. Throws the system's error. */
+/**
+ * Returns the free bytes on the disk of the directory or of its nearest existing parent. Throws the system
+ * error.
+ */
 export async function freeBytes(directory: string): Promise<number> {
   try {
     const { bavail, bsize } = await statfs(directory);
@@ -77,8 +80,8 @@ interface Proof {
 }
 
 /**
- * Maps a staging error for the client: `insufficient_storage` for a full disk, `staging_unavailable` for
- * unusable staging, any other error unchanged.
+ * Maps a staging error to one for the client: `insufficient_storage` for a full disk and
+ * `staging_unavailable` for unusable staging. Any other error is returned unchanged.
  */
 export function stagingFailure(error: unknown): unknown {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
@@ -99,7 +102,7 @@ function stagingFull(cause?: unknown): WaybillError {
   });
 }
 
-/** Gives the reason without the path, which clients must not see. The log has both. */
+/** Contains the reason without the path, which clients must not see. The log has both. */
 function unavailable(reason: string, cause: unknown): WaybillError {
   return new WaybillError('staging_unavailable', `uploads cannot be staged: ${reason}`, {
     cause,

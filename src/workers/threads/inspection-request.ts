@@ -19,8 +19,8 @@ import type { TraceContext } from '../../core/tracing/trace-context.ts';
 
 /**
  * A request to read a destination: a page of a catalog, the differences between two releases, or a comparison
- * of published bytes with the catalog. Plain data for a thread, because a catalog may have half a million
- * outputs. Nothing is written.
+ * of the published bytes with the catalog. It is plain data for a thread, because a catalog may have half a
+ * million outputs. Nothing is written.
  */
 export type InspectionRequest = RequestTarget & (CatalogQuestion | CompareQuestion | { kind: 'verify' });
 
@@ -29,17 +29,17 @@ interface RequestTarget extends TraceContext {
   runId: string;
   pipelineId: string;
   destinationId: string;
-  /** Bundle path at the destination, `.` for the root; null for the first one. */
+  /** Bundle path at the destination. `.` is the root, and null selects the first one. */
   path: string | null;
 }
 
 export interface CatalogQuestion {
   kind: 'catalog';
-  /** Only outputs whose paths begin with this. */
+  /** Selects only outputs whose paths start with this prefix. */
   prefix: string;
-  /** Only outputs after this path. */
+  /** Selects only outputs after this path. */
   after: string | null;
-  /** Maximum of outputs on the page. */
+  /** Maximum number of outputs on the page. */
   limit: number;
 }
 
@@ -56,7 +56,7 @@ export type InspectionAnswer =
 
 export interface CatalogPage {
   kind: 'catalog';
-  /** Sorted bundle paths with publications; at most `maxPaths`. */
+  /** Sorted bundle paths that have publications, at most `maxPaths`. */
   paths: string[];
   pathsOmitted: number;
   /** null if the destination has no publication. */
@@ -65,18 +65,18 @@ export interface CatalogPage {
 
 export interface CatalogView {
   destinationPath: string;
-  /** The current release; null in place. */
+  /** The current release, or null for in-place publication. */
   release: string | null;
   generation: number;
   updatedAt: string;
   isInterrupted: boolean;
-  /** Number of outputs that begin with the prefix. */
+  /** Number of outputs that start with the prefix. */
   total: number;
   bytes: number;
   outputs: OutputLine[];
   /** Entry points for readers: the index and the pages of scene maps. */
   pages: OutputLine[];
-  /** The path after which the next page begins; null on the last page. */
+  /** The path after which the next page starts, or null on the last page. */
   next: string | null;
 }
 
@@ -87,13 +87,13 @@ export interface OutputLine extends Pick<
   owner: string;
 }
 
-/** Maximum of bundle paths in an answer. */
+/** Maximum number of bundle paths in an answer. */
 export const maxPaths = 500;
 const maxDifferences = 1_000;
 
 /**
- * Throws `destination_not_found`, `release_not_found`, `not_published`, `state_conflict`, or the error of the
- * storage.
+ * Throws `destination_not_found`, `release_not_found`, `not_published`, `state_conflict`, or the storage's
+ * error.
  */
 export async function answerInspection(
   context: CoreContext,
@@ -129,7 +129,7 @@ async function catalogPage(
   layout: 'in_place' | 'releases',
 ): Promise<CatalogPage> {
   const paths = bundlePathsAmong(await managedPaths(root));
-  // The root often has only the index of the other bundles.
+  // The root often contains only the index of the other bundles.
   const asked = path ?? paths.find((one) => one !== '.') ?? paths[0];
   const named = { kind: 'catalog' as const, paths: paths.slice(0, maxPaths) };
   const pathsOmitted = Math.max(0, paths.length - maxPaths);
@@ -157,7 +157,7 @@ function pagesAmong(outputs: readonly OutputRecord[]): OutputLine[] {
   return [...sceneMaps.slice(0, maxPages), ...index].map(lineOf);
 }
 
-/** A page of outputs sorted by path. */
+/** Returns a page of outputs sorted by path. */
 export function pageOf(
   outputs: readonly OutputRecord[],
   { prefix, after, limit }: Omit<CatalogQuestion, 'kind'>,

@@ -19,31 +19,31 @@ import type { ThreadJob, ThreadOutcome } from './thread-channel.ts';
 export interface WorkerPoolOptions {
   clock: Clock;
   log: Log;
-  /** The module whose export takes a `ThreadTask`. The export is `publish` unless another is named. */
+  /** The module whose export handles a `ThreadTask`. The export is `publish` unless another name is given. */
   file: URL;
-  /** Concurrent jobs; each has its own thread. */
+  /** Number of concurrent jobs. Each job has its own thread. */
   threads: number;
-  /** Plain data for the module, as `workerData`. */
+  /** Plain data passed to the module as `workerData`. */
   data: unknown;
   /** The threads' environment. */
   env: Readonly<Record<string, string>>;
   /** How long an aborted job may take to stop before its thread is ended, in milliseconds. */
   graceMs: number;
-  /** How long a thread may send no sign of life before it is ended, in milliseconds. */
+  /** How long a thread may go without a sign of life before it is ended, in milliseconds. */
   silenceMs?: number;
-  /** The configuration for a run of the pipeline that begins now, as plain data for its thread. */
+  /** Returns the configuration for a run of the pipeline that starts now, as plain data for its thread. */
   configOf: (pipelineId: string) => Config;
   limits?: ResourceLimits;
-  /** Whether to send debug lines of the log now. Default: false. */
+  /** Whether to send debug log lines now. Default: false. */
   verbose?: () => boolean;
-  /** Receives events of publications for the notifiers. */
+  /** Receives publication events for the notifiers. */
   notify: (occurrence: Occurrence, trace?: TraceContext) => void;
-  /** Receives the spans of threads. Without it none are recorded. */
+  /** Receives the threads' spans. If absent, no spans are recorded. */
   onSpan?: ((span: FinishedSpan) => void) | undefined;
 }
 
 export interface WorkerPool {
-  /** As `ThreadPool.process`. */
+  /** See `ThreadPool.process`. */
   process: JobProcessor;
   stats: () => ThreadStats;
   /** Ends every thread. Running jobs fail with `worker_failed`. */
@@ -51,21 +51,22 @@ export interface WorkerPool {
 }
 
 export interface ThreadStats {
-  /** Existing threads. Threads start on demand and end when idle. */
+  /** Number of existing threads. Threads start on demand and end when idle. */
   threads: number;
-  /** Threads that are running a job. */
+  /** Number of threads that are running a job. */
   busy: number;
-  /** Threads that broke or had to be ended since the start. Each was replaced on demand. */
+  /** Number of threads since startup that broke or had to be ended. Each was replaced on demand. */
   replaced: number;
 }
 
-// Publications stream. A thread that needs more memory has a defect, and must not crash the daemon.
+// Publications are streamed. A thread that needs more memory than this has a bug, and must not crash the
+// daemon.
 const defaultLimits: ResourceLimits = { maxOldGenerationSizeMb: 512 };
 const idleTimeoutMs = 60_000;
-// No publication blocks its event loop for this long, and signs of life only need the event loop.
+// No publication blocks its event loop for this long, and signs of life need only the event loop.
 const defaultSilenceMs = 120_000;
 
-/** Publishes on threads. Notifies of runs that did not complete. */
+/** Creates a pool that publishes on threads. Notifies about runs that did not complete. */
 export function workerPool(options: WorkerPoolOptions): WorkerPool {
   const pool = new ThreadPool<PublishJob, JobResult>(options, 'publish');
   const process = withinTimeout(options, (job, context) => pool.process(job, context));
@@ -76,7 +77,7 @@ export function workerPool(options: WorkerPoolOptions): WorkerPool {
   };
 }
 
-/** Stops a run at the deadline of its pipeline. A thread that does not know the pipeline refuses the run. */
+/** Stops a run at its pipeline's deadline. A thread that does not know the pipeline refuses the run. */
 function withinTimeout({ clock, configOf }: WorkerPoolOptions, process: JobProcessor): JobProcessor {
   return async (job, { signal, onProgress }) => {
     const pipeline = configOf(job.pipelineId).pipelines.find(({ id }) => id === job.pipelineId);
@@ -88,16 +89,16 @@ function withinTimeout({ clock, configOf }: WorkerPoolOptions, process: JobProce
 }
 
 /**
- * Runs jobs on threads, so that hashing and compression never delay the HTTP side, and a broken thread does
+ * Runs jobs on threads, so that hashing and compression never delay HTTP requests and a broken thread does
  * not affect others.
  *
  * A thread that throws, exits, runs out of memory or cannot be loaded fails its own job with `worker_failed`.
  * The next job gets a new thread. An abort is first sent as a message, so that the core can stop cleanly and
  * release its lease. If that takes longer than `graceMs`, the thread is ended and the job fails with
- * `aborted`. A hanging thread sends no sign of life: it is ended after `silenceMs`, and its job fails with
+ * `aborted`. A hung thread sends no sign of life, so it is ended after `silenceMs` and its job fails with
  * `worker_failed`.
  *
- * One pipeline can occupy all threads except one, so that a pipeline with a stalled server leaves a thread to
+ * One pipeline can occupy all threads but one, so that a pipeline with a stalled server leaves a thread for
  * the others. A pool with a single thread cannot guarantee that.
  */
 export class ThreadPool<Job extends ThreadJob, Result> {
@@ -118,14 +119,14 @@ export class ThreadPool<Job extends ThreadJob, Result> {
       minThreads: 0,
       maxThreads: options.threads,
       idleTimeout: idleTimeoutMs,
-      // An idle thread keeps running its event loop, so that its closing connections do close.
+      // An idle thread keeps running its event loop, so that closing connections can finish.
       atomics: 'disabled',
       env: options.env,
       workerData: options.data,
       resourceLimits: options.limits ?? defaultLimits,
     });
     // Reports threads that broke between jobs or before their first job. If no thread is left, a waiting job
-    // would wait forever.
+    // would otherwise wait forever.
     this.#pool.on('error', (error: unknown) => {
       options.log.error({ err: error }, 'a worker thread broke');
       if (this.#pool.threads.length === 0) for (const fail of this.#unfinished) fail(error);
@@ -133,8 +134,8 @@ export class ThreadPool<Job extends ThreadJob, Result> {
   }
 
   /**
-   * Runs a job on a thread. Rejects with `worker_failed` if the thread broke, and with the code of the
-   * signal's reason if it was stopped. Otherwise rejects with the code of the job's own error.
+   * Runs a job on a thread. Throws `worker_failed` if the thread broke. If it was stopped, throws an error
+   * with the code of the signal's reason. Otherwise, throws an error with the code of the job's own error.
    */
   async process(job: Job, context: JobContext): Promise<Result> {
     const release = await this.#shares.acquire(job.pipelineId, context.signal);
@@ -184,7 +185,7 @@ interface JobContext {
   onProgress: (progress: JobProgress) => void;
 }
 
-/** Reports runs that did not complete. The thread itself reports failures of destinations. */
+/** Reports runs that did not complete. The thread itself reports failed destinations. */
 function notifyingOfFailures({ notify }: WorkerPoolOptions, process: JobProcessor): JobProcessor {
   return async (job, context) => {
     try {
@@ -202,17 +203,20 @@ function resultOf<Result>(outcome: ThreadOutcome<Result>): Result {
   throw new WaybillError(code, message, { ...(hint === null ? {} : { hint }), findings, retryable });
 }
 
-/** Limits each pipeline's concurrent places in a pool. A pipeline at its limit waits in order. */
+/**
+ * Limits how many places in a pool each pipeline can hold concurrently. A pipeline at its limit waits in
+ * order.
+ */
 class PipelineShares {
   readonly #limit: number;
-  /** Pipelines that hold or wait for a place. */
+  /** Pipelines that hold or are waiting for a place. */
   readonly #used = new Map<string, { semaphore: Semaphore; users: number }>();
 
   constructor(limit: number) {
     this.#limit = limit;
   }
 
-  /** Resolves with a function that releases the place. Rejects with the reason of `signal`. */
+  /** Resolves with a function that releases the place. Throws the reason of `signal` when it aborts. */
   async acquire(pipelineId: string, signal: AbortSignal): Promise<() => void> {
     const share = this.#used.get(pipelineId) ?? { semaphore: createSemaphore(this.#limit), users: 0 };
     this.#used.set(pipelineId, share);

@@ -18,17 +18,17 @@ import { traceOf } from '../../core/tracing/trace-context.ts';
 import type { JobProgress, JobResult, PublishJob, StagedArchive, StagedJob } from '../queue/job.ts';
 import { answerTask, type ThreadOutcome, type ThreadTask, type ThreadWork } from './thread-channel.ts';
 
-/** Start data of a worker thread. */
+/** Data passed to a worker thread when it starts. */
 export interface ThreadData {
   env: Record<string, string>;
-  /** Only plan publications. */
+  /** Whether to only plan publications. */
   dryRun: boolean;
 }
 
 /**
- * The body of a worker thread: a function from a task to its outcome. The daemon's current configuration
- * comes with each task, so that both sides agree on it. Secrets are read for each job, so that a rotated
- * secret takes effect immediately.
+ * The body of a worker thread: a function from a task to its outcome. Each task carries the daemon's current
+ * configuration, so that both sides agree on it. Secrets are read for each job, so that a rotated secret
+ * takes effect immediately.
  */
 export function publishTask({ env, dryRun }: ThreadData): (task: ThreadTask) => Promise<ThreadOutcome> {
   return (task) =>
@@ -40,10 +40,10 @@ export function publishTask({ env, dryRun }: ThreadData): (task: ThreadTask) => 
     );
 }
 
-/** No client waits for a publication, so it can outlast the restart of a server. */
+/** No client waits for a publication, so it can wait out a server restart. */
 const patient: RetryPolicies = { opening: defaultRetryPolicy };
 
-/** The context of the core on a thread. Throws `secrets_invalid`. */
+/** Returns the core's context on a thread. Throws `secrets_invalid`. */
 export async function threadContext(
   env: ThreadData['env'],
   { config }: Pick<ThreadTask, 'config'>,
@@ -52,7 +52,7 @@ export async function threadContext(
 ): Promise<CoreContext> {
   const secrets = await loadSecrets({ directory: config.secrets.directory, env });
   const openStorage = storageOpener({ clock: systemClock, log, secrets, signal }, retries);
-  // Each message wakes the daemon's main thread, so none is sent without a notifier.
+  // Each message wakes the daemon's main thread, so none is sent if there is no notifier.
   const notifying = config.notifiers.length === 0 ? {} : { notify };
   const cacheDirectory = path.join(config.server.staging.directory, 'cache');
   return { clock: systemClock, log, secrets, openStorage, cacheDirectory, signal, tracer, ...notifying };
@@ -60,9 +60,9 @@ export async function threadContext(
 
 /**
  * Publishes a staged bundle, or the content of the pipeline's source, to every destination of its pipeline.
- * With `dryRun` it only plans that. The result includes failed destinations; they are not thrown. Throws
- * `pipeline_not_found`, `channel_not_found` or `config_invalid` if this process has another configuration
- * than the one that accepted the job. Throws the errors of reading the bundle.
+ * With `dryRun`, it only plans the publication. Failed destinations are part of the result and are not
+ * thrown. Throws `pipeline_not_found`, `channel_not_found` or `config_invalid` if this process has a
+ * different configuration than the one that accepted the job. Also throws if the bundle cannot be read.
  */
 export async function processJob(
   job: PublishJob,
@@ -94,7 +94,7 @@ export async function processJob(
   return { run: { dryRun, force: false, pipelines, counters: countActions(pipelines), warnings: [] } };
 }
 
-/** Opens a staged bundle, and checks its signature against the keys that the pipeline trusts now. */
+/** Opens a staged bundle and checks its signature against the keys that the pipeline currently trusts. */
 async function openTrusted(
   { staged, pipelineId, bundlePath, archive, description }: StagedJob,
   { signatures }: PipelineConfig,
@@ -130,7 +130,7 @@ async function fetchArchive(
   });
 }
 
-/** The publisher of the upload, else the token of the request. */
+/** Returns the upload's publisher, or else the request's token. */
 function identityOf({ publishedBy, tokenId }: PublishJob): { publisher?: PublisherIdentity } {
   if (publishedBy !== undefined) return { publisher: publishedBy };
   return tokenId === undefined ? {} : { publisher: { token_id: tokenId } };

@@ -20,9 +20,11 @@ export interface PublishingPoolOptions {
   env: Readonly<Record<string, string>>;
   clock: Clock;
   log: Log;
-  /** Whether the log shows debug lines. A thread sends them if it did when its task began. */
+  /**
+   * Reports whether the log includes debug lines. A thread sends them if this was true when its task started.
+   */
   verbose: () => boolean;
-  /** Receives events of publications for the notifiers. */
+  /** Receives publication events for the notifiers. */
   notify: (occurrence: Occurrence, trace?: TraceContext) => void;
   /** Traces runs. Default: no tracing. */
   tracing?: Pick<Tracing, 'tracer' | 'report'>;
@@ -42,13 +44,13 @@ export const publishThread = new URL(
 );
 
 /**
- * The threads of a process that publishes. Each kind of work has its own, so that none waits for another.
- * Threads start on demand and end when idle.
+ * The threads of a process that publishes. Each kind of work has its own threads, so that one does not wait
+ * for another. Threads start on demand and end when idle.
  */
 export class PublishingThreads {
   /** `max_concurrency` threads. */
   readonly #publishing: WorkerPool;
-  /** As many threads as publish, and at least two. They change nothing and send no events. */
+  /** As many threads as publish, and at least two. They do not change anything or send events. */
   readonly #planning: WorkerPool;
   readonly #releases: ReleasesPool;
   readonly #looks: AnsweringPool<InspectionRequest, InspectionAnswer>;
@@ -64,27 +66,27 @@ export class PublishingThreads {
     this.#looks = answeringPool(readOnly, 'looks', 'catalogs');
   }
 
-  /** Throws as `ThreadPool.process`. */
+  /** Throws the same errors as `ThreadPool.process`. */
   publish(job: PublishJob, context: Parameters<JobProcessor>[1]): Promise<JobResult> {
     return this.#publishing.process(job, context);
   }
 
-  /** Determines what `publish` would do. Throws as `ThreadPool.process`. */
+  /** Determines what `publish` would do. Throws the same errors as `ThreadPool.process`. */
   async plan(job: PublishJob, signal: AbortSignal): Promise<RunResult> {
     return (await this.#planning.process(job, { signal, onProgress: () => undefined })).run;
   }
 
-  /** Reads or switches releases. Throws as `AnsweringPool.ask` and `answerReleases`. */
+  /** Reads or switches releases. Throws the same errors as `AnsweringPool.ask` and `answerReleases`. */
   releases(request: ReleasesRequest, signal: AbortSignal): Promise<ReleasesAnswer> {
     return this.#releases.ask(request, signal);
   }
 
-  /** Reads the catalog of a destination. Throws as `AnsweringPool.ask` and `answerInspection`. */
+  /** Reads a destination's catalog. Throws the same errors as `AnsweringPool.ask` and `answerInspection`. */
   look(request: InspectionRequest, signal: AbortSignal): Promise<InspectionAnswer> {
     return this.#looks.ask(request, signal);
   }
 
-  /** The threads that publish. */
+  /** Statistics of the publishing threads. */
   stats(): ThreadStats {
     return this.#publishing.stats();
   }
@@ -97,7 +99,7 @@ export class PublishingThreads {
 
 type ReleasesPool = AnsweringPool<ReleasesRequest, ReleasesAnswer>;
 
-/** Throws as `AnsweringPool.ask` and `answerReleases`. */
+/** Throws the same errors as `AnsweringPool.ask` and `answerReleases`. */
 export function releasesPool(options: PublishingPoolOptions): ReleasesPool {
   const own = poolOptions({ ...options, tracing: noTracing }, { dryRun: false });
   return answeringPool(own, 'releases', 'releases');
@@ -120,13 +122,16 @@ function poolOptions(options: PublishingPoolOptions, { dryRun }: { dryRun: boole
   };
 }
 
-/** A refusal is also an answer: the caller gets the error, and the log reports no failed task. */
+/**
+ * The outcome of a request. A refusal is also an answer: the caller gets the error, and the log does not
+ * report a failed task.
+ */
 export type AnswerOutcome<Answer> = { answer: Answer } | { refused: ErrorRecord };
 
 interface AnsweringPool<Request, Answer> {
   /**
-   * Answers on a thread. Throws `server_busy` if too many requests wait for a thread, the refusals of the
-   * task, and as `ThreadPool.process`.
+   * Answers a request on a thread. Throws `server_busy` if too many requests are waiting for a thread, the
+   * task's refusals, and the same errors as `ThreadPool.process`.
    */
   ask(request: Request, signal: AbortSignal): Promise<Answer>;
   close(): Promise<void>;
@@ -134,14 +139,14 @@ interface AnsweringPool<Request, Answer> {
 
 const threads = 3;
 const maxRequests = 32;
-/** The limit per pipeline, so that one with a stalled server does not fill the queue. */
+/** Limit per pipeline, so that one with a stalled server does not fill the queue. */
 const maxRequestsOfPipeline = 24;
 
 /**
- * Threads that answer requests about destinations, separate from publishing threads.
+ * Creates threads that answer requests about destinations, separate from the publishing threads.
  *
- * @param task the export of the thread's module
- * @param about the subject of the requests, for a refusal
+ * @param task The name of the export in the thread's module.
+ * @param about The subject of the requests, for refusal messages.
  */
 function answeringPool<Request extends ThreadJob, Answer>(
   options: WorkerPoolOptions,

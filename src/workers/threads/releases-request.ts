@@ -17,7 +17,7 @@ import type { Storage } from '../../core/storage/storage.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 
 /**
- * A request of an API client or the daemon about the releases of a destination. Plain data for a thread,
+ * A request from an API client or the daemon about a destination's releases. It is plain data for a thread,
  * because a catalog may have half a million outputs.
  */
 export type ReleasesRequest = Asked &
@@ -28,14 +28,14 @@ interface Asked extends TraceContext {
   runId: string;
   pipelineId: string;
   destinationId: string;
-  /** Bundle path at the destination; null: all of them, or the only one. */
+  /** Bundle path at the destination. null selects all of them, or the only one. */
   path: string | null;
 }
 
 export interface Activation {
   release: string;
   /**
-   * `rollback` prevents the previous release from becoming current again automatically; `promote` permits it.
+   * `rollback` prevents the previous release from becoming current again automatically. `promote` permits it.
    */
   verb: 'promote' | 'rollback';
   dryRun: boolean;
@@ -47,10 +47,10 @@ export type ReleasesAnswer =
   | ({ kind: 'activate'; destinationPath: string } & Switched);
 
 /**
- * Reads or changes the releases of a destination, like the command line. Throws `destination_not_found`,
+ * Reads or changes a destination's releases, like the command line does. Throws `destination_not_found`,
  * `no_releases`, `bundle_path_needed`, `not_published`, `release_not_found`, `release_unusable`,
- * `state_conflict`, `destination_busy`. Throws `destination_unavailable` for temporary errors of the storage,
- * and its other errors unchanged.
+ * `state_conflict`, `destination_busy`. Throws `destination_unavailable` for the storage's temporary errors,
+ * and passes on its other errors unchanged.
  */
 export async function answerReleases(
   context: CoreContext,
@@ -100,7 +100,7 @@ async function refreshIndex(
     context.log.warn({ destination: index.destination.id, destinationPath }, message);
 }
 
-/** A switch may be repeated: the current release stays current. */
+/** Reports whether the switch can be retried. That is safe because the current release stays current. */
 function isPassing(error: unknown): boolean {
   return (['storage_transient', 'lease_lost', 'commit_unknown'] as const).some((code) =>
     hasCode(error, code),

@@ -3,14 +3,14 @@ import type { Current } from '../../core/lib/current.ts';
 import type { KeepLimits } from '../queue/kept-bundles.ts';
 import { type RetriesOf, retriesOf } from '../queue/run-retry.ts';
 
-/** The configuration that runs begin with. */
+/** The configuration that runs start with. */
 export interface RunSettings extends Current<Config> {
-  /** Sets the configuration for runs that begin from now on. Running ones keep theirs. */
+  /** Sets the configuration for runs that start after the call. Runs in progress keep theirs. */
   adopt(config: Config): void;
   /**
-   * The configuration for a run that begins now, with its pipeline only. For a removed pipeline it has the
-   * last settings, because accepted runs still need them. It has no pipeline if this process never had it
-   * configured.
+   * Returns the configuration for a run that starts now, containing only its pipeline. For a removed pipeline
+   * it has the last settings, because accepted runs still need them. It has no pipeline if this process never
+   * had it configured.
    */
   ofPipeline(pipelineId: string): Config;
 }
@@ -35,7 +35,7 @@ export function runSettings(first: Config): RunSettings {
   };
 }
 
-/** The settings that every kind of queue has. */
+/** Returns the settings that every kind of queue has. */
 export function queueSettings(settings: RunSettings): {
   queueSize: number;
   maxWaitingOf: (pipelineId: string) => number | null;
@@ -51,9 +51,9 @@ export function queueSettings(settings: RunSettings): {
 }
 
 /**
- * The current maximum of a pipeline's uploads in progress and waiting runs; null if only `queue_size` limits
- * them. A share of `queue_size` is rounded down, to at least 1. By default a pipeline leaves a quarter of
- * `queue_size` to the others, if there are others.
+ * Returns the current maximum of a pipeline's uploads in progress and waiting runs, or null if only
+ * `queue_size` limits them. A share of `queue_size` is rounded down, but is at least 1. By default, a
+ * pipeline leaves a quarter of `queue_size` for other pipelines, if there are any.
  */
 export function maxWaitingOf(settings: Current<Config>): (pipelineId: string) => number | null {
   return (pipelineId) => {

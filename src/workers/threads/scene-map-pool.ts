@@ -4,17 +4,17 @@ import { ThreadPool } from './pool.ts';
 import { type AnswerOutcome, type PublishingPoolOptions, publishThread } from './publishing-pool.ts';
 import type { SceneMapRequest } from './scene-map-task.ts';
 
-/** Checks scene maps on a thread: a hostile document could block the event loop for seconds. */
+/** Checks scene maps on a thread, because a hostile document could block the event loop for seconds. */
 export interface SceneMapPool {
   /**
-   * Resolves with the report as JSON text. Throws `server_busy` if there is no report after `limitMs`,
+   * Resolves with the report as JSON text. Throws `server_busy` if the report is not ready after `limitMs`,
    * `invalid_request` if the transcript cannot be read, and `worker_failed`.
    */
   check(request: SceneMapRequest): Promise<string>;
   close(): Promise<void>;
 }
 
-// One thread: on a machine with two cores, the event loop keeps the other one.
+// A single thread, so that the event loop keeps the other core on a two-core machine.
 const threads = 1;
 const usualLimitMs = 30_000;
 const limits = { maxOldGenerationSizeMb: 256 };
@@ -28,14 +28,14 @@ export interface SceneMapPoolOptions extends Pick<
 
 export function sceneMapPool(options: SceneMapPoolOptions, limitMs = usualLimitMs): SceneMapPool {
   const { env, clock, log, workerFile: file = publishThread } = options;
-  // Every task has a configuration; this one does not use it.
+  // Every task has a configuration, but this one does not use it.
   const config = { ...options.config, pipelines: [] };
   const pool = new ThreadPool<SceneMapRequest, AnswerOutcome<string>>(
     {
       ...{ clock, log, file, threads, env, limits },
       data: { env: { ...env }, dryRun: true },
       configOf: () => config,
-      // A thread busy with a document reads no messages, so it is ended without a grace period.
+      // A thread busy with a document does not read messages, so it is ended without a grace period.
       graceMs: 0,
       notify: () => undefined,
     },

@@ -9,11 +9,11 @@ import { answerTask, type ThreadJob, type ThreadOutcome, type ThreadTask } from 
 /** A request to check a scene map. */
 export interface SceneMapRequest extends ThreadJob {
   file: NamedBytes;
-  /** null: do not check the segments. */
+  /** The transcript. If null, segments are not checked. */
   transcript: NamedBytes | null;
-  /** Skip the content rules. */
+  /** Whether to skip the content rules. */
   schemaOnly: boolean;
-  /** Maximum of findings in the report; one more reports that there are others. */
+  /** Maximum number of findings in the report. One additional finding reports that there are more. */
   maxReported: number;
 }
 
@@ -24,7 +24,7 @@ export interface NamedBytes {
 
 /**
  * The body of a thread that checks scene maps. Returns the report as JSON text, so that the receiving thread
- * does not have to serialize a long one. Refuses an unreadable transcript as `invalid_request`.
+ * does not have to serialize a long one. Rejects an unreadable transcript with `invalid_request`.
  */
 export async function sceneMapTask(
   task: ThreadTask<SceneMapRequest>,

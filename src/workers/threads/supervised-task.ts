@@ -22,19 +22,19 @@ interface SupervisionOptions {
   log: Log;
   /** How long an aborted job may take to stop before its thread is ended, in milliseconds. */
   graceMs: number;
-  /** How long a thread may send no sign of life before it is ended, in milliseconds. */
+  /** How long a thread may go without a sign of life before it is ended, in milliseconds. */
   silenceMs: number;
-  /** The configuration for a run of the pipeline that begins now. */
+  /** Returns the configuration for a run of the pipeline that starts now. */
   configOf: (pipelineId: string) => Config;
-  /** Whether to send debug lines of the log now. Default: false. */
+  /** Whether to send debug log lines now. Default: false. */
   verbose?: () => boolean;
-  /** Receives events of publications for the notifiers. */
+  /** Receives publication events for the notifiers. */
   notify: (occurrence: Occurrence, trace?: TraceContext) => void;
-  /** Receives the spans of the thread. Without it none are recorded. */
+  /** Receives the thread's spans. If absent, no spans are recorded. */
   onSpan?: ((span: FinishedSpan) => void) | undefined;
 }
 
-/** The pool's side of one task on a thread. */
+/** The pool's side of a task on a thread. */
 interface SupervisedTask<Job extends ThreadJob> {
   task: ThreadTask<Job>;
   transferList: MessagePort[];
@@ -44,14 +44,14 @@ interface SupervisedTask<Job extends ThreadJob> {
   giveUp: (failure: unknown) => void;
   /** Delivers the messages that the thread sent before its answer. */
   deliverRest(): void;
-  /** The task's error if the thread ended with `failure`. */
+  /** Returns the task's error if the thread ended with `failure`. */
   failureOf(failure: unknown): WaybillError;
   /** Ends the supervision. */
   settle(): void;
 }
 
 /**
- * Forwards the thread's messages, and ends the thread if necessary. An abort is first sent as a message and
+ * Forwards the thread's messages and ends the thread if necessary. An abort is first sent as a message, and
  * ends the thread after `graceMs`. Silence ends it after `silenceMs`.
  */
 export function supervise<Job extends ThreadJob>(
@@ -77,7 +77,7 @@ export function supervise<Job extends ThreadJob>(
   const signs = watchForSigns({ clock, silenceMs, signal: settled.signal, giveUp });
   const deliver = (message: unknown): void => {
     signs.seen();
-    // Messages of a defective thread must not crash the daemon.
+    // Messages from a buggy thread must not crash the daemon.
     try {
       if (!isThreadMessage(message)) throw new TypeError('it is none of the messages of a thread');
       receive(message, job, options, onProgress);
@@ -134,7 +134,7 @@ function receive(
 }
 
 /**
- * Delivers all pending messages. The answer uses another port than the progress and may overtake it, but
+ * Delivers all pending messages. The answer uses a different port than the progress and may overtake it, but
  * messages sent before the answer have already arrived.
  */
 function deliverAll(port: MessagePort, deliver: (message: unknown) => void): void {
@@ -144,7 +144,7 @@ function deliverAll(port: MessagePort, deliver: (message: unknown) => void): voi
 }
 
 function broken(cause: unknown): WaybillError {
-  // An error is cloned on its way from the thread, and may lose its class.
+  // An error is cloned when it is sent from the thread, and may lose its class.
   const message = cause instanceof Error ? cause.message : inspect(cause);
   return new WaybillError('worker_failed', `the worker thread broke: ${message}`, {
     cause,
@@ -159,12 +159,12 @@ function ended({ code, message }: WaybillError, graceMs: number): WaybillError {
   });
 }
 
-// A thread loads its modules before its first sign of life, which takes long on a busy machine.
+// A thread loads its modules before its first sign of life, which can take long on a busy machine.
 const firstSignMs = 120_000;
 
 /**
- * Calls `giveUp` once if a thread with a task hangs: no first sign of life within two minutes, or later none
- * for `silenceMs` milliseconds. Stops when `signal` aborts.
+ * Calls `giveUp` once if a thread with a task hangs: either there is no first sign of life within two
+ * minutes, or there is none for `silenceMs` milliseconds later on. Stops when `signal` aborts.
  */
 function watchForSigns({
   clock,
@@ -186,7 +186,7 @@ function watchForSigns({
   }
 
   /**
-   * Requires two silent periods in a row, because the whole process may have been asleep during the first.
+   * Requires two silent periods in a row, because the whole process may have been suspended during the first.
    */
   async function watchOn(): Promise<void> {
     for (let silences = 0; silences < 2;) {

@@ -10,11 +10,11 @@ import { type TraceContext, traceOf } from '../../core/tracing/trace-context.ts'
 import type { JobProgress, JobResult, PublishJob } from '../queue/job.ts';
 
 /*
- * The protocol between the pool and its threads, and the thread's side of it. The pool's side is
+ * The protocol between the pool and its threads, and the thread's side of it. The pool's side is in
  * `supervised-task.ts`.
  */
 
-/** Properties of every task. They identify its log lines and spans. */
+/** Properties of every task. They identify the task's log lines and spans. */
 export interface ThreadJob extends TraceContext {
   runId: string;
   pipelineId: string;
@@ -22,38 +22,41 @@ export interface ThreadJob extends TraceContext {
 
 export interface ThreadTask<Job extends ThreadJob = PublishJob> {
   job: Job;
-  /** The thread's end of a channel that lasts as long as the task. */
+  /** The thread's end of a channel that exists as long as the task. */
   port: MessagePort;
-  /** The configuration for the run: it has the run's pipeline, and may have no other. */
+  /** The configuration for the run. It contains the run's pipeline and may contain no others. */
   config: Config;
-  /** Whether to send debug lines of the log. */
+  /** Whether to send debug log lines. */
   verbose: boolean;
   /** Whether to send spans. Default: false. */
   traced?: boolean;
 }
 
-/** The answer to a task. Failures are data, because a `WaybillError` would lose its class between threads. */
+/**
+ * The answer to a task. Failures are plain data, because a `WaybillError` would lose its class between
+ * threads.
+ */
 export type ThreadOutcome<Result = JobResult> =
   { ok: true; result: Result } | { ok: false; error: ErrorRecord };
 
 export interface AbortMessage {
   type: 'abort';
-  /** Error code of the publication. */
+  /** The publication's error code. */
   code: ErrorCode;
   reason: string;
   hint: string | null;
 }
 
 export type ThreadMessage =
-  /** A sign of life: the thread's event loop is running. */
+  /** A sign of life that shows that the thread's event loop is running. */
   | { type: 'alive' }
   | { type: 'progress'; progress: JobProgress[] }
-  /** `trace`: the span of the event. */
+  /** `trace` is the event's span. */
   | { type: 'occurrence'; occurrence: Occurrence; trace: TraceContext }
   | { type: 'span'; span: FinishedSpan }
   | { type: 'log'; level: LineLevel; fields: object; message: string };
 
-/** Whether a value from a thread is one of its messages. */
+/** Reports whether a value from a thread is one of its messages. */
 export function isThreadMessage(message: unknown): message is ThreadMessage {
   if (!isObject(message)) return false;
   switch (message['type']) {
@@ -100,12 +103,12 @@ export interface ThreadWork {
   tracer: Tracer;
 }
 
-/** Short enough to be invisible in a run's record. Each message wakes the daemon's main thread. */
+/** Short enough to go unnoticed in a run's record. Each message wakes the daemon's main thread. */
 const progressEveryMs = 50;
 const aliveEveryMs = 5_000;
 
 /**
- * The thread's side: runs `work` on the task's job, with abort, progress and log connected to the pool. Sends
+ * The thread's side. Runs `work` on the task's job, with abort, progress and log connected to the pool. Sends
  * debug lines only if the task is `verbose`. Never rejects.
  */
 export async function answerTask<Job extends ThreadJob, Result>(
@@ -151,7 +154,7 @@ export async function answerTask<Job extends ThreadJob, Result>(
 /**
  * Collects progress and forwards it in order, `everyMs` after the first message or when `flush` is called. A
  * completed destination is forwarded immediately, with all earlier messages, so that the run's record has it
- * even if the thread breaks. Consecutive byte counts of one destination are added up.
+ * even if the thread breaks. Consecutive byte counts for the same destination are added together.
  */
 export function batchProgress(
   clock: Clock,
@@ -178,15 +181,15 @@ export function batchProgress(
     if (progress.type === 'bytes' && last?.type === 'bytes' && last.destinationId === progress.destinationId)
       held[held.length - 1] = { ...last, count: last.count + progress.count };
     else held.push(progress);
-    // No timer fires while a publication blocks its event loop.
+    // Timers do not fire while a publication blocks its event loop.
     if (progress.type === 'done' || clock.monotonic() - heldSince >= everyMs) flush();
   };
   return { onProgress, flush };
 }
 
 /**
- * Log fields as plain data: functions and classes cannot be cloned to another thread, and errors would lose
- * their code.
+ * Returns log fields as plain data. Functions and classes cannot be cloned to another thread, and errors
+ * would lose their codes.
  */
 function plainFields(fields: object): object {
   return JSON.parse(
@@ -201,15 +204,17 @@ function plainError(error: Error): object {
 
 /*
  * Spans of worker threads. A thread records spans and sends them to the daemon's main thread, which alone
- * exports. This needs one connection to the collector, and OpenTelemetry in one thread only.
+ * exports them. This way, only one thread needs OpenTelemetry and a connection to the collector.
  */
 
-/** The thread's side. Every span has the run as its parent, so the thread makes no sampling decisions. */
+/**
+ * The thread's side. Every span has the run as its parent, so the thread does not make sampling decisions.
+ */
 function relayedTracer(clock: Clock, send: (span: FinishedSpan) => void): Tracer {
   return recordingTracer({ clock, report: send, samples: () => false });
 }
 
-/** Whether a value from a thread is a span that can be exported safely. */
+/** Reports whether a value from a thread is a span that can be exported safely. */
 function isFinishedSpan(value: unknown): value is FinishedSpan {
   if (typeof value !== 'object' || value === null) return false;
   const { name, traceId, spanId, startedAt, endedAt, attributes } = value as Partial<FinishedSpan>;

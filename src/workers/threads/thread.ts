@@ -8,7 +8,7 @@ import { answerReleases, type ReleasesAnswer, type ReleasesRequest } from './rel
 import { sceneMapTask } from './scene-map-task.ts';
 import { answerTask, type ThreadOutcome, type ThreadTask } from './thread-channel.ts';
 
-/** The body of a thread that reads catalogs of destinations. Refusals are answers, too. */
+/** The body of a thread that reads destinations' catalogs. Refusals are answers as well. */
 function inspectionTask({
   env,
 }: ThreadData): (

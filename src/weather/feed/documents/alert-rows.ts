@@ -11,7 +11,7 @@ import {
   type Value,
 } from './rows.ts';
 
-/** Converts alerts to rows, for the JSON of api.weather.gov and for CAP. */
+/** Converts alerts to rows, for both the JSON of api.weather.gov and CAP. */
 
 const statuses = ['Actual', 'Exercise', 'System', 'Test', 'Draft'];
 const messageTypes = ['Alert', 'Update', 'Cancel', 'Ack', 'Error'];
@@ -19,17 +19,17 @@ const severities = ['Extreme', 'Severe', 'Moderate', 'Minor', 'Unknown'];
 const certainties = ['Observed', 'Likely', 'Possible', 'Unlikely', 'Unknown'];
 const urgencies = ['Immediate', 'Expected', 'Future', 'Past', 'Unknown'];
 
-/** The end of an alert whose end cannot be read. Readers mention such an alert but do not show it. */
+/** Represents an end that cannot be read. Readers mention such an alert but do not show it. */
 export const endless = 'infinity';
 
 type AlertRow = Row & { alert_id: string; vtec: string[] };
 
-/** The fields of an alert message, with the names of api.weather.gov. */
+/** An alert message's fields, with the names that api.weather.gov uses. */
 type AlertFields = Json & { alert_id: string; vtec: string[] };
 
 /**
- * The columns of a message. A broken field becomes null and is noted. An alert with an unreadable status or
- * type counts as actual, since a warning must not be lost for such a field.
+ * Returns a message's columns. A broken field becomes null and is noted. An alert with an unreadable status
+ * or type counts as actual, because a warning must not be lost over such a field.
  */
 export function alertRow(p: AlertFields, note: Note): AlertRow {
   const { alert_id, vtec } = p;
@@ -47,7 +47,7 @@ export function alertRow(p: AlertFields, note: Note): AlertRow {
   if (event === null) note('event is missing');
   const row: AlertRow = {
     alert_id,
-    // For a message without a sending time, no earlier time than its own end is known.
+    // For a message without a sending time, its own end is the earliest known time.
     sent_at: sent_at ?? expires ?? ends ?? '1970-01-01T00:00:00.000Z',
     effective_at: effective ?? sent_at ?? expires ?? ends ?? '1970-01-01T00:00:00.000Z',
     onset_at: onset,
@@ -73,8 +73,8 @@ export function alertRow(p: AlertFields, note: Note): AlertRow {
 }
 
 /**
- * The end of the event; null if it is impossible: before the event begins, in a message that expires later
- * and does not end the event. A wrong year would otherwise end a warning.
+ * Returns the end of the event, or null if it is impossible, that is, before the start of the event in a
+ * message that expires later and does not end the event. Otherwise a wrong year would end a warning.
  */
 function possibleEnd(
   ends: string | null,
@@ -87,14 +87,14 @@ function possibleEnd(
   return null;
 }
 
-/** The value with the spelling in the list of choices, regardless of case. */
+/** Returns the value with the spelling used in the list of choices, ignoring case. */
 function inCaseOf(choices: readonly string[], value: unknown): unknown {
   const text = textOf(value)?.trim().toLowerCase();
   return choices.find((choice) => choice.toLowerCase() === text) ?? value;
 }
 
 /**
- * The areas of an alert by UGC, with the SAME codes of each. Without UGC codes, the SAME codes name the
+ * Returns an alert's areas by UGC code, each with its SAME codes. Without UGC codes, the SAME codes name the
  * counties. Unknown codes are noted.
  */
 export function alertAreas(
@@ -121,17 +121,17 @@ export function alertAreas(
   return { areas: rows, unreadable: [...unreadable, ...doubled] };
 }
 
-/** UGC codes for SAME codes; a code without one stays as it is. */
+/** Returns UGC codes for SAME codes. A SAME code without a matching UGC code is returned unchanged. */
 export function zonesOfSame(codes: readonly string[]): string[] {
   return codes.map((code) => ugcOfSame(code) ?? code);
 }
 
-/** Words by which a message calls itself a test, and events that are tests. */
+/** Words that mark a message as a test, and events that are tests. */
 const testWords =
   /\bthis\s+is\s+(?:only\s+)?an?\s+(?:test|exercise|drill)\b|\besto\s+es\s+(?:solo\s+)?una\s+prueba\b|\btest\s+purposes\s+only\b|\btest\s+message\b|(?:^|\n)\s*\.*\s*TEST\s*\.\.\.|\.\.\.\s*TEST\s*\.*\s*(?:$|\n)/i;
 const testEvents = /^(?:test\b|required (?:weekly|monthly) test|practice)/i;
 
-/** Whether the text of a message declares it a test, regardless of its status. */
+/** Reports whether a message's text declares it a test, regardless of its status. */
 function isTest({ event, headline, description, instruction }: Row, vtec: readonly string[]): boolean {
   const texts = [headline, description, instruction].filter((text) => typeof text === 'string');
   return (
@@ -141,21 +141,23 @@ function isTest({ event, headline, description, instruction }: Row, vtec: readon
   );
 }
 
-/** `TEST TSUNAMI WARNING` as the headline of a Tsunami Warning. */
+/** Detects a headline such as `TEST TSUNAMI WARNING` on a Tsunami Warning. */
 function isHeadedAsTest(headline: Value | undefined, event: string): boolean {
   const words = typeof headline === 'string' ? headline.toLowerCase().match(/[a-z]+/g) : null;
   return words?.[0] === 'test' && words.slice(1).join(' ').startsWith(event.toLowerCase());
 }
 
 /**
- * Whether every event of a message is canceled, expired or upgraded (NWSI 10-1703), so that it warns of
- * nothing.
+ * Reports whether every event in a message is canceled, expired or upgraded (NWSI 10-1703), so that the
+ * message no longer warns of anything.
  */
 export function isOver(vtec: readonly string[]): boolean {
   return everyEvent(vtec, /^\/?[A-Z]\.(CAN|EXP|UPG)\./i);
 }
 
-/** Whether there is at least one event code, and all match. An unreadable code does not match. */
+/**
+ * Reports whether there is at least one event code and all of them match. An unreadable code does not match.
+ */
 function everyEvent(vtec: readonly string[], pattern: RegExp): boolean {
   const events = vtec.filter((code) => !hydrologic.test(code));
   return events.length > 0 && events.every((code) => pattern.test(code));
@@ -170,11 +172,14 @@ export function vtecCodes(texts: readonly string[]): string[] {
 }
 
 /**
- * SAME codes (NWSI 10-1712) have six digits. The first is a part of a county (0: all of it). The next two
- * name the state or marine area, and the last three the county or marine zone.
+ * SAME codes (NWSI 10-1712) have six digits. The first is a part of a county (0 for all of it). The next two
+ * are the state or marine area, and the last three are the county or marine zone.
  */
 
-/** FIPS codes of states and territories, and codes of marine areas, by the two letters of UGC codes. */
+/**
+ * FIPS codes of states and territories, and codes of marine areas, keyed by the first two letters of UGC
+ * codes.
+ */
 const areas: Readonly<Record<string, string>> = Object.fromEntries(
   (
     'AL01 AK02 AZ04 AR05 CA06 CO08 CT09 DE10 DC11 FL12 GA13 HI15 ID16 IL17 IN18 IA19 KS20 KY21 LA22 ME23 MD24 ' +
@@ -186,14 +191,14 @@ const areas: Readonly<Record<string, string>> = Object.fromEntries(
     .map((area) => [area.slice(0, 2), area.slice(2)]),
 );
 
-/** FIPS codes of states; above them are those of territories and of marine areas. */
+/** The highest FIPS code of a state. Higher codes are those of territories and marine areas. */
 const lastState = 56;
 const islands = /^(AS|FM|GU|MH|MP|PW|PR|UM|VI)$/;
 const letters = new Map(Object.entries(areas).map(([name, digits]) => [digits, name]));
 
 /**
- * The county or marine zone of a SAME code, as a UGC code. A part of a county counts as all of it. null for
- * a whole state, whose counties the code does not name.
+ * Returns the county or marine zone of a SAME code, as a UGC code. Part of a county counts as the whole
+ * county. Returns null for a whole state, whose counties the code does not name.
  */
 function ugcOfSame(code: string): string | null {
   const [, area = '', number = ''] = /^\d(\d\d)(\d{3})$/.exec(code.trim()) ?? [];
@@ -203,11 +208,11 @@ function ugcOfSame(code: string): string | null {
 }
 
 /**
- * Assigns each SAME code of an alert to one of its UGC codes: its county or marine zone if that is named,
- * else the first zone of its state, else the first of all. A message does not state the counties of a zone.
- * The value is null for a UGC code without SAME codes.
+ * Assigns each SAME code of an alert to one of its UGC codes: its county or marine zone if that is listed,
+ * else the first zone of its state, else the first code overall. A message does not say which counties a zone
+ * covers. The value is null for a UGC code without SAME codes.
  *
- * @param ugcs Without duplicates.
+ * @param ugcs Must not contain duplicates.
  */
 export function sameByUgc(
   ugcs: readonly string[],
@@ -218,7 +223,7 @@ export function sameByUgc(
     if (!/^\d{6}$/.test(code)) continue;
     const [area, number] = [code.slice(1, 3), code.slice(3)];
     const ofArea = ugcs.filter((ugc) => areas[ugc.slice(0, 2)] === area);
-    // The numbers of forecast zones on land are not those of counties.
+    // The numbers of forecast zones on land differ from those of counties.
     const own = ofArea.find((ugc) => ugc.slice(3) === number && (ugc[2] === 'C' || Number(area) > lastState));
     const ugc = own ?? ofArea.find((each) => each[2] === 'Z') ?? ofArea[0] ?? ugcs[0];
     if (ugc !== undefined) found.get(ugc)?.push(code);

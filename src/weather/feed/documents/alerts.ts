@@ -17,10 +17,10 @@ import {
 } from './rows.ts';
 
 /**
- * One poll: a list of alerts from api.weather.gov. A broken field of an alert becomes null and is noted. An
- * alert that cannot be read at all stays in the poll without an end, so that readers report it instead of
- * "no alert". A poll that continues on another page is broken as a whole: an alert missing from it would
- * read as not in force.
+ * Reads one poll, which is a list of alerts from api.weather.gov. A broken field of an alert becomes null and
+ * is noted. An alert that cannot be read at all stays in the poll without an end, so that readers report it
+ * instead of "no alert". A poll that continues on another page is broken as a whole, because an alert missing
+ * from it would appear to be no longer in force.
  */
 export function alertsOf(
   collection: Json,
@@ -68,9 +68,9 @@ export function alertsOf(
 }
 
 /**
- * The alerts that another message of the list ends. An Update ends the alerts that it refers to. So does a
- * Cancel, if it names all of their areas or none. Both must have the status of the alert: an exercise ends
- * no warning.
+ * Returns the alerts that another message in the list ends. An Update ends the alerts that it refers to. So
+ * does a Cancel, if it names all of their areas or none. Both must have the same status as the alert, because
+ * an exercise does not end a warning.
  */
 function endedIn(all: readonly Alert[]): ReadonlySet<Alert> {
   const byId = new Map(all.map((one) => [one.alert.alert_id, one]));
@@ -93,7 +93,7 @@ function ends(later: Alert, { alert, areas }: Alert): boolean {
 
 type Reference = [identifier: unknown, sender: unknown, sent: unknown];
 
-/** `sender,identifier,sent` of each reference in a text, which has spaces between them. */
+/** Parses the references in a text, each as `sender,identifier,sent`, separated by spaces. */
 export function referencesIn(text: string): Reference[] {
   return text
     .split(/\s+/)
@@ -102,7 +102,7 @@ export function referencesIn(text: string): Reference[] {
     .map(([sender, identifier, sent]) => [identifier ?? idOfUrl(sender), sender, sent]);
 }
 
-/** References as maps, as texts in the form of CAP, or as the URLs of alerts. */
+/** Reads references given as maps, as texts in CAP format, or as alert URLs. */
 function referencesOf(list: unknown): Reference[] {
   return [list ?? []].flat().flatMap((item): Reference[] => {
     if (typeof item === 'string') return referencesIn(item);
@@ -111,7 +111,7 @@ function referencesOf(list: unknown): Reference[] {
   });
 }
 
-/** The identifier at the end of `https://api.weather.gov/alerts/…`; null for any other URL. */
+/** Returns the identifier at the end of `https://api.weather.gov/alerts/…`, or null for any other URL. */
 function idOfUrl(url: unknown): string | null {
   return /\/alerts\/([^/?#]+)$/.exec(textOf(url)?.trim() ?? '')?.[1] ?? null;
 }
@@ -164,7 +164,7 @@ function optionalInstantOrNull(sent: unknown, note: Note): string | null {
   }
 }
 
-/** The outline of an alert; null if its zones define its location. */
+/** Returns an alert's outline, or null if its zones define its location. */
 function geometryOf(geometry: unknown, note: Note): Json | null {
   if (!isMap(geometry)) return null;
   const outline = outlineOf(geometry, note);
@@ -172,7 +172,10 @@ function geometryOf(geometry: unknown, note: Note): Json | null {
   return outline;
 }
 
-/** A placeholder without an end and an area, so that readers count it as in force at an unknown location. */
+/**
+ * Returns a placeholder without an end or an area, so that readers count it as in force at an unknown
+ * location.
+ */
 function unreadableAlert(feature: Json, fetchedAt: string): Alert {
   const p = isMap(feature['properties']) ? feature['properties'] : {};
   const alert_id = `unreadable:${textOf(feature['id']) ?? textOf(p['headline']) ?? 'alert'}`.slice(0, 200);

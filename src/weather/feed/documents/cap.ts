@@ -17,7 +17,7 @@ import {
   textsOf,
 } from './rows.ts';
 
-/** Elements that CAP allows several times. */
+/** Elements that CAP allows more than once. */
 const lists = [
   'info',
   'area',
@@ -31,15 +31,16 @@ const lists = [
 ];
 
 /**
- * One CAP message, version 1.1 or 1.2, with any prefix. It is added to the alerts in force. Each `info` is
- * a separate alert, since it has its own event and areas. Translations of the first are left out.
+ * Reads a CAP message, version 1.1 or 1.2, with any prefix. It is added to the alerts in force. Each `info`
+ * becomes a separate alert, because it has its own event and areas. Translations of the first one are left
+ * out.
  */
 export function capOf(text: string, note: Note): Loadable {
   const parsed = parseXml(text, lists);
   const cap = isMap(parsed) && isMap(parsed['alert']) ? parsed['alert'] : {};
   const identifier = required(cap['identifier'], 'identifier');
   const infos = mapsOf(cap['info']);
-  // Only a Cancel is complete without an `info`: it names the messages that it cancels.
+  // Only a Cancel is complete without an `info`, because it names the messages that it cancels.
   const isBareCancel = infos.length === 0 && cap['msgType'] === 'Cancel';
   if (isBareCancel) infos.push({ event: 'Cancel', expires: cap['sent'] });
   if (infos.length === 0) throw new BrokenDocument('info is missing');
@@ -76,7 +77,7 @@ function alertOf(cap: Json, info: Json, { alert_id, note }: { alert_id: string; 
       messageType: cap['msgType'],
       category: firstText(info['category']),
       office: officeOfProduct(awips, vtec),
-      // CAP has no field for the end of the event. NWS sends it as a parameter.
+      // CAP has no field for the end of the event, so the NWS sends it as a parameter.
       ends: parameters['eventEndingTime']?.[0] ?? null,
       areaDesc: areas.flatMap((area) => textOf(area['areaDesc']) ?? []).join('; '),
     },
@@ -113,7 +114,7 @@ function ugcsOf(area: Json): string[] {
   return ugcs.length > 0 ? ugcs : zonesOfSame(sameOf(area));
 }
 
-/** The earlier messages that `texts` refer to. */
+/** Returns the earlier messages that `texts` refer to. */
 function referencesOf(alert_id: string, texts: readonly unknown[]): Alert['references'] {
   return texts
     .flatMap((text) => referencesIn(textOf(text) ?? ''))
@@ -151,12 +152,12 @@ type Ring = [longitude: number, latitude: number][];
 
 interface Outlines {
   polygons: Ring[][];
-  /** Whether every outline of the area could be read. */
+  /** True if every outline of the area could be read. */
   isWhole: boolean;
 }
 
 /**
- * The location of an alert: its outlines, if every area has a readable one; else its codes, if every area
+ * Returns an alert's location: its outlines if every area has a readable one, or else its codes if every area
  * has some. Otherwise both count, and the names of the areas without a readable outline are `unknown`.
  * Readers then report that the alert may also apply elsewhere.
  */
@@ -178,7 +179,7 @@ function placeOf(areas: readonly (Outlines & { area: Json; isCoded: boolean })[]
   };
 }
 
-/** Outlines of one area: its polygons, and its circles as polygons. Broken ones are noted. */
+/** Returns an area's outlines: its polygons, and its circles converted to polygons. Broken ones are noted. */
 function outlinesOf(area: Json, note: Note): Outlines {
   const rings = [
     ...textsOf(area['polygon']).map((text) => ({ text, ring: polygonOf(text, note) })),
@@ -191,7 +192,7 @@ function outlinesOf(area: Json, note: Note): Outlines {
   return { polygons, isWhole: polygons.length === rings.length };
 }
 
-/** `lat,lon lat,lon …`, with or without spaces after the commas, closed. */
+/** Parses a closed ring of `lat,lon lat,lon …`, with or without spaces after the commas. */
 function polygonOf(text: string, note: Note): Ring | null {
   const ring = pairsOf(text).map((pair) => positionOf(pair));
   if (ring.some((position) => position === null)) return null;
@@ -212,7 +213,7 @@ function pairsOf(text: string): string[] {
 
 const decimal = /^[-+]?(\d+\.?\d*|\.\d+)$/;
 
-/** Longitude and latitude of `lat,lon`. `outlineOf` checks their range. */
+/** Parses `lat,lon` to longitude and latitude. `outlineOf` checks their range. */
 function positionOf(pair: string): [number, number] | null {
   const [latitude, longitude, ...rest] = pair.split(',');
   if (latitude === undefined || longitude === undefined || rest.length > 0) return null;
@@ -221,10 +222,10 @@ function positionOf(pair: string): [number, number] | null {
 
 const corners = 64;
 const kmPerDegree = 111.195;
-/** A quarter of the circumference of the Earth. A larger radius is an error in the message. */
+/** A quarter of Earth's circumference. A larger radius is an error in the message. */
 const maxRadiusKm = 10_000;
 
-/** `lat,lon radius` in kilometers, as a polygon around it that leaves no part of it out. */
+/** Converts `lat,lon radius`, with the radius in kilometers, to a polygon that covers the whole circle. */
 function circleOf(text: string): Ring | null {
   const [pair = '', radiusText = '', ...rest] = pairsOf(text);
   const center = positionOf(pair);
@@ -232,7 +233,7 @@ function circleOf(text: string): Ring | null {
   if (center === null || !decimal.test(radiusText) || rest.length > 0) return null;
   const [longitude, latitude] = center;
   if (Math.abs(latitude) > 90 || Math.abs(longitude) > 180 || radius < 0 || radius > maxRadiusKm) return null;
-  // A circle of no radius is a point; it still has to be found.
+  // A circle with radius 0 is a point, but searches must still find it.
   const reach = Math.max(radius, 0.1) / kmPerDegree / Math.cos(Math.PI / corners);
   const radians = (degrees: number): number => (degrees * Math.PI) / 180;
   const ring = Array.from({ length: corners }, (_, index): [number, number] => {
@@ -250,16 +251,16 @@ function circleOf(text: string): Ring | null {
 }
 
 /**
- * Parses a document to maps, by element names without prefix, with all values as text. `lists` names the
- * elements that may be repeated. Refuses a DOCTYPE: the supported documents have none, and its entities
- * could expand without limit.
+ * Parses a document to maps keyed by element name without prefix, with all values as text. `lists` names the
+ * elements that may be repeated. Rejects a DOCTYPE, because the supported documents have none and its
+ * entities could expand without limit.
  */
 export function parseXml(text: string, lists: readonly string[]): unknown {
   if (/<!DOCTYPE/i.test(text)) throw new BrokenDocument('it has a DOCTYPE');
   const parser = new XMLParser({
     parseTagValue: false,
     removeNSPrefix: true,
-    // Decodes numeric character references, which the parser treats as HTML.
+    // Enables decoding of numeric character references, which the parser treats as HTML.
     htmlEntities: true,
     isArray: (name) => lists.includes(name),
   });

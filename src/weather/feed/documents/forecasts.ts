@@ -17,7 +17,8 @@ import {
 } from './rows.ts';
 
 /**
- * A gridpoint forecast. Its body does not name the grid point: the file does, as in `OKX_33_35_hourly.json`.
+ * Reads a gridpoint forecast. Its body does not name the grid point, but the file name does, as in
+ * `OKX_33_35_hourly.json`.
  */
 export function forecastOf(feature: Json, fileName: string, leftOut: string[]): Loadable {
   const p = isMap(feature['properties']) ? feature['properties'] : {};
@@ -52,7 +53,9 @@ export function forecastOf(feature: Json, fileName: string, leftOut: string[]): 
   };
 }
 
-/** A period. Without its times it is left out; any other broken field becomes null and is noted. */
+/**
+ * Reads a period. It is left out if its times are missing. Any other broken field becomes null and is noted.
+ */
 function periodOf(period: Json, note: Note): Row {
   const [low, high] = windOf(period['windSpeed'], 'windSpeed', note);
   const [, gust] = windOf(period['windGust'], 'windGust', note);
@@ -81,7 +84,7 @@ function periodOf(period: Json, note: Note): Row {
   };
 }
 
-/** A quantity, or a number with its unit in `temperatureUnit`. */
+/** Reads a quantity, or a number whose unit is in `temperatureUnit`. */
 function temperatureOf({ temperature, temperatureUnit }: Json, note: Note): number | null {
   if (typeof temperature !== 'number') return quantity(temperature, 'temperature_c', 'temperature', note);
   const unit = textOf(temperatureUnit)?.trim().toUpperCase() ?? null;
@@ -93,7 +96,7 @@ function temperatureOf({ temperature, temperatureUnit }: Json, note: Note): numb
   return quantity(quantityOf, 'temperature_c', 'temperature', note);
 }
 
-/** The ends of `5 to 10 mph`, `15 mph`, or a quantity with a value or both ends, in km/h. */
+/** Returns the range of `5 to 10 mph`, `15 mph`, or a quantity with a value or both ends, in km/h. */
 function windOf(value: unknown, what: string, note: Note): [number | null, number | null] {
   const read = (figure: unknown, unitCode: unknown): number | null =>
     quantity({ value: figure, unitCode }, 'wind_gust_kmh', what, note);
@@ -118,7 +121,7 @@ function windOf(value: unknown, what: string, note: Note): [number | null, numbe
   return [read(speeds[0], unit), read(speeds.at(-1), unit)];
 }
 
-/** Numbers of periods are of 16 bits in the tables. */
+/** Period numbers are 16-bit in the tables. */
 const maxPeriods = 32_767;
 
 function numberOf(value: unknown): number {
@@ -131,7 +134,7 @@ function trendOf(value: unknown): string | null {
   return text === 'rising' || text === 'falling' ? text : null;
 }
 
-/** The middle of the corners of a grid cell, in degrees to the fourth decimal: ten metres. */
+/** Returns the mean of a grid cell's corners, in degrees to the fourth decimal, which is about ten meters. */
 function cellMiddle(geometry: unknown, note: Note): [latitude: number, longitude: number] {
   const middle = middleOf(outlineOf(geometry, note) ?? geometry);
   if (middle === null) throw new BrokenDocument('geometry.coordinates are no longitudes and latitudes');

@@ -15,7 +15,7 @@ import {
   textOf,
 } from './rows.ts';
 
-/** The column of the contract for each quantity of api.weather.gov. */
+/** Maps each quantity of api.weather.gov to its column in the contract. */
 const columns: Record<string, string> = {
   temperature: 'temperature_c',
   dewpoint: 'dewpoint_c',
@@ -38,7 +38,9 @@ const columns: Record<string, string> = {
 const cloudAmounts = ['SKC', 'CLR', 'FEW', 'SCT', 'BKN', 'OVC', 'VV'];
 const intensities = ['light', 'heavy'];
 
-/** One feature of api.weather.gov's observations. A broken field costs that field alone, and is noted. */
+/**
+ * Reads one feature of api.weather.gov's observations. A broken field affects only that field, and is noted.
+ */
 export function observationOf(feature: Json, note: Note, place?: string): Loadable {
   const properties = isMap(feature['properties']) ? feature['properties'] : {};
   const station_id = required(properties['station'], 'properties.station').replace(/^.*\//, '').toUpperCase();
@@ -54,7 +56,7 @@ export function observationOf(feature: Json, note: Note, place?: string): Loadab
   for (const [name, column] of Object.entries(columns)) {
     observation[column] = quantity(properties[name], column, `properties.${name}`, note);
     const letter = isMap(properties[name]) ? textOf(properties[name]['qualityControl']) : null;
-    // `V`, and in expanded JSON-LD `qc:V`.
+    // The letter is `V`, or `qc:V` in expanded JSON-LD.
     if (letter !== null) qc[column] = letter.trim().replace(/^\w+:/, '').toUpperCase();
   }
   return {
@@ -75,7 +77,7 @@ export function observationOf(feature: Json, note: Note, place?: string): Loadab
   };
 }
 
-/** The station of the observation; null if its position cannot be read. */
+/** Returns the observation's station, or null if its position cannot be read. */
 function stationOf(station_id: string, feature: Json, note: Note): Row | null {
   const properties = isMap(feature['properties']) ? feature['properties'] : {};
   const coordinates = orNoted(note, () => coordinatesOf(feature['geometry'], note));
@@ -91,7 +93,9 @@ function stationOf(station_id: string, feature: Json, note: Note): Row | null {
   };
 }
 
-/** The items of a list, each with its place in the document. An item that is not a map is noted. */
+/**
+ * Returns the items of a list, each with its position in the document. An item that is not a map is noted.
+ */
 function partsOf(list: unknown, name: string, note: Note): { item: Json; what: string }[] {
   return (Array.isArray(list) ? list : []).flatMap((item: unknown, index) => {
     const what = `${name}[${index}]`;
@@ -123,15 +127,15 @@ function cloudsOf(list: unknown, note: Note): Row[] {
       oneOf(textOf(item['amount'])?.trim().toUpperCase(), cloudAmounts, `${what}.amount`),
     );
     if (amount === null) return [];
-    // Automatic stations send the height of their ceilometer for a clear sky.
+    // Automatic stations send the range of their ceilometer for a clear sky.
     const isClear = /^(CLR|SKC)$/.test(amount);
     return [{ amount, base_m: isClear ? null : quantity(item['base'], 'base_m', `${what}.base`, note) }];
   });
 }
 
 /**
- * Longitude and latitude of a point. Sources without a position send 0, 0. Coordinates that are in the
- * United States only with their numbers swapped are swapped, and noted.
+ * Reads a point's longitude and latitude. Sources without a position send 0, 0. Coordinates that lie in the
+ * United States only when swapped are swapped, and noted.
  */
 export function coordinatesOf(geometry: unknown, note: Note): [number, number] {
   const coordinates: unknown[] =

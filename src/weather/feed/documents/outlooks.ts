@@ -26,15 +26,16 @@ const hazardNames: [RegExp, Hazard][] = [
   [/prob|any/, 'any_severe'],
 ];
 
-/** An outlook issues a whole hazard with one of these words in place of areas. */
+/** In place of areas, an outlook may contain one of these words for a whole hazard. */
 const placeholders: readonly [RegExp, Marker][] = [
   [/predictability too low/i, 'UNKNOWN'],
   [/potential too low|less than|^no |none/i, 'NONE'],
 ];
 
 /**
- * The areas of one hazard of an outlook, from SPC's GeoJSON (upper- or lower-case keys) or from the ESRI
- * form of its map server. An unreadable area is noted and the hazard is marked; the other areas are kept.
+ * Reads the areas of one hazard of an outlook, from SPC's GeoJSON (with upper- or lower-case keys) or from
+ * its map server's ESRI format. An unreadable area is noted and the hazard is marked, but the other areas are
+ * kept.
  */
 export function outlookOf(collection: Json, fileName: string, note: Note): Loadable {
   const features = itemsOf(collection['features']).map((feature): Json & { geometry: unknown } => ({
@@ -73,7 +74,7 @@ function areasOf(
     const label = labelOf(feature['label']);
     const isEmpty = shapeOf(feature.geometry).state === 'empty';
     const placeholder = placeholders.find(([words]) => words.test(label ?? ''))?.[1];
-    // A hazard without risk is one feature with an empty geometry, and a label that is empty or a sentence.
+    // A hazard without risk is a single feature with an empty geometry, whose label is empty or a sentence.
     if (placeholder === undefined ? isEmpty && label === null : isEmpty || feature.geometry === null)
       return noAreas(hazard, label ?? 'No areas', placeholder ?? 'NONE');
     const rank = label === null ? null : rankOf(label);
@@ -86,20 +87,20 @@ function areasOf(
       note(`features[${index}]: the geometry of the area ${label} is no polygon with closed rings`);
     return { hazard, label, part, ...rank, ...styleOf(feature), geometry: outline ?? noGeometry };
   });
-  // "No areas" has no meaning next to areas, and not next to "not known".
+  // "No areas" is meaningless next to areas or next to "not known".
   const named = areas.filter(({ label }) => label !== 'NONE');
   return named.length > 0 ? oncePerKey(named) : areas.slice(0, 1);
 }
 
-/** Several placeholders of a hazard are one. */
+/** Merges several placeholders for the same hazard. */
 function oncePerKey(areas: readonly OutlookArea[]): OutlookArea[] {
   return [...new Map(areas.map((area) => [`${area.label} ${area.part}`, area])).values()];
 }
 
-/** An empty geometry, for an area with an unknown location and for rows about a whole hazard. */
+/** An empty geometry, for areas with an unknown location and for rows about a whole hazard. */
 const noGeometry = { type: 'MultiPolygon', coordinates: [] };
 
-/** The row of a hazard without areas, with the words of the provider. */
+/** Returns the row for a hazard without areas, with the provider's wording. */
 export function noAreas(hazard: Hazard, words: string, label: Marker = 'NONE'): OutlookArea {
   const isCategory = hazard === 'categorical';
   return {
@@ -122,7 +123,7 @@ function lowerCase(map: unknown): Json {
   );
 }
 
-/** The label in the form of SPC: `HIGH`, `0.10`. */
+/** Returns the label in SPC's format, such as `HIGH` or `0.10`. */
 function labelOf(value: unknown): string | null {
   if (typeof value === 'number') return value.toFixed(2);
   const text = textOf(value)?.trim() ?? null;
@@ -132,7 +133,10 @@ function labelOf(value: unknown): string | null {
   return /^[a-z]+\d?$/i.test(text) ? text.toUpperCase() : text;
 }
 
-/** The numeric `dn` is not unique (CIG1 and 2 % both carry 2), so kind and order come from the label. */
+/**
+ * Determines kind and order from the label, because the numeric `dn` is not unique (CIG1 and 2 % both have
+ * 2).
+ */
 function rankOf(label: string): { kind: string; rank: number; probability_pct: number | null } | null {
   if (categories.includes(label))
     return { kind: 'category', rank: categories.indexOf(label) + 1, probability_pct: null };
@@ -159,7 +163,7 @@ function geometryOf(geometry: unknown): unknown {
 
 type Ring = [number, number][];
 
-/** ESRI lists rings flat: clockwise ones are outlines, and each hole follows its outline. */
+/** ESRI lists rings without nesting. Clockwise rings are outlines, and each hole follows its outline. */
 function polygonsOf(rings: Ring[]): Json {
   const polygons: Ring[][] = [];
   for (const ring of rings) {
@@ -179,7 +183,7 @@ function isClockwise(ring: Ring): boolean {
   );
 }
 
-/** `202605171200`, in UTC. */
+/** Parses a compact time such as `202605171200`, in UTC. */
 function compact(value: unknown): string {
   const [, year, month, day, hour, minute] =
     /^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)$/.exec(

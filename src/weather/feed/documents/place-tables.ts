@@ -12,8 +12,8 @@ import {
 } from './rows.ts';
 
 /**
- * Places in a text table (CSV, RFC 4180) whose first line names columns of the contract. For places that no
- * service publishes as documents: offices, and the names and states of grid cells.
+ * Reads places from a text table (CSV, RFC 4180) whose first line names columns of the contract. This is for
+ * places that no service publishes as documents: offices, and the names and states of grid cells.
  */
 
 interface Kind {
@@ -42,12 +42,12 @@ const bounds: Readonly<Record<string, [least: number, most: number]>> = {
   elevation_m: [-1000, 10_000],
 };
 
-/** Whether the first line of a text names columns of places. */
+/** Reports whether the first line of a text names columns of places. */
 export function isPlaceTable(start: string): boolean {
   return /^"?(station_id|location_id|office)"?\s*,/.test(start);
 }
 
-/** Reads a table of places. A broken line is left out, and its number is added to `leftOut`. */
+/** Reads a table of places. Broken lines are left out, and their numbers are added to `leftOut`. */
 export function placeTableOf(text: string, leftOut: string[]): Loadable {
   const [header, ...lines] = linesOf(text);
   const columns = header?.fields ?? [];
@@ -80,7 +80,7 @@ export function placeTableOf(text: string, leftOut: string[]): Loadable {
 
 interface Line {
   fields: string[];
-  /** The number of its last line, from 1. */
+  /** Number of the record's last line, starting at 1. */
   line: number;
 }
 
@@ -111,7 +111,7 @@ function checkColumns(columns: readonly string[], { table, more }: Kind): void {
   if (missing.length > 0) throw new BrokenDocument(`line 1: the column ${missing.join(' and ')} is missing`);
 }
 
-/** Reads the columns that the first line names. Other columns keep their values in the database. */
+/** Reads the columns that the first line names. All other columns keep their values in the database. */
 function rowOf(fields: ReadonlyMap<string, string>, { table, id, expected }: Kind): Row {
   const key = placeKeys[table];
   const row: Row = {};

@@ -33,7 +33,7 @@ export function isZone(properties: Json): boolean {
   return properties['@type'] === 'wx:Zone';
 }
 
-/** A station, with the state of its county or forecast zone. */
+/** Reads a station, along with the state of its county or forecast zone. */
 export function stationOf(feature: Json, note: Note): PlaceTable['rows'][number] {
   const p = isMap(feature['properties']) ? feature['properties'] : {};
   const station_id = required(p['stationIdentifier'], 'properties.stationIdentifier').toUpperCase();
@@ -47,7 +47,7 @@ export function stationOf(feature: Json, note: Note): PlaceTable['rows'][number]
     latitude_deg,
     longitude_deg,
     elevation_m: quantity(p['elevation'], 'elevation_m', 'properties.elevation', note),
-    // By coordinates alone, some islands have the zone of the country next to them.
+    // By coordinates alone, some islands would get the time zone of the neighboring country.
     time_zone:
       timeZoneCheck(p['timeZone']) === null ? textOf(p['timeZone']) : timeZoneAt(latitude_deg, longitude_deg),
     state: state ?? null,
@@ -58,7 +58,7 @@ export function isOffice(document: Json): boolean {
   return document['@type'] === 'GovernmentOrganization' && textOf(document['id']) !== null;
 }
 
-/** Name and state of an office. Its document has no position. */
+/** Reads an office's name and state. Its document contains no position. */
 export function officeOf(document: Json): PlaceTable['rows'][number] {
   const office = required(document['id'], 'id');
   if (!/^[A-Z]{3}$/.test(office)) throw new BrokenDocument(`id is ${quoted(office)}, which is no office`);
@@ -72,7 +72,8 @@ export function officeOf(document: Json): PlaceTable['rows'][number] {
 }
 
 /**
- * Fire-weather zones share codes with public zones but have other outlines, so they have a separate table.
+ * Fire-weather zones share codes with public zones but have different outlines, so they have a separate
+ * table.
  */
 export function zoneTable({ type }: Json): 'zones' | 'fire_zones' {
   return type === 'fire' ? 'fire_zones' : 'zones';
@@ -91,7 +92,7 @@ export function zoneOf(feature: Json, note: Note): PlaceTable['rows'][number] {
   return { ugc: id, name: textOf(p['name']), geometry: outline };
 }
 
-/** The rows of a list that can be read, each place once, by their tables. */
+/** Returns the rows of a list that can be read, grouped by table, with each place once. */
 export function placesOf(
   features: readonly Json[],
   leftOut: string[],
@@ -128,9 +129,9 @@ export const placeKeys: Readonly<Record<PlaceTable['table'], string>> = {
 };
 
 /**
- * A polygon, multipolygon or collection with closed rings; null for any other geometry. An outline that is
- * in the United States only with latitude and longitude swapped is swapped, and noted. Otherwise the alert
- * would apply in Antarctica.
+ * Returns a polygon, multipolygon or collection with closed rings, or null for any other geometry. An outline
+ * that lies in the United States only with latitude and longitude swapped is swapped, and noted. Otherwise
+ * the alert would apply in Antarctica.
  */
 export function outlineOf(geometry: unknown, note: Note): Json | null {
   if (!isMap(geometry)) return null;
@@ -151,7 +152,7 @@ function isOfUnitedStates(geometry: Json): boolean {
   return middle !== null && isInUnitedStates(middle);
 }
 
-/** The geometry with the numbers of every position swapped. */
+/** Returns the geometry with the numbers of every position swapped. */
 function swappedOf(value: unknown): unknown {
   if (Array.isArray(value)) {
     const [first, second, ...rest] = value as unknown[];
@@ -161,10 +162,16 @@ function swappedOf(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, swappedOf(inner)]));
 }
 
-/** UGC codes: two letters of a state or marine area, C for a county or Z for a zone, three digits. */
+/**
+ * UGC codes consist of the two letters of a state or marine area, C for a county or Z for a zone, and three
+ * digits.
+ */
 const ugcPattern = /^[A-Z]{2}[CZ]\d{3}$/;
 
-/** A zone that a message names, `https://api.weather.gov/zones/fire/COZ040`; null if it is not one. */
+/**
+ * Parses a zone that a message names, such as `https://api.weather.gov/zones/fire/COZ040`. Returns null if it
+ * is not a zone.
+ */
 function affectedZone(url: string): { ugc: string; kind: ZoneKind } | null {
   const [, type = '', code = ''] = /\/zones\/(\w+)\/(\w+)\/?$/i.exec(url.trim()) ?? [];
   const ugc = code.toUpperCase();
@@ -172,9 +179,9 @@ function affectedZone(url: string): { ugc: string; kind: ZoneKind } | null {
 }
 
 /**
- * The areas of an alert, each code once. A code has the kind in `affectedZones`, or else the kind of the
- * product. Codes that are not UGC, and URLs that do not name a zone, are `unreadable`. The tables hold one
- * zone for a code of an alert, so further zones with the same code are `doubled`.
+ * Returns an alert's areas, with each code once. A code has the kind found in `affectedZones`, or else the
+ * kind of the product. Codes that are not UGC codes and URLs that do not name a zone are `unreadable`. The
+ * tables hold one zone per code of an alert, so further zones with the same code are `doubled`.
  */
 export function areaCodes(
   ugcs: readonly string[],
@@ -198,14 +205,14 @@ export function areaCodes(
   return { areas, doubled: [...doubled], unreadable };
 }
 
-/** Whether a product is about fire zones, whose codes are also codes of other, public zones. */
+/** Reports whether a product is about fire zones, whose codes are also used for other, public zones. */
 export function isFireProduct(event: string, vtec: readonly string[]): boolean {
   return (
     vtec.some((code) => /\.FW\.[A-Z]\./.test(code)) || /^(red flag|fire weather|extreme fire)/i.test(event)
   );
 }
 
-/** The office of a product from its identifier (`AFDSJU` belongs to SJU), else from its VTEC codes. */
+/** Returns a product's office from its identifier (`AFDSJU` belongs to SJU), or else from its VTEC codes. */
 export function officeOfProduct(awipsId: unknown, vtec: readonly string[]): string | null {
   const [, office] = /^[A-Z0-9]{3}([A-Z0-9]{3})$/.exec(textOf(awipsId)?.trim() ?? '') ?? [];
   return office ?? /^\/\w\.\w{3}\.\w(\w{3})\./.exec(vtec[0] ?? '')?.[1] ?? null;

@@ -2,7 +2,8 @@ import { numberCheck } from '../../database/cleaner.ts';
 import { isMap, type Json, type Note } from './rows.ts';
 
 /**
- * Quantities of api.weather.gov, `{"unitCode": "wmoUnit:degC", "value": 3.9}`, in the unit of their column.
+ * Converts quantities of api.weather.gov, such as `{"unitCode": "wmoUnit:degC", "value": 3.9}`, to the unit
+ * of their column.
  */
 
 type Conversion = (value: number) => number;
@@ -33,7 +34,7 @@ const degrees: Readonly<Record<string, Conversion>> = {
   rad: times(180 / Math.PI),
 };
 
-/** Units that are converted, by the suffix of the column that names the unit of the contract. */
+/** Units that are converted, keyed by the suffix of the column, which names the contract's unit. */
 const units: readonly [suffix: string, Readonly<Record<string, Conversion>>][] = [
   [
     '_c',
@@ -87,8 +88,8 @@ const units: readonly [suffix: string, Readonly<Record<string, Conversion>>][] =
 ];
 
 /**
- * The value of a quantity in the unit of `column`; null if there is none. A value with an unknown unit, or
- * an impossible one, is null, too, and noted. A bare number has the unit of the column.
+ * Returns a quantity's value in the unit of `column`, or null if there is none. A value that is impossible or
+ * has an unknown unit also becomes null, and is noted. A bare number has the unit of the column.
  */
 export function quantity(value: unknown, column: string, what: string, note: Note): number | null {
   const given = isMap(value) ? valueOf(value) : value;
@@ -109,19 +110,19 @@ export function quantity(value: unknown, column: string, what: string, note: Not
   return null;
 }
 
-/** A range has the middle of both ends; the service forecasts wind so. */
+/** Returns the midpoint for a range, because the service forecasts wind as a range. */
 function valueOf({ value, minValue, maxValue }: Json): unknown {
   if (value !== undefined && value !== null) return value;
   if (typeof minValue === 'number' && typeof maxValue === 'number') return (minValue + maxValue) / 2;
   return minValue ?? maxValue ?? null;
 }
 
-/** null if the unit is unknown for the column. */
+/** Returns null if the unit is unknown for the column. */
 function convert(value: number, unitCode: unknown, column: string): number | null {
   if (unitCode === undefined || unitCode === null || unitCode === '') return value;
   if (typeof unitCode !== 'string') return null;
   const known = units.find(([suffix]) => column.endsWith(suffix))?.[1] ?? {};
-  // `wmoUnit:degC`, `unit:degC`, and the whole URL of the code.
+  // Handles `wmoUnit:degC`, `unit:degC`, and the full URL of the code.
   const unit = unitCode.replace(/^\w+:(?!\/)|^https?:.*\//, '');
   return Object.hasOwn(known, unit) ? (known[unit]?.(value) ?? null) : null;
 }

@@ -24,9 +24,9 @@ export interface Recognised {
 }
 
 /**
- * Reads a document of NWS or SPC, identified by its content. A few documents need the name of their file,
- * too. `receivedAt` is the time of the request. Without it, the document's own times are used, so that
- * loading a file again changes nothing. Throws `NothingToLoad` if it has no data for the reader. Throws
+ * Reads an NWS or SPC document, identified by its content. A few documents also need their file name.
+ * `receivedAt` is the time of the request. Without it, the document's own times are used, so that loading a
+ * file again changes nothing. Throws `NothingToLoad` if it has no data for the reader. Throws
  * `BrokenDocument`, `SyntaxError` or another error if it is broken.
  */
 export function recognise(text: string, fileName: string, receivedAt: Date | null = null): Recognised {
@@ -44,12 +44,12 @@ export function recognise(text: string, fileName: string, receivedAt: Date | nul
   };
 }
 
-/** The facts known apart from the text, and the notes made while it is read. */
+/** Facts known apart from the text, and notes made while reading it. */
 interface Reading {
   fileName: string;
   leftOut: string[];
   note: Note;
-  /** It is the answer to a request made now, and not a file of unknown age. */
+  /** True if the document answers a request made now, rather than being a file of unknown age. */
   isPoll: boolean;
 }
 
@@ -68,12 +68,13 @@ function recordsOf(raw: string, reading: Reading): Loadable[] {
   return textProductsOf(null, text);
 }
 
-/** An element `alert` after declarations and comments; `parseXml` refuses a DOCTYPE. */
+/** Matches an `alert` element after declarations and comments. `parseXml` rejects a DOCTYPE. */
 const capStart =
   /^(?:<\?[^>]*>\s*|<!--[^]*?-->\s*|<!DOCTYPE\s+(?:[\w.-]+:)?alert\b[^[>]*(?:\[[^\]]*\]\s*)?>\s*)*<(?:[\w.-]+:)?alert[\s>]/i;
 
 /**
- * Removes the byte order mark, and NUL, which PostgreSQL cannot store. The rest of the text is still usable.
+ * Removes the byte order mark and NUL characters, which PostgreSQL cannot store. The rest of the text is
+ * still usable.
  */
 function storable(text: string): string {
   return text.replace(/^\uFEFF/, '').replaceAll('\0', '');
@@ -115,7 +116,7 @@ function fromFeatures(document: Json, features: Json[], reading: Reading): Loada
     isMap(properties) ? [properties] : isMap(attributes) ? [attributes] : [],
   );
   if (all.length === 0) throw new NothingToLoad('its features have no properties');
-  // One item is enough to recognize the kind, because a broken one may lack the field.
+  // One item is enough to recognize the kind, because a broken item may lack the field.
   if (all.some((each) => 'timestamp' in each))
     return readEach(features, 'features', reading.leftOut, observationOf);
   if (all.some((each) => 'event' in each)) return [alertsOf(document, reading)];

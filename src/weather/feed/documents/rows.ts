@@ -1,23 +1,24 @@
 import type { ZoneKind } from '../../places/position.ts';
 
 /**
- * A document that the reader has no use for (an error of the source, an empty list, another kind), and why.
+ * Thrown for a document that the reader cannot use (an error from the source, an empty list, another kind),
+ * with the reason.
  */
 export class NothingToLoad extends Error {
   override readonly name = 'NothingToLoad';
 }
 
 /**
- * A known kind of document, or an item of its list, that is broken. The message begins with the fault, for
- * example `features[3].properties.sent is missing`.
+ * Thrown for a document of a known kind, or an item of its list, that is broken. The message starts with the
+ * fault, for example `features[3].properties.sent is missing`.
  */
 export class BrokenDocument extends Error {
   override readonly name = 'BrokenDocument';
 }
 
 /**
- * The results of `read` for each item. A broken item is left out, and its position in the list is added to
- * `leftOut`, as is each field that `read` notes. Throws if no item is left.
+ * Returns the results of `read` for each item. A broken item is left out, and its position in the list is
+ * added to `leftOut`, as is each field that `read` notes. Throws if no item is left.
  */
 export function readEach<Item, Result>(
   items: readonly Item[],
@@ -41,8 +42,8 @@ export function readEach<Item, Result>(
 }
 
 /**
- * The reason for a broken document in a few words. Not every fault of a document is foreseen, so any error
- * while reading it counts as its fault.
+ * Returns the reason for a broken document in a few words. Not every fault of a document can be foreseen, so
+ * any error while reading it counts as a fault of the document.
  */
 export function reasonOf(error: unknown): string {
   if (error instanceof BrokenDocument || error instanceof NothingToLoad) return error.message;
@@ -50,16 +51,19 @@ export function reasonOf(error: unknown): string {
   return `it is not of the form that is known (${error instanceof Error ? error.message : String(error)})`;
 }
 
-/** The content of a document: rows with the names of the contract's columns, and their relations. */
+/** The content of a document: rows with the contract's column names, and their relations. */
 export type Value = string | number | boolean | null | readonly string[] | Readonly<Record<string, unknown>>;
 export type Row = Record<string, Value>;
 
 export type Loadable =
   | {
       family: 'observation';
-      /** Its place in a list, for messages: `features[2]`. */
+      /** Position in a list, for messages, such as `features[2]`. */
       place?: string;
-      /** null if its position cannot be read. The observation then counts only if the station is known. */
+      /**
+       * null if its position cannot be read. The observation then counts only if the station is already
+       * known.
+       */
       station: Row | null;
       observation: Row;
       weather: Row[];
@@ -67,7 +71,7 @@ export type Loadable =
     }
   | {
       family: 'alerts';
-      /** Whether the document lists everything that is in force; a single message adds to the list. */
+      /** True if the document lists everything that is in force. A single message only adds to the list. */
       isWholeList: boolean;
       fetchedAt: string;
       sourceUpdatedAt: string | null;
@@ -90,11 +94,11 @@ export interface Alert {
   alert: Row & { alert_id: string };
   areas: AreaRow[];
   references: Row[];
-  /** Whether the alert is active according to the poll. */
+  /** True if the alert is active according to the poll. */
   listed: boolean;
 }
 
-/** An area of an alert by its code, and the kind of its zone. */
+/** An area of an alert, given by its code, and the kind of its zone. */
 export type AreaRow = Row & { alert_id: string; ugc: string; same: string | null; kind: ZoneKind };
 
 export type OutlookArea = Row & { hazard: string; kind: string; label: string; part: number };
@@ -118,23 +122,29 @@ export function mapsOf(value: unknown): Json[] {
   return Array.isArray(value) ? value.filter(isMap) : [];
 }
 
-/** The items of a list, in order. An item that is not a map is empty, so it lacks every field. */
+/**
+ * Returns the items of a list, in order. An item that is not a map becomes an empty one, so it lacks every
+ * field.
+ */
 export function itemsOf(value: unknown): Json[] {
   return (Array.isArray(value) ? value : []).map((item: unknown) => (isMap(item) ? item : {}));
 }
 
-/** The texts of a list. One text alone, which some converters make of a list with one item, is a list too. */
+/**
+ * Returns the texts of a list. A single text counts as a list, because some converters turn a one-item list
+ * into its item.
+ */
 export function textsOf(value: unknown): string[] {
   return [value].flat().filter((item) => typeof item === 'string');
 }
 
 /**
- * Reports an unreadable field or item; the rest of the document is still read. The message starts with its
+ * Reports an unreadable field or item. The rest of the document is still read. The message starts with its
  * position in the document: `properties.windGust is -17.9 km/h, …`.
  */
 export type Note = (message: string) => void;
 
-/** The text, or null if the value is empty or not a text. */
+/** Returns the text, or null if the value is empty or not text. */
 export function textOf(value: unknown): string | null {
   return typeof value === 'string' && value.trim() !== '' ? value : null;
 }
@@ -145,7 +155,7 @@ export function required(value: unknown, what: string): string {
   return text;
 }
 
-/** The text if it is one of `choices`. */
+/** Returns the text if it is one of `choices`. */
 export function oneOf(value: unknown, choices: readonly string[], what: string): string {
   const text = required(value, what);
   if (!choices.includes(text))
@@ -154,7 +164,7 @@ export function oneOf(value: unknown, choices: readonly string[], what: string):
 }
 
 /**
- * An instant in UTC. A time without a zone is read as UTC, regardless of the zone of the process, and
+ * Parses an instant in UTC. A time without a zone is read as UTC, regardless of the process's time zone, and
  * noted.
  */
 export function instantOf(value: unknown, what: string, note: Note = () => undefined): string {
@@ -168,7 +178,7 @@ export function instantOf(value: unknown, what: string, note: Note = () => undef
   return date.toISOString();
 }
 
-/** False for `2026-02-30`, which `Date` reads as a day of March. */
+/** Returns false for `2026-02-30`, which `Date` reads as a day in March. */
 function isDayOfMonth(text: string): boolean {
   const [, year, month, day] = /^(\d{4})-(\d\d)-(\d\d)/.exec(text) ?? [];
   if (day === undefined) return true;
@@ -179,7 +189,7 @@ export function optionalInstant(value: unknown, what: string, note?: Note): stri
   return textOf(value) === null ? null : instantOf(value, what, note);
 }
 
-/** The result of `read`; null if the field is broken, which is noted. */
+/** Returns the result of `read`, or null if the field is broken, in which case it is noted. */
 export function orNoted<T>(note: Note, read: () => T): T | null {
   try {
     return read();
@@ -190,7 +200,7 @@ export function orNoted<T>(note: Note, read: () => T): T | null {
   }
 }
 
-/** A value of a document within a message: short, and on one line. */
+/** Formats a document's value for a message: short, and on one line. */
 export function quoted(text: string): string {
   return JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);
 }

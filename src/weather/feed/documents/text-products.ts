@@ -30,7 +30,7 @@ interface Product {
   correction: string | null;
 }
 
-/** A forecast discussion (AFD), a convective outlook discussion (SWO) or empty outlook points (PTS). */
+/** Reads a forecast discussion (AFD), a convective outlook discussion (SWO) or empty outlook points (PTS). */
 export function textProductsOf(product: Json | null, raw: string): Loadable[] {
   const text = (product === null ? raw : (textOf(product['productText']) ?? '')).replaceAll('\r', '');
   const [, header, correction, awipsId] =
@@ -45,7 +45,7 @@ export function textProductsOf(product: Json | null, raw: string): Loadable[] {
         ? issuedIn(text, header)
         : new Date(instantOf(product['issuanceTime'], 'issuanceTime')),
     header,
-    // Not by the header: that of San Juan is TJSJ, and that of Pago Pago NSTU.
+    // The header is not usable, because San Juan's is TJSJ and Pago Pago's is NSTU.
     office: awipsId.slice(3),
     awipsId,
     correction: correction ?? null,
@@ -109,8 +109,8 @@ function outlookDiscussionsOf({ id, text, issuedAt, awipsId }: Product): Loadabl
 }
 
 /**
- * Reads only "no areas". The points of areas are lines that must be closed along the coast, which SPC's own
- * GeoJSON has already done.
+ * Reads only "no areas". The points of areas are lines that would have to be closed along the coast, which
+ * SPC's own GeoJSON already does.
  */
 function emptyOutlooksOf({ text, issuedAt, awipsId }: Product): Loadable[] {
   if (/^[A-Z0-9.]{4}\s+\d{8}/m.test(text)) throw new NothingToLoad('points of areas are loaded from GeoJSON');
@@ -121,7 +121,10 @@ function emptyOutlooksOf({ text, issuedAt, awipsId }: Product): Loadable[] {
   }));
 }
 
-/** One run for each day that the product is about: `SWODY1` of day 1, `SWOD48` of days 4 to 8. */
+/**
+ * Returns one run for each day that the product covers: `SWODY1` covers day 1, and `SWOD48` covers days 4 to
+ * 8.
+ */
 function runsOf(text: string, issuedAt: Date, awipsId: string): OutlookRun[] {
   const [, from, until] = /^Valid (?:Time )?(\d{6})Z - (\d{6})Z/im.exec(text) ?? [];
   if (from === undefined || until === undefined)
@@ -141,7 +144,9 @@ function runsOf(text: string, issuedAt: Date, awipsId: string): OutlookRun[] {
   return [4, 5, 6, 7, 8].map((day) => run(day, later(day - 4), later(day - 3)));
 }
 
-/** The first instant with the day of the month and time `ddhhmm`, from the day before `issued` on. */
+/**
+ * Returns the first instant with this day of the month and time (`ddhhmm`), starting the day before `issued`.
+ */
 function near(issued: Date, ddhhmm: string): Date {
   const [day = 1, hour = 0, minute = 0] = (ddhhmm.match(/\d\d/g) ?? []).map(Number);
   for (let ahead = -1; ahead < 32; ahead++) {
@@ -154,20 +159,21 @@ function near(issued: Date, ddhhmm: string): Date {
 }
 
 /**
- * `FXUS65 KPSR 211216` and the date line `515 AM MST Wed Mar 21 2018`; the day in UTC may be the next one.
+ * Reads the issue time from `FXUS65 KPSR 211216` and the date line `515 AM MST Wed Mar 21 2018`. The day in
+ * UTC may be the next one.
  */
 function issuedIn(text: string, header: string): Date {
-  // An office in two time zones names both: `600 PM MST /700 PM CST/ Wed Mar 21 2018`.
+  // An office in two time zones lists both: `600 PM MST /700 PM CST/ Wed Mar 21 2018`.
   const date = /(?:AM|PM) \w{2,4}(?: \/[^/\n]*\/)? \w{3} (\w{3} \d{1,2} \d{4})/i.exec(text)?.[1];
   const time = /\d{6}/.exec(header.slice(7))?.[0];
   if (date === undefined || time === undefined) throw new NothingToLoad('it has no date line');
   return near(new Date(`${date} UTC`), time);
 }
 
-/** An unknown start or end: readers show it as unknown. */
+/** Marks an unknown start or end, which readers show as unknown. */
 const unknownTime = 'infinity';
 
-/** The stories of an office; an office without any is named by the file, `BGM_….json`. */
+/** Reads an office's stories. If there are none, the office comes from the file name, as in `BGM_….json`. */
 export function storiesOf(document: Json, fileName: string, leftOut: string[]): Loadable {
   const listed = itemsOf(document['stories']);
   const office =
@@ -182,7 +188,7 @@ export function storiesOf(document: Json, fileName: string, leftOut: string[]): 
   return {
     family: 'stories',
     office,
-    // The body has no time of its own. Without a story, only the epoch of the feed is left.
+    // The body has no time of its own. Without a story, only the feed's epoch is left.
     fetchedAt: newest === undefined || newest === '' ? '1970-01-01T00:00:00.000Z' : newest,
     stories: stories.map((story, index) => ({ position: index + 1, ...story })),
   };
@@ -202,7 +208,7 @@ function storyOf(story: Json, note: Note): Row {
   };
 }
 
-/** The address of a picture; a relative one is of weather.gov. */
+/** Returns the address of a picture. A relative address refers to weather.gov. */
 function imageOf(value: unknown): string | null {
   const text = textOf(value);
   const url = text === null || !URL.canParse(text, site) ? null : new URL(text, site);
@@ -211,8 +217,8 @@ function imageOf(value: unknown): string | null {
 const site = 'https://www.weather.gov/';
 
 /**
- * The older XML of offices: seconds since 1970, and a first line that resembles an XML declaration but is
- * none.
+ * Reads the older XML format of offices, which has seconds since 1970 and a first line that resembles an XML
+ * declaration but is not one.
  */
 export function graphicastsOf(text: string, leftOut: string[]): Loadable {
   const parsed = parseXml(text.replace(/^<xml [^>]*>/, '').replace(/<\/xml>\s*$/, ''), ['graphicast']);

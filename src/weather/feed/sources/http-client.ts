@@ -5,23 +5,26 @@ import type { Validators } from '../tables/requests.ts';
 
 export interface ClientOptions extends RequestOptions {
   concurrency: number;
-  /** Returns a number in [0, 1). Replaced in tests only. */
+  /** Returns a number in [0, 1). Replaced only in tests. */
   random?: () => number;
 }
 
-/** Asks for a document, with patience. Throws `RequestFailed` when it ran out, and the signal's reason. */
+/**
+ * Requests a document, with retries. Throws `RequestFailed` once the retries are exhausted, and the signal's
+ * reason.
+ */
 export type Get = (url: string, known: Validators | null) => Promise<Answer>;
 
 const tries = 4;
 const firstPauseMs = 1000;
 const maxPauseMs = 60_000;
-/** If a server requests a longer pause, the next round respects it, too. */
+/** If a server requests a longer pause, the next round respects it as well. */
 const maxWaitMs = 5 * 60_000;
 
 /**
- * Sends requests to one service, with a maximum number of concurrent ones. Temporary failures are retried
- * after a pause that doubles, with full jitter. A `Retry-After` of the server pauses all requests, since it
- * concerns the client and not the document.
+ * Creates a client that sends requests to one service and limits their concurrency. Temporary failures are
+ * retried after a pause that doubles each time, with full jitter. The server's `Retry-After` pauses all
+ * requests, because it applies to the client rather than to a single document.
  */
 export function createClient(options: ClientOptions): Get {
   const { clock, concurrency, signal, random = Math.random } = options;
@@ -52,7 +55,7 @@ export function createClient(options: ClientOptions): Get {
   };
 }
 
-/** A pause of all requests. `extend` lengthens it, and `wait` resolves when it is over. */
+/** Creates a pause shared by all requests. `extend` lengthens it, and `wait` resolves when it is over. */
 function sharedPause(clock: Clock): { extend(ms: number): void; wait(signal?: AbortSignal): Promise<void> } {
   let until = 0;
   return {
@@ -70,21 +73,21 @@ interface RequestOptions {
   clock: Clock;
   userAgent: string;
   timeoutMs: number;
-  /** Bytes, decompressed. */
+  /** Maximum body size in bytes, after decompression. */
   maxBody: number;
   signal?: AbortSignal;
 }
 
-/** A document from a server, or its statement that the document still matches the validators. */
+/** A document from a server, or the server's response that the document still matches the validators. */
 export type Answer =
   { kind: 'fresh'; text: string; at: Date; validators: Validators } | { kind: 'same'; at: Date };
 
-/** A request without a usable answer. */
+/** Thrown if a request has no usable response. */
 export class RequestFailed extends Error {
   override readonly name = 'RequestFailed';
-  /** Whether trying again may help. */
+  /** True if a retry may succeed. */
   readonly retry: boolean;
-  /** The pause that the server requests, in milliseconds. */
+  /** The pause that the server requested, in milliseconds. */
   readonly retryAfterMs: number | undefined;
 
   constructor(message: string, retry: boolean, retryAfterMs?: number) {
@@ -94,13 +97,14 @@ export class RequestFailed extends Error {
   }
 }
 
-/** If a server's clock is further ahead, its times are ignored. */
+/** If a server's clock is ahead by more than this, its times are ignored. */
 const skewMs = 5 * 60_000;
 const accepted = 'application/geo+json, application/ld+json;q=0.9, */*;q=0.5';
 
 /**
- * One GET request, conditional if there are validators. Redirects are not followed. `at` is the time in the
- * server's answer, which copies in caches keep. Throws `RequestFailed`, and the signal's reason.
+ * Sends one GET request, which is conditional if there are validators. Redirects are not followed. `at` is
+ * the time in the server's response, which cached copies preserve. Throws `RequestFailed` and the signal's
+ * reason.
  */
 export async function request(
   url: string,
@@ -128,14 +132,14 @@ export async function request(
     throw new RequestFailed(late.signal.aborted ? `no answer within ${timeoutMs} ms` : reasonOf(error), true);
   } finally {
     timer.cancel();
-    // Discards the rest of an unread answer.
+    // Discards the remainder of an unread response.
     late.abort();
   }
 }
 
 function headersOf(userAgent: string, known: Validators | null): Record<string, string> {
   const headers: Record<string, string> = { 'user-agent': userAgent, accept: accepted };
-  // RFC 9110, 13.1.3: a recipient that understands the tag ignores the date.
+  // RFC 9110, section 13.1.3: a recipient that supports the tag ignores the date.
   if (known?.etag != null) headers['if-none-match'] = known.etag;
   if (known?.lastModified != null) headers['if-modified-since'] = known.lastModified;
   return headers;
@@ -157,7 +161,7 @@ async function refusal(response: Response, clock: Clock): Promise<RequestFailed>
     ? parseRetryAfter(headers.get('retry-after') ?? undefined, clock.now())
     : undefined;
   const said = await problemOf(response);
-  // The service sends this to clients that do not name a contact, or send too many requests.
+  // The service sends this to clients that do not name a contact or that send too many requests.
   const hint = status === 403 ? ' (does user_agent of weather.feed.nws name whom to write to?)' : '';
   return new RequestFailed(
     `the server answered ${status}${said === '' ? '' : `: ${said}`}${hint}`,
@@ -166,7 +170,7 @@ async function refusal(response: Response, clock: Clock): Promise<RequestFailed>
   );
 }
 
-/** The title of a problem document (RFC 9457), as one short line. */
+/** Returns a problem document's title (RFC 9457), as one short line. */
 async function problemOf(response: Response): Promise<string> {
   if (!/\bjson\b/.test(response.headers.get('content-type') ?? '')) return '';
   try {
@@ -201,7 +205,7 @@ function textOf(bytes: Uint8Array): string {
   }
 }
 
-/** `fetch failed` has what failed as its cause. */
+/** The cause of a `fetch failed` error has the actual reason. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const { cause } = error;

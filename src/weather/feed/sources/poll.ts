@@ -8,8 +8,8 @@ import { type Answer, type Get, RequestFailed } from './http-client.ts';
 import type { Source } from './requests-of.ts';
 
 /**
- * Polls a source once and writes new data. Failed requests and broken documents are reported; the next poll
- * retries. Throws the errors of the database, and the reason of the signal of `get`.
+ * Polls a source once and writes new data. Failed requests and broken documents are reported, and the next
+ * poll retries them. Throws the database's errors and the reason of the signal of `get`.
  */
 export async function poll(polling: PollContext, source: Source): Promise<FeedResult[]> {
   if (source.hasPages) return pollPages(polling, source);
@@ -36,7 +36,10 @@ export async function poll(polling: PollContext, source: Source): Promise<FeedRe
   ];
 }
 
-/** The list is remembered only once everything that it names was had. */
+/**
+ * Polls a list of products. The list's validators are stored only once every product that it names was
+ * fetched.
+ */
 async function pollProducts(
   { target, requests, get, productsUrl }: PollContext,
   { url, collections }: Source,
@@ -74,16 +77,16 @@ async function isLoaded(target: Target, id: string): Promise<boolean> {
   return found !== undefined;
 }
 
-/** The dependencies of a poll. */
+/** What a poll depends on. */
 interface PollContext {
   target: Target;
   requests: Requests;
   get: Get;
-  /** Base URL of single products: `<base>/products/<id>`. */
+  /** Base URL of individual products, which are at `<base>/products/<id>`. */
   productsUrl: string;
 }
 
-/** The answer, or the reason why there is none. Throws the reason of the signal of `get`. */
+/** Returns the response, or the reason why there is none. Throws the reason of the signal of `get`. */
 async function answered(get: Get, url: string, known: Parameters<Get>[1]): Promise<Answer | RequestFailed> {
   try {
     return await get(url, known);
@@ -93,14 +96,14 @@ async function answered(get: Get, url: string, known: Parameters<Get>[1]): Promi
   }
 }
 
-/** The longest list has some 20 pages of 500. */
+/** The longest list has about 20 pages of 500 items. */
 const maxPages = 100;
 const maxCursorChars = 1000;
 
 /**
- * Requests the changed pages of a list, and writes each page separately. The start of the next page is
- * stored with each page, so an unchanged page does not end the list. Throws the errors of the database, and
- * the reason of the signal of `get`.
+ * Requests the changed pages of a list, and writes each page separately. The start of the next page is stored
+ * with each page, so an unchanged page does not end the list. Throws the database's errors and the reason of
+ * the signal of `get`.
  */
 async function pollPages(
   { target, requests, get }: PollContext,
@@ -116,14 +119,14 @@ async function pollPages(
     seen.add(page);
     const known = requests.keepsCursors ? await requests.get(page) : null;
     const answer = await answered(get, page, known);
-    // The following pages stay unknown until the next round.
+    // The remaining pages stay unknown until the next round.
     if (answer instanceof RequestFailed) return [...fed, notFed(page, 'failed', answer.message)];
     let cursor = known?.cursor ?? null;
     if (answer.kind === 'same') fed.push(notFed(page, 'unchanged', null));
     else {
       const { text, at, validators } = answer;
       cursor = cursorOf(text);
-      // Remembered without its cursor, a page would be the last one.
+      // If it were stored without its cursor, the page would appear to be the last one.
       const alongside = async (statements: Parameters<typeof requests.put>[0]): Promise<void> => {
         if (requests.keepsCursors) await requests.put(statements, page, { ...validators, cursor });
       };
@@ -135,15 +138,15 @@ async function pollPages(
 }
 
 /**
- * The cursor of the next page; null after the last page, or if the document cannot be read. The service
- * adds an empty page after the last one. Uses only the cursor, never the URL.
+ * Returns the cursor of the next page. Returns null after the last page, or if the document cannot be read.
+ * The service adds an empty page after the last one. Uses only the cursor, never the URL.
  */
 function cursorOf(text: string): string | null {
   let document: unknown;
   try {
     document = JSON.parse(text);
   } catch {
-    // Loading the document reports the fault.
+    // Loading the document will report the fault.
     return null;
   }
   if (!isMap(document) || !Array.isArray(document['features']) || document['features'].length === 0)
@@ -154,15 +157,15 @@ function cursorOf(text: string): string | null {
   return cursor === '' || cursor.length > maxCursorChars ? null : cursor;
 }
 
-/** A text product that a list of them names. */
+/** A text product named in a list. */
 interface ListedProduct {
   id: string;
   issuedAt: number;
 }
 
 /**
- * The newest products of a list for each of these WMO collections, or the newest of all if there are none.
- * Uses only the id and never a URL, so that a list cannot redirect requests.
+ * Returns the newest products in a list for each of these WMO collections, or the newest overall if no
+ * collections are given. Uses only the id and never a URL, so that a list cannot redirect requests.
  */
 function newestProducts(text: string, collections: readonly string[]): ListedProduct[] {
   const document: unknown = JSON.parse(text);

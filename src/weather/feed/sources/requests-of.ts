@@ -5,24 +5,24 @@ import type { PolledList } from '../tables/polls.ts';
 export interface Source {
   name: SourceName;
   url: string;
-  /** The file name for the document. */
+  /** The file name to assume for the document. */
   fileName: string;
-  /** The list whose newest run an unchanged answer confirms; null if there is none. */
+  /** The list whose newest run is confirmed by an unchanged response, or null if there is none. */
   polled: PolledList | null;
   /**
-   * WMO collections in a list of text products: the newest product of each is fetched. Empty: the newest
-   * product of all. null: the URL is the document itself.
+   * WMO collections in a list of text products, from each of which the newest product is fetched. If empty,
+   * the newest product overall is fetched. If null, the URL is the document itself.
    */
   collections: readonly string[] | null;
-  /** Whether the list continues at `pagination.next`. */
+  /** True if the list continues at `pagination.next`. */
   hasPages: boolean;
 }
 
-/** Days 1, 2, 3 and 4 to 8. Other SWO products are not outlooks. */
+/** Covers days 1, 2, 3 and 4 to 8. Other SWO products are not outlooks. */
 const outlookCollections = ['ACUS01', 'ACUS02', 'ACUS03', 'ACUS48'];
 const observationsEach = 12;
 
-/** All requests to NWS and SPC in the configuration. */
+/** Returns all requests to the NWS and SPC that the configuration defines. */
 export function sourcesOf(config: NwsConfig): Source[] {
   const api = (path: string): string => `${config.baseUrl}${path}`;
   const plain = (name: SourceName, url: string, fileName: string): Source => ({
@@ -80,7 +80,7 @@ export function sourcesOf(config: NwsConfig): Source[] {
   ];
 }
 
-/** Area codes of zones at sea, which have neither counties nor fire-weather zones. */
+/** Area codes of marine zones, which have neither counties nor fire-weather zones. */
 const marineAreas = /^(A[MN]|GM|L[CEHMOS]|P[HKMSZ]|SL)$/;
 
 function placeSources({ stations, zones, offices }: NwsConfig['places']): {

@@ -2,9 +2,8 @@ import { readFile } from 'node:fs/promises';
 import type { Statements, Target } from './upsert.ts';
 
 /**
- * Creates the tables of the contract if they are missing, all or none. Adds columns and tables that an
- * earlier version lacks. No other code of the project does this. Feeders that start together wait for each
- * other.
+ * Creates any missing tables of the contract, either all or none. Adds columns and tables that an earlier
+ * version lacks. No other code in the project does this. Feeders that start concurrently wait for each other.
  */
 export async function createTables(target: Target, schema = 'weather'): Promise<void> {
   await target.transaction(async (statements) => {
@@ -17,7 +16,7 @@ export async function createTables(target: Target, schema = 'weather'): Promise<
   });
 }
 
-/** Statements that upgrade tables of an earlier version. */
+/** Statements that upgrade an earlier version's tables. */
 const added = `
   alter table alert_areas add column if not exists kind text
     check (kind in ('public', 'county', 'fire', 'marine', 'offshore'));
@@ -28,7 +27,7 @@ const added = `
     if exists (select from pg_roles where rolname = 'weather_reader') then grant select on fire_zones to weather_reader; end if;
   end $$;`;
 
-/** Creates the feeder's own table with the validators of the last document from each URL. */
+/** Creates the feeder's own table, which holds the validators of the last document from each URL. */
 export async function createRequestTable(target: Target): Promise<void> {
   await target.transaction(async (statements) => {
     await lockFeeders(statements);
@@ -44,7 +43,7 @@ export async function createRequestTable(target: Target): Promise<void> {
   });
 }
 
-/** Held until the transaction ends: feeders of one database write in turn. */
+/** Held until the transaction ends, so that feeders of the same database write one at a time. */
 export async function lockFeeders(statements: Statements): Promise<void> {
   await statements.query(
     "select pg_advisory_xact_lock(hashtext('waybill weather feed'), hashtext(current_setting('search_path')))",

@@ -16,17 +16,17 @@ import {
 } from './upsert.ts';
 
 interface Loaded {
-  /** Number of rows inserted or changed; 0 if all data was stored already. */
+  /** Number of rows inserted or changed. 0 if all data was already stored. */
   rows: number;
-  /** Records that the database refuses, with the reason. No part of them was written. */
+  /** Records that the database rejects, with the reason. No part of them was written. */
   leftOut: string[];
 }
 
 /**
- * Writes the records of a document, and the rows of `alongside`, in one transaction. Existing rows are
- * kept, or replaced by newer ones, so loading twice changes nothing. If the database refuses one of several
- * records, the others are written without it. Throws `BrokenDocument` if all are refused, and the errors of
- * the database (`database_unavailable`, `schema_mismatch`, `internal_error`).
+ * Writes the records of a document, and the rows of `alongside`, in one transaction. Existing rows are kept,
+ * or replaced by newer ones, so loading twice changes nothing. If the database rejects one of several
+ * records, the others are written without it. Throws `BrokenDocument` if all are rejected, and the database's
+ * errors (`database_unavailable`, `schema_mismatch`, `internal_error`).
  */
 export async function load(
   target: Target,
@@ -66,8 +66,8 @@ export async function load(
 }
 
 /**
- * The rows of a single statement, outside any transaction. Throws the errors of the database with the same
- * codes as `load`, so that a feeder recognizes an unreachable database here, too.
+ * Returns the rows of a single statement, outside any transaction. Throws the database's errors with the same
+ * codes as `load`, so that a feeder recognizes an unreachable database here as well.
  */
 export async function lookUp(
   target: Pick<Target, 'query'>,
@@ -81,7 +81,7 @@ export async function lookUp(
   }
 }
 
-/** The position of a record in the document: `features[2]`. */
+/** Returns a record's position in the document, such as `features[2]`. */
 function placeOf(record: Loadable | undefined, index: number): string {
   return (record?.family === 'observation' ? record.place : undefined) ?? `record ${index}`;
 }
@@ -97,7 +97,7 @@ function refused(error: BrokenDocument | (Error & { code: string })): BrokenDocu
   return new BrokenDocument(`the database refuses it: ${error.message.slice(0, 300)} (${error.code})`);
 }
 
-/** The error of the database, with a hint for the operator of the feeder. */
+/** Returns the database's error, with a hint for the feeder's operator. */
 export function failure(thrown: unknown): WaybillError {
   const error = databaseError(thrown, 'weather.feed');
   const code = thrown instanceof Error && 'code' in thrown ? thrown.code : null;
@@ -115,7 +115,7 @@ export function failure(thrown: unknown): WaybillError {
 
 type Observed = Loadable & { family: 'observation' };
 
-/** Writes one record, within a transaction. Returns how many rows were inserted or changed. */
+/** Writes one record within a transaction. Returns how many rows were inserted or changed. */
 async function loadRecord(statements: Statements, record: Loadable): Promise<number> {
   const keep = (table: string, key: readonly string[], rows: readonly Row[]): Promise<number> =>
     upsert(statements, { table, key, onConflict: 'keep' }, rows);
@@ -182,8 +182,8 @@ async function requireStation(statements: Statements, id: unknown): Promise<void
 }
 
 /**
- * Adds the station of an observation if it is unknown. A known one keeps its position from a list of
- * stations, since positions in observations are rounded. Only a position far away replaces it.
+ * Adds an observation's station if it is unknown. A known one keeps its position from a list of stations,
+ * because positions in observations are rounded. Only a position that is far away replaces it.
  */
 async function loadStation(statements: Statements, station: Row): Promise<void> {
   const columns = Object.keys(station);
@@ -205,7 +205,7 @@ async function loadStation(statements: Statements, station: Row): Promise<void> 
   );
 }
 
-/** More than the rounding of coordinates, and less than a station ever moved. */
+/** More than the rounding of coordinates, but less than any station has ever moved. */
 const roundedDeg = 0.05;
 
 async function replaceParts(
@@ -226,12 +226,12 @@ function keyOf(observation: Row): unknown[] {
   return keyOfObservation.map((column) => observation[column]);
 }
 
-/** Places of one statement: an outline of a zone can have hundreds of kilobytes. */
+/** Number of places per statement. A zone's outline can have hundreds of kilobytes. */
 const batches = { stations: 500, locations: 500, offices: 500, zones: 20, fire_zones: 20 };
 
 /**
- * Updates a known place; columns that the document lacks keep their values. An office has no position in
- * its document, so it must exist: otherwise throws `BrokenDocument`.
+ * Updates a known place. Columns that the document lacks keep their values. An office's document has no
+ * position, so the office must already exist. Otherwise throws `BrokenDocument`.
  */
 async function loadPlaces(statements: Statements, { table, rows }: PlaceTable): Promise<number> {
   if (table === 'offices' && rows.some((row) => !('latitude_deg' in row)))
@@ -246,7 +246,7 @@ async function loadPlaces(statements: Statements, { table, rows }: PlaceTable): 
   return changed;
 }
 
-/** Databases of an earlier version lack this table, but can store all other data. */
+/** An earlier version's database lacks this table, but can store all other data. */
 async function hasFireZones(statements: Statements): Promise<boolean> {
   const [found] = await statements.query("select to_regclass('fire_zones') is not null as present", []);
   return found?.['present'] === true;

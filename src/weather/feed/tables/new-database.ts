@@ -2,14 +2,14 @@ import { readFile } from 'node:fs/promises';
 import { PGlite } from '@electric-sql/pglite';
 
 /**
- * The archive that the build puts next to this module. When running from source, it exists only after a
+ * The archive that the build places next to this module. When running from source, it exists only after a
  * build.
  */
 const places = ['empty-database.tar.gz', '../../../../dist/weather/feed/tables/empty-database.tar.gz'];
 
 /**
- * Creates an empty embedded database in `directory`, or in memory. Unpacks the archive of the build. If
- * that is missing, PostgreSQL initializes the database, which takes seconds longer.
+ * Creates an empty embedded database in `directory`, or in memory. Unpacks the bundled archive. If that is
+ * missing, PostgreSQL initializes the database, which takes several seconds longer.
  */
 export async function newDatabase(directory?: string): Promise<PGlite> {
   const archive = await emptyDatabase();

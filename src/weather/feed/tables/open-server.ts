@@ -10,7 +10,7 @@ const lockSeconds = 30;
 const usualLimits = {
   clock: systemClock,
   connectSeconds: 10,
-  /** Time limit for a statement, in milliseconds, for a server that does not enforce its own. */
+  /** Time limit for a statement, in milliseconds, in case the server does not enforce its own. */
   answerMs: (statementSeconds + 15) * 1000,
 };
 const maxBackoffSeconds = 1;
@@ -23,8 +23,8 @@ interface Line {
 }
 
 /**
- * A PostgreSQL server, with a role that may write. Throws `secrets_invalid` if `url` is not a URL. Connects
- * on first use.
+ * Opens a PostgreSQL server with a role that may write. Connects on first use. Throws `secrets_invalid` if
+ * `url` is not a valid URL.
  */
 export async function openServer(
   url: string,
@@ -62,9 +62,9 @@ export async function openServer(
 
 /**
  * Does not use the driver's `begin`, which sends a rollback to a closed connection and thereby ends the
- * process, nor its `reserve`, which waits forever for a connection that is not open yet. Sends nothing
- * after the connection was closed, so that no statement continues on a new one. The next transaction uses
- * the new one.
+ * process. Does not use its `reserve` either, which waits forever for a connection that is not open yet.
+ * Sends nothing after the connection was closed, so that no statement continues on a new connection. The next
+ * transaction uses the new one.
  */
 async function transactionOn<T>(
   line: Line,
@@ -95,10 +95,10 @@ async function transactionOn<T>(
 }
 
 /**
- * Whether the connection is unusable after this error of the driver, or final message of the server. It is
- * never used again. Version 3.4 of the driver hides a connection that ends under a statement and sends
- * nothing on the next connection. Each later start then takes until its time-out (`closed` in its
- * `connection.js` does not reset `nextWriteTimer`).
+ * Reports whether the connection is unusable after this error of the driver, or final message of the server.
+ * The connection is never reused. Version 3.4 of the driver does not report a connection that ends during a
+ * statement, and sends nothing on the next connection. Each later start then lasts until its timeout
+ * (`closed` in its `connection.js` does not reset `nextWriteTimer`).
  */
 function endsLine(error: unknown): boolean {
   if (!(error instanceof Error) || !('code' in error)) return false;
@@ -153,7 +153,7 @@ function connect(url: string, schema: string, connectSeconds: number, inTime: Wa
     const line: Line = { client, inTime, isLost: false };
     return line;
   } catch {
-    // The reason of an invalid URL contains the URL, including its password.
+    // The error about an invalid URL contains the URL, including its password.
     throw new WaybillError('secrets_invalid', 'the URL of the weather database that is fed is none', {
       hint: 'expected postgres://user:password@host:5432/database',
     });

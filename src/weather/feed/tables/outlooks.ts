@@ -4,12 +4,12 @@ import { same, type Statements, type Upsert, upsert } from './upsert.ts';
 type Outlook = Loadable & { family: 'outlook' };
 type Discussion = Loadable & { family: 'outlook_discussion' };
 
-/** A discussion and the areas of its outlook are issued this far apart at most. */
+/** Maximum time between the issues of a discussion and of its outlook's areas. */
 const apartSeconds = 3600;
 
 /**
- * Writes the areas of one hazard. A document names all areas of a kind (category, probability, intensity)
- * or none, so a correction removes the areas that it no longer names.
+ * Writes the areas of one hazard. A document names either all areas of a kind (category, probability,
+ * intensity) or none, so a correction removes the areas that it no longer names.
  */
 export async function loadOutlook(statements: Statements, { run, areas }: Outlook): Promise<number> {
   const { forecaster, received_at } = run;
@@ -26,7 +26,7 @@ export async function loadOutlook(statements: Statements, { run, areas }: Outloo
     );
     changed += removed.length;
   }
-  // A hazard without areas has no intensity, either. Intensities arrive in a separate file.
+  // A hazard without areas has no intensity either. Intensities arrive in a separate file.
   for (const { hazard } of areas.filter(({ label }) => label === 'NONE')) {
     const removed = await statements.query(
       "delete from outlooks where run_id = $1 and hazard = $2 and kind = 'intensity' returning 1 as one",
@@ -37,7 +37,7 @@ export async function loadOutlook(statements: Statements, { run, areas }: Outloo
   const to: Upsert = { table: 'outlooks', key: ['run_id', 'hazard', 'label', 'part'], onConflict: 'replace' };
   changed += await upsert(statements, to, withRun(run_id, areas));
   if (areas.length > 0) changed += await takeDiscussions(statements, run_id, run);
-  // Only some of the documents of a run name the forecaster.
+  // Only some of a run's documents name the forecaster.
   await statements.query(
     `update outlook_runs as present set forecaster = coalesce(forecaster, $1),
        received_at = case when $2 then greatest(present.received_at, $3::timestamptz) else present.received_at end
@@ -48,8 +48,8 @@ export async function loadOutlook(statements: Statements, { run, areas }: Outloo
 }
 
 /**
- * Moves discussions to the run of the areas. A discussion that arrived before its areas has a run of its
- * own, which would read as an outlook without areas.
+ * Moves discussions to the run of the areas. A discussion that arrived before its areas has its own run,
+ * which would look like an outlook without areas.
  */
 async function takeDiscussions(
   statements: Statements,
@@ -84,7 +84,7 @@ export async function loadOutlookDiscussion(
   return upsert(statements, to, withRun(run_id, [discussion]));
 }
 
-/** A discussion belongs to the areas of its window, although they are issued a minute apart. */
+/** A discussion belongs to the areas of its window, even though they are issued a minute apart. */
 async function runOfWindow(statements: Statements, run: OutlookRun): Promise<number> {
   const { day, valid_from, valid_until } = run;
   const window = { day, valid_from, valid_until };
@@ -97,7 +97,7 @@ async function runOfWindow(statements: Statements, run: OutlookRun): Promise<num
     : Number(found['run_id']);
 }
 
-/** The id of the run with this key, which is created if it is missing. */
+/** Returns the id of the run with this key. Creates the run if it is missing. */
 export async function runOf(
   statements: Statements,
   table: string,
@@ -108,7 +108,10 @@ export async function runOf(
   return idOf(statements, table, Object.fromEntries(key.map((column) => [column, row[column] ?? null])));
 }
 
-/** The id of the run with all these values, created if it is missing. For tables of runs without a key. */
+/**
+ * Returns the id of the run with all these values. Creates the run if it is missing. Used for run tables
+ * without a key.
+ */
 export async function runWith(
   statements: Statements,
   table: string,

@@ -3,14 +3,14 @@ import { runWith } from './outlooks.ts';
 import { type Statements, upsert } from './upsert.ts';
 
 /**
- * Alerts and stories are lists that are polled; each state of a list is a run. A poll with the content of
- * the newest run adds nothing and only moves the time of that run forward, so that it does not become
- * stale. A single CAP message makes a run of the newest list and itself.
+ * Alerts and stories are lists that are polled, and each state of a list is a run. A poll with the same
+ * content as the newest run adds nothing. It only moves that run's time forward, so that the run does not
+ * become stale. A single CAP message makes a new run from the newest list and itself.
  */
 type Alerts = Loadable & { family: 'alerts' };
 type Stories = Loadable & { family: 'stories' };
 
-/** Which list a poll is about. */
+/** Identifies the list that a poll is about. */
 export type PolledList = { family: 'alerts' } | { family: 'stories'; office: string };
 
 export async function loadAlerts(statements: Statements, record: Alerts): Promise<number> {
@@ -25,7 +25,7 @@ export async function loadAlerts(statements: Statements, record: Alerts): Promis
       ['alert_id'],
       of(({ alert }) => [alert]),
     )) +
-    // Replaces the row: SAME codes may have been unknown when the alert first arrived.
+    // Replaces the row, because SAME codes may have been unknown when the alert first arrived.
     (await upsert(
       statements,
       { table: 'alert_areas', key: ['ugc', 'alert_id'], onConflict: 'replace' },
@@ -55,16 +55,17 @@ export async function loadAlerts(statements: Statements, record: Alerts): Promis
 }
 
 /**
- * Adds a message to the list of the time at which it was sent, and to the newest list if that is later. The
- * order in which messages arrive does not matter: an alert that an Update replaced, or whose zones a Cancel
- * covers, stays out. A message of an exercise replaces no warning. Returns how many rows were added.
+ * Adds a message to the list that was current when it was sent, and to the newest list if that is later. The
+ * order in which messages arrive does not matter: an alert that was replaced by an Update, or whose zones are
+ * covered by a Cancel, stays out. An exercise message does not replace a warning. Returns how many rows were
+ * added.
  */
 async function addMessage(
   statements: Statements,
   { fetchedAt }: Alerts,
   listed: readonly string[],
 ): Promise<number> {
-  // A message that was sent in the future is of now.
+  // A message with a sending time in the future counts as sent now.
   const lists = await statements.query(
     `with message as (select least($1::timestamptz, now()) as at)
      select (select run_id from alert_runs where fetched_at <= at order by fetched_at desc, run_id desc limit 1) as run_id,
@@ -108,12 +109,17 @@ async function addToList(
   return 1 + (await upsert(statements, to, rows));
 }
 
-/** The identifier of the message of an alert: one message may hold several, numbered `#2` and on. */
+/**
+ * Returns the identifier of an alert's message. One message may hold several alerts, numbered from `#2` on.
+ */
 function messageOf(table: string): string {
   return `regexp_replace(${table}.alert_id, '#[0-9]+$', '')`;
 }
 
-/** An Update of the alert `present`, or a Cancel of all its zones; a Cancel that names no zone is of all. */
+/**
+ * Matches an Update of the alert `present`, or a Cancel of all its zones. A Cancel that names no zone applies
+ * to all of them.
+ */
 const laterMessage = `select from alert_references reference join alerts later on later.alert_id = reference.alert_id
   where reference.ref_id in (present.alert_id, ${messageOf('present')})
     and ${messageOf('later')} <> ${messageOf('present')} and later.status = present.status
@@ -122,7 +128,7 @@ const laterMessage = `select from alert_references reference join alerts later o
       or not exists (select from alert_areas own where own.alert_id = present.alert_id and not exists (
         select from alert_areas canceled where canceled.alert_id = later.alert_id and canceled.ugc = own.ugc)))))`;
 
-/** Tables of an earlier version have no kinds of zones. */
+/** An earlier version's tables do not have zone kinds. */
 async function hasKinds(statements: Statements): Promise<boolean> {
   const found = await statements.query(
     "select 1 as one from pg_attribute where attrelid = 'alert_areas'::regclass and attname = 'kind'",
@@ -144,7 +150,9 @@ export async function loadStories(statements: Statements, record: Stories): Prom
   return Number(isNew) + (await upsert(statements, to, rows));
 }
 
-/** Moves the time of the newest run to `at`, the time of an unchanged answer. Does nothing without a run. */
+/**
+ * Moves the newest run's time to `at`, the time of an unchanged response. Does nothing if there is no run.
+ */
 export async function confirm(statements: Statements, polled: PolledList, at: string): Promise<void> {
   const newest = await newestRun(statements, polled);
   if (newest === null) return;

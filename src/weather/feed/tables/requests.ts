@@ -7,15 +7,15 @@ export interface Validators {
   lastModified: string | null;
 }
 
-/** The same of one page of a list. */
+/** The same for one page of a list. */
 export interface PageValidators extends Validators {
-  /** The cursor of the next page; null after the last. */
+  /** The cursor of the next page, or null after the last one. */
   cursor: string | null;
 }
 
-/** The documents that were loaded, by their URL. */
+/** The documents that were loaded, keyed by URL. */
 export interface Requests {
-  /** Whether the cursors of pages are stored. A table of an earlier version lacks the column. */
+  /** True if page cursors are stored. An earlier version's table lacks the column. */
   keepsCursors: boolean;
   get(url: string): Promise<PageValidators | null>;
   /** Must run in the transaction that loads the document, so that both are committed together. */
@@ -23,9 +23,8 @@ export interface Requests {
 }
 
 /**
- * Reads and writes the table `feed_requests`, which outlives the process and is shared with other feeders.
- * If the table is missing, every document is loaded again, which changes nothing. Throws the errors of the
- * database.
+ * Reads and writes the table `feed_requests`, which outlives the process and is shared with other feeders. If
+ * the table is missing, every document is loaded again, which changes nothing. Throws the database's errors.
  */
 export async function openRequests(target: Target): Promise<Requests> {
   const columns = await columnsOf(target);

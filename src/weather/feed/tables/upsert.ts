@@ -1,13 +1,13 @@
 import type { Row } from '../documents/rows.ts';
 
-/** Statements, of either driver. */
+/** Runs statements, with either driver. */
 export interface Statements {
   query(text: string, values: unknown[]): Promise<Record<string, unknown>[]>;
-  /** Several statements without values. */
+  /** Runs several statements without parameters. */
   run(text: string): Promise<void>;
 }
 
-/** Statements of a transaction. */
+/** The statements of a transaction. */
 export interface Transaction extends Statements {
   /** Runs `work`. If it throws, its changes are undone and the transaction continues. */
   savepoint<T>(work: (statements: Statements) => Promise<T>): Promise<T>;
@@ -16,32 +16,35 @@ export interface Transaction extends Statements {
 /** A weather database that is open for writing. */
 export interface Target extends Statements {
   /**
-   * All or nothing, on one connection: if the connection is lost, no change remains. Transactions of one
-   * target wait for each other.
+   * Runs a transaction on a single connection. If the connection is lost, no change remains. Transactions of
+   * one target wait for each other.
    */
   transaction<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>;
   close(): Promise<void>;
 }
 
-/** The table of the rows, and the treatment of existing ones. */
+/** The table for the rows, and how existing rows are handled. */
 export interface Upsert {
   table: string;
-  /** The columns of its key. */
+  /** The columns of the table's key. */
   key: readonly string[];
   /**
-   * `keep` existing rows, or `replace` rows that differ. `received_at` alone is not a difference. If
-   * another column differs, `received_at` moves forward, since readers detect a change by it.
+   * Whether to `keep` existing rows, or `replace` rows that differ. A different `received_at` alone does not
+   * count. If another column differs, `received_at` moves forward, because readers use it to detect changes.
    */
   onConflict: 'keep' | 'replace';
 }
 
-/** Writes rows that have the same columns, in one statement. Returns how many were inserted or changed. */
+/**
+ * Writes rows that have the same columns, in a single statement. Returns how many rows were inserted or
+ * changed.
+ */
 export async function upsert(statements: Statements, to: Upsert, rows: readonly Row[]): Promise<number> {
   const [first] = rows;
   if (first === undefined) return 0;
   const columns = Object.keys(first);
   const list = columns.join(', ');
-  // Through JSON, by which any number of rows of any type is one parameter.
+  // The rows are passed as JSON, so that any number of rows of any type is a single parameter.
   const written = await statements.query(
     `insert into ${to.table} as present (${list})
      select ${list} from jsonb_populate_recordset(null::${to.table}, $1::text::jsonb)
@@ -62,17 +65,20 @@ function actionOf({ key, onConflict }: Upsert, columns: readonly string[]): stri
   return `update set ${sets.join(', ')} where (${present}) is distinct from (${excluded})`;
 }
 
-/** SQL for a time of receipt later than the stored one, regardless of the document's time. */
+/** Returns SQL for a time of receipt that is later than the stored one, regardless of the document's time. */
 export function movedForward(received: string): string {
   return `case when ${received} > present.received_at then ${received} else greatest(now(), present.received_at) end`;
 }
 
-/** The conditions that columns have the values $1, $2, … from `first` on, null included. */
+/**
+ * Returns conditions that compare the columns with the parameters $1, $2, … starting at `first`, treating
+ * nulls as equal.
+ */
 export function same(columns: readonly string[], first = 1): string {
   return columns.map((column, index) => `${column} is not distinct from $${index + first}`).join(' and ');
 }
 
-/** The statements of an open transaction, with savepoints nested at most once. */
+/** Wraps the statements of an open transaction, with savepoints nested at most once. */
 export function withSavepoints(statements: Statements): Transaction {
   return {
     ...statements,

@@ -16,11 +16,13 @@ import {
   kindOfArea,
 } from './alert-tables.ts';
 
-/** The outlines of the alerts of one poll. */
+/** The outlines of one poll's alerts. */
 export interface AlertOutlines {
-  /** Owned by the identifiers of alerts. */
+  /** The index, whose owners are alert identifiers. */
   index: OutlineIndex;
-  /** Alerts whose place is not known in full: an outline of a zone is missing, or an area is unreadable. */
+  /**
+   * Alerts whose location is only partly known, because a zone's outline is missing or an area is unreadable.
+   */
   unplaced: ReadonlySet<string>;
 }
 
@@ -38,30 +40,33 @@ interface CachedOutline {
 }
 
 /**
- * Outlines by owner. The outline of an identifier rarely changes: a changed alert has a new identifier, and
- * zones are revised twice a year.
+ * Caches outlines by owner. An identifier's outline rarely changes, because a changed alert has a new
+ * identifier and zones are revised twice a year.
  */
 interface OutlineCache<T, Key extends string = string> {
   known: Map<Key, T>;
   since: number;
 }
-/** The location in an alert itself. */
+/** The location given in an alert itself. */
 interface OwnPlace {
   geometry: Geometry | null;
-  /** Some of its areas could not be read, so that its geometry or its zones are not all of its place. */
+  /**
+   * True if some of the alert's areas could not be read, so that its geometry or zones cover only part of its
+   * location.
+   */
   isPartial: boolean;
 }
-/** An alert that the poll names and the table lacks. */
+/** Used for an alert that the poll names but the table lacks. */
 const unknownPlace: OwnPlace = { geometry: null, isPartial: true };
 const learnedForMs = 60 * 60_000;
-/** How long the outlines of one poll are kept. A later read may find zones that were missing. */
+/** How long one poll's outlines are kept. A later read may find zones that were missing. */
 const keptMs = 5 * 60_000;
 
 const kept = new WeakMap<WeatherDatabase, CachedOutline>();
 
 /**
- * The outlines of a poll. An alert has its own outline, or the outlines of its zones. They are kept in
- * memory until another poll is requested or some minutes have passed. For the next poll, only new alerts
+ * Returns a poll's outlines. An alert has either its own outline or those of its zones. They are kept in
+ * memory until a different poll is requested or a few minutes have passed. For the next poll, only new alerts
  * and zones are read. Reads in pages, so that a hundred thousand outlines do not block other work for long.
  */
 function outlinesOf(database: WeatherDatabase, clock: Clock, run: Run): Promise<AlertOutlines> {
@@ -86,8 +91,8 @@ function outlinesOf(database: WeatherDatabase, clock: Clock, run: Run): Promise<
 }
 
 /**
- * Like `outlinesOf`, but rejects with `database_unavailable` at the time `until` of the monotonic clock.
- * The work continues for later requests.
+ * Like `outlinesOf`, but rejects with `database_unavailable` at the monotonic time `until`. The work
+ * continues for later requests.
  */
 export function outlinesInTime(
   { database, clock, until }: { database: WeatherDatabase; clock: Clock; until: number },
@@ -119,7 +124,7 @@ async function load(
   for (const alert of alerts) {
     const { geometry, isPartial } = known.alerts.get(alert) ?? unknownPlace;
     if (geometry !== null) outlines.push({ owners: [alert], geometry });
-    // The zones of an alert are not its place if it has an outline, unless that is only a part of it.
+    // An alert with an outline does not use its zones, unless the outline covers only part of its location.
     if (geometry === null || isPartial) byZone.push(alert);
   }
   const areas = await areasOf(database, byZone);
@@ -142,7 +147,7 @@ function isOutline(geometry: Geometry | null): geometry is Geometry {
 
 const pageSize = 1000;
 
-/** Sorted by identifier. */
+/** Returns the poll's alert identifiers, sorted. */
 async function membersOf(database: WeatherDatabase, runId: number): Promise<string[]> {
   const found: string[] = [];
   const { runId: run, alertId } = alertRunMembers;
@@ -162,7 +167,7 @@ async function membersOf(database: WeatherDatabase, runId: number): Promise<stri
   return found;
 }
 
-/** Adds the unknown alerts, and removes those that the poll no longer has. */
+/** Adds unknown alerts, and removes those that are no longer in the poll. */
 async function learnAlerts(
   database: WeatherDatabase,
   alerts: readonly string[],
@@ -176,7 +181,8 @@ async function learnAlerts(
       queries
         .select({ alertId, geometry, isPartlyUnreadable, isPartlyOutlined })
         .from(alertRows)
-        // The index finds the range directly. Without it, each page would be searched among all alerts.
+        // The index finds the range directly. Without the range, each page would be searched among all
+        // alerts.
         .where(and(between(alertId, first, last), among(alertId, page))),
     );
     for (const { alertId: id, geometry: own, ...marks } of rows)
@@ -191,7 +197,7 @@ async function learnAlerts(
   for (const alert of known.keys()) if (!current.has(alert)) known.delete(alert);
 }
 
-/** The alerts of each zone. */
+/** Returns each zone's alerts. */
 async function areasOf(
   database: WeatherDatabase,
   alerts: readonly string[],
@@ -221,7 +227,7 @@ async function learnZones(
   known: Map<ZoneKey, Geometry>,
 ): Promise<void> {
   const wanted = keys.filter((key) => !known.has(key));
-  // Queried even if nothing is needed, so that a missing table is always an error.
+  // The query runs even if nothing is needed, so that a missing table is always an error.
   for (const page of wanted.length === 0 ? [[zoneKey('', 'public')]] : pagesOf(wanted)) {
     const outlines = await readZones(database, page).catch((error: unknown) => {
       throw placesRequired(error);
@@ -230,7 +236,10 @@ async function learnZones(
   }
 }
 
-/** One JSON value: writing a statement with a thousand parameters takes longer than the answer. */
+/**
+ * Passed as one JSON value, because preparing a statement with a thousand parameters takes longer than
+ * answering it.
+ */
 function among(column: AnyColumn, values: readonly string[]): SQL {
   return sql`${column} in (select jsonb_array_elements_text(${JSON.stringify(values)}::text::jsonb))`;
 }

@@ -33,30 +33,30 @@ import {
   ugcPattern,
 } from './alert-tables.ts';
 
-/** Alerts as they are read, cleaned and answered. */
+/** Alerts as they are read, cleaned and returned. */
 
-/** Which alerts of a poll. */
+/** Selects alerts of a poll. */
 export interface InForceQuery {
   runId: number;
   now: Date;
   severity: readonly AlertSeverity[];
-  /** Compared without regard to case. */
+  /** Compared ignoring case. */
   event: readonly string[];
   zone: readonly string[];
   area: string | null;
   office: string | null;
-  /** Only alerts with these ids; null for all. */
+  /** Selects only alerts with these ids, or all alerts if null. */
   ids: readonly string[] | null;
-  /** Tests and exercises, in place of alerts. */
+  /** Selects tests and exercises instead of alerts. */
   onlyTests?: boolean;
-  /** Alerts that no zone places: without any, or with one that could not be read. */
+  /** Selects alerts that cannot be located by zone, because they have none or one could not be read. */
   onlyPlaceless?: boolean;
   limit: number;
 }
 
 /**
- * The first `limit` valid alerts, and their total number. An alert without a known end is left out. It is
- * sorted last, so that at most a page is read, regardless of their number.
+ * Returns the first `limit` valid alerts and the total number of alerts. An alert without a known end is left
+ * out. Such alerts are sorted last, so that at most one page of them is read, no matter how many there are.
  */
 export async function selectInForce(
   queries: Queries,
@@ -72,10 +72,7 @@ export async function selectInForce(
   return { total, endless, alerts };
 }
 
-/**
- * The maximum number of notes about alerts without an end. Later reads note the others once these are
- * fixed.
- */
+/** Maximum number of notes about alerts without an end. Once these are fixed, later reads note the others. */
 const maxNoted = 1000;
 
 type CleanAlert = NonNullable<ReturnType<typeof cleanedAlert>>;
@@ -91,8 +88,8 @@ function cleanedAlert(row: AlertRow, note: Note) {
 
 const columns = {
   ...getTableColumns(alertRows),
-  // The drivers read PostgreSQL arrays differently, but JSON lists alike. A multidimensional array becomes
-  // a plain list, and a missing one an empty list.
+  // The drivers read PostgreSQL arrays differently, but handle JSON lists the same way. A multidimensional
+  // array becomes a plain list, and a missing one becomes an empty list.
   vtec: sql<(string | null)[]>`(select coalesce(json_agg(code order by at), '[]')
     from unnest(${alertRows.vtec}) with ordinality codes (code, at))`,
 };
@@ -106,19 +103,19 @@ const references = sql<
 >`(select coalesce(json_agg(${alertReferences.refId} order by ${alertReferences.refId}), '[]')
   from ${alertReferences} where ${eq(alertReferences.alertId, alertRows.alertId)})`;
 
-// An area has any number of codes, separated by spaces.
+// An area can have any number of codes, separated by spaces.
 const same = sql<string[]>`(select coalesce(json_agg(distinct code order by code), '[]') from ${alertAreas},
   unnest(string_to_array(${alertAreas.same}, ' ')) code
   where ${eq(alertAreas.alertId, alertRows.alertId)} and code <> '')`;
 const wholeAlert = { ...columns, zones, same, references, isTest };
 
-/** Whether the row has a plausible end. An alert without one is left out. */
+/** True if the row has a plausible end. An alert without one is left out. */
 const hasEnd = sql<boolean>`(${saneInstant(alertRows.expiresAt)}) is not null`;
 
 /**
- * One page of alerts, and their total number. The search, the count and the sort use a few narrow columns.
- * Sorting whole messages, with texts and outlines, writes them to a temporary file for each answer: 100 MB
- * for a hundred thousand alerts.
+ * Selects one page of alerts and their total number. The search, the count and the sort use a few narrow
+ * columns. Sorting whole messages, with texts and outlines, would write them to a temporary file for each
+ * answer: 100 MB for a hundred thousand alerts.
  */
 function inForce(queries: Queries, query: InForceQuery, only?: SQL) {
   const found = queries.$with('found').as(
@@ -156,7 +153,7 @@ function inForce(queries: Queries, query: InForceQuery, only?: SQL) {
   );
   const total = sql<number>`(select count(*) from ${found} where ${found.hasEnd})::int`;
   const endless = sql<number>`(select count(*) from ${found} where ${not(found.hasEnd)})::int`;
-  // Within, so that every statement of the reader begins with SELECT.
+  // Nested, so that every statement of the reader begins with SELECT.
   const page = queries
     .with(found)
     .select({
@@ -178,12 +175,14 @@ function inForce(queries: Queries, query: InForceQuery, only?: SQL) {
     .orderBy(...inOrder(page));
 }
 
-/** The most severe first, then the newest; rows without a plausible end come last. */
+/**
+ * Orders alerts by severity, most severe first, then newest first. Rows without a plausible end come last.
+ */
 function inOrder(of: Record<'id' | 'hasEnd' | 'severityRank' | 'sentAt', SQLWrapper>): SQL[] {
   return [desc(of.hasEnd), asc(of.severityRank), desc(of.sentAt), asc(of.id)];
 }
 
-/** One alert, in force or not; null if it is missing or invalid. */
+/** Returns one alert, whether or not it is in force. Returns null if it is missing or invalid. */
 export async function selectAlert(queries: Queries, id: string, note: Note): Promise<AlertData | null> {
   const [row] = await queries.select(wholeAlert).from(alertRows).where(eq(alertRows.alertId, id));
   const alert = row === undefined ? null : cleanedAlert(row, note);
@@ -201,7 +200,7 @@ function areasOf(queries: Queries, condition?: SQL) {
 function within(queries: Queries, { zone, area, office, ids }: InForceQuery): SQL | undefined {
   const covers = (condition: SQL): SQL => exists(areasOf(queries, condition));
   if (ids !== null)
-    // One JSON value: there may be more identifiers than a statement allows parameters.
+    // Passed as one JSON value, because there may be more identifiers than a statement allows parameters.
     return sql`${alertRows.alertId} in (select jsonb_array_elements_text(${JSON.stringify(ids)}::text::jsonb))`;
   if (zone.length > 0) return covers(inArray(alertAreas.ugc, [...zone]));
   if (area !== null) return covers(sql`left(${alertAreas.ugc}, 2) = ${area}`);
@@ -245,7 +244,7 @@ export function alertData(row: CleanAlert): AlertData {
   };
 }
 
-/** CAP values are text. Any other value is returned as its JSON. */
+/** CAP values are text. Any other value is returned as JSON text. */
 function parametersOf(parameters: Readonly<Record<string, unknown>>): AlertData['parameters'] {
   return Object.keys(parameters)
     .sort()

@@ -4,7 +4,7 @@ import { cleanerOf, oneOf } from '../../database/cleaner.ts';
 import { instantColumn } from '../../database/columns.ts';
 import { zoneKinds } from '../../places/position.ts';
 
-/** The tables of alerts, and the checks of their rows. */
+/** The alert tables, and the checks for their rows. */
 
 export const severities = ['Extreme', 'Severe', 'Moderate', 'Minor', 'Unknown'] as const;
 export type AlertSeverity = (typeof severities)[number];
@@ -49,7 +49,7 @@ export const alertAreas = pgTable('alert_areas', {
   alertId: text('alert_id').notNull(),
   ugc: text('ugc').notNull(),
   same: text('same'),
-  // Read only through `kindOfArea`: tables of an earlier version do not have it.
+  // Read only through `kindOfArea`, because an earlier version's tables do not have this column.
   kind: text('kind', { enum: zoneKinds }),
 });
 export const alertReferences = pgTable('alert_references', {
@@ -60,29 +60,32 @@ export const alertReferences = pgTable('alert_references', {
 });
 
 /**
- * The kind of zone that a code of an alert stands for: as the feeder says, else `fire` for products of fire
- * weather; null if the code itself is unambiguous. Reads a row of `alert_areas` joined with its alert.
+ * The kind of zone that an alert's code refers to: as given by the feeder, else `fire` for fire-weather
+ * products. null if the code itself is unambiguous. Reads a row of `alert_areas` joined with its alert.
  */
 export const kindOfArea = sql<string | null>`coalesce(to_jsonb(${alertAreas}) ->> 'kind',
   case when ${alertRows.vtec}::text like '%.FW.%' or ${alertRows.event} ~* '^(red flag|fire weather|extreme fire)' then 'fire' end)`;
 
-/** Whether some of the areas of an alert could not be read, so that its zones are not all of its place. */
+/** True if some of an alert's areas could not be read, so that its zones cover only part of its location. */
 export const isPartlyUnreadable = sql<boolean>`jsonb_exists(${alertRows.parameters}, 'UnreadableUGC')`;
-/** Whether the geometry of an alert is only a part of its place, which its zones and unknown areas add to. */
+/**
+ * True if an alert's geometry covers only part of its location, and its zones and unknown areas make up the
+ * rest.
+ */
 export const isPartlyOutlined = sql<boolean>`jsonb_exists(${alertRows.parameters}, 'UnreadableOutline')`;
 
 /**
- * Whether an alert is a test or an exercise: by its status, or because all its VTEC codes have the class T,
- * apart from codes of floods (H-VTEC), which have no class. The class X is an experimental code in an
- * operational product, which is not a test (NWSI 10-1703). The feeder also reads the words of a message, and
- * gives it the status `Test`.
+ * True if an alert is a test or an exercise. This is determined by its status, or because all its VTEC codes
+ * have the class T, except for flood codes (H-VTEC), which have no class. The class X marks an experimental
+ * code in an operational product, which is not a test (NWSI 10-1703). The feeder also examines a message's
+ * wording and gives it the status `Test`.
  */
 export const isTest = sql<boolean>`(${alertRows.status} in ('Test', 'Exercise', 'Draft')
   or (exists (select from unnest(${alertRows.vtec}) as code where code ~ '^/T\\.')
     and not exists (select from unnest(${alertRows.vtec}) as code where code !~ '^/(T\\.|[A-Z0-9]{5}\\.)')))`;
 
 export const cleanRun = cleanerOf(alertRuns, { key: ['runId'] });
-/** Only the end is required. An alert with any other impossible field is still an alert. */
+/** Only the end is required. An alert with an impossible value in any other field is still an alert. */
 export const cleanAlert = cleanerOf(alertRows, {
   key: ['alertId'],
   nullable: ['sentAt', 'effectiveAt', 'severity', 'certainty', 'urgency', 'parameters'],

@@ -96,8 +96,8 @@ const itemNames = {
 const tables = [alertRuns, alertRows, alertRunMembers, alertAreas, alertReferences, zones, fireZones];
 
 /**
- * The alerts in force: the alerts of the newest poll whose event has not ended. An alert that a Cancel
- * refers to stays, since the Cancel may cover only a part of it. The poll itself decides which alerts are
+ * The alerts in force, which are those in the newest poll whose event has not ended. An alert that a Cancel
+ * refers to stays, because the Cancel may cover only part of it. The poll itself decides which alerts are
  * active.
  */
 export const alerts = weatherFamily({
@@ -120,7 +120,7 @@ export const alerts = weatherFamily({
   read: readAlerts,
 });
 
-/** One alert by its identifier, whether it is in force or not. */
+/** A single alert by identifier, whether or not it is in force. */
 export const alert = weatherFamily({
   tables,
   endpoint: {
@@ -173,7 +173,7 @@ async function readAlerts(source: WeatherSource, query: AlertsQuery): Promise<Re
 
 const maxAttempts = 3;
 
-/** null if another poll arrived while the outlines of the newest one were read. */
+/** Returns null if a newer poll arrived while the outlines were being read. */
 async function readPlaced(
   { database, clock }: WeatherSource,
   query: AlertsQuery,
@@ -240,7 +240,7 @@ async function readRun(
   return { ...reading({ data, lastModified: null, asOf: run.fetchedAt }, notes), unknown };
 }
 
-/** Number of alerts with an unknown location, which may apply at the requested place. */
+/** Returns the number of alerts with an unknown location, which may apply at the requested place. */
 async function unplacedOf(
   queries: Queries,
   query: InForceQuery,

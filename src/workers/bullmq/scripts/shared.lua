@@ -1,41 +1,41 @@
 --[[
-  Precedes every script: a script's text is this file followed by its own.
+  Precedes every script. A script's text is this file followed by its own.
 
   Keys, each after the prefix and a colon:
 
     run:<id>           hash: pipeline, seq, state (queued | running | finished), job, record, key, digest,
-                       owner, takes, expires, position (in its pipeline's queue, at acceptance), cancel (1: its
-                       worker must stop), bundle (gone: the bundle is not kept), bytes (of the kept bundle),
-                       rerun (the run that repeats it), held (until when its
-                       worker keeps it), hold (for how long it was held), begun (when it was first taken, by the clock of that
-                       worker), told:<event id> (the call that stored this event), deliveries (members of the
-                       record with its failed deliveries)
-    runs:<pipeline>    sorted set of run ids by seq: the order of acceptance
+                       owner, takes, expires, position (in its pipeline's queue, at acceptance), cancel (1 if
+                       its worker must stop), bundle (gone if the bundle is not kept), bytes (of the kept
+                       bundle), rerun (the run that repeats it), held (when its worker's hold expires), hold
+                       (how long the hold lasts), begun (when it was first taken, by that worker's clock),
+                       told:<event id> (the call that stored this event), deliveries (members of the record
+                       with its failed deliveries)
+    runs:<pipeline>    sorted set of run ids by seq, in order of acceptance
     queued             sorted set of run ids by seq
     queued:<pipeline>  set of the queued run ids of one pipeline
     retrying:<pipeline>
-                       sorted set of the runs that wait for their next try, by its due time; they are in no other
-                       queue
-    blocking           hash: pipeline → a run that waits for its next try and blocks later runs
-    ends               list of the end times of the last runs, latest first
+                       sorted set of the runs waiting for their next try, by its due time; they are in no
+                       other queue
+    blocking           hash: pipeline → a run that is waiting for its next try and blocks later runs
+    ends               list of the most recent runs' end times, latest first
     ends:<pipeline>    the same for one pipeline
     paused             hash: paused pipeline → JSON of {since, reason}
     running            set of run ids
     active             hash: pipeline → its running run
-    outbox:<pipeline>  sorted set of run ids by seq: accepted runs that may not be in BullMQ's queue yet
+    outbox:<pipeline>  sorted set of run ids by seq, for accepted runs that may not be in BullMQ's queue yet
     outboxes           set of the pipelines whose outbox is not empty
     kept               sorted set of the runs whose bundles are kept, by end time
     kept-bytes         total size of these bundles
     finished           sorted set of run ids by expiry time
     slots              sorted set of upload slots by the time at which their API counts as dead
     slots:<pipeline>   the same for one pipeline
-    ended:<slot>       a released slot: a late renewal must not take it again
+    ended:<slot>       a released slot, so that a late renewal cannot take it again
     staging            sorted set of names in shared staging without a run, by the time at which they become
                        unwanted
     unwanted           sorted set of names in shared staging to remove and then forget
     epoch              name of this generation of the data, set by the first reader
     revision           number of record changes
-    triggers:<kind>    hash: pipeline → JSON of its last decided trigger of the kind (schedule | watch)
+    triggers:<kind>    hash: pipeline → JSON of its last decided trigger of that kind (schedule | watch)
     succeeded          hash: pipeline → JSON of its last successful run, {run_id, finished_at}
     changed            sorted set of run ids by the revision of their last change
     events             hash: `<notifier> <event id>` → `<host> <JSON>` of an event whose delivery has not ended;
@@ -57,7 +57,7 @@
 
   Times are milliseconds of Redis's clock, which all hosts share.
 
-  The channel `changes` publishes every change of a record as `<revision> <record>`.
+  The channel `changes` publishes every record change as `<revision> <record>`.
 
   KEYS     two keys that never exist, for Redis Cluster (`scripts.ts`)
   ARGV[1]  prefix, with a hash tag in Redis Cluster
@@ -66,14 +66,14 @@ local prefix = ARGV[1] .. ':'
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
--- A number that another program may have replaced by something else, which counts as 0.
+-- Parses a number. Returns 0 if another program has replaced it with something else.
 local function number(value)
   local known = tonumber(value)
   return known and known > -1e15 and known < 1e15 and known or 0
 end
 
--- The next number of a counter. If another program has replaced the counter, it goes on with the time, which is
--- higher than any count.
+-- Returns the next number of a counter. If another program has replaced the counter, it continues from the
+-- current time, which is higher than any count.
 local function nextOf(counter)
   local number = redis.pcall('INCR', prefix .. counter)
   if type(number) == 'number' then return number end
@@ -81,25 +81,26 @@ local function nextOf(counter)
   return now
 end
 
--- Fields of a run as texts: '' for one that is missing, and if another program has replaced the run.
+-- Returns fields of a run as strings. A missing field is '', and so is every field if another program has
+-- replaced the run.
 local function fieldsOf(runId, ...)
   local known, fields = redis.pcall('HMGET', prefix .. 'run:' .. runId, ...), {}
   for i = 1, select('#', ...) do fields[i] = known[i] or '' end
   return fields
 end
 
--- One field of a run, as `fieldsOf`.
+-- Like `fieldsOf`, but returns a single field of a run.
 local function fieldOf(runId, field)
   return fieldsOf(runId, field)[1]
 end
 
--- A JSON object; an empty one if another program has replaced it.
+-- Parses a JSON object. Returns an empty one if another program has replaced it.
 local function objectOf(text)
   local isJson, value = pcall(cjson.decode, text)
   return isJson and type(value) == 'table' and value or {}
 end
 
--- Whether a run of the pipeline waits, for its turn or for its next try.
+-- Reports whether a run of the pipeline is waiting, for its turn or for its next try.
 local function hasWaiting(pipeline)
   for _, runId in ipairs(redis.call('SMEMBERS', prefix .. 'queued:' .. pipeline)) do
     if fieldOf(runId, 'state') == 'queued' then return true end
@@ -124,18 +125,18 @@ local function endSlot(slot, lifeMs, pipeline)
   redis.call('SET', prefix .. 'ended:' .. slot, '', 'PX', lifeMs)
 end
 
--- Whether a run has ended as failed.
+-- Reports whether a run has ended as failed.
 local function hasFailed(runId)
   local known = fieldsOf(runId, 'state', 'record')
   return known[1] == 'finished' and objectOf(known[2])['status'] == 'failed'
 end
 
--- The host that delivers an event, and the event as JSON; nil if its delivery has ended.
+-- Returns the host that delivers an event and the event as JSON. Returns nil if the delivery has ended.
 local function ownedEvent(field)
   return string.match(redis.call('HGET', prefix .. 'events', field) or '', '^([^ ]+) (.*)$')
 end
 
--- Inserts the failed deliveries known now into a record. The names that are searched for cannot occur inside a
+-- Inserts the currently known failed deliveries into a record. The names searched for cannot occur inside a
 -- JSON string, because JSON escapes quotation marks there.
 local function withDeliveries(runId, record)
   local deliveries = redis.call('HGET', prefix .. 'run:' .. runId, 'deliveries')
@@ -146,7 +147,7 @@ local function withDeliveries(runId, record)
   return string.sub(record, 1, first - 1) .. deliveries .. string.sub(record, last + 1)
 end
 
--- Saves a run's record and the further fields given, and notifies watchers.
+-- Saves a run's record along with any additional fields, and notifies watchers.
 local function saveRecord(runId, written, ...)
   local record = withDeliveries(runId, written)
   local revision = nextOf('revision')
@@ -169,7 +170,7 @@ local function queueRun(runId, pipeline, job, record, key, digest)
   return position
 end
 
--- Removes a run from the queue and from the runs that wait for their next try.
+-- Removes a run from the queue and from the set of runs that are waiting for their next try.
 local function leaveLine(runId, pipeline)
   redis.call('ZREM', prefix .. 'queued', runId)
   redis.call('SREM', prefix .. 'queued:' .. pipeline, runId)
@@ -193,23 +194,24 @@ local function leaveRunning(runId, pipeline)
   end
 end
 
--- Whether a live worker runs a run of the pipeline.
+-- Reports whether a live worker is running a run of the pipeline.
 local function isHeld(pipeline)
   local runId = redis.call('HGET', prefix .. 'active', pipeline)
   if not runId then return false end
   local held, holdMs = unpack(fieldsOf(runId, 'held', 'hold'))
   local leftMs = number(held) - now
-  -- More is left if the clock of Redis was set back.
+  -- The remaining time is too long if Redis's clock was set back.
   return leftMs > 0 and leftMs <= (holdMs ~= '' and number(holdMs) or leftMs)
 end
 
--- Milliseconds until a run's next try is due; 0 if it is due or the run does not wait for one.
+-- Returns the milliseconds until a run's next try is due. Returns 0 if it is due or the run is not waiting
+-- for one.
 local function dueIn(runId, pipeline)
   local due = redis.call('ZSCORE', prefix .. 'retrying:' .. pipeline, runId)
   return due and math.max(0, number(due) - now) or 0
 end
 
--- Records the end of a try, for `pace`.
+-- Records the end of an attempt, for `pace`.
 local function noteEnd(pipeline, maxEnds)
   for _, ended in ipairs({prefix .. 'ends', prefix .. 'ends:' .. pipeline}) do
     redis.call('LPUSH', ended, now)
@@ -223,7 +225,7 @@ local function addKept(bytes)
   redis.call('SET', prefix .. 'kept-bytes', string.format('%.0f', total))
 end
 
--- Records that a run no longer has its bundle.
+-- Records that a run no longer owns its bundle.
 local function unkeep(runId)
   local run = prefix .. 'run:' .. runId
   if redis.call('ZREM', prefix .. 'kept', runId) == 1 then
@@ -238,7 +240,7 @@ local function notRerunnable(runId)
   if count == 1 then saveRecord(runId, changed) end
 end
 
--- Marks the archive of a run for removal by any host. Another program may have changed the job.
+-- Marks a run's archive for removal by any host. Another program may have changed the job.
 local function unwant(runId)
   local archive = objectOf(fieldOf(runId, 'job'))['archive']
   if type(archive) == 'table' and type(archive['name']) == 'string' then
@@ -246,8 +248,8 @@ local function unwant(runId)
   end
 end
 
--- Records the end of a run. Its record and its key expire after the retention. `bytes`: size of its kept bundle;
--- '' if the bundle is not kept.
+-- Records the end of a run. Its record and its key expire after the retention period. `bytes` is the size of
+-- its kept bundle, or '' if the bundle is not kept.
 local function endRun(runId, record, retentionMs, key, digest, bytes)
   if bytes == '' then
     redis.call('HSET', prefix .. 'run:' .. runId, 'bundle', 'gone')
@@ -270,14 +272,15 @@ local function waitingOf(pipeline)
   return redis.call('ZCARD', prefix .. 'slots:' .. pipeline) + redis.call('SCARD', prefix .. 'queued:' .. pipeline)
 end
 
--- The record of a run; '' if it is unknown or has expired.
+-- Returns a run's record, or '' if the run is unknown or has expired.
 local function recordOf(runId)
   local known = fieldsOf(runId, 'record', 'expires')
   local isGone = known[2] ~= '' and number(known[2]) <= now
   return isGone and '' or known[1]
 end
 
--- Why no slot is free: 'full' or 'pipeline_full'; nil if one is. `maxWaiting`: nil for no limit per pipeline.
+-- Returns why no slot is free: 'full' or 'pipeline_full'. Returns nil if one is free. If `maxWaiting` is nil,
+-- there is no limit per pipeline.
 local function noSlot(pipeline, queueSize, maxWaiting)
   redis.call('ZREMRANGEBYSCORE', prefix .. 'slots', '-inf', now)
   if redis.call('ZCARD', prefix .. 'slots') + redis.call('ZCARD', prefix .. 'queued') >= queueSize then
@@ -286,7 +289,7 @@ local function noSlot(pipeline, queueSize, maxWaiting)
   if maxWaiting and waitingOf(pipeline) >= maxWaiting then return 'pipeline_full' end
 end
 
--- The digest and the run of an Idempotency-Key that was used; nil for any other value.
+-- Returns the digest and the run of a used Idempotency-Key. Returns nil for any other value.
 local function usedKey(value)
   return string.match(value, '^u (%S+) (.+)$')
 end

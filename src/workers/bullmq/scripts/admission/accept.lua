@@ -2,7 +2,7 @@
   Turns a slot into a queued run.
 
   ARGV[2]  slot
-  ARGV[3]  lifeMs    life of the slot
+  ARGV[3]  lifeMs    lifetime of the slot
   ARGV[4]  key       or ''
   ARGV[5]  digest    of the content
   ARGV[6]  runId
@@ -10,7 +10,7 @@
   ARGV[8]  job       JSON
   ARGV[9]  record    JSON
   ARGV[10]  staged   name in shared staging, or ''
-  ARGV[11]  rerunFailed  1: a failed run gives the key up
+  ARGV[11]  rerunFailed  1 if a failed run gives up the key
 
   Returns {'ok', position} | {'replay', record, position} | {'conflict'} (the key was used with other content) |
   {'busy'} (another request is staging an upload with the key) | {'swept'} (the name became unwanted)
@@ -19,7 +19,7 @@ local slot, lifeMs, key, digest, runId = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARG
 local pipeline, job, record, staged, rerunFailed = ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11]
 
 local run = prefix .. 'run:' .. runId
--- The caller retries after a lost answer.
+-- The caller retries if the response was lost.
 if redis.call('EXISTS', run) == 1 then return {'ok', redis.call('HGET', run, 'position')} end
 endSlot(slot, lifeMs, pipeline)
 if key ~= '' then

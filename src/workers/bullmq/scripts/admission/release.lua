@@ -2,7 +2,7 @@
   Releases a slot and its key.
 
   ARGV[2]  slot
-  ARGV[3]  lifeMs  life of the slot
+  ARGV[3]  lifeMs  lifetime of the slot
   ARGV[4]  key     or ''
   ARGV[5]  pipeline
 

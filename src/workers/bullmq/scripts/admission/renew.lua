@@ -1,5 +1,5 @@
 --[[
-  Extends the life of a slot, its key and its upload's name in shared staging.
+  Extends the lifetime of a slot, its key and its upload's name in shared staging.
 
   ARGV[2]  slot
   ARGV[3]  lifeMs

@@ -3,7 +3,7 @@
 
   ARGV[2]  key
   ARGV[3]  digest       of this request's content
-  ARGV[4]  rerunFailed  1: ignores a failed run
+  ARGV[4]  rerunFailed  1 to ignore a failed run
 
   Returns {} if there is none | {'conflict'} if that run had other content | {'replay', record, position}
 ]]

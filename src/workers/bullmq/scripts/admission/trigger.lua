@@ -6,8 +6,8 @@
   ARGV[4]  trigger  JSON
   ARGV[5]  job      JSON
   ARGV[6]  record   JSON
-  ARGV[7]  passes   1: queues no run
-  ARGV[8]  latest   ignores a decided tick later than this; '': ignores none
+  ARGV[7]  passes   1 to queue no run
+  ARGV[8]  latest   ignores a decided tick later than this; ignores none if ''
 
   Returns {'known'} (it was already decided) | {outcome, the previous trigger or ''} with the outcome
   'started' | 'coalesced' | 'paused' | 'passed'

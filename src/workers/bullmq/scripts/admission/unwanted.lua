@@ -1,7 +1,7 @@
 --[[
-  Lists names in shared staging of uploads that were never accepted. From now on no run can claim them.
+  Lists names in shared staging of uploads that were never accepted. After this, no run can claim them.
 
-  ARGV[2]  limit  maximum of names
+  ARGV[2]  limit  maximum number of names
 
   Returns {staged, …}
 ]]

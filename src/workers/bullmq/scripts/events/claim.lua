@@ -3,7 +3,7 @@
 
   ARGV[2]  notifier
   ARGV[3]  owner
-  ARGV[4]  lifeMs    0: releases it
+  ARGV[4]  lifeMs    0 releases it
 
   Returns 1 | 0 if another process has it
 ]]
@@ -11,7 +11,7 @@ local notifier, owner, lifeMs = ARGV[2], ARGV[3], tonumber(ARGV[4])
 
 local key = prefix .. 'redelivering:' .. notifier
 local current = redis.call('GET', key)
--- A claim that waybill has not written has no life.
+-- A claim that waybill did not write has no TTL.
 if current and current ~= owner and redis.call('PTTL', key) >= 0 then return 0 end
 if lifeMs == 0 then
   redis.call('DEL', key)

@@ -1,5 +1,5 @@
 --[[
-  Returns {notifier, number of its undelivered events, …} of the notifiers that have any
+  Returns {notifier, number of its undelivered events, …} for the notifiers that have any
 ]]
 local counts = {}
 for _, notifier in ipairs(redis.call('SMEMBERS', prefix .. 'undelivered-of')) do

@@ -1,5 +1,5 @@
 --[[
-  Deletes an event whose delivery to a notifier has ended, on whichever host.
+  Deletes an event whose delivery to a notifier has ended, regardless of the host.
 
   ARGV[2]  field  notifier and event id, separated by a space
 ]]

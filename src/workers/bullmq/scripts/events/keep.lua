@@ -1,6 +1,6 @@
 --[[
-  Keeps an undelivered event of a notifier, and replaces an earlier entry of the same event. Beyond the limit
-  the oldest events are removed.
+  Keeps a notifier's undelivered event, replacing any earlier entry for the same event. Beyond the limit, the
+  oldest events are removed.
 
   ARGV[2]  notifier
   ARGV[3]  event        id

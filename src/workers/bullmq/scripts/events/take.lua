@@ -1,10 +1,10 @@
 --[[
-  Extends the life of a host that delivers events, and moves events of dead hosts to it.
+  Extends the lifetime of a host that delivers events, and moves dead hosts' events to it.
 
   ARGV[2]  host
-  ARGV[3]  lifeMs  after this time without another call the host counts as dead
-  ARGV[4]  limit    maximum of moved events; 0: none, because the others may only have been cut off, too
-  ARGV[5]  own     1: also returns the host's own events, because it may have missed an answer
+  ARGV[3]  lifeMs  the host counts as dead after this time without another call
+  ARGV[4]  limit    maximum number of moved events; 0 if the other hosts may only have been cut off, too
+  ARGV[5]  own     1 also returns the host's own events, because it may have missed a response
 
   Returns {notifier and event id separated by a space, JSON, …} in the order in which they were stored
 ]]

@@ -1,14 +1,14 @@
 --[[
-  Stores an event for each of its notifiers until it is delivered or given up. `host` delivers it.
+  Stores an event for each of its notifiers until it is delivered or given up. `host` will deliver it.
 
   ARGV[2]  host
-  ARGV[3]  lifeMs    after this time without another call the host counts as dead
+  ARGV[3]  lifeMs    the host counts as dead after this time without another call
   ARGV[4]  runId     the event's run, or ''
   ARGV[5]  event     id
   ARGV[6]  call      identifies this call, which may be repeated
   ARGV[7…]  notifier, JSON, notifier, …
 
-  Returns 1 | 0 if another call has stored this event of the run before
+  Returns 1 | 0 if an earlier call already stored this event of the run
 ]]
 local host, lifeMs, runId, event, call = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6]
 

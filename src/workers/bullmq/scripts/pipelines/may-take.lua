@@ -1,6 +1,6 @@
 --[[
-  Whether a run of a pipeline may be taken now: the pipeline is not paused, no worker holds a run of it, and no
-  run that blocks the others waits for its next try.
+  Reports whether one of a pipeline's runs may be taken now. The pipeline must not be paused, no worker may
+  hold one of its runs, and no blocking run may be waiting for its next try.
 
   ARGV[2]  pipeline
 

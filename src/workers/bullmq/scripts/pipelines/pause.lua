@@ -1,11 +1,11 @@
 --[[
-  Pauses a pipeline: from now on no run of it is taken. A paused pipeline keeps its first `since`.
+  Pauses a pipeline, so that none of its runs is taken. A paused pipeline keeps its first `since`.
 
   ARGV[2]  pipeline
   ARGV[3]  since   RFC 3339
-  ARGV[4]  reason  JSON: a text or null
+  ARGV[4]  reason  JSON: a string or null
 
-  Returns JSON of {since, reason}, as stored now
+  Returns JSON of {since, reason}, as now stored
 ]]
 local pipeline, since, reason = ARGV[2], ARGV[3], ARGV[4]
 

@@ -1,8 +1,8 @@
 --[[
-  Cancels a run. A waiting run ends immediately. The worker of a running one is requested to stop.
+  Cancels a run. A waiting run ends immediately. For a running one, requests its worker to stop.
 
   ARGV[2]  runId
-  ARGV[3]  record       JSON: the new record if the run is waiting
+  ARGV[3]  record       JSON of the new record if the run is waiting
   ARGV[4]  retentionMs
 
   Returns {} if the run is unknown | {'forgotten', record, job} | {'stopping', record} |

@@ -1,5 +1,5 @@
 --[[
-  Finds the given running runs that have to stop.
+  Finds those of the given running runs that should stop.
 
   ARGV[2…] run ids
 

@@ -1,8 +1,8 @@
 --[[
-  Lists the runs whose records changed after a revision, in the order of their last changes.
+  Lists the runs whose records changed after a revision, ordered by their last change.
 
-  ARGV[2]  after  '': lists no run
-  ARGV[3]  limit   maximum of runs
+  ARGV[2]  after  lists no run if ''
+  ARGV[3]  limit   maximum number of runs
   ARGV[4]  epoch  name for this generation of the data, if it has none yet
 
   Returns {epoch, newest revision, horizon, revision, record or '', …}

@@ -1,7 +1,7 @@
 --[[
-  Lists finished runs whose retention is over.
+  Lists finished runs whose retention period is over.
 
-  ARGV[2]  limit  maximum of runs
+  ARGV[2]  limit  maximum number of runs
 
   Returns {run id, job or '', …}
 ]]

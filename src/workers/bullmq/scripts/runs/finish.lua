@@ -1,5 +1,5 @@
 --[[
-  Records the end of a run. Its record and its key expire after the retention.
+  Records the end of a run. Its record and its key expire after the retention period.
 
   ARGV[2]  runId
   ARGV[3]  owner
@@ -8,7 +8,7 @@
   ARGV[6]  maxEnds     number of end times to keep
   ARGV[7]  bytes        of its kept bundle, or ''
 
-  Returns 1, also if it was already finished | 0 if the run has another owner
+  Returns 1 (even if it had already finished) | 0 if the run has a different owner
 ]]
 local runId, owner, record, retentionMs, maxEnds = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local bytes = ARGV[7]

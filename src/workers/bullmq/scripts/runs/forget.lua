@@ -1,5 +1,5 @@
 --[[
-  Deletes a run, and its key unless another run has taken the key.
+  Deletes a run, along with its key unless another run now has that key.
 
   ARGV[2]  runId
 

@@ -1,11 +1,11 @@
 --[[
-  Returns a run to the place that it had before its owner took it.
+  Returns a run to the place it had before its owner took it.
 
   ARGV[2]  runId
   ARGV[3]  owner
   ARGV[4]  record  JSON
 
-  Returns 1 | 0 if the run is not running or has another owner
+  Returns 1 | 0 if the run is not running or has a different owner
 ]]
 local runId, owner, record = ARGV[2], ARGV[3], ARGV[4]
 

@@ -1,5 +1,5 @@
 --[[
-  Removes runs that are in BullMQ's queue from the outbox of their pipeline.
+  Removes runs that have reached BullMQ's queue from their pipeline's outbox.
 
   ARGV[2]  pipeline
   ARGV[3…] run ids

@@ -1,11 +1,11 @@
 --[[
-  Keeps a running run: until it expires, no other worker takes a run of the pipeline.
+  Holds a running run. Until the hold expires, no other worker can take one of the pipeline's runs.
 
   ARGV[2]  runId
   ARGV[3]  owner
-  ARGV[4]  holdMs  until it expires
+  ARGV[4]  holdMs  lifetime of the hold
 
-  Returns 1, also if the run was not taken yet or has ended | 0 if the run has another owner
+  Returns 1 (even if the run was not taken yet or has ended) | 0 if the run has a different owner
 ]]
 local runId, owner, holdMs = ARGV[2], ARGV[3], ARGV[4]
 

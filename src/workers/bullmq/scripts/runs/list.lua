@@ -1,8 +1,8 @@
 --[[
-  Lists runs of some pipelines, newest first.
+  Lists the given pipelines' runs, newest first.
 
-  ARGV[2]  before  only runs with a smaller seq; '': from the newest run on
-  ARGV[3]  limit    maximum of runs
+  ARGV[2]  before  lists only runs with a smaller seq, or starts with the newest if ''
+  ARGV[3]  limit    maximum number of runs
   ARGV[4…] pipelines
 
   Returns {seq, record, …}; the record is '' if the run has expired

@@ -1,8 +1,8 @@
 --[[
-  Lists the jobs of runs of the same pipeline that were accepted after a run, the newest first.
+  Lists the jobs of later runs of the same pipeline, newest first.
 
   ARGV[2]  runId
-  ARGV[3]  limit   maximum of jobs
+  ARGV[3]  limit   maximum number of jobs
 
   Returns {job, …}
 ]]

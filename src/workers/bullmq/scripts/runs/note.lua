@@ -5,7 +5,7 @@
   ARGV[3]  before  the deliveries as read, '' if there are none
   ARGV[4]  after   members of the record, JSON without the braces
 
-  Returns 1, also if the run is unknown | 0 if they have changed
+  Returns 1 (even if the run is unknown) | 0 if they have changed
 ]]
 local runId, before, after = ARGV[2], ARGV[3], ARGV[4]
 

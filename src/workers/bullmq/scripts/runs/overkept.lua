@@ -1,10 +1,10 @@
 --[[
-  Detaches bundles from their runs: expired ones, and the oldest ones beyond the limits.
+  Detaches expired bundles from their runs, and the oldest ones beyond the limits.
 
   ARGV[2]  keepMs
   ARGV[3]  maxBundles
   ARGV[4]  maxBytes    total of all bundles
-  ARGV[5]  limit        maximum of detached bundles
+  ARGV[5]  limit        maximum number of detached bundles
 
   Returns {job, …}
 ]]

@@ -4,7 +4,7 @@
   ARGV[2…] pipelines
 
   Returns {number of queued runs, id of the running run or '', newest record or '', last success as JSON or '',
-  number of runs that wait for their next try, …}, five values for each pipeline
+  number of runs waiting for their next try, …}, five values per pipeline
 ]]
 local running = {}
 for _, runId in ipairs(redis.call('SMEMBERS', prefix .. 'running')) do

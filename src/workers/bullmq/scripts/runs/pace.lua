@@ -1,7 +1,7 @@
 --[[
   Reads the number of occupied slots and the end times of the last runs.
 
-  ARGV[2]  pipeline  or '' for all together
+  ARGV[2]  pipeline  or '' for all of them together
 
   Returns {now, slots and queued runs together, 1 if the pipeline is paused, end time of a run, …}, latest
   first; all as strings

@@ -1,5 +1,5 @@
 --[[
-  Looks up a run's place in the order of acceptance.
+  Looks up a run's place in order of acceptance.
 
   ARGV[2]  runId
 

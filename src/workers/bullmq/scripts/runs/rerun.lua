@@ -1,14 +1,15 @@
 --[[
-  Queues a run that repeats an ended one. A run is repeated once. The bundle then belongs to the new run.
+  Queues a run that repeats an ended one. A run can be repeated only once. The bundle then belongs
+  to the new run.
 
   ARGV[2]  runId
   ARGV[3]  newRunId
   ARGV[4]  record      JSON of the new run
   ARGV[5]  job         JSON of the new run
   ARGV[6]  oldJob      JSON: the old run's job without its bundle
-  ARGV[7]  hasBundle   1: the old run was accepted with a bundle
+  ARGV[7]  hasBundle   1 if the old run was accepted with a bundle
   ARGV[8]  queueSize
-  ARGV[9]  maxWaiting  maximum of slots and queued runs of the pipeline, or ''
+  ARGV[9]  maxWaiting  maximum number of slots and queued runs of the pipeline, or ''
 
   Returns {} if the run is unknown | {'unfinished'} | {'replay', record, position} of the run that already
   repeats it | {'gone'} if its bundle is not kept | {'full'} | {'pipeline_full'} | {'ok', position}

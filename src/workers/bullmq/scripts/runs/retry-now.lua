@@ -1,8 +1,8 @@
 --[[
-  Makes the next try of a run due if it waits for one.
+  Makes a run's next try due if it is waiting for one.
 
   ARGV[2]  runId
-  ARGV[3]  record  JSON: the new record
+  ARGV[3]  record  JSON of the new record
 
   Returns {} if the run is unknown | {'finished' | 'due' | 'unchanged', record}
 ]]

@@ -1,14 +1,14 @@
 --[[
-  Makes a run whose try has failed wait for its next try.
+  Makes a run whose attempt failed wait for its next try.
 
   ARGV[2]  runId
   ARGV[3]  owner
   ARGV[4]  record    JSON
   ARGV[5]  pauseMs   until the next try
   ARGV[6]  maxEnds  number of end times to keep
-  ARGV[7]  blocks    1: later runs of the pipeline wait behind it
+  ARGV[7]  blocks    1 if later runs of the pipeline wait behind it
 
-  Returns 1, also if it is already waiting | 0 if the run has another owner | 2 if it was cancelled
+  Returns 1 (even if it is already waiting) | 0 if the run has a different owner | 2 if it was cancelled
 ]]
 local runId, owner, record, pauseMs, maxEnds = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
 local blocks = ARGV[7]

@@ -1,5 +1,5 @@
 --[[
-  Lists the runs of a pipeline that wait for their next try.
+  Lists a pipeline's runs that are waiting for their next try.
 
   ARGV[2]  pipeline
 

@@ -5,7 +5,7 @@
   ARGV[3]  owner
   ARGV[4]  record  JSON
 
-  Returns 1 | 0 if the run is not running or has another owner
+  Returns 1 | 0 if the run is not running or has a different owner
 ]]
 local runId, owner, record = ARGV[2], ARGV[3], ARGV[4]
 

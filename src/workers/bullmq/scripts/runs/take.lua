@@ -1,5 +1,5 @@
 --[[
-  Makes a worker the owner of a run, even if the run has an owner.
+  Makes a worker the owner of a run, even if the run already has an owner.
 
   ARGV[2]  runId
   ARGV[3]  owner
@@ -7,11 +7,11 @@
   ARGV[5]  pipeline  of the ticket
 
   Returns {} if the run is finished | {'unknown'} | {'paused'} if its pipeline is paused |
-  {'held'} if a live worker runs it |
+  {'held'} if a live worker is running it |
   {'early', milliseconds, '1' if it blocks later runs or '0'} if its next try is not due yet |
   {'taken' | 'cancelled', record, job, number of takes as a string, time of the first earlier take or ''}
 
-  'paused', 'held' and 'early' leave the run unchanged. 'cancelled': the caller ends the run.
+  'paused', 'held' and 'early' leave the run unchanged. After 'cancelled', the caller ends the run.
 ]]
 local runId, owner, at, pipeline = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 

@@ -1,6 +1,6 @@
 --[[
-  Finds the given pipelines that may have a run to take: a queued one, one that waits for its next try, or one
-  whose worker may be dead.
+  Finds those of the given pipelines that may have a run to take: a queued one, one that is waiting for its
+  next try, or one whose worker may be dead.
 
   ARGV[2…] pipelines
 
