@@ -185,8 +185,7 @@ async function stage(request: StageRequest): Promise<StagedBundle> {
     if (made !== undefined) await disk.writeFile(path.join(files, manifestName), made);
   }
   await yieldToEventLoop();
-  // Read synchronously, because parsing these bytes takes far longer than reading a file that was just
-  // written.
+  // Read synchronously, because parsing takes far longer than reading a file that was just written.
   const bytes = readFileSync(path.join(files, manifestName));
   if (partial !== null) checkPartialManifest(bytes, partial);
   const { manifest, findings } = parseManifest(bytes, manifestName, limits.maxFiles);

@@ -178,10 +178,7 @@ export class RunRegistry {
     this.table.feed.changed(run.record, before);
   }
 
-  /**
-   * Called when the worker has returned a result. The run has ended or waits for its next try. `keep`
-   * notifies waiters.
-   */
+  /** The worker returned a result. The run has ended or waits for its next try. `keep` notifies waiters. */
   finish(run: Run, result: JobResult): void {
     this.#tried(run, finishedRun(run.record, result.run, this.#options.clock.now()));
   }
@@ -309,10 +306,7 @@ const maxCrashes = 20;
 const maxRapidCrashes = 100;
 const rapidCrashMs = 600_000;
 
-/**
- * Returns an error for a run that started `sinceMs` ago if too many processes died while running it.
- * Otherwise returns null.
- */
+/** Returns an error if too many processes died while running a run that started `sinceMs` ago. */
 function tooManyCrashes(crashes: number, sinceMs: number): WaybillError | null {
   if (crashes < (sinceMs < rapidCrashMs ? maxRapidCrashes : maxCrashes)) return null;
   return new WaybillError(

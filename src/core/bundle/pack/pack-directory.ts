@@ -245,10 +245,7 @@ function kindsOf(
   return kinds;
 }
 
-/**
- * Returns the newest time. Ignores times in the future, because later bundles would count as older and never
- * be published.
- */
+/** Ignores times in the future, because later bundles would count as older and never be published. */
 async function newestOf(storage: Storage, files: readonly BundleFile[]): Promise<Instant> {
   const now = Date.now();
   let newest: number | null = null;

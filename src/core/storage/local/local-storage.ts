@@ -204,8 +204,7 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
       unlinkSync(this.#at(key));
       this.#unsynced.removed(key);
     } catch (error) {
-      // A directory of that name is not a file, so there is nothing to remove. The error is EISDIR on Linux
-      // and EPERM elsewhere.
+      // For a directory, which is not a file to remove, the error is EISDIR on Linux and EPERM elsewhere.
       const isDirectory = undefinedIfAbsent(() => lstatSync(this.#at(key)))?.isDirectory() === true;
       if (!isAbsent(error) && !isDirectory) throw localFailure(this, key, error);
     }

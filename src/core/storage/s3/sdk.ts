@@ -286,10 +286,7 @@ export function nameDecoder(encodingType: string | undefined): (name: string | u
   return (name = '') => decodeURIComponent(name.replaceAll('+', ' '));
 }
 
-/**
- * Converts an ETag to a version by removing its quotes, so that versions from different responses compare
- * equal.
- */
+/** Removes the quotes of an ETag, so that versions from different responses compare equal. */
 export function unquoted(etag: string | undefined): string {
   return (etag ?? '').replace(/^"(.*)"$/, '$1');
 }

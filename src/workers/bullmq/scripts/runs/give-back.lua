@@ -10,8 +10,10 @@
 local runId, owner, record = ARGV[2], ARGV[3], ARGV[4]
 
 local run = prefix .. 'run:' .. runId
-local known = redis.call('HMGET', run, 'owner', 'state', 'seq', 'pipeline')
-local seq, pipeline = known[3], known[4]
+local known = redis.call('HMGET', run, 'owner', 'state', 'seq')
+local seq = known[3]
+-- Not the stored pipeline, which another program may have replaced.
+local pipeline = cjson.decode(record).pipeline_id
 if known[1] ~= owner or known[2] ~= 'running' then return 0 end
 saveRecord(runId, record, 'state', 'queued', 'owner', '')
 redis.call('HSET', run, 'takes', number(redis.call('HGET', run, 'takes')) - 1)

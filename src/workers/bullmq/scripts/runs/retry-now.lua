@@ -9,8 +9,9 @@
 local runId, record = ARGV[2], ARGV[3]
 
 local run = prefix .. 'run:' .. runId
-local known = redis.call('HMGET', run, 'state', 'pipeline')
-local state, pipeline = known[1], known[2]
+local state = redis.call('HGET', run, 'state')
+-- Not the stored pipeline, which another program may have replaced.
+local pipeline = cjson.decode(record).pipeline_id
 if not state then return {} end
 if state == 'finished' then return {'finished', redis.call('HGET', run, 'record')} end
 if not redis.call('ZSCORE', prefix .. 'retrying:' .. pipeline, runId) then

@@ -14,12 +14,14 @@ local runId, owner, record, pauseMs, maxEnds = ARGV[2], ARGV[3], ARGV[4], tonumb
 local blocks = ARGV[7]
 
 local run = prefix .. 'run:' .. runId
-local known = redis.call('HMGET', run, 'owner', 'state', 'pipeline', 'cancel')
-local state, pipeline = known[2], known[3]
+local known = redis.call('HMGET', run, 'owner', 'state', 'cancel')
+local state = known[2]
+-- Not the stored pipeline, which another program may have replaced.
+local pipeline = cjson.decode(record).pipeline_id
 if known[1] ~= owner then return 0 end
 if state == 'queued' then return 1 end
 if state ~= 'running' then return 0 end
-if known[4] == '1' then return 2 end
+if known[3] == '1' then return 2 end
 saveRecord(runId, record, 'state', 'queued', 'takes', 0)
 leaveRunning(runId, pipeline)
 redis.call('ZADD', prefix .. 'retrying:' .. pipeline, now + pauseMs, runId)
