@@ -252,7 +252,7 @@ t.test('decides by the owner of a directory, and reports it', async (t) => {
       {
         code: 'storage_denied',
         message: /belongs to root \(mode 07\d\d\)/,
-        hint: /the user of the daemon, (read it|write there)/,
+        hint: /let nobody, or the user of the daemon,|write access/,
       },
       pointer,
     );

@@ -81,7 +81,7 @@ t.test(
       const ended = waybill(place, args, { unprivileged: true });
       t.equal(ended.status, 1, args.join(' '));
       t.match(ended.stdout, `"${path.join(place, 'closed/deep')}" cannot be created`);
-      t.match(ended.stdout, `write to "${path.join(place, 'closed')}"`);
+      t.match(ended.stdout, `write access to "${path.join(place, 'closed')}"`);
     }
     mkdirSync(path.join(place, 'open'));
     writeFileSync(
@@ -91,7 +91,7 @@ t.test(
     chmodSync(path.join(place, 'open'), 0o555);
     const ended = waybill(place, ['run', '-d', 'web'], { unprivileged: true });
     t.match(ended, { status: 1, stdout: /the directory "one" cannot be created/ });
-    t.match(ended.stdout, 'write to the root of the destination');
+    t.match(ended.stdout, 'write access to the root of the destination');
   },
 );
 

@@ -34,7 +34,7 @@ interface Point {
 }
 
 const [width, height] = [1000, 100];
-/** The maximum number of points that can be told apart at this width. Additional points are merged. */
+/** The maximum number of points that are distinguishable at this width. Additional points are merged. */
 const maxPoints = 120;
 
 /** Plots durations, failures, bytes, waiting times, and release sizes. */

@@ -11,7 +11,7 @@ import { memoryStorage } from '../../../support/memory-storage.ts';
 
 /** Names that a pattern matches, and names that differ from them by one character. */
 function namesFor(pattern: string): string[] {
-  const name = pattern.replace(/^!|\\/g, '').replaceAll('*', 'x').replace('[a-p]', 'b');
+  const name = pattern.replace(/^!|\\/g, '').replaceAll('*', 'x').replace('[a-p]', 'b').replace('[\r]', '');
   return [name, `${name}x`, `x${name}`, name.slice(1), name.replace('.', '_')].filter((each) => each !== '');
 }
 
