@@ -31,7 +31,7 @@ export function show<Params>(visit: Visit<Params>, page: ConsolePage): void {
   const { site, clock, http } = parts;
   const { basePath } = http;
   const { title, template, view, crumbs = [], follows, isWide = false } = page;
-  // After a refusal, the URL is that of the form's action, which cannot be reloaded.
+  // After a refusal, the URL is the form's action, which cannot be reloaded.
   const events = follows === undefined || refusal !== null ? null : eventsPath(basePath, follows);
   const isMoving = page.isMoving === true && refusal === null;
   sendPage(

@@ -72,7 +72,7 @@ function isLimited({ act, actor, code }: ActEntry): boolean {
   return actor.type !== 'anonymous' || (act === 'login' && code === 'unauthorized');
 }
 
-/** Anyone can send requests that are refused, so those of the same network and kind share a record. */
+/** Anyone can send requests that are refused, so refusals of one kind share a record per network. */
 function anonymousKey({ act, code, address }: ActEntry): string {
   return `${act} ${code ?? ''} ${networkOf(address ?? null)}`;
 }

@@ -124,7 +124,7 @@ const otherForms: Record<string, MediaType> = {
 };
 
 /**
- * Returns the headers of these codes. Those that every code sends are required, and the others are optional.
+ * Returns the headers of these codes. A header is required if every code sends it, and optional otherwise.
  */
 function headersOf(codes: readonly ErrorCode[], method: Route<never>['method']): Record<string, Header> {
   const headers: Record<string, Header> = {};

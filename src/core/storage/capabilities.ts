@@ -28,8 +28,8 @@ export interface Renames {
    * later rename or removal takes effect, and once `sync` returns. Removals are durable before a later
    * rename. Nothing is flushed more often than that, because flushing is slow.
    *
-   * Throws `storage_not_found` at the first `from` that does not exist. Earlier moves have already been made
-   * by then, but later ones have not.
+   * Throws `storage_not_found` at the first `from` that does not exist. Earlier moves have
+   * been made, and later ones have not.
    */
   rename: (moves: readonly Move[]) => Promise<void>;
 

@@ -100,7 +100,7 @@ export class OneHostCoordinator implements Coordinator {
   }
 
   inspect(request: InspectionRequest, signal: AbortSignal): Promise<InspectionAnswer> {
-    return this.#threads.look(request, signal);
+    return this.#threads.inspect(request, signal);
   }
 
   async adopt(config: Config): Promise<void> {

@@ -18,7 +18,7 @@ function answer(message: ReaderMessage): void {
 
 /**
  * Sends the last message and then closes the channel. Node.js queues a message that arrives before its
- * listener, but throws if the channel is already closed by then.
+ * listener, but throws if the channel is already closed.
  */
 function conclude(failure: string | null): void {
   process.send?.({ failure } satisfies ReaderMessage, () => process.disconnect());

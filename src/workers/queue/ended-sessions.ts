@@ -9,13 +9,13 @@ export interface EndedSessions {
   /** Resolves once the logout is stored. Throws `queue_unavailable` or `insufficient_storage`. */
   add(id: string, expiresAt: Date): Promise<void>;
   /**
-   * Stores the use of an ID token. Returns false if it was already stored. Of several calls with the same id,
-   * at most one returns true across all hosts that use the same Redis. Throws `queue_unavailable`,
+   * Stores the use of an ID token. Returns false if it was already stored. Only one
+   * call per id returns true, even across hosts that share a Redis. Throws `queue_unavailable`,
    * `insufficient_storage` or `server_busy`.
    */
   addOnce(id: string, expiresAt: Date): Promise<boolean>;
   /**
-   * Returns those of the given ids that were stored, each with its stored expiry, in one query. Throws
+   * Returns the stored ids among the given ones, each with its expiry, in one query. Throws
    * `queue_unavailable`.
    */
   among(ids: readonly string[]): Promise<Map<string, Date>>;

@@ -44,10 +44,11 @@ export class PartialDirectory {
     const isFirst = this.#claiming === null;
     this.#claiming ??= claimDirectory(this.#request)
       .then(restore)
+      .then((claimed) => (this.#claimed = claimed))
       .finally(() => (this.#claiming = null));
-    this.#claimed = await this.#claiming;
-    // Of several concurrent calls, only one returns them.
-    return isFirst ? this.#claimed.restored : [];
+    const { restored } = await this.#claiming;
+    // If several calls run concurrently, only the first one returns the uploads.
+    return isFirst ? restored : [];
   }
 
   /** Files of the claimed directory. */

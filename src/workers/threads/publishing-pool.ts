@@ -50,10 +50,10 @@ export const publishThread = new URL(
 export class PublishingThreads {
   /** `max_concurrency` threads. */
   readonly #publishing: WorkerPool;
-  /** As many threads as publish, and at least two. They do not change anything or send events. */
+  /** Has as many threads as publish, but at least two. They neither change anything nor send events. */
   readonly #planning: WorkerPool;
   readonly #releases: ReleasesPool;
-  readonly #looks: AnsweringPool<InspectionRequest, InspectionAnswer>;
+  readonly #inspections: AnsweringPool<InspectionRequest, InspectionAnswer>;
 
   constructor(options: PublishingPoolOptions) {
     const readOnly = poolOptions(
@@ -63,7 +63,7 @@ export class PublishingThreads {
     this.#publishing = workerPool(poolOptions(options, { dryRun: false }));
     this.#planning = workerPool({ ...readOnly, threads: Math.max(2, readOnly.threads) });
     this.#releases = releasesPool(options);
-    this.#looks = answeringPool(readOnly, 'looks', 'catalogs');
+    this.#inspections = answeringPool(readOnly, 'looks', 'catalogs');
   }
 
   /** Throws the same errors as `ThreadPool.process`. */
@@ -82,8 +82,8 @@ export class PublishingThreads {
   }
 
   /** Reads a destination's catalog. Throws the same errors as `AnsweringPool.ask` and `answerInspection`. */
-  look(request: InspectionRequest, signal: AbortSignal): Promise<InspectionAnswer> {
-    return this.#looks.ask(request, signal);
+  inspect(request: InspectionRequest, signal: AbortSignal): Promise<InspectionAnswer> {
+    return this.#inspections.ask(request, signal);
   }
 
   /** Statistics of the publishing threads. */
@@ -92,7 +92,7 @@ export class PublishingThreads {
   }
 
   async close(): Promise<void> {
-    const pools = [this.#publishing, this.#planning, this.#releases, this.#looks];
+    const pools = [this.#publishing, this.#planning, this.#releases, this.#inspections];
     await Promise.all(pools.map((pool) => pool.close()));
   }
 }

@@ -266,7 +266,7 @@ function pathOf(form: Form): string | null {
 }
 
 /**
- * Returns the query for rendering the page. After a refusal, the URL is that of the form's action, so the
+ * Returns the query for rendering the page. After a refusal, the URL is the form's action, so the
  * query is empty.
  */
 function queryOf({ req, refusal }: Visit<PlaceParams>): string {

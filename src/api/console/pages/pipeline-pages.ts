@@ -70,8 +70,8 @@ export const overviewPage: PageRoute<ConsoleParts> = {
 };
 
 /**
- * Counts running and queued runs: those of the whole daemon for the admin, otherwise those of the visible
- * pipelines.
+ * Counts running and queued runs. The admin sees the whole daemon's runs, and others see only the runs of the
+ * visible pipelines.
  */
 async function depthFor(
   { visitor, parts }: Visit<unknown>,

@@ -23,10 +23,10 @@ const countsBytes = new Set([
   0x4d44, // vfat
   0x2011bab0, // exfat
 ]);
-/** Those of these file systems that have a fixed number of inodes. */
+/** The file systems with a fixed number of inodes. */
 const countsInodes = new Set([0xef53, 0x01021994]);
 
-/** Those of these file systems that accept any name of up to 255 bytes and any path of up to 4,096 bytes. */
+/** The file systems that accept any name of up to 255 bytes and any path of up to 4,096 bytes. */
 const takesEveryName = new Set([0xef53, 0x58465342, 0x01021994]);
 /** A path with fewer UTF-16 code units has at most three times as many bytes. */
 const shortPathUnits = 1_000;

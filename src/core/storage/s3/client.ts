@@ -255,7 +255,7 @@ export class BucketClient {
     return ETag;
   }
 
-  /** Makes the object visible and returns its version. `etags` are those of the parts, in order. */
+  /** Makes the object visible and returns its version. `etags` lists the ETags of the parts, in order. */
   async completeUpload({ key, uploadId }: Upload, etags: readonly string[]): Promise<string> {
     const Parts = etags.map((ETag, index) => ({ ETag, PartNumber: index + 1 }));
     const input = { Bucket: this.#Bucket, Key: key, UploadId: uploadId, MultipartUpload: { Parts } };

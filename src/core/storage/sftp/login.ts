@@ -165,7 +165,7 @@ async function readKey(
 
 export interface HostKeyCheck {
   /**
-   * The algorithms to offer. Those of known keys come first, because the server picks the first one it
+   * The algorithms to offer. Known keys' algorithms come first, because the server picks the first one it
    * supports.
    */
   algorithms: string[];
