@@ -89,21 +89,25 @@ async function requireSyncs(t: Test, { protocol, recording }: Recorded): Promise
   }
 }
 
-/** A loss right after a promise that these missing syncs break; null if there is none. */
+/**
+ * A loss that breaks a promise without these syncs; null if there is none. Most are found right after a
+ * promise. Some matter only before, such as those of a lock that is gone in the end.
+ */
 async function lossWithout(
   protocol: Protocol,
   recording: Recording,
   isTakenOut: (step: Step) => boolean,
 ): Promise<string | null> {
   const { steps } = recording;
-  const promised = steps.flatMap((step, at) =>
-    step.kind === 'sent' && protocol.promise.test(step.text) ? [at + 1] : [],
-  );
-  for (const remains of ['nothing', 'names', 'zeros', 'anything'] as const)
-    for (const cut of promised.toReversed()) {
-      const wrong = await wrongAfter(protocol, recording, { cut, remains, isTakenOut });
-      if (wrong.length > 0) return `after step ${cut} of ${steps.length}, ${remains}: ${wrong.join('; ')}`;
-    }
+  const isPromise = (step: Step): boolean => step.kind === 'sent' && protocol.promise.test(step.text);
+  const cuts = steps.map((_, at) => at + 1).toReversed();
+  const promised = steps.flatMap((step, at) => (isPromise(step) ? [at + 1] : [])).toReversed();
+  for (const tried of [promised, cuts])
+    for (const remains of ['nothing', 'names', 'zeros', 'anything'] as const)
+      for (const cut of tried) {
+        const wrong = await wrongAfter(protocol, recording, { cut, remains, isTakenOut });
+        if (wrong.length > 0) return `after step ${cut} of ${steps.length}, ${remains}: ${wrong.join('; ')}`;
+      }
   return null;
 }
 
