@@ -84,8 +84,8 @@ export function rememberedUnits({ headers }: Pick<IncomingMessage, 'headers'>): 
 }
 
 /**
- * Returns the cookie header for a page whose URL names the units. Returns no headers if the URL does not name
- * them.
+ * Returns the headers of a page whose URL names the units. It sets a cookie, so no shared cache may store it.
+ * Returns no headers if the URL does not name them.
  */
 export function unitsHeaders(
   { units, isChosen }: { units: UnitSystem; isChosen: boolean },
@@ -93,5 +93,5 @@ export function unitsHeaders(
 ): Record<string, string> {
   if (!isChosen) return {};
   const attributes = `Max-Age=${yearSeconds}; Path=${basePath}weather/; HttpOnly; SameSite=Lax`;
-  return { 'Set-Cookie': `waybill_units=${units}; ${attributes}` };
+  return { 'Set-Cookie': `waybill_units=${units}; ${attributes}`, 'Cache-Control': 'private, no-cache' };
 }
