@@ -8,9 +8,11 @@ import type { Storage } from './storage.ts';
 
 /** Maximum depth of nested directories in a listing. */
 export const maxDepth = 64;
-/** Maximum number of names in one response. */
+/** Maximum number of names in one directory or response. */
 export const maxNames = 1_000_000;
-/** Maximum number of names in all pages of a listing. */
+/** Maximum size of the names of one directory, in UTF-16 code units. */
+export const maxNameUnits = 256 << 20;
+/** Maximum number of names in all pages or directories of a listing. */
 export const maxListed = 10_000_000;
 /** Maximum number of consecutive pages without a name. */
 export const maxEmptyPages = 1_000;

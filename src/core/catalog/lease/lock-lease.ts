@@ -14,6 +14,8 @@ import { isKnownDead, newHolder, retire } from './this-holder.ts';
 
 /** How often other contenders may sweep the unfinished lock before the error is treated as a real one. */
 const maxSweeps = 20;
+/** How often a new lock may have another owner when it is read. A broken server never ends this. */
+const maxLostLocks = 20;
 
 /**
  * Takes the lease on storages that can rename, by creating the file `.publisher.lock` exclusively. Throws the
@@ -61,7 +63,7 @@ async function takeLock(
   created: () => void,
 ): Promise<void> {
   const judge = watchLease(times, clock.monotonic());
-  let sweeps = 0;
+  let [sweeps, lostLocks] = [0, 0];
   for (;;) {
     signal?.throwIfAborted();
     heartbeat.check();
@@ -72,6 +74,8 @@ async function takeLock(
         heartbeat.renewBy(renewLock(storage, holder, attemptId), since);
         if (await swept(storage, attemptId, holder, heartbeat)) return;
         heartbeat.renewBy(async () => undefined, clock.monotonic());
+        lostLocks += 1;
+        if (lostLocks === maxLostLocks) throw destinationBusy(storage, null);
         continue;
       }
     } catch (error) {
