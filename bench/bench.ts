@@ -4,11 +4,12 @@
  * a name, it measures the documented performance goals and prints all goals again at the end.
  */
 import { MissingService } from '../test/services/debian.ts';
-import { local } from './local.ts';
+import { handles, local } from './local.ts';
 import { printGoals } from './measure.ts';
 
 const benches: Record<string, (options: readonly string[]) => Promise<boolean>> = {
   local,
+  handles,
   weather: async () => (await import('./weather.ts')).weather(),
   s3: async () => (await import('./s3.ts')).s3(),
   sftp: async () => (await import('./sftp.ts')).sftp(),

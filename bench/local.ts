@@ -28,6 +28,37 @@ export async function local(): Promise<boolean> {
   }
 }
 
+/**
+ * The processor time of open directories (`local/directories.ts` of storage), compared with paths, which are
+ * used where `/proc` is missing. 5,000 files of 8 KiB.
+ */
+export async function handles(): Promise<boolean> {
+  const root = path.join(process.env['WAYBILL_BENCH_DIRECTORY'] ?? tmpdir(), 'waybill-bench-handles');
+  rmSync(root, { recursive: true, force: true });
+  try {
+    const place = layOut(root, 5_000, 8 << 10);
+    const command = runOf(place.config);
+    const [node = '', ...args] = command;
+    const withPaths = [node, '--require', path.resolve('bench/without-proc.cjs'), ...args];
+    const compared = (title: string, before?: () => void): boolean => {
+      const contenders = [
+        { name: 'open directories', command },
+        { name: 'paths', command: withPaths },
+      ].map((each) => (before === undefined ? each : { ...each, before }));
+      const [ours, paths] = compare(contenders);
+      print(`5,000 files: ${title}`, [ours!, paths!]);
+      const factor = ours!.cpuSeconds / paths!.cpuSeconds;
+      return goal(
+        `${title}: ${factor.toFixed(2)} × the processor time (goal at most 1.05 ×)`,
+        factor <= 1.05,
+      );
+    };
+    return [compared('publish', () => fresh(place, place.ours)), compared('nothing to do')].every(Boolean);
+  } finally {
+    rmSync(root, { recursive: true, force: true });
+  }
+}
+
 /** The file installed as `waybill`. */
 export const waybill = [process.execPath, 'dist/bundle/waybill.cjs'];
 const helpCommand = [...waybill, '--help'];
