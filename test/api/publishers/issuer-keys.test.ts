@@ -131,6 +131,33 @@ t.test('a discovery document of another issuer is refused', async (t) => {
   await t.rejects(keys.find(`${issuer.url}/`, 'key-1'), { message: /names another issuer/ });
 });
 
+t.test('a discovery document that leads elsewhere is refused', async (t) => {
+  const issuer = 'https://issuer.example';
+  for (const [document, message] of [
+    [{ issuer, jwks_uri: 'https://169.254.169.254/keys' }, /169\.254\.169\.254 is .*refused/],
+    [{ issuer, jwks_uri: 'https://[fd00:ec2::254]/keys' }, /is refused/],
+    [{ issuer, jwks_uri: 'http://issuer.example/keys' }, /no jwks_uri with https/],
+    [{ issuer, jwks_uri: 'file:///etc/passwd' }, /no jwks_uri with https/],
+    [{ issuer, jwks_uri: 5 }, /no jwks_uri with https/],
+    [{ issuer: 'https://other.example', jwks_uri: 'https://issuer.example/keys' }, /names another issuer/],
+    [null, /names another issuer/],
+    ['text', /names another issuer/],
+  ] as const) {
+    const fetch: typeof fetchJson = (url, clock) =>
+      url.pathname.endsWith('openid-configuration') ? Promise.resolve(document) : fetchJson(url, clock);
+    const keys = new IssuerKeys(manualClock(), fetch);
+    await t.rejects(keys.find(issuer, 'key-1'), { code: 'issuer_unavailable', message });
+  }
+});
+
+t.test('a key that is not for signatures verifies no ID token', async (t) => {
+  const issuer = await startIssuer(t);
+  issuer.keys = issuer.keys.map((key) => ({ ...key, use: 'enc' }));
+  const { origin } = await startApi(t, { publishers: [publisherOf(issuer.url)] });
+  const { body } = await exchange(origin, await issuer.sign(claims));
+  t.match(body, { code: 'id_token_refused' });
+});
+
 t.test('rotation while many ID tokens are exchanged loses none that the client repeats', async (t) => {
   const issuer = await startIssuer(t);
   const clock = manualClock(new Date());
