@@ -67,7 +67,7 @@ export interface OrphanResult {
   outputs: string[];
   /** The total size of the recorded outputs, in bytes. */
   bytes: number;
-  /** What happened to the orphan or, in a dry run, would have. */
+  /** Whether the orphan was kept or unpublished or, in a dry run, would be. */
   action: 'keep' | 'unpublish' | 'error';
   error: ErrorRecord | null;
 }
