@@ -126,8 +126,8 @@ function judgePath({ name, type }: TarEntry): RelativePath | null {
 }
 
 /**
- * Keeps track of the paths in an archive. They are compared like on a case-insensitive file system, so that
- * no file can overwrite another one or end up below it.
+ *  Keeps track of the paths in an archive. They are compared as on a case-insensitive file system, so that no
+ * file can overwrite another one or end up below it.
  */
 function pathTree({ maxFiles }: ArchiveLimits): {
   addFile(path: RelativePath): void;

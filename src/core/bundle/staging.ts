@@ -79,7 +79,9 @@ export interface StageRequest {
    * archive without a manifest is refused.
    */
   makeManifest?: ((extraction: Extraction, directory: string) => Promise<Buffer>) | undefined;
-  /** Has the files that the archive left out, and stores the files of this bundle. */
+  /**
+   *  The store that supplies the files left out of the archive, and that this bundle's files are added to.
+   */
   content?: BundleContent;
   /** Called between steps to let the event loop run. Default: never. */
   yieldToEventLoop?: YieldToEventLoop;

@@ -68,8 +68,8 @@ export class CanonicalReader {
   }
 
   /**
-   * Parses the next chunk, which is not kept. Returns false if the bytes turn out not to be in canonical
-   * form.
+   *  Parses the next chunk, without holding on to it. Returns false if the bytes turn out not to be in
+   * canonical form.
    */
   push(chunk: Uint8Array): boolean {
     const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);

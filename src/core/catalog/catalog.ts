@@ -68,7 +68,8 @@ export interface Pending {
    */
   holder: Holder | null;
   /**
-   * How often the lease has been renewed, if the state serves as the lease (on object stores). 0 otherwise.
+   *  How many times the lease has been renewed, if the state serves as the lease (on object stores). 0
+   * otherwise.
    */
   renewals: number;
   /** Complete records, so that the next attempt can find out for each path whether its file was written. */

@@ -39,8 +39,8 @@ export interface Config {
   /** The weather databases. Only the first one is used. */
   databases: DatabaseConfig[];
   /**
-   * The directory with templates; null for the built-in ones. This path is not resolved, so if it is
-   * relative, it refers to the working directory of the command.
+   *  The directory with templates; null for the built-in ones. A relative path refers to the working
+   * directory of the command.
    */
   templates: { baseDir: string | null };
   weather: WeatherConfig;
@@ -64,7 +64,7 @@ export interface ServerConfig {
    * own value.
    */
   retryForMs: number;
-  /** How long, and how many of, the bundles of failed runs are kept so that they can be run again. */
+  /**  Limits on keeping the bundles of failed runs, so that the runs can be repeated. */
   rerun: { keepMs: number; maxBundles: number; maxBytes: number };
   /** Settings for resumable uploads. */
   resumable: Omit<ResolvedBy<typeof resumable>, 'maxBytes'> & { maxBytes: number };
@@ -194,7 +194,7 @@ export interface DestinationConfig {
 export interface ReleasesConfig {
   keep: number;
   lingerMs: number;
-  /** Whether readers see the destination root, so that `current/` is part of the URLs. */
+  /**  Whether readers access the outputs through `current/`, which makes it part of the URLs. */
   currentInUrl: boolean;
   channels: readonly ChannelConfig[];
 }

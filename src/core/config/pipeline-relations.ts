@@ -71,8 +71,8 @@ function locationFaults(pipeline: Item, base: PathBase): Fault[] {
 }
 
 /**
- * Checks `orphans`. It only works if the source can be listed, which rules out uploads, and if the
- * destination has more than one bundle, which rules out `fixed`.
+ *  Checks `orphans`. It needs a source that can be listed, which rules out uploads, and a mapping that keeps
+ * several bundles, which rules out `fixed`.
  */
 function orphanFaults({ value: pipeline, path }: Item): Fault[] {
   const isUpload = textOf(mapIn(pipeline)['source'], 'backend') === 'http_upload';

@@ -3,8 +3,8 @@ import { hasCode, WaybillError } from './errors.ts';
 
 export interface RetryPolicy {
   /**
-   * How often to try again after the first attempt, at least 0. If `forMs` is set, that decides instead, and
-   * this is only used for calls after `signal` has aborted.
+   *  How many times to try again after the first attempt, at least 0. If `forMs` is set, that decides
+   * instead, and this is only used for calls after `signal` has aborted.
    */
   retries: number;
   /**

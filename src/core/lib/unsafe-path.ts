@@ -125,8 +125,8 @@ function quoted(entry: string): string {
 }
 
 /*
- * Looks up users and groups in `/etc/passwd` and `/etc/group`, since Node.js has no function for that.
- * Directory services such as LDAP are not asked.
+ *  Looks up users and groups in `/etc/passwd` and `/etc/group`, since Node.js has no function for that. Does
+ * not query directory services such as LDAP.
  */
 
 /**

@@ -85,8 +85,8 @@ function countFindings(files: readonly SelectedFile[], findings: readonly Findin
 }
 
 /**
- * Hashes the files that are not in the cache, and adds up the numbers. A file that changes while it is being
- * read becomes a finding.
+ *  Returns the digests of these files. Files that are not in the cache are hashed, and `read` is the number
+ * of those. A file that changes while it is being read becomes a finding.
  */
 async function digestsOf(
   { signal }: Pick<CoreContext, 'signal'>,

@@ -76,8 +76,8 @@ export function releasePathOf(path: string): { bundlePath: string; id: ReleaseId
 }
 
 /**
- * Returns the release directory that this path is or is inside of, or null if there is none. Upper and lower
- * case are the same, because they are on some file systems.
+ *  Returns the release directory that contains this path, or the path itself if it is one. Returns null if it
+ * is neither. Ignores case, because some file systems do.
  */
 export function releaseAround(path: string): string | null {
   return withinRelease.exec(path)?.[0] ?? null;

@@ -208,7 +208,7 @@ class HeldLock implements Lease {
 
   async removeState(): Promise<void> {
     const storage = this.#storage;
-    // If the machine crashed, outputs without a record could survive. Sync their removal first.
+    //  After a crash, removed outputs could reappear without a record, so sync their removal first.
     await storage.sync();
     await this.fence();
     this.check();

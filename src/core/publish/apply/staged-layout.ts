@@ -13,7 +13,10 @@ import type { PlannedOutput } from '../plan.ts';
 
 type Output = Pick<PlannedOutput, 'path' | 'generated'>;
 
-/** A single move out of staging. `from` is relative to the attempt's staging directory. */
+/**
+ *  A rename that moves a file or directory out of staging. `from` is relative to the attempt's staging
+ * directory.
+ */
 export interface StagedMove {
   from: string;
   to: Key;

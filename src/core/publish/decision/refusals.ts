@@ -45,8 +45,9 @@ interface Removals {
 }
 
 /**
- * Counts how many of the owner's outputs the plan removes. It leaves out removals left over from the owner's
- * interrupted attempt, which has already passed the check, and files that are only deleted because of force.
+ *  Counts how many of the owner's outputs the plan removes. Removals left over from the owner's interrupted
+ * attempt do not count, because they passed the check back then. Neither do files that are only deleted
+ * because of force.
  */
 export function plannedRemovals(
   plan: Pick<Plan, 'owner' | 'destinationPath' | 'removes' | 'clears'>,

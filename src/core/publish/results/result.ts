@@ -22,7 +22,10 @@ export interface ActionResult {
   reason: Reason | null;
   /** The change to each path; empty if there is nothing to do. */
   changes: PlannedChange[];
-  /** Planned paths whose current files are too large to back up. They are lost if the publication fails. */
+  /**
+   *  Planned paths whose current files are too large to back up. They cannot be restored if the publication
+   * fails.
+   */
   unkept: string[];
   /** All planned outputs. `size` is in bytes, and `url` is null if no base URL is configured. */
   outputs: { path: string; kind: string; digest: string; size: number; url: string | null }[];
@@ -67,7 +70,7 @@ export interface OrphanResult {
   outputs: string[];
   /** The total size of the recorded outputs, in bytes. */
   bytes: number;
-  /** Whether the orphan was kept or unpublished or, in a dry run, would be. */
+  /**  The action that was taken or, in a dry run, would be. */
   action: 'keep' | 'unpublish' | 'error';
   error: ErrorRecord | null;
 }
@@ -115,7 +118,7 @@ export interface PipelineResult {
   error: ErrorRecord | null;
 }
 
-/** The numbers that `waybill run` prints. */
+/**  The counters that `waybill run` prints. */
 export type Counters = Record<Action | 'failed_destinations', number>;
 
 export interface RunResult {
