@@ -35,7 +35,10 @@ export const actTable = {
 export type Act = keyof typeof actTable;
 export const acts = Object.keys(actTable) as Act[];
 
-/** With `refused`, it was not allowed or not valid, and nothing was changed. With `failed`, it was tried. */
+/**
+ *  A `refused` act was not permitted or not valid, and changed nothing. A `failed` act was attempted without
+ * success.
+ */
 export const actResults = ['done', 'refused', 'failed'] as const;
 export type ActResult = (typeof actResults)[number];
 
@@ -60,7 +63,7 @@ export interface Actor {
 export interface ActEntry {
   act: Act;
   result: ActResult;
-  /** If it was refused or failed, the code of the error. */
+  /**  The error code, if the act was refused or failed. */
   code?: string | null;
   actor: Actor;
   /** The address of the client, taking proxies into account; null if the act was local. */

@@ -44,7 +44,7 @@ export const noTrail: Trail = {
 interface Waiting {
   entry: ActEntry;
   time: Date;
-  /** Called after the first attempt, and only then. */
+  /**  Called once, after the first attempt. */
   tried: () => void;
 }
 

@@ -51,8 +51,8 @@ export function fillTemplate(template: string, fields: Fields, escape: (value: s
 }
 
 /*
- * A message about an event, for people to read. The names of bundles and the texts of errors come from
- * producers and servers, so they must be escaped by whichever sink sends the message.
+ *  A message about an event, for people to read. Bundle names and error messages come from producers and
+ * servers, so the sink that sends the message has to escape them.
  */
 
 export interface Message {

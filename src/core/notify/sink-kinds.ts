@@ -43,7 +43,7 @@ export interface OpenNotifier {
 }
 
 /**
- * Has a type that accepts the configuration of any kind of notifier. Only pass it the one it is meant for.
+ *  A kind of notifier, typed so that it accepts the configuration of any kind. Only pass it one of its own.
  */
 interface AnySinkKind {
   secrets(config: NotifierConfig): string[];

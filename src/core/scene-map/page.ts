@@ -144,12 +144,12 @@ function clean(text: string): string {
   return text.toWellFormed().replace(/(?![\n\t])\p{Cc}/gu, '\uFFFD');
 }
 
-/** How wide a bar is at least, in percent. It would be invisible otherwise. */
+/**  The minimum width of a bar, in percent. A narrower one would be invisible. */
 const minBarWidth = 0.05;
-/** How high a lane is, in pixels. */
+/**  The height of a lane, in pixels. */
 const laneHeight = 30;
 const barHeights = { High: 24, Medium: 15, Low: 7 } as const;
-/** How much width a number needs for each digit, in percent. This depends on the size of the screen. */
+/**  The width that a number needs for each digit, in percent. It depends on the size of the screen. */
 const roomForDigit = { wide: 0.75, middling: 1.5, phone: 3.2 };
 
 /**
@@ -186,9 +186,9 @@ interface Label {
 }
 
 /**
- * Lays out the bars, to scale with the scope. The lane of a bar is the mode, and its height is the
- * confidence. Anything outside the scope is cut off, so that one id that is far away does not squeeze all the
- * other bars.
+ *  Lays out the bars to scale along the scope. A bar's lane shows the mode, and its height shows the
+ * confidence. Anything outside the scope is cut off, so that one distant id does not squeeze all the other
+ * bars.
  */
 function timelineOf(map: SceneMap, classesOf: (scene: Scene) => string): Timeline {
   const { first_segment_id: from, last_segment_id: to } = map.session_scope;

@@ -15,8 +15,8 @@ import type { SecretKey } from './secret-key.ts';
 export interface Signature {
   keyId: KeyId;
   /**
-   * If true (`ED`), what is signed is the BLAKE2b-512 digest of the file. If false (`Ed`), it is the file
-   * itself, as in old versions.
+   *  Whether the signature covers the BLAKE2b-512 digest of the file (`ED`). Otherwise, it covers the file
+   * itself (`Ed`), as in old versions.
    */
   isPrehashed: boolean;
   /** 64 bytes. */
