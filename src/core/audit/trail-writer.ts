@@ -69,9 +69,9 @@ export class TrailWriter {
   }
 
   /**
-   * Writes all entries at once and syncs them to disk. If a write was interrupted before that, finishes it
-   * first. In case of an error, none of the entries is in the file. Throws the system error, or
-   * `audit_unavailable` if the file is not a trail.
+   *  Writes all entries at once and syncs them to disk, after cleaning up any interrupted write. In case of
+   * an error, none of the entries is in the file. Throws the system error, or `audit_unavailable` if the file
+   * is not a trail.
    */
   async append(entries: readonly DatedEntry[]): Promise<void> {
     const recovery = await this.#catchUp();

@@ -114,8 +114,8 @@ class QueuedTrail implements Trail {
   }
 
   /**
-   * Finishes a write that an earlier process did not complete, and makes sure that there is space. If that
-   * fails and acts need a record, throws an error.
+   *  Cleans up if an earlier process was interrupted while writing, and makes sure that there is space. If
+   * that fails and acts need a record, throws an error.
    */
   async start(): Promise<void> {
     const { lock, writer } = this.#parts;

@@ -102,7 +102,7 @@ class ChainCheck {
 
   #noteUnreadable(line: Placed & { digest: string }, isWhole: boolean): void {
     this.#settleUnreadable(null);
-    // Without a line feed, this is the last write, and no process has finished it yet.
+    //  Without a line feed, this is the last write, and no process has cleaned up after it yet.
     if (isWhole) this.#unreadable = line;
     else this.#interrupted.push({ file: line.file, line: line.line });
   }
