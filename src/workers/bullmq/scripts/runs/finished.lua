@@ -1,5 +1,5 @@
 --[[
-  Finds those of the given runs that are finished or unknown.
+  Returns those of the given runs that are finished or unknown.
 
   ARGV[2…] run ids
 
