@@ -36,7 +36,7 @@ const maxKept = 1_000;
 const checkMs = 5_000;
 
 /**
- * Keeps the queue's latest changes in memory as long as anyone is watching. Each change then costs one
+ * Keeps the queue's latest changes in memory as long as there are watchers. Each change then costs one
  * message per host, no matter how many watchers there are. Revisions are consecutive, so a gap means that a
  * message was lost. The feed re-reads from Redis after a gap, after a reconnect, and when no message has
  * arrived for a while.
@@ -205,8 +205,8 @@ export interface FinishPoll {
 const pollMs = 200;
 
 /**
- * Polls Redis five times per second while anyone is waiting. A single call covers all the runs being waited
- * for. A subscription wouldn't be reliable here, because it can silently lose the message that a run
+ * Polls Redis five times per second while there are callers waiting. A single call covers all the runs being
+ * waited for. A subscription wouldn't be reliable here, because it can silently lose the message that a run
  * finished. Callers keep waiting while Redis is unreachable.
  *
  * @param finishedOf Returns those of the given runs that are finished or unknown.
@@ -230,7 +230,7 @@ export function finishPoll(
   function begin(): void {
     polling ??= poll().finally(() => {
       polling = undefined;
-      // Someone may have started waiting after the last poll.
+      // A caller may have started waiting after the last poll.
       if (waiters.runIds.length > 0) begin();
     });
   }

@@ -115,7 +115,7 @@ export class Dispatcher {
       .catch((error: unknown) => log.debug({ err: error }, 'no job could be asked for'))
       .finally(() => {
         this.#pumping = undefined;
-        // Someone may have added a candidate after the pump's last check.
+        // A candidate may have been added after the pump's last check.
         if (!this.#isStopped && !this.#isFull && this.#nextCandidate() !== undefined)
           void clock.sleep(100).then(() => this.#considerNext());
       });

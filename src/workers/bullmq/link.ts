@@ -268,8 +268,8 @@ function isReply(error: unknown): error is Error {
  *
  * Throws a `config_invalid` error if the server is a Cluster node but the settings are for a single Redis, or
  * if it has both a memory limit and an eviction policy, since it would then silently drop accepted uploads,
- * keys, and locks. Only warns if there is a policy but no limit, because eviction would start as soon as
- * somebody sets one. Also warns if persistence is off, because a restart would lose accepted runs.
+ * keys, and locks. Only warns if there is a policy but no limit, because eviction would start as soon as one
+ * is set. Also warns if persistence is off, because a restart would lose accepted runs.
  */
 async function checkServer({ redis, ask }: RedisLink, log: Log): Promise<void> {
   const nodes = redis instanceof Cluster ? redis.nodes('master') : [redis];

@@ -106,7 +106,7 @@ export class RunWorker {
 
   /**
    * Ends a run once more if this host has already ended it. Returns false if it hasn't. This only happens if
-   * somebody edited Redis or it lost its latest writes.
+   * Redis was edited by hand or lost its latest writes.
    */
   async #endAgain({ job, token }: Locked): Promise<boolean> {
     const { log, pipelines } = this.#options;
@@ -275,7 +275,7 @@ export class RunWorker {
 
   /**
    * Waits until all events of this attempt have been stored. If this worker dies before it records the
-   * outcome, the next worker sends any missing events. Once the outcome is recorded, nobody would.
+   * outcome, the next worker sends any missing events. Once the outcome is recorded, no other worker would.
    */
   #keepEvents(): Promise<void> {
     return this.#retryUntilAvailable(() => promised(this.#options.flushed(), this.#abandoned.signal));

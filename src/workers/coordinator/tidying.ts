@@ -4,7 +4,7 @@ import type { Clock, Timer } from '../../core/lib/clock.ts';
 import type { Log } from '../../core/lib/log.ts';
 import type { Coordinator } from './coordinator.ts';
 
-/* Removes expired channels, including those at bundle paths that nobody publishes to anymore. */
+/* Removes expired channels, even at bundle paths that no longer receive publications. */
 
 export interface Tidying {
   /** Called after the configuration was reloaded. */

@@ -190,7 +190,7 @@ class DiskThread {
 
 /**
  * Reports whether a call is carried out even after its caller has given up on it. That's the case if it only
- * removes files and nobody needs its result.
+ * removes files and its result isn't needed.
  */
 function isTidying(name: DiskCallName): boolean {
   return name === 'remove' || name === 'endFile';

@@ -92,7 +92,7 @@ export function* readLmdb(file: string): Generator<[key: string, value: string]>
 /**
  * Opens the file with two of LMDB's options turned off. `overlappingSync` would report a transaction as
  * committed before it's flushed to disk, but we need to know when it is durable and whether the flush failed.
- * `eventTurnBatching` creates an internal promise that nobody handles, so a failed transaction would end the
+ * `eventTurnBatching` creates an internal promise without a handler, so a failed transaction would end the
  * process.
  */
 function openFile(file: string, { readOnly }: { readOnly: boolean }): RootDatabase<string, string> {

@@ -63,7 +63,7 @@ export interface StagedArchive {
   digest: Digest;
 }
 
-/** What started a run that wasn't requested by anyone. Only for pipelines that have a source. Plain data. */
+/** What started a run that wasn't requested explicitly. Only for pipelines that have a source. Plain data. */
 export type Trigger =
   | {
       kind: 'schedule';

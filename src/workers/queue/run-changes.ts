@@ -23,7 +23,7 @@ export interface RunWatch {
 export interface RunChange {
   /** The cursor to continue after this change. */
   cursor: string;
-  /** The current record. It's shared with other readers, so nobody modifies it. */
+  /** The current record. It's shared with other readers and must not be modified. */
   record: Readonly<RunRecord>;
 }
 
@@ -247,7 +247,7 @@ export function* newestOfAll<T>(
 export class RunWaiters {
   readonly #ends = new Map<string, Set<() => void>>();
 
-  /** The runs that anyone is waiting for. */
+  /** The ids of the runs that have waiting callers. */
   get runIds(): string[] {
     return [...this.#ends.keys()];
   }

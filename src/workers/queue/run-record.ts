@@ -93,8 +93,8 @@ export interface FailedDelivery {
   event_id: string;
   event_type: string;
   /**
-   * `retrying`: will be retried automatically. `given_up`: isn't retried unless somebody asks for it.
-   * `delivered`: arrived eventually.
+   * `retrying`: will be retried automatically. `given_up`: is only retried on request. `delivered`: arrived
+   * eventually.
    */
   status: 'retrying' | 'given_up' | 'delivered';
   tries: number;
@@ -108,7 +108,7 @@ export interface FailedDelivery {
 /** What started the run. */
 export interface TriggeredBy {
   /**
-   * `upload`: a bundle was uploaded. `request`: somebody asked for the run. `schedule`: the schedule ticked.
+   * `upload`: a bundle was uploaded. `request`: a client asked for the run. `schedule`: the schedule ticked.
    * `watch`: the source changed.
    */
   kind: 'upload' | 'request' | 'schedule' | 'watch';

@@ -24,8 +24,8 @@ import {
  * The states of a run's record:
  *
  *   accepted ──► queued ◄─► running ──► succeeded
- *                   │          └──────► failed     a destination or the worker failed, or the daemon shut down
- *                   └─────────────────► failed     the daemon shut down before the run started
+ *                   │          └──────► failed     a destination or the worker failed, or the daemon stopped
+ *                   └─────────────────► failed     the daemon stopped before the run started
  *
  * If a run is cancelled, it fails, whether it is waiting or running. If it is interrupted and another process
  * is going to continue it, it goes back to queued, and so does a run that is retried (see `run-retry.ts`).

@@ -25,7 +25,7 @@ export async function startRun(
   try {
     const runId = newRunId(pipelineId, clock.now());
     const to = channel === null ? {} : { channel };
-    // Digest the whole request, because whoever reuses the key must ask for the same thing.
+    // Digest the whole request, because a second request with the same key must ask for the same thing.
     const requestDigest = digestOf(JSON.stringify(to));
     return await admission.accept({ runId, pipelineId, staged: null, ...to, ...origin }, requestDigest);
   } finally {

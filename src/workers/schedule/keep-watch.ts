@@ -129,7 +129,7 @@ function failureReporter({
   };
 }
 
-/** Counts changes and wakes up whoever is waiting for one. */
+/** Counts changes and wakes up the caller that is waiting for one. */
 class ChangeSignal {
   readonly #signal: AbortSignal;
   #wake: () => void = () => undefined;

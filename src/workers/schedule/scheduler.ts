@@ -21,7 +21,7 @@ interface SchedulerOptions {
 /** The part of a pipeline's configuration that matters to the scheduler. */
 export type SelfStartingPipeline = Pick<PipelineConfig, 'id' | 'source' | 'schedule' | 'watch'>;
 
-/** Starts runs that nobody requested, for schedules and watched sources. */
+/** Starts runs on its own, for schedules and watched sources. */
 export interface Scheduler {
   /**
    * Replaces the pipelines. If a pipeline's schedule, watch, and source are still the same, it isn't
