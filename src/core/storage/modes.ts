@@ -9,7 +9,9 @@ export interface FileModes {
 /** The modes of published files. Other users have to be able to read them. */
 export const publishedModes: FileModes = { file: 0o644, directory: 0o755 };
 
-/** The modes of files in shared staging, which other users don't need to access. Sources are never written to. */
+/**
+ * The modes of files in shared staging, which other users don't need to access. Sources are never written to.
+ */
 export const privateModes: FileModes = { file: 0o600, directory: 0o700 };
 
 export interface ModesDocument {
