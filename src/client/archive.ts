@@ -17,7 +17,7 @@ export interface Upload {
   parts?: Parts;
 }
 
-/** What is needed to send only some of a bundle's files. */
+/** Lets the client send only the files that the daemon doesn't have. */
 export interface Parts {
   /** The exact bytes of `manifest.json`. */
   manifest: Uint8Array;
@@ -32,14 +32,17 @@ export interface Parts {
   only: (missing: ReadonlySet<string>) => Upload & { files: number; bytes: number };
 }
 
-/** What is needed to resume an upload. */
+/** Lets the client resume an interrupted upload. */
 export interface Pieces {
   /**
    * Returns a value that is the same for two archives if and only if they have the same bytes. Without it, an
    * upload can only be resumed by the process that started it.
    */
   fingerprint?: () => Promise<string>;
-  /** How many bytes have to be read to create the archive. Roughly its size, in case that isn't known. */
+  /**
+   * The number of bytes read to create the archive. It's roughly the archive's size, in case that isn't
+   * known.
+   */
   readBytes: number;
   /**
    * Reads the archive, starting at byte `from`. To report progress, calls `onRead` with the number of bytes

@@ -30,7 +30,7 @@ export interface BundleOptions extends PackSettings {
 
 export interface PreparedUpload extends Upload {
   pieces: Pieces;
-  /** What the `onSent` calls of one attempt add up to. */
+  /** The total size passed to `onSent` in one attempt, in bytes. */
   sentBytes: number;
   /** Problems that aren't bad enough to prevent publication. */
   warnings: readonly Finding[];

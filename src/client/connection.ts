@@ -18,9 +18,9 @@ export interface ConnectionOptions {
   /** The maximum rate of all request bodies together, in bytes per second. Default: no limit. */
   maxRate?: number;
   patience?: Partial<Patience>;
-  /** How long a request or response body may make no progress. Default: 60 s. */
+  /** The timeout for a request or response body that makes no progress. Default: 60 s. */
   idleMs?: number;
-  /** How long the daemon may take to respond once it has the whole request. Default: 5 minutes. */
+  /** The timeout for a response, once the whole request has been sent. Default: 5 minutes. */
   answerMs?: number;
   /** Called before each pause, after a failure that may go away. */
   onRetry?: (failure: WaybillError, pauseMs: number) => void;
@@ -58,7 +58,7 @@ export interface Requests {
 export class Connection implements Requests {
   readonly clock: Clock;
   readonly signal: AbortSignal | undefined;
-  /** How long to wait for a response. */
+  /** The timeout for a response. */
   readonly answerMs: number;
   /** Whether an expired token can be replaced with a new one. */
   readonly canRenew: boolean;
@@ -243,7 +243,7 @@ function urlOf(base: URL, { path, query = {} }: Ask): URL {
 
 /** How long to keep retrying. All times are in milliseconds. */
 interface Patience {
-  /** How long to keep retrying after the first failure. */
+  /** Stop retrying this long after the first failure. */
   forMs: number;
   /** The minimum number of attempts, even if that takes longer. */
   tries: number;

@@ -14,9 +14,9 @@ export interface Exchange {
   headers: Readonly<Record<string, string>>;
   /** The body, or null. It isn't sent until the server has accepted the headers. */
   body: AsyncIterable<Uint8Array> | null;
-  /** How long a request or response body may make no progress. */
+  /** The timeout for a request or response body that makes no progress. */
   idleMs: number;
-  /** How long to wait for the response headers once the request has been sent. */
+  /** The timeout for the response headers, once the request has been sent. */
   answerMs: number;
   signal: AbortSignal | undefined;
   clock: Clock;
@@ -33,7 +33,7 @@ export interface Answer {
 
 /** How long to wait for `100 Continue`, since some servers ignore the header. curl waits just as long. */
 const continueMs = 1000;
-/** How long it may take to connect, including TLS. */
+/** The timeout for connecting, including the TLS handshake. */
 const connectMs = 30_000;
 
 /**

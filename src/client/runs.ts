@@ -80,7 +80,7 @@ export interface WaitOptions {
 }
 
 const maxWaitSeconds = 30;
-/** How often to ask at most. A daemon that is shutting down answers immediately. */
+/** The minimum time between two requests. A daemon that is shutting down answers immediately. */
 const minPollMs = 1000;
 
 /**

@@ -14,7 +14,7 @@ export interface TokenSource {
   refused(value: string): boolean;
 }
 
-/** What a token that was issued by the daemon is good for. The token itself isn't included. */
+/** The rights of a token that was issued by the daemon, without the token itself. */
 export interface IssuedToken {
   publisherId: string;
   /** The `sub` claim of the ID token. */

@@ -65,7 +65,7 @@ export interface StorageBackend<
    */
   destinationFault(location: DestinationLocation): string | null;
 
-  /** How many files are written to a destination at the same time by default, from 1 to 64. */
+  /** The default number of files to write to a destination at the same time, from 1 to 64. */
   readonly fileConcurrency: {
     files: number;
     /**
@@ -87,15 +87,15 @@ export interface StorageBackend<
  * Two places overlap if they are in the same container, and one root is the same as the other or contains it.
  */
 export interface Place {
-  /** What contains the root: this machine, a server or a bucket. */
+  /** The machine, server, or bucket that contains the root. */
   container: string;
   /** An absolute path in the container, without a trailing slash. The container's own root is `/`. */
   root: string;
 }
 
 /**
- * What a path is used for. `content` means published files or their source. `private` means that only root
- * and the user that runs this process may change it.
+ * The purpose of a path. `content` means published files or their source. `private` means that only root and
+ * the user that runs this process may change it.
  */
 export type PathUse = 'content' | 'private';
 
@@ -107,13 +107,13 @@ export interface LocalPath {
 }
 
 export interface ProtectedRoot {
-  /** What would be lost, for example `the bucket`. */
+  /** The thing that would be lost, for example `the bucket`. */
   holder: string;
   /** Suggests the configuration change that avoids the loss. */
   hint: string;
 }
 
-/** What drivers need from the rest of waybill. */
+/** The dependencies of drivers. */
 export interface StorageContext {
   clock: Clock;
   log: Log;
@@ -130,6 +130,6 @@ export interface OpenOptions {
   mustExist?: boolean;
   /** Also prevents writes to this machine, for example adding a host key to the known hosts file. */
   dryRun?: boolean;
-  /** How fast content may be written, in bytes per second. null and undefined mean that there is no limit. */
+  /** The maximum rate at which content is written, in bytes per second. null and undefined mean no limit. */
   maxRate?: number | null;
 }

@@ -38,7 +38,7 @@ export function backendOf({ backend }: { backend: BackendName }): AnyBackend {
   return backends[backend];
 }
 
-/** Where the content of a pipeline or of a published output comes from: a storage, or HTTP uploads. */
+/** The kind of source that a pipeline or published output has: a storage, or HTTP uploads. */
 export type SourceBackend = BackendName | 'http_upload';
 export const sourceBackends: readonly SourceBackend[] = [
   ...allBackends.map(({ name }) => name),

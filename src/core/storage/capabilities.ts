@@ -157,10 +157,10 @@ export interface ManagedEntries {
   directories: readonly Key[];
 }
 
-/** How many entries had the wrong mode. */
+/** The number of entries with the wrong mode. */
 export interface FixedModes {
   fixed: number;
-  /** How many of them couldn't be changed, because of their owner, the file system, or the server. */
+  /** The entries that couldn't be changed, because of their owner, the file system, or the server. */
   refused: number;
 }
 
@@ -181,7 +181,7 @@ export interface CopySource {
   placeOf: (key: Key) => ObjectPlace;
 }
 
-/** Where an object is located on its server. */
+/** The location of an object on its server. */
 export interface ObjectPlace {
   /** The same for all buckets on a server. */
   server: string;

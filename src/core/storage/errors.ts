@@ -93,7 +93,7 @@ export function keyTooLong(storage: Labelled, key: string, maxBytes: number): Wa
 
 const mountHint = 'check the disk, and the server of a mounted file system';
 
-/** Which error a system error is turned into, by its code. All others become `storage_permanent`. */
+/** Maps the codes of system errors to our own. All others become `storage_permanent`. */
 const systemErrors: Record<string, { code: ErrorCode; hint?: string }> = {
   ENOENT: { code: 'storage_not_found' },
   EACCES: { code: 'storage_denied', hint: 'give the user that runs waybill access to it' },

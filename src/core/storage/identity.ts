@@ -1,6 +1,6 @@
 import type { SourceBackend } from './backends.ts';
 
-/** Who an output belongs to: a pipeline and one of its destinations. */
+/** The pipeline and destination that an output belongs to. */
 export interface Owner {
   pipelineId: string;
   destinationId: string;
@@ -11,8 +11,8 @@ export function sameOwner(a: Owner, b: Owner): boolean {
 }
 
 /**
- * Where an output comes from. This must be the same for every run, so it never contains a staging path, a run
- * id, or a digest.
+ * The source of an output. It must be the same for every run, so it never contains a staging path, a run id,
+ * or a digest.
  */
 export interface SourceIdentity {
   backend: SourceBackend;

@@ -11,11 +11,11 @@ export type OpenStorage = (location: StorageLocation, options: OpenOptions) => P
 
 export interface RetryPolicies {
   /**
-   * How often to retry opening a storage. By default, not for long: if a storage is unreachable, a command
-   * should fail within seconds.
+   * The retry policy for opening a storage. The default is to give up soon: if a storage is unreachable, a
+   * command should fail within seconds.
    */
   opening?: RetryPolicy;
-  /** How often to retry calls to a storage that is open. */
+  /** The retry policy for calls to an open storage. */
   calls?: RetryPolicy;
 }
 

@@ -85,7 +85,8 @@ export interface Storage extends Partial<Capabilities> {
 }
 
 /**
- * How this storage differs from others. This is found out by probing, and doesn't just depend on the backend.
+ * The properties in which storages differ. They are found out by probing, and don't just depend on the
+ * backend.
  */
 export interface StorageFacts {
   /**
@@ -99,9 +100,9 @@ export interface StorageFacts {
    */
   keepsHeaders: boolean;
   /**
-   * By how many milliseconds the server's clock is ahead of the local clock, as measured when the storage was
-   * opened. 0 for this machine, null if unknown. If the clocks differ by more than 15 minutes, S3 rejects
-   * signatures.
+   * The offset of the server's clock from the local clock in milliseconds, as measured when the storage was
+   * opened. It's positive if the server is ahead, 0 for this machine, and null if unknown. If the clocks
+   * differ by more than 15 minutes, S3 rejects signatures.
    */
   clockOffsetMs: number | null;
 }
@@ -132,8 +133,8 @@ export interface FileIdentity {
 }
 
 /**
- * Which conditions a storage supports for writes: both `create` and `ifVersion` (`full`), only `create`, or
- * neither of them (`none`). A write with a condition that isn't supported throws `storage_permanent`.
+ * The conditions that a storage supports for writes: both `create` and `ifVersion` (`full`), only `create`,
+ * or neither (`none`). A write with an unsupported condition throws `storage_permanent`.
  */
 export type ConditionalWrites = 'full' | 'create' | 'none';
 
@@ -147,9 +148,9 @@ export interface FileStat {
    */
   version: string | null;
   /**
-   * When the file was last modified, according to the clock of the machine that stores it. null if the
-   * backend doesn't say. Only used for display and to find abandoned probes, and never to make decisions
-   * about published content.
+   * The time of the last modification, according to the clock of the machine that stores the file. null if
+   * the backend doesn't report it. Only used for display and to find abandoned probes, and never to make
+   * decisions about published content.
    */
   modifiedAt: Date | null;
 }
@@ -214,7 +215,7 @@ export interface Change {
   removes: readonly Key[];
   /** The directory in which new files are staged. It doesn't have to exist. */
   from: Key | '';
-  /** How many bytes will be written. If null, the free space isn't checked. */
+  /** The number of bytes to be written. If null, the free space isn't checked. */
   bytes: number | null;
 }
 
@@ -224,9 +225,9 @@ export interface Body {
   readonly size: number;
   open(): AsyncIterable<Uint8Array>;
   /**
-   * Where these bytes are stored on a server. If another storage on the same server needs them, it may copy
-   * them instead of reading this body, provided that the object was stored with the digest that the write
-   * expects. Called again right before the copy request is sent, and may then throw to stop it.
+   * Locates these bytes on a server. Another storage on the same server may then copy them instead of reading
+   * this body, provided that the object was stored with the digest that the write expects. Called again right
+   * before the copy request is sent, and may throw at that point to stop it.
    */
   readonly origin?: (() => ObjectPlace) | undefined;
 }

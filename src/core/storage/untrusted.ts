@@ -7,13 +7,13 @@ import type { Storage } from './storage.ts';
  * requested location.
  */
 
-/** How deep directories in a listing may be nested. */
+/** The maximum depth of nested directories in a listing. */
 export const maxDepth = 64;
-/** How many names there may be in one response. */
+/** The maximum number of names in a single response. */
 export const maxNames = 1_000_000;
-/** How many names there may be in all pages of a listing. */
+/** The maximum number of names in all pages of a listing. */
 export const maxListed = 10_000_000;
-/** How many pages in a row may contain no names. */
+/** The maximum number of consecutive pages without a single name. */
 export const maxEmptyPages = 1_000;
 
 /** Returns true if a server may use this as the name of a directory entry. */

@@ -74,10 +74,10 @@ class HeldSlot {
 }
 
 /**
- * Tracks the uploads this process is currently receiving. Each one occupies a slot and its Idempotency-Key
- * under a request id. Both expire unless this process keeps renewing them, so a crashed API blocks them for
- * at most `workerTimeoutMs`. The name in shared staging lives longer, because once it expires the uploaded
- * bytes are deleted.
+ * Tracks the uploads that this process is currently receiving. Each one reserves a slot and its
+ * Idempotency-Key, which expire unless this process keeps renewing them. A crashed API therefore blocks them
+ * for at most `workerTimeoutMs`. The name in shared staging lives longer, because the uploaded bytes are
+ * deleted once it expires.
  */
 export class Admissions {
   readonly #options: AdmissionsOptions;

@@ -8,7 +8,7 @@ import type { RunRecord } from '../queue/run-record.ts';
 import { progressedRun } from '../queue/run-transitions.ts';
 import type { TakenRun } from './run-store.ts';
 
-/** How a run on this host ended: with the worker's result, or with an error. */
+/** The outcome of a run on this host: the worker's result, or the error that ended the run. */
 export type Outcome = { result: JobResult } | { error: unknown };
 
 export interface AttemptOptions {

@@ -24,7 +24,7 @@ interface BullmqEventsOptions extends RedisServer {
   onDropped: (notifierId: string, count: number) => void;
 }
 
-/** How long `close` waits for Redis, in milliseconds. */
+/** The time that `close` waits for Redis, in milliseconds. */
 const closeTimeoutMs = 5_000;
 
 /**

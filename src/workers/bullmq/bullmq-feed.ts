@@ -29,7 +29,8 @@ export interface RunFeed {
 }
 
 /**
- * How many runs' latest changes are kept in memory. Watchers that have fallen further behind read from Redis.
+ * The number of runs whose latest changes are kept in memory. Watchers that have fallen further behind read
+ * from Redis.
  */
 const maxKept = 1_000;
 /** How often the feed checks for missed changes, because a dead subscription can look healthy. */

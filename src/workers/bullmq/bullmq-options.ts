@@ -16,7 +16,7 @@ export interface BullmqQueueOptions {
   queueSize: number;
   /** The same limit for a single pipeline. null means that only `queueSize` applies. Default: null. */
   maxWaitingOf?: (pipelineId: string) => number | null;
-  /** How many jobs this host runs concurrently. */
+  /** The maximum number of concurrent jobs on this host. */
   maxConcurrency: number;
   /** How long finished runs are kept, in milliseconds. */
   retentionMs: number;

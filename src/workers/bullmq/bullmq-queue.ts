@@ -35,7 +35,7 @@ import { type RunStore, runStore } from './run-store.ts';
 import { RunWorker } from './run-worker.ts';
 import { supersede } from './superseding.ts';
 
-/** How long the key written by `prove` lives, in milliseconds. */
+/** The lifetime of the key that `prove` writes, in milliseconds. */
 const probeLifeMs = 60_000;
 
 /** The parts of the queue that need a connection to Redis. */

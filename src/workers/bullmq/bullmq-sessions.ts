@@ -11,7 +11,7 @@ export interface BullmqEndedSessionsOptions extends RedisServer {
 
 /** The latest time a `Date` can hold. */
 const lastTime = 8.64e15;
-/** How long a request waits for the first connection to Redis, in milliseconds. */
+/** The timeout for the first connection to Redis, in milliseconds. */
 const withinMs = 3_000;
 /** After a failed connection, requests don't wait for Redis for this long, in milliseconds. */
 const retryAfterMs = 15_000;

@@ -17,7 +17,7 @@ export interface DispatcherOptions {
   worker: RunWorker;
   clock: Clock;
   log: Log;
-  /** How many runs this host executes concurrently. */
+  /** The maximum number of concurrent runs on this host. */
   maxConcurrency: number;
   workerTimeoutMs: number;
   /** Notifies all hosts that the pipeline may have a job waiting. */

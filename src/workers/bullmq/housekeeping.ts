@@ -23,7 +23,7 @@ export interface HousekeepingOptions extends Pick<
 }
 
 const tickMs = 1_000;
-/** The most expired runs, and the most abandoned archives, that a host removes per tick. */
+/** The maximum number of expired runs, and of abandoned archives, to remove per tick. */
 const sweepLimit = 100;
 
 /** The maintenance work that every host does once per second. */

@@ -8,7 +8,7 @@ import { type RedisClient, redisClient, type RedisServer } from './redis-client.
 export interface LinkOptions extends RedisServer {
   log: Log;
   clock: Clock;
-  /** How long to wait for the first connection, in milliseconds. Default: 10,000. */
+  /** The timeout for the first connection, in milliseconds. Default: 10,000. */
   withinMs?: number;
 }
 
@@ -49,7 +49,7 @@ const refusals: Record<string, Refusal> = {
   },
 };
 const refusalLogEveryMs = 60_000;
-/** How long after a rejected command its error is still given as the reason for a missing connection. */
+/** For this long after a command was rejected, its error is given as the reason for a missing connection. */
 const refusalExplainsMs = 5_000;
 
 /**
@@ -65,14 +65,13 @@ export class RedisLink {
   /** Additional clients that use the same settings. */
   readonly #others: RedisClient[] = [];
   /**
-   * When the connection came up, or when a call last failed, whichever is later. null while the connection is
-   * down.
+   * The time at which the connection came up or a call last failed, whichever is later. null while it's down.
    */
   #upSince: number | null = null;
   #lastFailure = 'no answer';
   #isOutageLogged = false;
   #lastRefusal: { refusal: Refusal; at: number } | null = null;
-  /** When each kind of rejection was last logged. */
+  /** The time at which each kind of rejection was last logged. */
   readonly #loggedAt = new Map<string, number>();
 
   private constructor({ log, clock }: { log: Log; clock: Clock }, server: RedisServer) {

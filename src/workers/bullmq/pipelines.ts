@@ -221,7 +221,7 @@ export class PipelineQueues {
       lockDuration: workerTimeoutMs,
       // The minimum time between two checks across all hosts. Each host tries more often than that.
       stalledInterval: Math.ceil(workerTimeoutMs / 4),
-      // How often a run may be restarted is up to `attempt.ts`.
+      // The limit on restarts is in `attempt.ts`.
       maxStalledCount: 1_000_000,
       autorun: false,
     });

@@ -3,7 +3,7 @@ import type { BullmqConfig } from '../../core/config/config.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
 
-/** How to connect to Redis and find the primary. */
+/** The settings for connecting to Redis and finding the primary. */
 export interface RedisServer {
   /** Includes the password, so it must never be logged. */
   url: string;

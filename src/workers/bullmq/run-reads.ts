@@ -36,7 +36,7 @@ export interface ChangesFound {
   changes: { revision: number; record: RunRecord | null }[];
 }
 
-/** The most records to read in one call. */
+/** The maximum number of records to read in one call. */
 const maxRead = 100;
 
 export function runReads(run: RunScript): RunReads {

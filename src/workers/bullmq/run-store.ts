@@ -126,9 +126,9 @@ export interface TakenRun {
   job: PublishJob;
   /** True if the run was cancelled while no worker was running it. The caller should then end it. */
   isCancelled: boolean;
-  /** How many times a worker has claimed this run, including this time. */
+  /** The number of times that workers have claimed this run, including this time. */
   takes: number;
-  /** When a worker first claimed the run (RFC 3339), or null if that has never happened before. */
+  /** The time at which a worker first claimed the run (RFC 3339), or null if this is the first time. */
   begunAt: string | null;
 }
 

@@ -48,12 +48,12 @@ interface Locked {
   token: string;
 }
 
-/** How many ended runs to remember, so that none of them runs again. */
+/** The number of ended runs to remember, so that none of them runs again. */
 const maxEnded = 1_000;
 const maxRetryPauseMs = 2_000;
 /** Job ids may come from another program. Longer ones are truncated in the log. */
 const maxIdCharacters = 200;
-/** How long to wait for Redis while shutting down, in milliseconds. */
+/** The time to wait for Redis while shutting down, in milliseconds. */
 const closeTimeoutMs = 20_000;
 
 /** Executes the jobs that this host has locked, and records how they ended in the store and in BullMQ. */

@@ -5,7 +5,7 @@ import type { RunRecord } from '../queue/run-record.ts';
 import { hasSamePlace, type RetriesOf, supersededRun } from '../queue/run-retry.ts';
 import type { RunStore } from './run-store.ts';
 
-/** How many later runs to look at per pipeline. */
+/** The maximum number of later runs to look at per pipeline. */
 const maxNewer = 1_000;
 
 /**

@@ -17,10 +17,10 @@ export interface PipelineQueue {
 export interface TicketsOptions {
   link: RedisLink;
   log: Log;
-  /** How many completed tickets BullMQ keeps for dashboards, and for how long. */
+  /** Limits the number and age of completed tickets, which BullMQ keeps for dashboards. */
   keep: { age: number; count: number };
   keptEvents: number;
-  /** How long the lock on a ticket lasts, in milliseconds. */
+  /** The lifetime of the lock on a ticket, in milliseconds. */
   lockMs: number;
 }
 

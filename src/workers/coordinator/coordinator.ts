@@ -19,7 +19,7 @@ import type { HealthCheck } from './health-checks.ts';
 export interface Coordinator {
   readonly queue: JobQueue;
   readonly staging: StagingArea;
-  /** What has to work for uploads to be accepted and published. */
+  /** Checks for everything that has to work for uploads to be accepted and published. */
   readonly checks: readonly HealthCheck[];
   threads(): ThreadStats;
   /**

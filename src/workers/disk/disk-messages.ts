@@ -21,5 +21,5 @@ export interface Outcome {
 /** The results of the next calls, in order. Empty if the thread only wants to say that it's still alive. */
 export type Answer = readonly Outcome[];
 
-/** How often a busy thread sends an answer, in milliseconds. */
+/** The interval at which a busy thread sends answers, in milliseconds. */
 export const answerEveryMs = 1_000;

@@ -16,7 +16,7 @@ export interface OpenedDisk {
 export interface DiskOptions {
   clock: Clock;
   log: Log;
-  /** How long a single call may take before the disk is considered unresponsive, in milliseconds. */
+  /** If a call takes longer than this, in milliseconds, the disk is considered unresponsive. */
   timeoutMs?: number;
   /** Runs a different thread in tests. */
   file?: URL;

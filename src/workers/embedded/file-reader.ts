@@ -8,7 +8,8 @@ import { checkLmdbStructure } from './lmdb-structure.ts';
  */
 
 /**
- * What the child process sends: batches of entries, and finally the error, or null if it has read everything.
+ * The messages from the child process: batches of entries, and then the error, or null if it has read
+ * everything.
  */
 export type ReaderMessage = { entries: [key: string, value: string][] } | { failure: string | null };
 

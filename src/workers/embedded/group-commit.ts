@@ -29,7 +29,7 @@ export interface GroupCommitOptions {
    * again.
    */
   onHealth: (failure: WaybillError | null) => void;
-  /** How long an `add` may take, in milliseconds. */
+  /** The timeout for `add`, in milliseconds. */
   timeoutMs: number;
 }
 

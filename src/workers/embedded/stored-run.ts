@@ -3,7 +3,7 @@ import type { StoredRun } from '../memory/journal.ts';
 import { type EarlierRecord, withAddedFields } from '../queue/run-record.ts';
 
 /*
- * How a run is stored in the file. The path of its staged bundle is relative to the staging directory, which
+ * The format of runs in the file. The path of the staged bundle is relative to the staging directory, which
  * may get moved while the daemon is stopped.
  */
 

@@ -4,7 +4,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { makeDurable } from '../../core/lib/sync.ts';
 import { uploadDirectoryOf } from '../staging/staged-directories.ts';
 
-/** How many uploads to sync before yielding to the event loop. */
+/** After this many uploads, yield to the event loop. */
 const uploadsPerYield = 8;
 
 /**

@@ -23,7 +23,7 @@ interface BundlesOptions<Run> {
   onGone: (run: Run) => void;
 }
 
-/** How long `close` waits for deletions in progress, in milliseconds. */
+/** The time that `close` waits for deletions in progress, in milliseconds. */
 const closeTimeoutMs = 5_000;
 
 /**

@@ -18,11 +18,11 @@ export interface StoredRun {
   readonly key: { scope: string; contentDigest: Digest } | null;
   /** The run's position in its pipeline's queue at the time it was accepted. */
   readonly position: number;
-  /** How many processes have started the current attempt without recording how it ended. */
+  /** The number of processes that have started the current attempt without recording how it ended. */
   begun: number;
   /**
-   * When the run first started (RFC 3339). If that was lost, it's the earliest time at which the run could
-   * have started. null if the run hasn't started.
+   * The time at which the run first started (RFC 3339). If that was lost, it's the earliest time at which the
+   * run could have started. null if the run hasn't started.
    */
   begunAt: string | null;
   /** The ids of the run's events that have already been passed on to the notifiers. */

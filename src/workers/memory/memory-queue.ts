@@ -34,7 +34,7 @@ import { Keys, type SlotLimits, Slots } from './slots.ts';
 export interface MemoryQueueOptions extends SlotLimits {
   clock: Clock;
   log: Log;
-  /** How many jobs may run at the same time. */
+  /** The maximum number of concurrent jobs. */
   maxConcurrency: number;
   /** How long finished runs are kept, in milliseconds. */
   retentionMs: number;

@@ -298,10 +298,10 @@ export class RunRegistry {
 }
 
 /*
- * How many processes may die while executing a run before the run fails. Crashes and power failures at random
- * times rarely hit the same run that often, but a bundle that crashes the process does. If the crashes happen
- * within minutes, the limit is higher, because a person or a supervisor may be killing the process
- * repeatedly.
+ * The number of processes that may die while executing a run before the run fails. Crashes and power failures
+ * at random times rarely hit the same run that often, but a bundle that crashes the process does. If the
+ * crashes happen within minutes, the limit is higher, because a person or a supervisor may be killing the
+ * process.
  */
 const maxCrashes = 20;
 const maxRapidCrashes = 100;

@@ -16,7 +16,7 @@ import { FairQueue, RetryQueue } from './waiting-runs.ts';
 export interface RunSchedulerOptions {
   clock: Clock;
   log: Log;
-  /** How many jobs may run at the same time. */
+  /** The maximum number of concurrent jobs. */
   maxConcurrency: number;
   runs: RunRegistry;
   retries: RetriesOf;

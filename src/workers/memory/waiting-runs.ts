@@ -15,7 +15,7 @@ interface QueuedItem<T> {
  */
 export class FairQueue<T> {
   readonly #queues = new Map<string, QueuedItem<T>[]>();
-  /** When each pipeline last had its turn, as a turn number. */
+  /** The number of each pipeline's last turn. */
   readonly #turns = new Map<string, number>();
   #turn = 0;
   #length = 0;

@@ -24,8 +24,8 @@ export interface EndedSessions {
 }
 
 /**
- * How many entries a process keeps at most. Once there are more, a logout drops the oldest entry, and further
- * ID tokens are rejected.
+ * The maximum number of entries in one process. Once it's reached, a logout drops the oldest entry, and
+ * further ID tokens are rejected.
  */
 const maxKept = 100_000;
 

@@ -213,14 +213,14 @@ export interface LastSuccess {
 
 /** The current numbers across all hosts. */
 export interface QueueDepth {
-  /** How many slots are occupied by uploads in progress. */
+  /** Slots occupied by uploads in progress. */
   reserved: number;
   /**
-   * How many runs are in the queue, not counting those that wait for their next attempt. `queue_size` limits
-   * `reserved + queued`.
+   * Runs in the queue, not counting those that wait for their next attempt. `queue_size` limits `reserved +
+   * queued`.
    */
   queued: number;
-  /** How many runs are in progress. */
+  /** Runs in progress. */
   running: number;
 }
 

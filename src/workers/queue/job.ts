@@ -5,12 +5,12 @@ import type { PublishedBy } from '../../core/publishers/published-by.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 
 /**
- * What a worker needs to know to publish. It's plain data because it is passed between threads and, with
- * BullMQ, between hosts. `staged` tells the two kinds apart.
+ * The input of a worker. It's plain data because it is passed between threads and, with BullMQ, between
+ * hosts. `staged` tells the two kinds apart.
  */
 export type PublishJob = StagedJob | SourceJob;
 
-/** Where a run came from: the trace and the caller of the request. Stored as part of the job. */
+/** The origin of a run: the trace and the caller of the request. Stored as part of the job. */
 export interface RunOrigin extends TraceContext {
   /** The id of the token that was used. Absent if the run wasn't started by a request. */
   tokenId?: string;
@@ -63,7 +63,7 @@ export interface StagedArchive {
   digest: Digest;
 }
 
-/** What started a run that wasn't requested explicitly. Only for pipelines that have a source. Plain data. */
+/** The event that started a run without a request. Only for pipelines that have a source. Plain data. */
 export type Trigger =
   | {
       kind: 'schedule';
@@ -85,7 +85,7 @@ export interface SourceJob extends Common {
   /** The run that this one repeats, if any. */
   rerunOf?: string;
   staged: null;
-  /** What started the run. Absent if it was a request. */
+  /** The trigger that started the run. Absent if it was started by a request. */
   trigger?: Trigger;
 }
 

@@ -98,7 +98,7 @@ export function bundleGone(): WaybillError {
 
 /* Measures how fast runs finish, in order to tell rejected clients when to try again. */
 
-/** How many end times are kept at most. */
+/** The maximum number of end times to keep. */
 export const maxEndTimes = 64;
 
 const windowMs = 15 * 60_000;
@@ -106,9 +106,9 @@ const usualSeconds = 10;
 const maxSeconds = 300;
 
 export interface QueueLoad {
-  /** How many uploads and runs occupy a slot. */
+  /** The number of uploads and runs that occupy a slot. */
   waiting: number;
-  /** When the latest runs ended, in milliseconds, oldest first. Contains at most `maxEndTimes`. */
+  /** The end times of the latest runs, in milliseconds, oldest first. Contains at most `maxEndTimes`. */
   endedAt: readonly number[];
   /** The current time, on the same clock. */
   now: number;

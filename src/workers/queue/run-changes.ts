@@ -50,7 +50,7 @@ interface ChangePlace {
   revision: number;
 }
 
-/** How many changes to look at per page, including those that are filtered out. */
+/** The maximum number of changes to look at per page, including those that are filtered out. */
 const maxExamined = 1_000;
 
 const cursorForm = /^([\da-z]{8,32})-(0|[1-9]\d{0,14})$/;

@@ -15,7 +15,7 @@ export interface RunFilter {
   text?: string | null;
 }
 
-/** How far the clocks of the hosts that accept runs may be apart. */
+/** The maximum difference between the clocks of the hosts that accept runs. */
 const maxSkewMs = 60_000;
 
 /** Reports whether a run matches the filter. */
@@ -74,7 +74,7 @@ export interface RunPage {
   next: string | null;
 }
 
-/** How many runs to look at per page. */
+/** The maximum number of runs to look at per page. */
 const maxExamined = 2_000;
 
 /** Builds a page of runs, newest first. */

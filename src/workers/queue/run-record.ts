@@ -8,7 +8,7 @@ import type { PublishedBy } from '../../core/publishers/published-by.ts';
 export const runStatuses = ['accepted', 'queued', 'running', 'succeeded', 'failed'] as const;
 export type RunStatus = (typeof runStatuses)[number];
 
-/** How far a run has come, across all of its destinations. */
+/** The progress of a run across all of its destinations. */
 export interface RunProgress {
   /**
    * `preparing`: the bundle and the destinations are being read. `writing`: outputs are being written.
@@ -62,11 +62,11 @@ export interface RunRecord {
   finished_at: string | null;
   /** The number of the current attempt, or else of the next or last one. Starts at 1. */
   attempt: number;
-  /** When the next attempt is due. null if the run isn't queued for a retry. */
+  /** The time of the next attempt, or null if the run isn't queued for a retry. */
   next_try_at: string | null;
-  /** When to stop retrying, or null if no attempt has failed for a temporary reason. */
+  /** The time at which retries end, or null if no attempt has failed for a temporary reason. */
   retry_until: string | null;
-  /** Why the last attempt failed that was followed by another one, or will be. null if there wasn't any. */
+  /** The error of the last attempt that was retried or is going to be. null if there wasn't any. */
   last_error: ErrorRecord | null;
   /** The destinations. While the run waits for its next attempt, they show the results of the last one. */
   destinations: RunDestination[];
@@ -98,14 +98,14 @@ export interface FailedDelivery {
    */
   status: 'retrying' | 'given_up' | 'delivered';
   tries: number;
-  /** Why the last attempt failed, without any secrets, paths, or addresses. null if that isn't known. */
+  /** The error of the last attempt, without any secrets, paths, or addresses. null if it isn't known. */
   last_error: string | null;
-  /** When the delivery is retried next. null unless the status is `retrying`, and if the time isn't known. */
+  /** The time of the next retry. null if the status isn't `retrying` or the time isn't known. */
   next_try_at: string | null;
   updated_at: string;
 }
 
-/** What started the run. */
+/** The event that started the run. */
 export interface TriggeredBy {
   /**
    * `upload`: a bundle was uploaded. `request`: a client asked for the run. `schedule`: the schedule ticked.
@@ -157,7 +157,10 @@ export interface RunDestination {
   /** The number of changes that aren't listed. */
   changes_omitted: number;
   error: ErrorRecord | null;
-  /** When this destination was done, or null if we only know when the run ended. Absent in older records. */
+  /**
+   * The time when this destination was done, or null if we only know the end of the run. Absent in older
+   * records.
+   */
   finished_at?: string | null;
 }
 
@@ -166,7 +169,7 @@ export interface RunDestination {
  * even if it succeeds later.
  */
 
-/** How a delivery is going. */
+/** The current state of a delivery. */
 export interface DeliveryNote {
   notifierId: string;
   eventId: string;
@@ -175,7 +178,7 @@ export interface DeliveryNote {
   tries: number;
   /** True if `tries` has to be added to the number in the record. */
   isMore: boolean;
-  /** Why it failed, or null if it was delivered. */
+  /** The reason for the failure, or null if it was delivered. */
   reason: string | null;
   nextTryAt: string | null;
   at: Date;
@@ -185,7 +188,9 @@ export type FailedDeliveries = Pick<RunRecord, 'failed_deliveries' | 'failed_del
 
 export const noFailedDeliveries: FailedDeliveries = { failed_deliveries: [], failed_deliveries_omitted: 0 };
 
-/** How many failed deliveries a record lists. If a receiver is down, every single event of the run fails. */
+/**
+ * The maximum number of failed deliveries in a record. If a receiver is down, every event of the run fails.
+ */
 export const maxFailedDeliveries = 20;
 const maxReasonChars = 300;
 

@@ -14,7 +14,7 @@ import { failedRun } from './run-transitions.ts';
  *   queued  ──► failed, `superseded`           if a newer run is accepted that publishes to the same place
  */
 
-/** How a pipeline retries failed runs. */
+/** The retry settings of a pipeline. */
 export interface RetrySettings {
   /** For how long after its first failure a run is retried, in milliseconds. 0 turns retries off. */
   forMs: number;

@@ -210,7 +210,7 @@ function errorOf(result: RunResult): ErrorRecord | null {
   return errors.find((one) => one !== null) ?? null;
 }
 
-/** How many warnings a record may have. A bundle can cause one for every line of its scene maps. */
+/** The maximum number of warnings in a record. A bundle can cause one for every line of its scene maps. */
 const maxWarnings = 100;
 
 function warningsOf({ pipelines, warnings }: RunResult): RunWarning[] {
@@ -269,7 +269,8 @@ export function isCancelled({ status, error }: RunRecord): boolean {
  */
 
 /**
- * How many paths a record lists. Records are kept for every run of the day, and sent out after every change.
+ * The maximum number of paths in a record. Records are kept for every run of the day, and sent out after
+ * every change.
  */
 export const maxChanges = 20;
 

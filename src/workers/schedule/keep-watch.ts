@@ -15,13 +15,13 @@ export interface WatchedPipeline extends BackgroundTask, Pick<WatchedTreeOptions
 }
 
 /**
- * How often to check a source that can't be watched, in milliseconds. Checks are always at least `settleMs`
- * apart.
+ * The polling interval for a source that can't be watched, in milliseconds. Polls are always at least
+ * `settleMs` apart.
  */
 const pollEveryMs = 5_000;
-/** How often to check a source that is being watched, in case a change isn't reported. */
+/** Even a source that is being watched is checked this often, in case a change isn't reported. */
 const checkEveryMs = 60_000;
-/** How often to try again if a source can't be watched. */
+/** If a source can't be watched, watching is retried at this interval. */
 const retryEveryMs = 600_000;
 
 /**

@@ -35,7 +35,7 @@ export const unobserved: ScheduleObserver = {
 
 const retryEveryMs = 5_000;
 
-/** What background work needs that goes on for as long as a pipeline is configured. */
+/** Options for work in the background that goes on for as long as a pipeline is configured. */
 export interface BackgroundTask {
   clock: Clock;
   log: Log;

@@ -23,11 +23,11 @@ export interface ClaimRequest {
   clock: Pick<Clock, 'sleep'>;
 }
 
-/** The most processes that can share a parent directory on one machine. */
+/** The maximum number of processes that can share a parent directory on one machine. */
 const maxProcesses = 64;
 /**
- * How often to try. If two processes claim the same directory at the same time, both of them back off and try
- * again.
+ * The maximum number of attempts. If two processes claim the same directory at the same time, both of them
+ * back off and try again.
  */
 const tries = 10;
 const maxPauseMs = 20;

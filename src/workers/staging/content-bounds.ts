@@ -38,7 +38,7 @@ export function contentBounds(
 }
 
 /**
- * How much disk space should stay free, as a share of the disk and in bytes. The smaller of the two applies.
+ * The disk space that should stay free, as a share of the disk and in bytes. The smaller of the two applies.
  * If there is less, kept files are deleted. Uploads aren't rejected until all of them are gone.
  */
 const reserveShare = 0.1;

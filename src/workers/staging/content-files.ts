@@ -25,7 +25,10 @@ interface FoundFile {
   pipelineId: string;
   digest: Digest;
   size: number;
-  /** When the file was last linked or unlinked, in milliseconds. This is roughly the time of its last use. */
+  /**
+   * The time at which the file was last linked or unlinked, in milliseconds. It's roughly the time of its
+   * last use.
+   */
   usedAt: number;
 }
 
@@ -44,7 +47,7 @@ export interface ContentFiles {
   remove(pipelineId: string, digest: Digest): Promise<void>;
 }
 
-/** How many files to check before yielding to the event loop, since the checks are synchronous. */
+/** Files are checked synchronously, so yield to the event loop after this many. */
 const filesPerYield = 512;
 
 export function contentFiles(directory: string, disk: Disk = waitingDisk): ContentFiles {
@@ -143,9 +146,11 @@ async function measureLarge(
 /** An in-memory index of a pipeline's kept files, sorted by when they are due to be deleted. */
 export interface PipelineCache {
   readonly size: number;
-  /** How much disk space the files take up. */
+  /** The disk space that the files take up. */
   readonly bytes: number;
-  /** When the least recently used file was last used, in milliseconds. Infinity if there are no files. */
+  /**
+   * The time at which the least recently used file was last used, in milliseconds. Infinity if there is none.
+   */
   readonly oldest: number;
   has(digest: Digest): boolean;
   /** Updates the time of the file's last use. Returns false if there is no such file. */

@@ -52,7 +52,7 @@ export interface ContentOptions extends ContentBounds {
 /** The name of this store's directory in the staging directory. */
 const directoryName = 'content';
 const sweepMs = 60_000;
-/** How many files to delete before yielding to the event loop. */
+/** After deleting this many files, yield to the event loop. */
 const filesPerYield = 64;
 
 /**

@@ -6,17 +6,16 @@ import { WaybillError } from '../../core/lib/errors.ts';
 export interface PartialUpload extends NewPartialUpload {
   id: string;
   /**
-   * How many bytes have been received. The last byte isn't acknowledged until a run is accepted (see
-   * `offsetOf`).
+   * The number of bytes received. The last one isn't acknowledged until a run is accepted (see `offsetOf`).
    */
   received: number;
-  /** When the last byte was received, or else when the upload was created. */
+  /** The time at which the last byte was received, or else the upload was created. */
   touchedAt: Date;
   /** The run that was accepted, or null. As soon as there is a run, the bytes are deleted. */
   outcome: PartialOutcome | null;
 }
 
-/** What is known about an upload when it's created. */
+/** The properties of an upload that are set when it's created. */
 export interface NewPartialUpload {
   pipelineId: string;
   /** The id of the token that created the upload. */

@@ -29,7 +29,7 @@ export interface PartialOptions {
   clock: Clock;
   log: Log;
   settings: PartialSettings;
-  /** How long a request waits for another one to unlock the upload, in milliseconds. Default: 10,000. */
+  /** The time that a request waits for another one to unlock the upload, in milliseconds. Default: 10,000. */
   holdWaitMs?: number;
 }
 
@@ -41,7 +41,7 @@ const maxSweepMs = 60_000;
  * limits of their own. They survive a restart, and are deleted when no request has come in for a while.
  */
 export class PartialUploads {
-  /** How many such uploads there can be at the same time. 0 turns them off. */
+  /** The maximum number of concurrent uploads of this kind. 0 disables them. */
   readonly maxUploads: number;
   /** How long an upload is kept after its last byte, and its outcome after it has ended, in milliseconds. */
   readonly retentionMs: number;

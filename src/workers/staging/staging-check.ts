@@ -76,7 +76,7 @@ export function provedAtMost(clock: Clock, everyMs: number, prove: () => Promise
 }
 
 interface Proof {
-  /** When the check was called, in milliseconds of the monotonic clock. */
+  /** The time of the check, in milliseconds of the monotonic clock. */
   at: number;
   outcome: Promise<void>;
 }

@@ -39,7 +39,7 @@ export interface CatalogQuestion {
   prefix: string;
   /** Only return outputs that come after this path. */
   after: string | null;
-  /** How many outputs to return at most. */
+  /** The maximum number of outputs to return. */
   limit: number;
 }
 
@@ -70,13 +70,13 @@ export interface CatalogView {
   generation: number;
   updatedAt: string;
   isInterrupted: boolean;
-  /** How many outputs start with the prefix. */
+  /** The number of outputs whose paths start with the prefix. */
   total: number;
   bytes: number;
   outputs: OutputLine[];
   /** The pages to start reading at: the index and the scene maps. */
   pages: OutputLine[];
-  /** Where the next page starts, or null if this is the last one. */
+  /** The path after which the next page starts, or null if this is the last one. */
   next: string | null;
 }
 
@@ -87,7 +87,7 @@ export interface OutputLine extends Pick<
   owner: string;
 }
 
-/** The most bundle paths to list in an answer. */
+/** The maximum number of bundle paths in an answer. */
 export const maxPaths = 500;
 const maxDifferences = 1_000;
 

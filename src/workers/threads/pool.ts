@@ -24,7 +24,7 @@ export interface WorkerPoolOptions {
    * `ThreadTask`.
    */
   file: URL;
-  /** How many jobs can run at the same time. Each one has a thread to itself. */
+  /** The maximum number of concurrent jobs. Each one has a thread to itself. */
   threads: number;
   /** Plain data that the module receives as `workerData`. */
   data: unknown;
@@ -54,11 +54,14 @@ export interface WorkerPool {
 }
 
 export interface ThreadStats {
-  /** How many threads there are. They are started on demand and terminated when idle. */
+  /** The number of threads. They are started on demand and terminated when idle. */
   threads: number;
-  /** How many threads are running a job. */
+  /** The number of threads that are running a job. */
   busy: number;
-  /** How many threads have crashed or had to be terminated since startup. Each is replaced when needed. */
+  /**
+   * The number of threads that have crashed or had to be terminated since startup. Each is replaced when
+   * needed.
+   */
   replaced: number;
 }
 

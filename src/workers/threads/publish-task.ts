@@ -18,7 +18,7 @@ import { traceOf } from '../../core/tracing/trace-context.ts';
 import type { JobProgress, JobResult, PublishJob, StagedArchive, StagedJob } from '../queue/job.ts';
 import { answerTask, type ThreadOutcome, type ThreadTask, type ThreadWork } from './thread-channel.ts';
 
-/** What a worker thread needs to know when it starts. */
+/** The data passed to a worker thread when it starts. */
 export interface ThreadData {
   env: Record<string, string>;
   /** True if publications should only be planned. */

@@ -34,7 +34,7 @@ export interface PublishingPoolOptions {
 }
 
 /**
- * How much time an aborted publication has to release its lease before its thread is terminated, in
+ * The time that an aborted publication has to release its lease before its thread is terminated, in
  * milliseconds.
  */
 const abortGraceMs = 10_000;
@@ -148,8 +148,8 @@ interface AnsweringPool<Request, Answer> {
 const threads = 3;
 const maxRequests = 32;
 /**
- * How many requests of the same pipeline can wait. Without a limit, one pipeline with a stalled server could
- * fill up the queue.
+ * The maximum number of waiting requests per pipeline. Without a limit, one pipeline with a stalled server
+ * could fill up the queue.
  */
 const maxRequestsOfPipeline = 24;
 

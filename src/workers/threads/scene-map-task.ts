@@ -13,7 +13,7 @@ export interface SceneMapRequest extends ThreadJob {
   transcript: NamedBytes | null;
   /** True to skip the rules about content. */
   schemaOnly: boolean;
-  /** How many findings to report at most. If there are more, one additional finding says so. */
+  /** The maximum number of findings to report. If there are more, one additional finding says so. */
   maxReported: number;
 }
 

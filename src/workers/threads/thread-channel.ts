@@ -10,11 +10,11 @@ import { type TraceContext, traceOf } from '../../core/tracing/trace-context.ts'
 import type { JobProgress, JobResult, PublishJob } from '../queue/job.ts';
 
 /*
- * How the pool and its threads communicate. This is the thread's end. The pool's end is in
+ * The communication between the pool and its threads. This is the thread's end. The pool's end is in
  * `supervised-task.ts`.
  */
 
-/** What all tasks have in common. Identifies the task in log messages and spans. */
+/** The properties that all tasks have in common. They identify the task in log messages and spans. */
 export interface ThreadJob extends TraceContext {
   runId: string;
   pipelineId: string;
@@ -104,7 +104,8 @@ export interface ThreadWork {
 }
 
 /**
- * How often to send progress. It's short enough to go unnoticed, but every message wakes up the main thread.
+ * The interval at which progress is sent. It's short enough to go unnoticed, but every message wakes up the
+ * main thread.
  */
 const progressEveryMs = 50;
 const aliveEveryMs = 5_000;

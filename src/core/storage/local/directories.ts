@@ -21,8 +21,8 @@ export const pathOnly = process.platform === 'linux' ? 0o10000000 : constants.O_
 const directoryFlags = pathOnly | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 
 /**
- * How many directories each thread keeps open. A call that involves a deep directory may also keep the
- * directories above it open.
+ * The maximum number of directories that each thread keeps open. A call that involves a deep directory may
+ * also keep the directories above it open.
  */
 export const maxOpenDirectories = 64;
 

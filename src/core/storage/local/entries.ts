@@ -21,7 +21,7 @@ import { type DirectoryHandles, openDirectory } from './directories.ts';
  * lease's.
  */
 export const entriesPerYield = 2048;
-/** How many entries are inspected at a time before they are passed on to the caller. */
+/** Entries are inspected in batches of this size before they are passed on to the caller. */
 const entriesPerBatch = 64;
 
 interface Named {

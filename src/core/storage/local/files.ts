@@ -41,7 +41,7 @@ const chunkBytes = 1 << 20;
  * three times.
  */
 const smallFileBytes = 1 << 16;
-/** How many small files a thread writes before it yields to timers and other work. */
+/** After this many small files, a thread yields to timers and other work. */
 const filesPerYield = 64;
 /** Flush every 32 MiB. This way, copying 1 GiB on ext4 takes 0.9–2.0 s. With 128 MiB, it takes 1.6–2.4 s. */
 const flushEveryBytes = 32 << 20;

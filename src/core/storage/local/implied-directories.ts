@@ -8,8 +8,8 @@ import { applyMode, cannotMakeDirectory, makeRoot } from './root.ts';
 import type { UnsyncedNames } from './unsynced-names.ts';
 
 /**
- * How often to try again if another process deletes a directory between its creation and its use. This is
- * unlikely to happen that many times in a row.
+ * The maximum number of attempts if other processes keep deleting a directory between its creation and its
+ * use. It's unlikely that this happens so many times in a row.
  */
 const maxAttempts = 1000;
 

@@ -91,7 +91,7 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
   readonly #directories: ImpliedDirectories;
   readonly #names: LocalNames;
   readonly #unsynced: UnsyncedNames;
-  /** How many synchronous calls have been made since the last yield to the event loop. */
+  /** The number of synchronous calls since the last yield to the event loop. */
   #calls = 0;
 
   /** `root` must be an absolute path. The part of it that exists must not contain any links. */

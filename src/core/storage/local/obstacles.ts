@@ -74,10 +74,7 @@ class Inspector {
   readonly #mounts: ReadonlySet<string>;
   /** Whether all names are fine on the staging file system, except if they or their paths are too long. */
   readonly #takesEveryName: boolean;
-  /**
-   * What was found out about each directory. null means that there is no problem, and undefined that it
-   * doesn't exist.
-   */
+  /** The result for each directory: null if there is no problem, and undefined if it doesn't exist. */
   readonly #directories = new Map<string, WaybillError | null | undefined>();
   readonly #writable = new Map<string, WaybillError | null>();
 

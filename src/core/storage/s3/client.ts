@@ -74,8 +74,8 @@ export class BucketClient {
   }
 
   /**
-   * By how many milliseconds the server's clock is ahead of the local one, according to the latest response.
-   * null before the first response.
+   * The offset of the server's clock from the local one in milliseconds, according to the latest response.
+   * It's positive if the server is ahead, and null before the first response.
    */
   get clockOffsetMs(): number | null {
     return this.#clockOffsetMs;

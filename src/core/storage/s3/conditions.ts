@@ -22,9 +22,7 @@ const probeTimeoutMs = 300_000;
 
 export interface Conditions {
   honoured: ConditionalWrites;
-  /**
-   * How the server expects the version in `If-Match`. null if it doesn't support the condition either way.
-   */
+  /** The format that the server expects in `If-Match`, or null if it doesn't support the condition at all. */
   versionForm: VersionForm | null;
 }
 

@@ -32,7 +32,7 @@ export interface S3StorageOptions {
   clock: Clock;
   log: Log;
   secrets: Secrets;
-  /** How to retry conditional writes, and the individual parts of large bodies. */
+  /** The retry policy for conditional writes, and for the individual parts of large bodies. */
   retry?: RetryPolicy;
   /**
    * Bodies that are larger than this are sent in parts of this many bytes. S3 itself doesn't allow less than
@@ -50,7 +50,7 @@ const defaultPartBytes = 16 << 20;
  */
 const maxConditionalBytes = 512 << 20;
 const maxConcurrentRemovals = 16;
-/** How many bytes S3 allows for the prefix and the key together. */
+/** S3's limit for the prefix and the key together, in bytes. */
 const maxKeyBytes = 1024;
 
 /**

@@ -142,7 +142,7 @@ export function hintAt({ endpoint }: S3Place, hint: string): string {
     : hint;
 }
 
-/** What the server answered, without any secrets. */
+/** The server's answer, without any secrets. */
 export class S3AnswerError extends Error {
   readonly status: number | null;
 

@@ -9,10 +9,10 @@ import type { BucketClient } from './client.ts';
 import type { Upload } from './objects.ts';
 import type { Condition } from './sdk.ts';
 
-/** How many bytes all bodies and parts together may occupy in memory. */
+/** The maximum memory for all bodies and parts together, in bytes. */
 const memoryBytes = 96 << 20;
 const maxConcurrentParts = 4;
-/** The most parts that S3 allows. */
+/** S3's limit for the number of parts. */
 const maxParts = 10_000;
 const mebibyte = 1 << 20;
 
@@ -24,7 +24,7 @@ export interface ObjectWriterOptions {
   log: Log;
   /** The size of a part in bytes. S3 itself doesn't allow less than 5 MiB. */
   partBytes: number;
-  /** How to retry individual parts and conditional writes. All other writes are retried by the caller. */
+  /** The retry policy for individual parts and conditional writes. Other writes are retried by the caller. */
   retry: RetryOptions;
 }
 

@@ -22,7 +22,7 @@ const maxSockets = 160;
 const connectTimeoutMs = 10_000;
 /** If nothing has been sent or received for this long, the connection is closed. */
 const defaultSilenceMs = 60_000;
-/** How long a request may take, not counting the time for its body. */
+/** The timeout for a request, not counting the time for its body. */
 const answerTimeoutMs = 180_000;
 /** The slowest connection that a request puts up with: 16 bytes/ms, or 16 kB/s. */
 const minBytesPerMs = 16;
@@ -31,7 +31,7 @@ export interface SdkOptions {
   location: S3Location;
   /** If null, the SDK looks for credentials in the usual places. */
   credentials: { accessKeyId: string; secretAccessKey: string } | null;
-  /** How long a connection may be idle, in milliseconds. Only set in tests. */
+  /** The maximum idle time of a connection, in milliseconds. Only set in tests. */
   silenceMs?: number;
 }
 
@@ -263,7 +263,7 @@ export class Requests {
 /** The condition for a write. Either the object must not exist, or it must have this version. */
 export type Condition = { absent: true } | { version: string; form: VersionForm };
 
-/** How a server wants the version in `If-Match`: with the quotes of the ETag, or without. */
+/** The format of the version in `If-Match`: the ETag with its quotes, or without. */
 export type VersionForm = 'quoted' | 'unquoted';
 
 /** The metadata for an object's SHA-256 in hexadecimal. The header is `x-amz-meta-waybill-sha256`. */

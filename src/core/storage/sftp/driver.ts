@@ -49,7 +49,7 @@ export interface SftpStorageOptions {
   mustExist?: boolean;
   /** Also leave this machine unchanged: a new host key isn't added to the known hosts file. */
   dryRun?: boolean;
-  /** How long the server may take to respond, in milliseconds. Only set in tests. */
+  /** The timeout for responses, in milliseconds. Only set in tests. */
   answerWithinMs?: number;
 }
 

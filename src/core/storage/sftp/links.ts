@@ -9,7 +9,7 @@ import { closeFile, requireSize, statOf, syncFile } from './transfer.ts';
 
 /** If a file has two hard links and another user can write to it, they'd change it under both names. */
 const writableByOthers = 0o022;
-/** How many bytes to copy in one request. It's small enough for the server to respond in time. */
+/** The number of bytes copied per request. It's small enough for the server to respond in time. */
 const bytesPerRequest = 32 << 20;
 
 /**

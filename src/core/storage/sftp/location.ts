@@ -38,9 +38,11 @@ export interface SftpLocation {
   sshAgentSocket: string | null;
   hostKeyPolicy: 'strict' | 'accept-new' | 'off';
   knownHostsFile: string;
-  /** How many requests may be in flight per connection, from 1 to 1024. Some servers can only handle 1. */
+  /**
+   * The maximum number of requests in flight per connection, from 1 to 1024. Some servers can only handle 1.
+   */
   maxRequests: number;
-  /** How many connections may be used for a large file, from 1 to 16. 1 means no additional connections. */
+  /** The maximum number of connections for a large file, from 1 to 16. 1 disables additional connections. */
   maxConnections: number;
 }
 

@@ -2,7 +2,7 @@ import type { Log } from '../../lib/log.ts';
 import type { SftpSession } from './session.ts';
 
 /**
- * How many bytes OpenSSH allows to be in flight on a connection, no matter how many requests the client
+ * The number of bytes that OpenSSH allows in flight on a connection, no matter how many requests the client
  * sends.
  */
 export const windowBytes = 2 << 20;
@@ -12,8 +12,8 @@ export const windowBytes = 2 << 20;
  */
 const minRoundTripMs = 10;
 /**
- * How many round trips it takes until an additional connection carries any data: it has to connect, exchange
- * keys, log in, and open the file.
+ * An additional connection needs this many round trips before it carries any data: it has to connect,
+ * exchange keys, log in, and open the file.
  */
 const roundTripsToOpen = 12;
 
@@ -28,7 +28,7 @@ export function connectionsFor(size: number, roundTripMs: number, max: number): 
   return Math.max(1, Math.min(max, Math.floor(roundTrips / roundTripsToOpen)));
 }
 
-/** What additional connections need to know about the first one. */
+/** The parts of the first connection that additional ones depend on. */
 type FirstSession = Pick<SftpSession, 'roundTripMs' | 'hostKey'>;
 
 export interface SessionPoolOptions {

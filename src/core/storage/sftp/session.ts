@@ -27,7 +27,7 @@ export interface SessionOptions {
   expectedHostKey?: Buffer;
   /** Cancels the attempt to connect. */
   signal?: AbortSignal;
-  /** How long the server may take to respond, in milliseconds. Only set in tests. */
+  /** The timeout for responses, in milliseconds. Only set in tests. */
   answerWithinMs?: number | undefined;
 }
 
@@ -35,7 +35,7 @@ export interface SessionOptions {
 export type Send<T> = (sftp: SFTPWrapper, done: (error?: Error | null, value?: T) => void) => void;
 
 const defaultAnswerTimeoutMs = 60_000;
-/** How long it may take to connect and log in, and after that, to start SFTP. */
+/** The timeout for connecting and logging in, and the one for starting SFTP after that. */
 const connectTimeoutMs = 30_000;
 const endTimeoutMs = 5_000;
 /** The first one is by far the fastest on processors with AES instructions. */
@@ -136,7 +136,7 @@ export class SftpSession {
   home = '';
   /** Whether renaming replaces the target in a single step. */
   replaces = false;
-  /** How long the fastest of the first few requests took, in milliseconds. */
+  /** The duration of the fastest of the first few requests, in milliseconds. */
   roundTripMs = 0;
   /** The host key of the server. */
   hostKey: Buffer = Buffer.alloc(0);

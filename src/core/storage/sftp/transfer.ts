@@ -9,9 +9,9 @@ import { ConnectionLost } from './errors.ts';
 import type { SftpSession } from './session.ts';
 import { type Lane, type SessionPool, SpreadFile, windowBytes } from './session-pool.ts';
 
-/** How many bytes to send in one request. If the server accepts less than that, ssh2 splits the request. */
+/** The number of bytes per request. If the server accepts less than that, ssh2 splits the request. */
 const chunkBytes = 128 << 10;
-/** How many requests are in flight per file and connection. That's just enough to fill OpenSSH's window. */
+/** The number of requests in flight per file and connection. It's just enough to fill OpenSSH's window. */
 const chunksAhead = windowBytes / chunkBytes;
 
 /** The connections used to write a file: always the first one, and additional ones if the file is large. */

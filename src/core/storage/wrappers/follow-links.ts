@@ -13,7 +13,7 @@ export interface LinkOptions {
   linksTo: readonly string[];
   /** Opens one of these directories for reading. */
   open: (directory: string) => Promise<Storage>;
-  /** How many links there may be. Only set in tests. */
+  /** The maximum number of links. Only set in tests. */
   maxLinks?: number;
 }
 
@@ -69,9 +69,7 @@ class FollowedLinks {
   readonly #opened = new Map<string, Promise<Place>>();
   /** The links that have been followed, by key. */
   readonly #followed = new Map<Key | '', FollowedPlace>();
-  /**
-   * How many links were followed, and how many entries were found below them, since the root was last listed.
-   */
+  /** The number of links followed, and of entries found below them, since the root was last listed. */
   #links = 0;
   #entries = 0;
 
