@@ -46,8 +46,8 @@ export type { WaybillError } from '../core/lib/errors.ts';
 export type Pipeline = PipelineList['pipelines'][number];
 
 /**
- * A client for a waybill daemon. If a failure may go away, it retries, as configured in `ConnectionOptions`.
- * All other failures throw a `WaybillError` with a `code` from docs/errors.md.
+ * A client for a waybill daemon. Transient failures are retried as configured in `ConnectionOptions`. All
+ * other failures throw a `WaybillError` with a `code` from docs/errors.md.
  */
 export interface Client {
   /**

@@ -22,7 +22,7 @@ export interface ConnectionOptions {
   idleMs?: number;
   /** The timeout for a response, once the whole request has been sent. Default: 5 minutes. */
   answerMs?: number;
-  /** Called before each pause, after a failure that may go away. */
+  /** Called after each transient failure, before the pause. */
   onRetry?: (failure: WaybillError, pauseMs: number) => void;
   clock?: Clock;
   random?: () => number;
@@ -48,13 +48,13 @@ export interface Requests {
   /** Sends a request. Resolves with the response if its status is 2xx. The caller has to read or close it. */
   ask(ask: Ask): Promise<Answer>;
   /**
-   * Sends a request and parses the response as JSON. A response that is cut off counts as a temporary
+   * Sends a request and parses the response as JSON. A response that is cut off counts as a transient
    * failure.
    */
   askJson(ask: Ask): Promise<JsonAnswer>;
 }
 
-/** Retries every request if it fails for a reason that may go away. */
+/** Retries every request after transient failures. */
 export class Connection implements Requests {
   readonly clock: Clock;
   readonly signal: AbortSignal | undefined;
@@ -266,9 +266,9 @@ interface RetryOptions {
 }
 
 /**
- * Retries `work` as long as it fails for a reason that may go away. Each pause is as long as the server asked
- * for, if it did, plus a random amount of time (full jitter). If the daemon has never responded, the URL is
- * probably wrong, so this gives up after `tries` attempts. Throws the last error, or the reason of `signal`.
+ * Retries `work` as long as its failures are transient. Each pause is as long as the server asked for, if it
+ * did, plus a random amount of time (full jitter). If the daemon has never responded, the URL is probably
+ * wrong, so this gives up after `tries` attempts. Throws the last error, or the reason of `signal`.
  */
 async function retry<T>(options: RetryOptions, work: () => Promise<T>): Promise<T> {
   const { patience, clock, signal, random } = options;

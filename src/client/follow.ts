@@ -81,7 +81,7 @@ async function* recordsOf(answer: Answer, place: Place): AsyncGenerator<RunRecor
       }
     }
   } catch (error) {
-    // If the code that consumes this generator throws, we don't end up here.
+    // Errors thrown by the consumer of this generator don't get here.
     const failure = connectionFailure(error, new URL('http://daemon'));
     if (!failure.retryable) throw failure;
   }

@@ -51,8 +51,8 @@ const maxUploads = 4;
 
 /**
  * Uploads a bundle and waits until its run has finished. `run.status` tells you how it ended. If the daemon
- * loses the run, the bundle is uploaded again. Throws a `run_unfinished` error if the run takes too long, and
- * the same errors as `uploadBundle`.
+ * loses the run, the bundle is uploaded again. Throws a `run_unfinished` error if the run doesn't finish in
+ * time, and the same errors as `uploadBundle`.
  */
 export async function pushUpload(
   connection: Connection,

@@ -95,7 +95,7 @@ export async function waitForRun(
 ): Promise<RunRecord> {
   const { clock, signal } = connection;
   const deadline = clock.monotonic() + timeoutMs;
-  // At most half of the time that we wait for a response.
+  // At most half of the response timeout.
   const waitSeconds = Math.min(maxWaitSeconds, Math.floor(connection.answerMs / 2000));
   for (;;) {
     const asked = clock.monotonic();

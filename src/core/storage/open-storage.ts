@@ -21,8 +21,8 @@ export interface RetryPolicies {
 
 /**
  * Returns a function that opens configured locations, with retries, logging, and a rate limit. Once `signal`
- * has aborted, calls are hardly retried anymore. Drivers are loaded when they are first needed, because
- * loading an SDK takes a hundred times as long as loading the rest of the command line.
+ * has aborted, calls are only retried briefly. Drivers are loaded when they are first needed, because loading
+ * an SDK takes a hundred times as long as loading the rest of the command line.
  */
 export function storageOpener(
   context: StorageContext & { signal?: AbortSignal | undefined },

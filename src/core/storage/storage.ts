@@ -67,7 +67,7 @@ export interface Storage extends Partial<Capabilities> {
   obstacleTo(change: Change): Promise<WaybillError | null>;
 
   /**
-   * Deletes the file, and anything left over from an unfinished write to it. It's fine if the file doesn't
+   * Deletes the file, and anything left over from an unfinished write to it. Succeeds if the file doesn't
    * exist. Throws `storage_conflict` if the version isn't `ifVersion`, provided that the storage is able to
    * check this. Many aren't, so callers still need to do their own check.
    */

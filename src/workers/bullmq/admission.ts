@@ -198,8 +198,8 @@ export class Admissions {
     this.#refuseIfClosed();
     const { record, queued } = this.#newRecord(job);
     held.stopRenewing();
-    // If this throws, we don't know whether the run was accepted. Keep the bundle: either the run needs
-    // it, or housekeeping will eventually delete it as abandoned.
+    // If this throws, we don't know whether the run was accepted. Keep the bundle: either the run needs it,
+    // or housekeeping will eventually delete it as abandoned.
     const answer = await store.accept(held.slot, sharedJob, queued, digest, name);
     switch (answer.outcome) {
       case 'ok':

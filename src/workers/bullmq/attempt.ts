@@ -51,8 +51,8 @@ export async function attempt(taken: TakenRun, options: AttemptOptions): Promise
 }
 
 /**
- * Reports whether at least one destination is locked by another worker's lease. If so, it is worth retrying,
- * even if other destinations failed for good.
+ * Reports whether at least one destination is leased by another worker. If so, a retry is worthwhile, even if
+ * other destinations have failed for good.
  */
 function isBusy({ run }: JobResult): boolean {
   return run.pipelines

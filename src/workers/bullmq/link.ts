@@ -117,8 +117,8 @@ export class RedisLink {
     try {
       return await work();
     } catch (error) {
-      // We got no reply, yet the connection didn't close, so it must be dead. Reconnecting also triggers
-      // the code that has to run after every reconnect.
+      // We got no reply, yet the connection didn't close, so it must be dead. Reconnecting also triggers the
+      // code that has to run after every reconnect.
       if (error instanceof Error && error.message === 'Command timed out') this.redis.disconnect(true);
       // Reconnect after READONLY, since another server may be the primary by now.
       const refusal = refusalOf(error);

@@ -111,8 +111,8 @@ export class PipelineQueues {
     await this.#tickets.repaired(
       pipeline,
       () => pipeline.queue.addBulk(jobs),
-      // Redis may have stored the ticket itself, but not its place in the queue. Adding it again would
-      // then do nothing.
+      // Redis may have stored the ticket itself, but not its place in the queue. Adding it again would then
+      // do nothing.
       async () => {
         await Promise.all(jobs.map(({ data }) => pipeline.queue.remove(data.run_id).catch(this.#logError)));
       },

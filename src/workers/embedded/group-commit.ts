@@ -42,8 +42,8 @@ const retryEveryMs = 5_000;
 
 /**
  * Writes entries in the background and combines many of them into one transaction. Only one transaction is in
- * progress at a time, and whatever comes in meanwhile goes into the next one. On most disks, this gets us
- * about 10,000 entries per second instead of a few hundred.
+ * progress at a time, and whatever comes in meanwhile goes into the next one. On most disks, this raises the
+ * throughput from a few hundred entries per second to about 10,000.
  *
  * Use `set` for things that have already happened. It is retried until it succeeds, and if a key is set
  * several times, only the last value counts. Use `add` for requests that are only accepted once they are on

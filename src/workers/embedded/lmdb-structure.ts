@@ -115,8 +115,8 @@ function checkTrees({ trees, lastPage, txn }: Meta, page: (number: bigint) => Bu
 }
 
 /**
- * Returns the nodes of a page. Each one extends to the end of the page. Offsets are relative to the
- * end of the page header.
+ * Returns the nodes of a page. Each one extends to the end of the page. Offsets are relative to the end of
+ * the page header.
  */
 function nodesOf(page: Buffer, number: bigint): Buffer[] {
   const body = page.subarray(headBytes);

@@ -158,7 +158,7 @@ export class RunRegistry {
     return { run, accepted };
   }
 
-  /** Removes a run that could not be accepted. If it was a rerun, the earlier run gets its bundle back. */
+  /** Removes a run that couldn't be accepted. If it was a rerun, the earlier run gets its bundle back. */
   withdraw(run: Run): void {
     this.table.remove(run);
     this.#waiters.finished(run.job.runId);

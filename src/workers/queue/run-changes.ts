@@ -96,7 +96,7 @@ export class RunChanges {
 
   /**
    * Adds a change, which by default gets the next revision. Returns false and does nothing if this is the
-   * run's last change all over again.
+   * same change as the run's last one.
    */
   add(record: Readonly<RunRecord>, revision = this.#revision + 1): boolean {
     const { run_id: runId } = record;

@@ -105,8 +105,8 @@ export class WatchedTree {
       watcher.on('error', (error) => this.#stopWatching(error.message));
       this.#watches.set(directory, { identity, watcher });
     } catch (error) {
-      // If the directory has just been deleted, we learn about it from its parent. A system limit won't go
-      // away.
+      // If the directory has just been deleted, we learn about it from its parent. A system limit is
+      // permanent.
       if (!isGone(error)) this.#stopWatching(messageOf(error));
     }
   }

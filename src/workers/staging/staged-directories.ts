@@ -78,7 +78,7 @@ export function uploadDirectoryOf(staging: string, staged: string): string {
 
 /**
  * Deletes all upload directories in `staging`, except for those in `keep`, and resolves with their names.
- * It's fine if `staging` doesn't exist.
+ * `staging` doesn't have to exist.
  */
 export async function sweepUploadDirectories(
   staging: string,

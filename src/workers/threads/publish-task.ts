@@ -40,7 +40,7 @@ export function publishTask({ env, dryRun }: ThreadData): (task: ThreadTask) => 
     );
 }
 
-/** No client is waiting for a publication, so it's okay to wait until a server has restarted. */
+/** No client is waiting for a publication, so there is time to wait for a server to restart. */
 const patient: RetryPolicies = { opening: defaultRetryPolicy };
 
 /** Creates the core's context for a thread. Throws `secrets_invalid`. */

@@ -148,8 +148,8 @@ const removalsPerYield = 512;
 const maxRounds = 10;
 
 /**
- * Deletes a directory and everything in it. If it's a link, only the link is deleted. It's fine if entries
- * disappear in the meantime. Like everything in this module, it uses synchronous calls, because a staging
+ * Deletes a directory and everything in it. If it's a link, only the link is deleted. Entries that disappear
+ * in the meantime are ignored. Like everything in this module, it uses synchronous calls, because a staging
  * directory has an entry for each file that was replaced. While a directory is being emptied, it is kept
  * open. Throws system errors, as reported by Node.js.
  */

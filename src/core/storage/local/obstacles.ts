@@ -179,9 +179,7 @@ function deepestExisting(
   }
 }
 
-/**
- * Returns an error if there isn't enough space. Space reserved for the superuser counts if that's who we are.
- */
+/** Returns an error if there isn't enough space. Space reserved for root only counts if this is root. */
 function lackOfRoom(
   storage: Pick<Storage, 'label'>,
   handles: DirectoryHandles,

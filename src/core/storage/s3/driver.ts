@@ -259,7 +259,7 @@ export class S3Storage implements Storage, Backups, Duplicates, CopySource {
     return null;
   }
 
-  /** Copies an object on the server. An error is only thrown if it may go away when the call is repeated. */
+  /** Copies an object on the server. Only throws errors for which a retry may help. */
   async #copy(from: Key, to: Key): Promise<'done' | 'absent' | 'refused'> {
     try {
       const version = await this.#client.copy({ key: this.#at(from) }, this.#at(to));

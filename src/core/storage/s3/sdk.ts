@@ -24,7 +24,7 @@ const connectTimeoutMs = 10_000;
 const defaultSilenceMs = 60_000;
 /** The timeout for a request, not counting the time for its body. */
 const answerTimeoutMs = 180_000;
-/** The slowest connection that a request puts up with: 16 bytes/ms, or 16 kB/s. */
+/** The slowest connection that a request tolerates: 16 bytes/ms, or 16 kB/s. */
 const minBytesPerMs = 16;
 
 export interface SdkOptions {

@@ -5,7 +5,7 @@ import { WaybillError } from '../../lib/errors.ts';
 
 /*
  * Reads and writes OpenSSH's file of host keys (sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT"). Each line has an
- * optional marker, host patterns, a key type, the base64-encoded key, and a comment. Just like ssh, we ignore
+ * optional marker, host patterns, a key type, the base64-encoded key, and a comment. Like ssh, this ignores
  * any other lines, because the file is also used by people and other programs. To find them, use
  * `malformedLines`.
  */

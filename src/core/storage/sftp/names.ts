@@ -116,7 +116,7 @@ export class SftpNames {
     await this.#rename(key, aside);
   }
 
-  /** Moves a file from `aside` back to `key`. If it's already at `key`, that's fine, too. */
+  /** Moves a file from `aside` back to `key`. Also succeeds if it's already at `key`. */
   async putBack(aside: Key, key: Key): Promise<void> {
     if (await this.isFile(aside))
       await this.#directories.withParent(key, async () =>
@@ -131,7 +131,7 @@ export class SftpNames {
     return found !== undefined && !found.isDirectory();
   }
 
-  /** Deletes a file. It's fine if it doesn't exist. */
+  /** Deletes a file if it exists. */
   async unlink(key: Key): Promise<void> {
     const root = this.#root;
     try {
@@ -199,7 +199,7 @@ export class SftpNames {
     await this.#removeDirectory(directory);
   }
 
-  /** Deletes an empty directory. It's fine if it doesn't exist. */
+  /** Deletes an empty directory if it exists. */
   async #removeDirectory(directory: Key): Promise<void> {
     const root = this.#root;
     await undefinedIfMissing(async () => root.ask((sftp, done) => sftp.rmdir(root.at(directory), done)));

@@ -23,10 +23,10 @@ export interface LinkOptions {
  * followed if its target doesn't exist, is anywhere else, or is a directory that contains the link. Such a
  * link still appears as a link, and `unfollowed` says why.
  *
- * Resolving a link isn't a matter of trust. The target is always opened through the storage that contains it,
- * and that storage doesn't follow any links. Even if a directory is replaced by a link at the wrong moment,
- * nothing outside of these directories can be read. Throws the errors of the storages, and
- * `storage_permanent` if there are more than 20,000 links, or more than 250,000 entries below them.
+ * A resolved link isn't trusted. The target is always opened through the storage that contains it, and that
+ * storage doesn't follow any links. Even if a directory is replaced by a link at the wrong moment, nothing
+ * outside of these directories can be read. Throws the errors of the storages, and `storage_permanent` if
+ * there are more than 20,000 links, or more than 250,000 entries below them.
  */
 export function followLinks(storage: Storage, options: LinkOptions): Storage {
   const view = new FollowedLinks(storage, options);

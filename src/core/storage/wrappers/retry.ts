@@ -80,8 +80,7 @@ async function renameAgain(
         await storage.rename(remaining);
         return;
       } catch (failure) {
-        // The connection was lost, and the server may just now have made a move that it was asked for
-        // earlier.
+        // The connection was lost, and the server may have made one of the moves since.
         if (attempt === 1 || !hasCode(failure, 'storage_not_found')) throw failure;
         const left = await movesNotDone(storage, remaining);
         if (left.length === remaining.length) throw failure;
