@@ -85,8 +85,8 @@ const minPollMs = 1000;
 
 /**
  * Waits until the run has finished and returns its record. This uses long polling: the daemon waits for up to
- * half a minute before it responds, which is no problem for proxies. Throws `run_unfinished` if the run takes
- * too long, or `run_not_found`.
+ * half a minute before it responds, which is no problem for proxies. Throws `run_unfinished` if the run
+ * doesn't finish in time, or `run_not_found`.
  */
 export async function waitForRun(
   connection: Connection,

@@ -236,7 +236,7 @@ class Sending {
         body: () => this.#bodyOf(chunk, offset, bytes),
         length: isLast && !this.#isLengthKnown ? chunk.end : null,
       });
-      // If we've sent everything but there is no run yet, the next step has to ask for the upload's state.
+      // If everything was sent but there is no run yet, the next step requests the upload's state.
       this.#isOffsetKnown = !isLast;
       if (!isLast) this.#reach(offset + bytes);
       return run;

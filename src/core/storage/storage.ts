@@ -76,7 +76,7 @@ export interface Storage extends Partial<Capabilities> {
   /**
    * Deletes `directory` and everything in it. If the storage supports renaming, the directory first
    * disappears from its old key in a single step. If another process is still writing to it, that process
-   * then fails, rather than leaving files behind. It's fine if the directory doesn't exist.
+   * then fails, rather than leaving files behind. Succeeds if the directory doesn't exist.
    */
   removeTree(directory: Key): Promise<void>;
 
@@ -84,10 +84,7 @@ export interface Storage extends Partial<Capabilities> {
   close(): Promise<void>;
 }
 
-/**
- * The properties in which storages differ. They are found out by probing, and don't just depend on the
- * backend.
- */
+/** The ways in which storages differ, determined by probing rather than by their backends. */
 export interface StorageFacts {
   /**
    * Returns which conditions `write` supports. For an object store, the first call has to write a probe

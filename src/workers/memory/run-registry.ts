@@ -201,7 +201,7 @@ export class RunRegistry {
     this.#end(run, ended);
   }
 
-  /** Makes the next attempt of a waiting run due right away. */
+  /** Makes the next attempt of a waiting run due now. */
   makeDue(run: Run): void {
     this.table.change(run, dueRun(run.record, this.#options.clock.now()));
   }

@@ -170,8 +170,8 @@ function openNew(file: string, mode: number): number {
 }
 
 /**
- * Reads the file that `open` opens, which may be called twice. While the caller is busy with one chunk of a
- * large file, the next one is already being read.
+ * Reads a file in chunks. `open` opens the file and may be called twice. While the caller is busy with one
+ * chunk of a large file, the next one is already being read.
  */
 export async function* readChunks(open: () => number): AsyncIterable<Uint8Array> {
   const whole = reads.areSlow() ? null : reads.run(() => readIfSmall(open()));

@@ -10,7 +10,7 @@ import { applyMode } from './root.ts';
 
 /**
  * Implements `Modes.fixModes`. Another user with write access to the destination could replace a file with
- * one whose permissions must not be extended. Therefore, only files owned by this user are changed, and if a
+ * one whose permissions must not be loosened. Therefore, only files owned by this user are changed, and if a
  * file has several hard links, permissions are only taken away. Each file is opened without following links,
  * and then changed through its descriptor.
  */

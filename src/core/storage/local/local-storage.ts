@@ -204,7 +204,7 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
       unlinkSync(this.#at(key));
       this.#unsynced.removed(key);
     } catch (error) {
-      // For a directory, which this doesn't delete, the error is EISDIR on Linux, and EPERM on other systems.
+      // Directories aren't deleted here. They fail with EISDIR on Linux, and EPERM on other systems.
       const isDirectory = undefinedIfAbsent(() => lstatSync(this.#at(key)))?.isDirectory() === true;
       if (!isAbsent(error) && !isDirectory) throw localFailure(this, key, error);
     }

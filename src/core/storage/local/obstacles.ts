@@ -119,7 +119,7 @@ class Inspector {
     try {
       accessSync(this.#handles.at(directory), constants.W_OK | constants.X_OK);
     } catch (cause) {
-      // If the root doesn't exist, that was checked when the storage was opened.
+      // A missing root was already checked when the storage was opened.
       if (!isAbsent(cause))
         error = localFailure(this.#storage, directory === '' ? 'the root' : directory, cause);
     }

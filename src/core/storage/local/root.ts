@@ -26,7 +26,7 @@ import type { Storage } from '../storage.ts';
  * Besides, Node.js's recursive `mkdirSync` never returns if the path is below `/proc`.
  */
 
-/** File systems that aren't for files but provide access to the kernel, by the `f_type` from statfs(2). */
+/** File systems that expose kernel state rather than files, by the `f_type` from statfs(2). */
 const kernelViews = new Map([
   [0x9fa0, 'proc'],
   [0x62656572, 'sysfs'],
@@ -63,8 +63,8 @@ export function requireDirectory(storage: Pick<Storage, 'label'>, root: string):
 }
 
 /**
- * If it's clear without writing anything that `makeRoot` would fail, throws its error. Permission to create
- * the root is only checked if `makes` is set.
+ * Throws the error of `makeRoot` if it can be predicted without writing anything. Permission to create the
+ * root is only checked if `makes` is set.
  */
 export function requireMakeableRoot(
   storage: Pick<Storage, 'label'>,

@@ -109,7 +109,7 @@ async function writeLarge(
     { session: first, handle },
     // Without a sync, the server may not do any work until the file is closed, and ignore the other handles.
     withSync.has(first) ? sessions.inAdditionTo(first, body.size) : [],
-    // Don't let this create the file. If it isn't the same machine, there would be two of them.
+    // Open without creating: a different machine at the same address would create a second file.
     (session) => session.ask((sftp, done) => sftp.open(file, 'r+', done)),
     chunksAhead,
   );
