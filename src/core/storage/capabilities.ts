@@ -142,8 +142,8 @@ export interface Duplicates {
 /** For storages whose files and directories have modes (permissions). */
 export interface Modes {
   /**
-   * Sets the configured modes on those of the given files and directories that exist. With `dryRun`, only
-   * counts how many would be changed.
+   * Sets the configured modes on the given files and directories, if they exist. With `dryRun`, only counts
+   * how many would be changed.
    */
   fixModes: (managed: ManagedEntries, options: { dryRun: boolean }) => Promise<FixedModes>;
 }

@@ -69,7 +69,7 @@ export function otherFileSystem(storage: Labelled, key: string): WaybillError {
   });
 }
 
-/** `storage_full`: there isn't enough space for what is about to be written, `bytes` or `files`. */
+/** `storage_full`: there isn't enough space for the `bytes` or `files` to be written. */
 export function noRoom(
   storage: Labelled,
   need: ({ bytes: number } | { files: number }) & { free: number },

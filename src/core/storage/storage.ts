@@ -16,8 +16,8 @@ import type { Key } from './key.ts';
  * `storage_transient` means that it is safe to repeat the call, and that this may help. If something fails or
  * times out, it must never look like a success.
  *
- * All storages have the members below. Those in `capabilities.ts` are optional. When a storage is opened,
- * it's probed for what it can do, and any others are left out.
+ * All storages have the members below. Those in `capabilities.ts` are optional. When a storage is opened, its
+ * capabilities are probed, and members that it doesn't support are left out.
  */
 export interface Storage extends Partial<Capabilities> {
   /**

@@ -210,7 +210,7 @@ const pollMs = 200;
  * waited for. A subscription wouldn't be reliable here, because it can silently lose the message that a run
  * finished. Callers keep waiting while Redis is unreachable.
  *
- * @param finishedOf Returns those of the given runs that are finished or unknown.
+ * @param finishedOf Returns which of the given runs are finished or unknown.
  */
 export function finishPoll(
   clock: Clock,

@@ -216,8 +216,8 @@ export class RedisLink {
 }
 
 /**
- * Strips a BullMQ or ioredis error down to what is safe to log. The original includes the command and its
- * arguments, which for `AUTH` means the password.
+ * Strips a BullMQ or ioredis error of everything that isn't safe to log. The original includes the command
+ * and its arguments, which for `AUTH` means the password.
  */
 export function plain(error: unknown): Error {
   const { name, message } = error instanceof Error ? error : new Error(String(error));

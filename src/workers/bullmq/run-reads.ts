@@ -10,7 +10,7 @@ import type { RunScript } from './scripts.ts';
 /** Reads run records, which all hosts share. Throws `queue_unavailable` while Redis is unreachable. */
 export interface RunReads {
   find(runId: string): Promise<RunRecord | undefined>;
-  /** Returns those of the given runs that are finished or unknown. */
+  /** Returns which of the given runs are finished or unknown. */
   finishedOf(runIds: readonly string[]): Promise<string[]>;
   /** See `JobQueue.list`. */
   list(pipelineIds: readonly string[], query: RunQuery): Promise<RunPage>;

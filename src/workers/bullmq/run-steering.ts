@@ -32,7 +32,7 @@ export interface SteeringStore {
    * unknown.
    */
   cancel(record: RunRecord, retentionMs: number): Promise<Cancelled | null>;
-  /** Returns those of the given runs that have been cancelled and should stop. */
+  /** Returns which of the given runs have been cancelled and should stop. */
   cancelled(runIds: readonly string[]): Promise<string[]>;
 }
 

@@ -97,7 +97,7 @@ export interface RunStore extends SteeringStore, TriggerStore, RerunStore, Retry
    * run.
    */
   hold(runId: string, owner: string, ms: number): Promise<boolean>;
-  /** Returns those of the given pipelines that may have a run to start. */
+  /** Returns which of the given pipelines may have a run to start. */
   waiting(pipelineIds: readonly string[]): Promise<string[]>;
 }
 

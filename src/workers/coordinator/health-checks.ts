@@ -9,7 +9,8 @@ export interface HealthCheck {
   /** The error code to report if the check doesn't respond at all. */
   silent: ErrorCode;
   /**
-   * Tells operators how to fix the problem. Since it is public, it may mention settings but not their values.
+   * Explains to operators how to fix the problem. Since it is public, it may mention settings but not their
+   * values.
    */
   remedy: string;
   /**

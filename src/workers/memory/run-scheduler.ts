@@ -173,7 +173,7 @@ export class RunScheduler {
     };
   }
 
-  /** Stops starting runs. Those that are waiting are left for the next process. */
+  /** Stops starting runs. Waiting runs are left for the next process. */
   hold(): void {
     this.#isHeld = true;
     this.#retries.close();
@@ -303,5 +303,7 @@ export class RunScheduler {
   }
 }
 
-/** Tells a cancelled run from one that was aborted because the daemon is shutting down. */
+/**
+ * Reports whether a run was aborted because it was cancelled, and not because the daemon is shutting down.
+ */
 const wasCancelled = (signal: AbortSignal): boolean => hasCode(signal.reason, 'cancelled');

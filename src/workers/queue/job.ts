@@ -6,7 +6,7 @@ import type { TraceContext } from '../../core/tracing/trace-context.ts';
 
 /**
  * The input of a worker. It's plain data because it is passed between threads and, with BullMQ, between
- * hosts. `staged` tells the two kinds apart.
+ * hosts. `staged` distinguishes the two kinds.
  */
 export type PublishJob = StagedJob | SourceJob;
 

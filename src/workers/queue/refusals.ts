@@ -96,7 +96,7 @@ export function bundleGone(): WaybillError {
   });
 }
 
-/* Measures how fast runs finish, in order to tell rejected clients when to try again. */
+/* Measures how fast runs finish, so that rejected clients know when to try again. */
 
 /** The maximum number of end times to keep. */
 export const maxEndTimes = 64;

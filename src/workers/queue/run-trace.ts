@@ -64,9 +64,7 @@ function named({ runId, pipelineId }: PublishJob): Record<string, string> {
   return { 'waybill.run_id': runId, 'waybill.pipeline_id': pipelineId };
 }
 
-/**
- * Returns the error of the source, or else that of the first destination that failed. null if nothing failed.
- */
+/** Returns the error of the source, or else of the first failed destination. null if nothing failed. */
 function failureOf({ run }: JobResult): string | null {
   for (const { error, status, destinations } of run.pipelines) {
     if (error !== null) return error.code;

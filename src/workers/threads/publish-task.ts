@@ -61,8 +61,8 @@ export async function threadContext(
 /**
  * Publishes a staged bundle, or the contents of the pipeline's source, to all destinations of the pipeline.
  * With `dryRun`, the publication is only planned. If destinations fail, that's part of the result and doesn't
- * throw. Throws `pipeline_not_found`, `channel_not_found`, or `config_invalid` if the configuration of this
- * process doesn't match that of the process that accepted the job. Also throws if the bundle can't be read.
+ * throw. Throws `pipeline_not_found`, `channel_not_found`, or `config_invalid` if this process and the one
+ * that accepted the job have different configurations. Also throws if the bundle can't be read.
  */
 export async function processJob(
   job: PublishJob,

@@ -85,7 +85,9 @@ export async function answerReleases(
   }
 }
 
-/** Updates the index. Failures are only logged, because the other release is already current by then. */
+/**
+ * Updates the index. Failures are only logged, because at this point, the other release is already current.
+ */
 async function refreshIndex(
   context: CoreContext,
   root: Storage,

@@ -86,10 +86,7 @@ export class Listing {
     }
   }
 
-  /**
-   * Reads the names as bytes. Once a name has been decoded, there's no way to tell whether it was valid
-   * UTF-8.
-   */
+  /** Reads the names as bytes. After decoding, it's impossible to find out whether a name was valid UTF-8. */
   #readableNamesIn(directory: Key | '', onUnreadable: (unreadable: UnreadableName) => void): Named[] {
     const names: Named[] = [];
     const entries = readdirSync(this.#handles.of(directory), { withFileTypes: true, encoding: 'buffer' });

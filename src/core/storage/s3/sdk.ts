@@ -103,8 +103,8 @@ function configuredRegion(): () => Promise<string> {
 }
 
 /**
- * Suppresses the warning that future releases of the SDK will need a newer Node.js. It's of no use to users,
- * because waybill always uses the same release.
+ * Suppresses the warning that future releases of the SDK will need a newer Node.js. Users can ignore it,
+ * because waybill pins the release it uses.
  */
 function withoutWarning<T>(construct: () => T): T {
   const emitWarning = process.emitWarning.bind(process);

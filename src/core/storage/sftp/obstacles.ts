@@ -189,7 +189,7 @@ export async function fileSystemOf(root: SftpRoot, directory: Key | ''): Promise
   return statvfs(root, root.at(directory));
 }
 
-/** Returns true if nobody can write any more data there, not even root. */
+/** Returns true if no user can write any more data there, not even root. */
 export function isExhausted({ f_bfree: blocks, f_files: files = 0, f_ffree: inodes }: FileSystem): boolean {
   return blocks === 0 || (files > 0 && inodes === 0);
 }

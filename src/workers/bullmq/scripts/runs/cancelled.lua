@@ -1,5 +1,5 @@
 --[[
-  Returns those of the given runs whose workers should stop because the run was cancelled.
+  Lists the given runs whose workers should stop because the run was cancelled.
 
   ARGV[2…] run ids
 

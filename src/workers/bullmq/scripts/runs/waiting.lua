@@ -1,5 +1,5 @@
 --[[
-  Returns those of the given pipelines that may have a run to start. That includes runs that are queued or
+  Returns which of the given pipelines may have a run to start. That includes runs that are queued or
   waiting for their next attempt, and runs whose worker may have died.
 
   ARGV[2…] pipelines
