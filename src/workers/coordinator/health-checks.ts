@@ -3,20 +3,29 @@ import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import type { RunReader } from '../queue/job-queue.ts';
 import { provedAtMost, proveRoom, proveStaging } from '../staging/staging-check.ts';
 
-/** A condition for accepting uploads. */
+/** Something that has to work for uploads to be accepted. */
 export interface HealthCheck {
   name: 'queue' | 'staging' | 'room' | 'shared_staging';
-  /** The error code for a check that does not respond. */
+  /** The error code to report if the check doesn't respond at all. */
   silent: ErrorCode;
-  /** How an operator can fix a failure. It is public, so it names settings but not their values. */
+  /**
+   * Explains to operators how to fix the problem. Since it is public, it may mention settings but not their
+   * values.
+   */
   remedy: string;
-  /** Throws an error without confidential details. May be called often. */
+  /**
+   * Runs the check, and throws an error if it fails. The error must not contain anything confidential. Cheap
+   * enough to be called often.
+   */
   prove(): Promise<void>;
 }
 
 const checkEveryMs = 1_000;
 
-/** Checks that the directory can receive uploads and has room for them. Only tests pass `everyMs`. */
+/**
+ * Checks that uploads can be written to the directory and that there is enough space. `everyMs` is only for
+ * tests.
+ */
 export function stagingChecks(directory: string, clock: Clock, everyMs = checkEveryMs): HealthCheck[] {
   return [
     {
@@ -35,9 +44,9 @@ export function stagingChecks(directory: string, clock: Clock, everyMs = checkEv
 }
 
 /**
- * Checks that the queue responds and can store accepted runs.
+ * Checks that the queue responds and is able to store runs.
  *
- * @param keeps Throws if the queue cannot store anything at the moment.
+ * @param keeps Throws if the queue can't store anything right now.
  */
 export function queueCheck(
   queue: Pick<RunReader, 'depth'>,
