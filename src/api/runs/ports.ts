@@ -5,14 +5,14 @@ import type { HttpPorts } from '../http/app.ts';
 import type { MemoryBodyPorts } from '../http/request/request-body.ts';
 import type { RunAccess } from '../pipelines/pipeline-access.ts';
 
-/** The dependencies of the run routes. */
+/** What the run routes need. */
 export interface RunPorts extends HttpPorts, MemoryBodyPorts {
   http: HttpPorts['http'];
   log: Log;
   configured: Current<RunAccess>;
   queue: JobQueue;
-  /** Called for metrics and notifiers when a run is cancelled before it starts. */
+  /** Called when a run is cancelled before it starts, to update metrics and send notifications. */
   onCancelled: (run: { pipelineId: string; runId: string }) => void;
-  /** Aborts when the daemon begins to shut down. */
+  /** Aborted when the daemon begins to shut down. */
   draining: AbortSignal;
 }
