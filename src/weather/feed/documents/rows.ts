@@ -98,7 +98,7 @@ export interface Alert {
   alert: Row & { alert_id: string };
   areas: AreaRow[];
   references: Row[];
-  /** True if the alert was still in the list when it was last fetched. */
+  /** True if the alert is in force according to the list. */
   listed: boolean;
 }
 

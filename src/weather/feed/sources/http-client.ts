@@ -18,7 +18,10 @@ export type Get = (url: string, known: Validators | null) => Promise<Answer>;
 const tries = 4;
 const firstPauseMs = 1000;
 const maxPauseMs = 60_000;
-/** The longest pause between retries. If a server asks for a longer one, it also delays the next round. */
+/**
+ * The longest pause that we let a server ask for. If it asks for more, the request fails, but the next round
+ * still waits this long.
+ */
 const maxWaitMs = 5 * 60_000;
 
 /**

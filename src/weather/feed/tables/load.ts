@@ -208,7 +208,7 @@ async function loadStation(statements: Statements, station: Row): Promise<void> 
   );
 }
 
-/** More than coordinates can differ because of rounding, and less than a station moves. */
+/** In degrees. Rounding changes coordinates by less than this, and moving a station changes them by more. */
 const roundedDeg = 0.05;
 
 async function replaceParts(
