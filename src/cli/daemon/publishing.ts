@@ -73,7 +73,7 @@ export async function openReporting(
   return { audit, tracing, store, events, notifier };
 }
 
-// In milliseconds. Somebody may be waiting for the daemon to stop, and the collector may not respond.
+// In milliseconds. The operator may be waiting for the daemon to stop, and the collector may not respond.
 const lastSpansMs = 5_000;
 
 /**
