@@ -132,11 +132,11 @@ export function withUnsafe(client: postgres.Sql, unsafe: postgres.Sql['unsafe'])
 interface Watched {
   since: number;
   until: number;
-  /** null once the caller has been told the outcome. The query itself may still be running. */
+  /** null once the caller's promise has settled. The query itself may still be running. */
   reject: ((error: unknown) => void) | null;
 }
 
-/** null once the caller's promise has settled. The query itself may still be running. */
+/** Resolves or rejects along with the work. If the work takes too long, rejects with the code ETIMEDOUT. */
 export type Watchdog = <T>(work: Promise<T>) => Promise<T>;
 
 /**

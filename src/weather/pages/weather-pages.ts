@@ -117,10 +117,7 @@ const maxPlaces = 100_000;
 const maxFound = 50;
 const maxAlerts = 500;
 
-/**
- * Creates the map page. Without stations there is no map, so this throws the reader's error if they cannot be
- * read.
- */
+/** Creates the map page. Throws the reader's error if the stations cannot be read. */
 async function mapPage(
   parts: { weather: WeatherService; zoneShapes: ZoneShapes; base: string },
   query: MapQuery,

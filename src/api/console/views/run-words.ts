@@ -6,7 +6,7 @@ import { plural } from '../record-text.ts';
 
 /**
  * Returns the name of a run's bundle, or a count such as `2 bundles`, because runs of a source may have
- * several. Returns null if there is no name, for example because the bundle was published to the
+ * several. Returns null if the bundle has no name, for example because it was published to the
  * destination's root.
  */
 export function bundleOf({ bundle_path: path, destinations }: RunRecord): string | null {

@@ -37,7 +37,7 @@ interface Point {
 }
 
 const [width, height] = [1000, 100];
-/** The maximum number of points that can be told apart at this width. Any more are merged. */
+/** The maximum number of points that can be distinguished at this width. Any more are merged. */
 const maxPoints = 120;
 
 /** Plots durations, failures, transferred bytes, waiting times and release sizes. */

@@ -73,14 +73,11 @@ interface RawHeaders {
   vary: string | null;
   /** The headers of a 304, as a flat list of names and values for `writeHead`. */
   validators: string[];
+  /** The headers of a 200. */
+  all: string[];
   /**
    * The encoding for string bodies. ASCII text is written as `latin1`, which produces the same bytes as
    * `utf8` in a third of the time.
-   */
-  all: string[];
-  /**
-   * Encodes the body if it is a string. If every character fits into `latin1`, that is used, because it takes
-   * a third of the time of `utf8`.
    */
   encoding: 'latin1' | 'utf8';
 }
