@@ -54,9 +54,9 @@ export interface DaemonOptions {
 
 export interface SharedQueue {
   redisUrl: string;
-  /** How many `waybill worker` processes there are. */
+  /** The number of `waybill worker` processes. */
   workers: number | 'the APIs do';
-  /** How many APIs there are. The default is 1. */
+  /** The number of APIs. The default is 1. */
   apis?: number;
 }
 

@@ -18,7 +18,7 @@ const nodeArguments = profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-di
 
 interface Load {
   name: string;
-  /** How many files a bundle has. */
+  /** The number of files in each bundle. */
   files: number;
   connections: 'fresh' | 'kept';
 }

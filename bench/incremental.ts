@@ -28,9 +28,9 @@ export async function incremental(): Promise<boolean> {
 }
 
 interface Goals {
-  /** How many times as fast as `rclone sync` this has to be. The fastest of its variants counts. */
+  /** The required speed, as a multiple of the fastest `rclone sync`. */
   rclone: number;
-  /** How much processor time this may take, compared with publishing when nothing has changed. */
+  /** The maximum processor time, as a multiple of publishing when nothing has changed. */
   nothing?: number;
 }
 

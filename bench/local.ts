@@ -34,11 +34,11 @@ export const waybill = [process.execPath, 'dist/bundle/waybill.cjs'];
 const helpCommand = [...waybill, '--help'];
 
 interface Ratios {
-  /** How many times as fast as `rclone copy` this has to be. */
+  /** The required speed, as a multiple of `rclone copy`. */
   copy: number;
   /**
-   * How many times as fast as rclone with the same guarantees this has to be. That includes writing to disk
-   * and comparing every byte.
+   * The required speed, as a multiple of rclone with the same guarantees: written to disk, and every byte
+   * compared.
    */
   safe: number;
 }

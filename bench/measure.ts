@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 
 export interface Sample {
-  /** How long the process ran, in seconds. */
+  /** The time from start to exit, in seconds. */
   seconds: number;
   /**
    * Processor time, including the time spent in the kernel. On a busy machine, this varies less than

@@ -25,7 +25,7 @@ export interface RemotePlace {
   clear: (directory: string) => void;
 }
 
-/** How many times as fast as rclone this has to be. The fastest of its variants counts. */
+/** The required speed, as a multiple of the fastest rclone variant. */
 export interface RemoteGoals {
   /** By default, only rclone without any options counts for the large file. */
   large: { least: number; against?: 'fastest' };

@@ -33,7 +33,7 @@ const kinds = [
 ] as const;
 const kindOf = (pipeline: number): (typeof kinds)[number] => kinds[pipeline % kinds.length] ?? kinds[0];
 
-/** What is measured every minute. */
+/** A measurement of the daemon. One is taken every minute. */
 interface Sample {
   'RSS MiB': number;
   descriptors: number;

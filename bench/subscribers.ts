@@ -22,9 +22,9 @@ const maxMs = 200;
 
 interface Seen {
   changes: number;
-  /** How many subscribers have missed that a run succeeded. */
+  /** The number of subscribers that did not see every run succeed. */
   incomplete: number;
-  /** How often each subscriber reconnected, and how many of these times it got a new snapshot. */
+  /** The number of times each subscriber reconnected, and how often it got a new snapshot. */
   returns: number;
   gaps: number;
   p50: number;

@@ -56,7 +56,7 @@ async function shared(root: string): Promise<boolean> {
 interface Queue {
   embedded?: boolean;
   shared?: SharedQueue;
-  /** How many publications each worker process can run at the same time. The default is 4. */
+  /** The number of concurrent publications in each worker process. The default is 4. */
   concurrency?: number;
 }
 

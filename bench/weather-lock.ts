@@ -17,7 +17,7 @@ export interface BesideLock {
   ownerUrl: string;
   directory: string;
   rounds: number;
-  /** How many seconds a round takes. */
+  /** The length of a round in seconds. */
   seconds: number;
   /** A Lua script with requests for other families than the one that is locked. */
   script: string;

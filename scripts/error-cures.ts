@@ -1,8 +1,8 @@
 import type { ErrorCode } from '../src/core/lib/error-codes.ts';
 
 /**
- * What to do about each error, for `docs/errors.md`. The hint in an actual error can be more specific,
- * because it knows the details.
+ * Advice for each error, for `docs/errors.md`. The hint in an actual error can be more specific, because it
+ * knows the details.
  */
 export const errorCures: Partial<Record<ErrorCode, string>> = {
   usage: 'Run the command with `--help`.',

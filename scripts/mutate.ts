@@ -22,7 +22,7 @@ import { Chances, tryOut, type Verdict, withReached } from './mutate/trial.ts';
 import { measureAll, type Measured } from './mutate/units.ts';
 import { closureOf } from './test/closure.ts';
 
-/** What to mutate: publishing, including its catalog and safety checks, and the validation of input. */
+/** The code to mutate: publishing, including its catalog and safety checks, and the validation of input. */
 const scope = [
   'src/core/bundle/archive',
   'src/core/bundle/extract-archive.ts',
@@ -53,7 +53,7 @@ const slow = [
 const directory = '.tap/mutate';
 const least = 90;
 const saveEveryMs = 10_000;
-/** How long the quick tests of a mutant may take in total, in milliseconds. */
+/** The time limit for all quick tests of a mutant together, in milliseconds. */
 const quickMs = 1_500;
 
 const { values, positionals } = parseArgs({

@@ -15,9 +15,9 @@ export interface BusyCosts {
 
 /** The cost of things that go on in the background, which is subtracted. */
 export interface Beside {
-  /** What an idle worker costs per second. */
+  /** The cost of an idle worker per second. */
   idle: Usage;
-  /** What a run costs the workers that do not publish it. */
+  /** The cost of a run for each worker that does not publish it. */
   otherWorker: Usage;
 }
 

@@ -18,7 +18,7 @@ export interface ClusterOptions {
   pipelines: number;
   apis: number;
   workers: SharedQueue['workers'];
-  /** How many runs each worker process can have at the same time. */
+  /** The number of concurrent runs in each worker process. */
   concurrency: number;
 }
 
@@ -100,7 +100,7 @@ export async function untilDepth(cluster: Cluster, most: number): Promise<void> 
 }
 
 export interface Times {
-  /** How long it took from the beginning of the upload to the beginning of the run. */
+  /** The time between the beginning of the upload and the beginning of the run. */
   waitedMs: number;
   ranMs: number;
   /** In milliseconds since the epoch. */

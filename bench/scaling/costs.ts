@@ -31,9 +31,9 @@ export interface Costs {
   run: Usage;
   /** Time that both of them spend in the kernel and that does not belong to any process. */
   kernelMs: number;
-  /** How long it takes from the end of a run until the worker begins the next one. */
+  /** The time between the end of a run and the beginning of the worker's next one. */
   turnaroundMs: number;
-  /** What a run costs each of the workers that do not publish it. */
+  /** The cost of a run for each worker that does not publish it. */
   otherWorker: Usage;
   /** Requesting `GET /v1/runs/{run_id}`. */
   poll: Usage;
@@ -41,26 +41,26 @@ export interface Costs {
   event: Usage;
   /** The memory that the API needs for an open stream. */
   subscriberKiB: number;
-  /** What an idle worker costs per second, for the process itself and for each pipeline. */
+  /** The cost of an idle worker per second: for the process itself, and for each pipeline. */
   idle: { process: Usage; pipeline: Usage };
   /**
-   * What a weather request costs if the response is cached, and if it has to be read from the database.
-   * `databaseMs` is the time in PostgreSQL.
+   * The cost of a weather request, with a cached response and with a read from the database. `databaseMs` is
+   * the time in PostgreSQL.
    */
   weather: { kept: WeatherRead; read: WeatherRead };
   /** The number of S3 requests for publishing two small files, if they are new and if nothing has changed. */
   s3Requests: { created: number; unchanged: number };
   /** The number of bytes on the network, except for Redis. */
   bytes: { upload: number; poll: number; event: number; weather: number };
-  /** What a client of this benchmark costs per upload. */
+  /** The cost of one of this benchmark's clients, per upload. */
   clientMs: number;
-  /** How long a single upload and its run take if nothing else is going on. The times are sorted. */
+  /** The duration of a single upload and its run if the machine is otherwise idle. The times are sorted. */
   unhurried: { acceptedMs: number[]; ranMs: number[] };
 }
 
-/** What can be measured by itself, one operation at a time. */
+/** The costs that are measured one operation at a time. */
 type Alone = Omit<Costs, 'kernelMs' | 'weather' | 's3Requests' | 'bytes' | 'idle'> & {
-  /** What an idle worker with few pipelines costs per second. */
+  /** The cost per second of an idle worker with few pipelines. */
   idle: Usage;
   bytes: Omit<Costs['bytes'], 'weather'>;
 };
@@ -70,7 +70,7 @@ const polls = 4000;
 const few = 20;
 const many = 220;
 const clients = 32;
-/** How many runs a worker can have at the same time. */
+/** The number of concurrent runs in a worker. */
 const concurrency = 2;
 
 export async function measureCosts(root: string): Promise<Costs> {

@@ -15,18 +15,18 @@ export interface Needs {
   apis: number;
   workers: number;
   /**
-   * How many Redis servers would be needed. There can be only one, so if this is more than 1, the load is too
-   * high.
+   * The number of Redis servers that this load would need. There can be only one, so anything above 1 is too
+   * much.
    */
   redis: number;
-  /** How many pipelines the runs have to be spread over, since a pipeline has only one run at a time. */
+  /** The number of pipelines to spread the runs over, since each pipeline has only one run at a time. */
   pipelines: number;
-  /** How many machines with `coresPerHost` cores are needed for the APIs and workers. */
+  /** The number of machines with `coresPerHost` cores for the APIs and workers. */
   hosts: number;
   weatherReaders: number;
   megabitsPerSecond: number;
   s3RequestsPerSecond: number;
-  /** How much of Redis's processor time is due to workers looking for something to do. */
+  /** The share of Redis's processor time that goes into workers looking for something to do. */
   lookingShare: number;
   firstLimit: string;
 }
@@ -36,7 +36,7 @@ export const coresPerHost = 8;
 const busy = 0.6;
 const changesPerSecond = 0.1;
 const readsPerSecond = 1 / 60;
-/** How many connections a process can have. */
+/** The maximum number of connections to one process. */
 const streamsPerApi = 10_000;
 /** The network bandwidth of a host. */
 const hostMegabits = 10_000;

@@ -21,11 +21,11 @@ export function threadTimes(pid: number): ThreadTimes {
   return { mainMs, otherMs: Math.max(0, allMs - mainMs) };
 }
 
-/** What a group of processes and Redis have used so far. */
+/** The processor time and traffic so far of a group of processes and of Redis. */
 export interface Usage extends ThreadTimes {
   redisMs: number;
   redisCommands: number;
-  /** How many bytes Redis has received and sent. */
+  /** Bytes that Redis has received and sent. */
   redisBytes: number;
 }
 

@@ -1,4 +1,4 @@
-/* What the bundles have in common: the packages in them, and where the output of each module goes. */
+/* Helpers that all bundles share: which packages to include, and where the output of each module goes. */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 

@@ -3,7 +3,7 @@ import path from 'node:path';
 
 /** The result of testing with other software, for example with one version of Node.js. */
 export interface MatrixRow {
-  /** What was tested, for example `20` or `OpenSSH`. There is one row for each. */
+  /** The tested subject, such as `20` or `OpenSSH`. There is one row for each. */
   readonly subject: string;
   /** The version that was tested, for example `20.19.0`. It can be different on each machine. */
   readonly version: string;

@@ -23,7 +23,7 @@ export interface Summary {
   readonly explained: readonly Judged[];
   /** Mutants in the list that no longer survive or no longer exist. */
   readonly outdated: readonly Accepted[];
-  /** How many percent of the mutants made a test fail. Those that were skipped do not count. */
+  /** The percentage of mutants that made a test fail, not counting the skipped ones. */
   readonly score: number;
 }
 

@@ -50,7 +50,7 @@ export function withReached(measured: readonly Measured[], mutants: readonly Sou
   return measured.map((one) => ({ ...one, reached: one.units.map(({ hits }) => filesOf(hits)) }));
 }
 
-/** How long it takes to start a run, in milliseconds. */
+/** The approximate time it takes to start a run, in milliseconds. */
 const overheadMs = 30;
 
 /**
@@ -121,7 +121,7 @@ export interface Trial {
   readonly results: Results;
   readonly chances: Chances;
   /**
-   * How long the tests of a mutant may take, based on how long they take without it. The first test always
+   * The time limit for the tests of a mutant, based on how long they take without it. The first test always
    * runs.
    */
   readonly budgetMs: number;

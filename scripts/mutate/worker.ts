@@ -26,7 +26,7 @@ export interface Answer {
   /** The first test that failed. */
   readonly failure?: string;
   readonly ms: number;
-  /** How many tests there are in the file. */
+  /** The number of tests in the file. */
   readonly tests: number;
   /**
    * How often each mutant was reached by a test, and which of them were reached while modules were loaded.

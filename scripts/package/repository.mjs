@@ -4,7 +4,7 @@
  * built.
  */
 
-/** Where the issue tracker is on well-known hosts, relative to the repository. */
+/** The path of the issue tracker on well-known hosts, relative to the repository. */
 const issues = {
   'github.com': '/issues',
   'gitlab.com': '/-/issues',

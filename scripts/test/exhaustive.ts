@@ -10,7 +10,7 @@ interface SuiteResult {
   seconds: number;
   passed: number;
   failed: number;
-  /** What the suite says about its coverage, such as `1330 fault points walked (S3)`. */
+  /** The coverage that the suite has reported, such as `1330 fault points walked (S3)`. */
   coverage: string[];
 }
 

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** How long it may take until a killed process is gone, in milliseconds. */
+/** The time that a killed process gets to disappear, in milliseconds. */
 const graceMs = 5_000;
 /** The environment variable with the directory of a test file. All processes of the test inherit it. */
 export const fileMark = 'WAYBILL_TEST_FILE';

@@ -11,7 +11,7 @@ const msOfTick = 10;
 
 process.on('exit', () => {
   try {
-    // The name is in parentheses. Of the fields after it, 11 to 14 are the times of this process and its
+    // Skip the name, which is in parentheses. Fields 11 to 14 after it are the times of this process and its
     // children.
     const fields = readFileSync('/proc/self/stat', 'latin1').split(') ').at(-1)?.split(' ') ?? [];
     const ticks = fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0);

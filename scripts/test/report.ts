@@ -6,10 +6,7 @@ export interface Progress {
   close: () => void;
 }
 
-/**
- * How often to print a line to show that the tests are still running, in milliseconds. Only if the output is
- * not a terminal.
- */
+/** The interval for printing that the tests are still running, in milliseconds. Not used on a terminal. */
 const heartbeatMs = 60_000;
 
 /**

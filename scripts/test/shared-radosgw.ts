@@ -10,7 +10,7 @@ export interface SharedServer {
  * the tests. If it does not start, each file tries it again and reports the reason.
  *
  * @param files The files that need a server. If there is only one, it starts a server itself.
- * @param directory Where the server stores its data. Undefined if there is no file system in memory.
+ * @param directory Where the server stores its data. Undefined if the machine has no in-memory file system.
  */
 export function shareRadosgw(files: readonly string[], directory: string | undefined): SharedServer {
   const left = new Set(files.length > 1 ? files : []);

@@ -21,7 +21,7 @@ interface Elements {
   /** Shows the progress, or the reason why the upload cannot start. */
   state: HTMLElement;
   findings: HTMLElement;
-  /** Where files can be dropped. */
+  /** The area of the page that accepts dropped files. */
   drop: HTMLElement;
   archive: HTMLInputElement;
   directory: HTMLInputElement;
@@ -44,7 +44,7 @@ class UploadForm {
   readonly #elements: Elements;
   /** The files to upload. Empty until the user has chosen files and they have been checked. */
   #files: readonly NamedFile[] = [];
-  /** How often the user has chosen files. */
+  /** Counts how often the user has chosen files. */
   #choices = 0;
   /** True if the archive is in the form, so that the browser can submit it. */
   #isPacked = false;

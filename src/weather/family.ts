@@ -22,7 +22,7 @@ export interface WeatherFamily<P extends ParameterMap = ParameterMap, Data exten
   record: Field<Data>;
   /** The name of the text template, which is the file `<template>.txt.tmpl` in `templates.base_dir`. */
   template: string;
-  /** What to call a single item of each list in `Data`. Some formats, such as XML, need a name for it. */
+  /** The name for a single item of each list in `Data`. Some formats, such as XML, require one. */
   itemNames: Readonly<Record<ListNames<Data>, string>>;
   /** Returns the items of the record with their locations, for GeoJSON. Absent if they have none. */
   features?(data: Data): Features;
@@ -72,12 +72,12 @@ export interface Placed {
   properties: object;
 }
 
-/** What families need to read their records. */
+/** The dependencies for reading a family's records. */
 export interface WeatherSource {
   database: WeatherDatabase;
   clock: Clock;
   places: PlaceLists;
-  /** How long a read may take, in milliseconds. */
+  /** The time limit for a read, in milliseconds. */
   deadlineMs: number;
 }
 

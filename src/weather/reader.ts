@@ -87,7 +87,7 @@ interface OpenReaderOptions {
   databases: readonly DatabaseConfig[];
   secrets: Secrets;
   clock: Clock;
-  /** How long a read may take, in milliseconds. Default: 5,000. */
+  /** The time limit for a read, in milliseconds. Default: 5,000. */
   deadlineMs?: number;
   /**
    * Called if a database cannot be reached at startup. It is then opened as soon as it can be reached.

@@ -23,7 +23,7 @@ export interface ConsoleAccess extends PipelineAccess, UploadAccess, NotifierAcc
   login: ConsoleLogin | null;
 }
 
-/** What the console needs from the API. */
+/** The parts of the API that the console depends on. */
 export interface ConsolePorts
   extends LivePorts, PipelinePorts, ReleasesPorts, ReloadPorts, UndeliveredPorts, UploadPorts {
   http: UploadPorts['http'];

@@ -51,7 +51,7 @@ interface SessionPorts {
 
 interface SessionOptions {
   seal: Seal<Session>;
-  /** How long a session lasts, in milliseconds. */
+  /** The lifetime of a session, in milliseconds. */
   lifetimeMs: number;
 }
 

@@ -13,7 +13,7 @@ import { requestLog } from './request-log.ts';
 import type { Route } from './route.ts';
 import { createRouter } from './router.ts';
 
-/** What every HTTP application needs, whatever its routes. */
+/** The dependencies of every HTTP application, whatever its routes are. */
 export interface HttpPorts {
   http: ServerConfig['http'];
   clock: Clock;

@@ -21,7 +21,7 @@ export interface KnownToken {
 export interface Token extends KnownToken {
   /** Ids of the pipelines that the token grants access to. */
   pipelines: ReadonlySet<string>;
-  /** What the token may do in these pipelines. */
+  /** The operations that the token allows in these pipelines. */
   scopes: ReadonlySet<Scope>;
   /** When the token expires; null if it never does. */
   expiresAt: Date | null;

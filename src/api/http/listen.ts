@@ -21,7 +21,10 @@ export interface HttpServer {
 export interface ConnectionStats {
   /** The number of open connections. */
   open: number;
-  /** How many connections have been closed right away since startup because `max_connections` was reached. */
+  /**
+   * The number of connections that were closed on arrival since startup, because `max_connections` was
+   * reached.
+   */
   refused: number;
 }
 
@@ -34,7 +37,7 @@ export interface ListenOptions {
   inherited?: number | null;
   maxConnections: number;
   uploadTimeoutMs: number;
-  /** How long a client may take to send a request head. Default: 30 s. */
+  /** The time limit for receiving a request head. Default: 30 s. */
   headersTimeoutMs?: number;
   onAccepted?: () => void;
 }

@@ -19,10 +19,11 @@ export interface LoginLimit {
 
 interface LoginBounds {
   /**
-   * How many failures per window to allow for a client. IPv6 clients in the same /64 network count as one.
+   * The number of failures that a client may have per window. IPv6 clients in the same /64 network count as
+   * one.
    */
   perClient: number;
-  /** How many failures per window to allow for all clients together. */
+  /** The number of failures that all clients together may have per window. */
   total: number;
   windowSeconds: number;
   slowdownMs: number;

@@ -15,7 +15,7 @@ import { networkOf } from './request/shares.ts';
 /** The action that a route performs, or the reason why it does not need an audit record. */
 export type RouteAct = Act | { none: string };
 
-/** Where audit records are written. */
+/** The audit trail to write to. */
 export interface AuditTarget {
   trail: Pick<Trail, 'admit' | 'append'>;
   /** The trail's directory, which is read to list records. */

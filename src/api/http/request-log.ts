@@ -31,7 +31,7 @@ export function setCommonHeaders(req: IncomingMessage, res: ServerResponse): voi
   res.setHeader('Cross-Origin-Resource-Policy', 'same-origin');
 }
 
-/** What to log about a request in addition to its context. */
+/** Information to log about a request, in addition to its context. */
 export interface LoggedRequest {
   req: IncomingMessage;
   /** The original URL. Routers modify `req.url`. */

@@ -6,7 +6,7 @@ import { challenge, findToken, type KnownToken } from '../http/auth.ts';
 import type { Route } from '../http/route.ts';
 import type { MetricsText } from './process-metrics.ts';
 
-/** Who may read the metrics. Replaced on reload. */
+/** Controls access to the metrics. Replaced on reload. */
 export interface MetricsAccess {
   /** The token that `/metrics` requires; null if it is open to everyone. */
   metricsToken: KnownToken | null;

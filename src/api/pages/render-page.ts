@@ -36,7 +36,7 @@ export interface Page {
    * The template for the `main` element, relative to `templates` and without the extension: `console/run`.
    */
   template: string;
-  /** What the template can access as `page`. The base path is added to it as `base`. */
+  /** The data that the template can access as `page`. The base path is added to it as `base`. */
   view: Readonly<Record<string, unknown>>;
   /** The navigation entry to highlight. */
   nav?: string;

@@ -1,7 +1,7 @@
 import type { HttpPorts } from '../http/app.ts';
 import { productVersion } from '../version.ts';
 
-/** What all pages of a daemon have in common. */
+/** Settings that all pages of a daemon share. */
 export interface Site {
   /** The path that all pages are below. Ends with `/`. */
   basePath: string;

@@ -9,7 +9,7 @@ import type { RunRecord } from '../../workers/queue/run-record.ts';
 import { jsonContent, type JsonSchema, type Route, schemaRef } from '../http/route.ts';
 import { pipelinesOf, type RunAccess, tokenOfCaller } from './pipeline-access.ts';
 
-/** What the list of pipelines contains about each one. Does not include paths and hosts. */
+/** A pipeline in the list of pipelines. Does not include paths and hosts. */
 export interface PipelineSummary {
   pipeline_id: string;
   source: { backend: string };

@@ -216,7 +216,7 @@ function send(res: Response, kind: string, document: object): void {
   res.type('json').send(jsonDocument(kind, document, 0));
 }
 
-/** What the release routes need. */
+/** The dependencies of the release routes. */
 export interface ReleasesPorts extends HttpPorts, MemoryBodyPorts {
   http: HttpPorts['http'];
   log: Log;

@@ -5,7 +5,7 @@ import { codeOf, guarded, RefusedAddress, refusedLiteral } from '../../core/noti
 
 /** The largest document to accept from an issuer, in bytes. GitHub's keys take up 5 KiB. */
 export const maxDocumentBytes = 256 * 1024;
-/** How long a request may take, in milliseconds. */
+/** The timeout for a request, in milliseconds. */
 const timeoutMs = 10_000;
 
 /**

@@ -8,7 +8,7 @@ import type { IssuerKeys, KeySet } from './issuer-keys.ts';
 import type { Publisher } from './publishers.ts';
 
 const algorithms = ['RS256', 'ES256', 'EdDSA'];
-/** How far the clocks of the issuer and this machine may be apart, in seconds. */
+/** The clock difference to tolerate between the issuer and this machine, in seconds. */
 const toleranceSeconds = 60;
 const maxAgeSeconds = 24 * 3600;
 const tooOld = 'the ID token is older than 24 h';

@@ -19,7 +19,7 @@ export type StreamEnd = (typeof streamEnds)[number];
 
 export interface StreamStats {
   open: number;
-  /** How many streams have ended since startup, by reason. */
+  /** The number of streams that have ended since startup, by reason. */
   ended: Readonly<Record<StreamEnd, number>>;
 }
 
@@ -39,7 +39,7 @@ export interface Streams {
   stats: () => StreamStats;
 }
 
-/** How many formatted events to cache. */
+/** The maximum number of formatted events in the cache. */
 const maxFrames = 100;
 
 export function createStreams(maxStreams: number, perOwner: number): Streams {
@@ -104,7 +104,7 @@ export interface EventStream {
   end(frame: string): void;
   /** Aborted when the stream has ended, with the reason `too_slow`, `client_left` or `ended`. */
   over: AbortSignal;
-  /** How many bytes have been written. */
+  /** Returns the number of bytes written so far. */
   bytes(): number;
 }
 
@@ -114,7 +114,7 @@ interface EventStreamOptions {
   stallTimeoutMs: number;
 }
 
-/** How long sending the last event may take, in milliseconds. */
+/** The time limit for sending the last event, in milliseconds. */
 const maxFinalEventMs = 5_000;
 
 /**

@@ -11,7 +11,7 @@ import type { RunPorts } from './ports.ts';
 import { findRun, tokenOfReader } from './run-route.ts';
 import { streamRuns } from './run-stream.ts';
 
-/** What the live event routes need. */
+/** The dependencies of the routes that stream events. */
 export interface LivePorts extends RunPorts {
   streams: Streams;
 }

@@ -5,7 +5,7 @@ import type { HttpPorts } from '../http/app.ts';
 import type { MemoryBodyPorts } from '../http/request/request-body.ts';
 import type { RunAccess } from '../pipelines/pipeline-access.ts';
 
-/** What the run routes need. */
+/** The dependencies of the run routes. */
 export interface RunPorts extends HttpPorts, MemoryBodyPorts {
   http: HttpPorts['http'];
   log: Log;

@@ -12,7 +12,7 @@ import { authorizeConfigured } from '../pipelines/pipeline-access.ts';
 import { acceptedResponse, sendAccepted } from './accept-run.ts';
 import type { RunPorts } from './ports.ts';
 
-/* What the routes that act on a single run have in common, such as cancel and retry. */
+/* Shared code for the routes that act on a single run, such as cancel and retry. */
 
 export interface RunParams {
   pipelineId: string;

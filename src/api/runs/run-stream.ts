@@ -37,7 +37,7 @@ export interface RunSubscription {
 const changesPerPage = 100;
 const heartbeatMs = 15_000;
 const stallTimeoutMs = 30_000;
-/** How long clients wait before they reconnect, in milliseconds. */
+/** The time that clients wait before they reconnect, in milliseconds. */
 const retryMs = 3_000;
 
 /**

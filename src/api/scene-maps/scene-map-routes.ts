@@ -25,8 +25,7 @@ export interface SceneMapPorts extends MemoryBodyPorts {
 }
 
 /**
- * How many documents can be validated or wait for it at the same time. A single client can have up to half of
- * them.
+ * The maximum number of documents being validated or waiting. A single client can have up to half of them.
  */
 const maxChecks = { total: 8, perOwner: 4 };
 /** The maximum number of findings in a report. If there are more, one extra finding says so. */

@@ -19,7 +19,7 @@ export interface UploadAccess extends TokenAccess {
   uploadPipelines: ReadonlyMap<string, UploadPipeline>;
 }
 
-/** What the upload routes need. */
+/** The dependencies of the upload routes. */
 export interface UploadPorts extends HttpPorts, BodyPorts {
   http: HttpPorts['http'];
   configured: Current<UploadAccess>;
@@ -84,7 +84,7 @@ export interface StagedUpload {
   bytes: number;
 }
 
-/** What the resumable upload routes need. */
+/** The dependencies of the resumable upload routes. */
 export interface ResumablePorts extends Omit<UploadPorts, 'plan'> {
   partialUploads: PartialUploads;
 }

@@ -35,7 +35,7 @@ import {
 export interface UploadForm {
   /** The media types to accept. */
   mediaTypes: readonly string[];
-  /** How many bytes the body may have in addition to the archive, because of multipart headers. */
+  /** The number of bytes that multipart headers may add to the archive. */
   envelopeBytes: number;
   /**
    * Returns a function that extracts the archive from the body. If the headers already show that there is

@@ -95,13 +95,16 @@ function candidates(program: Command, words: readonly string[], names: Names): C
   return all.filter(({ word }) => word.startsWith(current));
 }
 
-/** What has been typed before the last word: a command, and possibly an option that still needs a value. */
+/**
+ * The state of the command line before the last word: a command, and possibly an option that still needs a
+ * value.
+ */
 interface Place {
   /** The commands from the top level to the current one. */
   path: readonly [Command, ...Command[]];
   /** The option that the last word is a value for; null if it is not a value. */
   waiting: Option | null;
-  /** How many arguments of the command have been typed. */
+  /** The number of the command's arguments that have been typed. */
   given: number;
 }
 

@@ -97,7 +97,7 @@ export function metricsToken({ server }: Config, secrets: Secrets): KnownToken |
 
 /** Limits for each token. */
 interface Quotas {
-  /** How many archives can be uploaded at the same time. */
+  /** The maximum number of concurrent uploads. */
   uploads: number;
   partialUploads: { maxUploadsPerToken: number; maxBytesPerToken: number };
 }

@@ -18,7 +18,7 @@ export interface ProgramFlags {
   color: boolean;
 }
 
-/** What is needed to start a long-running program. */
+/** Options for starting a long-running program. */
 export interface ProgramOptions {
   configFile: string;
   log: Log;
@@ -41,7 +41,7 @@ export interface ReadConfig {
   warnings: Finding[];
 }
 
-/** What every long-running program needs. */
+/** The context of a long-running program. */
 export interface ProgramContext extends SharedEventLoop {
   /** The configuration from startup. A reload does not change it. */
   config: Config;

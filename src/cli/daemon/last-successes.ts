@@ -21,9 +21,9 @@ export interface Search {
 /** The parts of the program that change on reload. */
 export type Configured = Pick<ProgramContext, 'config' | 'secrets'>;
 
-/** How many run records to read for each pipeline. */
+/** The maximum number of run records to read for each pipeline. */
 const maxRecords = 50;
-/** How long to spend on a destination before skipping it. */
+/** The time limit for a destination. If it takes longer, it is skipped. */
 const timeoutMs = 60_000;
 
 /**

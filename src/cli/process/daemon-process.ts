@@ -27,7 +27,7 @@ export interface RunningDaemon {
   close(): Promise<{ unfinished: string[] }>;
 }
 
-// How long the last log lines and responses may take.
+// Extra time for the last log lines and responses.
 const exitGraceMs = 1_000;
 const threadGraceMs = 2_000;
 /**

@@ -6,8 +6,8 @@ export type StopSignal = 'SIGINT' | 'SIGTERM';
 export const exitCodeOf: Record<StopSignal, 130 | 143> = { SIGINT: 130, SIGTERM: 143 };
 
 /**
- * How long the work may take to stop and clean up. It may be waiting for a server that does not respond. The
- * daemon uses the same limit.
+ * The time that the work gets to stop and clean up, as in the daemon. A server that does not respond would
+ * otherwise keep the process alive.
  */
 const graceMs = 10_000;
 

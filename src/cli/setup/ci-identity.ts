@@ -18,7 +18,7 @@ export interface CiIdentity {
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
-/** How long the CI system may take to respond, in milliseconds. */
+/** The timeout for requests to the CI system, in milliseconds. */
 const withinMs = 30_000;
 /** A signed JWT. */
 const tokenForm = /^[\w-]+\.[\w-]+\.[\w-]+$/;

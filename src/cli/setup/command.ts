@@ -74,7 +74,7 @@ export const choiceWithDefault = <const T extends string>(
   fallbackText?: string,
 ): Input<T> => ({ flags, about, choices, fallback, ...(fallbackText === undefined ? {} : { fallbackText }) });
 
-/** What to do about SIGINT and SIGTERM. */
+/** How a command handles SIGINT and SIGTERM. */
 export type Signals =
   /** The process ends immediately. For commands that only read. */
   | 'exit'
@@ -93,7 +93,7 @@ export interface Description<I> {
   signals?: Signals | ((options: OptionsOf<I>) => Signals);
 }
 
-/** What a command gets to interact with its surroundings. */
+/** The environment that a command runs in. */
 export interface Io {
   output: Output;
   /** Aborted by SIGINT and SIGTERM if the command is defined that way. */

@@ -13,7 +13,7 @@ export interface WeatherEndpoint {
   operationId: string;
   summary: string;
   template: string;
-  /** How long clients may cache a response that has data. */
+  /** The max-age of responses that have data. */
   maxAgeSeconds: number;
   itemNames: Readonly<Record<string, string>>;
   /** The formats that this endpoint supports. */

@@ -231,7 +231,7 @@ function unitsOf(query: object): UnitSystem {
   return 'units' in query && query.units === 'us' ? 'us' : 'si';
 }
 
-/** What the weather routes need. */
+/** The dependencies of the weather routes. */
 export interface WeatherPorts {
   /** null if no weather database is configured. */
   weather: WeatherService | null;

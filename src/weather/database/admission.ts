@@ -9,14 +9,14 @@ import { createSemaphore, type Semaphore } from '../../core/lib/parallel.ts';
 export type Admission = (family: string) => Promise<() => void>;
 
 export interface AdmissionLimits {
-  /** How many reads may run at the same time, across all families. */
+  /** The maximum number of concurrent reads, across all families. */
   maxConcurrent: number;
   /**
-   * How many of them may belong to the same family. If the tables of one family are locked, the others can
+   * The maximum number of concurrent reads in one family. If its tables are locked, the other families can
    * still use the rest.
    */
   share: number;
-  /** How long a read may take, in milliseconds. Waiting counts too. */
+  /** The time limit for a read in milliseconds, including the wait. */
   waitMs: number;
 }
 
@@ -43,7 +43,7 @@ interface Queue {
   places: Semaphore;
   capacity: number;
   waiting: number;
-  /** How long a read takes, in milliseconds, estimated from earlier reads. 0 if there have been none. */
+  /** The estimated duration of a read in milliseconds, based on earlier reads. 0 if there have been none. */
   takesMs: number;
 }
 

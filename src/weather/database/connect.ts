@@ -9,7 +9,7 @@ const maxBackoffSeconds = 1;
 /** Options for a client of the driver, in addition to the server's address. */
 interface ConnectionOptions {
   maxConnections: number;
-  /** How many statements to send on a connection without waiting for the result of the first one. */
+  /** The number of statements to send on a connection without waiting for the first result. */
   inTurn: number;
   /** Whether the driver replaces connections that are 30 to 60 minutes old. */
   isRenewed: boolean;

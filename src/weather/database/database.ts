@@ -33,5 +33,5 @@ export interface Connections {
   close(): Promise<void>;
 }
 
-/** How many seconds running statements get to finish before their connections are closed. */
+/** The time that running statements get before their connections are closed, in seconds. */
 export const closeSeconds = 5;

@@ -8,8 +8,8 @@ import type { Connections, WeatherDatabase } from './database.ts';
 import { databaseError } from './errors.ts';
 
 /**
- * How many single statements can be waiting on the same connection. They are sent together and their results
- * arrive in order, which halves the cost of a read.
+ * The maximum number of single statements waiting on the same connection. They are sent together and their
+ * results arrive in order, which halves the cost of a read.
  */
 const statementsInTurn = 8;
 

@@ -19,7 +19,7 @@ export interface Arrived {
   alongside?: (statements: Statements) => Promise<void>;
 }
 
-/** What happened to a document. */
+/** The result of loading a document. */
 export interface FeedResult {
   place: string;
   /**
@@ -28,7 +28,7 @@ export interface FeedResult {
    */
   outcome: 'loaded' | 'unchanged' | 'skipped' | 'failed';
   families: string[];
-  /** How many rows were inserted or updated. */
+  /** The number of rows that were inserted or updated. */
   rows: number;
   /** Why the document was skipped or failed. */
   reason: string | null;

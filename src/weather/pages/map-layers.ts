@@ -34,7 +34,7 @@ export interface MapStation {
   observation: ObservationData | null;
 }
 
-/** How many cells the map is divided into from left to right. There is at most one station in each cell. */
+/** The number of grid cells from left to right. Each cell shows at most one station. */
 const columns = 26;
 /** In minutes. Older observations no longer describe the current weather. */
 const maxAge = 180;

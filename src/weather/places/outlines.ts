@@ -31,7 +31,7 @@ interface Owned extends Polygon {
   owners: readonly string[];
 }
 
-/** How many outlines to process before letting other work run. */
+/** The number of outlines to process before yielding to the event loop. */
 const outlinesPerYield = 1000;
 
 /**

@@ -23,7 +23,7 @@ export interface Nearby {
   bearingDeg: number;
 }
 
-/** What to search for. Conditions that are null do not matter. */
+/** Conditions for a search. Those that are null are ignored. */
 interface PlaceFilter {
   box: Box | null;
   state: string | null;
@@ -149,7 +149,7 @@ function wordsOf(text: string): string[] {
     .filter((word) => word !== '');
 }
 
-/** Where to search, and how far away places may be. */
+/** The area to search: a point and the maximum distance from it. */
 export interface SearchArea {
   point: Position;
   radiusKm: number;
@@ -159,7 +159,7 @@ export function searchAreaOf(point: Position | null, radiusKm: number): SearchAr
   return point === null ? null : { point, radiusKm };
 }
 
-/** How many of the nearest places to check in each query. One of the first ten almost always has data. */
+/** The number of nearest places to check in each query. One of the first ten almost always has data. */
 const batches = [10, 100, Infinity];
 
 /**

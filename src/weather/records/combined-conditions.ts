@@ -96,8 +96,8 @@ export interface CurrentConditions {
   sky: ObservationRow | null;
   feelsLike: { value: number; method: FeelsLikeMethod } | null;
   /**
-   * Where each value comes from. Wind speed, direction and gusts always come from the same observation. So do
-   * the text, weather and clouds, and the values of a precipitation period.
+   * The observation that each value comes from. Wind speed, direction and gusts always come from the same
+   * one. The same is true of the text, weather and clouds, and of the values for a precipitation period.
    */
   sources: Record<SourcedField, ObservationRow | null>;
 }

@@ -21,7 +21,7 @@ import { type Converter, forecastUnits } from '../units.ts';
 import { instant, instantOrNull, pointGeometry } from '../values.ts';
 import { type ForecastPeriodData, type ForecastRunData } from './family-fields.ts';
 
-/** What hourly and narrative forecasts have in common. A forecast is a run with a list of periods. */
+/** Shared code for hourly and narrative forecasts. A forecast is a run with a list of periods. */
 
 export const forecastRuns = pgTable('forecast_runs', {
   runId: bigint('run_id', { mode: 'number' }).notNull(),
@@ -132,7 +132,7 @@ export function periodData(period: ForecastPeriodRow, convert: Converter): Forec
   };
 }
 
-/** What to select from the forecasts. */
+/** Selects a forecast and some of its periods. */
 interface ForecastQuery {
   kind: ForecastRunRow['kind'];
   /** null for the newest run of any grid cell. */

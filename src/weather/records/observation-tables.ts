@@ -34,7 +34,7 @@ const measured = {
   windChill: 'temperature',
 } as const;
 
-/** What a row is created from: an observation, or an item of a list of observations. */
+/** The input for a row of the table, which is an observation on its own or one in a list. */
 interface TableRow extends PlacelessRow, PlaceOfRow {}
 
 interface PlaceOfRow {

@@ -38,7 +38,7 @@ export function hazardsOf(day: number): readonly Hazard[] {
 const markers = ['NONE', 'UNKNOWN', 'UNREADABLE'] as const;
 export type Marker = (typeof markers)[number];
 
-/** What convective outlooks and their discussions have in common. Each issuance for a day is a run. */
+/** Shared code for convective outlooks and their discussions. Each issuance for a day is a run. */
 
 export const outlookRuns = pgTable('outlook_runs', {
   runId: bigint('run_id', { mode: 'number' }).notNull(),

@@ -102,7 +102,7 @@ export const offices = weatherFamily({
   },
 });
 
-/** Where to find the time of a place's latest record. */
+/** The table and columns with the time of a place's latest record. */
 interface Newest {
   kind: PlaceKind;
   place: PgTable;

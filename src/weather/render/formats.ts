@@ -61,7 +61,7 @@ export function renderCsv(table: WeatherTable, data: object | null, system: Unit
 
 const schemaInstance = 'http://www.w3.org/2001/XMLSchema-instance';
 
-/** What to call a single item of each list. */
+/** The name for a single item of each list, by the name of the list. */
 type ItemNames = Readonly<Record<string, string>>;
 const metaItemNames: ItemNames = { rejected: 'fields', unknown: 'part', otherIssues: 'part' };
 

@@ -6,7 +6,7 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import type { AnswerMeta } from './formats.ts';
 import { textHelpers } from './text-helpers.ts';
 
-/** What a template can see of a request: the endpoint, and all parameters with their default values. */
+/** The request as templates see it: the endpoint, and all parameters with their default values. */
 export interface TextRequest {
   endpoint: string;
   parameters: object;

@@ -100,7 +100,7 @@ export const loginCallback: PageRoute<ConsoleParts> = {
     }) as Handler,
 };
 
-/** How long a visitor has to finish logging in at the issuer, in milliseconds. */
+/** The time that visitors have to log in at the issuer, in milliseconds. */
 const attemptMs = 600_000;
 
 function requireLogin({ configured }: ConsoleParts): ConsoleLogin {

@@ -139,7 +139,7 @@ export interface RunBars {
   width: number;
   height: number;
   bars: { runId: string; x: number; y: number; width: number; height: number; tone: Tone; title: string }[];
-  /** How many of these runs failed. */
+  /** The number of failed runs in the chart. */
   failed: number;
   total: number;
   /** A description of the chart for screen readers. */

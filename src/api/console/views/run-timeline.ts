@@ -19,7 +19,7 @@ export interface RunTimeline {
     tone: Tone;
     /** When the stage began; null if the run has not reached it. */
     at: { iso: string; text: string } | null;
-    /** How long the stage took; null if it is not over yet. */
+    /** The duration of the stage; null if it is not over yet. */
     lasted: string | null;
     state: 'done' | 'current' | 'ahead';
   }[];

@@ -82,7 +82,7 @@ interface DestinationRow {
   /** Counts outputs or bytes while the destination is being written; null before and after. */
   progress: { done: number; total: number } | null;
   finished: Moment | null;
-  /** How long after the run's start the destination was finished. */
+  /** The time from the run's start until this destination was finished. */
   after: string | null;
   changes: { path: string; fate: string; why: string }[];
   changesOmitted: number;

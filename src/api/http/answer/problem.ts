@@ -119,7 +119,7 @@ export function problemOf(error: WaybillError, requestId: string): Problem {
 /** Renders a problem as an HTML page. Also returns the headers that the page needs. */
 export type ProblemPage = (problem: Problem) => { html: string; headers: Readonly<Record<string, string>> };
 
-/** What is needed to send an error response. */
+/** The dependencies of `sendProblem`. */
 export interface ProblemPorts {
   clock: Clock;
   /** If absent, browsers get JSON as well. */

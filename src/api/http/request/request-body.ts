@@ -11,7 +11,7 @@ import { callerOf, createShares, type Shares } from './shares.ts';
  * token expires or is revoked. No other module reads request bodies.
  */
 
-/** What is needed to read a body. */
+/** The dependencies for reading a body: its limits, the clock, and a signal to stop. */
 export interface BodyPorts {
   http: { idleTimeoutMs: number; uploadTimeoutMs: number };
   clock: Clock;
@@ -128,7 +128,7 @@ function tooSlow(maxMs: number): WaybillError {
   });
 }
 
-/** What is needed to read a body into memory. */
+/** The dependencies for reading a body into memory. */
 export interface MemoryBodyPorts extends BodyPorts {
   bodyMemory: BodyMemory;
 }
@@ -144,7 +144,7 @@ interface BodyMemory {
    * Throws `server_busy` if that would exceed the limit for this caller, or for all callers together.
    */
   hold(req: IncomingMessage, res: ServerResponse, bytes: number, maxBytes: number): void;
-  /** How many bytes are in memory now. */
+  /** Returns the number of bytes that are in memory now. */
   held(): number;
 }
 

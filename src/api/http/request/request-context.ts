@@ -62,14 +62,14 @@ export interface RequestContext {
    * record.
    */
   reruns?: Rerun[];
-  /** Who made the request, if not a configured token. Must not contain secrets. */
+  /** The client that made the request, if it did not use a configured token. Must not contain secrets. */
   actor?: Actor;
   /**
    * The request's tracing span, which becomes the parent of everything the request starts. Empty if there is
    * no tracing.
    */
   trace: TraceContext;
-  /** How many bytes of the body have been read, if the reader counts them. */
+  /** The number of bytes read from the body, if the reader counts them. */
   received?: number;
   /** The size of the response body in bytes, if it differs from Content-Length. */
   sent?: number;
@@ -111,7 +111,8 @@ export function originOf(
  */
 
 /**
- * How often long requests repeat the check, in milliseconds. A request can outlive its token by this much.
+ * The interval at which long requests repeat the check, in milliseconds. A request can outlive its token by
+ * this much.
  */
 export const recheckMs = 1_000;
 

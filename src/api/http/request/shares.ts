@@ -13,7 +13,7 @@ export interface Shares {
   take(owner: string, amount: number): 'owner' | 'total' | null;
   /** Gives back an amount that `owner` has taken. */
   give(owner: string, amount: number): void;
-  /** How much all owners have taken together. */
+  /** Returns the total amount that all owners have taken. */
   taken(): number;
 }
 

@@ -189,9 +189,9 @@ export interface ProbeOutcome {
   error: ErrorRecord | null;
 }
 
-/** How many probes to run at the same time. They spend most of it waiting for other machines. */
+/** The maximum number of concurrent probes. They spend most of their time waiting for other machines. */
 const maxConcurrentProbes = 8;
-/** How long a probe may take. Servers that fail usually report an error in half of this time. */
+/** The time limit for a probe. Servers that fail usually report an error in half of this time. */
 const deadlineMs = 15_000;
 
 /** Runs all probes, and returns their results in the same order. Never throws. */

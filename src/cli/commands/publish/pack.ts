@@ -17,7 +17,7 @@ import type { packCommand } from './commands.ts';
 
 type PackFlags = OptionsFor<typeof packCommand>;
 
-/** What has been written, in addition to information about the bundle. */
+/** The files that were written. */
 interface Written {
   archive: { path: string; size: number; digest: Digest } | null;
   manifest: string | null;

@@ -15,7 +15,7 @@ import { unfitCodes } from '../../../core/publish/select-bundles.ts';
 import { columns, type Output, plural, reasonText, signOf, tookText } from '../../output/output.ts';
 import type { Io } from '../../setup/command.ts';
 
-/** How many changes to list for each destination without --verbose. */
+/** The number of changes to list for each destination without --verbose. */
 const changesShown = 20;
 
 type DestinationAction = DestinationResult['actions'][number];
@@ -244,7 +244,7 @@ function bytesOf({ changes, outputs, release, bytesWritten }: DestinationAction,
   return dryRun ? predicted(changes, outputs, release !== null).bytes : bytesWritten;
 }
 
-/** How many outputs to list for each orphan without --verbose. */
+/** The number of outputs to list for each orphan without --verbose. */
 const outputsShown = 20;
 
 /** Prints what has been done, or would be done, about orphans at a destination. */

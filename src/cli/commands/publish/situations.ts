@@ -9,7 +9,7 @@ export interface Places {
   /** Contains the source directory and, below it, the directory of the destination. */
   incoming: string;
   published: string;
-  /** Where the daemon stores its own data: staged uploads, the queue and host keys. */
+  /** The directory for the daemon's own data: staged uploads, the queue and host keys. */
   state: string;
   /** The path of the private key for SFTP. */
   key: string;

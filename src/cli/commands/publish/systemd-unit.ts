@@ -13,7 +13,10 @@ const about: Record<UnitSettings['program'], string> = {
   'weather feed': 'waybill: fills the weather database',
 };
 
-/** Where services expect the configuration. They cannot read home directories. */
+/**
+ * The path of the configuration in the units. It is not in a home directory, because the services cannot read
+ * those.
+ */
 export const configOfServices = '/etc/waybill/waybill.yml';
 
 /** The directory of the services' secrets. Each secret is a file. Only root may read the directory. */

@@ -15,7 +15,7 @@ import { openFedDatabase } from './open-target.ts';
 
 type FeedOptions = OptionsFor<typeof feedCommand>;
 
-/** What is needed to load weather data, whether from files or from the configured sources. */
+/** The context for loading weather data, whether it comes from files or from the configured sources. */
 interface Feeding {
   prepared: CommandContext;
   target: Target;

@@ -19,7 +19,7 @@ import {
 interface Kind {
   table: PlaceTable['table'];
   id: RegExp;
-  /** What an identifier looks like, for error messages. */
+  /** A description of valid identifiers, for error messages. */
   expected: string;
   /** Columns that are allowed in addition to identifier, name, latitude_deg, longitude_deg and state. */
   more: readonly string[];

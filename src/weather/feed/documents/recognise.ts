@@ -45,7 +45,7 @@ export function recognise(text: string, fileName: string, receivedAt: Date | nul
   };
 }
 
-/** What is known about a document besides its text, and where to report problems. */
+/** Information about a document apart from its text, and a list to report problems to. */
 interface Reading {
   fileName: string;
   leftOut: string[];

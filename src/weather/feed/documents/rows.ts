@@ -18,8 +18,8 @@ export class BrokenDocument extends Error {
 
 /**
  * Calls `read` for each item of a list and returns the results. If an item is invalid, it is skipped, and its
- * position and the reason are added to `leftOut`. Whatever `read` reports about single fields is added too.
- * Throws if all items are invalid.
+ * position and the reason are added to `leftOut`, along with everything that `read` reports about single
+ * fields. Throws if all items are invalid.
  */
 export function readEach<Item, Result>(
   items: readonly Item[],
@@ -52,7 +52,7 @@ export function reasonOf(error: unknown): string {
   return `it is not of the form that is known (${error instanceof Error ? error.message : String(error)})`;
 }
 
-/** What a document contains: rows with the column names of the contract, and how they belong together. */
+/** The contents of a document, as rows with the column names of the contract. */
 export type Value = string | number | boolean | null | readonly string[] | Readonly<Record<string, unknown>>;
 export type Row = Record<string, Value>;
 

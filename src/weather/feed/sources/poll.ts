@@ -77,7 +77,7 @@ async function isLoaded(target: Target, id: string): Promise<boolean> {
   return found !== undefined;
 }
 
-/** What is needed to poll a source. */
+/** The dependencies for polling a source. */
 interface PollContext {
   target: Target;
   requests: Requests;

@@ -16,7 +16,7 @@ import {
 } from './upsert.ts';
 
 interface Loaded {
-  /** How many rows were inserted or updated. 0 if everything had already been stored. */
+  /** The number of rows that were inserted or updated. 0 if everything had already been stored. */
   rows: number;
   /** Records that the database rejected, and why. They were left out completely. */
   leftOut: string[];
@@ -229,7 +229,7 @@ function keyOf(observation: Row): unknown[] {
   return keyOfObservation.map((column) => observation[column]);
 }
 
-/** How many places to write per statement. The outline of a zone can take up hundreds of kilobytes. */
+/** The number of places to write per statement. Outlines of zones can take up hundreds of kilobytes. */
 const batches = { stations: 500, locations: 500, offices: 500, zones: 20, fire_zones: 20 };
 
 /**

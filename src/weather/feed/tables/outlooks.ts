@@ -4,7 +4,7 @@ import { same, type Statements, type Upsert, upsert } from './upsert.ts';
 type Outlook = Loadable & { family: 'outlook' };
 type Discussion = Loadable & { family: 'outlook_discussion' };
 
-/** How far apart the areas of an outlook and their discussion may be issued, in seconds. */
+/** The maximum time between the issuance of an outlook's areas and its discussion, in seconds. */
 const apartSeconds = 3600;
 
 /**

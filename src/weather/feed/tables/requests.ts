@@ -2,8 +2,8 @@ import { lookUp } from './load.ts';
 import type { Statements, Target } from './upsert.ts';
 
 /**
- * What to send with the next request for a URL, so that the server can tell us whether the document has
- * changed.
+ * Validators from a server's last response for a URL. They are sent with the next request, so that the server
+ * can tell us whether the document has changed.
  */
 export interface Validators {
   etag: string | null;

@@ -57,7 +57,7 @@ interface OwnPlace {
 /** For an alert that is in the list but not in the table. */
 const unknownPlace: OwnPlace = { geometry: null, isPartial: true };
 const learnedForMs = 60 * 60_000;
-/** How long to use the outlines of a run. After that, zones that were missing may have been added. */
+/** The time for which a run's outlines are cached. A later read may find zones that were missing. */
 const keptMs = 5 * 60_000;
 
 const kept = new WeakMap<WeatherDatabase, CachedOutline>();

@@ -77,7 +77,8 @@ export async function selectInForce(
 }
 
 /**
- * How many alerts without an end to report at a time. Once these have been fixed, the next ones are reported.
+ * The maximum number of alerts without an end to report at a time. Once these have been fixed, the next ones
+ * are reported.
  */
 const maxNoted = 1000;
 
