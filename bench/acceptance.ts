@@ -31,7 +31,7 @@ export async function acceptance(root: string): Promise<boolean> {
       bullmq: { shared: { redisUrl: redis.url, workers: 1 } },
     };
     const rounds: Record<string, Times[]> = { memory: [], embedded: [], bullmq: [] };
-    // Take turns, so that anything else that the machine is doing affects all drivers equally.
+    // Alternate between the drivers, so that other load on the machine affects all of them equally.
     for (let round = 0; round < 3; round += 1)
       for (const [driver, options] of Object.entries(drivers))
         rounds[driver]!.push(await measured(path.join(root, `${driver}-${round}`), options));

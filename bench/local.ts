@@ -62,7 +62,7 @@ function copies(root: string, title: string, count: number, size: number, ratios
     command: ['sh', '-c', safely, bundle, copied],
     before: () => fresh(place, copied),
   };
-  // The best that is possible if the time goes into system calls rather than data.
+  // A lower bound for work that consists mostly of system calls rather than copying data.
   const floor = (work: 'publish' | 'nothing'): Contender[] => (count > 1 ? [bareCalls(place, work)] : []);
   const [ours, theirs, equal, ...limit] = compare([publish, rclone, safe, ...floor('publish')]);
   print(`${title}: publish`, [ours!, theirs!, equal!, ...limit]);

@@ -1,8 +1,8 @@
 /**
  * `npm run bench -- soak [--minutes 45] [--rate 5]`: checks that the daemon does not leak anything. Uploads
  * are sent at a steady rate to a daemon with an embedded queue. One in eleven is aborted by the client.
- * Retention, releases, and `waybill prune` delete as much as is uploaded, so the memory, open files, disk
- * usage and queue must not grow.
+ * Retention, releases, the limit on kept files, and `waybill prune` delete as much as is uploaded, so the
+ * memory, open files, disk usage and queue must not grow.
  */
 import { execFile, spawnSync } from 'node:child_process';
 import { mkdirSync, rmSync } from 'node:fs';

@@ -19,7 +19,7 @@ export interface BesideLock {
   rounds: number;
   /** The length of a round in seconds. */
   seconds: number;
-  /** A Lua script with requests for other families than the one that is locked. */
+  /** A Lua script with requests for families that are not locked. */
   script: string;
 }
 

@@ -133,7 +133,10 @@ function ratios(what: string, ours: Measured, theirs: Measured, aim: number): bo
   ];
 }
 
-/** Checks that all servers return the same. If not, one of them could be faster only because it does less. */
+/**
+ * Checks that all servers return the same responses. If not, one of them could be faster only because it does
+ * less.
+ */
 async function mustAnswerAlike(served: readonly Served[]): Promise<void> {
   for (const station of ['K0001', 'K0007', 'K1234', 'K2000']) {
     const bodies = await Promise.all(

@@ -194,7 +194,7 @@ function describeMapBody(path: string, schema: JsonSchema, sections: Sections): 
 interface Setting {
   name: string;
   schema: JsonSchema;
-  /** The schema of the map, or of the maps in the list, if the value of this setting is one of these. */
+  /** The schema of the map if the setting is a map, or of the items if it is a list of maps. */
   inner: JsonSchema | undefined;
   listed: boolean;
 }

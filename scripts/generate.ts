@@ -57,7 +57,7 @@ const generated: Generated[] = [
 ];
 
 const check = process.argv.includes('--check');
-// Not when checking, because tests may be running at the same time and adding results.
+// Skip this when checking, because tests may be running at the same time and adding results.
 if (!check) for (const { file, text } of keepFoundRows()) write(file, text);
 for (const { file, make } of [...generated, ...matrixPages().map(matrixPage)]) {
   const text = await make();

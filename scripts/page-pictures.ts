@@ -53,7 +53,7 @@ async function pictures(browser: Browser, set: PageSet, pages: readonly ShownPag
 }
 
 /**
- * Makes the window as high as the page, up to a limit, because the browser only draws what is visible. Does
+ * Makes the window as tall as the page, up to a limit, because the browser only draws what is visible. Does
  * it twice, because drawing can change the height.
  */
 async function growToPage(page: Page, width: number): Promise<void> {

@@ -1,6 +1,4 @@
-/**
- * Measures what everything that waybill does costs, in order to calculate what is needed for a given load.
- */
+/** Measures the cost of everything that waybill does, in order to estimate the hardware for a given load. */
 import http from 'node:http';
 import path from 'node:path';
 import { Redis } from 'ioredis';
@@ -25,19 +23,19 @@ import { residentKiB, residueOf, type Usage, usageOf, usedFor, without } from '.
  * `busy-costs.ts`. Everything else is measured by itself.
  */
 export interface Costs {
-  /** Uploading two small files, until the 202. In the API. */
+  /** The cost for the API of uploading two small files, until the 202. */
   upload: Usage;
-  /** Publishing the upload to a local directory. In the worker. */
+  /** The cost for a worker of publishing the upload to a local directory. */
   run: Usage;
-  /** Time that both of them spend in the kernel and that does not belong to any process. */
+  /** Kernel time for both of them that does not belong to any process. */
   kernelMs: number;
   /** The time between the end of a run and the beginning of the worker's next one. */
   turnaroundMs: number;
   /** The cost of a run for each worker that does not publish it. */
   otherWorker: Usage;
-  /** Requesting `GET /v1/runs/{run_id}`. */
+  /** The cost of a `GET /v1/runs/{run_id}` request. */
   poll: Usage;
-  /** Sending an event about a run to one subscriber. */
+  /** The cost of sending an event about a run to one subscriber. */
   event: Usage;
   /** The memory that the API needs for an open stream. */
   subscriberKiB: number;
@@ -176,10 +174,10 @@ function turnaround(runs: readonly Times[]): number {
 }
 
 /**
- * Measures what a run costs a worker that could have taken it but was too late. The worker is notified about
- * the pipeline and looks for a job. This happens when the run is accepted, and again when the previous run of
- * the pipeline ends, if the run had to wait for it. The benchmark only sends such a notification without a
- * run, so that nothing else is measured. The cost to Redis includes publishing the notification.
+ * Measures the cost of a run for a worker that could have taken it but was too late. The worker is notified
+ * about the pipeline and looks for a job. This happens when the run is accepted, and again when the previous
+ * run of the pipeline ends, if the run had to wait for it. The benchmark only sends such a notification
+ * without a run, so that nothing else is measured. The cost to Redis includes publishing the notification.
  */
 async function hearingOfRuns(cluster: Cluster, workers: readonly number[], idle: Usage): Promise<Usage> {
   const redis = new Redis(cluster.redis.url);

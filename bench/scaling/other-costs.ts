@@ -20,9 +20,9 @@ export interface WeatherRead {
 }
 
 export interface WeatherCosts {
-  /** If the response is cached. */
+  /** The cost of a cached response. */
   kept: WeatherRead;
-  /** If the data is read from the database and the response is rendered. */
+  /** The cost of a response that has to be read from the database and rendered. */
   read: WeatherRead;
   /** The size of the request and the response in bytes. */
   bytes: number;

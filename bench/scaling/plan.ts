@@ -123,7 +123,7 @@ function queueFor(runsPerSecond: number, costs: Costs): QueueNeeds {
   const { upload, run, otherWorker, idle } = costs;
   const pipelines = pipelinesFor(runsPerSecond, costs);
   const runsMs = runsPerSecond * (run.mainMs + run.otherMs);
-  // The threads of a worker can use four cores. Its main thread comes in addition.
+  // The threads of a worker can use up to four cores. The main thread needs some time of its own.
   const workers = Math.max(1, processesFor(runsMs, 4));
   const pipelinesMs = workers * pipelines * idle.pipeline.redisMs;
   const hearingMs = runsPerSecond * (workers - 1) * otherWorker.redisMs;
@@ -144,8 +144,8 @@ function queueFor(runsPerSecond: number, costs: Costs): QueueNeeds {
 }
 
 /**
- * Returns what limits the load. This is something that more processes cannot change, if there is any such
- * limit. Otherwise, it is what most processes are needed for.
+ * Returns the bottleneck. If there is one that more processes cannot remove, returns that one. Otherwise,
+ * returns the resource that needs the most processes.
  */
 function limitOf(hard: Readonly<Record<string, number>>, soft: Readonly<Record<string, number>>): string {
   const most = (limits: Readonly<Record<string, number>>): [string, number] =>

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /*
  * The `waybill` command. Runs the bundled command line with machine code that was stored by the build. This
- * is a CommonJS module because they start faster than ES modules. With a different version of Node.js or on a
- * different processor, V8 compiles the source again, which takes about 40 ms. We check the exact Node.js
+ * is a CommonJS module, because those start faster than ES modules. With a different version of Node.js or on
+ * a different processor, V8 compiles the source again, which takes about 40 ms. We check the exact Node.js
  * version ourselves: V8 only rejects code from other releases of V8, but Node.js patches V8 within a release,
  * and code from 20.20 misbehaves in 20.19.
  */

@@ -29,7 +29,7 @@ import { gzipSync } from 'node:zlib';
 const templates = path.join(import.meta.dirname, 'debian');
 const home = 'usr/lib/waybill';
 const documents = 'usr/share/doc/waybill';
-// Files to leave out: machine code and time stamps from this machine, types, source maps, and the other entry
+// Files to leave out: machine code and timestamps from this machine, types, source maps, and the other entry
 // point.
 const notOfProgram = /\/\.|\.(?:cache|made-by|map|d\.ts)$|NOTICES|^dist\/cli\/main\.js$/;
 const manifest = JSON.parse(readFileSync('package.json', 'utf8'));
@@ -212,7 +212,7 @@ function prepared(name) {
   return file;
 }
 
-/** Compresses a file without a time stamp, so that the result is reproducible. */
+/** Compresses a file without a timestamp, so that the result is reproducible. */
 function compressed(content) {
   return gzipSync(content, { level: 9 });
 }

@@ -25,10 +25,7 @@ export interface ApiAccess
   login: ConsoleAccess['login'];
 }
 
-/**
- * Everything that the routes need. Each feature declares its own part, and the daemon or a test provides all
- * of them.
- */
+/** The dependencies of all routes. Each feature declares its own, and the daemon or a test provides them. */
 export interface ApiPorts
   extends
     HttpPorts,

@@ -41,7 +41,7 @@ function follow(place: HTMLElement, url: string): void {
 }
 
 /**
- * Returns a function that calls `work`, but not too often. If it is called in the meantime, `work` runs once
+ * Returns a function that calls `work`, but not too often. If it is called again too early, `work` runs once
  * more afterwards.
  */
 function paced(work: () => Promise<void>): () => void {

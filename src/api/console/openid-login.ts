@@ -23,7 +23,7 @@ export interface LoginAttempt {
    * browser.
    */
   state: string;
-  /** Must be repeated in the ID token, so that a token from a different login is rejected. */
+  /** The issuer includes this in the ID token, so that a token from a different login is rejected. */
   nonce: string;
   /** The PKCE verifier. Without it, a stolen code cannot be exchanged. */
   verifier: string;

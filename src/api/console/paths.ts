@@ -41,8 +41,8 @@ export function loginPath(basePath: string, next: string): string {
 const origin = 'http://localhost';
 
 /**
- * Returns the page to open after login: `next` if it belongs to the console, otherwise the overview.
- * Otherwise a crafted login link could redirect to another site.
+ * Returns the page to open after login. This is `next` if it belongs to the console, and the overview if not.
+ * Without this check, a crafted login link could redirect to another site.
  */
 export function afterLogin(basePath: string, next: string | null): string {
   const home = `${basePath}${paths.overview()}`;

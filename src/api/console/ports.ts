@@ -50,7 +50,7 @@ export interface ConsoleParts extends ConsolePorts {
   attempts: SealedCookie<LoginAttempt>;
 }
 
-/** The console's settings. `ApiPorts` has null if the console is disabled. */
+/** The console's settings. They are null in `ApiPorts` if the console is disabled. */
 export interface ConsoleSettings {
   sessionMs: number;
   /** The secret that session cookies are encrypted with. */

@@ -22,7 +22,7 @@ export interface RefusalPorts {
   clock: Clock;
   log: Log;
   logging: Pick<LogControl, 'requests'>;
-  /** Counts the rejected requests. null to not count them. */
+  /** Counts the rejected requests. null turns counting off. */
   metrics: RequestCounter | null;
 }
 

@@ -105,8 +105,8 @@ function pathOf(url: string): string {
 }
 
 /**
- * Returns how long after the connection was accepted its first request arrived, in milliseconds. This
- * includes the time that the client took to send it.
+ * Returns the time between accepting the connection and its first request, in milliseconds. This includes the
+ * time that the client took to send the request.
  */
 function sinceAccept({ acceptedAt }: RequestContext, clock: Clock): { ms_since_accept?: number } {
   return acceptedAt === undefined ? {} : { ms_since_accept: Math.round(clock.monotonic() - acceptedAt) };

@@ -40,7 +40,7 @@ interface AnsweredRequest {
 // Clients can send any method, so all others are counted together.
 const knownMethods = new Set(['GET', 'HEAD', 'POST', 'PATCH', 'DELETE', 'OPTIONS']);
 
-// From a few milliseconds for requests without a body, to many minutes for large uploads.
+// In seconds. Requests without a body take a few milliseconds, and large uploads many minutes.
 const requestBuckets = [0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300, 1800];
 
 /** Creates the daemon's metrics in a registry of their own. They are documented in `docs/metrics.md`. */

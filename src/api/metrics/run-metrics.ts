@@ -121,7 +121,7 @@ export class RunMetrics implements RunObserver {
   }
 }
 
-/** When each destination was last published to successfully. */
+/** Tracks the last successful publication to each destination. */
 class LastSuccesses {
   readonly #gauge: Gauge;
   /** Unix time in seconds, by destination. */

@@ -50,7 +50,7 @@ interface SiteParts extends Pick<HttpPorts, 'http'> {
 }
 
 /**
- * Returns what all pages of this daemon have in common. Features that are not configured are left out of the
+ * Returns the settings for this daemon's pages. Features that are not configured are left out of the
  * navigation.
  */
 export function siteOf({ http, console, weather }: SiteParts): Site {

@@ -144,8 +144,8 @@ async function isPaused(pipelineId: string, { queue }: PausePorts): Promise<bool
 }
 
 /**
- * Handles both routes, except for what they actually do. `isKnown` decides whether to accept a pipeline that
- * is not configured.
+ * Authorizes and validates requests for both routes, and sends their response. `isKnown` decides whether to
+ * accept a pipeline that is not configured.
  */
 function steer(
   ports: PausePorts & { isKnown?: (pipelineId: string, ports: PausePorts) => Promise<boolean> },

@@ -23,7 +23,7 @@ export interface Publishers extends AccessTokens {
   seal: GrantSeal;
 }
 
-/** Replaced on reload. */
+/** The trusted publishers. Replaced on reload. */
 export interface PublisherAccess {
   publishers: Publishers;
 }

@@ -77,7 +77,7 @@ export function createStreams(maxStreams: number, perOwner: number): Streams {
 
 interface ServerEvent {
   event: string;
-  /** null to not change the client's last event id. */
+  /** null leaves the client's last event id unchanged. */
   id: string | null;
   /** A single line of JSON. */
   data: string;

@@ -23,9 +23,9 @@ export interface RunSubscription {
   wants: (record: Readonly<RunRecord>) => boolean;
   /** Returns the current state of the runs, for clients that do not continue an earlier stream. */
   snapshot: () => Promise<{ runs: readonly RunRecord[]; next: string | null }>;
-  /** Reports whether nothing can follow after this record. */
+  /** Reports whether this record is the last one to send. */
   isLast: (record: Readonly<RunRecord>) => boolean;
-  /** Whether everything was already finished when the request arrived. */
+  /** True if there was nothing left to wait for when the request arrived. */
   isOver: boolean;
   /**
    * Returns the reason if the client may no longer follow these runs, or null if it may. Called once a

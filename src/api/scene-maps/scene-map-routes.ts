@@ -31,7 +31,7 @@ const maxChecks = { total: 8, perOwner: 4 };
 /** The maximum number of findings in a report. If there are more, one extra finding says so. */
 const maxReported = 1_000;
 
-/** Validates a scene map. The status is 200 even if the document is invalid, since the report was created. */
+/** Validates a scene map. The status is 200 even if the document is invalid; the report says so. */
 export const validateSceneMapRoute: Route<SceneMapPorts> = {
   method: 'post',
   path: '/v1/scene-maps/validate',

@@ -60,7 +60,7 @@ export type StageUpload = (request: {
   autoManifest: PipelineConfig['autoManifest'];
   signatures?: PipelineConfig['signatures'];
   /**
-   * For an archive without the files that the server already has, the digest of its manifest. null if the
+   * The digest of the manifest, if the archive leaves out files that the server already has. null if the
    * archive is complete.
    */
   partial: Digest | null;
@@ -74,8 +74,8 @@ export interface StagedUpload {
   bundlePath: string;
   manifest: Pick<Manifest, 'name' | 'files' | 'document'>;
   /**
-   * A digest of the manifest and of all content that it does not declare. It tells whether two uploads with
-   * the same idempotency key are equal.
+   * A digest of the manifest and of any content that it does not declare. Used to compare uploads that have
+   * the same idempotency key.
    */
   contentDigest: Digest;
   /** See `StagedBundle.description`. */

@@ -62,10 +62,7 @@ async function* measured(
   }
 }
 
-/**
- * The run that an upload was accepted as. `isKept` is true if it is a new run, which now owns the staged
- * files.
- */
+/** The run for an accepted upload. `isKept` is true if it is a new run, which now owns the staged files. */
 export interface Accepted {
   isKept: boolean;
   accepted: AcceptedRun;
@@ -73,7 +70,7 @@ export interface Accepted {
 
 /**
  * Starts a run for a staged bundle, with the request `origin` as its cause. If the idempotency key has been
- * used before, returns the run from back then.
+ * used before, returns the existing run.
  */
 export async function accept(
   ports: Pick<UploadPorts, 'clock'>,

@@ -152,7 +152,7 @@ async function admit(
     }
     return { pipeline, admission, archive, partial, isDryRun, channel };
   } catch (error) {
-    // The length check comes between these two according to the docs, but the queue makes both in a single
+    // According to the docs, the length is checked between these two, but the queue checks both in a single
     // step.
     if (hasCode(error, 'idempotency_in_progress')) checkLength(form, req, pipeline);
     throw error;

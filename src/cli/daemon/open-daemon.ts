@@ -36,7 +36,7 @@ export interface DaemonOptions extends ProgramOptions {
   workers?: boolean;
 }
 
-/** Everything that the daemon has opened. */
+/** The open parts of a running daemon. */
 export interface Daemon {
   foundation: ProgramContext;
   configured: Replaceable<ApiAccess>;

@@ -39,7 +39,7 @@ export function ownedBy(onFailure: (release: Release) => void): Own {
   };
 }
 
-/** Everything that reports what happens in runs. */
+/** The parts of a program that report on its runs, such as the audit trail, tracing and notifiers. */
 export interface Reporting {
   audit: Trail;
   tracing: ProgramTracing;

@@ -54,7 +54,7 @@ export interface Working {
   close(): Promise<{ unfinished: string[] }>;
 }
 
-/** Everything that the worker has opened. */
+/** The open parts of a running worker. */
 interface Worker {
   foundation: ProgramContext;
   reporting: Reporting;

@@ -130,7 +130,7 @@ function isFullPipe(error: unknown): boolean {
 // The system clock has a resolution of one millisecond. If it differs by more than this, it has been set.
 const maxDriftMs = 2;
 
-/** The system clock, and a more precise clock that can start at any time. Both are in milliseconds. */
+/** The system clock, and a more precise clock with an arbitrary starting point. Both are in milliseconds. */
 interface Clocks {
   system: () => number;
   fine: () => number;

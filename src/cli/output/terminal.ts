@@ -32,8 +32,8 @@ export function columnsOf(descriptor: StandardStream): number {
 }
 
 /**
- * Ignores errors from closed pipes, as in `| head`. They are not failures, and must not hide the exit code of
- * one either. Any other error ends the process with exit code 1.
+ * Ignores errors from closed pipes, as in `| head`. They are not failures, but must not hide one either. Any
+ * other error ends the process with exit code 1.
  */
 export function tolerateBrokenPipes(): void {
   for (const stream of [process.stdout, process.stderr])

@@ -19,7 +19,7 @@ export interface Input<T> {
   parse?: (text: string, before: T | undefined) => T;
   /** The key of an option that cannot be combined with this one. */
   conflicts?: string;
-  /** Does not exist at run time. It only gives the type a place to be. */
+  /** Never set. It only exists to carry the type. */
   type?: () => T;
 }
 

@@ -84,7 +84,7 @@ interface QueueRow {
   /** null unless the pipeline is paused. */
   pause: { since: Moment; reason: string | null } | null;
   waiting: number;
-  /** When the longest-waiting run was queued; null if none is waiting. */
+  /** The age of the run that has been waiting longest, such as `3 min ago`; null if none is waiting. */
   since: string | null;
   running: { id: string; href: string } | null;
 }

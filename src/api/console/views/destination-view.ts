@@ -113,7 +113,7 @@ function directoriesOf(outputs: readonly OutputLine[], prefix: string): { prefix
 
 export interface ReleaseRow {
   id: string;
-  /** null for complete releases, since most of them are. */
+  /** null if the release is complete, as it usually is. */
   state: string | null;
   notes: string[];
   isCurrent: boolean;

@@ -39,7 +39,7 @@ interface DestinationCard {
   how: string;
   url: string | null;
   hasReleases: boolean;
-  /** How the newest run that got as far as this destination ended there. */
+  /** The outcome at this destination of the newest run that reached it. */
   last: (Mark & { runId: string; at: Moment; release: string | null }) | null;
 }
 

@@ -33,7 +33,7 @@ interface RunView {
   starter: Starter;
   channel: string | null;
   revision: Revision | null;
-  /** The trusted publisher that uploaded the bundle; null if it was not one. */
+  /** The trusted publisher that uploaded the bundle; null if it was uploaded with an ordinary token. */
   publishedBy: PublishedBy | null;
   rerunOf: string | null;
   traceId: string | null;

@@ -31,7 +31,7 @@ export interface Problem {
   instance: string;
   code: ErrorCode;
   retryable: boolean;
-  /** Everything that is wrong with the upload, for errors that can have several causes. */
+  /** All problems with the upload, for errors that can have several causes. */
   findings?: readonly Finding[];
 }
 

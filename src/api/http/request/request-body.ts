@@ -135,8 +135,8 @@ export interface MemoryBodyPorts extends BodyPorts {
 
 /**
  * Limits how many bytes of request bodies are in memory at the same time. Bodies with and without a token
- * have separate limits, and no single token or client can use up either of them. Forms and small JSON
- * documents are not counted; `max_connections` already limits those.
+ * have separate limits, and no single token or client can use up either of them. Small bodies, such as login
+ * forms, are never rejected, because `max_connections` already limits their memory.
  */
 interface BodyMemory {
   /**

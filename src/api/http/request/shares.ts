@@ -44,7 +44,7 @@ export function createShares({ total, perOwner }: ShareBounds): Shares {
   };
 }
 
-/** Identifies whose share a request uses: the token's or, without one, the client network's. */
+/** Identifies the owner of a request's share: its token or, without one, the client's network. */
 interface Caller {
   /** True if the request has a valid token. */
   hasToken: boolean;

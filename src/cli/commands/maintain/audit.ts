@@ -102,7 +102,7 @@ async function directoryOf({
   throw new WaybillError('usage', `${config} has no audit trail`, { hint: 'set `audit: {}`' });
 }
 
-/** Parses a time, or how long ago it was. Throws `usage`. */
+/** Parses a time, which may also be given as a duration before now. Throws `usage`. */
 function sinceOf(text: string | undefined): Date | null {
   if (text === undefined) return null;
   const ms = parseDuration(text);
@@ -130,7 +130,7 @@ function limitOf(text: string): number {
   throw new WaybillError('usage', `--limit "${text}" is not a number from 1 to 1000000`);
 }
 
-/** Parses what `verify` prints about a record, `SEQ:DIGEST`. Throws `usage`. */
+/** Parses a record as printed by `verify`: `SEQ:DIGEST`. Throws `usage`. */
 function recordOf(text: string): ChainEnd {
   const [, seq, digest] = /^(\d{1,15}):(sha256:[0-9a-f]{64})$/.exec(text) ?? [];
   if (seq !== undefined && digest !== undefined) return { seq: Number(seq), digest };

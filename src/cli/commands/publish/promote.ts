@@ -50,7 +50,7 @@ interface Prepared {
   pipelineNamed: (id: string) => Promise<PipelineConfig>;
   location: StorageLocation;
   from: PromotedContent;
-  /** Whose content to promote. null if there has to be exactly one owner. */
+  /** The owner of the content to promote. null if the destination must have exactly one owner. */
   owner: Owner | null;
   to: DestinationConfig;
 }

@@ -28,7 +28,7 @@ interface RunTextOptions {
 
 /**
  * Prints the result of a command that publishes, and which bundles were held back because of a rollback.
- * Returns the exit code. `configured` is the options for the configuration, to include in suggested commands.
+ * Returns the exit code. `configured` has the options for the configuration, for use in suggested commands.
  */
 export function reportRun(
   result: RunResult,
@@ -74,7 +74,7 @@ function printPipeline(
     }
 }
 
-/** Reports whether anything else happened at a destination than that the source or only bundle failed. */
+/** Reports whether a destination has a result of its own, apart from a failed source or bundle. */
 function hasOwnResult({ actions }: DestinationResult, { error, invalidBundles }: PipelineResult): boolean {
   if (error !== null) return false;
   const isUnusable = invalidBundles.some(({ bundle }) => bundle === '.');
