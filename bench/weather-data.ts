@@ -21,7 +21,7 @@ export async function fillObservations(target: Target, rows: number, from = 0): 
      analyze observations;`,
   );
   if (from > 0) return;
-  // Add clouds only to the newest observations, because the queries do not read any others.
+  // Only the newest observations get clouds and weather, because the queries read no others.
   await target.run(
     `insert into observation_clouds (station_id, observed_at, position, amount, base_m)
      select station_id, max(observed_at), 1, 'BKN', 914.4 from observations group by station_id;

@@ -45,7 +45,7 @@ export interface WeatherEndpointData<P extends ParameterMap> {
   /** The query parameters by name, in the order of the OpenAPI document. */
   parameters: P;
   rules?: readonly Rule[];
-  /** Error codes that not all endpoints have. */
+  /** Error codes of this endpoint, in addition to those that all endpoints have. */
   problems?: readonly ErrorCode[];
   /** How long clients and proxies may cache a response that has data, in seconds. */
   maxAgeSeconds: number;

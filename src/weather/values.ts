@@ -95,7 +95,7 @@ export function fold<T, R>(
 /** A value in a table. null if unknown. */
 export type Cell = string | number | boolean | null;
 
-/** A column of a table. `Row` is what the values of a row are taken from. */
+/** A column of a table, whose values are taken from rows of the type `Row`. */
 export interface Column<Row> {
   name: string;
   /** The kind of quantity, which determines the unit for a request. Absent if the values have no unit. */

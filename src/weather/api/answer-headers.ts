@@ -11,7 +11,7 @@ export function isStale(staleAt: number | null, now: Date): boolean {
   return staleAt !== null && now.getTime() >= staleAt;
 }
 
-/** Returns the `meta` member of a response, or null if there is nothing to say. */
+/** Returns the `meta` member of a response, or null if it would be empty. */
 export function asOfMeta(reading: Reading<object>, stale: boolean): AnswerMeta | null {
   const { asOf, rejected = [], resolved, unknown = [], otherIssues = [], newerIssuedAt } = reading;
   const meta: AnswerMeta = {
@@ -63,8 +63,8 @@ const maxKnown = 2000;
 /**
  * A date must only be sent if no other content of the resource has ever had the same date. However, rows can
  * change without their date changing, and HTTP dates are in whole seconds. A response therefore gets no date
- * if the content has changed since an earlier response with this date or a later one. It gets none during the
- * second of the date either, because the content may change again in that second.
+ * if the content has changed since an earlier response with this date or a later one. It also gets none until
+ * the second of the date is over, because the content may change again until then.
  */
 export function newDates(): Dates {
   const known = new Map<string, { etag: string; date: number; isSafe: boolean }>();

@@ -18,7 +18,7 @@ export interface WeatherEndpoint {
   itemNames: Readonly<Record<string, string>>;
   /** The formats that this endpoint supports. */
   formats: readonly Format[];
-  /** Error codes that not all endpoints have. */
+  /** Error codes of this endpoint, in addition to those that all endpoints have. */
   problems: readonly ErrorCode[];
   query: QueryParameters<{ format: string | null }>;
 }

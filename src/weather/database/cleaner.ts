@@ -27,7 +27,7 @@ export interface Rejection {
 
 export type Note = (rejection: Rejection) => void;
 
-/** Checks a value that is not null. Returns null if it is valid, and otherwise the reason why not. */
+/** Checks a value that is not null. Returns null if it is valid, or the reason why it is not. */
 export type FieldCheck = (value: unknown) => RejectionReason | null;
 
 /**

@@ -31,7 +31,7 @@ function dateOf(value: string | Date): Date {
   return /^\d{4}-/.test(value) && !value.endsWith('BC') ? new Date(value) : new Date(NaN);
 }
 
-/** The maximum difference by which the feeder's clock may be ahead of ours, in milliseconds. */
+/** The maximum time by which a feeder's clock may be ahead of ours, in milliseconds. */
 const aheadMs = 60 * 60_000;
 
 /** Returns the latest plausible time for something that has been measured, issued or fetched. */

@@ -142,8 +142,8 @@ export type Watchdog = <T>(work: Promise<T>) => Promise<T>;
 /**
  * Enforces a time limit on queries. A single timer checks all of them, because a timer per query would be too
  * expensive for short ones. Calls `onDead` if a query is late and nothing at all was received while it was
- * waiting, or if a late query still has no result after the same time again. A connection that is merely slow
- * is not considered dead.
+ * waiting, or if a late query still has no result after waiting as long again. A connection that is merely
+ * slow is not considered dead.
  */
 export function openWatchdog(withinMs: number, clock: Clock, onDead: () => void): Watchdog {
   const watched = new Set<Watched>();

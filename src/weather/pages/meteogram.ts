@@ -35,7 +35,7 @@ const everyHours = 3;
 /** Half the width of a wind label. */
 const maxText = 20;
 
-/** Draws a chart for an hourly forecast. Returns null if less than two hours have a temperature. */
+/** Draws a chart for an hourly forecast. Returns null if fewer than two hours have a temperature. */
 export function meteogram({ periods, timeZone, units }: HourlyForecastData): Meteogram | null {
   const values = periods.flatMap(({ temperature, dewpoint }) =>
     [temperature, dewpoint].filter((one) => one !== null),

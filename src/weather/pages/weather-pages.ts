@@ -29,7 +29,7 @@ import { stationView } from './station-view.ts';
 const keptMs = 15_000;
 
 type PagePorts = HttpPorts & WeatherPorts;
-/** Returns what all pages of the site have in common. */
+/** Returns the settings that all pages of the site share. */
 type SiteOf = (ports: PagePorts) => Site;
 
 /**
@@ -112,7 +112,7 @@ function partsOf(ports: PagePorts, siteOf: SiteOf): PageParts {
   };
 }
 
-/** More than there are places. All of them easily fit in memory. */
+/** Larger than the number of places, all of which easily fit in memory. */
 const maxPlaces = 100_000;
 const maxFound = 50;
 const maxAlerts = 500;

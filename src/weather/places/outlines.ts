@@ -10,7 +10,7 @@ import type { Geometry } from '../values.ts';
 import { fireZones, zones } from './place-lists.ts';
 import { type Box, partsOf, type Position, ugcOf, type ZoneKey, zoneKey, zoneKind } from './position.ts';
 
-/** A polygon or multipolygon, and the ids of whatever it belongs to. */
+/** A polygon or multipolygon, and the ids of its owners, such as alerts. */
 export interface Outline {
   owners: readonly string[];
   geometry: Geometry;

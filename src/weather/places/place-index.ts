@@ -73,8 +73,8 @@ export function placeIndex(places: readonly Place[]): PlaceIndex {
           : around(tree, from.longitude, from.latitude, count, Math.min(reachKm, halfwayRoundKm), accepts);
       const far = search(limit, withinKm + toleranceKm).at(-1);
       if (far === undefined) return [];
-      // Also look at places that are just as far away as the last one. Otherwise, it would depend on the tree
-      // which of them is included.
+      // Also look at places that are just as far away as the last one. Otherwise, the structure of the tree
+      // would decide which of them is included.
       const reachKm = kilometres(from, sorted[far] as Place) + toleranceKm;
       return search(Infinity, reachKm)
         .map((index) => nearby(from, sorted[index] as Place))

@@ -175,7 +175,7 @@ interface Search {
 
 type Run = NonNullable<ReturnType<typeof cleanRun>>;
 
-/** No valid time ever has this many runs. */
+/** More runs than there ever are for the same valid time. */
 const maxIssues = 50;
 
 /**

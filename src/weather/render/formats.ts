@@ -23,7 +23,7 @@ export interface AnswerMeta {
   unknown?: readonly UnknownPart[];
   /** Parts that are from an earlier issuance, because the latest one has not been received completely. */
   otherIssues?: readonly { field: string; issuedAt: Instant }[];
-  /** When the latest version was issued, if it has not been received completely enough to be returned. */
+  /** When the latest version was issued, if too much of it is still missing for it to be returned. */
   newerIssuedAt?: Instant;
   /** Fields that were set to null, and records that were left out, because their values are impossible. */
   rejected?: readonly RejectedFields[];

@@ -6,8 +6,8 @@ import { lockDirectory } from '../../database/directory-lock.ts';
 import { type Statements, type Target, type Transaction, withSavepoints } from './upsert.ts';
 
 /**
- * Opens the embedded database in a directory. If `create` is set, creates it if it does not exist. Throws
- * `database_unavailable` if it does not exist otherwise, or if another process has opened it.
+ * Opens the embedded database in a directory. If there is none, creates it if `create` is set, and throws
+ * `database_unavailable` otherwise. Also throws `database_unavailable` if another process has opened it.
  */
 export async function openDirectory(
   directory: string,

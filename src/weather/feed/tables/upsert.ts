@@ -23,7 +23,7 @@ export interface Target extends Statements {
   close(): Promise<void>;
 }
 
-/** Which table to write to, and what to do about existing rows. */
+/** The table to write to, and how to handle existing rows. */
 export interface Upsert {
   table: string;
   /** The columns of the primary key. */

@@ -90,8 +90,8 @@ function outlinesOf(database: WeatherDatabase, clock: Clock, run: Run): Promise<
 }
 
 /**
- * Like `outlinesOf`, but rejects with `database_unavailable` if it takes longer than until `until`, in
- * monotonic milliseconds. Loading continues in the background, for later requests.
+ * Like `outlinesOf`, but rejects with `database_unavailable` if it is not done by `until`, in monotonic
+ * milliseconds. Loading continues in the background, for later requests.
  */
 export function outlinesInTime(
   { database, clock, until }: { database: WeatherDatabase; clock: Clock; until: number },

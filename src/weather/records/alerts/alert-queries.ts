@@ -210,7 +210,8 @@ function areasOf(queries: Queries, condition?: SQL) {
 function within(queries: Queries, { zone, area, office, ids }: InForceQuery): SQL | undefined {
   const covers = (condition: SQL): SQL => exists(areasOf(queries, condition));
   if (ids !== null)
-    // Pass the ids as a single JSON value, because there can be more than a statement may have parameters.
+    // Pass the ids as a single JSON value, because there can be more of them than a statement allows
+    // parameters.
     return sql`${alertRows.alertId} in (select jsonb_array_elements_text(${JSON.stringify(ids)}::text::jsonb))`;
   if (zone.length > 0) return covers(inArray(alertAreas.ugc, [...zone]));
   if (area !== null) return covers(sql`left(${alertAreas.ugc}, 2) = ${area}`);
