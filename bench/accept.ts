@@ -113,8 +113,8 @@ function curlOf(daemon: Daemon, pipeline: string, archive: string): string[] {
 }
 
 /**
- * Waits until all runs have finished and all data has been written to disk, so that every round starts in the
- * same state.
+ * Waits until all runs have finished and all data has been written to disk, so every round starts in the same
+ * state.
  */
 function settle(daemon: Daemon): void {
   const metrics = `until curl -s ${daemon.url}metrics | grep -q '^waybill_queue_depth{state="running"} 0'; do sleep 0.2; done`;

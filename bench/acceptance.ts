@@ -31,7 +31,7 @@ export async function acceptance(root: string): Promise<boolean> {
       bullmq: { shared: { redisUrl: redis.url, workers: 1 } },
     };
     const rounds: Record<string, Times[]> = { memory: [], embedded: [], bullmq: [] };
-    // Alternate between the drivers, so that other load on the machine affects all of them equally.
+    // Alternate between the drivers, because other load on the machine should affect all of them equally.
     for (let round = 0; round < 3; round += 1)
       for (const [driver, options] of Object.entries(drivers))
         rounds[driver]!.push(await measured(path.join(root, `${driver}-${round}`), options));

@@ -101,8 +101,8 @@ export interface Summary {
 const usualRounds = Number(process.env['WAYBILL_BENCH_ROUNDS'] ?? 5);
 
 /**
- * Measures programs in turns, so that anything else that the machine is doing affects all of them equally.
- * Each has a warm-up, followed by this number of rounds.
+ * Measures programs in turns, because other load on the machine should affect all of them equally. Each has a
+ * warm-up, followed by this number of rounds.
  */
 export function compare(contenders: readonly Contender[], rounds = usualRounds): Summary[] {
   const samples = contenders.map((): Sample[] => []);

@@ -76,7 +76,7 @@ async function tiny(root: string, name: string, aim: number, queue: Queue = {}):
         { name: `session-${index}` },
       ),
     );
-    // Warm up, so that threads have been started and the code has been compiled.
+    // Warm up first, to start threads and get the code compiled.
     await inParallel(uploads / 4, 16, async (index) => {
       await finished(
         daemon.url,

@@ -37,7 +37,7 @@ const seeds = Array.from({ length: Number(values.seeds) }, (_, index) => index +
 const chosen = brokenSteps.filter(({ step }) => positionals.length === 0 || positionals.includes(step));
 if (chosen.length === 0 || seeds.length === 0) throw new Error('no step or no seed was chosen');
 mkdirSync('.tap', { recursive: true });
-// Must be inside the project, so that the bundles can find its packages.
+// Must be inside the project, or the bundles will not find its packages.
 const directory = mkdtempSync('.tap/broken-steps-');
 try {
   process.exitCode = (await main()) ? 0 : 1;

@@ -22,7 +22,7 @@ function wordsOf(command: Command): string[] {
 /** Generates the reference in `docs/cli.md` from the `--help` of each command. */
 export async function cliReference(): Promise<string> {
   mkdirSync('.tap', { recursive: true });
-  // Must be inside the project, so that the bundle can find its packages.
+  // Must be inside the project, or the bundle will not find its packages.
   const directory = mkdtempSync('.tap/cli-');
   try {
     const main = 'src/cli/main.ts';

@@ -1,7 +1,7 @@
 /*
- * Takes screenshots of pages as WebP for `docs/images`, one in the width of a phone and one in that of a
- * laptop. With `node --import=tsx scripts/page-pictures.ts DIRECTORY [NAME…]`, takes screenshots of some or
- * all pages as PNG, for reviewing them in more widths and in light and dark mode.
+ * Takes screenshots of pages as WebP for `docs/images`, at the width of a phone and of a laptop. With `node
+ * --import=tsx scripts/page-pictures.ts DIRECTORY [NAME…]`, takes screenshots of some or all pages as PNG,
+ * for reviewing them at more widths and in light and dark mode.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import type { Browser, Page } from 'playwright-core';

@@ -38,7 +38,7 @@ export async function busyCosts(
   });
   try {
     const workers = await cluster.addWorkers(processes);
-    // Run for as long as when the processors were idle, so that the code is compiled to the same degree.
+    // Run for as long as when the processors were idle, to get the code compiled to the same degree.
     await uploadAll(cluster, (uploads / 2) * processes, clients);
     await untilDepth(cluster, 0);
     const look = async () => ({

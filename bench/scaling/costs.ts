@@ -105,7 +105,7 @@ async function ofQueue(root: string): Promise<Alone> {
       await work();
       return usedFor(before, await usageOf(pids, redis), count);
     };
-    // Warm up, so that the code has been compiled.
+    // Warm up first, to get the code compiled.
     await uploadAll(cluster, uploads / 2, clients);
     const before = process.cpuUsage();
     let taken: Upload[] = [];

@@ -76,7 +76,7 @@ keepMachineCode(program);
 async function split() {
   const { outputFiles, metafile } = await build({
     ...settings,
-    // Keep function names, so that stack traces are readable.
+    // Keep function names for readable stack traces.
     entryPoints: ['src/cli/main.ts'],
     outdir: directory,
     write: false,

@@ -55,7 +55,7 @@ function unitOf({ ms, hits }: Answer): Unit {
 }
 
 /**
- * Measures test files. Measurements are stored in `file`, so that only files that have changed are measured
+ * Measures test files. Measurements are stored in `file`, and only files that have changed are measured
  * again.
  */
 export async function measureAll(

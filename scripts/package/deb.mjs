@@ -203,7 +203,7 @@ function link(to, from) {
   symlinkSync(to, prepared(from));
 }
 
-/** Creates the directory of a file, and makes sure that everyone can read it, whatever the umask. */
+/** Creates the directory of a file and makes sure that everyone can read it, regardless of the umask. */
 function prepared(name) {
   const file = path.join(root, name);
   const directory = path.dirname(name);
@@ -212,7 +212,7 @@ function prepared(name) {
   return file;
 }
 
-/** Compresses a file without a timestamp, so that the result is reproducible. */
+/** Compresses a file without a timestamp, which makes the result reproducible. */
 function compressed(content) {
   return gzipSync(content, { level: 9 });
 }

@@ -183,7 +183,7 @@ function placeOf(at: unknown): Place | undefined {
   return originalPlace({ file: String(fileName), line: Number(lineNumber), column: Number(columnNumber) });
 }
 
-/** Creates a temporary directory. It contains a link to the cache of tsx, so that all files share it. */
+/** Creates a temporary directory. It contains a link to the cache of tsx, which all files share. */
 function makeDirectory(directory: string): void {
   mkdirSync(directory, { recursive: true });
   const cache = `tsx-${process.getuid?.() ?? 0}`;

@@ -19,8 +19,7 @@ export function sourceVersion(): SourceVersion {
 }
 
 /**
- * Returns the seed for random samples. It is different for each commit, so that all cases are covered
- * eventually.
+ * Returns the seed for random samples. It is different for each commit, so all cases are covered eventually.
  */
 export function seedOf(commit: string | null): number {
   return commit === null ? randomInt(1, 1_000_000) : Number.parseInt(commit.slice(0, 7), 16);

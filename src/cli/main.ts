@@ -37,7 +37,7 @@ async function report(failure: WaybillError, thrown: unknown): Promise<void> {
   if (!isJson) printError(failure, { color: takesColour(program) });
   if (failure.code === 'internal_error' && thrown instanceof Error)
     process.stderr.write(`${thrown.stack ?? ''}\n`);
-  // Do this last, so that the document is always the last line on stderr.
+  // Do this last, because the document must be the last line on stderr.
   if (isJson) printErrorDocument(errorRecord(failure));
   process.exitCode = exitCodes[failure.code];
 }

@@ -37,7 +37,7 @@ export function loginPath(basePath: string, next: string): string {
   return `${basePath}${paths.login()}?${new URLSearchParams({ next }).toString()}`;
 }
 
-/** A placeholder, so that paths resolve the way they do in browsers. Any origin works. */
+/** A placeholder for resolving paths the way browsers do. Any origin works. */
 const origin = 'http://localhost';
 
 /**

@@ -44,7 +44,7 @@ export function statusMark({
   return statuses[status];
 }
 
-/** Shows a failed action as failed, whatever the plan was. */
+/** Shows a failed action as failed, regardless of the plan. */
 export function actionMark({ action, error }: Pick<RunDestination, 'action' | 'error'>): Mark {
   const mark = actions[action];
   return error === null || mark.tone === 'failure' ? mark : { ...mark, tone: 'failure', symbol: '✕' };

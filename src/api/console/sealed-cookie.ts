@@ -58,7 +58,7 @@ interface CookieOptions<T> {
   clock: Pick<Clock, 'now'>;
 }
 
-/** A cookie whose value is encrypted, so that the browser cannot read it. */
+/** A cookie whose value is encrypted, so the browser cannot read it. */
 export class SealedCookie<T> {
   readonly #options: CookieOptions<T>;
 

@@ -11,7 +11,7 @@ import { type Seal, SealedCookie } from './sealed-cookie.ts';
 
 /** A logged-in visitor's session, as stored in its cookie. */
 export interface Session {
-  /** A unique id. Logging out records it, so that copies of the cookie stop working too. */
+  /** A unique id. Logging out records it, so copies of the cookie stop working too. */
   id: string;
   /** The token or person that this session belongs to. */
   holder: TokenHolder | Person;
@@ -24,7 +24,7 @@ export interface Session {
 
 interface TokenHolder {
   tokenId: string;
-  /** Derived from the token's value, so that changing the value ends the session. */
+  /** Derived from the token's value, so changing the value ends the session. */
   fingerprint: string;
 }
 
@@ -60,7 +60,7 @@ const maxSeen = 10_000;
 const refreshEveryMs = 250;
 /**
  * The longest session lifetime that can be configured. Records of logging out everywhere are kept for this
- * long, so that they outlast every session.
+ * long, which outlasts every session.
  */
 const maxLifetimeMs = 30 * 86_400_000;
 

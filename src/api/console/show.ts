@@ -14,7 +14,7 @@ export interface ConsolePage {
   crumbs?: readonly { label: string; path?: string }[];
   /** The query for `console/events`, if the page should reload when runs change. Default: none. */
   follows?: Readonly<Record<string, string>>;
-  /** True if the page is about to change, so that browsers without JavaScript reload it periodically. */
+  /** True if the page is about to change. Browsers without JavaScript then reload it periodically. */
   isMoving?: boolean;
   isWide?: boolean;
   /** The navigation entry to highlight. Default: `console`. */

@@ -13,7 +13,7 @@ import { requestLog } from './request-log.ts';
 import type { Route } from './route.ts';
 import { createRouter } from './router.ts';
 
-/** The dependencies of every HTTP application, whatever its routes are. */
+/** The dependencies that all HTTP applications share, regardless of their routes. */
 export interface HttpPorts {
   http: ServerConfig['http'];
   clock: Clock;

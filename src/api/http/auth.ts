@@ -252,7 +252,7 @@ export function resolveAdminToken(config: Config, secrets: Secrets): Token | nul
   const { adminTokenEnv } = config.server;
   if (adminTokenEnv === null) return null;
   const admin = { id: 'server.admin_token_env', valueEnv: adminTokenEnv };
-  // Resolve all tokens together, so that a shared value is detected.
+  // Resolve all tokens together, to detect a value that two of them share.
   const known = resolveDistinct([...config.uploadTokens, admin], secrets).at(-1);
   if (known === undefined) return null;
   return { ...known, pipelines: new Set(), scopes: new Set(scopes), expiresAt: null };

@@ -57,7 +57,7 @@ export function answerRefusedBytes(
       return;
     }
     const since = refusedAt.get(socket);
-    // Once it has failed, the parser reports an error for all further input as well.
+    // Once it has failed, the parser also reports an error for all further input.
     if (since !== undefined) {
       if (socket.bytesRead - since > lingerBytes) socket.destroy();
       return;
@@ -90,7 +90,7 @@ function refuse(
   else {
     const { req, res } = exchange;
     if (!res.headersSent) void sendProblem(req, res, error, ports);
-    // Something is still reading the body, so end the request as well.
+    // Something is still reading the body, so end the request too.
     res.once('close', () => req.destroy());
     // The response has been sent in full. Keep reading for a while, so that the client gets it.
     socket.end();

@@ -51,7 +51,7 @@ type RouteMethod = 'get' | 'post' | 'patch' | 'delete' | 'options';
 /** The groups in the OpenAPI document. */
 export type RouteTag = 'uploads' | 'runs' | 'pipelines' | 'scene maps' | 'weather' | 'daemon';
 
-/** A request handler, whatever its path parameters are. */
+/** A request handler with any path parameters. */
 export type Handler = RequestHandler<never>;
 
 /** Returns all error codes that clients can get from the route. */

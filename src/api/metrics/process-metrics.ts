@@ -100,7 +100,8 @@ export interface ReloadMetrics {
 }
 
 /**
- * Named like Prometheus's metrics about its own configuration, so that existing alert rules can be reused.
+ * Named like Prometheus's metrics about its own configuration, which allows existing alert rules to be
+ * reused.
  */
 function reloadMetrics({ gauge }: Definer): ReloadMetrics {
   const successful = gauge(

@@ -15,7 +15,7 @@ export interface DeliveryMetrics {
   recordDelivery(delivery: { notifierId: string; delivered: boolean }): void;
   /** Creates series for these notifiers, at zero. */
   expectDeliveries(notifierIds: readonly string[]): void;
-  /** Records that a notifier has too many undelivered events, so that the oldest ones were dropped. */
+  /** Records that a notifier's oldest undelivered events were dropped, because there were too many. */
   undeliveredDropped(notifierId: string, count: number): void;
 }
 

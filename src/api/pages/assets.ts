@@ -9,9 +9,7 @@ import { fileURLToPath } from 'node:url';
  * components.
  */
 export interface Asset {
-  /**
-   * Contains a hash of the content, such as `waybill.0123456789abcdef.css`, so that it can be cached forever.
-   */
+  /** Contains a hash of the content, such as `waybill.0123456789abcdef.css`, so it can be cached forever. */
   fileName: string;
   mediaType: string;
   body: Buffer;

@@ -55,7 +55,7 @@ export interface Page {
    * also converts every `<time>` to the reader's time zone.
    */
   madeAt?: string;
-  /** True if the page is about to change, so that browsers without JavaScript reload it every few seconds. */
+  /** True if the page is about to change. Browsers without JavaScript then reload it every few seconds. */
   isMoving?: boolean;
 }
 

@@ -23,8 +23,8 @@ import {
 import { authorizeConfigured, type RunAccess } from './pipeline-access.ts';
 
 /*
- * Lists a destination's releases and switches between them. Whatever the queue driver, this happens on the
- * host that gets the request, and without a run.
+ * Lists a destination's releases and switches between them. With every queue driver, the host that gets the
+ * request does this itself, without a run.
  */
 
 export interface PlaceParams {

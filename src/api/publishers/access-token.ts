@@ -29,7 +29,7 @@ export interface GrantSeal {
 }
 
 const purpose = 'waybill access token';
-/** The only header that is accepted, so that a token cannot choose its own algorithm. */
+/** The only accepted header. A token must not be able to choose its own algorithm. */
 const header = base64url({ alg: 'HS256', typ: 'at+jwt' });
 
 interface Payload {

@@ -34,8 +34,8 @@ export async function fetchJson(url: URL, clock: Pick<Clock, 'timeout'>): Promis
 
 /**
  * Fetches a JSON document from an issuer, or posts a form to it, which the issuer may also answer with status
- * 400 or 401. Redirects are not followed, and proxy settings in the environment are ignored. Only connects to
- * addresses that webhooks may connect to as well. Throws `FetchFailure`.
+ * 400 or 401. Does not follow redirects, ignores proxy settings in the environment, and only connects to
+ * addresses that are allowed for webhooks. Throws `FetchFailure`.
  */
 export async function requestJson(
   url: URL,

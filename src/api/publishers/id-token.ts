@@ -44,7 +44,7 @@ export async function verifyIdToken(
   const audiences = candidates.map(({ audience }) => audience);
   const claims = await verifiedClaims(token, { issuer, kid, audiences, keys }, clock.now());
   const publisher = matching(candidates, claims);
-  // Do this last, so that a token that fails another check can be used again.
+  // Do this last. A token that fails another check can then be used again.
   const { id, until } = useOf(token, claims);
   if (await endedSessions.addOnce(id, until)) return { publisher, claims };
   throw refused('the ID token was used before', 'get a new ID token for each exchange');

@@ -38,7 +38,7 @@ export interface UploadPorts extends HttpPorts, BodyPorts {
 
 export interface UploadPipeline {
   id: string;
-  /** In bytes. Limits the size of the archive as well as the size of its extracted files. */
+  /** In bytes. Limits both the archive and its extracted files. */
   maxUploadSize: number;
   maxFiles: number;
   sceneMaps: PipelineConfig['sceneMaps'];

@@ -94,8 +94,8 @@ export async function accept(
 }
 
 /**
- * Returns the digest to store with an idempotency key. It includes the channel, so that uploading the same
- * bundle to another channel counts as a different request.
+ * Returns the digest to store with an idempotency key. It includes the channel, because uploading the same
+ * bundle to another channel is a different request.
  */
 function digestFor({ contentDigest }: StagedUpload, channel: string | null): Digest {
   return channel === null ? contentDigest : digestOf(`${contentDigest}\n${channel}`);

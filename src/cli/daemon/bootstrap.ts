@@ -26,8 +26,8 @@ export interface ProgramOptions {
   logging?: LogControl;
   env: NodeJS.ProcessEnv;
   /**
-   * Called with the values of all secrets before they are used, and again on each reload, so that they can be
-   * kept out of the log.
+   * Called with the values of all secrets before they are used, and again on each reload, to keep them out of
+   * the log.
    */
   onSecrets?: (values: string[]) => void;
   /** Called when a reload begins, and again when it has ended, whether or not it succeeded. */
@@ -114,9 +114,7 @@ export async function runUntilStopped(
   return daemon.runUntilStopped(running);
 }
 
-/**
- * Returns a function that does the work only once, however often it is called. All calls wait for the result.
- */
+/** Returns a function that does the work on the first call. Later calls return the same promise. */
 export function runOnce<T>(work: () => Promise<T>): () => Promise<T> {
   let running: Promise<T> | undefined;
   return () => (running ??= work());

@@ -104,7 +104,7 @@ export class Reloader {
     }
   }
 
-  /** Makes all checks first, so that either everything is changed or nothing. */
+  /** Makes all checks first. Either everything is changed or nothing. */
   async #activate(): Promise<ReloadReport> {
     const { foundation, metrics, notifier, coordinator, search, needs, prepare } = this.#options;
     const { config: newer, secrets, warnings } = await foundation.readAgain();

@@ -158,7 +158,7 @@ export interface Bars {
   begin: (bytes: number) => void;
   isBegun: () => boolean;
   onBytes: (count: number) => void;
-  /** Hides the bar, so that a line can be printed. It reappears with the next progress. */
+  /** Hides the bar before a line is printed. It reappears with the next progress. */
   pause: () => void;
   /** Removes the bar. */
   stop: () => void;

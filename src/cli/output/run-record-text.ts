@@ -15,7 +15,7 @@ import {
 type RunError = NonNullable<RunRecord['error']>;
 type RunDestination = RunRecord['destinations'][number];
 
-/** Prints the record of a run. `locate` changes findings so that they refer to local files. */
+/** Prints the record of a run. `locate` changes the paths in findings to local files. */
 export function printRun(
   run: RunRecord,
   output: Output,

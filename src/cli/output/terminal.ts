@@ -77,7 +77,7 @@ function wrappedLine(line: string, width: number, indent: number): string[] {
   const lines: string[] = [];
   let current = '';
   let columns = 0;
-  // The spaces before a word belong to it, so that columns stay aligned.
+  // The spaces before a word belong to it, which keeps columns aligned.
   for (const [word] of line.matchAll(/ *[^ ]+/g)) {
     const wide = widthOf(word);
     if (current.trim() !== '' && columns + wide > width) {

@@ -7,14 +7,14 @@ import { serviceManager } from './systemd.ts';
 /** Manages the process of a long-running program: signals, systemd, and how it exits. */
 export interface DaemonProcess {
   /**
-   * Waits for SIGINT or SIGTERM, closes the daemon, and then ends the process, whatever is still open in it.
-   * A second signal ends the process immediately. SIGHUP reloads the configuration. Signals during startup
-   * take effect now, and SIGHUP is ignored during shutdown. Also notifies systemd that startup is complete,
-   * if the process was started by systemd.
+   * Waits for SIGINT or SIGTERM, closes the daemon, and then ends the process, even if something is still
+   * open in it. A second signal ends the process immediately. SIGHUP reloads the configuration. Signals
+   * during startup take effect now, and SIGHUP is ignored during shutdown. Also notifies systemd that startup
+   * is complete, if the process was started by systemd.
    */
   runUntilStopped(daemon: RunningDaemon): Promise<number>;
   /**
-   * Notifies systemd that a reload has begun or ended. Call this for every reload, whatever has triggered it.
+   * Notifies systemd that a reload has begun or ended. Call this for every reload, regardless of its cause.
    */
   onReload(phase: 'begun' | 'ended'): void;
 }

@@ -17,9 +17,9 @@ export interface CommandAct {
 }
 
 /**
- * Runs a command and records it in the audit trail, if there is one. All publications that it makes are
- * recorded as well, through the context that is passed to `work`. If records cannot be written, throws
- * `audit_unavailable` without running the command.
+ * Runs a command and records it in the audit trail, if there is one. Publications that it makes through the
+ * context passed to `work` are also recorded. If records cannot be written, throws `audit_unavailable`
+ * without running the command.
  *
  * @param failureOf Returns the error if the result is a failure, and null if it is a success. If this is
  *   omitted, the record is written before the command runs, and says that it was started.

@@ -40,7 +40,7 @@ export async function manifestSigner(
   const secret = await readSecretKey(file, flags);
   return {
     keyId: secret.publicKey.id,
-    // Use the time in the manifest, so that identical bundles get identical signatures.
+    // Use the time in the manifest. Identical bundles then get identical signatures.
     sign: (manifest, created) =>
       Buffer.from(signatureFile(manifest, secret, trustedCommentOf(dateOf(created), 'manifest.json'))),
   };

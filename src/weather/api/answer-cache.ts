@@ -41,7 +41,7 @@ export function newAnswerCache<A extends CacheableAnswer>(clock: Clock, cacheMs:
     make: () => Promise<A>,
     onStale: (error: unknown) => void,
   ): Promise<Produced<A>> => {
-    // Start counting before the read, so that no response is ever older than `cacheMs`.
+    // Start counting before the read. Otherwise, responses could be older than `cacheMs`.
     const now = clock.monotonic();
     const until = now + cacheMs;
     try {

@@ -38,7 +38,7 @@ function counted(rejected: readonly Rejection[]): RejectedFields[] {
 
 /**
  * Returns the `Link` header (RFC 8288) for the next page: the same query in the same format, but for another
- * range. The URL is relative, so that it works behind any proxy.
+ * range. The URL is relative, so it works behind any proxy.
  */
 export function linkToNext(query: object, format: string, { start, end }: NextPage): string {
   const next: Record<string, unknown> = {

@@ -250,8 +250,8 @@ interface WeatherObserver {
 const maxNamed = 10_000;
 
 /**
- * Logs and counts invalid fields. Each field of a record is reported only once, however often it is read,
- * until 10,000 have been reported. Then the list is cleared.
+ * Logs and counts invalid fields. Each field of a record is reported only once, even if it is read many
+ * times. After 10,000 reports, the list is cleared.
  */
 export function newWeatherObserver(log: Log, metrics: WeatherMetrics | null): WeatherObserver {
   const named = new Set<string>();

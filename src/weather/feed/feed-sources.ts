@@ -56,7 +56,7 @@ export async function feedForever(options: ForeverOptions): Promise<void> {
   // right away.
   if (config.watch !== null) await filesAt(config.watch.directory);
   const polledSources = await openPolledSources({ ...options, settled: false });
-  // If polling one source fails for good, stop the others as well.
+  // If polling one source fails for good, also stop the others.
   const failed = new AbortController();
   const ended = AbortSignal.any([signal, failed.signal]);
   const isOver = (): boolean => ended.aborted;

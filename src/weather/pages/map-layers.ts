@@ -99,7 +99,7 @@ interface MapArea {
   count: number | null;
 }
 
-/** Groups alerts by event. The most important ones come last, so that they are drawn on top. */
+/** Groups alerts by event. The most important ones come last, because they are drawn on top. */
 export async function alertAreas(
   alerts: readonly AlertData[],
   zoneShapes: ZoneShapes,

@@ -86,8 +86,8 @@ export function placeIndex(places: readonly Place[]): PlaceIndex {
 }
 
 /**
- * Rounds distances, so that rounding errors do not affect the order. They occur at a pole, for example, which
- * has many longitudes.
+ * Rounds distances, to keep rounding errors from affecting the order. They occur at a pole, for example,
+ * which has many longitudes.
  */
 function inMillimetres({ distanceKm }: Nearby): number {
   return Math.round(distanceKm * 1e6);

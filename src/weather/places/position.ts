@@ -4,8 +4,8 @@ import type { Box, Position } from '../values.ts';
 export type { Box, Position };
 
 /**
- * Splits a box that crosses the antimeridian into two, so that west is always less than east. Returns other
- * boxes unchanged.
+ * Splits a box that crosses the antimeridian into two, each with west less than east. Returns other boxes
+ * unchanged.
  */
 export function partsOf(box: Box): readonly Box[] {
   return box.west <= box.east

@@ -15,8 +15,8 @@ const query = queryParameters({
 });
 
 /**
- * Streams an event whenever runs change, so that open pages can reload. Works like `GET /v1/events`, but is
- * tied to a session instead of a token and closes when the session ends.
+ * Streams an event whenever runs change, to make open pages reload. Works like `GET /v1/events`, but is tied
+ * to a session instead of a token and closes when the session ends.
  */
 export const eventsPage: PageRoute<ConsoleParts> = {
   method: 'get',

@@ -155,7 +155,7 @@ export function runBars(runs: readonly RunRecord[], now: Date): RunBars {
   const durations = shown.map((run) => durationOf(run, now) ?? 0);
   const tall = scaleLinear([0, Math.max(1, ...durations)], [least, height]);
   const step = width / most;
-  // Align to the right, so that the newest run is always at the edge.
+  // Align to the right, with the newest run at the edge.
   const from = width - shown.length * step;
   const bars = shown.map((run, index) => {
     const size = round(tall(durations[index] ?? 0));

@@ -144,7 +144,7 @@ interface OrderedRuns {
   note: string | null;
   status: Mark;
   starter: Starter;
-  /** Whether the run failed and its bundle is still stored, so that it can be repeated. */
+  /** Whether the run failed and its bundle is still stored, which makes it repeatable. */
   isFailedAndRerunnable: boolean;
   channel: string | null;
   accepted: Moment & { age: string };

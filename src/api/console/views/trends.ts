@@ -4,8 +4,8 @@ import type { RunRecord } from '../../../workers/queue/run-record.ts';
 import { durationText, momentOf, plural, sizeText } from '../record-text.ts';
 
 /**
- * A plot over time. The drawing is stretched to fit. The labels are HTML next to it, so that they stay the
- * same size on every screen.
+ * A plot over time. The drawing is stretched to fit. The labels are HTML next to it, so they stay the same
+ * size on every screen.
  */
 export interface Plot {
   id: string;
@@ -176,7 +176,8 @@ function percentilesOf(values: readonly number[]): { name: string; value: number
 }
 
 /**
- * Rounds `value` up to 1, 2, 4, 6, 8, 10, 20 … times its unit, so that the label halfway up is round as well.
+ * Rounds `value` up to 1, 2, 4, 6, 8, 10, 20 … times its unit, so that the label halfway up is also a round
+ * number.
  */
 function roundTop(value: number, unitOf: (value: number) => number): number {
   const unit = unitOf(value);

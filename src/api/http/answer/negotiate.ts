@@ -10,7 +10,7 @@ export interface Representation {
   mediaType: string;
 }
 
-// Most preferred first. Each type includes its charset, so that an `Accept` with a charset matches too.
+// Most preferred first. Each type includes its charset, in case an `Accept` has one too.
 const known: readonly (Representation & { matches?: string })[] = [
   { format: 'json', mediaType: 'application/json; charset=utf-8' },
   { format: 'xml', mediaType: 'application/xml; charset=utf-8' },

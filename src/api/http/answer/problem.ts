@@ -122,7 +122,7 @@ export type ProblemPage = (problem: Problem) => { html: string; headers: Readonl
 /** The dependencies of `sendProblem`. */
 export interface ProblemPorts {
   clock: Clock;
-  /** If absent, browsers get JSON as well. */
+  /** If absent, browsers also get JSON. */
   problemPage?: ProblemPage;
 }
 

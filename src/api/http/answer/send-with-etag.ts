@@ -6,7 +6,7 @@ import { requestContext } from '../request/request-context.ts';
 import { crossOriginHeaders } from './cross-origin.ts';
 import { acceptedCodings } from './negotiate.ts';
 
-/** A complete response with an ETag, so that clients can revalidate it. */
+/** A complete response with an ETag, which clients can revalidate. */
 export interface TaggedAnswer {
   mediaType: string;
   /** For strings, Node.js sends a short body together with the head in a single write. */

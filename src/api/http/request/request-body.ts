@@ -20,10 +20,7 @@ export interface BodyPorts {
 }
 
 interface RequestBody {
-  /**
-   * The body. It can only be iterated once. Stopping early leaves the connection open, so that a response can
-   * be sent.
-   */
+  /** The body. It can only be iterated once. Stopping early leaves the connection open for the response. */
   chunks: AsyncIterable<Uint8Array>;
   /** Aborted when the body takes too long, the daemon stops, or the request loses its authorization. */
   signal: AbortSignal;

@@ -4,7 +4,7 @@ import ipaddr from 'ipaddr.js';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { requestContext } from './request-context.ts';
 
-/** Shares a limited amount of something between several owners. Each owner has a limit as well. */
+/** Divides a limited amount of something among several owners. Each owner also has a limit. */
 export interface Shares {
   /**
    * Takes `amount` for `owner` and returns null. If that would exceed a limit, takes nothing and returns

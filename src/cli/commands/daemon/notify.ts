@@ -19,8 +19,8 @@ interface Tested {
 }
 
 /**
- * Implements `waybill notify test`. Sends a test event to each notifier, whatever events it subscribes to.
- * There are no retries, so that the command does not take long.
+ * Implements `waybill notify test`. Sends a test event to each notifier, regardless of the events it
+ * subscribes to. There are no retries, to keep the command short.
  */
 export async function notifyTest(
   options: OptionsFor<typeof notifyTestCommand>,

@@ -22,7 +22,7 @@ import {
   trySource,
 } from './probe-services.ts';
 
-/** Do not retry, so that the user does not have to wait for the result. */
+/** Do not retry, because the user is waiting for the result. */
 const noRetries = { retries: 0, baseMs: 1, capMs: 1 };
 
 /** Connects to every service and tries every path in the configuration. Nothing is left behind. */

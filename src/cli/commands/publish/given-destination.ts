@@ -127,7 +127,7 @@ function notUnderstood(text: string, reason: string): WaybillError {
   );
 }
 
-/** Removes the password from a URL, so that it can be shown in messages. */
+/** Removes the password from a URL, for use in messages. */
 function withoutPassword(text: string): string {
   return text.replace(/(?<=:\/\/)[^/@]*:[^/@]*@/, '…@');
 }

@@ -174,9 +174,7 @@ function printResult(
   return !wait || run?.status === 'succeeded' ? 0 : 1;
 }
 
-/**
- * Returns a function that changes findings so that they refer to local files instead of files on the daemon.
- */
+/** Returns a function that changes the paths in findings from files on the daemon to local files. */
 function locator(directory: string | null): (finding: Finding) => Finding {
   return (finding) => {
     const { file } = finding;

@@ -135,7 +135,7 @@ const testWords =
   /\bthis\s+is\s+(?:only\s+)?an?\s+(?:test|exercise|drill)\b|\besto\s+es\s+(?:solo\s+)?una\s+prueba\b|\btest\s+purposes\s+only\b|\btest\s+message\b|(?:^|\n)\s*\.*\s*TEST\s*\.\.\.|\.\.\.\s*TEST\s*\.*\s*(?:$|\n)/i;
 const testEvents = /^(?:test\b|required (?:weekly|monthly) test|practice)/i;
 
-/** Reports whether the text of a message says that it is a test, whatever its status. */
+/** Reports whether the text of a message says that it is a test, regardless of its status. */
 function isTest({ event, headline, description, instruction }: Row, vtec: readonly string[]): boolean {
   const texts = [headline, description, instruction].filter((text) => typeof text === 'string');
   return (

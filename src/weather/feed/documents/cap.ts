@@ -239,7 +239,7 @@ function circleOf(text: string): Ring | null {
   if (center === null || !decimal.test(radiusText) || rest.length > 0) return null;
   const [longitude, latitude] = center;
   if (Math.abs(latitude) > 90 || Math.abs(longitude) > 180 || radius < 0 || radius > maxRadiusKm) return null;
-  // A radius of 0 means a point. Make it a small area, so that searches find it.
+  // A radius of 0 means a point. Make it a small area that searches can find.
   const reach = Math.max(radius, 0.1) / kmPerDegree / Math.cos(Math.PI / corners);
   const radians = (degrees: number): number => (degrees * Math.PI) / 180;
   const ring = Array.from({ length: corners }, (_, index): [number, number] => {

@@ -70,8 +70,8 @@ function recordsOf(raw: string, reading: Reading): Loadable[] {
 }
 
 /**
- * Matches if the first element is `alert`, ignoring declarations and comments. A DOCTYPE is matched too, so
- * that `parseXml` can reject it with a proper message.
+ * Matches if the first element is `alert`, ignoring declarations and comments. A DOCTYPE is matched too,
+ * because `parseXml` rejects it with a proper message.
  */
 const capStart =
   /^(?:<\?[^>]*>\s*|<!--[^]*?-->\s*|<!DOCTYPE\s+(?:[\w.-]+:)?alert\b[^[>]*(?:\[[^\]]*\]\s*)?>\s*)*<(?:[\w.-]+:)?alert[\s>]/i;

@@ -168,8 +168,8 @@ export function oneOf(value: unknown, choices: readonly string[], what: string):
 }
 
 /**
- * Parses a time, and returns it in UTC. If it has no time zone, it is assumed to be in UTC, whatever the
- * local time zone is, and this is reported through `note`.
+ * Parses a time and returns it in UTC. A time without a zone is assumed to be in UTC, regardless of the local
+ * time zone, and this is reported through `note`.
  */
 export function instantOf(value: unknown, what: string, note: Note = () => undefined): string {
   const text = required(value, what).trim();

@@ -93,8 +93,8 @@ interface ScanOptions {
 type Scan = (target: Target, options?: ScanOptions) => Promise<FeedResult[]>;
 
 /**
- * Looks for new and changed files by listing a directory, rather than relying on notifications. This works on
- * network drives as well, and finds files that arrived while the program was not running. A file is loaded
+ * Looks for new and changed files by listing a directory, rather than relying on notifications. This also
+ * works on network drives, and finds files that arrived while the program was not running. A file is loaded
  * when it has not changed for `settleMs`. After that, it is only loaded again if it changes, even if loading
  * it has failed.
  */

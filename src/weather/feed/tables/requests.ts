@@ -2,8 +2,8 @@ import { lookUp } from './load.ts';
 import type { Statements, Target } from './upsert.ts';
 
 /**
- * Validators from a server's last response for a URL. They are sent with the next request, so that the server
- * can tell us whether the document has changed.
+ * Validators from a server's last response for a URL. With the next request, they let the server tell us
+ * whether the document has changed.
  */
 export interface Validators {
   etag: string | null;
@@ -21,7 +21,7 @@ export interface Requests {
   /** False if the table was created by an earlier version, which did not store cursors. */
   keepsCursors: boolean;
   get(url: string): Promise<PageValidators | null>;
-  /** Call this in the transaction that loads the document, so that both succeed or fail together. */
+  /** Call this in the transaction that loads the document, because both must succeed or fail together. */
   put(statements: Statements, url: string, validators: Validators & Partial<PageValidators>): Promise<void>;
 }
 

@@ -1,6 +1,6 @@
 import type { Row } from '../documents/rows.ts';
 
-/** Runs SQL statements, whatever the driver. */
+/** Runs SQL statements, with either driver. */
 export interface Statements {
   query(text: string, values: unknown[]): Promise<Record<string, unknown>[]>;
   /** Runs one or more statements that have no parameters. */

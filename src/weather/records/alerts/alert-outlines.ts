@@ -51,7 +51,7 @@ interface OutlineCache<T, Key extends string = string> {
 /** The location in the alert itself. */
 interface OwnPlace {
   geometry: Geometry | null;
-  /** True if part of the location could not be read, so that the geometry or the zones are incomplete. */
+  /** True if part of the location could not be read, which leaves the geometry or the zones incomplete. */
   isPartial: boolean;
 }
 /** For an alert that is in the list but not in the table. */
@@ -82,7 +82,7 @@ function outlinesOf(database: WeatherDatabase, clock: Clock, run: Run): Promise<
   const outlines = load(database, run.runId, { alerts: alerts.known, zones: zones.known });
   kept.set(database, { key, since: now, outlines, alerts, zones });
   outlines.catch(() => {
-    // Keep what has been read so far, so that the next attempt does not start from scratch.
+    // Keep what has been read so far. The next attempt then does not start from scratch.
     const current = kept.get(database);
     if (current?.outlines === outlines) kept.set(database, { ...current, key: '' });
   });

@@ -59,8 +59,7 @@ export interface InForceQuery {
 
 /**
  * Returns the first `limit` alerts and the total number of alerts. Those without a valid end are counted
- * separately and left out. They are sorted last, so that at most a page of them is read, however many there
- * are.
+ * separately and left out. They are sorted last, so that no more than a page of them is read.
  */
 export async function selectInForce(
   queries: Queries,
