@@ -24,7 +24,7 @@ const minuteMs = 60_000;
  */
 const maxGrowth = 1.1;
 
-/** How every third pipeline is configured, and how many different paths are uploaded to it in turn. */
+/** The configuration of every third pipeline, and the number of different paths that are uploaded to it. */
 const kinds = [
   { settings: '', isPruned: false, paths: 10 },
   { settings: 'layout: releases, releases: {keep: 2, linger: 10s}', isPruned: false, paths: 10 },

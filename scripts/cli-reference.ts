@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import { makeProgram } from '../src/cli/program.ts';
 import { bundlePrograms } from './support/bundle-programs.ts';
 
-/** Returns all commands that do something themselves, as lists of words. Groups such as `runs` do not. */
+/** Returns all commands that can be run, as lists of words. Leaves out groups such as `runs`. */
 function commandsOf(command: Command): string[][] {
   const isProgram = command.parent === null;
   const below = command

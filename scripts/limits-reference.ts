@@ -74,7 +74,7 @@ const fixed: Readonly<Record<string, readonly Row[]>> = {
   ],
 };
 
-/** Settings that are limits, and what happens if they are exceeded. */
+/** Settings that limit something, and the consequence of exceeding each limit. */
 const settings: readonly (readonly [setting: string, beyond: string])[] = [
   [
     'pipelines[].source.max_upload_size',

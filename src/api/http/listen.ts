@@ -45,7 +45,7 @@ export interface ListenOptions {
 export const usualHeadersMs = 30_000;
 // How often Node.js looks for requests that are taking too long.
 const maxCheckMs = 5_000;
-// Proxies typically close idle connections after 60 s. We wait longer, to never close one that a proxy is
+// Proxies typically close idle connections after 60 s. We wait longer to avoid closing one that a proxy is
 // about to reuse.
 const keepAliveTimeoutMs = 65_000;
 // A bit longer than we keep draining a body after an early error response.

@@ -1,6 +1,6 @@
 import type { PgDatabase, PgQueryResultHKT } from 'drizzle-orm/pg-core';
 
-/** Runs drizzle queries, with any of the drivers. */
+/** Runs drizzle queries with either driver. */
 export type Queries = PgDatabase<PgQueryResultHKT>;
 
 /** A weather database, for reading only. All methods throw the errors of `databaseError`. */

@@ -39,7 +39,7 @@ const minPollMs = 500;
 
 /**
  * Polls all configured sources once, and loads the files in the watched directory. Throws the database's
- * errors and the reason of `signal`.
+ * errors, or the reason of `signal` if it is aborted.
  */
 export async function feedOnce(options: FeedOptions): Promise<void> {
   const polledSources = await openPolledSources({ ...options, intervalMs: null, settled: true });

@@ -42,7 +42,7 @@ const parameters = {
   units: unitsParameter,
 };
 
-/** Weather stations. Each of them has the age of its latest observation. */
+/** Weather stations, each with the age of its latest observation. */
 export const stations = weatherFamily({
   tables: [tables.stations, observationRows],
   endpoint: {
@@ -62,7 +62,7 @@ export const stations = weatherFamily({
   },
 });
 
-/** Forecast grid cells. Each of them has the age of its latest forecast. */
+/** Forecast grid cells, each with the age of its latest forecast. */
 export const locations = weatherFamily({
   tables: [tables.locations, forecastRuns],
   endpoint: {
@@ -82,7 +82,7 @@ export const locations = weatherFamily({
   },
 });
 
-/** Forecast offices. Each of them has the age of its latest discussion. */
+/** Forecast offices, each with the age of its latest discussion. */
 export const offices = weatherFamily({
   tables: [tables.offices, forecastDiscussionRows],
   endpoint: {

@@ -125,7 +125,7 @@ export function statusSummaryOf(state: PipelineState, now: Date): StatusSummary 
 }
 
 /**
- * Returns the error of a failed run. If the run itself has none, returns that of its first failed
+ * Returns the error of a failed run. If the run itself has none, returns the error of its first failed
  * destination.
  */
 export function failureOf(run: RunRecord | null): { runId: string; code: string; message: string } | null {

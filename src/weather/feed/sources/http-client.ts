@@ -10,8 +10,8 @@ export interface ClientOptions extends RequestOptions {
 }
 
 /**
- * Requests a document, and retries if that fails. Throws `RequestFailed` if no attempt succeeds, and the
- * reason of the signal.
+ * Requests a document, and retries if that fails. Throws `RequestFailed` if no attempt succeeds, or the
+ * signal's reason if it is aborted.
  */
 export type Get = (url: string, known: Validators | null) => Promise<Answer>;
 
@@ -110,7 +110,7 @@ const accepted = 'application/geo+json, application/ld+json;q=0.9, */*;q=0.5';
 /**
  * Sends a single GET request. If `known` has validators, the request is conditional. Redirects are not
  * followed. `at` in the result is the server's time, which stays the same if the response comes from a cache.
- * Throws `RequestFailed` and the reason of the signal.
+ * Throws `RequestFailed`, or the signal's reason if it is aborted.
  */
 export async function request(
   url: string,

@@ -9,7 +9,8 @@ import type { Source } from './requests-of.ts';
 
 /**
  * Polls a source once and stores new data. If requests fail or documents are invalid, that is reported, and
- * the next poll tries them again. Throws the database's errors, and the reason of the signal that `get` uses.
+ * the next poll tries them again. Throws the database's errors. If the signal of `get` is aborted, throws its
+ * reason.
  */
 export async function poll(polling: PollContext, source: Source): Promise<FeedResult[]> {
   if (source.hasPages) return pollPages(polling, source);
@@ -87,7 +88,8 @@ interface PollContext {
 }
 
 /**
- * Returns the response, or the error if the request failed. Throws the reason of the signal that `get` uses.
+ * Returns the response, or the error if the request failed. If the signal of `get` is aborted, throws its
+ * reason.
  */
 async function answered(get: Get, url: string, known: Parameters<Get>[1]): Promise<Answer | RequestFailed> {
   try {
@@ -105,7 +107,7 @@ const maxCursorChars = 1000;
 /**
  * Fetches those pages of a list that have changed, and stores each of them separately. Every page is stored
  * along with the cursor of the next one, so that we can continue after an unchanged page. Throws the
- * database's errors, and the reason of the signal that `get` uses.
+ * database's errors. If the signal of `get` is aborted, throws its reason.
  */
 async function pollPages(
   { target, requests, get }: PollContext,
