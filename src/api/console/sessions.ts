@@ -121,7 +121,7 @@ export class Sessions {
    */
   async endAll(req: Pick<Request, 'secure'>, res: Response, { session }: Visitor): Promise<void> {
     this.#cookie.clear(req, res);
-    // The time of the logout is computed back from this expiry, so that sessions started later stay valid.
+    // The logout time is computed from this expiry, so sessions that are started later stay valid.
     await this.#store(holderId(session), new Date(this.#ports.clock.now().getTime() + maxLifetimeMs));
   }
 
@@ -190,7 +190,7 @@ function idsOf(session: Session): string[] {
   return [session.id, holderId(session)];
 }
 
-/** Identifies the token or person of a session when logging out everywhere. */
+/** Identifies the token or person that a session belongs to, for logging out everywhere. */
 function holderId({ holder }: Session): string {
   const text = 'subject' in holder ? `${holder.issuer}\n${holder.subject}` : holder.fingerprint;
   return `holder-${createHash('sha256').update(text).digest('base64url')}`;
