@@ -30,11 +30,13 @@ import { recordedTriggers } from './recorded.ts';
 import { Reloader } from './reloader.ts';
 
 export interface DaemonOptions extends ProgramOptions {
-  /** Whether this process also publishes (the default), or leaves that to workers in other processes. */
+  /**
+   * Whether this process also publishes. If not, this is left to workers in other processes. Default: true.
+   */
   workers?: boolean;
 }
 
-/** Everything that is open while the daemon runs. */
+/** The open parts of a running daemon. */
 export interface Daemon {
   foundation: ProgramContext;
   configured: Replaceable<ApiAccess>;
@@ -55,7 +57,7 @@ export interface Daemon {
   reloader: Reloader;
 }
 
-/** Opens each part after the parts that it depends on. */
+/** Opens the parts of the daemon. Each one is opened after those that it needs. */
 export async function openDaemon(
   { workers = true, ...options }: DaemonOptions,
   onFailure: (release: Release) => void,
@@ -69,8 +71,8 @@ export async function openDaemon(
   const reporting = await openReporting(foundation, metrics, own);
   const configured = replaceable(resolveAccess(foundation));
 
-  // Listen before cleaning up staging: a second daemon with the same configuration fails here, before it
-  // can remove anything.
+  // Listen before cleaning up staging. If a second daemon is started with the same configuration, it fails
+  // here, before it can delete files of the first.
   const requestGate = newRequestGate();
   const inherited = inheritedSocket(options.env, process.pid);
   const http = { ...config.server.http, onAccepted: foundation.onAccepted, inherited };
@@ -107,7 +109,7 @@ export async function openDaemon(
   return { ...running, sceneMaps, endedSessions, shutdown, reloader };
 }
 
-/** The parts that receive bundles. */
+/** The parts that handle uploads. */
 interface Uploads {
   stagingDisk: OpenedDisk;
   partialUploads: PartialUploads;
@@ -139,11 +141,11 @@ async function openUploads(
   return { stagingDisk, partialUploads, content: own(content) };
 }
 
-/** Work that does not belong to a request. */
+/** Work that runs in the background. */
 interface Background {
   /** null if this process does not publish. */
   tidying: Tidying | null;
-  /** null if this process does not publish or has no metrics. */
+  /** null if this process does not publish, or if metrics are disabled. */
   search: Search | null;
   lag: Timer;
 }
@@ -162,7 +164,7 @@ function startBackground(
   };
 }
 
-/** Connects the gauges to the parts that they read. */
+/** Adds gauges for the parts of the daemon. */
 function observe(
   metrics: Metrics,
   daemon: Omit<Daemon, 'metrics' | 'reloader' | 'shutdown' | 'sceneMaps' | 'endedSessions'>,
@@ -214,8 +216,8 @@ function reloaderOf(
 }
 
 interface Shutdown {
-  /** Aborts when the daemon begins to refuse new uploads. */
+  /** Aborted when the daemon stops accepting uploads. */
   draining: AbortController;
-  /** Aborts when uploads that are still being received must end. */
+  /** Aborted when the daemon can no longer wait for uploads that are still being received. */
   uploads: AbortController;
 }

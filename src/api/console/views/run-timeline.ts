@@ -12,14 +12,14 @@ import {
 } from '../record-text.ts';
 import { starterOf } from './run-words.ts';
 
-/** A run's stages and their durations. */
+/** The stages of a run and how long each one took. */
 export interface RunTimeline {
   steps: {
     label: string;
     tone: Tone;
-    /** null for a stage that has not been reached. */
+    /** When the stage began; null if the run has not reached it. */
     at: { iso: string; text: string } | null;
-    /** The stage's duration; null for the current and later stages. */
+    /** The duration of the stage; null if it is not over yet. */
     lasted: string | null;
     state: 'done' | 'current' | 'ahead';
   }[];
@@ -56,14 +56,14 @@ function toneOf({ status, error }: RunRecord): Tone {
   return status === 'succeeded' ? 'success' : status === 'failed' ? 'failure' : 'neutral';
 }
 
-/** A dated step of a run, taken from its record. */
+/** A dated event in the history of a run. */
 export interface RunEvent {
   at: Moment;
   tone: Tone;
   text: string;
 }
 
-/** Returns a run's dated steps, oldest first. */
+/** Returns the history of a run, oldest event first. */
 export function runEvents(run: RunRecord, now: Date): RunEvent[] {
   const { token, how } = starterOf(run);
   const took = durationOf(run, now);

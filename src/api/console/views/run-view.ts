@@ -33,7 +33,7 @@ interface RunView {
   starter: Starter;
   channel: string | null;
   revision: Revision | null;
-  /** The trusted publisher; null if there is none. */
+  /** The trusted publisher that uploaded the bundle; null if it was uploaded with an ordinary token. */
   publishedBy: PublishedBy | null;
   rerunOf: string | null;
   traceId: string | null;
@@ -44,9 +44,9 @@ interface RunView {
   timeline: RunTimeline;
   progress: RunProgressView | null;
   history: RunEvent[];
-  /** Whether repeating the failed run unchanged can succeed. */
+  /** Whether repeating the failed run without changes could succeed. */
   rerunHelps: boolean;
-  /** null unless the run is waiting for its next try. */
+  /** null unless the run is waiting to be retried. */
   retry: { attempt: number; next: Moment; until: Moment | null; cause: ErrorView } | null;
   /** The errors of the run and its destinations. */
   errors: (ErrorView & { destinationId: string | null })[];
@@ -61,7 +61,10 @@ interface RunProgressView {
   done: number;
   total: number;
   text: string;
-  /** Rate and remaining time, such as `1.2 MiB/s, about 4 s left`; null until bytes are written. */
+  /**
+   * The speed and the remaining time, such as `1.2 MiB/s, about 4 s left`. null until something has been
+   * written.
+   */
   pace: string | null;
 }
 
@@ -76,10 +79,10 @@ interface DestinationRow {
   path: string | null;
   release: string | null;
   counts: string;
-  /** Outputs or bytes while the destination is being written; null before and after. */
+  /** Counts outputs or bytes while the destination is being written; null before and after. */
   progress: { done: number; total: number } | null;
   finished: Moment | null;
-  /** The time from the run's start until the destination was done. */
+  /** The time from the run's start until this destination was finished. */
   after: string | null;
   changes: { path: string; fate: string; why: string }[];
   changesOmitted: number;
@@ -89,8 +92,8 @@ interface DestinationRow {
 const stages = { preparing: 'Preparing', writing: 'Writing', committing: 'Committing' };
 
 /**
- * Returns a run's view. It has a row for each configured destination from the start, so that the layout is
- * stable.
+ * Builds the view of a run. Every configured destination gets a row right away, so the page does not jump
+ * when results come in.
  */
 export function runView(run: RunRecord, destinationIds: readonly string[], now: Date): RunView {
   const duration = durationOf(run, now);
@@ -171,7 +174,7 @@ type Counts = Pick<
   'outputs_done' | 'outputs_total' | 'bytes_done' | 'bytes_total'
 >;
 
-/** Counts outputs instead of bytes if every output is empty. */
+/** Measures progress in bytes, or in outputs if all of them are empty. */
 function partOf({ outputs_done, outputs_total, bytes_done, bytes_total }: Counts): {
   done: number;
   total: number;
@@ -180,7 +183,7 @@ function partOf({ outputs_done, outputs_total, bytes_done, bytes_total }: Counts
   return { done: Math.min(bytes_done, bytes_total), total: bytes_total };
 }
 
-/** Returns the mean rate since the start and the remaining time at this rate. */
+/** Formats the average speed since the start, and the time remaining at that speed. */
 function paceText(done: number, total: number, ms: number): string | null {
   if (done === 0 || ms <= 0) return null;
   const rate = (done / ms) * 1000;
@@ -199,7 +202,7 @@ function rowsOf(run: RunRecord, destinationIds: readonly string[]): DestinationR
   return [...rows, ...others];
 }
 
-/** Returns the row of a destination that has no result yet. */
+/** Builds the row for a destination that does not have a result yet. */
 function unfinishedRow(run: RunRecord, id: string): DestinationRow {
   if (run.finished_at !== null)
     return { ...emptyRow, id, mark: { label: 'not reached', tone: 'neutral', symbol: '·' } };

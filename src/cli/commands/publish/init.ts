@@ -12,7 +12,10 @@ import { configOfServices, secretsOfServices, serviceUnit } from './systemd-unit
 
 type InitOptions = OptionsFor<typeof initCommand>;
 
-/** Applied regardless of the umask: the files hold no secrets, and the service may run as another user. */
+/**
+ * Set regardless of the umask, because the files contain no secrets and the service may run as a different
+ * user.
+ */
 const readableByAll = 0o644;
 
 interface NewFile {
@@ -22,8 +25,9 @@ interface NewFile {
 }
 
 /**
- * Implements `waybill init`: writes the configuration and, on request, the unit, or neither of them. Throws
- * `usage` if one of them exists or cannot be written.
+ * Implements `waybill init`. Writes a configuration and, if requested, a systemd unit. If that is not
+ * possible for one of them, neither is written. Throws a `usage` error if a file already exists or cannot be
+ * written.
  */
 export async function init(options: InitOptions, { output }: Io): Promise<number> {
   const { situation: name } = options;
@@ -65,7 +69,7 @@ function filesFor(situation: Situation, { out, systemd }: InitOptions): NewFile[
   return [...files, { path: systemd, is: 'unit', text: unit }];
 }
 
-/** Returns warnings about existing directories with unsafe permissions. */
+/** Returns a warning for each directory that exists and has unsafe permissions. */
 function unsafeDirectories(file: NewFile | undefined): Finding[] {
   if (file === undefined) return [];
   const loaded = parseConfig(Buffer.from(file.text), path.resolve(file.path), { home: homedir() });
@@ -73,7 +77,7 @@ function unsafeDirectories(file: NewFile | undefined): Finding[] {
   return unsafePaths(loaded, scope).map((each) => ({ ...each, severity: 'warning' }));
 }
 
-/** Returns the steps from the two files to a running service. */
+/** Returns the remaining steps for running the service, as commands. */
 function installing({ program, secrets, credentials }: Situation, out: string, unit: string): string[] {
   const service = path.basename(unit);
   const secret = (name: string): string => `${secretsOfServices}/${name}`;
@@ -119,7 +123,7 @@ async function writeAll(files: readonly NewFile[]): Promise<void> {
   }
 }
 
-/** Returns a dangling link counts as existing, too. */
+/** Reports whether a file exists. A dangling link counts as one. */
 async function isThere(file: string): Promise<boolean> {
   return lstat(file).then(
     () => true,

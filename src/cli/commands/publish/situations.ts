@@ -1,17 +1,17 @@
 import path from 'node:path';
 
-/** The situations that `waybill init` supports, each with its configuration. */
+/** The kinds of setup that `waybill init` can create, each with its configuration. */
 
 export type SituationName = 'directory' | 'uploads' | 's3' | 'sftp' | 'weather';
 
-/** The paths in a new configuration, either relative to the configuration or those of a system service. */
+/** The paths to use in a new configuration. They are either relative to it, or those of a system service. */
 export interface Places {
-  /** The source directory, and the destination's directory below. */
+  /** Contains the source directory and, below it, the directory of the destination. */
   incoming: string;
   published: string;
-  /** The daemon's own data: staging, queue and host keys. */
+  /** The directory for the daemon's own data: staged uploads, the queue and host keys. */
   state: string;
-  /** The private key for SFTP. */
+  /** The path of the private key for SFTP. */
   key: string;
   /** Whether the queue is stored on disk, which requires LMDB. */
   keepsQueue: boolean;
@@ -20,18 +20,24 @@ export interface Places {
 export interface Situation {
   name: SituationName;
   about: string;
-  /** The long-running program that the systemd unit starts. */
+  /** The program that the systemd unit runs. */
   program: 'serve' | 'weather';
-  /** The secrets that the configuration refers to, by their variables' names. */
+  /** The names of the environment variables for secrets in the configuration. */
   secrets: readonly string[];
-  /** Files that the configuration names and that the service receives as credentials, like the secrets. */
+  /**
+   * Other files that the configuration refers to, and that the service gets as credentials in the same way as
+   * secrets.
+   */
   credentials: readonly string[];
   text: (places: Places) => string;
-  /** Returns the next steps without a systemd unit: command lines that name the file. */
+  /**
+   * Returns the next steps if there is no systemd unit, as commands. `config` is the path of the
+   * configuration.
+   */
   next: (config: string) => string[];
 }
 
-/** Paths relative to the configuration, for trials and for users who run waybill under their own account. */
+/** Paths relative to the configuration, for trying waybill out or running it as an ordinary user. */
 export const placesBeside: Places = {
   incoming: './incoming',
   published: './public',
@@ -40,7 +46,7 @@ export const placesBeside: Places = {
   keepsQueue: false,
 };
 
-/** The paths that the systemd unit creates. */
+/** The paths that the systemd unit sets up. */
 export const placesOfService: Places = {
   incoming: '/var/lib/waybill/incoming',
   published: '/var/lib/waybill/public',
