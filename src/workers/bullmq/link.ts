@@ -119,7 +119,10 @@ export class RedisLink {
     } catch (error) {
       // We got no reply, yet the connection didn't close, so it must be dead. Reconnecting also triggers the
       // code that has to run after every reconnect.
-      if (error instanceof Error && error.message === 'Command timed out') this.redis.disconnect(true);
+      // In a Cluster, only the connection to one node is dead, and `socketTimeout` closes it. Reconnecting would
+      // break the calls to all the other nodes.
+      if (error instanceof Error && error.message === 'Command timed out' && !(this.redis instanceof Cluster))
+        this.redis.disconnect(true);
       // Reconnect after READONLY, since another server may be the primary by now.
       const refusal = refusalOf(error);
       if (refusal !== null) this.#noteRefusal(refusal);

@@ -106,6 +106,8 @@ function clusterClient(
     dnsLookup: (address, callback) => callback(null, address),
     redisOptions: {
       ...common,
+      // Closes the connection to a node that no longer responds.
+      socketTimeout: commandTimeoutMs,
       ...(username === '' ? {} : { username: decodeURIComponent(username) }),
       ...(password === '' ? {} : { password: decodeURIComponent(password) }),
       ...(protocol === 'rediss:' ? { tls: {} } : {}),
