@@ -9,7 +9,7 @@ import { bytesBody, readAll, storedBody } from '../storage/body.ts';
 import type { SourceIdentity } from '../storage/identity.ts';
 import { joinKey, type Key, keyOf, nameOf } from '../storage/key.ts';
 import type { Body, Entry, Storage, UnreadableName } from '../storage/storage.ts';
-import { distrusted, maxDepth } from '../storage/untrusted.ts';
+import { distrusted, maxDepth, maxListed } from '../storage/untrusted.ts';
 import { linkAbove, listBundle, problemOf, unlistedWarning, unreadableFindings } from './listed-files.ts';
 import {
   type Manifest,
@@ -67,7 +67,7 @@ const concurrency = 16;
  */
 export async function discoverBundles(storage: Storage, signal?: AbortSignal): Promise<Discovery> {
   const found: Discovery = { candidates: [], invalid: [], warnings: [] };
-  let depth = 0;
+  let [depth, listed] = [0, 0];
   for (let level: (Key | '')[] = ['']; level.length > 0; depth += 1) {
     if (depth > maxDepth) throw distrusted(storage, `directories are nested deeper than ${maxDepth}`);
     const next: Key[] = [];
@@ -79,6 +79,8 @@ export async function discoverBundles(storage: Storage, signal?: AbortSignal): P
       for await (const entry of storage.list(directory, { recursive: false, onUnreadable })) {
         signal?.throwIfAborted();
         entries.push(entry);
+        listed += 1;
+        if (listed > maxListed) throw distrusted(storage, `it lists more than ${maxListed} names`);
       }
       const manifestKey = joinKey(directory, manifestName);
       const manifest = entries.find(({ key, type }) => type === 'file' && key === manifestKey);

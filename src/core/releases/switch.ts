@@ -8,6 +8,7 @@ import type { Storage } from '../storage/storage.ts';
 import { removeChannel } from './channels.ts';
 import {
   beforeSwitch,
+  emptyLedger,
   lastGood,
   type Releases,
   resumed,
@@ -71,7 +72,7 @@ export async function rollBack(
   target: ReleaseId | null,
   options: SwitchOptions,
 ): Promise<SwitchResult> {
-  return deciding(context, storage, options, async (releases) => {
+  return decidingIfAny(context, storage, options, async (releases) => {
     const to = target ?? lastGood(releases);
     if (to === null) return refused({ why: 'nothing_to_go_back_to' });
     return switchTo(context, storage, releases, to, rollbackTo(releases, to));
@@ -96,7 +97,7 @@ export async function resume(
   storage: Storage,
   options: SwitchOptions,
 ): Promise<SwitchResult> {
-  return deciding(context, storage, options, async (releases) => withoutRollback(releases));
+  return decidingIfAny(context, storage, options, async (releases) => withoutRollback(releases));
 }
 
 type Decision = ReleasesChange<SwitchResult>;
@@ -109,6 +110,24 @@ async function deciding(
 ): Promise<SwitchResult> {
   if (dryRun) return (await decide(await readReleases(storage))).result;
   return changeReleases(context, storage, decide);
+}
+
+/**
+ * Like `deciding`, for a bundle path that may not exist. Takes no lease if there is no ledger and nothing to
+ * change, because the lease would create the directory.
+ */
+async function decidingIfAny(
+  context: LeaseContext,
+  storage: Storage,
+  options: SwitchOptions,
+  decide: (releases: Releases) => Promise<Decision>,
+): Promise<SwitchResult> {
+  const found = await readReleases(storage);
+  if (found.ledger === emptyLedger) {
+    const { result, next } = await decide(found);
+    if (next === null) return result;
+  }
+  return deciding(context, storage, options, decide);
 }
 
 async function switchTo(

@@ -9,9 +9,11 @@ import type { Storage } from './storage.ts';
 
 /** The maximum depth of nested directories in a listing. */
 export const maxDepth = 64;
-/** The maximum number of names in a single response. */
+/** Maximum number of names in one directory or response. */
 export const maxNames = 1_000_000;
-/** The maximum number of names in all pages of a listing. */
+/** Maximum size of the names of one directory, in UTF-16 code units. */
+export const maxNameUnits = 256 << 20;
+/** Maximum number of names in all pages or directories of a listing. */
 export const maxListed = 10_000_000;
 /** The maximum number of consecutive pages without a single name. */
 export const maxEmptyPages = 1_000;

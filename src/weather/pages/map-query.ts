@@ -94,7 +94,8 @@ export function rememberedUnits({ headers }: Pick<IncomingMessage, 'headers'>): 
 }
 
 /**
- * Returns the header that stores the units in the cookie. Returns no headers if the units are not in the URL.
+ * Returns the headers of a page whose URL names the units. It sets a cookie, so no shared cache may store it.
+ * Returns no headers if the URL does not name them.
  */
 export function unitsHeaders(
   { units, isChosen }: { units: UnitSystem; isChosen: boolean },
@@ -102,5 +103,5 @@ export function unitsHeaders(
 ): Record<string, string> {
   if (!isChosen) return {};
   const attributes = `Max-Age=${yearSeconds}; Path=${basePath}weather/; HttpOnly; SameSite=Lax`;
-  return { 'Set-Cookie': `waybill_units=${units}; ${attributes}` };
+  return { 'Set-Cookie': `waybill_units=${units}; ${attributes}`, 'Cache-Control': 'private, no-cache' };
 }

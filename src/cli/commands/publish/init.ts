@@ -7,15 +7,15 @@ import { unsafePaths } from '../../../core/config/unsafe-paths.ts';
 import { type Finding, WaybillError } from '../../../core/lib/errors.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import type { initCommand } from './commands.ts';
-import { placesBeside, placesOfService, type Situation, situations } from './situations.ts';
+import { metricsToken, placesBeside, placesOfService, type Situation, situations } from './situations.ts';
 import { configOfServices, secretsOfServices, serviceUnit } from './systemd-unit.ts';
 
 type InitOptions = OptionsFor<typeof initCommand>;
 
-/**
- * Set regardless of the umask, because the files contain no secrets and the service may run as a different
- * user.
- */
+/** Secrets that are generated on this machine. The others come from a service. */
+const generated: readonly string[] = ['WAYBILL_TOKEN', metricsToken];
+
+/** Applied regardless of the umask: the files hold no secrets, and the service may run as another user. */
 const readableByAll = 0o644;
 
 interface NewFile {
@@ -33,17 +33,18 @@ export async function init(options: InitOptions, { output }: Io): Promise<number
   const { situation: name } = options;
   const situation = situations.find((one) => one.name === name);
   if (situation === undefined) throw new WaybillError('usage', `there is no situation "${name}"`);
-  const files = filesFor(situation, options);
+  const secrets = secretsOf(situation, options);
+  const files = filesFor(situation, secrets, options);
   await writeAll(files);
   const warnings = unsafeDirectories(files[0]);
   const next = [
     `waybill config check --config ${options.out}`,
     ...(options.systemd === undefined
       ? situation.next(options.out)
-      : installing(situation, options.out, options.systemd)),
+      : installing(situation, secrets, options.out, options.systemd)),
   ];
   const written = files.map(({ path: file, is }) => ({ path: path.resolve(file), is }));
-  const document = { situation: name, files: written, secrets: situation.secrets, warnings, next };
+  const document = { situation: name, files: written, secrets, warnings, next };
   output.result('init', document, () => {
     for (const { path: file, is } of files)
       output.data(`${output.style.green('wrote')}  ${file}  (${is === 'unit' ? 'systemd unit' : is})`);
@@ -53,7 +54,16 @@ export async function init(options: InitOptions, { output }: Io): Promise<number
   return 0;
 }
 
-function filesFor(situation: Situation, { out, systemd }: InitOptions): NewFile[] {
+/** Returns the names of the secrets that the configuration refers to. */
+function secretsOf(situation: Situation, { systemd }: InitOptions): string[] {
+  return [...situation.secrets, ...(systemd === undefined ? [] : [metricsToken])];
+}
+
+function filesFor(
+  situation: Situation,
+  secrets: readonly string[],
+  { out, systemd }: InitOptions,
+): NewFile[] {
   const isService = systemd !== undefined;
   const text = situation.text(isService ? placesOfService : placesBeside);
   const files: NewFile[] = [{ path: out, is: 'configuration', text }];
@@ -64,7 +74,7 @@ function filesFor(situation: Situation, { out, systemd }: InitOptions): NewFile[
     });
   const unit = serviceUnit({
     program: situation.program,
-    credentials: [...situation.secrets, ...situation.credentials],
+    credentials: [...secrets, ...situation.credentials],
   });
   return [...files, { path: systemd, is: 'unit', text: unit }];
 }
@@ -77,8 +87,13 @@ function unsafeDirectories(file: NewFile | undefined): Finding[] {
   return unsafePaths(loaded, scope).map((each) => ({ ...each, severity: 'warning' }));
 }
 
-/** Returns the remaining steps for running the service, as commands. */
-function installing({ program, secrets, credentials }: Situation, out: string, unit: string): string[] {
+/** Returns the steps from the two files to a running service. */
+function installing(
+  { program, credentials }: Situation,
+  secrets: readonly string[],
+  out: string,
+  unit: string,
+): string[] {
   const service = path.basename(unit);
   const secret = (name: string): string => `${secretsOfServices}/${name}`;
   const queuePackage = program === 'serve' ? installQueuePackage() : null;
@@ -87,7 +102,7 @@ function installing({ program, secrets, credentials }: Situation, out: string, u
     'sudo useradd --system --home-dir /var/lib/waybill --shell /usr/sbin/nologin waybill',
     `sudo install -d -m 700 ${secretsOfServices}`,
     ...secrets.map((name) =>
-      name === 'WAYBILL_TOKEN'
+      generated.includes(name)
         ? `head -c 24 /dev/urandom | base64 | sudo install -m 600 /dev/stdin ${secret(name)}`
         : `sudo install -m 600 /dev/stdin ${secret(name)} # its value, then Ctrl-D`,
     ),

@@ -13,8 +13,8 @@ export interface Places {
   state: string;
   /** The path of the private key for SFTP. */
   key: string;
-  /** Whether the queue is stored on disk, which requires LMDB. */
-  keepsQueue: boolean;
+  /** A system service stores its queue on disk, which requires LMDB, and requires a token for metrics. */
+  isService: boolean;
 }
 
 export interface Situation {
@@ -43,7 +43,7 @@ export const placesBeside: Places = {
   published: './public',
   state: './state',
   key: '~/.ssh/id_ed25519',
-  keepsQueue: false,
+  isService: false,
 };
 
 /** The paths that the systemd unit sets up. */
@@ -52,7 +52,7 @@ export const placesOfService: Places = {
   published: '/var/lib/waybill/public',
   state: '/var/lib/waybill',
   key: '/run/credentials/waybill.service/SFTP_KEY',
-  keepsQueue: true,
+  isService: true,
 };
 
 const head = (what: string): string => `# ${what}
@@ -61,15 +61,24 @@ const head = (what: string): string => `# ${what}
 # Every setting is in docs/configuration.md. Unknown keys are refused; relative paths are relative to this file.
 `;
 
-const daemon = ({ state, keepsQueue }: Places): string => `server:
+/** The secret that `GET /metrics` of a system service requires. */
+export const metricsToken = 'WAYBILL_METRICS_TOKEN';
+
+const metrics = ({
+  isService,
+}: Places): string => `  # A reverse proxy for the whole site also exposes GET /metrics, which then needs a token.
+  ${isService ? '' : '# '}metrics: { token_env: ${metricsToken} }
+`;
+
+const daemon = (places: Places): string => `server:
   http:
     listen: 127.0.0.1:8080 # this machine only; a reverse proxy adds TLS and rate limits
     trusted_proxies: [loopback] # proxies whose X-Forwarded-For is trusted
   # Staged uploads. Needs space for the bundles of one day and the uploads in progress.
-  staging: { directory: ${state}/staging }
+  staging: { directory: ${places.state}/staging }
   # With the embedded queue, accepted uploads survive kills and power failures. Needs the package lmdb.
-  ${keepsQueue ? '' : '# '}queue: { driver: embedded, directory: ${state}/queue }
-`;
+  ${places.isService ? '' : '# '}queue: { driver: embedded, directory: ${places.state}/queue }
+${metrics(places)}`;
 
 const tokens = `# Tokens of producers. The value is a secret of at least 24 characters, in the environment or in a file of
 # secrets.directory. Generate one with: head -c 24 /dev/urandom | base64
@@ -232,11 +241,11 @@ ${daemon(places)}`,
     program: 'weather',
     secrets: ['WEATHER_DATABASE_URL'],
     credentials: [],
-    text: () => `${head('Serves weather records of a database over HTTP, and fills it.')}
+    text: (places) => `${head('Serves weather records of a database over HTTP, and fills it.')}
 server:
   http:
     listen: 127.0.0.1:8081 # this machine only; a reverse proxy adds TLS and rate limits
-
+${metrics(places)}
 # The URL is a secret: postgres://USER:PASSWORD@HOST/DATABASE, in the environment or a file of secrets.directory.
 databases:
   - { name: primary, driver: postgres, url_env: WEATHER_DATABASE_URL }

@@ -17,6 +17,8 @@ import { isKnownDead, newHolder, retire } from './this-holder.ts';
  * real error.
  */
 const maxSweeps = 20;
+/** How often a new lock may have another owner when it is read. A broken server never ends this. */
+const maxLostLocks = 20;
 
 /**
  * Takes the lease on storage that supports renames, by creating the file `.publisher.lock`. Only one process
@@ -62,7 +64,7 @@ async function takeLock(
   created: () => void,
 ): Promise<void> {
   const judge = watchLease(times, clock.monotonic());
-  let sweeps = 0;
+  let [sweeps, lostLocks] = [0, 0];
   for (;;) {
     signal?.throwIfAborted();
     heartbeat.check();
@@ -73,6 +75,8 @@ async function takeLock(
         heartbeat.renewBy(renewLock(storage, holder, attemptId), since);
         if (await swept(storage, attemptId, holder, heartbeat)) return;
         heartbeat.renewBy(async () => undefined, clock.monotonic());
+        lostLocks += 1;
+        if (lostLocks === maxLostLocks) throw destinationBusy(storage, null);
         continue;
       }
     } catch (error) {

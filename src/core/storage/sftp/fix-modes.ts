@@ -1,9 +1,8 @@
-import type { FileEntryWithStats } from 'ssh2';
 import { inParallel } from '../../lib/parallel.ts';
 import type { FixedModes, ManagedEntries } from '../capabilities.ts';
 import { joinKey, type Key, parentOf } from '../key.ts';
 import { ConnectionLost } from './errors.ts';
-import { readDirectory, type SftpRoot, typeOf, undefinedIfMissing } from './root.ts';
+import { type ListedEntry, readDirectory, type SftpRoot, typeOf, undefinedIfMissing } from './root.ts';
 
 const maxConcurrentDirectories = 16;
 
@@ -22,7 +21,7 @@ export async function fixModes(
   const listed = new Set<Key | ''>([...files.keys(), ...directories].map(parentOf));
   await inParallel(listed, maxConcurrentDirectories, async (directory) => {
     const found = await undefinedIfMissing(() =>
-      root.ask<FileEntryWithStats[]>((sftp, done) => readDirectory(root, sftp, root.at(directory), done)),
+      root.ask<ListedEntry[]>((sftp, done) => readDirectory(root, sftp, root.at(directory), done)),
     );
     for (const { filename, attrs } of found ?? []) {
       const key = joinKey(directory, filename);

@@ -5,11 +5,25 @@ import { hasCode, WaybillError } from '../../lib/errors.ts';
 import { joinKey, type Key } from '../key.ts';
 import type { FileModes } from '../modes.ts';
 import type { Entry, EntryType, Storage } from '../storage.ts';
-import { distrusted, isName, maxDepth, maxEmptyPages, maxNames } from '../untrusted.ts';
+import {
+  distrusted,
+  isName,
+  maxDepth,
+  maxEmptyPages,
+  maxListed,
+  maxNames,
+  maxNameUnits,
+} from '../untrusted.ts';
 import { answerOf, isAbsent, requestFailure } from './errors.ts';
 import type { Send, SftpSession } from './session.ts';
 
 const maxConcurrentDirectories = 8;
+
+/** A directory entry, without the parts of a response that are not used and have no size limit. */
+export interface ListedEntry {
+  filename: string;
+  attrs: Pick<Stats, 'mode' | 'size' | 'mtime'>;
+}
 
 /**
  * Connects, and resolves `directory` relative to the user's home directory. New files and directories get
@@ -48,7 +62,8 @@ export class SftpRoot {
     first: SftpSession,
   ) {
     this.label = label;
-    this.path = path.posix.resolve(first.home, directory);
+    // The server may return a relative home directory, which must not start at this process's directory.
+    this.path = path.posix.resolve('/', first.home, directory);
     this.modes = modes;
     this.replaces = first.replaces;
     this.#connect = connect;
@@ -104,16 +119,18 @@ export class SftpRoot {
   /** Implements `Storage.list`. */
   async *walk(directory: Key | '', isRecursive: boolean): AsyncIterable<Entry> {
     let level: (Key | '')[] = [directory];
+    let listed = 0;
+    const entriesOf = async (each: Key | ''): Promise<Entry[]> => {
+      const found = await this.entries(each).catch((error: unknown) => {
+        throw requestFailure(this.label, each === '' ? '.' : each, error);
+      });
+      listed += found.length;
+      if (listed > maxListed) throw distrusted(this, `it lists more than ${maxListed} names`);
+      return found;
+    };
     for (let depth = 0; level.length > 0; depth += 1) {
       if (depth > maxDepth) throw distrusted(this, `directories are nested deeper than ${maxDepth}`);
-      const listings = await pMap(
-        level,
-        (each) =>
-          this.entries(each).catch((error: unknown) => {
-            throw requestFailure(this.label, each === '' ? '.' : each, error);
-          }),
-        { concurrency: maxConcurrentDirectories },
-      );
+      const listings = await pMap(level, entriesOf, { concurrency: maxConcurrentDirectories });
       level = [];
       for (const entry of listings.flat())
         if (isRecursive && entry.type === 'directory') level.push(entry.key);
@@ -124,7 +141,7 @@ export class SftpRoot {
   /** Lists the entries directly in a directory. If the directory doesn't exist, the list is empty. */
   async entries(directory: Key | ''): Promise<Entry[]> {
     const found = await undefinedIfMissing(async () =>
-      this.ask<FileEntryWithStats[]>((sftp, done) => readDirectory(this, sftp, this.at(directory), done)),
+      this.ask<ListedEntry[]>((sftp, done) => readDirectory(this, sftp, this.at(directory), done)),
     );
     return (found ?? []).map(({ filename, attrs }) => {
       const type = typeOf(attrs);
@@ -157,7 +174,7 @@ export async function undefinedIfMissing<T>(work: () => Promise<T>): Promise<T |
   }
 }
 
-export function typeOf(found: Stats): EntryType {
+export function typeOf(found: Pick<Stats, 'mode'>): EntryType {
   const kind = found.mode & 0o170000;
   if (kind === 0o100000) return 'file';
   if (kind === 0o040000) return 'directory';
@@ -167,19 +184,19 @@ export function typeOf(found: Stats): EntryType {
 const endOfFile = 1;
 
 /**
- * Reads the entries of a directory, except for `.` and `..`. By itself, ssh2 would accept any number of
- * entries from the server. This throws `storage_permanent` if there are more than `max`, or if a name isn't a
- * plain name and could point somewhere else.
+ * Reads the entries of a directory, without `.` and `..`. On its own, ssh2 would collect however many entries
+ * the server sends. Fails with `storage_permanent` if there are more than `max.names`, if their names take
+ * more than `max.units` together, or if a name could lead elsewhere.
  */
 export function readDirectory(
   storage: Pick<Storage, 'label'>,
   sftp: Pick<SFTPWrapper, 'opendir' | 'readdir' | 'close'>,
   directory: string,
-  done: (error?: Error | null, entries?: FileEntryWithStats[]) => void,
-  max = maxNames,
+  done: (error?: Error | null, entries?: ListedEntry[]) => void,
+  max = { names: maxNames, units: maxNameUnits },
 ): void {
-  const found: FileEntryWithStats[] = [];
-  let emptyAnswers = 0;
+  const found: ListedEntry[] = [];
+  let [emptyAnswers, units] = [0, 0];
 
   sftp.opendir(directory, (failure, handle) => {
     if (failure instanceof Error) {
@@ -208,11 +225,14 @@ export function readDirectory(
     // ssh2 leaves out `.` and `..`, so a response may end up being empty.
     emptyAnswers = entries.length === 0 ? emptyAnswers + 1 : 0;
     if (emptyAnswers > maxEmptyPages) return 'it lists nothing without an end';
-    for (const entry of entries) {
-      if (entry.filename === '.' || entry.filename === '..') continue;
-      if (!isName(entry.filename)) return `${JSON.stringify(entry.filename)} is not a name of a file`;
-      found.push(entry);
+    for (const { filename, attrs } of entries) {
+      if (filename === '.' || filename === '..') continue;
+      if (!isName(filename)) return `${JSON.stringify(filename)} is not a name of a file`;
+      const { mode, size, mtime } = attrs;
+      found.push({ filename, attrs: { mode, size, mtime } });
+      units += filename.length;
     }
-    return found.length > max ? `a directory has more than ${max} entries` : null;
+    if (found.length > max.names) return `a directory has more than ${max.names} entries`;
+    return units > max.units ? `the names of a directory take more than ${max.units} characters` : null;
   }
 }
