@@ -1,7 +1,7 @@
 import type { ErrorCode } from '../core/lib/error-codes.ts';
 import { hasCode, WaybillError } from '../core/lib/errors.ts';
 import { type ArchiveReader, archiveReader, type Chunk, piecesOf, type Upload } from './archive.ts';
-import type { Connection, Requests } from './connection.ts';
+import { type Connection, isRefusedToken, type Requests } from './connection.ts';
 import { BodyTooLong } from './failures.ts';
 import {
   claimUpload,
@@ -39,6 +39,8 @@ const refusals: readonly ErrorCode[] = [
 const damages: readonly ErrorCode[] = ['malformed_archive', 'invalid_bundle'];
 
 const maxStarts = 5;
+/** A token may expire during a request. More in a row, without progress, are refused for another reason. */
+const maxRefusedTokens = 5;
 /** The polling interval while another client is sending the upload. */
 const watchMs = 1000;
 /** Small enough for any proxy. */
@@ -165,6 +167,8 @@ class Sending {
   #isLengthKnown: boolean;
   /** Whether `#offset` is the daemon's offset. */
   #isOffsetKnown = true;
+  /** The number of tokens that were refused since the last progress. */
+  #refusedTokens = 0;
   /** Whether another client is sending the upload. This client waits while the other one makes progress. */
   #isContested = false;
   /** The maximum size of a request, which is lowered if a proxy rejects one as too large. */
@@ -241,6 +245,10 @@ class Sending {
         this.#maxRequestBytes = Math.max(minPortionBytes, Math.floor(bytes / 2));
         return null;
       }
+      if (this.#connection.canRenew && isRefusedToken(error) && this.#refusedTokens < maxRefusedTokens) {
+        this.#refusedTokens += 1;
+        return null;
+      }
       if (!hasCode(error, 'upload_offset_conflict')) throw error;
       throw busy(error);
     }
@@ -258,6 +266,7 @@ class Sending {
   /** Continues at this offset. Returns true if it is the largest so far. */
   #reach(offset: number): boolean {
     const isFurther = offset > this.#furthest;
+    if (isFurther) this.#refusedTokens = 0;
     this.#offset = offset;
     this.#furthest = Math.max(this.#furthest, offset);
     return isFurther;

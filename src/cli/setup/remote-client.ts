@@ -126,7 +126,6 @@ const insteadOfHint: Partial<Record<ErrorCode, Remedy>> = {
 
 /** Remedies that follow the daemon's hint, which is about the daemon's settings. */
 const afterHint: Partial<Record<ErrorCode, Remedy>> = {
-  token_expired: () => 'ask the operator of the daemon for a new token',
   forbidden: (url) => `waybill pipelines --to ${url} lists the pipelines of the token`,
   insufficient_scope: () => 'ask the operator of the daemon for a token with that scope',
   bundle_gone: (url) => `send it again: waybill push --to ${url}`,
