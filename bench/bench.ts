@@ -25,6 +25,7 @@ const benches: Record<string, (options: readonly string[]) => Promise<boolean>> 
   subscribers: async () => (await import('./subscribers.ts')).followed(),
   console: async () => (await import('./console.ts')).consolePages(),
   health: async () => (await import('./health.ts')).health(),
+  revocation: async () => (await import('./revocation.ts')).revocation(),
   soak: async (options) => (await import('./soak.ts')).soak(options),
   'scene-map': async () => {
     await import('./scene-map.ts');

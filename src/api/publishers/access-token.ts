@@ -16,7 +16,7 @@ export interface Grant {
 
 /**
  * Signs grants as JWTs (HS256), which every API host with the same keys can open, so hosts share no storage.
- * Unlike in `jose`, opening is synchronous, because long requests repeat their check every second.
+ * Unlike in `jose`, opening is synchronous, because long requests repeat their check twice a second.
  */
 export interface GrantSeal {
   seal(grant: Grant): string;

@@ -97,8 +97,11 @@ export function originOf(
  * keeps the check that admitted it, and long requests repeat the check.
  */
 
-/** How often a long request repeats its check, in milliseconds. It can outlive its token by this long. */
-export const recheckMs = 1_000;
+/**
+ * How often a long request repeats its check, in milliseconds. It ends within a second after a reload, which
+ * takes a part of that second. The end of a session at another host is noticed by the second check.
+ */
+export const recheckMs = 500;
 
 /**
  * Returns the result of `authorize` and keeps the function for later checks of the same request. `authorize`
