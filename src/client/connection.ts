@@ -37,6 +37,8 @@ export interface Ask {
   /** Opens the body. Called again for every attempt. */
   body?: () => AsyncIterable<Uint8Array>;
   idleMs?: number;
+  /** If false, the request is not repeated when its token is refused; the next one gets a new token. */
+  isRepeatable?: boolean;
 }
 
 export interface JsonAnswer {
@@ -98,7 +100,12 @@ export class Connection implements Requests {
   }
 }
 
-/** Sends each request once. If the token is rejected, gets a new one and sends the request again. */
+/** Reports whether the daemon refused the token, which may have expired during the request. */
+export function isRefusedToken(error: unknown): error is WaybillError {
+  return hasCode(error, 'unauthorized') || hasCode(error, 'token_expired');
+}
+
+/** Sends each request once, or twice if its token was refused. */
 class SingleRequests implements Requests {
   readonly #options: ConnectionOptions & { clock: Clock; answerMs: number };
   readonly #base: URL;
@@ -121,8 +128,7 @@ class SingleRequests implements Requests {
     try {
       return await this.#send(ask, value);
     } catch (error) {
-      const isRefused = hasCode(error, 'unauthorized') || hasCode(error, 'token_expired');
-      if (!isRefused || !token.refused(value)) throw error;
+      if (!isRefusedToken(error) || !token.refused(value) || ask.isRepeatable === false) throw error;
       return this.#send(ask, await token.value(exchangeForm));
     }
   }

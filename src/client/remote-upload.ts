@@ -166,6 +166,8 @@ export async function sendPortion(
       ...(length === null ? {} : { 'upload-length': String(length) }),
     },
     body,
+    // The daemon keeps the bytes that arrived before a token expired, so that the offset is another one.
+    isRepeatable: false,
   });
   answer.close();
   const run = answer.headers.location?.split('/').at(-1);

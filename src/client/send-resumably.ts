@@ -1,7 +1,7 @@
 import type { ErrorCode } from '../core/lib/error-codes.ts';
 import { hasCode, WaybillError } from '../core/lib/errors.ts';
 import { type ArchiveReader, archiveReader, type Chunk, piecesOf, type Upload } from './archive.ts';
-import type { Connection, Requests } from './connection.ts';
+import { type Connection, isRefusedToken, type Requests } from './connection.ts';
 import { BodyTooLong } from './failures.ts';
 import {
   claimUpload,
@@ -40,7 +40,9 @@ const refusals: readonly ErrorCode[] = [
 const damages: readonly ErrorCode[] = ['malformed_archive', 'invalid_bundle'];
 
 const maxStarts = 5;
-/** How often to check the upload while another client is sending it. */
+/** A token may expire during a request. More in a row, without progress, are refused for another reason. */
+const maxRefusedTokens = 5;
+/** The polling interval while another client is sending the upload. */
 const watchMs = 1000;
 /** Small enough to get through any proxy. */
 const minPortionBytes = 64 << 10;
@@ -168,7 +170,9 @@ class Sending {
   #isLengthKnown: boolean;
   /** True if `#offset` is what the daemon has reported. */
   #isOffsetKnown = true;
-  /** True if another client is sending this upload. As long as it makes progress, this one waits. */
+  /** The number of tokens that were refused since the last progress. */
+  #refusedTokens = 0;
+  /** Whether another client is sending the upload. This client waits while the other one makes progress. */
   #isContested = false;
   /** The largest request to send. If a proxy says that a request is too large, this is reduced. */
   #maxRequestBytes = Infinity;
@@ -247,6 +251,10 @@ class Sending {
         this.#maxRequestBytes = Math.max(minPortionBytes, Math.floor(bytes / 2));
         return null;
       }
+      if (this.#connection.canRenew && isRefusedToken(error) && this.#refusedTokens < maxRefusedTokens) {
+        this.#refusedTokens += 1;
+        return null;
+      }
       if (!hasCode(error, 'upload_offset_conflict')) throw error;
       throw busy(error);
     }
@@ -264,6 +272,7 @@ class Sending {
   /** Sets the offset at which to continue. Returns true if the upload has never come that far before. */
   #reach(offset: number): boolean {
     const isFurther = offset > this.#furthest;
+    if (isFurther) this.#refusedTokens = 0;
     this.#offset = offset;
     this.#furthest = Math.max(this.#furthest, offset);
     return isFurther;

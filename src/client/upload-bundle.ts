@@ -1,7 +1,7 @@
 import type { ErrorCode } from '../core/lib/error-codes.ts';
 import { hasCode, type WaybillError } from '../core/lib/errors.ts';
 import type { Parts, Upload } from './archive.ts';
-import type { Connection } from './connection.ts';
+import { type Connection, isRefusedToken } from './connection.ts';
 import type { MissingFiles } from './generated/api-types.ts';
 import { partialHeader } from './remote-upload.ts';
 import { type AcceptedRun, acceptedRun } from './runs.ts';
@@ -70,9 +70,32 @@ async function sendArchive(
   { resumable = 'auto', chunkBytes = defaultChunkBytes, channel, onPlain }: UploadOptions,
   partial: string | null,
 ): Promise<AcceptedRun> {
+  const inOneRequest = async (isRepeatable: boolean): Promise<AcceptedRun> => {
+    const answer = await connection.askJson({
+      method: 'POST',
+      path: uploadPath(pipelineId),
+      query: { rerun_failed: 'true', ...(channel === undefined ? {} : { channel }) },
+      headers: {
+        ...headersOf(upload),
+        'idempotency-key': upload.idempotencyKey,
+        ...partialHeader(partial),
+      },
+      body: upload.open,
+      isRepeatable,
+    });
+    return acceptedRun(answer);
+  };
   const isLarge = (upload.size ?? upload.pieces?.readBytes ?? 0) > largeBytes;
   const isPatient = resumable === 'always';
-  if (isPatient || (resumable === 'auto' && isLarge)) {
+  if (resumable === 'auto' && !isLarge && connection.canRenew) {
+    try {
+      return await inOneRequest(false);
+    } catch (error) {
+      // On a slow line, one request takes longer than a token lives. Of several, each gets a new token.
+      if (!isRefusedToken(error)) throw error;
+    }
+  }
+  if (isPatient || (resumable === 'auto' && (isLarge || connection.canRenew))) {
     try {
       return await sendResumably(connection, pipelineId, upload, {
         chunkBytes,
@@ -86,18 +109,7 @@ async function sendArchive(
       onPlain?.(error.reason);
     }
   }
-  const answer = await connection.askJson({
-    method: 'POST',
-    path: uploadPath(pipelineId),
-    query: { rerun_failed: 'true', ...(channel === undefined ? {} : { channel }) },
-    headers: {
-      ...headersOf(upload),
-      'idempotency-key': upload.idempotencyKey,
-      ...partialHeader(partial),
-    },
-    body: upload.open,
-  });
-  return acceptedRun(answer);
+  return inOneRequest(true);
 }
 
 /** Returns the path for an upload in a single request, relative to the daemon's URL. */

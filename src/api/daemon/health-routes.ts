@@ -29,7 +29,7 @@ export const healthRoute: Route<HealthPorts> = {
   tag: 'daemon',
   summary: 'Readiness',
   description:
-    'Needs no token. `checks` has the state of each dependency, the time of its last change and a remedy; error responses include it. `details.weather` is `degraded` while a configured weather database is unreachable. `details.paused` lists paused pipelines. 503: the daemon is stopping, its queue is unreachable, or uploads cannot be staged. 507: there is too little disk space for uploads.',
+    'Needs no token. `checks` has the state of each dependency, the time of its last change and a remedy; error responses include it. `details.weather` is `degraded` while a configured weather database is unreachable. `details.paused` lists paused pipelines. 503: the daemon is stopping, its queue is unreachable, or uploads cannot be staged or recorded. 507: there is too little disk space for uploads.',
   access: 'open',
   isProbe: true,
   responses: {
@@ -64,7 +64,13 @@ export const healthRoute: Route<HealthPorts> = {
       }),
     },
   },
-  problems: ['shutting_down', 'queue_unavailable', 'staging_unavailable', 'insufficient_storage'],
+  problems: [
+    'shutting_down',
+    'queue_unavailable',
+    'staging_unavailable',
+    'audit_unavailable',
+    'insufficient_storage',
+  ],
   handle: (ports) => health(ports),
 };
 

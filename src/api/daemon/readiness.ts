@@ -80,8 +80,8 @@ export function newReadiness({ clock, log, checks, isDraining, weatherHealth }: 
  * respond, it is not started a second time: each attempt would block another thread of the file system pool.
  */
 function probeOf(check: HealthCheck, clock: Clock): () => Promise<Found> {
-  const { name, silent, remedy } = check;
-  let running: Promise<Pick<Found, 'error' | 'isHarmless'>> | undefined;
+  const { name, silent, remedy, isHarmless } = check;
+  let running: Promise<Pick<Found, 'error'>> | undefined;
   return async () => {
     running ??= check
       .prove()
@@ -100,7 +100,7 @@ function probeOf(check: HealthCheck, clock: Clock): () => Promise<Found> {
         resolve(found);
       });
     });
-    return { name, remedy, ...outcome };
+    return { name, remedy, isHarmless: isHarmless === true, ...outcome };
   };
 }
 

@@ -231,7 +231,7 @@ const healthCheck: JsonSchema = {
   additionalProperties: false,
   required: ['name', 'state', 'since'],
   properties: {
-    name: { enum: ['process', 'queue', 'staging', 'room', 'shared_staging', 'weather'] },
+    name: { enum: ['process', 'queue', 'staging', 'room', 'shared_staging', 'audit', 'weather'] },
     state: {
       description: '`degraded`: a problem that does not prevent uploads.',
       enum: ['ok', 'degraded', 'failing'],

@@ -15,9 +15,8 @@ export interface Grant {
 }
 
 /**
- * Signs grants as JWTs with HS256. API hosts with the same keys can verify each other's tokens, so they need
- * no shared storage. Unlike with `jose`, verification is synchronous, because long requests repeat it every
- * second.
+ * Signs grants as JWTs (HS256), which every API host with the same keys can open, so hosts share no storage.
+ * Unlike in `jose`, opening is synchronous, because long requests repeat their check twice a second.
  */
 export interface GrantSeal {
   seal(grant: Grant): string;

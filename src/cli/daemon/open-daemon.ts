@@ -8,6 +8,7 @@ import { type Replaceable, replaceable } from '../../core/lib/current.ts';
 import type { Release } from '../../core/lib/lifecycle.ts';
 import type { OpenedWeather } from '../../weather/api/open-weather.ts';
 import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
+import { auditChecks } from '../../workers/coordinator/health-checks.ts';
 import { openEndedSessions, requireBullmq } from '../../workers/coordinator/open-coordinator.ts';
 import { startTidying, type Tidying } from '../../workers/coordinator/tidying.ts';
 import { openDisk, type OpenedDisk } from '../../workers/disk/open-disk.ts';
@@ -97,7 +98,10 @@ export async function openDaemon(
   const shutdown = { draining: new AbortController(), uploads: new AbortController() };
   const readiness = newReadiness({
     ...foundation,
-    checks: coordinator.checks,
+    checks: [
+      ...coordinator.checks,
+      ...auditChecks(config.audit, { ...foundation, trail: reporting.audit, admitsActs: true }),
+    ],
     isDraining: () => shutdown.draining.signal.aborted,
     weatherHealth: weather?.health ?? null,
   });

@@ -6,6 +6,7 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import { type Release, releasedOnFailure } from '../../core/lib/lifecycle.ts';
 import { parseListen } from '../../core/lib/settings/values.ts';
 import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
+import { auditChecks } from '../../workers/coordinator/health-checks.ts';
 import { requireBullmq } from '../../workers/coordinator/open-coordinator.ts';
 import { freeBytes } from '../../workers/staging/staging-check.ts';
 import {
@@ -106,7 +107,10 @@ async function openWorker(
   const shutdown = { isDraining: false };
   const readiness = newReadiness({
     ...foundation,
-    checks: coordinator.checks,
+    checks: [
+      ...coordinator.checks,
+      ...auditChecks(config.audit, { ...foundation, trail: reporting.audit, admitsActs: false }),
+    ],
     isDraining: () => shutdown.isDraining,
     weatherHealth: null,
   });

@@ -129,7 +129,6 @@ const insteadOfHint: Partial<Record<ErrorCode, Remedy>> = {
 
 /** Added to the daemon's hint, which is about the settings of the daemon. */
 const afterHint: Partial<Record<ErrorCode, Remedy>> = {
-  token_expired: () => 'ask the operator of the daemon for a new token',
   forbidden: (url) => `waybill pipelines --to ${url} lists the pipelines of the token`,
   insufficient_scope: () => 'ask the operator of the daemon for a token with that scope',
   bundle_gone: (url) => `send it again: waybill push --to ${url}`,

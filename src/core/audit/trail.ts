@@ -25,6 +25,8 @@ export interface Trail {
    * record. Otherwise, there is enough space for the record.
    */
   admit(): Promise<void>;
+  /** Throws `audit_unavailable` if the trail cannot be written, whether or not acts are refused then. */
+  prove(): Promise<void>;
   /**
    * Adds a record. Resolves when the record is on disk. If it cannot be written, resolves after the first
    * attempt, and the record is kept in memory until it can. Never rejects.
@@ -37,6 +39,7 @@ export interface Trail {
 /** Records nothing, for configurations that have no `audit` section. */
 export const noTrail: Trail = {
   admit: async () => undefined,
+  prove: async () => undefined,
   append: async () => undefined,
   close: async () => undefined,
 };
@@ -131,8 +134,12 @@ class QueuedTrail implements Trail {
   }
 
   async admit(): Promise<void> {
-    if (this.#settings.onFull === 'continue') return;
-    if (this.#failure === null && (await this.#hasReserve())) return;
+    if (this.#settings.onFull === 'refuse') await this.prove();
+  }
+
+  async prove(): Promise<void> {
+    const needsReserve = this.#settings.onFull === 'refuse';
+    if (this.#failure === null && (!needsReserve || (await this.#hasReserve()))) return;
     await this.#drain(true);
     if (this.#failure !== null) throw unavailable(this.#failure);
   }

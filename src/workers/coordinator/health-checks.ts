@@ -1,3 +1,5 @@
+import type { Trail } from '../../core/audit/trail.ts';
+import type { TrailSettings } from '../../core/audit/trail-writer.ts';
 import type { Clock } from '../../core/lib/clock.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import type { RunReader } from '../queue/job-queue.ts';
@@ -5,18 +7,17 @@ import { provedAtMost, proveRoom, proveStaging } from '../staging/staging-check.
 
 /** Something that has to work for uploads to be accepted. */
 export interface HealthCheck {
-  name: 'queue' | 'staging' | 'room' | 'shared_staging';
-  /** The error code to report if the check doesn't respond at all. */
+  name: 'queue' | 'staging' | 'room' | 'shared_staging' | 'audit';
+  /** The error code for a check that does not respond. */
   silent: ErrorCode;
   /**
    * Explains to operators how to fix the problem. Since it is public, it may mention settings but not their
    * values.
    */
   remedy: string;
-  /**
-   * Runs the check, and throws an error if it fails. The error must not contain anything confidential. Cheap
-   * enough to be called often.
-   */
+  /** Whether uploads are accepted although the check fails. Default: false. */
+  isHarmless?: boolean;
+  /** Throws an error without confidential details. May be called often. */
   prove(): Promise<void>;
 }
 
@@ -61,4 +62,26 @@ export function queueCheck(
       await queue.depth();
     },
   };
+}
+
+/**
+ * Checks that the audit trail can be written. Returns no check for a configuration without one.
+ *
+ * @param admitsActs Whether this process refuses acts that it cannot record, as `on_full` requires. A worker
+ *   publishes what was accepted, and its records wait.
+ */
+export function auditChecks(
+  settings: Pick<TrailSettings, 'onFull'> | null,
+  { trail, clock, admitsActs }: { trail: Pick<Trail, 'prove'>; clock: Clock; admitsActs: boolean },
+): HealthCheck[] {
+  if (settings === null) return [];
+  return [
+    {
+      name: 'audit',
+      silent: 'audit_unavailable',
+      remedy: 'see that the disk of audit.directory has room and that the daemon may write to it',
+      isHarmless: !admitsActs || settings.onFull === 'continue',
+      prove: provedAtMost(clock, checkEveryMs, () => trail.prove()),
+    },
+  ];
 }

@@ -52,8 +52,9 @@ export async function threadContext(
 ): Promise<CoreContext> {
   const secrets = await loadSecrets({ directory: config.secrets.directory, env });
   const openStorage = storageOpener({ clock: systemClock, log, secrets, signal }, retries);
-  // Every message wakes up the daemon's main thread, so don't send any if there are no notifiers.
-  const notifying = config.notifiers.length === 0 ? {} : { notify };
+  // Each message wakes the daemon's main thread, so none is sent if nothing receives or records it.
+  const isReported = config.notifiers.length > 0 || config.audit !== null;
+  const notifying = isReported ? { notify } : {};
   const cacheDirectory = path.join(config.server.staging.directory, 'cache');
   return { clock: systemClock, log, secrets, openStorage, cacheDirectory, signal, tracer, ...notifying };
 }

@@ -57,6 +57,7 @@ const checkNames: Readonly<Record<CheckReport['name'], string>> = {
   staging: 'Staging directory',
   room: 'Disk space for uploads',
   shared_staging: 'Shared staging',
+  audit: 'Audit trail',
   process: 'Process',
   weather: 'Weather database',
 };

@@ -111,10 +111,10 @@ export function originOf(
  */
 
 /**
- * The interval at which long requests repeat the check, in milliseconds. A request can outlive its token by
- * this much.
+ * How often a long request repeats its check, in milliseconds. It ends within a second after a reload, which
+ * takes a part of that second. The end of a session at another host is noticed by the second check.
  */
-export const recheckMs = 1_000;
+export const recheckMs = 500;
 
 /**
  * Runs `authorize` and remembers it, so that it can be repeated later in the same request. It must look at
