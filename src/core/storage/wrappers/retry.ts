@@ -24,8 +24,8 @@ const maxConcurrentStats = 16;
  * later attempt, the write itself may have changed the key. It then throws the earlier `storage_transient`,
  * and the caller reads back the stored content.
  */
-export function withRetry(storage: Storage, policy: Omit<RetryOptions, 'outage'>): Storage {
-  const options: RetryOptions = { ...policy, outage: {} };
+export function withRetry(storage: Storage, given: RetryOptions): Storage {
+  const options: RetryOptions = { outage: {}, ...given };
   return intercept(
     storage,
     {
