@@ -121,7 +121,10 @@ export const errorTable = {
     about: 'A conditional write found a version other than the expected one.',
   },
   storage_denied: { retryable: false, about: 'The storage refused access.' },
-  storage_full: { retryable: false, about: 'No space is left on the storage.' },
+  storage_full: {
+    retryable: true,
+    about: 'No space is left on the storage, or the quota is exceeded. Nothing was lost.',
+  },
   storage_permanent: {
     retryable: false,
     about: 'The storage failed, and a retry does not help.',

@@ -32,21 +32,22 @@ export const runPauses: Pick<RetryPolicy, 'baseMs' | 'capMs'> = { baseMs: 10_000
  */
 export const maxRetryAfterMs = 60_000;
 
-/** The outage of a server, shared by all calls to that server. */
-interface Outage {
-  /**
-   * The time of the first failure since the last response, on the monotonic clock; undefined if the server is
-   * fine.
-   */
+/** Calls that are retried briefly stop once an outage has lasted this long, in milliseconds. */
+const maxBriefOutageMs = 60_000;
+/** An attempt that takes this long, in milliseconds, failed because the server was silent. */
+const slowAttemptMs = 10_000;
+
+/** An outage of one server, shared by all calls to it, and by the retries within a call. */
+export interface Outage {
+  /** Monotonic time of the first failure since the last response, or undefined while the server responds. */
   since?: number | undefined;
+  /** The latest failure of a slow attempt, and its monotonic time. */
+  silence?: { failure: unknown; at: number };
 }
 
 export interface RetryOptions {
   policy: RetryPolicy;
-  /**
-   * Shared by all calls to a server. They have `forMs` between them; after that, calls are only retried a few
-   * times.
-   */
+  /** Shared by all calls to a server. Together they wait for `forMs`, and later calls are brief (`retry`). */
   outage?: Outage;
   clock: Clock;
   /** Returns a number in [0, 1). Only set in tests. */
@@ -56,19 +57,25 @@ export interface RetryOptions {
 }
 
 /**
- * Runs `work`, and tries again as long as it fails with `storage_transient`. Before each new attempt, it
- * waits for a random time from [0, min(cap, base · 2^n)) ("full jitter": M. Brooker, Exponential Backoff and
- * Jitter, AWS Architecture Blog, 2015) or, if the error says so, for `retryAfterSeconds`. Any other error is
- * thrown right away. If the signal aborts during a pause, throws its reason. Calls made after that, such as
- * those to roll back a publication, are retried `retries` times. `work` is passed the number of the attempt,
- * starting at 1.
+ * Runs `work` again while it fails with `storage_transient`. The pause is drawn uniformly from [0, min(cap,
+ * base · 2^n)) ("full jitter": M. Brooker, Exponential Backoff and Jitter, AWS Architecture Blog, 2015), or
+ * is the failure's `retryAfterSeconds`. Throws any other failure immediately, and the signal's reason if it
+ * aborts during a pause. `work` receives the attempt number, counted from 1.
+ *
+ * Brief calls are retried `retries` times: those without `forMs`, those made after the signal aborted, such
+ * as calls that undo a publication, and those made when the outage has already lasted for `forMs`. In a long
+ * outage, a slow attempt is not repeated, and calls that follow it fail immediately with its error.
+ * Otherwise each call that cleans up would wait for a silent server several times.
  */
 export async function retry<T>(options: RetryOptions, work: (attempt: number) => Promise<T>): Promise<T> {
   const { policy, clock, signal, outage = {}, random = Math.random } = options;
   const { forMs } = policy;
-  const elapsedMs = (): number => (outage.since === undefined ? 0 : clock.monotonic() - outage.since);
-  const startsLate = forMs !== undefined && outage.since !== undefined && elapsedMs() >= forMs;
+  const isLong = (): boolean =>
+    outage.since !== undefined && clock.monotonic() - outage.since >= (forMs ?? maxBriefOutageMs);
+  const startsLate = isLong();
+  if (startsLate) throwIfSilent(outage, clock);
   for (let attempt = 1; ; attempt += 1) {
+    const startedAt = clock.monotonic();
     try {
       const result = await work(attempt);
       outage.since = undefined;
@@ -78,10 +85,13 @@ export async function retry<T>(options: RetryOptions, work: (attempt: number) =>
         outage.since = undefined;
         throw failure;
       }
-      outage.since ??= clock.monotonic();
+      const now = clock.monotonic();
+      outage.since ??= now;
+      const isSlow = now - startedAt >= slowAttemptMs;
+      if (isSlow) outage.silence = { failure, at: now };
       const isStopping = signal?.aborted === true;
       const isBrief = forMs === undefined || isStopping || startsLate;
-      const isOver = isBrief ? attempt > policy.retries : elapsedMs() >= forMs;
+      const isOver = isBrief ? attempt > policy.retries || (isSlow && isLong()) : isLong();
       const hintMs = hintOf(failure);
       if (isOver || hintMs > maxRetryAfterMs) throw failure;
       const pauseMs = Math.max(hintMs, fullJitterMs(policy, attempt, random));
@@ -89,6 +99,10 @@ export async function retry<T>(options: RetryOptions, work: (attempt: number) =>
       await clock.sleep(pauseMs, isStopping ? undefined : signal);
     }
   }
+}
+
+function throwIfSilent({ silence }: Outage, clock: Clock): void {
+  if (silence !== undefined && clock.monotonic() - silence.at < slowAttemptMs) throw silence.failure;
 }
 
 /**

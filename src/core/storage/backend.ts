@@ -1,5 +1,6 @@
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
+import type { Outage } from '../lib/retry.ts';
 import type { Secrets } from '../lib/secrets.ts';
 import type { Kinds, Settings } from '../lib/settings/declare.ts';
 import type { PathBase } from '../lib/settings/values.ts';
@@ -118,6 +119,8 @@ export interface StorageContext {
   clock: Clock;
   log: Log;
   secrets: Secrets;
+  /** For drivers that retry parts of a call, which is also retried as a whole. */
+  outage?: Outage;
 }
 
 export interface OpenOptions {

@@ -112,7 +112,10 @@ const systemErrors: Record<string, { code: ErrorCode; hint?: string }> = {
     code: 'storage_full',
     hint: 'raise the quota or free some space and run again; nothing was lost',
   },
-  EFBIG: { code: 'storage_full', hint: 'the file system or a limit does not allow files of this size' },
+  EFBIG: {
+    code: 'storage_permanent',
+    hint: 'the file system or a limit does not allow files of this size',
+  },
   EAGAIN: { code: 'storage_transient' },
   EBUSY: { code: 'storage_transient' },
   EINTR: { code: 'storage_transient' },

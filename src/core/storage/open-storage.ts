@@ -1,4 +1,4 @@
-import { briefRetryPolicy, defaultRetryPolicy, retry, type RetryPolicy } from '../lib/retry.ts';
+import { briefRetryPolicy, defaultRetryPolicy, type Outage, retry, type RetryPolicy } from '../lib/retry.ts';
 import type { OpenOptions, StorageContext } from './backend.ts';
 import { backendOf, type StorageLocation } from './backends.ts';
 import type { Storage } from './storage.ts';
@@ -31,8 +31,9 @@ export function storageOpener(
   return async (location, options) => {
     const { clock, signal } = context;
     const shared = { clock, ...(signal === undefined ? {} : { signal }) };
+    const outage: Outage = {};
     const storage = await retry({ policy: opening, ...shared }, () =>
-      backendOf(location).open(location, context, options),
+      backendOf(location).open(location, { ...context, outage }, options),
     );
     const onRetry = (failure: unknown, attempt: number, pauseMs: number): void =>
       context.log.warn(
@@ -41,6 +42,11 @@ export function storageOpener(
       );
     const { maxRate = null } = options;
     const limited = maxRate === null ? storage : withRate(storage, clock, maxRate);
-    return withRetry(withLog(limited, context.log, clock), { policy: calls, ...shared, onRetry });
+    return withRetry(withLog(limited, context.log, clock), {
+      policy: calls,
+      outage,
+      ...shared,
+      onRetry,
+    });
   };
 }

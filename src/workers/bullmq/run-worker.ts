@@ -16,7 +16,7 @@ import {
   failedRun,
   finishedRun,
   isCancelled,
-  queuedRun,
+  returnedRun,
   startedRun,
 } from '../queue/run-transitions.ts';
 import { attempt, type Outcome, ProgressSaver } from './attempt.ts';
@@ -187,9 +187,7 @@ export class RunWorker {
     if (this.#isStopping && ended.status !== 'succeeded' && !wasCancelled) {
       await this.#keepEvents();
       log.info(fields, 'run given back');
-      await this.#retryUntilAvailable(() =>
-        store.requeue(locked.token, queuedRun({ ...taken.record }, clock.now())),
-      );
+      await this.#retryUntilAvailable(() => store.requeue(locked.token, returnedRun(taken.record)));
       await this.#retryUntilAvailable(() => pipelines.requeue(locked.job, locked.token));
       return true;
     }

@@ -1,5 +1,5 @@
-import { randomInt, randomUUID } from 'node:crypto';
-import { mkdir, readdir, rm, rmdir, stat, utimes } from 'node:fs/promises';
+import { randomInt } from 'node:crypto';
+import { mkdir, readdir, rm, rmdir } from 'node:fs/promises';
 import path from 'node:path';
 import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode, WaybillError } from '../../core/lib/errors.ts';
@@ -106,66 +106,60 @@ async function release(directory: string, lock: DirectoryLock): Promise<void> {
 }
 
 /*
- * Several processes on one machine may share a scratch directory. Each has a subdirectory of its own, and
- * touches it regularly to show that it is still running. Process ids wouldn't work for this, because every
- * container has its own.
+ * Several processes on one machine may share a scratch directory. Each claims a subdirectory. Neither process
+ * ids nor times show which processes are alive: each container has its own ids, and clocks jump.
  */
-const nameForm = /^process-[0-9a-f-]{36}$/;
-const touchMs = 60_000;
-const staleMs = 3_600_000;
+const sweepEveryMs = 3_600_000;
 
 interface ScratchDirectory {
-  /** The absolute path of this process's subdirectory. */
+  /** Absolute path of this process's own directory. */
   directory: string;
-  /** Deletes the subdirectory and everything in it. */
+  /** Removes the directory and its contents. */
   close(): Promise<void>;
 }
 
 /**
- * Creates a subdirectory for this process, and deletes those of processes that have been dead for an hour.
- * Throws a `config_invalid` error if that fails.
+ * Creates a directory for this process, and removes those of dead processes, now and once an hour. Throws
+ * `config_invalid` if that fails.
  */
-export async function openScratch(root: string, clock: Clock): Promise<ScratchDirectory> {
-  const directory = path.join(root, `process-${randomUUID()}`);
+export async function openScratch(parent: string, clock: Clock): Promise<ScratchDirectory> {
+  const request = { parent, name: 'process', clock };
   try {
-    await mkdir(root, { recursive: true, mode: 0o700 });
-    await sweepScratch(root, clock);
+    await sweepScratch(request);
+    const claimed = await claimDirectory(request);
+    const directory = filesOf(claimed);
+    // Another process may have died since the sweep.
+    await removeFiles(claimed);
     await mkdir(directory, { mode: 0o700 });
+    const sweep = (): void => void sweepScratch(request).catch(() => undefined);
+    const sweeping = clock.every(sweepEveryMs, sweep, { unref: true });
+    return {
+      directory,
+      close: async () => {
+        sweeping.cancel();
+        await removeFiles(claimed);
+        await claimed.release();
+      },
+    };
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
     throw new WaybillError(
       'config_invalid',
-      `server.queue.scratch_directory ${root} cannot be used: ${why}`,
+      `server.queue.scratch_directory ${parent} cannot be used: ${why}`,
       {
         cause,
         hint: 'name a directory of this machine that the process may write',
       },
     );
   }
-  const touching = clock.every(
-    touchMs,
-    () => {
-      const time = clock.now();
-      void utimes(directory, time, time).catch(() => undefined);
-      void sweepScratch(root, clock).catch(() => undefined);
-    },
-    { unref: true },
-  );
-  return {
-    directory,
-    close: async () => {
-      touching.cancel();
-      await rm(directory, { recursive: true, force: true });
-    },
-  };
 }
 
-async function sweepScratch(root: string, clock: Clock): Promise<void> {
-  for (const entry of await readdir(root, { withFileTypes: true })) {
-    if (!entry.isDirectory() || !nameForm.test(entry.name)) continue;
-    const directory = path.join(root, entry.name);
-    const found = await stat(directory).catch(() => undefined);
-    if (found !== undefined && clock.now().getTime() - found.mtimeMs > staleMs)
-      await rm(directory, { recursive: true, force: true });
-  }
+const filesOf = ({ directory }: ClaimedDirectory): string => path.join(directory, 'files');
+
+async function removeFiles(claimed: ClaimedDirectory): Promise<void> {
+  await rm(filesOf(claimed), { recursive: true, force: true });
+}
+
+async function sweepScratch(request: ClaimRequest): Promise<void> {
+  for (const dead of await claimLeft(request)) await removeFiles(dead).finally(() => dead.release());
 }

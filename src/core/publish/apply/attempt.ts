@@ -190,7 +190,8 @@ export class Attempt {
     try {
       await work();
     } catch (error) {
-      const isRefusal = error instanceof WaybillError && !error.retryable;
+      // A full storage refuses, too, although the run is retried.
+      const isRefusal = error instanceof WaybillError && (!error.retryable || error.code === 'storage_full');
       const isLocal = this.#options.storage.localFiles !== undefined;
       if (!isRefusal && !isLocal) this.#isUncertain = true;
       if (isRefusal && key !== undefined) this.#refused.add(key);

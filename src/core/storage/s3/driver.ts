@@ -2,7 +2,7 @@ import type { Clock } from '../../lib/clock.ts';
 import { hasCode, WaybillError } from '../../lib/errors.ts';
 import type { Log } from '../../lib/log.ts';
 import { inParallel } from '../../lib/parallel.ts';
-import { briefRetryPolicy, type RetryPolicy } from '../../lib/retry.ts';
+import { briefRetryPolicy, type Outage, type RetryPolicy } from '../../lib/retry.ts';
 import type { Secrets } from '../../lib/secrets.ts';
 import type { Backups, CopySource, Duplicates, Kept, ObjectPlace } from '../capabilities.ts';
 import * as failures from '../errors.ts';
@@ -34,10 +34,9 @@ export interface S3StorageOptions {
   secrets: Secrets;
   /** The retry policy for conditional writes, and for the individual parts of large bodies. */
   retry?: RetryPolicy;
-  /**
-   * Bodies that are larger than this are sent in parts of this many bytes. S3 itself doesn't allow less than
-   * 5 MiB.
-   */
+  /** Shared with the caller, which retries whole calls. */
+  outage?: Outage | undefined;
+  /** Larger bodies are sent in parts of this many bytes. S3 itself requires at least 5 MiB. */
   partBytes?: number;
   /** The number of keys per page, or null for the server's default. Only set in tests. */
   pageSize?: number | null;
@@ -113,7 +112,8 @@ export class S3Storage implements Storage, Backups, Duplicates, CopySource {
     this.#partBytes = partBytes;
     this.#listing = { client, label, pageSize };
     this.#conditions = new ConditionProbe(client, { prefix, label, readOnly, clock, log });
-    const retry = { policy: options.retry ?? briefRetryPolicy, clock };
+    const { retry: policy = briefRetryPolicy, outage = {} } = options;
+    const retry = { policy, clock, outage };
     this.#writer = new ObjectWriter({ client, prefix, label, log, partBytes, retry });
     this.#copier = new ServerCopier({ client, label, log });
     this.facts = {

@@ -56,9 +56,9 @@ export async function sftpObstacle(
 }
 
 /**
- * Looks for the reason why a change of `key` was refused, and returns an error that explains it. If nothing
- * is found, returns `error` itself. If a file system is mounted read-only, servers just say "failure", and if
- * access is denied, they don't say to which directory. Never throws.
+ * Returns a more specific error for a refused change of `key` if possible, or else `error` unchanged. Servers
+ * report only "failure" on a file system that is full or mounted read-only, and a denial does not name the
+ * directory that disallows the change. Never throws.
  */
 export async function explained(root: SftpRoot, key: Key | '', error: unknown): Promise<unknown> {
   const answer = error instanceof WaybillError ? error.cause : error;
@@ -67,7 +67,9 @@ export async function explained(root: SftpRoot, key: Key | '', error: unknown): 
     const { directory, stats } = await directoryAbove(root, root.at(key));
     const system = await statvfs(root, directory);
     if (system !== null && isReadOnly(system)) return readOnlySystem(root, nameOf(root, directory), error);
-    // If a directory can't be created, the error already mentions its parent.
+    if (isUnexplained(answer) && system !== null && hasNoRoom(system, 1))
+      return noSpace(root.label, key === '' ? nameOf(root, directory) : key, error);
+    // An error about a directory that cannot be created already names its parent.
     if (error instanceof WaybillError || !isDenied(answer)) return error;
     return deniedChange(root.label, { key, directory: nameOf(root, directory), stats }, error);
   } catch {
@@ -195,11 +197,16 @@ export function isExhausted({ f_bfree: blocks, f_files: files = 0, f_ffree: inod
 }
 
 async function isFull(root: SftpRoot, key: Key, wanted: number): Promise<boolean> {
-  const free = (await statvfs(root, root.at(parentOf(key)))) ?? (await statvfs(root, root.path));
-  if (free?.f_bavail === undefined) return false;
-  // Some file systems don't count inodes. They report that 0 out of 0 are free.
-  if (free.f_files !== undefined && free.f_files > 0 && free.f_favail === 0) return true;
-  return free.f_bavail * (free.f_frsize ?? 1) < Math.max(wanted, 1);
+  const system = (await statvfs(root, root.at(parentOf(key)))) ?? (await statvfs(root, root.path));
+  return system !== null && hasNoRoom(system, Math.max(wanted, 1));
+}
+
+/** Returns true if an ordinary user cannot write `bytes` bytes, or no further file. */
+function hasNoRoom(system: FileSystem, bytes: number): boolean {
+  const { f_bavail: blocks, f_frsize: blockBytes = 1, f_files: files = 0, f_favail: inodes } = system;
+  if (blocks === undefined) return false;
+  // Some file systems do not count inodes and report 0 free of 0.
+  return (files > 0 && inodes === 0) || blocks * blockBytes < bytes;
 }
 
 /** Returns information about a path's file system, or null if the server doesn't provide it. */

@@ -25,8 +25,8 @@ const maxConcurrentStats = 16;
  * met when it is retried, that may be due to the write itself. In this case, the earlier `storage_transient`
  * is thrown, and the caller has to read back what is stored.
  */
-export function withRetry(storage: Storage, policy: Omit<RetryOptions, 'outage'>): Storage {
-  const options: RetryOptions = { ...policy, outage: {} };
+export function withRetry(storage: Storage, given: RetryOptions): Storage {
+  const options: RetryOptions = { outage: {}, ...given };
   return intercept(
     storage,
     {
