@@ -52,6 +52,7 @@ export function apiPorts(daemon: Daemon, reload: () => Promise<ReloadReport>): D
     plan: (job, signal) => coordinator.plan(job, signal),
     releases: (request, signal) => coordinator.releases(request, signal),
     inspect: (request, signal) => coordinator.inspect(request, signal),
+    runLines: (runId) => daemon.runLines.of(runId),
     console: settings,
     metrics,
     weather: weather?.service ?? null,
