@@ -137,7 +137,7 @@ interface OrderedRuns {
   pipelineId: string;
   /** The bundle's name, or else the pipeline's. */
   name: string;
-  /** The message and commit that the producer states; null if it states neither. */
+  /** The message and commit that the producer states, or else the result at each destination. */
   note: string | null;
   status: Mark;
   starter: Starter;
@@ -171,8 +171,14 @@ export function runLines(runs: readonly RunRecord[], now: Date): OrderedRuns[] {
 
 const shortCommitChars = 10;
 
-function noteOf({ revision }: RunRecord): string | null {
+const maxResults = 3;
+
+function noteOf({ revision, destinations }: RunRecord): string | null {
   const commit = revision?.commit?.slice(0, shortCommitChars) ?? null;
   const parts = [revision?.message ?? null, commit].filter((part) => part !== null);
-  return parts.length === 0 ? null : parts.join(' · ');
+  if (parts.length > 0) return parts.join(' · ');
+  const results = destinations.map((one) => `${one.destination_id} ${actionMark(one).label}`);
+  const names = [...new Set(results)];
+  const [shown, omitted] = [names.slice(0, maxResults), names.length - maxResults];
+  return names.length === 0 ? null : `${shown.join(', ')}${omitted > 0 ? ` and ${omitted} more` : ''}`;
 }

@@ -71,9 +71,9 @@ export interface TimeBar {
 const minBarWidth = 1.5;
 
 /**
- * Returns the bar of a destination that is done at `end`, or is being published if `end` is null. Destinations
- * are published concurrently, and the bundles of one destination in sequence. `before` is the end of the
- * previous bundle there. Returns null if the run has not started.
+ * Returns the bar of a destination that is done at `end`, or is being published if `end` is null.
+ * Destinations are published concurrently, and the bundles of one destination in sequence. `before` is the
+ * end of the previous bundle there. Returns null if the run has not started.
  */
 export function timeBar(
   { started_at: start, finished_at: over }: Pick<RunRecord, 'started_at' | 'finished_at'>,
@@ -98,6 +98,8 @@ export function timeBar(
 /** A dated step of a run, from its record or from the log. */
 export interface RunEvent {
   at: Moment;
+  /** The time of day, with the date if it is not the day of the first event. */
+  time: string;
   tone: Tone;
   text: string;
   isLogLine: boolean;
@@ -109,15 +111,25 @@ const lineTones: Readonly<Record<RunLine['level'], Tone>> = {
 
 /** Returns a run's dated steps and log lines, oldest first. */
 export function runEvents(run: RunRecord, now: Date, lines: readonly RunLine[]): RunEvent[] {
+  const day = run.accepted_at.slice(0, 10);
+  return undatedEvents(run, now, lines)
+    .sort((a, b) => Date.parse(a.at.iso) - Date.parse(b.at.iso))
+    .map((event) => {
+      const { iso, text } = event.at;
+      return { ...event, time: iso.slice(0, 10) === day ? text.slice(-12, -4) : text.slice(0, -4) };
+    });
+}
+
+function undatedEvents(run: RunRecord, now: Date, lines: readonly RunLine[]): Omit<RunEvent, 'time'>[] {
   const { token, how } = starterOf(run);
   const took = durationOf(run, now);
-  const step = (at: string | null | undefined, tone: Tone, text: string): RunEvent[] =>
+  const step = (at: string | null | undefined, tone: Tone, text: string): Omit<RunEvent, 'time'>[] =>
     at === null || at === undefined ? [] : [{ at: momentOf(at), tone, text, isLogLine: false }];
   const retry =
     run.last_error === null
       ? ''
       : `, try ${run.attempt}${run.status === 'queued' ? ' to come' : ''} after: ${run.last_error.message}`;
-  const events = [
+  return [
     ...step(run.accepted_at, 'neutral', `Accepted: ${how}${token === null ? '' : ` by ${token}`}`),
     ...step(run.queued_at, 'waiting', `Queued${run.status === 'queued' ? retry : ''}`),
     ...step(run.started_at, 'running', `Started${retry}`),
@@ -144,5 +156,4 @@ export function runEvents(run: RunRecord, now: Date, lines: readonly RunLine[]):
       text: destinationId === null ? message : `${destinationId}: ${message}`,
     })),
   ];
-  return events.sort((a, b) => Date.parse(a.at.iso) - Date.parse(b.at.iso));
 }

@@ -51,6 +51,8 @@ interface RunView {
   waited: string | null;
   timeline: RunTimeline;
   progress: RunProgressView | null;
+  /** The outputs at all destinations, for a finished run. */
+  total: string | null;
   history: RunEvent[];
   /** Whether repeating the failed run unchanged can succeed. */
   rerunHelps: boolean;
@@ -125,6 +127,7 @@ export function runView(
     waited: begun === null ? null : durationText(Date.parse(begun) - Date.parse(run.accepted_at)),
     timeline: runTimeline(run, now),
     progress: progressOf(run, now),
+    total: run.finished_at === null ? null : totalOf(run),
     history: runEvents(run, now, lines),
     rerunHelps: rerunHelps(run),
     retry: retryOf(run),
@@ -176,6 +179,19 @@ function progressOf({ progress, started_at: start }: RunRecord, now: Date): RunP
     text: `${outputs_done} of ${plural(outputs_total, 'output')}, ${sizeText(bytes_done)} of ${sizeText(bytes_total)}`,
     pace: start === null ? null : paceText(bytes_done, bytes_total, now.getTime() - Date.parse(start)),
   };
+}
+
+function totalOf({ destinations }: RunRecord): string | null {
+  const sum = (key: 'outputs_written' | 'outputs_linked' | 'outputs_kept' | 'outputs_removed'): number =>
+    destinations.reduce((total, one) => total + one[key], 0);
+  const bytes = destinations.reduce((total, one) => total + one.bytes_written, 0);
+  const parts: [number, string][] = [
+    [sum('outputs_written'), `written (${sizeText(bytes)})`],
+    [sum('outputs_linked') + sum('outputs_kept'), 'unchanged'],
+    [sum('outputs_removed'), 'removed'],
+  ];
+  const known = parts.filter(([count]) => count > 0).map(([count, word]) => `${count} ${word}`);
+  return known.length === 0 ? null : `Outputs: ${known.join(', ')}`;
 }
 
 type Counts = Pick<

@@ -1,6 +1,6 @@
 import type { ErrorRecord } from '../../../core/lib/errors.ts';
 import type { RunRecord } from '../../../workers/queue/run-record.ts';
-import { plural } from '../record-text.ts';
+import { plural, tokenName } from '../record-text.ts';
 
 /* Words that identify a run: its bundle, and the token that started it. */
 
@@ -25,7 +25,8 @@ export interface Starter {
 
 /** Returns what started a run: a token, a schedule or a change of the source. */
 export function starterOf({ triggered_by: by, rerun_of: former }: RunRecord): Starter {
-  return { token: by.token_id ?? null, how: former === null ? kinds[by.kind] : 'rerun' };
+  const id = by.token_id ?? null;
+  return { token: id === null ? null : tokenName(id), how: former === null ? kinds[by.kind] : 'rerun' };
 }
 
 /**
