@@ -137,8 +137,10 @@ interface OrderedRuns {
   pipelineId: string;
   /** The bundle's name, or else the pipeline's. */
   name: string;
-  /** The message and commit that the producer states, or else the result at each destination. */
+  /** The message and commit that the producer states; null if it states neither. */
   note: string | null;
+  /** The result at each destination; null while there is none. */
+  results: string | null;
   status: Mark;
   starter: Starter;
   /** Whether the run failed and its bundle is still available. */
@@ -158,6 +160,7 @@ export function runLines(runs: readonly RunRecord[], now: Date): OrderedRuns[] {
       pipelineId: run.pipeline_id,
       name: bundleOf(run) ?? run.pipeline_id,
       note: noteOf(run),
+      results: resultsOf(run),
       status: statusMark(run),
       starter: starterOf(run),
       isFailedAndRerunnable: run.rerunnable && run.status === 'failed',
@@ -171,12 +174,15 @@ export function runLines(runs: readonly RunRecord[], now: Date): OrderedRuns[] {
 
 const shortCommitChars = 10;
 
-const maxResults = 3;
-
-function noteOf({ revision, destinations }: RunRecord): string | null {
+function noteOf({ revision }: RunRecord): string | null {
   const commit = revision?.commit?.slice(0, shortCommitChars) ?? null;
   const parts = [revision?.message ?? null, commit].filter((part) => part !== null);
-  if (parts.length > 0) return parts.join(' · ');
+  return parts.length === 0 ? null : parts.join(' · ');
+}
+
+const maxResults = 3;
+
+function resultsOf({ destinations }: RunRecord): string | null {
   const results = destinations.map((one) => `${one.destination_id} ${actionMark(one).label}`);
   const names = [...new Set(results)];
   const [shown, omitted] = [names.slice(0, maxResults), names.length - maxResults];
