@@ -38,7 +38,7 @@ export interface ConsolePorts
   plan: (job: PublishJob, signal: AbortSignal) => Promise<RunResult>;
   endedSessions: Pick<EndedSessions, 'add' | 'among'>;
   issuerKeys: LoginPorts['issuerKeys'];
-  /** Reads destination catalogs off the event loop. Throws the same errors as `Coordinator.inspect`. */
+  /** Reads destination catalogs off the event loop. Throws the same errors as `PublishingThreads.inspect`. */
   inspect: (request: InspectionRequest, signal: AbortSignal) => Promise<InspectionAnswer>;
   /** Returns the newest log lines of a run that this process has published. */
   runLines: (runId: string) => readonly RunLine[];

@@ -215,7 +215,7 @@ export interface ReleasesPorts extends HttpPorts, MemoryBodyPorts {
   http: HttpPorts['http'];
   log: Log;
   configured: Current<Pick<RunAccess, 'tokens' | 'publishers' | 'adminToken' | 'pipelineIds'>>;
-  /** Lists or switches releases off the event loop. Throws the same errors as `Coordinator.releases`. */
+  /** Lists or switches releases off the event loop. Throws the same errors as `PublishingThreads.releases`. */
   releases: (request: ReleasesRequest, signal: AbortSignal) => Promise<ReleasesAnswer>;
   /** Aborts when the daemon stops. Pending requests are refused with its reason. */
   stopping: AbortSignal;

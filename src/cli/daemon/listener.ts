@@ -65,7 +65,7 @@ export async function openWorkerListener(
     url: `${server.origin}/`,
     open: ({ coordinator, readiness }) => {
       const { queue } = coordinator;
-      const threads = (): ThreadStats => coordinator.threads();
+      const threads = (): ThreadStats => coordinator.threads.stats();
       const ports = { queue, threads, readiness, weatherHealth: null };
       requestGate.open(createWorkerApp({ ...ports, http, clock, log, logging, metrics, configured }));
     },

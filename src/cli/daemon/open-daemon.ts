@@ -160,7 +160,7 @@ function startBackground(
   const { pipelines } = foundation.config;
   const isSearched = metrics !== null && workers;
   return {
-    tidying: workers ? own(startTidying({ ...foundation, coordinator, pipelines })) : null,
+    tidying: workers ? own(startTidying({ ...foundation, threads: coordinator.threads, pipelines })) : null,
     search: isSearched ? own(findLastSuccesses(foundation, coordinator.queue, metrics.runs)) : null,
     lag: watchLoopLag({ ...foundation, record: (seconds) => metrics?.loopLag(seconds) }),
   };
@@ -176,7 +176,7 @@ function observe(
   const { queue, staging } = foundation.config.server;
   metrics.observe({
     queue: coordinator.queue,
-    threads: () => coordinator.threads(),
+    threads: () => coordinator.threads.stats(),
     driver: queue.driver,
     pipelines: () => configured.get().pipelineIds,
     connections: server.connections,

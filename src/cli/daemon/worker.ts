@@ -110,7 +110,7 @@ async function openWorker(
     weatherHealth: null,
   });
   metrics?.observe({
-    threads: () => coordinator.threads(),
+    threads: () => coordinator.threads.stats(),
     readiness,
     freeBytes: () => freeBytes(config.server.staging.directory),
   });

@@ -1,15 +1,10 @@
 import type { Config } from '../../core/config/config.ts';
 import type { Disk } from '../../core/lib/disk.ts';
 import type { YieldToEventLoop } from '../../core/lib/event-loop.ts';
-import type { RunResult } from '../../core/publish/results/result.ts';
-import type { PublishJob } from '../queue/job.ts';
 import type { JobQueue } from '../queue/job-queue.ts';
 import type { RunObserver } from '../queue/run-observer.ts';
 import type { StagingArea } from '../staging/staged-directories.ts';
-import type { InspectionAnswer, InspectionRequest } from '../threads/inspection-request.ts';
-import type { ThreadStats } from '../threads/pool.ts';
-import type { PublishingPoolOptions } from '../threads/publishing-pool.ts';
-import type { ReleasesAnswer, ReleasesRequest } from '../threads/releases-request.ts';
+import type { PublishingPoolOptions, PublishingThreads } from '../threads/publishing-pool.ts';
 import type { HealthCheck } from './health-checks.ts';
 
 /**
@@ -21,22 +16,8 @@ export interface Coordinator {
   readonly staging: StagingArea;
   /** Conditions that must hold to accept and publish uploads. */
   readonly checks: readonly HealthCheck[];
-  threads(): ThreadStats;
-  /**
-   * On a thread, determines what publishing a locally staged bundle or a pipeline's source would do. Changes
-   * nothing. Throws the same errors as `ThreadPool.process`.
-   */
-  plan(job: PublishJob, signal: AbortSignal): Promise<RunResult>;
-  /**
-   * Reads or switches a destination's releases. Runs on a thread of this process, regardless of the kind of
-   * queue. Throws the same errors as `PublishingThreads.releases`.
-   */
-  releases(request: ReleasesRequest, signal: AbortSignal): Promise<ReleasesAnswer>;
-  /**
-   * Reads a destination's published content on a thread of this process. Throws the same errors as
-   * `PublishingThreads.inspect`.
-   */
-  inspect(request: InspectionRequest, signal: AbortSignal): Promise<InspectionAnswer>;
+  /** The threads of this process, which publish and read destinations regardless of the kind of queue. */
+  readonly threads: PublishingThreads;
   /** Starts publishing. */
   start(): Promise<void>;
   /**

@@ -6,7 +6,6 @@ import { neverYield } from '../../core/lib/event-loop.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import { eventIdOf } from '../../core/notify/event-id.ts';
 import { runFailure } from '../../core/publish/results/occurrences.ts';
-import type { RunResult } from '../../core/publish/results/result.ts';
 import { makeRoot } from '../../core/storage/local/root.ts';
 import { noTracing } from '../../core/tracing/open-tracing.ts';
 import { traceOf } from '../../core/tracing/trace-context.ts';
@@ -22,10 +21,7 @@ import {
   uploadDirectories,
   uploadDirectoryOf,
 } from '../staging/staged-directories.ts';
-import type { InspectionAnswer, InspectionRequest } from '../threads/inspection-request.ts';
-import type { ThreadStats } from '../threads/pool.ts';
 import { PublishingThreads } from '../threads/publishing-pool.ts';
-import type { ReleasesAnswer, ReleasesRequest } from '../threads/releases-request.ts';
 import { queueSettings, type RunSettings, runSettings } from '../threads/run-settings.ts';
 import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
 import { type HealthCheck, queueCheck, stagingChecks } from './health-checks.ts';
@@ -47,11 +43,11 @@ export class OneHostCoordinator implements Coordinator {
   readonly queue: MemoryQueue;
   readonly staging: StagingArea;
   readonly checks: readonly HealthCheck[];
+  readonly threads: PublishingThreads;
   readonly #options: CoordinatorOptions;
   readonly #journal: Journal;
   readonly #settings: RunSettings;
   readonly #news: RunEventBuffer;
-  readonly #threads: PublishingThreads;
 
   constructor(options: CoordinatorOptions, persistence: RunPersistence = noPersistence) {
     const { config, clock } = options;
@@ -71,7 +67,7 @@ export class OneHostCoordinator implements Coordinator {
       }),
       ...stagingChecks(directory, clock),
     ];
-    this.#threads = new PublishingThreads({
+    this.threads = new PublishingThreads({
       ...options,
       settings: this.#settings,
       notify: (occurrence, trace) => this.#news.add(occurrence, trace),
@@ -82,25 +78,9 @@ export class OneHostCoordinator implements Coordinator {
     const { observer, tracing: { tracer } = noTracing } = this.#options;
     const publish: JobProcessor = (job, context) => {
       this.#news.begin(job.runId);
-      return this.#threads.publish(job, context);
+      return this.threads.publish(job, context);
     };
     await this.queue.start(tracedRuns(publish, tracer), tracedWaits(observer, tracer));
-  }
-
-  threads(): ThreadStats {
-    return this.#threads.stats();
-  }
-
-  plan(job: PublishJob, signal: AbortSignal): Promise<RunResult> {
-    return this.#threads.plan(job, signal);
-  }
-
-  releases(request: ReleasesRequest, signal: AbortSignal): Promise<ReleasesAnswer> {
-    return this.#threads.releases(request, signal);
-  }
-
-  inspect(request: InspectionRequest, signal: AbortSignal): Promise<InspectionAnswer> {
-    return this.#threads.inspect(request, signal);
   }
 
   async adopt(config: Config): Promise<void> {
@@ -110,7 +90,7 @@ export class OneHostCoordinator implements Coordinator {
   async close(timeoutMs: number): Promise<{ unfinished: string[] }> {
     const { directory } = this.#options.config.server.staging;
     const closed = await this.queue.close(timeoutMs);
-    await this.#threads.close();
+    await this.threads.close();
     const kept = this.#journal.outlives ? stagedOf(this.queue.jobs(), directory) : new Set<string>();
     await sweepUploadDirectories(directory, kept);
     return closed;

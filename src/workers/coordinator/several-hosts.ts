@@ -3,7 +3,6 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { neverYield } from '../../core/lib/event-loop.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
-import type { RunResult } from '../../core/publish/results/result.ts';
 import { storageOpener } from '../../core/storage/open-storage.ts';
 import { noTracing } from '../../core/tracing/open-tracing.ts';
 import type { BullmqQueueOptions } from '../bullmq/bullmq-options.ts';
@@ -18,10 +17,7 @@ import { openScratch } from '../staging/claimed-directory.ts';
 import { openSharedStaging, type SharedStaging } from '../staging/shared-staging.ts';
 import { type StagingArea, uploadDirectories } from '../staging/staged-directories.ts';
 import { provedAtMost } from '../staging/staging-check.ts';
-import type { InspectionAnswer, InspectionRequest } from '../threads/inspection-request.ts';
-import type { ThreadStats } from '../threads/pool.ts';
 import { PublishingThreads } from '../threads/publishing-pool.ts';
-import type { ReleasesAnswer, ReleasesRequest } from '../threads/releases-request.ts';
 import { queueSettings, type RunSettings, runSettings } from '../threads/run-settings.ts';
 import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
 import { type HealthCheck, queueCheck, stagingChecks } from './health-checks.ts';
@@ -40,11 +36,11 @@ export class BullmqCoordinator implements Coordinator {
   readonly queue: BullmqQueue;
   readonly staging: StagingArea;
   readonly checks: readonly HealthCheck[];
+  readonly threads: PublishingThreads;
   readonly #options: CoordinatorOptions;
   readonly #settings: RunSettings;
   readonly #directories: Directories;
   readonly #news: RunEventBuffer;
-  readonly #threads: PublishingThreads;
 
   private constructor(
     options: CoordinatorOptions,
@@ -61,7 +57,7 @@ export class BullmqCoordinator implements Coordinator {
     this.#directories = directories;
     this.#news = eventBuffer;
     const notify: CoordinatorOptions['notify'] = (occurrence, trace) => eventBuffer.add(occurrence, trace);
-    this.#threads = new PublishingThreads({ ...options, settings, notify });
+    this.threads = new PublishingThreads({ ...options, settings, notify });
   }
 
   /**
@@ -111,22 +107,6 @@ export class BullmqCoordinator implements Coordinator {
     await this.queue.start(tracedRuns(publish, tracer), tracedWaits(observer, tracer));
   }
 
-  threads(): ThreadStats {
-    return this.#threads.stats();
-  }
-
-  plan(job: PublishJob, signal: AbortSignal): Promise<RunResult> {
-    return this.#threads.plan(job, signal);
-  }
-
-  releases(request: ReleasesRequest, signal: AbortSignal): Promise<ReleasesAnswer> {
-    return this.#threads.releases(request, signal);
-  }
-
-  inspect(request: InspectionRequest, signal: AbortSignal): Promise<InspectionAnswer> {
-    return this.#threads.inspect(request, signal);
-  }
-
   async adopt(config: Config): Promise<void> {
     const before = this.#settings.get();
     // This comes first, because a new pipeline's run may start as soon as its queue is open.
@@ -141,17 +121,17 @@ export class BullmqCoordinator implements Coordinator {
 
   async close(timeoutMs: number): Promise<{ unfinished: string[] }> {
     const closed = await this.queue.close(timeoutMs);
-    await this.#threads.close();
+    await this.threads.close();
     await this.#directories.close();
     return closed;
   }
 
   async #publish(job: PublishJob, context: Parameters<JobProcessor>[1]): Promise<JobResult> {
     this.#news.begin(job.runId);
-    if (job.staged === null) return this.#threads.publish(job, context);
+    if (job.staged === null) return this.threads.publish(job, context);
     const directory = await this.staging.create();
     try {
-      return await this.#threads.publish({ ...job, staged: directory }, context);
+      return await this.threads.publish({ ...job, staged: directory }, context);
     } finally {
       await this.staging
         .discard(directory)
@@ -181,7 +161,7 @@ async function openDirectories(
     log,
     secrets,
     disk,
-    yieldToEventLoop: breathe = neverYield,
+    yieldToEventLoop = neverYield,
   }: CoordinatorOptions & { secrets: Secrets },
   location: Parameters<typeof openSharedStaging>[0],
 ): Promise<Directories> {
@@ -190,7 +170,7 @@ async function openDirectories(
   return {
     shared,
     scratch: scratch.directory,
-    uploads: uploadDirectories(scratch.directory, breathe, disk),
+    uploads: uploadDirectories(scratch.directory, yieldToEventLoop, disk),
     close: async () => {
       await Promise.all([scratch.close(), shared.close()]);
     },

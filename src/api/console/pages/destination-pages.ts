@@ -302,7 +302,7 @@ type Asked = InspectionRequest extends infer R
   : never;
 
 /**
- * Reads from the path's destination for an authorized visitor. Throws the errors of `Coordinator.inspect`.
+ * Reads from the path's destination for an authorized visitor. Throws the errors of `PublishingThreads.inspect`.
  */
 async function inspect(visit: Visit<PlaceParams>, asked: Asked): Promise<InspectionAnswer> {
   const { req, res, parts } = visit;
