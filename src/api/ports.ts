@@ -38,7 +38,7 @@ export interface ApiPorts
     ReleasesPorts,
     ReloadPorts,
     UndeliveredPorts,
-    Pick<ConsolePorts, 'inspect' | 'issuerKeys'>,
+    Pick<ConsolePorts, 'inspect' | 'issuerKeys' | 'runLines'>,
     Pick<TokenPorts, 'exchangeLimit'>,
     MetricsPorts,
     HealthPorts {

@@ -27,9 +27,10 @@ export const paths = {
   account: () => 'console/account',
 };
 
-/** Adds a bundle path to a destination's URL as a query parameter. Does nothing if the path is null. */
-export function withPath(address: string, path: string | null): string {
-  return path === null ? address : `${address}?${new URLSearchParams({ path }).toString()}`;
+/** Adds a query to an address. Values that are null are omitted. */
+export function withQuery(address: string, query: Readonly<Record<string, string | null>>): string {
+  const given = Object.entries(query).filter((entry): entry is [string, string] => entry[1] !== null);
+  return given.length === 0 ? address : `${address}?${new URLSearchParams(given).toString()}`;
 }
 
 /** Returns the path of the login page, which redirects to `next` after login. */

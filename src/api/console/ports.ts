@@ -1,5 +1,6 @@
 import type { Current } from '../../core/lib/current.ts';
 import type { RunResult } from '../../core/publish/results/result.ts';
+import type { RunLine } from '../../workers/coordinator/run-lines.ts';
 import type { EndedSessions } from '../../workers/queue/ended-sessions.ts';
 import type { PublishJob } from '../../workers/queue/job.ts';
 import type { InspectionAnswer, InspectionRequest } from '../../workers/threads/inspection-request.ts';
@@ -39,6 +40,8 @@ export interface ConsolePorts
   issuerKeys: LoginPorts['issuerKeys'];
   /** Reads destination catalogs on another thread. Throws the same errors as `PublishingThreads.inspect`. */
   inspect: (request: InspectionRequest, signal: AbortSignal) => Promise<InspectionAnswer>;
+  /** Returns the newest log lines of a run that this process has published. */
+  runLines: (runId: string) => readonly RunLine[];
 }
 
 /** Everything the console's handlers need, including objects that the console creates for itself. */

@@ -50,7 +50,12 @@ export function actionMark({ action, error }: Pick<RunDestination, 'action' | 'e
   return error === null || mark.tone === 'failure' ? mark : { ...mark, tone: 'failure', symbol: '✕' };
 }
 
-/** A time in two formats: `20 Nov 2026, 02:04:34 UTC` and RFC 3339. */
+/** Returns a token's id, or `admin` for the token of the administrator. */
+export function tokenName(id: string): string {
+  return id === 'server.admin_token_env' ? 'admin' : id;
+}
+
+/** A time as `20 Nov 2026, 02:04:34 UTC`, and in RFC 3339. */
 export interface Moment {
   iso: string;
   text: string;

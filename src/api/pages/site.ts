@@ -34,7 +34,7 @@ const parts: readonly NavEntry[] = [
     id: 'weather',
     label: 'Weather',
     path: 'weather/',
-    about: 'A map of stations, alerts and outlooks, and what each station says.',
+    about: 'A map of stations, alerts and outlooks, and the weather at each station.',
   },
   {
     id: 'docs',

@@ -52,6 +52,7 @@ export function apiPorts(daemon: Daemon, reload: () => Promise<ReloadReport>): D
     plan: (job, signal) => coordinator.threads.plan(job, signal),
     releases: (request, signal) => coordinator.threads.releases(request, signal),
     inspect: (request, signal) => coordinator.threads.inspect(request, signal),
+    runLines: (runId) => daemon.runLines.of(runId),
     console: settings,
     metrics,
     weather: weather?.service ?? null,

@@ -10,6 +10,7 @@ import type { OpenedWeather } from '../../weather/api/open-weather.ts';
 import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
 import { auditChecks } from '../../workers/coordinator/health-checks.ts';
 import { openEndedSessions, requireBullmq } from '../../workers/coordinator/open-coordinator.ts';
+import { keepRunLines, type RunLines } from '../../workers/coordinator/run-lines.ts';
 import { startTidying, type Tidying } from '../../workers/coordinator/tidying.ts';
 import { openDisk, type OpenedDisk } from '../../workers/disk/open-disk.ts';
 import type { EndedSessions } from '../../workers/queue/ended-sessions.ts';
@@ -47,6 +48,7 @@ export interface Daemon {
   requestGate: RequestGate;
   weather: OpenedWeather | null;
   coordinator: Coordinator;
+  runLines: RunLines;
   uploads: Uploads;
   background: Background;
   scheduler: Scheduler;
@@ -82,7 +84,9 @@ export async function openDaemon(
   const weather = own(await openConfiguredWeather(foundation, metrics));
   const stagingDisk = own(openDisk(foundation));
   const { disk } = stagingDisk;
-  const coordinator = await openPublishing(foundation, reporting, { metrics, disk }, own);
+  const runLines = keepRunLines(foundation);
+  const publishing = { ...foundation, log: runLines.log };
+  const coordinator = await openPublishing(publishing, reporting, { metrics, disk }, own);
   reporting.events.attach(coordinator.queue);
   const uploads = await openUploads(foundation, configured, stagingDisk, own);
   const { tracer } = reporting.tracing;
@@ -107,7 +111,7 @@ export async function openDaemon(
   });
   const streams = createStreams(config.server.http.maxStreams, config.server.http.maxStreamsPerClient);
   const parts = { foundation, configured, metrics, reporting, server, weather, coordinator, uploads };
-  const running = { ...parts, requestGate, scheduler, background, streams, readiness };
+  const running = { ...parts, runLines, requestGate, scheduler, background, streams, readiness };
   if (metrics !== null) observe(metrics, running);
   const reloader = reloaderOf(running, options.onReload);
   return { ...running, sceneMaps, endedSessions, shutdown, reloader };

@@ -147,13 +147,13 @@ function noticesOf(content: MapContent): Notice[] {
   if (outlook === null && unplaced.length > 0)
     notices.push({
       status: 'warning',
-      text: `Not on the map, since their areas are not known: ${namesOf(unplaced)}.`,
+      text: `Not on the map, because their areas are unknown: ${namesOf(unplaced)}.`,
     });
   const elsewhere = dataOf(alerts)?.unplaced ?? 0;
   if (outlook === null && elsewhere > 0)
     notices.push({
       status: 'warning',
-      text: `${plural(elsewhere, 'more alert')} may hold here, since the area is not known.`,
+      text: `${plural(elsewhere, 'more alert')} of unknown area may apply here.`,
     });
   const tests = dataOf(alerts)?.tests ?? [];
   if (outlook === null && tests.length > 0)

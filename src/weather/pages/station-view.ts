@@ -31,6 +31,7 @@ import {
   moment,
   plural,
   quantity,
+  readableQuantity,
   skyOf,
   temperatureUnit,
   windOf,
@@ -171,8 +172,8 @@ function presentOf({ conditions, newest, hourly, place, now }: StationContent) {
         ['Dew point', quantity(shown.dewpoint, units.temperature)],
         ['Humidity', quantity(shown.relativeHumidity, units.relativeHumidity)],
         ['Wind', windOf(shown, units.windSpeed)],
-        ['Pressure', quantity(shown.altimeter ?? shown.seaLevelPressure, units.pressure)],
-        ['Visibility', quantity(shown.visibility, units.visibility)],
+        ['Pressure', readableQuantity(shown.altimeter ?? shown.seaLevelPressure, units.pressure)],
+        ['Visibility', readableQuantity(shown.visibility, units.visibility)],
         ['Rain in the last hour', quantity(shown.precipitation1h, units.precipitation)],
         ['Clouds', cloudsOf(shown.clouds, units.cloudBase)],
       ].filter(([, value]) => value !== '' && value !== '–'),
@@ -207,7 +208,7 @@ function unplacedNotice(section: Section<AlertsData>, named: readonly UnplacedAl
   if (unplaced > 0)
     return {
       status: 'warning',
-      text: `${plural(unplaced, 'more alert')} may hold here, since the area is not known${names.length === 0 ? '' : `: ${names.join(', ')}`}.`,
+      text: `${plural(unplaced, 'more alert')} of unknown area may apply here${names.length === 0 ? '' : `: ${names.join(', ')}`}.`,
     };
   const isUnknown = section.kind === 'read' && section.unknown.some(({ field }) => field === 'alerts');
   return isUnknown ? { status: 'warning', text: 'Some alerts cannot be read; one may hold here.' } : null;
@@ -220,7 +221,7 @@ function risksOf(sections: readonly Section<ConvectiveOutlookData>[]): object[] 
   return sections.map((section, index) => {
     const data = dataOf(section);
     if (data === null || !isPresent(section))
-      return { day: `Day ${index + 1}`, text: 'The risk is not known', colour: null, chances: '' };
+      return { day: `Day ${index + 1}`, text: 'Risk unknown', colour: null, chances: '' };
     const of = (hazard: string) => data.risk?.find((each) => each.hazard === hazard);
     const category = of('categorical');
     const label = category?.category ?? null;
@@ -228,7 +229,7 @@ function risksOf(sections: readonly Section<ConvectiveOutlookData>[]): object[] 
       const risk = of(hazard);
       if (risk === undefined || risk.state === 'none') return [];
       const name = hazard.replace('_', ' ');
-      if (risk.state === 'unknown') return risk.reason === 'not_covered' ? [] : [`${name} not known`];
+      if (risk.state === 'unknown') return risk.reason === 'not_covered' ? [] : [`${name} unknown`];
       return risk.probability === null ? [] : [`${name} ${risk.probability}%`];
     });
     return {
@@ -241,7 +242,7 @@ function risksOf(sections: readonly Section<ConvectiveOutlookData>[]): object[] 
 }
 
 function categoryText(category: OutlookRiskData | undefined): string {
-  if (category === undefined) return 'The risk is not known';
+  if (category === undefined) return 'Risk unknown';
   const { state, reason, categoryText: words, category: label } = category;
   if (reason === 'not_covered') return 'Not covered by this outlook';
   switch (state) {
@@ -251,7 +252,7 @@ function categoryText(category: OutlookRiskData | undefined): string {
       return 'No thunderstorms expected';
     case 'unknown':
       return label === null
-        ? 'The risk is not known: the outlook has arrived in part'
+        ? 'Risk unknown: the outlook has arrived in part'
         : `${words ?? label} or higher: the outlook has arrived in part`;
   }
 }

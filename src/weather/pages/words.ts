@@ -13,6 +13,13 @@ export function quantity(value: number | null | undefined, unit: string, digits?
   return `${figure.replace('-', '−')}${unit === '%' ? '' : '\u00a0'}${signs[unit] ?? unit}`;
 }
 
+/** Returns a value in pascals or meters with the unit that forecasts for people use. */
+export function readableQuantity(value: number | null | undefined, unit: string): string {
+  if (typeof value === 'number' && unit === 'Pa') return quantity(value / 100, 'hPa', 0);
+  if (typeof value === 'number' && unit === 'm' && value >= 1000) return quantity(value / 1000, 'km', 0);
+  return quantity(value, unit);
+}
+
 export function temperatureUnit(units: UnitSystem): string {
   return signs[converterOf(units).units.temperature] ?? '';
 }

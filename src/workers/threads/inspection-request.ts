@@ -1,6 +1,6 @@
 import type { OutputRecord } from '../../core/catalog/catalog.ts';
 import { managedPaths } from '../../core/catalog/managed-paths.ts';
-import { requireCatalog } from '../../core/catalog/store.ts';
+import { readState, requireCatalog } from '../../core/catalog/store.ts';
 import type { Config } from '../../core/config/config.ts';
 import type { CoreContext } from '../../core/context.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
@@ -35,7 +35,9 @@ interface RequestTarget extends TraceContext {
 
 export interface CatalogQuestion {
   kind: 'catalog';
-  /** Only return outputs whose paths start with this prefix. */
+  /** The release or channel to read instead of the published state. Requires a bundle path. */
+  release?: string | null;
+  /** Selects only outputs whose paths start with this prefix. */
   prefix: string;
   /** Only return outputs that come after this path. */
   after: string | null;
@@ -65,8 +67,10 @@ export interface CatalogPage {
 
 export interface CatalogView {
   destinationPath: string;
-  /** The current release, or null for in-place publication. */
+  /** The release that was read, or null for in-place publication. */
   release: string | null;
+  /** Whether readers get it. */
+  isPublished: boolean;
   generation: number;
   updatedAt: string;
   isInterrupted: boolean;
@@ -138,14 +142,25 @@ async function catalogPage(
     throw new WaybillError('not_published', `nothing is published at the bundle path "${asked}"`, {
       hint: 'choose one of the list',
     });
-  const { state, release } = await publishedState(placeAt(root, asked).storage, layout);
+  const place = placeAt(root, asked);
+  const published = await publishedState(place.storage, layout);
+  const chosen = question.release == null ? null : await releaseNamed(place, question.release);
+  const isPublished = chosen === null || chosen === published.release;
+  const release = chosen ?? published.release;
+  const { state } = isPublished ? published : await readState(within(place.storage, releaseKey(chosen)));
   const catalog = requireCatalog(state);
   const { generation, updatedAt, pending } = catalog;
-  const about = { destinationPath: asked, release, generation, updatedAt, isInterrupted: pending !== null };
+  const about = { destinationPath: asked, release, isPublished, isInterrupted: pending !== null };
   return {
     ...named,
     pathsOmitted,
-    catalog: { ...about, ...pageOf(catalog.outputs, question), pages: pagesAmong(catalog.outputs) },
+    catalog: {
+      ...about,
+      generation,
+      updatedAt,
+      ...pageOf(catalog.outputs, question),
+      pages: pagesAmong(catalog.outputs),
+    },
   };
 }
 
@@ -160,7 +175,7 @@ function pagesAmong(outputs: readonly OutputRecord[]): OutputLine[] {
 /** Returns one page of the outputs, sorted by path. */
 export function pageOf(
   outputs: readonly OutputRecord[],
-  { prefix, after, limit }: Omit<CatalogQuestion, 'kind'>,
+  { prefix, after, limit }: Omit<CatalogQuestion, 'kind' | 'release'>,
 ): Pick<CatalogView, 'total' | 'bytes' | 'outputs' | 'next'> {
   const matching = outputs.filter(({ path }) => path.startsWith(prefix));
   const from = after === null ? 0 : matching.findIndex(({ path }) => path > after);

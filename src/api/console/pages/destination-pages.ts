@@ -7,7 +7,7 @@ import { requestContext } from '../../http/request/request-context.ts';
 import type { PageRoute } from '../../pages/page-routes.ts';
 import type { DestinationSummary } from '../../pipelines/pipelines-route.ts';
 import { askReleases, disclosed, type PlaceParams } from '../../pipelines/releases-routes.ts';
-import { paths, withFlash, withPath } from '../paths.ts';
+import { paths, withFlash, withQuery } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { plural, sizeText } from '../record-text.ts';
 import { type ConsolePage, goTo, show } from '../show.ts';
@@ -31,6 +31,7 @@ const catalogQuery = queryParameters({
   path: pathParameter,
   prefix: freeText(maxPathChars, { description: 'Only outputs whose paths begin so.' }),
   after: freeText(maxPathChars, { description: 'Only outputs after this path.' }),
+  release: freeText(200, { description: 'A release other than the current one.' }),
   done: freeText(40, { description: 'The action.' }),
 });
 
@@ -48,6 +49,7 @@ async function showDestination(visit: Visit<PlaceParams>): Promise<void> {
   const answer = await inspect(visit, {
     kind: 'catalog',
     path: asked.path,
+    release: asked.path === null ? null : asked.release,
     prefix,
     after: asked.after,
     limit: outputsPerPage,
@@ -63,8 +65,9 @@ async function showDestination(visit: Visit<PlaceParams>): Promise<void> {
       ...catalogView(answer, prefix, visit.parts.clock.now()),
       ...{ id, here, prefix },
       placement: placementOf(destination),
+      herePath: (path: string) => withQuery(here, { path }),
       at: (path: string, more: Record<string, string> = {}) =>
-        `${here}?${new URLSearchParams({ path, ...more }).toString()}`,
+        withQuery(here, { path, release: asked.release, ...more }),
       releasesPath: destination.layout === 'releases' ? paths.releases(pipelineId, id) : null,
       mayVerify: isAllowed(visit.visitor, 'verify', pipelineId),
     },
@@ -86,8 +89,7 @@ export const openPage: PageRoute<ConsoleParts> = {
       if (answer.kind !== 'catalog') return;
       const [first] = openable(answer.catalog?.pages ?? []);
       const here = paths.destination(pipelineId, destination.destination_id);
-      const search = path === null ? '' : `?${new URLSearchParams({ path }).toString()}`;
-      visit.res.redirect(303, first?.url ?? `${parts.http.basePath}${here}${search}`);
+      visit.res.redirect(303, first?.url ?? `${parts.http.basePath}${withQuery(here, { path })}`);
     }),
 };
 
@@ -168,10 +170,11 @@ async function showReleases(visit: Visit<PlaceParams>): Promise<void> {
       compared,
       here,
       comparePath: (at: string, before: string, after: string) =>
-        `${here}?${new URLSearchParams({ path: at, from: before, to: after }).toString()}`,
-      choosePath: (at: string, release: string) =>
-        `${here}?${new URLSearchParams({ path: at, choose: release }).toString()}`,
-      openPath: (at: string) => withPath(paths.open(pipelineId, id), at),
+        withQuery(here, { path: at, from: before, to: after }),
+      choosePath: (at: string, release: string) => withQuery(here, { path: at, choose: release }),
+      filesPath: (at: string, release: string) =>
+        withQuery(paths.destination(pipelineId, id), { path: at, release }),
+      openPath: (at: string) => withQuery(paths.open(pipelineId, id), { path: at }),
       destinationId: id,
       mayActivate,
     },
@@ -250,8 +253,7 @@ export const activateAction: PageRoute<ConsoleParts> = {
           );
         const here = paths.releases(pipelineId, destination.destination_id);
         const undo = answer.kind === 'activate' && answer.from !== answer.to ? answer.from : null;
-        const next = undo === null ? here : `${here}?${new URLSearchParams({ undo }).toString()}`;
-        goTo(visit, withFlash(next, verb === 'promote' ? 'promoted' : 'rolled_back'));
+        goTo(visit, withFlash(withQuery(here, { undo }), verb === 'promote' ? 'promoted' : 'rolled_back'));
       },
       showReleases,
     ),

@@ -12,7 +12,7 @@ import { goTo, show } from '../show.ts';
 import { attentionOf } from '../views/attention-view.ts';
 import { overviewView } from '../views/overview-view.ts';
 import { gridRuns, pipelineView, runLines } from '../views/pipeline-view.ts';
-import { trendsOf } from '../views/trends.ts';
+import { holdingsOf, trendsOf } from '../views/trends.ts';
 import { action, type Form, isAllowed, page, permit, seenBy, type Visit } from '../visit.ts';
 
 /** The number of runs in a pipeline's bar chart. */
@@ -138,7 +138,12 @@ export const trendsPage: PageRoute<ConsoleParts> = {
         title: `Trends of ${id}`,
         template: 'trends',
         crumbs: [{ label: id, path: paths.pipeline(id) }, { label: 'Trends' }],
-        view: { plots: trendsOf(runs), runs: plural(runs.length, 'retained run'), isAll: next === null },
+        view: {
+          plots: trendsOf(runs),
+          holdings: holdingsOf(runs),
+          runs: plural(runs.length, 'retained run'),
+          isAll: next === null,
+        },
         follows: { pipeline: id },
       });
     }),

@@ -3,7 +3,7 @@ import { originOf, requestContext } from '../../http/request/request-context.ts'
 import type { PageRoute } from '../../pages/page-routes.ts';
 import { cancelFor, retryFor } from '../../runs/run-action-routes.ts';
 import { findRun } from '../../runs/run-route.ts';
-import { paths, withFlash, withPath } from '../paths.ts';
+import { paths, withFlash, withQuery } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { goTo, show } from '../show.ts';
 import { runView } from '../views/run-view.ts';
@@ -26,7 +26,7 @@ async function showRun(visit: Visit<RunParams>): Promise<void> {
   const { pipeline_id: pipelineId, run_id: runId } = record;
   const pipeline = permit(res, visitor, 'read', pipelineId, access);
   const ids = record.channel === null ? pipeline.destinations.map((one) => one.destination_id) : [];
-  const view = runView(record, ids, parts.clock.now());
+  const view = runView(record, ids, parts.clock.now(), parts.runLines(runId));
   show(visit, {
     title: view.title,
     template: 'run',
@@ -36,8 +36,9 @@ async function showRun(visit: Visit<RunParams>): Promise<void> {
       ...view,
       runPath: paths.run,
       destinationPath: (destination: string, path: string | null) =>
-        withPath(paths.destination(pipelineId, destination), path),
-      openPath: (destination: string, path: string) => withPath(paths.open(pipelineId, destination), path),
+        withQuery(paths.destination(pipelineId, destination), { path }),
+      openPath: (destination: string, path: string) =>
+        withQuery(paths.open(pipelineId, destination), { path }),
       path: paths.run(runId),
       recordPath: `runs/${encodeURIComponent(runId)}`,
       mayCancel: !view.isOver && isAllowed(visitor, 'cancel', pipelineId),

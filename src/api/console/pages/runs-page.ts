@@ -70,6 +70,7 @@ async function showRuns(visit: Visit<unknown>, { url, flash, refused = [] }: Sho
       first: before === null ? null : `${paths.runs()}?${firstOf(query)}`,
       statuses: runStatuses,
       pipelines: seen,
+      periods: periodsOf(filters, parts.clock.now()),
       asked: {
         q: q ?? '',
         status: status ?? '',
@@ -87,6 +88,29 @@ async function showRuns(visit: Visit<unknown>, { url, flash, refused = [] }: Sho
 function withoutEmpty(url: string): URLSearchParams {
   const { searchParams } = new URL(url, 'http://localhost');
   return new URLSearchParams([...searchParams].filter(([name, value]) => value !== '' && name !== 'done'));
+}
+
+const dayMs = 86_400_000;
+const periods: readonly [label: string, first: number, last: number][] = [
+  ['Today', 0, 0],
+  ['Yesterday', 1, 1],
+  ['Last 7 days', 6, 0],
+];
+
+/** Returns links to common periods of UTC days, which keep the other filters. */
+function periodsOf(filters: URLSearchParams, now: Date): object[] {
+  return periods.map(([label, first, last]) => {
+    const [since, until] = [first, last].map((days) => dayOf(new Date(now.getTime() - days * dayMs)));
+    const query = new URLSearchParams(filters);
+    query.delete('before');
+    query.set('since', since ?? '');
+    query.set('until', until ?? '');
+    return {
+      label,
+      href: `${paths.runs()}?${query.toString()}`,
+      isCurrent: filters.get('since') === since && filters.get('until') === until,
+    };
+  });
 }
 
 function firstOf(query: ReturnType<typeof search.read>): string {

@@ -142,6 +142,8 @@ interface OrderedRuns {
   name: string;
   /** The message and commit that the producer sent along; null if it sent neither. */
   note: string | null;
+  /** The result at each destination; null while there is none. */
+  results: string | null;
   status: Mark;
   starter: Starter;
   /** Whether the run failed and its bundle is still stored, which makes it repeatable. */
@@ -160,6 +162,7 @@ export function runLines(runs: readonly RunRecord[], now: Date): OrderedRuns[] {
       pipelineId: run.pipeline_id,
       name: bundleOf(run) ?? run.pipeline_id,
       note: noteOf(run),
+      results: resultsOf(run),
       status: statusMark(run),
       starter: starterOf(run),
       isFailedAndRerunnable: run.rerunnable && run.status === 'failed',
@@ -177,4 +180,13 @@ function noteOf({ revision }: RunRecord): string | null {
   const commit = revision?.commit?.slice(0, shortCommitChars) ?? null;
   const parts = [revision?.message ?? null, commit].filter((part) => part !== null);
   return parts.length === 0 ? null : parts.join(' · ');
+}
+
+const maxResults = 3;
+
+function resultsOf({ destinations }: RunRecord): string | null {
+  const results = destinations.map((one) => `${one.destination_id} ${actionMark(one).label}`);
+  const names = [...new Set(results)];
+  const [shown, omitted] = [names.slice(0, maxResults), names.length - maxResults];
+  return names.length === 0 ? null : `${shown.join(', ')}${omitted > 0 ? ` and ${omitted} more` : ''}`;
 }

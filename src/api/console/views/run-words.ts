@@ -1,6 +1,6 @@
 import type { ErrorRecord } from '../../../core/lib/errors.ts';
 import type { RunRecord } from '../../../workers/queue/run-record.ts';
-import { plural } from '../record-text.ts';
+import { plural, tokenName } from '../record-text.ts';
 
 /* Describes runs in words: the bundle, what started the run, and what went wrong. */
 
@@ -26,7 +26,8 @@ export interface Starter {
 
 /** Returns what started a run, such as a token, a schedule or a change in the source. */
 export function starterOf({ triggered_by: by, rerun_of: former }: RunRecord): Starter {
-  return { token: by.token_id ?? null, how: former === null ? kinds[by.kind] : 'rerun' };
+  const id = by.token_id ?? null;
+  return { token: id === null ? null : tokenName(id), how: former === null ? kinds[by.kind] : 'rerun' };
 }
 
 /**

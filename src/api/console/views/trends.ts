@@ -97,7 +97,45 @@ const largest = (values: readonly number[]): number => Math.max(...values);
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 const last = (values: readonly number[]): number => values.at(-1) ?? 0;
 
-/** Returns the total size of all published files after each run. */
+/** The content of a destination according to the last run of each bundle path. */
+export interface Holding {
+  id: string;
+  /** Such as `2 bundles, 12 outputs, 10.8 KiB`. */
+  text: string;
+  bundles: { path: string; text: string; width: number }[];
+}
+
+/** Returns the content of each destination, from runs that are newest first. */
+export function holdingsOf(runs: readonly RunRecord[]): Holding[] {
+  const found = new Map<string, Map<string, Destination>>();
+  const forAll = runs.filter(({ channel }) => channel === null);
+  for (const one of forAll.flatMap(({ destinations }) => destinations)) {
+    if (one.error !== null || one.destination_path === null || bytesOf(one) === 0) continue;
+    const at = found.get(one.destination_id) ?? new Map<string, Destination>();
+    if (!at.has(one.destination_path)) at.set(one.destination_path, one);
+    found.set(one.destination_id, at);
+  }
+  const all = [...found.values()].flatMap((at) => [...at.values()]);
+  const most = Math.max(1, ...all.map(bytesOf));
+  const textOf = (some: readonly Destination[]): string =>
+    `${plural(sum(some.map(outputsOf)), 'output')}, ${sizeText(sum(some.map(bytesOf)))}`;
+  return [...found].map(([id, at]) => ({
+    id,
+    text: `${plural(at.size, 'bundle')}, ${textOf([...at.values()])}`,
+    bundles: [...at]
+      .sort(([, a], [, b]) => bytesOf(b) - bytesOf(a))
+      .slice(0, maxBundles)
+      .map(([path, one]) => ({
+        path: path === '.' ? 'at the root' : path,
+        text: textOf([one]),
+        width: Math.max(1, round((100 * bytesOf(one)) / most)),
+      })),
+  }));
+}
+
+const maxBundles = 6;
+
+/** Returns the total size of the published files after each run, summed over all bundle paths. */
 function growth(runs: readonly RunRecord[]): Point[] {
   const sizes = new Map<string, number>();
   let total = 0;
