@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs';
 import { Command, type OutputConfiguration } from 'commander';
 import { completionCommand } from './commands/completion.ts';
 import { commandTable } from './commands/table.ts';
-import { columnsOf, tolerateBrokenPipes, wrapped, writeNow } from './output/terminal.ts';
+import { belowLabel, columnsOf, tolerateBrokenPipes, wrapped, writeNow } from './output/terminal.ts';
+import { usageError } from './usage-error.ts';
 
 /**
  * Creates the program with all commands, their flags and help.
@@ -76,10 +77,12 @@ function outputOf(program: Command, argv: readonly string[]): OutputConfiguratio
     writeOut: (text) => writeNow(1, wrapped(text, columnsOf(1))),
     writeErr: (text) => writeNow(2, text),
     // In that case, `main.ts` prints the usage error as a document.
-    outputError: (text, write) =>
-      isJson
-        ? undefined
-        : write(`${restyled(withChoices(text, program, argv))}next   ${howToAsk(program, argv)}\n`),
+    outputError(text, write) {
+      if (isJson) return;
+      const { message, hint } = usageError(text, program, argv);
+      const width = columnsOf(2, Infinity);
+      write(wrapped(`error  ${message}\nnext   ${hint}\n`, width, belowLabel(width)));
+    },
     getOutHelpWidth: () => columnsOf(1),
     getErrHelpWidth: () => columnsOf(2),
     // The help has no colors, and checking the stream would open it.
@@ -103,11 +106,6 @@ export function asksForJson(argv: readonly string[]): boolean {
   );
 }
 
-/** Formats commander's errors like all other errors. */
-function restyled(text: string): string {
-  return text.replace(/^error: /, 'error  ').replace(/^\((Did you mean .*)\)$/m, 'next   $1');
-}
-
 const exitCodesText = `
 Exit codes: 0 done, 1 something failed (a destination, a validation), 2 usage,
 configuration or secrets.`;
@@ -124,34 +122,6 @@ export function textAfterHelp(command: Command): string {
   // Commander stores these texts as listeners, but its types do not declare that a command is an emitter.
   (command as unknown as EventEmitter).emit('afterHelp', { error: false, command, write });
   return text.trim();
-}
-
-/** Returns the command that the arguments name, as words and as a command object. */
-function askedCommand(program: Command, argv: readonly string[]): { words: string; command: Command } {
-  let command = program;
-  const words = [program.name()];
-  for (const word of argv) {
-    const below = command.commands.find((each) => each.name() === word);
-    if (below === undefined) break;
-    command = below;
-    words.push(word);
-  }
-  return { words: words.join(' '), command };
-}
-
-/** Returns a line to paste that shows the help of the command named in the arguments. */
-export function howToAsk(program: Command, argv: readonly string[]): string {
-  const { words, command } = askedCommand(program, argv);
-  return `${words} --help lists ${command.commands.length > 0 ? 'the commands' : 'its arguments, options and examples'}`;
-}
-
-/** Returns commander's message, with the choices if an argument is missing. */
-export function withChoices(message: string, program: Command, argv: readonly string[]): string {
-  const [, name] = /^(?:error: )?missing required argument '(.+)'/.exec(message) ?? [];
-  const { command } = askedCommand(program, argv);
-  const { argChoices = [] } = command.registeredArguments.find((each) => each.name() === name) ?? {};
-  if (argChoices.length === 0) return message;
-  return message.replace(/'(.+)'/, `<${name ?? ''}>: one of ${argChoices.join(', ')}`);
 }
 
 /** Returns only the name in the program's list. A group's list includes arguments. */

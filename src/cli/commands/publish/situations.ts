@@ -27,8 +27,8 @@ export interface Situation {
   /** Files that the configuration names and that the service receives as credentials, like the secrets. */
   credentials: readonly string[];
   text: (places: Places) => string;
-  /** Returns the next steps without a systemd unit: command lines that name the file. */
-  next: (config: string) => string[];
+  /** Returns the next command lines without a systemd unit. `site` is the source if it exists already. */
+  next: (config: string, site?: string) => string[];
 }
 
 /** Paths relative to the configuration, for trials and for users who run waybill under their own account. */
@@ -39,6 +39,13 @@ export const placesBeside: Places = {
   key: '~/.ssh/id_ed25519',
   keepsQueue: false,
 };
+
+/** The same paths, with a site that exists already as the source. */
+export const placesOfSite = (site: string): Places => ({
+  ...placesBeside,
+  incoming: `./${site}`,
+  published: site === 'public' ? './www' : './public',
+});
 
 /** The paths that the systemd unit creates. */
 export const placesOfService: Places = {
@@ -85,8 +92,8 @@ const uploading = (config: string): string[] => [
   'waybill push DIRECTORY --to http://127.0.0.1:8080 --pipeline uploads',
 ];
 
-const running = (config: string): string[] => [
-  `cp -r DIRECTORY ${beside(config, 'incoming')}`,
+const running = (config: string, site?: string): string[] => [
+  ...(site === undefined ? [`cp -r DIRECTORY ${beside(config, 'incoming')}`] : []),
   `waybill run --config ${config} --dry-run`,
   `waybill run --config ${config}`,
   `waybill serve --config ${config}`,
@@ -126,7 +133,7 @@ ${triggers}    watch: true # a change of the source starts a run
 
 # Used only by waybill serve.
 ${daemon(places)}`,
-    next: (config) => running(config),
+    next: running,
   },
   {
     name: 'uploads',
