@@ -81,7 +81,10 @@ t.test("runs rerun: publishes a failed run from the daemon's copy after a fix", 
     stderr: /waybill pipelines --to/,
   });
   t.match(run(['runs', 'rerun', failed], 'token-of-the-one-uploader'), { status: 2, stderr: /scope/ });
-  t.match(run(['runs', 'rerun', failed, '--timeout', 'soon']), { status: 2, stderr: /--timeout: found the text "soon"/ });
+  t.match(run(['runs', 'rerun', failed, '--timeout', 'soon']), {
+    status: 2,
+    stderr: /--timeout: found the text "soon"/,
+  });
   t.match(waybill(['runs', 'rerun', failed, '--to', url], { cwd: place }), {
     status: 2,
     stderr: /there is no token/,
