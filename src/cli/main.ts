@@ -4,8 +4,9 @@ import { CommanderError } from 'commander';
 import { asWaybillError, errorRecord, type WaybillError } from '../core/lib/errors.ts';
 import { exitCodes } from './exit-codes.ts';
 import { tolerateBrokenPipes } from './output/terminal.ts';
-import { asksForJson, howToAsk, makeProgram, takesColour, withChoices } from './program.ts';
+import { asksForJson, makeProgram, takesColour } from './program.ts';
 import { singleDashConfig } from './setup/command-options.ts';
+import { usageError } from './usage-error.ts';
 
 /**
  * The entry point of the command line. To keep it fast, only commander is loaded right away, which is enough
@@ -48,9 +49,6 @@ async function reportUsage({ exitCode, message }: CommanderError): Promise<void>
   if (exitCode === 0 || !message.startsWith('error: ') || !asksForJson(process.argv)) return;
   tolerateBrokenPipes();
   const { printErrorDocument } = await import('./output/output.ts');
-  const argv = process.argv.slice(2);
-  const explained = withChoices(message, program, argv);
-  const [what = '', guess] = explained.slice('error: '.length).split('\n');
-  const hint = guess?.replace(/^\((.*)\)$/, '$1') ?? howToAsk(program, argv);
-  printErrorDocument({ code: 'usage', message: what, hint, retryable: false, findings: [] });
+  const { message: explained, hint } = usageError(message, program, process.argv.slice(2));
+  printErrorDocument({ code: 'usage', message: explained, hint, retryable: false, findings: [] });
 }

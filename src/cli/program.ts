@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs';
 import { Command, type OutputConfiguration } from 'commander';
 import { completionCommand } from './commands/completion.ts';
 import { commandTable } from './commands/table.ts';
-import { columnsOf, tolerateBrokenPipes, wrapped, writeNow } from './output/terminal.ts';
+import { belowLabel, columnsOf, tolerateBrokenPipes, wrapped, writeNow } from './output/terminal.ts';
+import { usageError } from './usage-error.ts';
 
 /**
  * Creates the command line program, with all commands, options and help texts.
@@ -76,11 +77,13 @@ function outputOf(program: Command, argv: readonly string[]): OutputConfiguratio
   return {
     writeOut: (text) => writeNow(1, wrapped(text, columnsOf(1))),
     writeErr: (text) => writeNow(2, text),
-    // With `--format json`, `main.ts` prints the error as a document.
-    outputError: (text, write) =>
-      isJson
-        ? undefined
-        : write(`${restyled(withChoices(text, program, argv))}next   ${howToAsk(program, argv)}\n`),
+    // In that case, `main.ts` prints the usage error as a document.
+    outputError(text, write) {
+      if (isJson) return;
+      const { message, hint } = usageError(text, program, argv);
+      const width = columnsOf(2, Infinity);
+      write(wrapped(`error  ${message}\nnext   ${hint}\n`, width, belowLabel(width)));
+    },
     getOutHelpWidth: () => columnsOf(1),
     getErrHelpWidth: () => columnsOf(2),
     // The help has no colors. Checking whether the terminal supports them would create a stream.
@@ -104,11 +107,6 @@ export function asksForJson(argv: readonly string[]): boolean {
   );
 }
 
-/** Changes commander's errors to look like our own. */
-function restyled(text: string): string {
-  return text.replace(/^error: /, 'error  ').replace(/^\((Did you mean .*)\)$/m, 'next   $1');
-}
-
 const exitCodesText = `
 Exit codes: 0 done, 1 something failed (a destination, a validation), 2 usage,
 configuration or secrets.`;
@@ -128,35 +126,7 @@ export function textAfterHelp(command: Command): string {
   return text.trim();
 }
 
-/** Returns the command that the arguments are for, and how it was written. */
-function askedCommand(program: Command, argv: readonly string[]): { words: string; command: Command } {
-  let command = program;
-  const words = [program.name()];
-  for (const word of argv) {
-    const below = command.commands.find((each) => each.name() === word);
-    if (below === undefined) break;
-    command = below;
-    words.push(word);
-  }
-  return { words: words.join(' '), command };
-}
-
-/** Returns the command line that prints help for the command in the arguments. */
-export function howToAsk(program: Command, argv: readonly string[]): string {
-  const { words, command } = askedCommand(program, argv);
-  return `${words} --help lists ${command.commands.length > 0 ? 'the commands' : 'its arguments, options and examples'}`;
-}
-
-/** Returns commander's message. If an argument is missing, adds the values that it can have. */
-export function withChoices(message: string, program: Command, argv: readonly string[]): string {
-  const [, name] = /^(?:error: )?missing required argument '(.+)'/.exec(message) ?? [];
-  const { command } = askedCommand(program, argv);
-  const { argChoices = [] } = command.registeredArguments.find((each) => each.name() === name) ?? {};
-  if (argChoices.length === 0) return message;
-  return message.replace(/'(.+)'/, `<${name ?? ''}>: one of ${argChoices.join(', ')}`);
-}
-
-/** In the list of all commands, returns only the name. In the list of a group, adds the arguments. */
+/** Returns only the name in the program's list. A group's list includes arguments. */
 function termOf(command: Command): string {
   return command.parent?.parent === null ? command.name() : `${command.name()} ${command.usage()}`;
 }

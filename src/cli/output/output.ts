@@ -112,7 +112,7 @@ function isInMessage(message: string, { code, file, message: found }: Finding): 
   return message.includes(`${JSON.stringify(file)}: ${found}`);
 }
 
-/** Arranges rows in columns that are as wide as necessary. Lines have no trailing spaces. */
+/** Formats rows in columns as wide as their widest cell, without trailing spaces or empty columns. */
 export function columns(rows: readonly (readonly string[])[], indent = ''): string[] {
   const widths: number[] = [];
   const shown = rows.map((row) => row.map((cell) => (widthOf(cell) === 0 ? '' : cell)));
@@ -125,6 +125,7 @@ export function columns(rows: readonly (readonly string[])[], indent = ''): stri
         .map((cell, index) =>
           index === row.length - 1 ? cell : cell + ' '.repeat((widths[index] ?? 0) - widthOf(cell)),
         )
+        .filter((_, index) => widths[index] !== 0)
         .join('  ')
     ).trimEnd(),
   );

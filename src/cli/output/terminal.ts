@@ -25,10 +25,10 @@ export function writeNow(descriptor: StandardStream, text: string): void {
   }
 }
 
-/** Returns the width of the terminal in columns. Returns 80 if it is not a terminal. */
-export function columnsOf(descriptor: StandardStream): number {
+/** Returns the terminal's width in columns, or `otherwise` if there is no terminal. */
+export function columnsOf(descriptor: StandardStream, otherwise = 80): number {
   const stream = mayBeTerminal(descriptor) ? streamOf(descriptor) : null;
-  return stream?.isTTY === true ? stream.columns : 80;
+  return stream?.isTTY === true && stream.columns > 0 ? stream.columns : otherwise;
 }
 
 /**
@@ -58,9 +58,9 @@ function mayBeTerminal(descriptor: StandardStream): boolean {
 }
 
 /**
- * Wraps lines that are too long for the terminal. Words are never split, even if they are too long
- * themselves. By default, the rest of a line is indented like its beginning; `continued` can return a
- * different indent. Color codes do not count toward the width.
+ * Wraps lines that are wider than the terminal between columns, or else between words. Continuation lines
+ * are indented like the first line, or by the result of `continued`. A word that is wider than the terminal
+ * is not split. Color codes have no width.
  */
 export function wrapped(
   text: string,
@@ -77,8 +77,13 @@ function wrappedLine(line: string, width: number, indent: number): string[] {
   const lines: string[] = [];
   let current = '';
   let columns = 0;
-  // The spaces before a word belong to it, which keeps columns aligned.
-  for (const [word] of line.matchAll(/ *[^ ]+/g)) {
+  // A cell ends at two spaces. It is kept together if it fits on a line of its own.
+  const cells = line.match(/ *[^ ]+(?: [^ ]+)*/g) ?? [];
+  const parts = cells.flatMap((cell) =>
+    widthOf(cell.trimStart()) <= width - indent ? [cell] : (cell.match(/ *[^ ]+/g) ?? []),
+  );
+  // Each part includes the spaces before it, so that columns stay aligned.
+  for (const word of parts) {
     const wide = widthOf(word);
     if (current.trim() !== '' && columns + wide > width) {
       lines.push(current);

@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import { WaybillError } from '../../core/lib/errors.ts';
+import { describeFileError } from '../../core/lib/system-errors.ts';
 
 /** Gets ID tokens for the CI job that this process is part of. */
 export interface CiIdentity {
@@ -72,10 +73,9 @@ async function contentOf(file: string): Promise<string> {
   try {
     return await readFile(file, 'utf8');
   } catch (cause) {
-    const reason = cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown error';
     throw new WaybillError(
       'secrets_invalid',
-      `the file of WAYBILL_ID_TOKEN_FILE cannot be read (${reason})`,
+      `the file "${file}" of WAYBILL_ID_TOKEN_FILE cannot be read: ${describeFileError(cause)}`,
       {
         hint: 'let WAYBILL_ID_TOKEN_FILE name a file that holds an ID token',
       },

@@ -21,7 +21,7 @@ export const config = required('-c, --config <file>', 'configuration file (YAML)
 
 export const optionalConfig = optional('-c, --config <file>', 'configuration file (YAML)');
 
-export const pipeline = required('-p, --pipeline <id>', 'pipeline');
+export const pipeline = required('-p, --pipeline <id>', 'id of the pipeline');
 
 export const onlyPipelines = repeatable('-p, --pipeline <id>', 'only this pipeline (repeatable)');
 

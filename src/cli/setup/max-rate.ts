@@ -9,7 +9,9 @@ import type { Chosen } from './set-up.ts';
 export function maxRateOf({ maxRate }: { maxRate?: string }): number | undefined {
   const bytes = maxRate === undefined ? undefined : parseRate(maxRate);
   if (maxRate === undefined || bytes !== undefined) return bytes;
-  throw new WaybillError('usage', `--max-rate "${maxRate}" is not a rate`, { hint: `use ${rateForm}` });
+  throw new WaybillError('usage', `--max-rate: found the text "${maxRate}"; expected ${rateForm}`, {
+    hint: 'write it like 2MiB/s',
+  });
 }
 
 /** Replaces the rate limits of destinations with this one. */

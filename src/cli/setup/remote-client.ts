@@ -4,6 +4,7 @@ import { systemClock } from '../../core/lib/clock.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { formatDuration, parseDuration } from '../../core/lib/settings/units.ts';
+import { describeFileError } from '../../core/lib/system-errors.ts';
 import { isMistyped } from '../../core/lib/token.ts';
 import type { Output } from '../output/output.ts';
 import { ciAdvice, ciIdentity } from './ci-identity.ts';
@@ -101,9 +102,9 @@ async function readToken(file: string): Promise<string> {
   try {
     return await readFile(file, 'utf8');
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new WaybillError('secrets_invalid', `the file of the token cannot be read: ${reason}`, {
-      hint: 'name a file that holds the token with --token-file',
+    const reason = describeFileError(error);
+    throw new WaybillError('secrets_invalid', `the token file "${file}" cannot be read: ${reason}`, {
+      hint: 'check the path after --token-file',
       cause: error,
     });
   }
@@ -171,7 +172,7 @@ export function timeoutOf({ timeout }: { timeout?: string }): number | undefined
   if (timeout === undefined) return undefined;
   const ms = parseDuration(timeout);
   if (ms !== undefined) return ms;
-  throw new WaybillError('usage', `--timeout "${timeout}" is no duration`, {
-    hint: 'give one like 90s or 10m',
+  throw new WaybillError('usage', `--timeout: found the text "${timeout}"; expected a duration with a unit`, {
+    hint: 'write it like 90s or 10m',
   });
 }

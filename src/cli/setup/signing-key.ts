@@ -2,6 +2,7 @@ import { open, readFile } from 'node:fs/promises';
 import type { ManifestSigner } from '../../core/bundle/pack/pack-directory.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { dateOf } from '../../core/lib/instant.ts';
+import { describeFileError } from '../../core/lib/system-errors.ts';
 import { type KeyId, maxFileBytes } from '../../core/signing/minisign-text.ts';
 import { maxPassphraseBytes, parseSecretKeyFile, type SecretKey } from '../../core/signing/secret-key.ts';
 import { signatureFile, trustedCommentOf } from '../../core/signing/signature.ts';
@@ -92,9 +93,9 @@ async function readPassphrase(file: string): Promise<string> {
   } catch (error) {
     throw new WaybillError(
       'secrets_invalid',
-      `the file of the passphrase cannot be read: ${reasonOf(error)}`,
+      `the passphrase file "${file}" cannot be read: ${describeFileError(error)}`,
       {
-        hint: 'name a file that holds the passphrase with --passphrase-file',
+        hint: 'check the path after --passphrase-file',
         cause: error,
       },
     );
@@ -111,7 +112,7 @@ async function readKeyFile(file: string): Promise<Buffer> {
       await handle.close();
     }
   } catch (error) {
-    throw invalidKey(file, reasonOf(error));
+    throw invalidKey(file, describeFileError(error));
   }
 }
 
@@ -121,11 +122,7 @@ function invalidKey(file: string, reason: string): WaybillError {
   });
 }
 
-function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
-}
-
-/** Reads a line from the terminal without showing it. */
+/** Reads one line from the terminal without showing it. */
 async function askAtTerminal(prompt: string): Promise<string> {
   const { stdin } = process;
   // Do this before printing the prompt. Otherwise, a passphrase that is pasted as soon as the prompt appears

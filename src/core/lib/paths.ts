@@ -37,7 +37,7 @@ export function parseRelativePath(text: string): PathVerdict {
   if (text.includes('\\')) return refuse('holds a backslash; separate segments by "/"');
   const isPlain = printableAscii.test(text);
   if (!isPlain && controlCharacters.test(text)) return refuse('holds a control character');
-  if (!isPlain && text.normalize('NFC') !== text) return refuse('is not in Unicode normalisation form C');
+  if (!isPlain && text.normalize('NFC') !== text) return refuse('is not in Unicode normalization form C');
   if ((isPlain ? text.length : Buffer.byteLength(text)) > maxPathBytes)
     return refuse(`is longer than ${maxPathBytes} bytes`);
   for (const segment of text.split('/')) {

@@ -27,10 +27,20 @@ export function describeNetworkError(error: Error): string {
   return address === undefined ? known : `${known} (${address})`;
 }
 
-/**
- * Reports whether a file does not exist, either because its name is not there or because one of its parents
- * is a file.
- */
+const fileErrors: Readonly<Record<string, string>> = {
+  EACCES: 'permission denied',
+  EISDIR: 'it is a directory',
+  ENOENT: 'the file does not exist',
+  ENOTDIR: 'a part of the path is not a directory',
+  EPERM: 'permission denied',
+};
+
+/** Returns why a file cannot be read, such as `the file does not exist`. */
+export function describeFileError(error: unknown): string {
+  return fileErrors[errnoOf(error) ?? ''] ?? (error instanceof Error ? error.message : String(error));
+}
+
+/** Returns true if the name does not exist, or one of its parent directories is actually a file. */
 export function isAbsent(error: unknown): boolean {
   const errno = errnoOf(error);
   return errno === 'ENOENT' || errno === 'ENOTDIR';

@@ -8,7 +8,8 @@ import { isUtf8 } from 'node:buffer';
 
 export const noPath = 'is an object key with an empty, "." or ".." segment, which no path names';
 export const notUtf8 = 'has a name that is not UTF-8';
-export const renameIt = 'rename it, for example with convmv -f latin1 -t utf8';
+export const renameIt = 'rename it, for example with convmv -f latin1 -t utf8 --notest';
+export const composeIt = 'rename it, for example with convmv -f utf8 -t utf8 --nfc --notest';
 
 // Characters that JSON does not escape but that would break a line in a terminal or log.
 const others = /[\u007f-\u009f\u2028\u2029]/gu;

@@ -96,7 +96,9 @@ async function directoryOf({
 }: Pick<ShowAuditOptions, 'config' | 'directory'>): Promise<string> {
   if (directory !== undefined) return directory;
   if (config === undefined)
-    throw new WaybillError('usage', 'no audit trail is named', { hint: 'give --config or --directory' });
+    throw new WaybillError('usage', 'missing option: the audit trail to read', {
+      hint: 'name it with --config <file> or --directory <directory>',
+    });
   const loaded = await loadConfig(config, { home: homedir() });
   if (loaded.config.audit !== null) return loaded.config.audit.directory;
   throw new WaybillError('usage', `${config} has no audit trail`, { hint: 'set `audit: {}`' });
@@ -110,7 +112,7 @@ function sinceOf(text: string | undefined): Date | null {
   const verdict = parseInstant(text);
   if (verdict.ok) return dateOf(verdict.value);
   throw new WaybillError('usage', `--since "${text}" is not a duration or a time`, {
-    hint: 'give one such as 1h, 7d or 2026-11-20T00:00:00Z',
+    hint: 'write it like 1h, 7d or 2026-11-20T00:00:00Z',
   });
 }
 
@@ -135,6 +137,6 @@ function recordOf(text: string): ChainEnd {
   const [, seq, digest] = /^(\d{1,15}):(sha256:[0-9a-f]{64})$/.exec(text) ?? [];
   if (seq !== undefined && digest !== undefined) return { seq: Number(seq), digest };
   throw new WaybillError('usage', `--contains "${text}" is not a record`, {
-    hint: 'give the last record as verify prints it: SEQ:sha256:DIGEST',
+    hint: 'name the last record as verify prints it: SEQ:sha256:DIGEST',
   });
 }

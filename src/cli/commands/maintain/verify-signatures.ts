@@ -31,7 +31,9 @@ interface DestinationTrust {
  */
 export async function verifySigned(options: SignatureOptions, output: Output): Promise<number> {
   if ((options.places.length === 0) === (options.config === undefined))
-    throw new WaybillError('usage', 'give --config, or one or more destinations, with --signatures');
+    throw new WaybillError('usage', '--signatures needs destinations: --config <file>, or paths and URLs', {
+      hint: 'waybill verify --signatures <key> <path-or-url>, or waybill verify --signatures <key> --config <file>',
+    });
   const key = await readPublicKey(options.signatures);
   const { context, warnings, destinations } = await targets(options, output);
   const bar = progressBar(!output.isJson, 'verify');

@@ -30,14 +30,20 @@ export async function verifyDestinations(options: VerifyOptions, { output, signa
   const { signatures, config: file, places, repair: repairs, dryRun, verbose } = options;
   if (signatures !== undefined) {
     if (repairs || options.subset !== undefined)
-      throw new WaybillError('usage', '--signatures goes neither with --repair nor with --subset');
+      throw new WaybillError('usage', '--signatures cannot be used with --repair or --subset', {
+        hint: 'run waybill verify twice',
+      });
     return (await import('./verify-signatures.ts')).verifySigned({ ...options, signatures }, output);
   }
   if (file === undefined || places.length > 0)
-    throw new WaybillError('usage', 'give --config; destinations are named only with --signatures');
+    throw new WaybillError('usage', 'missing option --config <file>: configuration file (YAML)', {
+      hint: 'waybill verify --config <file>; paths and URLs are for --signatures',
+    });
   const subset = subsetOf(options);
   if (dryRun && !repairs)
-    throw new WaybillError('usage', '--dry-run needs --repair: verify alone writes nothing');
+    throw new WaybillError('usage', '--dry-run needs --repair: verify alone writes nothing', {
+      hint: 'omit --dry-run, or add --repair',
+    });
   const prepared = await setUp({ config: file, output, verbose, signal, pipelineIds: options.pipeline });
   const begunMs = systemClock.monotonic();
   const results: DestinationVerification[] = [];

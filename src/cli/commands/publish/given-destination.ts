@@ -25,6 +25,7 @@ export function parseDestination(text: string, defaults: DestinationDefaults): D
   const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(text)?.[1]?.toLowerCase();
   if (scheme === 'sftp') return sftp(text, defaults);
   if (scheme === 's3') return s3(text);
+  if (scheme === 'file') throw notUnderstood(text, `write ${text.replace(/^file:\/\/[^/]*/i, '')}`);
   if (scheme !== undefined) throw notUnderstood(text, `"${scheme}:" is not supported`);
   if (text.trim() === '') throw notUnderstood(text, 'it is empty');
   const remote = /^([^/\s]+@[^/:\s]+):(.*)$/.exec(text);
@@ -87,7 +88,10 @@ function s3(text: string): DestinationSettings {
 }
 
 function parseUrl(text: string): URL {
-  if (!URL.canParse(text)) throw notUnderstood(text, 'it is not a URL');
+  if (!URL.canParse(text)) {
+    const port = /^\w+:\/\/(?:[^/@]*@)?[^/:[\]]*:([^/]+)/.exec(text)?.[1];
+    throw notUnderstood(text, port === undefined ? 'it is not a URL' : `"${port}" is not a port number`);
+  }
   const url = new URL(text);
   if (url.password !== '')
     throw new WaybillError(
@@ -107,7 +111,7 @@ function decoded(text: string, part: string): string {
   }
 }
 
-/** Creates a destination with an id. The id depends on `place`, but not on `access`. */
+/** Returns the settings with an id that depends on `place` but not on `access`. */
 function named(
   backend: string,
   place: DestinationSettings['settings'],

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { lstat, open, rm } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
@@ -7,7 +8,7 @@ import { unsafePaths } from '../../../core/config/unsafe-paths.ts';
 import { type Finding, WaybillError } from '../../../core/lib/errors.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import type { initCommand } from './commands.ts';
-import { metricsToken, placesBeside, placesOfService, type Situation, situations } from './situations.ts';
+import { placesBeside, placesOfService, placesOfSite, type Situation, situations } from './situations.ts';
 import { configOfServices, secretsOfServices, serviceUnit } from './systemd-unit.ts';
 
 type InitOptions = OptionsFor<typeof initCommand>;
@@ -30,18 +31,18 @@ interface NewFile {
  * written.
  */
 export async function init(options: InitOptions, { output }: Io): Promise<number> {
-  const { situation: name } = options;
+  const site = options.situation === undefined ? builtSite(path.dirname(options.out)) : undefined;
+  const name = options.situation ?? (site === undefined ? 'uploads' : 'directory');
   const situation = situations.find((one) => one.name === name);
   if (situation === undefined) throw new WaybillError('usage', `there is no situation "${name}"`);
-  const secrets = secretsOf(situation, options);
-  const files = filesFor(situation, secrets, options);
+  const files = filesFor(situation, options, site);
   await writeAll(files);
   const warnings = unsafeDirectories(files[0]);
   const next = [
     `waybill config check --config ${options.out}`,
     ...(options.systemd === undefined
-      ? situation.next(options.out)
-      : installing(situation, secrets, options.out, options.systemd)),
+      ? situation.next(options.out, site)
+      : installing(situation, options.out, options.systemd)),
   ];
   const written = files.map(({ path: file, is }) => ({ path: path.resolve(file), is }));
   const document = { situation: name, files: written, secrets, warnings, next };
@@ -54,18 +55,18 @@ export async function init(options: InitOptions, { output }: Io): Promise<number
   return 0;
 }
 
-/** Returns the names of the secrets that the configuration refers to. */
-function secretsOf(situation: Situation, { systemd }: InitOptions): string[] {
-  return [...situation.secrets, ...(systemd === undefined ? [] : [metricsToken])];
+/** The directories that site generators and people put a site into. */
+const siteNames = ['dist', 'build', 'out', 'public', '_site', 'site'];
+
+/** Returns the name of a directory next to the configuration that holds a site, if there is one. */
+function builtSite(place: string): string | undefined {
+  return siteNames.find((name) => existsSync(path.join(place, name, 'index.html')));
 }
 
-function filesFor(
-  situation: Situation,
-  secrets: readonly string[],
-  { out, systemd }: InitOptions,
-): NewFile[] {
+function filesFor(situation: Situation, { out, systemd }: InitOptions, site: string | undefined): NewFile[] {
   const isService = systemd !== undefined;
-  const text = situation.text(isService ? placesOfService : placesBeside);
+  const beside = site === undefined ? placesBeside : placesOfSite(site);
+  const text = situation.text(isService ? placesOfService : beside);
   const files: NewFile[] = [{ path: out, is: 'configuration', text }];
   if (!isService) return files;
   if (path.resolve(out) === path.resolve(systemd))
@@ -138,7 +139,7 @@ async function writeAll(files: readonly NewFile[]): Promise<void> {
   }
 }
 
-/** Reports whether a file exists. A dangling link counts as one. */
+/** Reports whether the name exists; a dangling link does. */
 async function isThere(file: string): Promise<boolean> {
   return lstat(file).then(
     () => true,

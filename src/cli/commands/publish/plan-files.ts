@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import type { Config } from '../../../core/config/config.ts';
 import { asWaybillError, WaybillError } from '../../../core/lib/errors.ts';
+import { describeFileError } from '../../../core/lib/system-errors.ts';
 import {
   configurationDigest,
   type Decisions,
@@ -55,14 +56,10 @@ export function refuseContradictions(options: RunOptions): void {
 /** Reads a plan from a file. Throws `plan_invalid`. */
 export async function readPlan(file: string): Promise<PlanFile> {
   const bytes = await readFile(file).catch((error: unknown) => {
-    throw new WaybillError(
-      'plan_invalid',
-      `the plan ${file} cannot be read: ${asWaybillError(error).message}`,
-      {
-        cause: error,
-        hint: 'check the path given with --plan',
-      },
-    );
+    throw new WaybillError('plan_invalid', `the plan ${file} cannot be read: ${describeFileError(error)}`, {
+      cause: error,
+      hint: 'check the path given with --plan',
+    });
   });
   return parsePlanFile(bytes, file);
 }
@@ -90,14 +87,10 @@ export async function writePlan(
     await rename(unfinished, file);
   } catch (error) {
     await rm(unfinished, { force: true });
-    throw new WaybillError(
-      'usage',
-      `the plan cannot be written to ${file}: ${asWaybillError(error).message}`,
-      {
-        cause: error,
-        hint: 'check the path given with --out',
-      },
-    );
+    throw new WaybillError('usage', `the plan cannot be written to ${file}: ${describeFileError(error)}`, {
+      cause: error,
+      hint: 'check the path given with --out',
+    });
   }
   return plan;
 }

@@ -219,7 +219,10 @@ function onlyOwner(from: string, owners: readonly Owner[], pipeline: string | un
     throw new WaybillError(
       'not_published',
       `${from} has no files that ${pipeline === undefined ? 'waybill' : `pipeline "${pipeline}"`} published`,
-      { hint: owners.length === 0 ? `publish to ${from} first` : `known: ${named(owners)}` },
+      {
+        hint:
+          owners.length === 0 ? `check the place, or publish to ${from} first` : `known: ${named(owners)}`,
+      },
     );
   if (others.length === 0) return only;
   throw new WaybillError('usage', `${from} has files of several owners: ${named(among)}`, {

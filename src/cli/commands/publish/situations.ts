@@ -30,11 +30,8 @@ export interface Situation {
    */
   credentials: readonly string[];
   text: (places: Places) => string;
-  /**
-   * Returns the next steps if there is no systemd unit, as commands. `config` is the path of the
-   * configuration.
-   */
-  next: (config: string) => string[];
+  /** Returns the next command lines without a systemd unit. `site` is the source if it exists already. */
+  next: (config: string, site?: string) => string[];
 }
 
 /** Paths relative to the configuration, for trying waybill out or running it as an ordinary user. */
@@ -46,7 +43,14 @@ export const placesBeside: Places = {
   isService: false,
 };
 
-/** The paths that the systemd unit sets up. */
+/** The same paths, with a site that exists already as the source. */
+export const placesOfSite = (site: string): Places => ({
+  ...placesBeside,
+  incoming: `./${site}`,
+  published: site === 'public' ? './www' : './public',
+});
+
+/** The paths that the systemd unit creates. */
 export const placesOfService: Places = {
   incoming: '/var/lib/waybill/incoming',
   published: '/var/lib/waybill/public',
@@ -100,8 +104,8 @@ const uploading = (config: string): string[] => [
   'waybill push DIRECTORY --to http://127.0.0.1:8080 --pipeline uploads',
 ];
 
-const running = (config: string): string[] => [
-  `cp -r DIRECTORY ${beside(config, 'incoming')}`,
+const running = (config: string, site?: string): string[] => [
+  ...(site === undefined ? [`cp -r DIRECTORY ${beside(config, 'incoming')}`] : []),
   `waybill run --config ${config} --dry-run`,
   `waybill run --config ${config}`,
   `waybill serve --config ${config}`,
@@ -141,7 +145,7 @@ ${triggers}    watch: true # a change of the source starts a run
 
 # Used only by waybill serve.
 ${daemon(places)}`,
-    next: (config) => running(config),
+    next: running,
   },
   {
     name: 'uploads',

@@ -67,9 +67,15 @@ async function ofDirectory(
   bar: ProgressBar,
 ): Promise<Validation> {
   if (options.config !== undefined || options.pipeline !== undefined)
-    throw new WaybillError('usage', 'give a bundle path, or --config and --pipeline, not both');
+    throw new WaybillError('usage', 'a bundle path cannot be used with --config or --pipeline', {
+      hint: 'waybill validate <bundle>, or waybill validate --config <file> --pipeline <id>',
+    });
   const found = bundlePath === '' ? null : await stat(bundlePath).catch(() => null);
-  if (bundlePath === '' || (found !== null && !found.isDirectory()))
+  if (bundlePath !== '' && found === null)
+    throw new WaybillError('bundle_not_found', `"${bundlePath}" does not exist`, {
+      hint: 'check the path of the bundle',
+    });
+  if (found?.isDirectory() !== true)
     throw new WaybillError('bundle_not_found', `"${bundlePath}" is not a directory`, {
       hint: 'name the directory that holds the manifest; waybill pack --manifest-only DIRECTORY writes one',
     });
@@ -93,7 +99,9 @@ async function ofDirectory(
 
 async function ofSource(options: ValidateOptions, output: Output, bar: ProgressBar): Promise<Validation> {
   if (options.config === undefined || options.pipeline === undefined)
-    throw new WaybillError('usage', 'give a bundle path, or --config together with --pipeline');
+    throw new WaybillError('usage', 'the bundle to validate is missing', {
+      hint: 'waybill validate <bundle>, or waybill validate --config <file> --pipeline <id>',
+    });
   const { config, context, warnings } = await setUp({
     config: options.config,
     output,

@@ -76,15 +76,13 @@ function pushOptions(
     onRecord: retryNotes(output),
     onAccepted({ runId, isReplayed }) {
       bars.stop();
-      if (wait) output.note(`${isReplayed ? 'taken before' : 'taken'} as ${runId}; waiting for it`);
+      if (wait)
+        output.note(`${isReplayed ? 'accepted before' : 'accepted'} as ${runId}; waiting for the result`);
     },
   };
 }
 
-/**
- * Throws a `usage` error if `--open` cannot work, because the URL is only known if the command waits for the
- * run.
- */
+/** Throws `usage` if --open is given and the command ends before there is an address. */
 function refuseOpening({ open, dryRun, wait }: PushFlags): void {
   if (!open || (wait && !dryRun)) return;
   const other = dryRun ? '--dry-run' : '--no-wait';
@@ -104,6 +102,12 @@ async function prepared(flags: PushFlags, bars: Bars): Promise<PreparedUpload> {
     salt: flags.again ? randomUUID() : undefined,
     onMeasured: bars.onBytes,
     onSent: bars.onBytes,
+  }).catch((error: unknown) => {
+    if (!(error instanceof WaybillError) || error.code !== 'malformed_archive') throw error;
+    throw new WaybillError(error.code, error.message.replace('the upload', `"${bundle}"`), {
+      hint: 'name a directory, or an archive that waybill pack or tar made',
+      cause: error,
+    });
   });
   return { ...upload, ...withBars(upload, bars) };
 }
@@ -140,9 +144,13 @@ function chunkBytesOf({ chunkSize }: PushFlags): number | undefined {
   if (chunkSize === undefined) return undefined;
   const bytes = parseSize(chunkSize);
   if (bytes !== undefined && bytes >= minChunk && bytes <= maxChunk) return bytes;
-  throw new WaybillError('usage', `--chunk-size "${chunkSize}" is no size from 64KiB to 1GiB`, {
-    hint: 'give one like 8MiB; as much memory is taken',
-  });
+  throw new WaybillError(
+    'usage',
+    `--chunk-size: found the text "${chunkSize}"; expected a size from 64KiB to 1GiB`,
+    {
+      hint: 'write it like 8MiB; a chunk is kept in memory',
+    },
+  );
 }
 
 async function planned(
@@ -164,7 +172,7 @@ function printResult(
   locate: (finding: Finding) => Finding,
 ): number {
   output.result('push', { runId, pipelineId: pipeline, isReplayed, position, run }, () => {
-    if (run === null) output.data(`${output.style.green('taken')}  ${runId}`);
+    if (run === null) output.data(`${output.style.green('accepted')}  ${runId}`);
     else printRun(run, output, locate);
   });
   if (isReplayed && run?.status === 'succeeded')

@@ -111,7 +111,7 @@ export async function rerun(flags: OptionsFor<typeof rerunCommand>, io: Io): Pro
     const { runId, isReplayed } = accepted;
     if (isReplayed) output.note(`${id} was repeated before, as ${runId}`);
     if (!wait) return printRerun(id, accepted, null, output);
-    output.note(`taken as ${runId}; waiting for it`);
+    output.note(`accepted as ${runId}; waiting for the result`);
     const code = printRerun(id, accepted, await ended(client, runId, timeoutMs), output);
     if (code !== 0 && isReplayed)
       output.note(`it failed, too; waybill runs rerun ${runId} --to ${to} repeats that one`);
@@ -124,7 +124,7 @@ async function ended(client: Client, runId: string, timeoutMs: number | undefine
     return await client.runs.wait(runId, { timeoutMs });
   } catch (error) {
     if (!hasCode(error, 'run_not_found')) throw error;
-    throw new WaybillError('run_not_found', `the daemon has forgotten the run ${runId} that it had taken`, {
+    throw new WaybillError('run_not_found', `the daemon no longer has a record of the run ${runId}`, {
       hint: 'push the bundle again',
       cause: error,
     });
@@ -138,7 +138,7 @@ function printRerun(
   output: Output,
 ): number {
   output.result('rerun', { runId, rerunOf: id, isReplayed, position, run }, () => {
-    if (run === null) output.data(`${output.style.green('taken')}  ${runId}`);
+    if (run === null) output.data(`${output.style.green('accepted')}  ${runId}`);
     else printRun(run, output);
   });
   return run === null || run.status === 'succeeded' ? 0 : 1;

@@ -1,6 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import type { Readable, Writable } from 'node:stream';
 import { describeFinding, WaybillError } from '../../../core/lib/errors.ts';
+import { describeFileError } from '../../../core/lib/system-errors.ts';
 import { readSceneMap, type SceneMapCheck } from '../../../core/scene-map/read-scene-map.ts';
 import { type CheckedFile, maxDocumentBytes } from '../../../core/scene-map/report.ts';
 import type { Transcript, TranscriptOptions } from '../../../core/scene-map/transcript.ts';
@@ -74,8 +75,8 @@ async function readInput(io: SceneMapIo, file: string): Promise<Uint8Array> {
   try {
     return await readFile(file);
   } catch (error) {
-    throw new WaybillError('usage', `${file} cannot be read: ${reason(error)}.`, {
-      hint: 'Name a readable file.',
+    throw new WaybillError('usage', `${file} cannot be read: ${describeFileError(error)}.`, {
+      hint: 'Check the path, or write - to read standard input.',
       cause: error,
     });
   }
@@ -101,15 +102,11 @@ export async function writeOutput(file: string, text: string): Promise<void> {
   try {
     await writeFile(file, text);
   } catch (error) {
-    throw new WaybillError('usage', `${file} cannot be written: ${reason(error)}.`, {
+    throw new WaybillError('usage', `${file} cannot be written: ${describeFileError(error)}.`, {
       hint: 'Name a writable file in an existing directory.',
       cause: error,
     });
   }
-}
-
-function reason(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 export function nameOf(file: string): string {

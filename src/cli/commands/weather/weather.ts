@@ -51,10 +51,11 @@ export async function readWeather({ config, verbose }: WeatherOptions): Promise<
 }
 
 function reasonOf(thrown: unknown): string {
-  const { message, hint, findings, cause } = asWaybillError(thrown);
+  const { code, message, hint, findings, cause } = asWaybillError(thrown);
   return [
     message,
-    ...causesOf(cause),
+    // Its message already says why.
+    ...(code === 'config_unreadable' ? [] : causesOf(cause)),
     ...findings.map(describeFinding),
     ...(hint === undefined ? [] : [hint]),
   ].join('; ');

@@ -87,7 +87,7 @@ async function openDirectory(directory: string): Promise<Storage> {
   } catch (error) {
     if (!(error instanceof WaybillError)) throw error;
     const reason = error.code === 'storage_not_found' ? 'does not exist' : 'is not a readable directory';
-    const hint = 'name the directory to pack or push';
+    const hint = 'check the path of the directory to pack or push';
     throw new WaybillError('usage', `"${directory}" ${reason}`, { hint, cause: error });
   }
 }

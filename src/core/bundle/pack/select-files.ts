@@ -1,7 +1,7 @@
 import ignore from 'ignore';
 import { type Finding, finding, WaybillError } from '../../lib/errors.ts';
 import { compareCodeUnits, findCollisions, parseRelativePath, type RelativePath } from '../../lib/paths.ts';
-import { foldedPath, noPath, notUtf8, renameIt } from '../../lib/text.ts';
+import { composeIt, foldedPath, noPath, notUtf8, renameIt } from '../../lib/text.ts';
 import { readAll } from '../../storage/body.ts';
 import { joinKey, type Key, listedKey, nameOf } from '../../storage/key.ts';
 import type { Entry, Stamp, Storage, UnreadableName } from '../../storage/storage.ts';
@@ -202,7 +202,7 @@ function rejectionReason(
   if (key.split('/').length > maxPathSegments)
     return { code: 'unsafe_path', message: `has more than ${maxPathSegments} segments; exclude it` };
   const verdict = parseRelativePath(key);
-  return verdict.ok
-    ? null
-    : { code: 'unsafe_path', message: `has a path that ${verdict.reason}; rename or exclude it` };
+  if (verdict.ok) return null;
+  const remedy = key.normalize('NFC') === key ? 'rename' : `${composeIt},`;
+  return { code: 'unsafe_path', message: `has a path that ${verdict.reason}; ${remedy} or exclude it` };
 }

@@ -72,8 +72,8 @@ function row(release: ReleaseView, { style }: Output): string[] {
     `${isCurrent ? style.green('→') : ' '} ${id}`,
     outputs === null ? '-' : plural(outputs, 'file'),
     outputs === null ? '-' : formatSize(bytes ?? 0),
-    bundle === null ? '-' : bundle.path,
-    activatedAt === null ? 'never current' : `since ${localTime(activatedAt)}`,
+    bundle === null ? '-' : bundle.path === '.' ? '' : bundle.path,
+    activatedAt === null ? 'never current' : localTime(activatedAt),
     stateOf(release).join(', '),
   ];
 }
