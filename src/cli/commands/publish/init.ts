@@ -8,7 +8,14 @@ import { unsafePaths } from '../../../core/config/unsafe-paths.ts';
 import { type Finding, WaybillError } from '../../../core/lib/errors.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import type { initCommand } from './commands.ts';
-import { placesBeside, placesOfService, placesOfSite, type Situation, situations } from './situations.ts';
+import {
+  metricsToken,
+  placesBeside,
+  placesOfService,
+  placesOfSite,
+  type Situation,
+  situations,
+} from './situations.ts';
 import { configOfServices, secretsOfServices, serviceUnit } from './systemd-unit.ts';
 
 type InitOptions = OptionsFor<typeof initCommand>;
@@ -35,14 +42,15 @@ export async function init(options: InitOptions, { output }: Io): Promise<number
   const name = options.situation ?? (site === undefined ? 'uploads' : 'directory');
   const situation = situations.find((one) => one.name === name);
   if (situation === undefined) throw new WaybillError('usage', `there is no situation "${name}"`);
-  const files = filesFor(situation, options, site);
+  const secrets = secretsOf(situation, options);
+  const files = filesFor(situation, secrets, options, site);
   await writeAll(files);
   const warnings = unsafeDirectories(files[0]);
   const next = [
     `waybill config check --config ${options.out}`,
     ...(options.systemd === undefined
       ? situation.next(options.out, site)
-      : installing(situation, options.out, options.systemd)),
+      : installing(situation, secrets, options.out, options.systemd)),
   ];
   const written = files.map(({ path: file, is }) => ({ path: path.resolve(file), is }));
   const document = { situation: name, files: written, secrets, warnings, next };
@@ -63,7 +71,17 @@ function builtSite(place: string): string | undefined {
   return siteNames.find((name) => existsSync(path.join(place, name, 'index.html')));
 }
 
-function filesFor(situation: Situation, { out, systemd }: InitOptions, site: string | undefined): NewFile[] {
+/** Returns the names of the secrets that the configuration refers to. */
+function secretsOf(situation: Situation, { systemd }: InitOptions): string[] {
+  return [...situation.secrets, ...(systemd === undefined ? [] : [metricsToken])];
+}
+
+function filesFor(
+  situation: Situation,
+  secrets: readonly string[],
+  { out, systemd }: InitOptions,
+  site: string | undefined,
+): NewFile[] {
   const isService = systemd !== undefined;
   const beside = site === undefined ? placesBeside : placesOfSite(site);
   const text = situation.text(isService ? placesOfService : beside);
@@ -139,7 +157,7 @@ async function writeAll(files: readonly NewFile[]): Promise<void> {
   }
 }
 
-/** Reports whether the name exists; a dangling link does. */
+/** Reports whether a file exists. A dangling link counts as one. */
 async function isThere(file: string): Promise<boolean> {
   return lstat(file).then(
     () => true,
