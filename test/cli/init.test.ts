@@ -71,6 +71,20 @@ t.test('metrics of a new daemon are on the loopback interface, and those of a se
 
 const publishesFromHere = ['directory', 'sftp'];
 
+t.test('without a situation, a site that is found is published, and otherwise uploads are', async (t) => {
+  const chosen = (place: string): unknown => {
+    const { situation } = document(t, waybill(['init', '--format', 'json'], { cwd: place })) as {
+      situation: string;
+    };
+    return [situation, /path: (\.\/\w+)/g.exec(read(place, 'waybill.yml'))?.[1]];
+  };
+  t.same(chosen(t.testdir({ incoming: { 'index.html': '' } })), ['uploads', './public']);
+  const place = t.testdir({ public: { 'index.html': '<p>home</p>' } });
+  t.same(chosen(place), ['directory', './public']);
+  t.equal(waybill(['run', '-c', 'waybill.yml'], { cwd: place }).status, 0);
+  t.equal(read(place, 'www/index.html'), '<p>home</p>');
+});
+
 t.test('every situation passes config check, with and without a unit', async (t) => {
   t.equal(names.length, 5);
   for (const name of names)

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { lstat, open, rm } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
@@ -7,7 +8,14 @@ import { unsafePaths } from '../../../core/config/unsafe-paths.ts';
 import { type Finding, WaybillError } from '../../../core/lib/errors.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import type { initCommand } from './commands.ts';
-import { metricsToken, placesBeside, placesOfService, type Situation, situations } from './situations.ts';
+import {
+  metricsToken,
+  placesBeside,
+  placesOfService,
+  placesOfSite,
+  type Situation,
+  situations,
+} from './situations.ts';
 import { configOfServices, secretsOfServices, serviceUnit } from './systemd-unit.ts';
 
 type InitOptions = OptionsFor<typeof initCommand>;
@@ -25,21 +33,23 @@ interface NewFile {
 }
 
 /**
- * Implements `waybill init`: writes the configuration and, on request, the unit, or neither of them. Throws
- * `usage` if one of them exists or cannot be written.
+ * Implements `waybill init`. Writes a configuration and, if requested, a systemd unit. If that is not
+ * possible for one of them, neither is written. Throws a `usage` error if a file already exists or cannot be
+ * written.
  */
 export async function init(options: InitOptions, { output }: Io): Promise<number> {
-  const { situation: name } = options;
+  const site = options.situation === undefined ? builtSite(path.dirname(options.out)) : undefined;
+  const name = options.situation ?? (site === undefined ? 'uploads' : 'directory');
   const situation = situations.find((one) => one.name === name);
   if (situation === undefined) throw new WaybillError('usage', `there is no situation "${name}"`);
   const secrets = secretsOf(situation, options);
-  const files = filesFor(situation, secrets, options);
+  const files = filesFor(situation, secrets, options, site);
   await writeAll(files);
   const warnings = unsafeDirectories(files[0]);
   const next = [
     `waybill config check --config ${options.out}`,
     ...(options.systemd === undefined
-      ? situation.next(options.out)
+      ? situation.next(options.out, site)
       : installing(situation, secrets, options.out, options.systemd)),
   ];
   const written = files.map(({ path: file, is }) => ({ path: path.resolve(file), is }));
@@ -53,6 +63,14 @@ export async function init(options: InitOptions, { output }: Io): Promise<number
   return 0;
 }
 
+/** The directories that site generators and people put a site into. */
+const siteNames = ['dist', 'build', 'out', 'public', '_site', 'site'];
+
+/** Returns the name of a directory next to the configuration that holds a site, if there is one. */
+function builtSite(place: string): string | undefined {
+  return siteNames.find((name) => existsSync(path.join(place, name, 'index.html')));
+}
+
 /** Returns the names of the secrets that the configuration refers to. */
 function secretsOf(situation: Situation, { systemd }: InitOptions): string[] {
   return [...situation.secrets, ...(systemd === undefined ? [] : [metricsToken])];
@@ -62,9 +80,11 @@ function filesFor(
   situation: Situation,
   secrets: readonly string[],
   { out, systemd }: InitOptions,
+  site: string | undefined,
 ): NewFile[] {
   const isService = systemd !== undefined;
-  const text = situation.text(isService ? placesOfService : placesBeside);
+  const beside = site === undefined ? placesBeside : placesOfSite(site);
+  const text = situation.text(isService ? placesOfService : beside);
   const files: NewFile[] = [{ path: out, is: 'configuration', text }];
   if (!isService) return files;
   if (path.resolve(out) === path.resolve(systemd))
@@ -78,7 +98,7 @@ function filesFor(
   return [...files, { path: systemd, is: 'unit', text: unit }];
 }
 
-/** Returns warnings about existing directories with unsafe permissions. */
+/** Returns a warning for each directory that exists and has unsafe permissions. */
 function unsafeDirectories(file: NewFile | undefined): Finding[] {
   if (file === undefined) return [];
   const loaded = parseConfig(Buffer.from(file.text), path.resolve(file.path), { home: homedir() });
@@ -137,7 +157,7 @@ async function writeAll(files: readonly NewFile[]): Promise<void> {
   }
 }
 
-/** Returns a dangling link counts as existing, too. */
+/** Reports whether a file exists. A dangling link counts as one. */
 async function isThere(file: string): Promise<boolean> {
   return lstat(file).then(
     () => true,

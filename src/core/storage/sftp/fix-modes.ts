@@ -7,9 +7,9 @@ import { type ListedEntry, readDirectory, type SftpRoot, typeOf, undefinedIfMiss
 const maxConcurrentDirectories = 16;
 
 /**
- * Implements `Modes.fixModes`. Reads modes from directory listings, and makes each change with a request that
- * does not follow links (lsetstat@openssh.com). On servers without that request, changes count as refused.
- * Throws `ConnectionLost`, or the error of a directory that cannot be listed.
+ * Implements `Modes.fixModes`. It gets the current modes from directory listings, and changes them with a
+ * request that doesn't follow links (lsetstat@openssh.com). If the server doesn't support that, all changes
+ * count as refused. Throws `ConnectionLost`, or the error for a directory that can't be listed.
  */
 export async function fixModes(
   root: SftpRoot,

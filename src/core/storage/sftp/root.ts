@@ -26,8 +26,8 @@ export interface ListedEntry {
 }
 
 /**
- * Connects and resolves `directory` against the user's home directory. New files and directories get `modes`.
- * Throws the errors of `connect`.
+ * Connects, and resolves `directory` relative to the user's home directory. New files and directories get
+ * `modes`. Throws the errors of `connect`.
  */
 export async function openRoot(
   label: string,
@@ -39,15 +39,15 @@ export async function openRoot(
 }
 
 /**
- * The server directory at which a storage is rooted. Uses one connection, which is reopened if it breaks.
- * Methods throw the errors of `SftpSession.ask`.
+ * The directory on the server that is the root of a storage. It has a single connection, which is opened
+ * again if it breaks. Methods throw the errors of `SftpSession.ask`.
  */
 export class SftpRoot {
   readonly label: string;
   /** The absolute path on the server. */
   readonly path: string;
   readonly modes: FileModes;
-  /** Whether a rename replaces its target in one step. */
+  /** Whether renaming replaces the target in a single step. */
   readonly replaces: boolean;
   readonly #connect: () => Promise<SftpSession>;
   readonly #onReconnect: (() => void)[] = [];
@@ -75,14 +75,14 @@ export class SftpRoot {
     return key === '' ? this.path : path.posix.join(this.path, key);
   }
 
-  /** Returns the current session, reconnecting if the last one broke. */
+  /** Returns the current session. Reconnects if the last one is broken. */
   async connected(): Promise<SftpSession> {
     if (this.#isClosed) throw new WaybillError('storage_permanent', `${this.label}: was closed`);
     const broken = this.#session;
     const session = await broken;
     if (!session.isClosed()) return session;
     for (const forget of this.#onReconnect) forget();
-    // The first caller connects; the others wait for the same connection.
+    // Only the first caller connects. The others use the same connection.
     if (this.#session === broken) {
       const next = this.#connect();
       this.#session = next;
@@ -92,8 +92,8 @@ export class SftpRoot {
   }
 
   /**
-   * Calls `forget` before each reconnection and on close. Cached facts about the server may be stale, and the
-   * address may lead to another server.
+   * Calls `forget` before each reconnect and on close. What we know about the server may be outdated then,
+   * and it may not even be the same server anymore.
    */
   onReconnect(forget: () => void): void {
     this.#onReconnect.push(forget);
@@ -103,14 +103,14 @@ export class SftpRoot {
     return (await this.connected()).ask(send);
   }
 
-  /** Returns the entry at a key, or undefined if there is none. Does not follow symbolic links. */
+  /** Returns the entry at a key, or undefined if there is none. Symbolic links aren't followed. */
   async lstat(key: Key | ''): Promise<Stats | undefined> {
     return undefinedIfMissing(async () => this.ask<Stats>((sftp, done) => sftp.lstat(this.at(key), done)));
   }
 
   /**
-   * Returns the status of the root itself, which may be a link to a directory, or undefined if it does not
-   * exist.
+   * Returns the status of the root, or undefined if it doesn't exist. If the root is a link to a directory,
+   * the link is followed.
    */
   async rootStat(): Promise<Stats | undefined> {
     return undefinedIfMissing(async () => this.ask<Stats>((sftp, done) => sftp.stat(this.path, done)));
@@ -138,7 +138,7 @@ export class SftpRoot {
     }
   }
 
-  /** Returns one level of a directory. The result is empty if the directory does not exist. */
+  /** Lists the entries directly in a directory. If the directory doesn't exist, the list is empty. */
   async entries(directory: Key | ''): Promise<Entry[]> {
     const found = await undefinedIfMissing(async () =>
       this.ask<ListedEntry[]>((sftp, done) => readDirectory(this, sftp, this.at(directory), done)),
@@ -147,7 +147,7 @@ export class SftpRoot {
       const type = typeOf(attrs);
       const key = joinKey(directory, filename);
       if (type !== 'file') return { key, type, size: 0 };
-      // SFTP reports whole seconds and no inode change time.
+      // SFTP only has times in whole seconds, and no inode change time.
       const id = `${attrs.size}-${attrs.mtime}`;
       const stamp = { id, modifiedAt: new Date(attrs.mtime * 1000), isExact: false };
       return { key, type, size: attrs.size, stamp };
@@ -164,7 +164,7 @@ export class SftpRoot {
   }
 }
 
-/** Runs `work`, and returns undefined if the server responds that the file does not exist. */
+/** Runs `work`. Returns undefined if the server says that the file doesn't exist. */
 export async function undefinedIfMissing<T>(work: () => Promise<T>): Promise<T | undefined> {
   try {
     return await work();
@@ -220,9 +220,9 @@ export function readDirectory(
     next();
   });
 
-  /** Returns why the server is not trusted, or null if it is. */
+  /** Adds entries. If we have reason not to trust the server, returns that reason, and otherwise null. */
   function take(entries: readonly FileEntryWithStats[]): string | null {
-    // ssh2 omits `.` and `..`, which may be a response's only entries.
+    // ssh2 leaves out `.` and `..`, so a response may end up being empty.
     emptyAnswers = entries.length === 0 ? emptyAnswers + 1 : 0;
     if (emptyAnswers > maxEmptyPages) return 'it lists nothing without an end';
     for (const { filename, attrs } of entries) {
