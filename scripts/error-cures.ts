@@ -1,8 +1,8 @@
 import type { ErrorCode } from '../src/core/lib/error-codes.ts';
 
 /**
- * How to fix each error, for `docs/errors.md`. The hint of an error message is more specific: it includes
- * names.
+ * Advice for each error, for `docs/errors.md`. The hint in an actual error can be more specific, because it
+ * knows the details.
  */
 export const errorCures: Partial<Record<ErrorCode, string>> = {
   usage: 'Run the command with `--help`.',

@@ -3,30 +3,32 @@ import { hasCode, WaybillError } from './errors.ts';
 
 export interface RetryPolicy {
   /**
-   * Number of attempts after the first, 0 or more. If `forMs` is set, applies only to calls after `signal`
-   * has aborted.
+   *  How many times to try again after the first attempt, at least 0. If `forMs` is set, that decides
+   * instead, and this is only used for calls after `signal` has aborted.
    */
   retries: number;
-  /** Retries for this many milliseconds after the first failure. If absent, `retries` limits the attempts. */
+  /**
+   * How long to keep trying after the first failure, in milliseconds. If this is missing, `retries` is the
+   * limit.
+   */
   forMs?: number;
-  /** Upper bound of the first pause in milliseconds. It doubles with each attempt. */
+  /** The longest that the first pause can be, in milliseconds. This doubles with each attempt. */
   baseMs: number;
-  /** Maximum pause in milliseconds, unless the server requests a longer one. */
+  /** The longest that any pause can be, in milliseconds, unless the server asks for more. */
   capMs: number;
 }
 
-/** The policy for parts of a call that is also retried as a whole, and for deliveries. */
+/** For deliveries, and for the parts of a call that will also be retried as a whole. */
 export const briefRetryPolicy: RetryPolicy = { retries: 3, baseMs: 500, capMs: 10_000 };
 
-/** The default policy, with which a storage call survives a server restart. */
+/** The default. A storage call keeps trying for long enough to get through a server restart. */
 export const defaultRetryPolicy: RetryPolicy = { ...briefRetryPolicy, forMs: 60_000 };
 
-/** Pauses between the attempts of a run, each of which retries its calls for a minute. */
+/** The pauses between attempts of a run. In each attempt, calls are retried for up to a minute. */
 export const runPauses: Pick<RetryPolicy, 'baseMs' | 'capMs'> = { baseMs: 10_000, capMs: 300_000 };
 
 /**
- * Maximum pause in milliseconds that a call accepts from a server. If the server requests more, it does not
- * retry.
+ * The longest that a server can make a call wait, in milliseconds. If the server wants more, the call fails.
  */
 export const maxRetryAfterMs = 60_000;
 
@@ -48,7 +50,7 @@ export interface RetryOptions {
   /** Shared by all calls to a server. Together they wait for `forMs`, and later calls are brief (`retry`). */
   outage?: Outage;
   clock: Clock;
-  /** Returns a number in [0, 1). Replaced in tests only. */
+  /** Returns a number in [0, 1). Only set in tests. */
   random?: () => number;
   signal?: AbortSignal;
   onRetry?: (failure: unknown, attempt: number, pauseMs: number) => void;
@@ -104,8 +106,8 @@ function throwIfSilent({ silence }: Outage, clock: Clock): void {
 }
 
 /**
- * Returns the pause in milliseconds after the failed attempt number `attempt`, drawn uniformly from [0,
- * min(cap, base · 2^(attempt - 1))).
+ * Returns how long to wait after attempt number `attempt`, in milliseconds: a random time from [0, min(cap,
+ * base · 2^(attempt - 1))).
  */
 export function fullJitterMs(
   { baseMs, capMs }: Pick<RetryPolicy, 'baseMs' | 'capMs'>,
@@ -119,7 +121,9 @@ function hintOf(failure: unknown): number {
   return failure instanceof WaybillError ? 1000 * (failure.retryAfterSeconds ?? 0) : 0;
 }
 
-/** Parses a Retry-After header in seconds or as a date (RFC 9110, 10.2.3). Returns milliseconds. */
+/**
+ * Parses a Retry-After header, which has either seconds or a date (RFC 9110, 10.2.3). Returns milliseconds.
+ */
 export function parseRetryAfter(value: string | undefined, now: Date): number | undefined {
   if (value === undefined) return undefined;
   if (/^\d{1,9}$/.test(value)) return Number(value) * 1000;

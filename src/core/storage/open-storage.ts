@@ -6,13 +6,13 @@ import { withLog } from './wrappers/log.ts';
 import { withRate } from './wrappers/rate.ts';
 import { withRetry } from './wrappers/retry.ts';
 
-/** Opens a source or destination. The caller closes it. Throws the backend's errors. */
+/** Opens a source or a destination, which the caller has to close. Throws the errors of the backend. */
 export type OpenStorage = (location: StorageLocation, options: OpenOptions) => Promise<Storage>;
 
 export interface RetryPolicies {
   /**
-   * The retry policy for opening. The default is brief, so a command fails within seconds if its storage is
-   * unreachable.
+   * The retry policy for opening a storage. The default is to give up soon: if a storage is unreachable, a
+   * command should fail within seconds.
    */
   opening?: RetryPolicy;
   /** The retry policy for calls to an open storage. */
@@ -20,9 +20,9 @@ export interface RetryPolicies {
 }
 
 /**
- * Returns a function that opens configured locations, adding retries, logging and the rate limit. After
- * `signal` aborts, calls are retried only briefly. Drivers are loaded on first use: loading an SDK takes a
- * hundred times as long as loading the command line.
+ * Returns a function that opens configured locations, with retries, logging, and a rate limit. Once `signal`
+ * has aborted, calls are only retried briefly. Drivers are loaded when they are first needed, because loading
+ * an SDK takes a hundred times as long as loading the rest of the command line.
  */
 export function storageOpener(
   context: StorageContext & { signal?: AbortSignal | undefined },

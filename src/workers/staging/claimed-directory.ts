@@ -5,37 +5,34 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode, WaybillError } from '../../core/lib/errors.ts';
 import { type DirectoryLock, lockDirectory } from './directory-lock.ts';
 
-/** A directory that belongs to this process until it is released or the process ends. */
+/** A directory that no other process may use until it's released or this process ends. */
 export interface ClaimedDirectory {
   directory: string;
-  /** Releases the directory, and removes it if it is empty. */
+  /** Releases the directory. If it's empty, it is deleted. */
   release(): Promise<void>;
 }
 
 /**
- * Names a set of directories with one per process. In BullMQ mode, several processes on a machine may stage
- * files below the same parent.
+ * Describes a set of directories, one for each process. With BullMQ, several processes on the same machine
+ * may stage files below the same parent directory.
  */
 export interface ClaimRequest {
   parent: string;
-  /** The directories are named `name`, `name-2`, … below `parent`. */
+  /** The directories are called `name`, `name-2`, and so on, and are located in `parent`. */
   name: string;
   clock: Pick<Clock, 'sleep'>;
 }
 
-/** Maximum number of processes per machine and parent. */
+/** The maximum number of processes that can share a parent directory on one machine. */
 const maxProcesses = 64;
 /**
- * Two processes that claim the same directory at the same moment both back off. Each one retries this many
- * times.
+ * The maximum number of attempts. If two processes claim the same directory at the same time, both of them
+ * back off and try again.
  */
 const tries = 10;
 const maxPauseMs = 20;
 
-/**
- * Claims all existing directories that no process holds, because their processes have ended. Throws the
- * system error.
- */
+/** Claims all existing directories whose processes have ended. Throws system errors. */
 export async function claimLeft(request: ClaimRequest): Promise<ClaimedDirectory[]> {
   const claimed: ClaimedDirectory[] = [];
   try {
@@ -51,7 +48,8 @@ export async function claimLeft(request: ClaimRequest): Promise<ClaimedDirectory
 }
 
 /**
- * Claims the first directory that no process holds, creating it if it is missing. Throws the system error.
+ * Claims the first directory that isn't in use by another process, and creates it if necessary. Throws system
+ * errors.
  */
 export async function claimDirectory(request: ClaimRequest): Promise<ClaimedDirectory> {
   for (let number = 1; ; number += 1) {
@@ -73,7 +71,7 @@ async function numbersOf({ parent, name }: ClaimRequest): Promise<number[]> {
   return numbers.filter((number) => isThere.has(number === 1 ? name : `${name}-${number}`));
 }
 
-/** Returns null if another process holds it. */
+/** Tries to claim a directory. Returns null if another process is using it. */
 async function claim(
   request: ClaimRequest,
   number: number,
@@ -84,13 +82,13 @@ async function claim(
     try {
       await mkdir(directory, { recursive: true, mode: 0o700 });
       const lock = await lockDirectory(directory);
-      // Each process may have checked before the other one listened. A process that sees another one backs
-      // off, so the directory never has two holders.
+      // Both processes may have looked before the other one was listening. A process that sees another one
+      // backs off, so a directory is never used by two of them.
       if (await lock.isAlone()) return { directory, release: () => release(directory, lock) };
       await lock.release();
     } catch (error) {
       if (hasCode(error, 'queue_unusable') && !mustBe) return null;
-      // Its last holder has just removed it.
+      // The process that was using the directory has just deleted it.
       if (!isMissing(error)) throw error;
     }
     await request.clock.sleep(randomInt(maxPauseMs));
