@@ -32,7 +32,9 @@ export function storageOpener(
     const { clock, signal } = context;
     const shared = { clock, ...(signal === undefined ? {} : { signal }) };
     const outage: Outage = {};
-    const storage = await retry({ policy: opening, ...shared }, () =>
+    // Opening a silent server takes a minute and is not repeated: a run has its own tries.
+    const begun: Outage = { since: clock.monotonic() };
+    const storage = await retry({ policy: opening, outage: begun, ...shared }, () =>
       backendOf(location).open(location, { ...context, outage }, options),
     );
     const onRetry = (failure: unknown, attempt: number, pauseMs: number): void =>

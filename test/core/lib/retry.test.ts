@@ -130,3 +130,17 @@ t.test('calls to a silent server are made twice, then once, and not again right 
   await t.rejects(call(), away);
   t.equal(attempts, 5, 'after an answer, the next outage counts from its own beginning');
 });
+
+t.test('an outage that begins with a call gives a silent server one attempt', async (t) => {
+  for (const policy of [briefRetryPolicy, defaultRetryPolicy]) {
+    const { clock } = sleepingClock();
+    let attempts = 0;
+    const open = async (): Promise<never> => {
+      attempts += 1;
+      await clock.sleep(60_000);
+      throw away;
+    };
+    await t.rejects(retry({ policy, clock, outage: { since: clock.monotonic() } }, open), away);
+    t.equal(attempts, 1);
+  }
+});
