@@ -91,7 +91,13 @@ t.test('the catalog page shows catalogs that waybill reads', async (t) => {
 
 t.test('the quick start of the README works, pasted into an empty directory', async (t) => {
   const [quickStart = ''] = blocksOf(readFileSync('README.md', 'utf8'), 'sh');
-  const script = `npx() { shift; "${process.execPath}" "${program}" "$@"; }\n${quickStart}`;
+  // Without --yes, npx asks before it downloads a package for the first time, and reads the pasted lines.
+  const npx = `npx() {
+    if [ "$1" = --yes ]; then shift; downloaded=1; fi
+    [ -n "$downloaded" ] || { read -r line; return 1; }
+    shift; "${process.execPath}" "${program}" "$@"
+  }`;
+  const script = `${npx}\n${quickStart}`;
   const { status, output } = await bash(script, { cwd: t.testdir({}) });
   t.equal(status, 0, output);
   const order = ['publish_new=1', 'replace_catalog=1', 'rolled back', '<h1>Hello</h1>'];

@@ -3,13 +3,14 @@ import { readFileSync } from 'node:fs';
 import { Command, type OutputConfiguration } from 'commander';
 import { completionCommand } from './commands/completion.ts';
 import { commandTable } from './commands/table.ts';
-import { columnsOf, tolerateBrokenPipes, wrapped, writeNow } from './output/terminal.ts';
+import { belowLabel, columnsOf, tolerateBrokenPipes, wrapped, writeNow } from './output/terminal.ts';
+import { usageError } from './usage-error.ts';
 
 /**
- * Creates the program with all commands, their flags and help.
+ * Creates the command line program, with all commands, options and help texts.
  *
- * @param argv The words after `waybill`. If the first one is a command's name, only that command is built,
- * because otherwise every start would pay for the options of all commands.
+ * @param argv The arguments after `waybill`. If the first one is the name of a command, only that command is
+ *   created, so that the program does not have to create the options of all the others at every start.
  */
 export function makeProgram(argv: readonly string[] = []): Command {
   const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
@@ -28,7 +29,8 @@ export function makeProgram(argv: readonly string[] = []): Command {
     .configureOutput(outputOf(program, argv))
     .hook('preAction', (_, command) => {
       tolerateBrokenPipes();
-      // Set here instead of as defaults, so that the help does not list a default for every switch.
+      // Do not use commander's defaults for this. Otherwise, the help would mention a default for every
+      // switch.
       for (const option of command.options)
         if (option.isBoolean() && command.getOptionValue(option.attributeName()) === undefined)
           command.setOptionValue(option.attributeName(), false);
@@ -69,33 +71,35 @@ Data goes to stdout; diagnostics and progress go to stderr.`,
   return program;
 }
 
-/** Writes the help and usage errors without opening a stream. */
+/** Prints help and usage errors without creating a stream. */
 function outputOf(program: Command, argv: readonly string[]): OutputConfiguration {
   const isJson = asksForJson(argv);
   return {
     writeOut: (text) => writeNow(1, wrapped(text, columnsOf(1))),
     writeErr: (text) => writeNow(2, text),
     // In that case, `main.ts` prints the usage error as a document.
-    outputError: (text, write) =>
-      isJson
-        ? undefined
-        : write(`${restyled(withChoices(text, program, argv))}next   ${howToAsk(program, argv)}\n`),
+    outputError(text, write) {
+      if (isJson) return;
+      const { message, hint } = usageError(text, program, argv);
+      const width = columnsOf(2, Infinity);
+      write(wrapped(`error  ${message}\nnext   ${hint}\n`, width, belowLabel(width)));
+    },
     getOutHelpWidth: () => columnsOf(1),
     getErrHelpWidth: () => columnsOf(2),
-    // The help has no colors, and checking the stream would open it.
+    // The help has no colors. Checking whether the terminal supports them would create a stream.
     getOutHasColors: () => false,
     getErrHasColors: () => false,
   };
 }
 
-/** Reports whether the command line allows colors. */
+/** Reports whether the command line allows colors in the output. */
 export function takesColour(program: Command): boolean {
   return program.opts<{ color: boolean }>().color;
 }
 
 /**
- * Reports whether the arguments ask for JSON. They are searched because a refused command line has no parsed
- * options.
+ * Reports whether JSON output was requested. Looks at the arguments directly, because there are no parsed
+ * options if the command line is invalid.
  */
 export function asksForJson(argv: readonly string[]): boolean {
   return argv.some(
@@ -103,55 +107,23 @@ export function asksForJson(argv: readonly string[]): boolean {
   );
 }
 
-/** Formats commander's errors like all other errors. */
-function restyled(text: string): string {
-  return text.replace(/^error: /, 'error  ').replace(/^\((Did you mean .*)\)$/m, 'next   $1');
-}
-
 const exitCodesText = `
 Exit codes: 0 done, 1 something failed (a destination, a validation), 2 usage,
 configuration or secrets.`;
 
-/** Reports whether a command's help lists its own exit codes. */
+/** Reports whether the help of a command describes its exit codes. */
 function statesExitCodes(command: Command): boolean {
   return /exit codes?\b/i.test(textAfterHelp(command));
 }
 
-/** Returns the text that was added after a command's help. */
+/** Returns the text that is printed after the help of a command. */
 export function textAfterHelp(command: Command): string {
   let text = '';
   const write = (more: string): void => void (text += more);
-  // Commander stores these texts as listeners, but its types do not declare that a command is an emitter.
+  // Commander emits an event to collect these texts. According to its types, a command is not an emitter,
+  // hence the cast.
   (command as unknown as EventEmitter).emit('afterHelp', { error: false, command, write });
   return text.trim();
-}
-
-/** Returns the command that the arguments name, as words and as a command object. */
-function askedCommand(program: Command, argv: readonly string[]): { words: string; command: Command } {
-  let command = program;
-  const words = [program.name()];
-  for (const word of argv) {
-    const below = command.commands.find((each) => each.name() === word);
-    if (below === undefined) break;
-    command = below;
-    words.push(word);
-  }
-  return { words: words.join(' '), command };
-}
-
-/** Returns a line to paste that shows the help of the command named in the arguments. */
-export function howToAsk(program: Command, argv: readonly string[]): string {
-  const { words, command } = askedCommand(program, argv);
-  return `${words} --help lists ${command.commands.length > 0 ? 'the commands' : 'its arguments, options and examples'}`;
-}
-
-/** Returns commander's message, with the choices if an argument is missing. */
-export function withChoices(message: string, program: Command, argv: readonly string[]): string {
-  const [, name] = /^(?:error: )?missing required argument '(.+)'/.exec(message) ?? [];
-  const { command } = askedCommand(program, argv);
-  const { argChoices = [] } = command.registeredArguments.find((each) => each.name() === name) ?? {};
-  if (argChoices.length === 0) return message;
-  return message.replace(/'(.+)'/, `<${name ?? ''}>: one of ${argChoices.join(', ')}`);
 }
 
 /** Returns only the name in the program's list. A group's list includes arguments. */

@@ -11,6 +11,7 @@ import { inConfiguration } from './mistakes/in-configuration.ts';
 import { inEnvironment } from './mistakes/in-environment.ts';
 import { inPublishing } from './mistakes/in-publishing.ts';
 import { inStorage } from './mistakes/in-storage.ts';
+import { inTyping } from './mistakes/in-typing.ts';
 import type { Mistake } from './mistakes/mistake.ts';
 import { document, type Ended, errorDocument, fingerprint, program, programForAll } from './process.ts';
 
@@ -40,6 +41,7 @@ const mistakes = [
   ...inStorage(servers),
   ...inEnvironment(servers),
   ...inPublishing(servers),
+  ...inTyping(servers),
 ];
 
 const forAll = programForAll(t);

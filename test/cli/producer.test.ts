@@ -137,7 +137,7 @@ t.test('push, runs and pipelines on a daemon', async (t) => {
   t.match(pushed, {
     status: 0,
     stdout: /^succeeded {2}(site\.\S+) .*\n {2}\+ web {2}target=n {2}publish_new {2}2 files/,
-    stderr: /^note {2}taken as site\./,
+    stderr: /^note {2}accepted as site\./,
   });
   t.equal(readFileSync(path.join(place, 'web/n/sub/a'), 'utf8'), 'A');
   const id = /site\.\S+/.exec(pushed.stdout)?.[0] ?? '';

@@ -41,7 +41,7 @@ t.test("runs rerun: publishes a failed run from the daemon's copy after a fix", 
   t.match(second, {
     status: 1,
     stdout: /^failed {2}(site\.\S+) .*\n(?: {2}.*\n)? {2}✗ web .*\n +unmanaged_content/,
-    stderr: /^note {2}taken as site\.\S+; waiting for it\n$/,
+    stderr: /^note {2}accepted as site\.\S+; waiting for the result\n$/,
   });
   const secondId = /site\.\S+/.exec(second.stdout)?.[0] ?? '';
   t.not(secondId, failed);
@@ -81,7 +81,10 @@ t.test("runs rerun: publishes a failed run from the daemon's copy after a fix", 
     stderr: /waybill pipelines --to/,
   });
   t.match(run(['runs', 'rerun', failed], 'token-of-the-one-uploader'), { status: 2, stderr: /scope/ });
-  t.match(run(['runs', 'rerun', failed, '--timeout', 'soon']), { status: 2, stderr: /--timeout "soon"/ });
+  t.match(run(['runs', 'rerun', failed, '--timeout', 'soon']), {
+    status: 2,
+    stderr: /--timeout: found the text "soon"/,
+  });
   t.match(waybill(['runs', 'rerun', failed, '--to', url], { cwd: place }), {
     status: 2,
     stderr: /there is no token/,
@@ -105,8 +108,8 @@ t.test('runs rerun --no-wait ends once the new run is taken', async (t) => {
   t.equal(pushed.status, 1);
   const { run_id: failed } = document(t, pushed) as { run_id: string };
   const taken = run(['runs', 'rerun', failed, '--no-wait']);
-  t.match(taken, { status: 0, stdout: /^taken {2}site\.\S+\n$/, stderr: '' });
-  const id = taken.stdout.trim().replace('taken  ', '');
+  t.match(taken, { status: 0, stdout: /^accepted {2}site\.\S+\n$/, stderr: '' });
+  const id = taken.stdout.trim().replace('accepted  ', '');
   t.match(document(t, run(['runs', 'rerun', failed, '--no-wait', '--format', 'json'])), {
     run_id: id,
     rerun_of: failed,

@@ -147,7 +147,7 @@ for (const resumable of ['never', 'always --chunk-size 256KiB'])
     );
     t.ok(shown.every((percent) => percent <= 100));
     const lines = screenOf(seen);
-    t.match(lines, [/^note {2}.*; trying again in/, /^note {2}taken as site\./, /^succeeded/, /\+ web/]);
+    t.match(lines, [/^note {2}.*; trying again in/, /^note {2}accepted as site\./, /^succeeded/, /\+ web/]);
     t.equal(lines.length, 4, `of the bar nothing is left:\n${lines.join('\n')}`);
     t.ok(seen.lastIndexOf(`${escape}[?25l`) < seen.lastIndexOf(`${escape}[?25h`), 'the cursor is back');
   });
@@ -159,7 +159,7 @@ t.test('push shows no bar where there is no terminal, nor with JSON', async (t) 
     ended(`${command(push)} 2>err.txt; cat err.txt >&2`, place, env),
     ended(command(`${push.replace('--name n', '--name m')} --format json`), place, env),
   ]);
-  t.match(piped, /^succeeded[^]*\nnote {2}taken as \S+; waiting for it\r\n$/);
+  t.match(piped, /^succeeded[^]*\nnote {2}accepted as \S+; waiting for the result\r\n$/);
   for (const output of [piped, json]) t.notMatch(output, /%|\[\?25|\[2K/);
   t.match(json, /"kind": ?"push"/);
 });

@@ -75,6 +75,14 @@ t.test('no line is wider than the terminal, and no word is broken', async (t) =>
     `push site --to ${url} -p uploads --no-git`,
     `runs list --to ${url}`,
     `pipelines --to ${url}`,
+    'releases rollback -c c.yml -p handbook',
+    'promote web uploaded --dry-run',
+    'config check -c c.yml',
+    'init s3 --out /dev/null',
+    'push site',
+    'publish site www --links yes',
+    'run c.yml',
+    'releases show',
   ];
   await shown(commands);
   const words = wordsOf(await shown(commands));

@@ -88,6 +88,7 @@ t.test('the units that were chosen are remembered, and caches keep both pages ap
   const chosen = await fetch(`${base}weather/stations/KNYC?units=si`);
   const [cookie = ''] = chosen.headers.getSetCookie();
   t.match(cookie, /^waybill_units=si; Max-Age=31536000; Path=\/weather\/; HttpOnly; SameSite=Lax$/);
+  t.equal(chosen.headers.get('cache-control'), 'private, no-cache', 'no shared cache stores the cookie');
   const kept = cookie.split(';', 1)[0];
   t.match(await temperature('weather/stations/KNYC', kept), /°C$/);
   t.match(await temperature('weather/stations/KNYC'), /°F$/);

@@ -16,7 +16,7 @@ import { consoleSettings, quotasOf } from './access.ts';
 import type { DaemonPorts } from './daemon-app.ts';
 import type { Daemon } from './open-daemon.ts';
 
-/** Connects the API to the daemon's parts. */
+/** Provides everything that the API needs from the daemon. */
 export function apiPorts(daemon: Daemon, reload: () => Promise<ReloadReport>): DaemonPorts {
   const { foundation, configured, metrics, coordinator, weather, shutdown } = daemon;
   const { audit, notifier, tracing } = daemon.reporting;

@@ -1,8 +1,8 @@
 /*
- * Interprets the errors of system calls as reported by Node.js.
+ * Makes sense of the errors that Node.js throws when a system call fails.
  */
 
-/** Returns the code of a system error, such as `ENOENT`, or undefined for any other error. */
+/** Returns the code of a system error, such as `ENOENT`. Returns undefined for any other kind of error. */
 export function errnoOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
 }
@@ -17,14 +17,27 @@ const networkErrors: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns a text like `connection refused (127.0.0.1:6379)` for a network error, or the message of any other
- * error.
+ * Describes a network error, as in `connection refused (127.0.0.1:6379)`. For any other error, returns its
+ * message.
  */
 export function describeNetworkError(error: Error): string {
   const known = networkErrors[errnoOf(error) ?? ''];
   if (known === undefined) return error.message;
   const address = /\S+:\d+$/.exec(error.message)?.[0];
   return address === undefined ? known : `${known} (${address})`;
+}
+
+const fileErrors: Readonly<Record<string, string>> = {
+  EACCES: 'permission denied',
+  EISDIR: 'it is a directory',
+  ENOENT: 'the file does not exist',
+  ENOTDIR: 'a part of the path is not a directory',
+  EPERM: 'permission denied',
+};
+
+/** Returns why a file cannot be read, such as `the file does not exist`. */
+export function describeFileError(error: unknown): string {
+  return fileErrors[errnoOf(error) ?? ''] ?? (error instanceof Error ? error.message : String(error));
 }
 
 /** Returns true if the name does not exist, or one of its parent directories is actually a file. */
@@ -34,8 +47,7 @@ export function isAbsent(error: unknown): boolean {
 }
 
 /**
- * Returns the result of `work`, or undefined if it fails because there is no such file. Rethrows other
- * errors.
+ * Returns the result of `work`, or undefined if the file it needs does not exist. Any other error is thrown.
  */
 export function undefinedIfAbsent<T>(work: () => T): T | undefined {
   try {

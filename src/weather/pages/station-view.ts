@@ -44,17 +44,20 @@ export interface StationContent {
   conditions: Section<CurrentConditionsData>;
   newest: Section<ObservationData | ObservationsData>;
   alerts: Section<AlertsData>;
-  /** Some of the alerts that may apply here. */
+  /**
+   * Alerts that might apply to this station, because we do not know exactly where they do. Only some of them
+   * if there are many.
+   */
   unplaced: readonly UnplacedAlert[];
   hourly: Section<HourlyForecastData>;
   narrative: Section<NarrativeForecastData>;
   outlooks: readonly Section<ConvectiveOutlookData>[];
-  /** null if no forecast names an office. */
+  /** null if no forecast says which office is responsible. */
   discussion: Section<ForecastDiscussionData> | null;
   stories: Section<WeatherStoriesData> | null;
 }
 
-/** Renders the page of a station. */
+/** Renders the page of a weather station. */
 export function stationView(content: StationContent, base: string): Page {
   const { place, now, units, alerts, hourly, narrative, discussion } = content;
   const here = `${base}weather/`;
@@ -128,7 +131,10 @@ function noticeOf(section: Section<object>, what: string, now: Date): Notice | n
   return { status: 'warning', text: `This ${what} is stale: it is ${ageOf(section.asOf, now)} old.` };
 }
 
-/** Returns the current conditions, or else the station's newest observation, labeled as such. */
+/**
+ * Returns the current conditions. Without them, returns the latest observation of the station, labeled
+ * accordingly.
+ */
 function presentOf({ conditions, newest, hourly, place, now }: StationContent) {
   const current = dataOf(conditions);
   const found = dataOf(newest);
@@ -189,7 +195,9 @@ function alertsOf(
   return { notices, list, tests };
 }
 
-/** Returns the notice about alerts that may apply here. Alerts that certainly apply never hide it. */
+/**
+ * Returns a notice about alerts that might apply here. It is shown in addition to those that certainly do.
+ */
 function unplacedNotice(section: Section<AlertsData>, named: readonly UnplacedAlert[]): Notice | null {
   const unplaced = dataOf(section)?.unplaced ?? 0;
   const others = unplaced - named.length;
@@ -250,8 +258,8 @@ function categoryText(category: OutlookRiskData | undefined): string {
 }
 
 /**
- * Reports whether it is daytime at this time according to the forecast. Assumes daytime if there is no
- * forecast.
+ * Reports whether it is day or night at this time, according to the forecast. Without a forecast, assumes
+ * that it is day.
  */
 function isDaytimeAt(forecast: HourlyForecastData | null, at: string): boolean {
   const near = forecast?.periods.find(({ endsAt }) => endsAt > at);

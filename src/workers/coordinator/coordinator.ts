@@ -8,26 +8,26 @@ import type { PublishingPoolOptions, PublishingThreads } from '../threads/publis
 import type { HealthCheck } from './health-checks.ts';
 
 /**
- * Passes accepted uploads to worker threads. Combines the queue, the threads and the runs' staged
- * directories. Created by `openCoordinator`.
+ * Connects the queue, the worker threads, and the runs' staged directories, so that accepted uploads get
+ * published. Create one with `openCoordinator`.
  */
 export interface Coordinator {
   readonly queue: JobQueue;
   readonly staging: StagingArea;
-  /** Conditions that must hold to accept and publish uploads. */
+  /** Checks for everything that has to work for uploads to be accepted and published. */
   readonly checks: readonly HealthCheck[];
   /** The threads of this process, which publish and read destinations regardless of the kind of queue. */
   readonly threads: PublishingThreads;
   /** Starts publishing. */
   start(): Promise<void>;
   /**
-   * Applies this configuration's pipelines, secrets directory and notifiers to runs that start after the
-   * call. Other settings keep their values from startup. Accepted runs of a removed pipeline keep using its
-   * last settings. Throws `queue_unavailable` and changes nothing if new pipelines cannot be registered in
-   * Redis.
+   * Applies the pipelines, secrets directory, and notifiers from a new configuration to all runs that start
+   * from now on. All other settings stay as they were at startup. If a pipeline was removed, runs that it has
+   * already accepted still use its old settings. If new pipelines can't be registered in Redis, throws a
+   * `queue_unavailable` error and changes nothing.
    */
   adopt(config: Config): Promise<void>;
-  /** Closes the queue like `JobQueue.close`, ends the threads, and clears staging. */
+  /** Closes the queue in the same way as `JobQueue.close`, then stops the threads and clears staging. */
   close(timeoutMs: number): Promise<{ unfinished: string[] }>;
 }
 
@@ -35,13 +35,13 @@ export interface CoordinatorOptions extends Omit<PublishingPoolOptions, 'setting
   /** The configuration at startup. */
   config: Config;
   /**
-   * Called before upload directories are created or removed, to share the event loop. Default: does not
+   * Gives other work a chance to run before upload directories are created or removed. Default: doesn't
    * yield.
    */
   yieldToEventLoop?: YieldToEventLoop;
-  /** The disk that holds upload directories. Default: calls block the process. */
+  /** The disk that upload directories are on. By default, disk calls block the process. */
   disk?: Disk;
-  /** Notified when a thread starts or ends a run. */
+  /** Notified whenever a thread starts or finishes a run. */
   observer?: RunObserver;
   /** See `EventStore.flushed`. */
   flushed?: () => Promise<void>;

@@ -26,18 +26,19 @@ import { queueSettings, type RunSettings, runSettings } from '../threads/run-set
 import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
 import { type HealthCheck, queueCheck, stagingChecks } from './health-checks.ts';
 
-/** Storage for runs that outlive the process. */
+/** Storage for runs that have to survive a restart of the process. */
 export interface RunPersistence {
   journal: Journal;
-  /** Throws the reason if runs cannot be stored at the moment. */
+  /** Throws an error with the reason if runs can't be stored right now. */
   check(): void;
 }
 
 const noPersistence: RunPersistence = { journal: noJournal, check: () => undefined };
 
 /**
- * The coordinator for a single process. The staging directory must be ready (`prepareStaging`). Closing
- * removes every upload directory from it, except for runs that outlive this process.
+ * The coordinator for a single process. Prepare the staging directory with `prepareStaging` first. When the
+ * coordinator closes, it removes all upload directories, except those of runs that will continue after a
+ * restart.
  */
 export class OneHostCoordinator implements Coordinator {
   readonly queue: MemoryQueue;
@@ -116,8 +117,9 @@ export class OneHostCoordinator implements Coordinator {
 }
 
 /**
- * Reports whether to send the event to notifiers. An interrupted run's failure is not sent, because the next
- * process continues the run. Events that an earlier attempt or process already reported are not sent either.
+ * Reports whether notifiers should receive the event. The failure of an interrupted run isn't reported,
+ * because the next process is going to continue that run. Events that were already reported by an earlier
+ * attempt or process are skipped as well.
  */
 function isReported(queue: MemoryQueue, occurrence: Occurrence): boolean {
   const { type, data } = occurrence;
@@ -126,16 +128,17 @@ function isReported(queue: MemoryQueue, occurrence: Occurrence): boolean {
   return queue.markReported(data.run_id, eventIdOf(occurrence));
 }
 
-/** Returns the upload directories of these jobs. */
+/** Returns the upload directories used by these jobs. */
 export function stagedOf(jobs: Iterable<PublishJob>, staging: string): Set<string> {
   const directories = [...jobs].flatMap(({ staged }) => (staged === null ? [] : [staged]));
   return new Set(directories.map((staged) => uploadDirectoryOf(staging, staged)));
 }
 
 /**
- * Creates the staging directory, checks that it is writable, and removes upload directories left by earlier
- * processes, except those in `keep`. The removed directories have no record, so no run will use them.
- * Resolves with their names. Throws `config_invalid` if the directory cannot be used.
+ * Creates the staging directory if necessary, and makes sure it is writable. Upload directories that earlier
+ * processes left behind are removed, except for those in `keep`: they have no record, so no run will ever use
+ * them. Resolves with the names of the removed directories. Throws a `config_invalid` error if the directory
+ * can't be used.
  */
 export async function prepareStaging(
   directory: string,

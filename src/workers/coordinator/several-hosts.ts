@@ -22,15 +22,16 @@ import { queueSettings, type RunSettings, runSettings } from '../threads/run-set
 import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
 import { type HealthCheck, queueCheck, stagingChecks } from './health-checks.ts';
 
-// Shared staging may be remote, and each request may cost money, so it is checked rarely.
+// Shared staging may be remote and may charge for every request, so don't check it too often.
 const checkSharedEveryMs = 10_000;
 
 /**
- * The coordinator for one of several hosts. The queue is in Redis, and bundles move through shared staging.
+ * The coordinator for one host out of several. They share a queue in Redis, and pass bundles to each other
+ * through shared staging.
  *
- * An upload is received into this process's scratch directory. Once validated, it is stored in shared staging
- * as a single archive. The worker extracts the archive into its own scratch directory and removes that after
- * the run.
+ * The process that receives an upload first writes it to its own scratch directory. After validation, the
+ * upload is copied to shared staging as a single archive. The worker extracts that archive into its own
+ * scratch directory, and deletes it there after the run.
  */
 export class BullmqCoordinator implements Coordinator {
   readonly queue: BullmqQueue;
@@ -61,9 +62,9 @@ export class BullmqCoordinator implements Coordinator {
   }
 
   /**
-   * Throws before any work starts: `secrets_invalid` if the Redis URL is missing or malformed,
-   * `queue_unavailable` if Redis is unreachable, and `config_invalid` if Redis, shared staging or the scratch
-   * directory cannot be used.
+   * Connects to Redis and checks both staging areas. Throws `secrets_invalid` if the Redis URL is missing or
+   * malformed, `queue_unavailable` if Redis is unreachable, and `config_invalid` if Redis, shared staging, or
+   * the scratch directory can't be used.
    */
   static async open(options: CoordinatorOptions & { secrets: Secrets }): Promise<BullmqCoordinator> {
     const { config, clock, log, secrets } = options;
@@ -75,7 +76,7 @@ export class BullmqCoordinator implements Coordinator {
     const directories = await openDirectories(options, staging.shared);
     const settings = runSettings(config);
     let queue: BullmqQueue | undefined;
-    // An interrupted run's failure is not sent, because another worker repeats the run.
+    // Don't report the failure of an interrupted run, since another worker will repeat the run.
     const eventBuffer = new RunEventBuffer((occurrence, trace) => {
       const { type, data } = occurrence;
       const isFailure = type === 'bundle.publish_failed' || type === 'run.retry_scheduled';
@@ -109,7 +110,7 @@ export class BullmqCoordinator implements Coordinator {
 
   async adopt(config: Config): Promise<void> {
     const before = this.#settings.get();
-    // This comes first, because a new pipeline's run may start as soon as its queue is open.
+    // Do this first, because a new pipeline may start a run as soon as its queue is open.
     this.#settings.adopt(config);
     try {
       await this.queue.addPipelines(config.pipelines.map(({ id }) => id));
@@ -149,7 +150,7 @@ interface Directories {
   shared: SharedStaging;
   /** Absolute path of this process's scratch directory. */
   scratch: string;
-  /** The upload directories in `scratch`. */
+  /** Manages the upload directories in `scratch`. */
   uploads: StagingArea;
   close(): Promise<void>;
 }
@@ -177,7 +178,7 @@ async function openDirectories(
   };
 }
 
-/** Defines how the queue moves bundles to shared staging and removes them. */
+/** Lets the queue copy bundles to shared staging and remove them from there. */
 function bundlesIn({
   shared,
   uploads,

@@ -4,14 +4,12 @@ import type { Clock, Timer } from '../../core/lib/clock.ts';
 import type { Log } from '../../core/lib/log.ts';
 import type { PublishingThreads } from '../threads/publishing-pool.ts';
 
-/*
- * Removes expired channels, even at bundle paths that receive no more publications.
- */
+/* Removes expired channels, even at bundle paths that no longer receive publications. */
 
 export interface Tidying {
-  /** Called after a reload. */
+  /** Called after the configuration was reloaded. */
   update(pipelines: readonly PipelineConfig[]): void;
-  /** Stops any work in progress. */
+  /** Stops tidying, even in the middle of a round. */
   close(): Promise<void>;
 }
 
@@ -25,8 +23,8 @@ export interface TidyingOptions {
 const maxMs = 3_600_000;
 
 /**
- * Tidies the releases of every destination that has channels: immediately, then every hour, or more often if
- * a channel expires sooner. Failures are logged and retried the next time.
+ * Removes expired channels from all destinations that have channels. It runs right away and then every hour,
+ * or more often if a channel expires sooner. Failures are logged and retried in the next round.
  */
 export function startTidying({ pipelines, threads, clock, log }: TidyingOptions): Tidying {
   const stopping = new AbortController();
@@ -74,7 +72,7 @@ export function startTidying({ pipelines, threads, clock, log }: TidyingOptions)
 interface Place {
   pipelineId: string;
   destinationId: string;
-  /** Time to live of the channel that expires first, in milliseconds. */
+  /** The shortest time to live of any channel at this destination, in milliseconds. */
   ttlMs: number;
 }
 

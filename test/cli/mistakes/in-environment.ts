@@ -185,7 +185,7 @@ export const inEnvironment = (servers: Servers): Mistake[] => [
     place: '--dryrun',
     remedy: '--dry-run',
   },
-  { name: 'no configuration named', args: ['run'], place: '--config', remedy: '--help' },
+  { name: 'no configuration named', args: ['run'], place: '--config', remedy: 'waybill init' },
   {
     name: 'a plan that was edited',
     args: ['run', '-c', 'c.yml', '--plan', 'plan.json'],

@@ -55,7 +55,7 @@ export function inPublishing({ closed, pages }: Servers): Mistake[] {
     env: { ...mistake.env, ...noNetwork.env },
   });
   const all: Mistake[] = [
-    publish('no destination', ['site'], "'destination'", 'publish --help'),
+    publish('no destination', ['site'], '<destination>', 'publish --help'),
     publish('an FTP server', ['site', 'ftp://web1/srv/www'], 'ftp://web1/srv/www', forms),
     publish('an HTTP address', ['site', 'https://www.example.org/'], 'https://www.example.org/', forms),
     publish(

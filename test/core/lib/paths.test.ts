@@ -69,7 +69,7 @@ t.test('a path that is safe everywhere is taken, and any other refused for its r
     ['a\u007f', /control character/],
     ['a\u0085b', /control character/],
     ['a\u2028b', /control character/],
-    ['e\u0301', /normalisation form C/],
+    ['e\u0301', /normalization form C/],
     ['a//b', /^has an empty segment$/],
     ['a/', /^has an empty segment$/],
     ['.', /^has the segment "\."$/],

@@ -74,7 +74,7 @@ function rowOf(record: AuditRecord): object {
   };
 }
 
-/** Drops empty values, because a form sends every field, even an empty one. */
+/** Removes empty parameters. Browsers submit every form field, even the ones left empty. */
 function withoutEmpty(url: string): string {
   const { pathname, searchParams } = new URL(url, 'http://localhost');
   const given = [...searchParams].filter(([, value]) => value !== '');

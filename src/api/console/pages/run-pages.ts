@@ -9,7 +9,7 @@ import { goTo, show } from '../show.ts';
 import { runView } from '../views/run-view.ts';
 import { action, isAllowed, page, permit, type PipelineOperation, type Visit } from '../visit.ts';
 
-/** Shows one run: its stages, what it did at each destination, and the available actions. */
+/** Shows a run with its stages, its results at each destination, and the available actions. */
 export const runPage: PageRoute<ConsoleParts> = {
   method: 'get',
   path: '/console/runs/{run_id}',
@@ -105,7 +105,10 @@ export const rerunAction: PageRoute<ConsoleParts> = {
     ),
 };
 
-/** Returns the pipeline of the run in the path. Throws `run_not_found` and the same errors as `permit`. */
+/**
+ * Returns the id of the pipeline that the run belongs to. Throws `run_not_found`, and the same errors as
+ * `permit`.
+ */
 async function permitRun(visit: Visit<RunParams>, operation: PipelineOperation): Promise<string> {
   const { req, res, visitor, access, parts } = visit;
   const { runId } = req.params;

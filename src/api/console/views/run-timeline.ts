@@ -13,14 +13,14 @@ import {
 } from '../record-text.ts';
 import { starterOf } from './run-words.ts';
 
-/** A run's stages and their durations. */
+/** The stages of a run and how long each one took. */
 export interface RunTimeline {
   steps: {
     label: string;
     tone: Tone;
-    /** null for a stage that has not been reached. */
+    /** When the stage began; null if the run has not reached it. */
     at: { iso: string; text: string } | null;
-    /** The stage's duration; null for the current and later stages. */
+    /** The duration of the stage; null if it is not over yet. */
     lasted: string | null;
     state: 'done' | 'current' | 'ahead';
   }[];

@@ -41,7 +41,7 @@ interface RunView {
   starter: Starter;
   channel: string | null;
   revision: Revision | null;
-  /** The trusted publisher; null if there is none. */
+  /** The trusted publisher that uploaded the bundle; null if it was uploaded with an ordinary token. */
   publishedBy: PublishedBy | null;
   rerunOf: string | null;
   traceId: string | null;
@@ -54,9 +54,9 @@ interface RunView {
   /** The outputs at all destinations, for a finished run. */
   total: string | null;
   history: RunEvent[];
-  /** Whether repeating the failed run unchanged can succeed. */
+  /** Whether repeating the failed run without changes could succeed. */
   rerunHelps: boolean;
-  /** null unless the run is waiting for its next try. */
+  /** null unless the run is waiting to be retried. */
   retry: { attempt: number; next: Moment; until: Moment | null; cause: ErrorView } | null;
   /** The errors of the run and its destinations. */
   errors: (ErrorView & { destinationId: string | null })[];
@@ -71,7 +71,10 @@ interface RunProgressView {
   done: number;
   total: number;
   text: string;
-  /** Rate and remaining time, such as `1.2 MiB/s, about 4 s left`; null until bytes are written. */
+  /**
+   * The speed and the remaining time, such as `1.2 MiB/s, about 4 s left`. null until something has been
+   * written.
+   */
   pace: string | null;
 }
 
@@ -86,7 +89,7 @@ interface DestinationRow {
   path: string | null;
   release: string | null;
   counts: string;
-  /** Outputs or bytes while the destination is being written; null before and after. */
+  /** Counts outputs or bytes while the destination is being written; null before and after. */
   progress: { done: number; total: number } | null;
   /** null if the run has not started, or did not reach the destination. */
   bar: TimeBar | null;
@@ -98,8 +101,8 @@ interface DestinationRow {
 const stages = { preparing: 'Preparing', writing: 'Writing', committing: 'Committing' };
 
 /**
- * Returns a run's view. It has a row for each configured destination from the start, so that the layout is
- * stable.
+ * Builds the view of a run. Every configured destination gets a row right away, so the page does not jump
+ * when results come in.
  */
 export function runView(
   run: RunRecord,
@@ -199,7 +202,7 @@ type Counts = Pick<
   'outputs_done' | 'outputs_total' | 'bytes_done' | 'bytes_total'
 >;
 
-/** Counts outputs instead of bytes if every output is empty. */
+/** Measures progress in bytes, or in outputs if all of them are empty. */
 function partOf({ outputs_done, outputs_total, bytes_done, bytes_total }: Counts): {
   done: number;
   total: number;
@@ -208,7 +211,7 @@ function partOf({ outputs_done, outputs_total, bytes_done, bytes_total }: Counts
   return { done: Math.min(bytes_done, bytes_total), total: bytes_total };
 }
 
-/** Returns the mean rate since the start and the remaining time at this rate. */
+/** Formats the average speed since the start, and the time remaining at that speed. */
 function paceText(done: number, total: number, ms: number): string | null {
   if (done === 0 || ms <= 0) return null;
   const rate = (done / ms) * 1000;

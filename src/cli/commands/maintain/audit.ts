@@ -14,7 +14,7 @@ import type { showAuditCommand, verifyAuditCommand } from './commands.ts';
 
 type ShowAuditOptions = OptionsFor<typeof showAuditCommand>;
 
-/** Implements `waybill audit show`: prints the newest matching records, oldest first. */
+/** Implements `waybill audit show`. Prints the newest records that match. They are in chronological order. */
 export async function showAudit(options: ShowAuditOptions, { output }: Io): Promise<number> {
   const filter: AuditFilter = {
     since: sinceOf(options.since),
@@ -62,7 +62,7 @@ function rowOf(record: AuditRecord, { style }: Output): string[] {
   ];
 }
 
-/** Implements `waybill audit verify`: checks the chain across all files. */
+/** Implements `waybill audit verify`. Checks the hash chain through all files. */
 export async function verifyAudit(
   options: OptionsFor<typeof verifyAuditCommand>,
   { output }: Io,
@@ -86,20 +86,25 @@ function printReport({ records, files, end, problems, interrupted }: TrailReport
   else data(`${style.red('failed')}  ${amount}, ${plural(problems.length, 'problem')}`);
 }
 
-/** Throws `usage` unless the options name a directory, or a configuration with an audit trail. */
+/**
+ * Returns the trail's directory from the options or the configuration. Throws `usage` if it is in neither of
+ * them.
+ */
 async function directoryOf({
   config,
   directory,
 }: Pick<ShowAuditOptions, 'config' | 'directory'>): Promise<string> {
   if (directory !== undefined) return directory;
   if (config === undefined)
-    throw new WaybillError('usage', 'no audit trail is named', { hint: 'give --config or --directory' });
+    throw new WaybillError('usage', 'missing option: the audit trail to read', {
+      hint: 'name it with --config <file> or --directory <directory>',
+    });
   const loaded = await loadConfig(config, { home: homedir() });
   if (loaded.config.audit !== null) return loaded.config.audit.directory;
   throw new WaybillError('usage', `${config} has no audit trail`, { hint: 'set `audit: {}`' });
 }
 
-/** Parses a time, or a duration before now. Throws `usage`. */
+/** Parses a time, which may also be given as a duration before now. Throws `usage`. */
 function sinceOf(text: string | undefined): Date | null {
   if (text === undefined) return null;
   const ms = parseDuration(text);
@@ -107,7 +112,7 @@ function sinceOf(text: string | undefined): Date | null {
   const verdict = parseInstant(text);
   if (verdict.ok) return dateOf(verdict.value);
   throw new WaybillError('usage', `--since "${text}" is not a duration or a time`, {
-    hint: 'give one such as 1h, 7d or 2026-11-20T00:00:00Z',
+    hint: 'write it like 1h, 7d or 2026-11-20T00:00:00Z',
   });
 }
 
@@ -132,6 +137,6 @@ function recordOf(text: string): ChainEnd {
   const [, seq, digest] = /^(\d{1,15}):(sha256:[0-9a-f]{64})$/.exec(text) ?? [];
   if (seq !== undefined && digest !== undefined) return { seq: Number(seq), digest };
   throw new WaybillError('usage', `--contains "${text}" is not a record`, {
-    hint: 'give the last record as verify prints it: SEQ:sha256:DIGEST',
+    hint: 'name the last record as verify prints it: SEQ:sha256:DIGEST',
   });
 }

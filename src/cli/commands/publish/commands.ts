@@ -85,9 +85,9 @@ Exit codes: 0 published or nothing to do, 1 a destination failed, 2 usage,
 const width = Math.max(...situations.map(({ name }) => name.length));
 const list = situations.map(({ name, about }) => `  ${name.padEnd(width)}  ${about}`).join('\n');
 
-const situation: Input<SituationName> = {
-  flags: '<situation>',
-  about: 'kind of source',
+const situation: Input<SituationName | undefined> = {
+  flags: '[situation]',
+  about: 'kind of configuration (default: directory if a site is found here, else uploads)',
   choices: situations.map(({ name }) => name),
 };
 
@@ -103,7 +103,8 @@ export const initCommand = described({
   help: `Situations:
 ${list}
 
-Existing files are not overwritten. Paths are relative to the file. With
+A site is a directory named dist, build, out, public, _site or site with an
+index.html. Existing files are not overwritten. Paths are relative to the file. With
 --systemd, they are in /var/lib/waybill, which the unit creates, and secrets
 are files in /etc/waybill/secrets, passed as credentials. See
 docs/operations.md.

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { lstat, open, rm } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
@@ -7,10 +8,20 @@ import { unsafePaths } from '../../../core/config/unsafe-paths.ts';
 import { type Finding, WaybillError } from '../../../core/lib/errors.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import type { initCommand } from './commands.ts';
-import { placesBeside, placesOfService, type Situation, situations } from './situations.ts';
+import {
+  metricsToken,
+  placesBeside,
+  placesOfService,
+  placesOfSite,
+  type Situation,
+  situations,
+} from './situations.ts';
 import { configOfServices, secretsOfServices, serviceUnit } from './systemd-unit.ts';
 
 type InitOptions = OptionsFor<typeof initCommand>;
+
+/** Secrets that are generated on this machine. The others come from a service. */
+const generated: readonly string[] = ['WAYBILL_TOKEN', metricsToken];
 
 /** Applied regardless of the umask: the files hold no secrets, and the service may run as another user. */
 const readableByAll = 0o644;
@@ -22,24 +33,27 @@ interface NewFile {
 }
 
 /**
- * Implements `waybill init`: writes the configuration and, on request, the unit, or neither of them. Throws
- * `usage` if one of them exists or cannot be written.
+ * Implements `waybill init`. Writes a configuration and, if requested, a systemd unit. If that is not
+ * possible for one of them, neither is written. Throws a `usage` error if a file already exists or cannot be
+ * written.
  */
 export async function init(options: InitOptions, { output }: Io): Promise<number> {
-  const { situation: name } = options;
+  const site = options.situation === undefined ? builtSite(path.dirname(options.out)) : undefined;
+  const name = options.situation ?? (site === undefined ? 'uploads' : 'directory');
   const situation = situations.find((one) => one.name === name);
   if (situation === undefined) throw new WaybillError('usage', `there is no situation "${name}"`);
-  const files = filesFor(situation, options);
+  const secrets = secretsOf(situation, options);
+  const files = filesFor(situation, secrets, options, site);
   await writeAll(files);
   const warnings = unsafeDirectories(files[0]);
   const next = [
     `waybill config check --config ${options.out}`,
     ...(options.systemd === undefined
-      ? situation.next(options.out)
-      : installing(situation, options.out, options.systemd)),
+      ? situation.next(options.out, site)
+      : installing(situation, secrets, options.out, options.systemd)),
   ];
   const written = files.map(({ path: file, is }) => ({ path: path.resolve(file), is }));
-  const document = { situation: name, files: written, secrets: situation.secrets, warnings, next };
+  const document = { situation: name, files: written, secrets, warnings, next };
   output.result('init', document, () => {
     for (const { path: file, is } of files)
       output.data(`${output.style.green('wrote')}  ${file}  (${is === 'unit' ? 'systemd unit' : is})`);
@@ -49,9 +63,28 @@ export async function init(options: InitOptions, { output }: Io): Promise<number
   return 0;
 }
 
-function filesFor(situation: Situation, { out, systemd }: InitOptions): NewFile[] {
+/** The directories that site generators and people put a site into. */
+const siteNames = ['dist', 'build', 'out', 'public', '_site', 'site'];
+
+/** Returns the name of a directory next to the configuration that holds a site, if there is one. */
+function builtSite(place: string): string | undefined {
+  return siteNames.find((name) => existsSync(path.join(place, name, 'index.html')));
+}
+
+/** Returns the names of the secrets that the configuration refers to. */
+function secretsOf(situation: Situation, { systemd }: InitOptions): string[] {
+  return [...situation.secrets, ...(systemd === undefined ? [] : [metricsToken])];
+}
+
+function filesFor(
+  situation: Situation,
+  secrets: readonly string[],
+  { out, systemd }: InitOptions,
+  site: string | undefined,
+): NewFile[] {
   const isService = systemd !== undefined;
-  const text = situation.text(isService ? placesOfService : placesBeside);
+  const beside = site === undefined ? placesBeside : placesOfSite(site);
+  const text = situation.text(isService ? placesOfService : beside);
   const files: NewFile[] = [{ path: out, is: 'configuration', text }];
   if (!isService) return files;
   if (path.resolve(out) === path.resolve(systemd))
@@ -60,12 +93,12 @@ function filesFor(situation: Situation, { out, systemd }: InitOptions): NewFile[
     });
   const unit = serviceUnit({
     program: situation.program,
-    credentials: [...situation.secrets, ...situation.credentials],
+    credentials: [...secrets, ...situation.credentials],
   });
   return [...files, { path: systemd, is: 'unit', text: unit }];
 }
 
-/** Returns warnings about existing directories with unsafe permissions. */
+/** Returns a warning for each directory that exists and has unsafe permissions. */
 function unsafeDirectories(file: NewFile | undefined): Finding[] {
   if (file === undefined) return [];
   const loaded = parseConfig(Buffer.from(file.text), path.resolve(file.path), { home: homedir() });
@@ -74,7 +107,12 @@ function unsafeDirectories(file: NewFile | undefined): Finding[] {
 }
 
 /** Returns the steps from the two files to a running service. */
-function installing({ program, secrets, credentials }: Situation, out: string, unit: string): string[] {
+function installing(
+  { program, credentials }: Situation,
+  secrets: readonly string[],
+  out: string,
+  unit: string,
+): string[] {
   const service = path.basename(unit);
   const secret = (name: string): string => `${secretsOfServices}/${name}`;
   const queuePackage = program === 'serve' ? installQueuePackage() : null;
@@ -83,7 +121,7 @@ function installing({ program, secrets, credentials }: Situation, out: string, u
     'sudo useradd --system --home-dir /var/lib/waybill --shell /usr/sbin/nologin waybill',
     `sudo install -d -m 700 ${secretsOfServices}`,
     ...secrets.map((name) =>
-      name === 'WAYBILL_TOKEN'
+      generated.includes(name)
         ? `head -c 24 /dev/urandom | base64 | sudo install -m 600 /dev/stdin ${secret(name)}`
         : `sudo install -m 600 /dev/stdin ${secret(name)} # its value, then Ctrl-D`,
     ),
@@ -119,7 +157,7 @@ async function writeAll(files: readonly NewFile[]): Promise<void> {
   }
 }
 
-/** Returns a dangling link counts as existing, too. */
+/** Reports whether a file exists. A dangling link counts as one. */
 async function isThere(file: string): Promise<boolean> {
   return lstat(file).then(
     () => true,

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import type { Config } from '../../../core/config/config.ts';
 import { asWaybillError, WaybillError } from '../../../core/lib/errors.ts';
+import { describeFileError } from '../../../core/lib/system-errors.ts';
 import {
   configurationDigest,
   type Decisions,
@@ -16,7 +17,10 @@ import type { runCommand } from './commands.ts';
 
 export type RunOptions = OptionsFor<typeof runCommand>;
 
-/** Throws `usage` for options that conflict with the plan, which already fixes them. */
+/**
+ * Throws a `usage` error if an option cannot be combined with a plan, because the plan already determines its
+ * value.
+ */
 export function refuseContradictions(options: RunOptions): void {
   const { plan, out, dryRun, force, allowRemovals, channel, pipeline, destination, retryFor } = options;
   if (out !== undefined && !dryRun)
@@ -49,22 +53,18 @@ export function refuseContradictions(options: RunOptions): void {
     );
 }
 
-/** Reads a plan file. Throws `plan_invalid`. */
+/** Reads a plan from a file. Throws `plan_invalid`. */
 export async function readPlan(file: string): Promise<PlanFile> {
   const bytes = await readFile(file).catch((error: unknown) => {
-    throw new WaybillError(
-      'plan_invalid',
-      `the plan ${file} cannot be read: ${asWaybillError(error).message}`,
-      {
-        cause: error,
-        hint: 'check the path given with --plan',
-      },
-    );
+    throw new WaybillError('plan_invalid', `the plan ${file} cannot be read: ${describeFileError(error)}`, {
+      cause: error,
+      hint: 'check the path given with --plan',
+    });
   });
   return parsePlanFile(bytes, file);
 }
 
-/** Writes the plan atomically. Throws `usage` if the file cannot be written. */
+/** Writes a plan to a file, atomically. Throws a `usage` error if the file cannot be written. */
 export async function writePlan(
   file: string,
   { chosen, decisions, options }: { chosen: readonly Chosen[]; decisions: Decisions; options: RunOptions },
@@ -87,19 +87,18 @@ export async function writePlan(
     await rename(unfinished, file);
   } catch (error) {
     await rm(unfinished, { force: true });
-    throw new WaybillError(
-      'usage',
-      `the plan cannot be written to ${file}: ${asWaybillError(error).message}`,
-      {
-        cause: error,
-        hint: 'check the path given with --out',
-      },
-    );
+    throw new WaybillError('usage', `the plan cannot be written to ${file}: ${describeFileError(error)}`, {
+      cause: error,
+      hint: 'check the path given with --out',
+    });
   }
   return plan;
 }
 
-/** Returns the plan's targets. Throws `plan_stale` if the configuration's settings have changed since. */
+/**
+ * Returns the pipelines and destinations in a plan. Throws `plan_stale` if their settings have changed since
+ * it was made.
+ */
 export async function chosenByPlan(config: Config, { targets, configuration }: PlanFile): Promise<Chosen[]> {
   const chosen = await orPlanStale(
     (async () =>
@@ -113,7 +112,7 @@ export async function chosenByPlan(config: Config, { targets, configuration }: P
   return chosen;
 }
 
-/** Throws `plan_stale` if the plan names something that is no longer in the configuration. */
+/** Throws `plan_stale` if a pipeline or destination in the plan is no longer configured. */
 export async function orPlanStale<T>(look: Promise<T>): Promise<T> {
   try {
     return await look;

@@ -32,9 +32,9 @@ interface BundleReport {
 }
 
 /**
- * Implements `waybill validate` for one directory or for all bundles of a configured source. Reads every byte
- * and compares digests, except with `--listing-only`, which reads only the manifests, the scene maps and a
- * remote source's listing.
+ * Implements `waybill validate`. Validates a directory, or all bundles of a configured source. All files are
+ * read to check their digests. With `--listing-only`, it only reads manifests, scene maps and, for a remote
+ * source, the list of files.
  */
 export async function validate(options: ValidateOptions, { output }: Io): Promise<number> {
   const { bundlePath } = options;
@@ -57,7 +57,7 @@ export async function validate(options: ValidateOptions, { output }: Io): Promis
 interface Validation {
   reports: BundleReport[];
   warnings: readonly Finding[];
-  /** Whether every byte was read, instead of only manifests and scene maps. */
+  /** Whether all files were read, or only manifests and scene maps. */
   filesRead: boolean;
 }
 
@@ -67,9 +67,15 @@ async function ofDirectory(
   bar: ProgressBar,
 ): Promise<Validation> {
   if (options.config !== undefined || options.pipeline !== undefined)
-    throw new WaybillError('usage', 'give a bundle path, or --config and --pipeline, not both');
+    throw new WaybillError('usage', 'a bundle path cannot be used with --config or --pipeline', {
+      hint: 'waybill validate <bundle>, or waybill validate --config <file> --pipeline <id>',
+    });
   const found = bundlePath === '' ? null : await stat(bundlePath).catch(() => null);
-  if (bundlePath === '' || (found !== null && !found.isDirectory()))
+  if (bundlePath !== '' && found === null)
+    throw new WaybillError('bundle_not_found', `"${bundlePath}" does not exist`, {
+      hint: 'check the path of the bundle',
+    });
+  if (found?.isDirectory() !== true)
     throw new WaybillError('bundle_not_found', `"${bundlePath}" is not a directory`, {
       hint: 'name the directory that holds the manifest; waybill pack --manifest-only DIRECTORY writes one',
     });
@@ -93,7 +99,9 @@ async function ofDirectory(
 
 async function ofSource(options: ValidateOptions, output: Output, bar: ProgressBar): Promise<Validation> {
   if (options.config === undefined || options.pipeline === undefined)
-    throw new WaybillError('usage', 'give a bundle path, or --config together with --pipeline');
+    throw new WaybillError('usage', 'the bundle to validate is missing', {
+      hint: 'waybill validate <bundle>, or waybill validate --config <file> --pipeline <id>',
+    });
   const { config, context, warnings } = await setUp({
     config: options.config,
     output,
@@ -124,7 +132,7 @@ interface Found {
 interface CheckOptions {
   bar: ProgressBar;
   filesRead: boolean;
-  /** Destinations whose generated outputs must not have the same name as a file. */
+  /** Destinations that generate outputs. No file may have the same name as one of these. */
   destinations?: readonly DestinationConfig[];
 }
 

@@ -22,8 +22,8 @@ import { revisionMetadata } from './git-revision.ts';
 type PushFlags = OptionsFor<typeof pushCommand>;
 
 /**
- * Implements `waybill push`. Exits with code 0 if the run succeeded or the command did not wait for it, and
- * with 1 if it failed.
+ * Implements `waybill push`. The exit code is 0 if the run succeeded, or if the command did not wait for it.
+ * It is 1 if the run failed.
  */
 export async function push(flags: PushFlags, { output, signal }: Io): Promise<number> {
   const { pipeline, dryRun } = flags;
@@ -76,12 +76,13 @@ function pushOptions(
     onRecord: retryNotes(output),
     onAccepted({ runId, isReplayed }) {
       bars.stop();
-      if (wait) output.note(`${isReplayed ? 'taken before' : 'taken'} as ${runId}; waiting for it`);
+      if (wait)
+        output.note(`${isReplayed ? 'accepted before' : 'accepted'} as ${runId}; waiting for the result`);
     },
   };
 }
 
-/** Returns a run has an address only if the command waited for it. */
+/** Throws `usage` if --open is given and the command ends before there is an address. */
 function refuseOpening({ open, dryRun, wait }: PushFlags): void {
   if (!open || (wait && !dryRun)) return;
   const other = dryRun ? '--dry-run' : '--no-wait';
@@ -101,11 +102,17 @@ async function prepared(flags: PushFlags, bars: Bars): Promise<PreparedUpload> {
     salt: flags.again ? randomUUID() : undefined,
     onMeasured: bars.onBytes,
     onSent: bars.onBytes,
+  }).catch((error: unknown) => {
+    if (!(error instanceof WaybillError) || error.code !== 'malformed_archive') throw error;
+    throw new WaybillError(error.code, error.message.replace('the upload', `"${bundle}"`), {
+      hint: 'name a directory, or an archive that waybill pack or tar made',
+      cause: error,
+    });
   });
   return { ...upload, ...withBars(upload, bars) };
 }
 
-/** Returns the manifest's metadata with the revision. An existing manifest is not changed. */
+/** Adds the revision to the manifest's metadata. A manifest that already exists is left alone. */
 async function revised(
   flags: PushFlags,
   { metadata, renew }: PackSettings,
@@ -129,14 +136,21 @@ async function revised(
 
 const [minChunk, maxChunk] = [64 << 10, 1 << 30];
 
-/** Returns the chunk size in bytes, or undefined for the client's default. Throws `usage`. */
+/**
+ * Returns the chunk size in bytes, or undefined to use the client's default. Throws a `usage` error if it is
+ * invalid.
+ */
 function chunkBytesOf({ chunkSize }: PushFlags): number | undefined {
   if (chunkSize === undefined) return undefined;
   const bytes = parseSize(chunkSize);
   if (bytes !== undefined && bytes >= minChunk && bytes <= maxChunk) return bytes;
-  throw new WaybillError('usage', `--chunk-size "${chunkSize}" is no size from 64KiB to 1GiB`, {
-    hint: 'give one like 8MiB; as much memory is taken',
-  });
+  throw new WaybillError(
+    'usage',
+    `--chunk-size: found the text "${chunkSize}"; expected a size from 64KiB to 1GiB`,
+    {
+      hint: 'write it like 8MiB; a chunk is kept in memory',
+    },
+  );
 }
 
 async function planned(
@@ -158,7 +172,7 @@ function printResult(
   locate: (finding: Finding) => Finding,
 ): number {
   output.result('push', { runId, pipelineId: pipeline, isReplayed, position, run }, () => {
-    if (run === null) output.data(`${output.style.green('taken')}  ${runId}`);
+    if (run === null) output.data(`${output.style.green('accepted')}  ${runId}`);
     else printRun(run, output, locate);
   });
   if (isReplayed && run?.status === 'succeeded')
@@ -168,7 +182,7 @@ function printResult(
   return !wait || run?.status === 'succeeded' ? 0 : 1;
 }
 
-/** Replaces the daemon's file names with paths in the local directory that was packed. */
+/** Returns a function that changes the paths in findings from files on the daemon to local files. */
 function locator(directory: string | null): (finding: Finding) => Finding {
   return (finding) => {
     const { file } = finding;
@@ -192,7 +206,7 @@ async function located<T>(locate: (finding: Finding) => Finding, work: () => Pro
   }
 }
 
-/** Prints a plan for people: what publishing an upload would do. */
+/** Prints what publishing the upload would do. */
 function printPlan(plan: Plan, output: Output): void {
   const { style } = output;
   for (const { destinations, error } of plan.pipelines) {
@@ -220,7 +234,7 @@ function countsText({ pipelines }: Plan): string {
   return `would publish ${actions.length - failed - unchanged}, unchanged ${unchanged}, failed ${failed}`;
 }
 
-/** Reports whether publishing would fail at any destination. */
+/** Reports whether publishing would fail at one of the destinations. */
 function planFails({ pipelines }: Plan): boolean {
   return pipelines.some(({ status }) => status === 'failed');
 }

@@ -1,6 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import type { Readable, Writable } from 'node:stream';
 import { describeFinding, WaybillError } from '../../../core/lib/errors.ts';
+import { describeFileError } from '../../../core/lib/system-errors.ts';
 import { readSceneMap, type SceneMapCheck } from '../../../core/scene-map/read-scene-map.ts';
 import { type CheckedFile, maxDocumentBytes } from '../../../core/scene-map/report.ts';
 import type { Transcript, TranscriptOptions } from '../../../core/scene-map/transcript.ts';
@@ -63,7 +64,9 @@ export interface SceneMapIo {
   stdin: Readable;
   stdout: Writable;
   stderr: Writable;
-  /** Called with 0 if the command succeeded and with 1 if a document failed. Other errors are thrown. */
+  /**
+   * Called with 1 if a document is invalid, and with 0 otherwise. All other problems are thrown as errors.
+   */
   setExitCode: (code: number) => void;
 }
 
@@ -72,16 +75,16 @@ async function readInput(io: SceneMapIo, file: string): Promise<Uint8Array> {
   try {
     return await readFile(file);
   } catch (error) {
-    throw new WaybillError('usage', `${file} cannot be read: ${reason(error)}.`, {
-      hint: 'Name a readable file.',
+    throw new WaybillError('usage', `${file} cannot be read: ${describeFileError(error)}.`, {
+      hint: 'Check the path, or write - to read standard input.',
       cause: error,
     });
   }
 }
 
 /**
- * Stops one chunk past the limit, so that reading endless input ends. The check then reports the input as too
- * large.
+ * Stops as soon as the limit has been exceeded, because the input could be endless. It is then reported as
+ * too large.
  */
 async function readAll(stream: Readable): Promise<Uint8Array> {
   const chunks: Buffer[] = [];
@@ -99,15 +102,11 @@ export async function writeOutput(file: string, text: string): Promise<void> {
   try {
     await writeFile(file, text);
   } catch (error) {
-    throw new WaybillError('usage', `${file} cannot be written: ${reason(error)}.`, {
+    throw new WaybillError('usage', `${file} cannot be written: ${describeFileError(error)}.`, {
       hint: 'Name a writable file in an existing directory.',
       cause: error,
     });
   }
-}
-
-function reason(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 export function nameOf(file: string): string {
@@ -118,7 +117,7 @@ export function count(number: number, noun: string): string {
   return `${number} ${noun}${number === 1 ? '' : 's'}`;
 }
 
-/** Replaces control characters, which a terminal would interpret. */
+/** Replaces control characters, which could affect the terminal. */
 export function printable(text: string): string {
   return text.replace(/(?![\n\u200c\u200d])[\p{Cc}\p{Cf}]/gu, '\uFFFD');
 }
@@ -127,7 +126,7 @@ export async function printJson(stream: Writable, value: unknown): Promise<void>
   await print(stream, `${JSON.stringify(value, null, 2)}\n`);
 }
 
-/** Resolves once the text is flushed, so that exiting right afterwards does not truncate it. */
+/** Waits until the text has been written, so that it is not cut off if the process exits right afterwards. */
 export async function print(stream: Writable, text: string): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     stream.write(text, (error) => {

@@ -1,0 +1,205 @@
+import type { Argument, Command, Option } from 'commander';
+import { nearest } from '../core/lib/text.ts';
+
+/** Explains the usage errors of commander in the words of all other errors. */
+
+export interface UsageError {
+  message: string;
+  hint: string;
+}
+
+/** Returns the explanation of a usage error. `argv` are the words after `waybill`. */
+export function usageError(text: string, program: Command, argv: readonly string[]): UsageError {
+  const { words, command } = namedCommand(program, argv);
+  const [first = '', second = ''] = text
+    .replace(/^error: /, '')
+    .trim()
+    .split('\n');
+  const [, guess] = /^\(Did you mean (.*)\?\)$/.exec(second) ?? [];
+  const about = { program, command, words, argv, guess };
+  for (const [pattern, explain] of explanations) {
+    const found = pattern.exec(first);
+    if (found !== null) {
+      const [, name = '', value = '', expected = ''] = found;
+      return { hint: helpOf(about), ...explain(about, name, value, expected) };
+    }
+  }
+  return { message: first, hint: helpOf(about) };
+}
+
+interface About {
+  program: Command;
+  /** The command that the arguments name, and its words. */
+  command: Command;
+  words: string;
+  argv: readonly string[];
+  /** The name that commander suggests. */
+  guess: string | undefined;
+}
+
+type Explain = (
+  about: About,
+  name: string,
+  value: string,
+  expected: string,
+) => Partial<UsageError> & { message: string };
+
+const explanations: readonly [RegExp, Explain][] = [
+  [
+    /^missing required argument '(.+)'$/,
+    (about, name) => {
+      const argument = about.command.registeredArguments.find((each) => each.name() === name);
+      return {
+        message: `missing argument <${name}>: ${oneOf(argument) ?? argument?.description ?? ''}`,
+        hint: synopsis(about),
+      };
+    },
+  ],
+  [
+    /^required option '(.+)' not specified$/,
+    (about, flags) => {
+      const option = optionOf(about.command, flags);
+      return {
+        message: `missing option ${longOf(flags)}: ${option?.description ?? ''}`,
+        hint: option?.long === '--config' ? withConfig(about) : synopsis(about),
+      };
+    },
+  ],
+  [
+    /^option '(.+)' argument missing$/,
+    ({ command }, flags) => {
+      const option = optionOf(command, flags);
+      return { message: `missing value of ${longOf(flags)}: ${oneOf(option) ?? option?.description ?? ''}` };
+    },
+  ],
+  [
+    /^option '(.+?)' argument '(.*)' is invalid\. (.*)$/s,
+    ({ command }, flags, value, expected) =>
+      invalid(longOf(flags, ''), value, expected, optionOf(command, flags)),
+  ],
+  [
+    /^command-argument value '(.*)' is invalid for argument '(.*)'\. (.*)$/s,
+    ({ command }, value, name, expected) =>
+      invalid(
+        `<${name}>`,
+        value,
+        expected,
+        command.registeredArguments.find((each) => each.name() === name),
+      ),
+  ],
+  [
+    /^unknown option '(.+)'$/,
+    (about, name) => ({
+      message: `unknown option ${name}${meant(about.guess)}`,
+      ...optionBeforeCommand(about, name),
+    }),
+  ],
+  [
+    /^unknown command '(.+)'$/,
+    ({ command, program, guess }, name) => ({
+      message: `unknown command "${name}"${meant(guess ?? (command === program ? commandFor(name, program) : undefined))}`,
+    }),
+  ],
+  [
+    /^too many arguments(?: for '.+')?\. Expected (\d+) argument/,
+    ({ command, words }, expected) => ({
+      message: `unexpected argument "${command.args[Number(expected)] ?? ''}": ${words} takes ${expected === '0' ? 'no arguments' : `only ${expected}`}`,
+    }),
+  ],
+];
+
+function meant(guess: string | undefined): string {
+  return guess === undefined ? '' : `; did you mean ${guess}?`;
+}
+
+/** `expected` is the sentence of an option that has no choices, such as `Enter a number from 1 to 9.` */
+function invalid(
+  name: string,
+  value: string,
+  expected: string,
+  input: Argument | Option | undefined,
+): { message: string } {
+  const choices = oneOf(input);
+  const form =
+    choices === undefined
+      ? expected.replace(/^./, (letter) => letter.toLowerCase()).replace(/\.$/, '')
+      : `expected ${choices}${meant(nearest(value, input?.argChoices ?? []))}`;
+  return { message: `${name}: found the text "${value}"; ${form}` };
+}
+
+function oneOf(input: Argument | Option | undefined): string | undefined {
+  const choices = input?.argChoices ?? [];
+  return choices.length === 0 ? undefined : `one of ${choices.join(', ')}`;
+}
+
+function optionOf(command: Command, flags: string): Option | undefined {
+  return command.options.find((each) => each.flags === flags);
+}
+
+/** Returns the long form of an option's flags, such as `--config <file>`. */
+function longOf(flags: string, value = /<.*>$/.exec(flags)?.[0] ?? ''): string {
+  return `${/--[\w-]+/.exec(flags)?.[0] ?? flags} ${value}`.trimEnd();
+}
+
+/** Suggests `waybill run --config c.yml` for `waybill run c.yml`. */
+function withConfig(about: About): string {
+  const { command, words } = about;
+  const [file] = command.args;
+  if (command.registeredArguments.length === 0 && file !== undefined) return `${words} --config ${file}`;
+  return synopsis(about, '`waybill init` writes a configuration');
+}
+
+/** Suggests `waybill run -c c.yml` for `waybill -c c.yml run`. */
+function optionBeforeCommand({ program, command, argv }: About, name: string): Partial<UsageError> {
+  if (command !== program) return {};
+  const at = argv.findIndex((word) => program.commands.some((each) => each.name() === word));
+  if (at < 1) return {};
+  const moved = [argv[at], ...argv.slice(0, at), ...argv.slice(at + 1)];
+  return {
+    message: `the option ${name} is before the command`,
+    hint: `write it after the command: waybill ${moved.join(' ')}`,
+  };
+}
+
+/** Names of other programs' commands, and of the commands here that do the same. */
+const synonyms: Readonly<Record<string, string>> = {
+  ...{ copy: 'publish', deploy: 'publish', sync: 'publish', upload: 'push' },
+  ...{ daemon: 'serve', start: 'serve', server: 'serve' },
+  ...{ revert: 'releases rollback', undo: 'releases rollback', status: 'inspect', check: 'config check' },
+};
+
+/** Returns the command that a word means that is not a command itself. */
+function commandFor(word: string, program: Command): string | undefined {
+  const known = synonyms[word];
+  if (known !== undefined) return known;
+  const group = program.commands.find(({ commands }) => commands.some((each) => each.name() === word));
+  return group === undefined ? undefined : `${group.name()} ${word}`;
+}
+
+/** Returns the command that the arguments name, and its words. */
+function namedCommand(program: Command, argv: readonly string[]): { words: string; command: Command } {
+  let command = program;
+  const words = [program.name()];
+  for (const word of argv) {
+    const below = command.commands.find((each) => each.name() === word);
+    if (below === undefined) break;
+    command = below;
+    words.push(word);
+  }
+  return { words: words.join(' '), command };
+}
+
+/** Returns the shortest complete command line, such as `waybill runs show <run_id> --to <url>`. */
+function synopsis({ command, words }: About, more = `${words} --help has examples and all options`): string {
+  const parts = [
+    ...command.registeredArguments
+      .filter(({ required }) => required)
+      .map((each) => `<${each.name()}${each.variadic ? '...' : ''}>`),
+    ...command.options.filter(({ mandatory }) => mandatory).map(({ flags }) => longOf(flags)),
+  ];
+  return `${[words, ...parts].join(' ')}; ${more}`;
+}
+
+function helpOf({ command, words }: About): string {
+  return `${words} --help lists ${command.commands.length > 0 ? 'the commands' : 'its arguments, options and examples'}`;
+}
