@@ -161,7 +161,7 @@ t.test('without script every action that the console has is done by a form', asy
   await admin.waitForURL(/done=reloaded/);
   t.match(await mainOf(admin), /The configuration of the file is in force/);
 
-  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByRole('button', { name: 'Log out', exact: true }).click();
   await page.waitForURL(/done=logged_out/);
   t.match(await mainOf(page), /You are logged out/);
   t.same(

@@ -32,6 +32,7 @@ export const consolePages: PageSet = {
     },
     {
       name: 'console-failed-run',
+      inDocs: true,
       path: 'console/runs?pipeline=blocked',
       prepare: async (page) => {
         await page.locator('.runs tbody th a').first().click();
@@ -67,6 +68,7 @@ export const consolePages: PageSet = {
     },
     {
       name: 'console-verified',
+      inDocs: true,
       path: 'console/pipelines/maps/destinations/web',
       prepare: async (page) => {
         await page.getByRole('button', { name: 'Verify the bytes' }).click();
@@ -92,6 +94,7 @@ export const consolePages: PageSet = {
       },
     },
     { name: 'console-trends', path: 'console/pipelines/maps/trends', inDocs: true },
+    { name: 'console-account', path: 'console/account', inDocs: true },
     { name: 'console-denied', path: 'console/admin', status: 403 },
   ],
 };
@@ -128,7 +131,7 @@ export const adminPages: PageSet = {
   enter: (page, base) => logIn(page, base, consoleTokens.admin),
   pages: [
     { name: 'console-admin', path: 'console/admin', inDocs: true },
-    { name: 'console-audit', path: 'console/audit' },
+    { name: 'console-audit', path: 'console/audit', inDocs: true },
     { name: 'console-audit-empty', isState: true, path: 'console/audit?actor=none' },
     { name: 'console-admin-overview', isState: true, path: 'console' },
     { name: 'console-paused-pipeline', isState: true, path: 'console/pipelines/maps' },
