@@ -1,7 +1,7 @@
 /**
- * Time from the start of one large upload until its 202, compared with a shell doing the same work on the
- * archive: `gzip -dc | tar -x`, then one `sha256sum` over the extracted files. Environment: BENCH_MIB (1024),
- * BENCH_PROFILE a directory for a CPU profile of the daemon.
+ * Measures how long it takes from the start of a large upload to the 202, compared with doing the same in a
+ * shell: `gzip -dc | tar -x`, followed by `sha256sum` on all files. Environment: BENCH_MIB (1024), and
+ * BENCH_PROFILE, a directory for a CPU profile of the daemon.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { randomBytes, randomFillSync } from 'node:crypto';
@@ -15,7 +15,7 @@ import { compare, goal, print } from './measure.ts';
 
 const mib = Number(process.env['BENCH_MIB'] ?? 1024);
 
-/** Returns true if every goal was reached. */
+/** Returns true if all goals were reached. */
 export async function accept(): Promise<boolean> {
   const root = path.join(process.env['WAYBILL_BENCH_DIRECTORY'] ?? tmpdir(), 'waybill-bench-accept');
   rmSync(root, { recursive: true, force: true });
@@ -92,7 +92,7 @@ async function large(root: string): Promise<boolean> {
   }
 }
 
-/** Half random and half text, like bundles of images and documents. */
+/** Half of the data is random and half is text, like a bundle of images and documents. */
 function makeArchive(root: string, archive: string): void {
   const bundle = path.join(root, 'bundle');
   writeBundle(bundle, 64, (mib / 64) * 2 ** 20, (chunk, index) =>
@@ -113,7 +113,8 @@ function curlOf(daemon: Daemon, pipeline: string, archive: string): string[] {
 }
 
 /**
- * Waits until no run is in progress and all data is on disk, so that every round starts from the same state.
+ * Waits until all runs have finished and all data has been written to disk, so every round starts in the same
+ * state.
  */
 function settle(daemon: Daemon): void {
   const metrics = `until curl -s ${daemon.url}metrics | grep -q '^waybill_queue_depth{state="running"} 0'; do sleep 0.2; done`;

@@ -1,6 +1,6 @@
 /**
- * How long a client waits for its 202 with 200 concurrent connections, with each queue driver. A durable
- * queue writes each upload to disk before the 202. That should cost little more than receiving the bytes.
+ * Measures how long 200 concurrent clients wait for their 202, with each queue driver. A durable queue writes
+ * every upload to disk first, but compared with receiving the upload, that should not take long.
  */
 import { spawnSync } from 'node:child_process';
 import path from 'node:path';
@@ -21,7 +21,7 @@ interface Times {
   perSecond: number;
 }
 
-/** Returns true if the embedded queue answers about as fast as the memory queue. */
+/** Returns true if the embedded queue is about as fast as the one in memory. */
 export async function acceptance(root: string): Promise<boolean> {
   const redis = await startRedis();
   try {
@@ -31,7 +31,7 @@ export async function acceptance(root: string): Promise<boolean> {
       bullmq: { shared: { redisUrl: redis.url, workers: 1 } },
     };
     const rounds: Record<string, Times[]> = { memory: [], embedded: [], bullmq: [] };
-    // Rounds alternate between drivers, so that other load slows all of them equally.
+    // Alternate between the drivers, because other load on the machine should affect all of them equally.
     for (let round = 0; round < 3; round += 1)
       for (const [driver, options] of Object.entries(drivers))
         rounds[driver]!.push(await measured(path.join(root, `${driver}-${round}`), options));

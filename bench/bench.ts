@@ -1,7 +1,8 @@
 /**
- * `npm run bench [-- NAME… [OPTIONS]]`: compares waybill with common alternatives. Both run alternately in
- * one session. Prints medians and ratios. Absolute times vary between machines, so quote the ratios. Without
- * a name, it measures the documented performance goals and prints all goals again at the end.
+ * `npm run bench [-- NAME… [OPTIONS]]`: compares waybill with other programs that people use for the same
+ * purpose. They take turns, and the results are medians and ratios. Absolute times depend on the machine, so
+ * only the ratios should be quoted. Without a NAME, runs the benchmarks for the documented goals and lists
+ * all goals at the end.
  */
 import { MissingService } from '../test/services/debian.ts';
 import { local } from './local.ts';
@@ -25,6 +26,7 @@ const benches: Record<string, (options: readonly string[]) => Promise<boolean>> 
   subscribers: async () => (await import('./subscribers.ts')).followed(),
   console: async () => (await import('./console.ts')).consolePages(),
   health: async () => (await import('./health.ts')).health(),
+  revocation: async () => (await import('./revocation.ts')).revocation(),
   soak: async (options) => (await import('./soak.ts')).soak(options),
   'scene-map': async () => {
     await import('./scene-map.ts');
@@ -32,7 +34,7 @@ const benches: Record<string, (options: readonly string[]) => Promise<boolean>> 
   },
 };
 
-/** Local copies, startup, one large file to SFTP, and uploads. */
+/** The benchmarks for the documented goals. */
 const promised = ['local', 'sftp-large', 'accept', 'upload'];
 
 const words = process.argv.slice(2);
@@ -50,7 +52,7 @@ try {
   for (const name of names) reached = (await benches[name]!(options)) && reached;
 } catch (error) {
   if (!(error instanceof MissingService)) throw error;
-  // The message is one line: the missing package and how to install it.
+  // The message says which package is missing and how to install it.
   console.error(`bench: ${error.message}`);
   process.exit(1);
 }

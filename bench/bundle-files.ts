@@ -12,8 +12,8 @@ import {
 import path from 'node:path';
 
 /**
- * Writes a bundle of `count` files of `size` bytes, spread over fifty directories, with a manifest that
- * declares their digests. `fill` fills each chunk of the file with the given index. Default: random bytes.
+ * Creates a bundle with `count` files of `size` bytes in fifty directories, and a manifest with their
+ * digests. `fill` fills a chunk of the file with this index. By default, files contain random bytes.
  */
 export function writeBundle(
   directory: string,
@@ -42,7 +42,7 @@ export function writeBundle(
   );
 }
 
-/** Reads every file below a directory, so that all contenders find it in the page cache. */
+/** Reads all files in a directory, so that they are in the page cache for every program that is measured. */
 export function readAll(directory: string): void {
   for (const name of readdirSync(directory, { recursive: true, encoding: 'utf8' })) {
     const file = path.join(directory, name);

@@ -1,5 +1,6 @@
 /**
- * One step of `npm run bench -- catalog`, in a separate process: `catalog-step.ts STEP DIRECTORY OUTPUTS`.
+ * Runs one step of `npm run bench -- catalog` in a separate process: `catalog-step.ts STEP DIRECTORY
+ * OUTPUTS`.
  */
 import type { SourceBundle } from '../src/core/bundle/source-bundle.ts';
 import { systemClock } from '../src/core/lib/clock.ts';
@@ -16,7 +17,9 @@ const half = Math.floor(Number(count) / 2);
 const content = bytesBody('12345678');
 const same = digestOf('12345678');
 
-/** Half of all outputs, in one bundle. `changed` is the index of one output that differs. */
+/**
+ * Creates a bundle with half of all outputs. If `changed` is set, the output with this index is different.
+ */
 function bundleFor(pipeline: string, changed: number | null): SourceBundle {
   const files = Array.from({ length: half }, (_, index) => {
     const isChanged = index === changed;

@@ -4,10 +4,11 @@ import path from 'node:path';
 import { goal, measure, type Sample } from './measure.ts';
 
 /**
- * How publication cost grows with the catalog: time and memory of publish, plan, skip, publish of one change
- * and verify, from 5,000 to 500,000 outputs. Half of them are planned, which reaches the bundle limit in the
- * last step. The others belong to another pipeline. Files have eight bytes and are kept in memory if
- * possible, so that the catalog dominates the cost.
+ * Measures how much time and memory publishing takes as the catalog grows, from 5,000 to 500,000 outputs:
+ * publishing, planning, publishing again with no change or a single one, and verifying. Half of the outputs
+ * are in the bundle that is published; with the last number, that is as many as a bundle can have. The others
+ * belong to a different pipeline. Files have only eight bytes and are in memory if possible, so that most of
+ * the cost is due to the catalog.
  */
 export async function catalog(): Promise<boolean> {
   const counts = (process.env['WAYBILL_BENCH_OUTPUTS'] ?? '5000,50000,200000,500000').split(',').map(Number);
@@ -30,7 +31,7 @@ export async function catalog(): Promise<boolean> {
 const steps = ['start', 'publish', 'plan', 'skip', 'change', 'verify'] as const;
 type Step = (typeof steps)[number];
 
-/** Processor time may grow in proportion to the outputs, plus a margin for noise. */
+/** The processor time per output may increase by this factor, to allow for noise. */
 const maxGrowth = 1.5;
 const maxMiB = 600;
 

@@ -3,7 +3,7 @@ import { token } from './daemon.ts';
 
 const agent = new Agent({ keepAlive: true, maxSockets: 256 });
 
-/** Uploads an archive and returns the URL path of its run. Throws if the upload is rejected. */
+/** Uploads an archive. Returns the path of the run in the response. Throws if the upload is rejected. */
 export async function send(url: string, pipeline: string, archive: Buffer): Promise<string> {
   const response = await call(`${url}v1/pipelines/${pipeline}/upload`, archive);
   if (response.status !== 202) throw new Error(`${response.status}: ${response.text}`);
@@ -18,8 +18,8 @@ export interface Run {
 }
 
 /**
- * Returns a finished run. The daemon holds the response until then, because polling would add load to the
- * measurement. Throws if the run failed.
+ * Waits for a run to finish and returns it. The daemon delays the response until then, so there is no polling
+ * that could affect the measurement. Throws if the run failed.
  */
 export async function finished(url: string, location: string): Promise<Run> {
   for (;;) {
@@ -29,7 +29,7 @@ export async function finished(url: string, location: string): Promise<Run> {
   }
 }
 
-/** Calls `work` with 0 to `count` - 1, at most `width` at a time. */
+/** Calls `work` with each number from 0 to `count` - 1. No more than `width` calls run at the same time. */
 export async function inParallel(
   count: number,
   width: number,

@@ -1,6 +1,6 @@
 /**
- * How long the daemon takes to render console pages with many retained runs. Environment: BENCH_RUNS
- * (10,000).
+ * Measures how long it takes to render the pages of the console if there are many runs. Environment:
+ * BENCH_RUNS (10,000).
  */
 import type { Test } from 'tap';
 import { startApi, tokens } from '../test/api/harness.ts';
@@ -19,7 +19,7 @@ const pages: Record<string, string> = {
   trends: 'console/pipelines/maps/trends',
 };
 
-/** Medians of the durations in the daemon's log, and the size of each page. */
+/** Prints the median duration of each page, taken from the daemon's log, and its size. */
 export async function consolePages(): Promise<boolean> {
   const teardowns: (() => unknown)[] = [];
   const api = await startApi(

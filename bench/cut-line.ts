@@ -13,11 +13,11 @@ import { goal, measureBeside, type Sample } from './measure.ts';
 
 const mib = Number(process.env['BENCH_CUT_MIB'] ?? 500);
 const cuts = Number(process.env['BENCH_CUTS'] ?? 50);
-/** The chunk size of `push`. */
+/** The size of the chunks that `push` sends. */
 const chunkBytes = 8 << 20;
 const aimMiB = 200;
 
-/** The configuration that docs/operations.md shows. */
+/** A configuration as in docs/operations.md. */
 const proxied = (port: number): string => `
   location / {
     proxy_pass http://127.0.0.1:${port};
@@ -33,15 +33,15 @@ interface World {
   bundle: string;
   archive: string;
   line: CuttingProxy;
-  /** The current daemon process. */
+  /** Returns the daemon that is running now. */
   daemon: () => Daemon;
-  /** Kills the daemon and starts a new one. */
+  /** Kills the daemon and starts another one. */
   restart: () => Promise<void>;
 }
 
 /**
- * Uploads an archive through nginx over a connection that is cut at random places. The daemon is killed and
- * restarted halfway. Then repeats the upload with curl, without the kill.
+ * Uploads an archive through nginx, over a connection that breaks at random points. Halfway through, the
+ * daemon is killed and restarted. Then does the same with curl, but without killing the daemon.
  */
 export async function cutLine(root: string): Promise<boolean> {
   const releases: (() => unknown)[] = [];
@@ -112,7 +112,7 @@ async function ours(world: World, published: string): Promise<boolean> {
   return reached.every(Boolean);
 }
 
-/** Every retry starts from the first byte. The distance between cuts stays the same. */
+/** curl has to start over each time. The connection breaks just as often per byte. */
 async function theirs({ archive, line }: World): Promise<void> {
   const curl = [
     ...['curl', '-sS', '--fail-with-body', '-o', '/dev/null', '-X', 'POST', '-T', archive],
@@ -129,7 +129,8 @@ interface Cut extends Sample {
 }
 
 /**
- * Runs the command while the connection is cut at random distances. Calls `halfway` after half of the cuts.
+ * Runs a command while the connection keeps breaking at random points. `halfway` is called after half of the
+ * breaks.
  */
 async function overCuts(
   line: CuttingProxy,

@@ -7,25 +7,25 @@ import { createInterface } from 'node:readline';
 export const token = 'the-token-of-the-benchmarks';
 
 const profile = process.env['BENCH_PROFILE'];
-/** Arguments for node: BENCH_PROFILE names a directory for a CPU profile of the daemon. */
+/** Arguments for node. If BENCH_PROFILE is set, it is a directory for a CPU profile of the daemon. */
 export const profiling: readonly string[] =
   profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${path.resolve(profile)}`];
 
-/** One API process. */
+/** A process with an API. */
 export interface ApiProcess {
   url: string;
   pid: number;
-  /** Resident memory in MiB: now, and the peak since the last `resetPeak`. */
+  /** Returns the memory in use, in MiB: now, and the maximum since `resetPeak` was called. */
   memory(): { residentMiB: number; peakMiB: number };
   resetPeak(): void;
-  /** The number of open file descriptors. */
+  /** Returns the number of open file descriptors. */
   handles(): number;
 }
 
 export interface Daemon extends ApiProcess {
-  /** More APIs on the same queue. */
+  /** Other APIs that use the same queue. */
   others: readonly ApiProcess[];
-  /** Starts more worker processes and resolves with their process IDs once they are ready. */
+  /** Starts more worker processes. Resolves to their process ids once they are ready. */
   addWorkers(count: number): Promise<number[]>;
   /** Sends SIGTERM and waits for the process to exit. */
   stop(): Promise<void>;
@@ -36,33 +36,33 @@ export interface Daemon extends ApiProcess {
 export interface DaemonOptions {
   root: string;
   pipelines: number;
-  /** Default: any free port. */
+  /** The default is any free port. */
   port?: number;
-  /** Settings inside `server.http`. */
+  /** Additional settings in `server.http`. */
   http?: string;
-  /** Default: the memory queue of the daemon. */
+  /** The default is a queue in memory. */
   shared?: SharedQueue;
-  /** The queue is on disk, below `root`. */
+  /** Whether the queue is stored on disk, below `root`. */
   embedded?: boolean;
-  /** More settings inside `server.staging`. */
+  /** Additional settings in `server.staging`. */
   staging?: string;
-  /** More settings of the destination of each pipeline. */
+  /** Returns additional settings for a pipeline's destination. */
   destinationOf?: (index: number) => string;
-  /** Arguments for Node.js, before the program. */
+  /** Arguments for Node.js. */
   nodeArguments?: readonly string[];
 }
 
 export interface SharedQueue {
   redisUrl: string;
-  /** How many `waybill worker` processes publish. */
+  /** The number of `waybill worker` processes. */
   workers: number | 'the APIs do';
-  /** The number of APIs (1). */
+  /** The number of APIs. The default is 1. */
   apis?: number;
 }
 
 /**
- * Starts the built program with pipelines `p0`, `p1`, …, each with a local destination `public/p0`, … .
- * Throws if the program is not built.
+ * Starts the daemon with the pipelines `p0`, `p1` and so on, which publish to the local directories
+ * `public/p0`, `public/p1` and so on. Throws if nothing has been built.
  */
 export async function startDaemon({
   root,
@@ -131,7 +131,7 @@ ${ids
   return { ...first!, others, addWorkers, stop: () => end('SIGTERM'), kill: () => end('SIGKILL') };
 }
 
-/** Resolves when the daemon listens. */
+/** Waits until a process listens. */
 async function answering(child: ChildProcess): Promise<ApiProcess> {
   const url = (await told(child, /"url":"([^"]+)"/))[1]!;
   const pid = child.pid!;
@@ -144,7 +144,7 @@ async function answering(child: ChildProcess): Promise<ApiProcess> {
   };
 }
 
-/** Resolves with the first log line that matches. Rejects if the process exits first. */
+/** Waits for a log line that matches, and returns the match. Rejects if the process exits before that. */
 function told(child: ChildProcess, form: RegExp): Promise<RegExpExecArray> {
   return new Promise((resolve, reject) => {
     let last = '';

@@ -10,8 +10,9 @@ const mib = Number(process.env['BENCH_DELAYED_MIB'] ?? 256);
 const rounds = 3;
 
 /**
- * One large file over a slow connection, compared with rclone with and without its hash check. `env` sends
- * rclone through the same connection. The connection is emulated in this process, so nothing here may block.
+ * Publishes a large file over a slow connection, compared with rclone, both with and without checking hashes.
+ * With `env`, rclone uses the same connection. Since the connection is simulated in this process, nothing
+ * here may block.
  */
 export async function delayedLine(
   place: RemotePlace,

@@ -1,8 +1,8 @@
 /**
- * The subscribers of `npm run bench -- subscribers`, in a separate process. Arguments: the API URL, the
- * number of subscribers, the number of runs that each waits for, and the number of events after which each
- * reconnects and resumes. Prints `ready` once all have their snapshot. At the end, prints as JSON how long
- * each status change took to arrive.
+ * The clients for `npm run bench -- subscribers`, in a separate process. Arguments: the URL of the API, the
+ * number of clients, how many runs each of them waits for, and after how many events each of them disconnects
+ * and continues where it left off. Prints `ready` when all have received their snapshot. At the end, prints
+ * as JSON how long each change of a run's status took to arrive.
  */
 import http from 'node:http';
 import { token } from './daemon.ts';
@@ -21,10 +21,10 @@ interface Record {
 }
 
 interface Follower {
-  /** The status of each run that this subscriber has seen. */
+  /** The last known status of each run. */
   seen: Map<string, string>;
   succeeded: number;
-  /** ID of the last event. */
+  /** The id of the last event. */
   id: string | null;
 }
 
@@ -39,10 +39,10 @@ console.log(
   }),
 );
 
-/** Resolves when every run has succeeded or the API has ended the stream. */
+/** Follows all runs. Resolves when all of them have succeeded, or when the API has ended the stream. */
 async function followAll(index: number): Promise<Follower> {
   const follower: Follower = { seen: new Map(), succeeded: 0, id: null };
-  // Spread out, so that the subscribers do not reconnect at the same moment.
+  // Each client disconnects at a different time.
   let events = Math.ceil((Number(eventsBetween) * (index + 1)) / Number(count));
   for (;;) {
     const left = await follow(follower, events);
@@ -53,8 +53,8 @@ async function followAll(index: number): Promise<Follower> {
 }
 
 /**
- * Resolves with true after this many events. Events sent while the subscriber was disconnected count from the
- * reconnect.
+ * Follows runs over one connection. Resolves to true after this many events. If an event was sent while the
+ * client was disconnected, the delay is measured from when it reconnected.
  */
 function follow(follower: Follower, events: number): Promise<boolean> {
   return new Promise((resolve) => {
@@ -79,7 +79,7 @@ function follow(follower: Follower, events: number): Promise<boolean> {
   });
 }
 
-/** Returns whether the event was about a run. */
+/** Reports whether the event was about a run. */
 function takeEvent(follower: Follower, block: string, { now, back }: { now: number; back: number }): boolean {
   follower.id = /^id: (.+)$/m.exec(block)?.[1] ?? follower.id;
   const event = /^event: (\w+)$/m.exec(block)?.[1];

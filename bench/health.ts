@@ -1,6 +1,7 @@
 /**
- * How long a new connection waits for /healthz while uploads run. Environment: BENCH_SECONDS of each kind of
- * load (15), BENCH_UPLOADERS (200), BENCH_PROFILE a directory for a CPU profile of the daemon.
+ * Measures how long a new connection waits for /healthz while there are lots of uploads. Environment:
+ * BENCH_SECONDS for each kind of load (15), BENCH_UPLOADERS (200), and BENCH_PROFILE, a directory for a CPU
+ * profile of the daemon.
  */
 import { spawn } from 'node:child_process';
 import { rmSync } from 'node:fs';
@@ -17,7 +18,7 @@ const nodeArguments = profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-di
 
 interface Load {
   name: string;
-  /** Files in each bundle. */
+  /** The number of files in each bundle. */
   files: number;
   connections: 'fresh' | 'kept';
 }
@@ -28,7 +29,10 @@ const loads: readonly Load[] = [
   { name: '300 small files, a new connection for each upload', files: 300, connections: 'fresh' },
 ];
 
-/** Always true: the result depends on the machine and its other load. */
+/**
+ * Always returns true. There is no goal, because the result depends on the machine and on what else it is
+ * doing.
+ */
 export async function health(): Promise<boolean> {
   const root = path.join(process.env['WAYBILL_BENCH_DIRECTORY'] ?? tmpdir(), 'waybill-bench-health');
   for (const [index, load] of loads.entries()) {
@@ -72,7 +76,8 @@ async function beside(daemon: Daemon, { name, files, connections }: Load): Promi
 }
 
 /**
- * Milliseconds from connect to the end of the response. Probes run one after another until `work` is done.
+ * Returns how many milliseconds it takes to connect and receive the response. Repeats this until `work` is
+ * done.
  */
 async function probes({ url }: Daemon, work: () => Promise<unknown>): Promise<number[]> {
   let isDone = false;

@@ -14,8 +14,8 @@ const files = 5_000;
 const bytes = 8 << 10;
 
 /**
- * One changed file of 5,000, on a local directory, SFTP and S3. Compares with `rclone sync` of the same
- * files, which by default compares sizes and times, and with a run that has no changes.
+ * Changes one of 5,000 files and publishes them to a local directory, SFTP and S3. Compares this with `rclone
+ * sync`, which only compares sizes and times by default, and with publishing when nothing has changed.
  */
 export async function incremental(): Promise<boolean> {
   requireRclone();
@@ -28,13 +28,13 @@ export async function incremental(): Promise<boolean> {
 }
 
 interface Goals {
-  /** Required speed relative to the fastest `rclone sync`. */
+  /** The required speed, as a multiple of the fastest `rclone sync`. */
   rclone: number;
-  /** Maximum processor time relative to a run that has no changes. */
+  /** The maximum processor time, as a multiple of publishing when nothing has changed. */
   nothing?: number;
 }
 
-/** `hasFloor`: also measures the minimum that any Node.js program needs. */
+/** `hasFloor` also measures the minimum that a Node.js program needs. */
 type Place = RemotePlace & { hasFloor?: boolean };
 
 function oneChanged(place: Place, goals: Goals): boolean {
@@ -107,7 +107,7 @@ function judge(name: string, summaries: ReturnType<typeof compare>, goals: Goals
   return limit === undefined ? isFaster : goal(`${said} (goal ${limit} ×)`, dearer <= limit) && isFaster;
 }
 
-/** Replaces the bytes of one file with others of the same size, and updates its digest in the manifest. */
+/** Changes the content of one file but not its size, and updates its digest in the manifest. */
 function changeOne(bundle: string): void {
   const manifest = path.join(bundle, 'manifest.json');
   const document = JSON.parse(readFileSync(manifest, 'utf8')) as {

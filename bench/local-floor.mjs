@@ -1,7 +1,8 @@
 /*
- * The minimum that a Node.js program must do to publish a bundle of small files by the protocol, to publish a
- * change to it, and to detect that nothing has changed. It has no configuration, validation, plan, lease or
- * error handling. `bench/local.ts` and `bench/incremental.ts` show it next to waybill as the lower bound.
+ * Does only what is absolutely necessary to publish a bundle of small files according to the protocol, to
+ * publish a change, or to find out that nothing has changed. It has no configuration, validation, plan, lease
+ * or error handling. `bench/local.ts` and `bench/incremental.ts` use it to show how fast a Node.js program
+ * could be at best.
  *
  * node bench/local-floor.mjs publish|change|nothing <bundle> <destination>
  */
@@ -19,7 +20,7 @@ else if (work === 'change') publish(changed());
 else if (work === 'nothing') findNothingToDo();
 else throw new Error('publish, change or nothing');
 
-/** Replaces the existing files with these, between two states that list all files. */
+/** Replaces files. Before and after that, writes a state that lists all files. */
 function publish(writes) {
   const staging = `${destination}/.publisher.tmp`;
   fs.mkdirSync(staging, { recursive: true });
@@ -47,7 +48,8 @@ function publish(writes) {
 }
 
 /**
- * Files with a different digest in the state. The other files must exist at the source and the destination.
+ * Returns the files whose digest is not the one in the state. All files must exist at both the source and the
+ * destination.
  */
 function changed() {
   const recorded = recordedFiles();
@@ -79,7 +81,7 @@ function writeState(file, content) {
   fs.renameSync(file, state);
 }
 
-/** Syncs the whole file system if there are many files. */
+/** Syncs files to disk. If there are many, syncs the whole file system. */
 function sync(names) {
   if (names.length > 64) {
     if (spawnSync('sync', ['--file-system', destination]).status !== 0) throw new Error('sync failed');

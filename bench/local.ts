@@ -6,13 +6,14 @@ import { readAll, writeBundle } from './bundle-files.ts';
 import { compare, type Contender, goal, print } from './measure.ts';
 
 /**
- * Local to local, compared with `rclone copy` of the same files. waybill hashes every byte, publishes through
- * a catalog and has everything on disk when it exits. rclone copies and leaves the data in the page cache.
- * Followed by `sync --file-system` and `rclone check`, rclone gives about the same guarantees.
+ * Publishes from one local directory to another, compared with `rclone copy`. waybill hashes all files,
+ * updates a catalog, and has written everything to disk when it exits. rclone just copies the files and
+ * leaves them in the page cache. To get about the same guarantees, it has to be followed by `sync
+ * --file-system` and `rclone check`.
  */
 export async function local(): Promise<boolean> {
   requireRclone();
-  // Next to the system's temporary directory if that is in memory: the benchmark measures a disk.
+  // Do not use the temporary directory if it is in memory, because this is supposed to measure a disk.
   const root = path.join(process.env['WAYBILL_BENCH_DIRECTORY'] ?? tmpdir(), 'waybill-bench-local');
   rmSync(root, { recursive: true, force: true });
   try {
@@ -28,16 +29,16 @@ export async function local(): Promise<boolean> {
   }
 }
 
-/** The file installed as `waybill`. */
+/** The file that is installed as `waybill`. */
 export const waybill = [process.execPath, 'dist/bundle/waybill.cjs'];
 const helpCommand = [...waybill, '--help'];
 
 interface Ratios {
-  /** Required speed relative to `rclone copy` alone. */
+  /** The required speed, as a multiple of `rclone copy`. */
   copy: number;
   /**
-   * Required speed relative to an rclone run with the same guarantees: the copy is on disk, and every byte
-   * was compared.
+   * The required speed, as a multiple of rclone with the same guarantees: written to disk, and every byte
+   * compared.
    */
   safe: number;
 }
@@ -61,7 +62,7 @@ function copies(root: string, title: string, count: number, size: number, ratios
     command: ['sh', '-c', safely, bundle, copied],
     before: () => fresh(place, copied),
   };
-  // The goal for work that is dominated by calls, not by bytes.
+  // A lower bound for work that consists mostly of system calls rather than copying data.
   const floor = (work: 'publish' | 'nothing'): Contender[] => (count > 1 ? [bareCalls(place, work)] : []);
   const [ours, theirs, equal, ...limit] = compare([publish, rclone, safe, ...floor('publish')]);
   print(`${title}: publish`, [ours!, theirs!, equal!, ...limit]);
@@ -96,7 +97,7 @@ function copies(root: string, title: string, count: number, size: number, ratios
   return isFaster && isSmall && isQuick && isStillSmall;
 }
 
-/** The minimum that any Node.js program needs. `nothing` follows a `publish`. */
+/** Measures the minimum that a Node.js program needs. With `nothing`, `publish` must have run before. */
 function bareCalls(place: Place, work: 'publish' | 'nothing'): Contender {
   const destination = path.join(place.root, 'floor');
   return {
@@ -106,7 +107,7 @@ function bareCalls(place: Place, work: 'publish' | 'nothing'): Contender {
   };
 }
 
-/** `times` as many files may take `times` as long, and at most `peakMiB`. */
+/** With `times` as many files, this may take `times` as long, and use no more than `peakMiB` of memory. */
 function growth(
   root: string,
   size: number,
@@ -153,14 +154,11 @@ interface Place {
   config: string;
   ours: string;
   theirs: string;
-  /** Whether the files are small enough to keep every round's output until the end. */
+  /** Whether the output is small enough to keep all of it until the end. */
   isSmall: boolean;
 }
 
-/**
- * Creates a bundle of random files with a manifest that declares their digests, and a configuration that
- * publishes it.
- */
+/** Creates a bundle of random files with a manifest, and a configuration to publish it. */
 function layOut(root: string, count: number, size: number): Place {
   const bundle = path.join(root, 'source', 'bundle');
   writeBundle(bundle, count, size);
@@ -178,9 +176,10 @@ function runOf(config: string): string[] {
 }
 
 /**
- * Starts every contender from the same state: an empty destination, no pending writes, and the source in the
- * page cache. Earlier output is moved away and removed at the end. For half a minute after a removal, ext4
- * skips the freed inodes one by one, which would slow the measurement.
+ * Prepares a round, so that all of them start in the same state: the destination is empty, nothing is waiting
+ * to be written, and the source is in the page cache. Earlier output is moved out of the way instead of being
+ * deleted. After deleting files, ext4 is slower for half a minute, because it skips the freed inodes one by
+ * one.
  */
 function fresh({ root, bundle, isSmall }: Place, destination: string): void {
   const aside = path.join(root, 'aside');

@@ -5,13 +5,14 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 
 export interface Sample {
-  /** Seconds from the start of the process to its exit. */
+  /** The time from start to exit, in seconds. */
   seconds: number;
   /**
-   * Processor time of the process and of the kernel on its behalf. Steadier than `seconds` on a busy machine.
+   * Processor time, including the time spent in the kernel. On a busy machine, this varies less than
+   * `seconds`.
    */
   cpuSeconds: number;
-  /** Peak resident memory in MiB. */
+  /** Peak memory usage in MiB. */
   peakMiB: number;
 }
 
@@ -26,12 +27,15 @@ json.dump({'seconds': seconds, 'cpuSeconds': used.ru_utime + used.ru_stime, 'pea
 `;
 
 /**
- * If the machine has extra CA certificates, Node.js reads them at each start. That adds 80 ms unrelated to
- * the program.
+ * Do not load additional CA certificates. If the machine has any, Node.js reads them at every start, which
+ * takes 80 ms.
  */
 const environment = (): NodeJS.ProcessEnv => ({ ...process.env, NODE_EXTRA_CA_CERTS: undefined });
 
-/** Runs a command and returns the operating system's accounting for it. Throws if it fails. */
+/**
+ * Runs a command, and returns how much time and memory it used according to the operating system. Throws if
+ * it fails.
+ */
 export function measure(command: readonly string[]): Sample {
   const directory = mkdtempSync(path.join(tmpdir(), 'waybill-bench-'));
   try {
@@ -48,7 +52,7 @@ export function measure(command: readonly string[]): Sample {
   }
 }
 
-/** Like `measure`, but asynchronous: for commands whose connections pass through this process. */
+/** Like `measure`, but asynchronous. For commands whose connections go through this process. */
 export async function measureBeside(
   command: readonly string[],
   env: Record<string, string> = {},
@@ -78,9 +82,9 @@ function sampleIn(report: string, command: readonly string[], said: string): Sam
 export interface Contender {
   name: string;
   command: readonly string[];
-  /** Runs before each measurement and is not measured. */
+  /** Prepares a measurement. Not included in the result. */
   before?: () => void;
-  /** Takes minutes: measured once, in the first round, without a warm-up. */
+  /** Set if this takes minutes. It is then only measured in the first round, and without a warm-up. */
   isSlow?: boolean;
 }
 
@@ -93,10 +97,13 @@ export interface Summary {
   peakMiB: number;
 }
 
-/** WAYBILL_BENCH_ROUNDS shortens the benchmark. */
+/** WAYBILL_BENCH_ROUNDS can be set to make this faster. */
 const usualRounds = Number(process.env['WAYBILL_BENCH_ROUNDS'] ?? 5);
 
-/** One warm-up for each, then `rounds` that alternate, so that other load slows both equally. */
+/**
+ * Measures programs in turns, because other load on the machine should affect all of them equally. Each has a
+ * warm-up, followed by this number of rounds.
+ */
 export function compare(contenders: readonly Contender[], rounds = usualRounds): Summary[] {
   const samples = contenders.map((): Sample[] => []);
   for (let round = 0; round <= rounds; round += 1)
@@ -109,7 +116,7 @@ export function compare(contenders: readonly Contender[], rounds = usualRounds):
   return contenders.map(({ name }, index) => summaryOf(name, samples[index]!));
 }
 
-/** Median times and the maximum memory. */
+/** Returns the median times and the highest memory usage. */
 export function summaryOf(name: string, samples: readonly Sample[]): Summary {
   const seconds = samples.map((sample) => sample.seconds).sort((a, b) => a - b);
   return {
@@ -136,14 +143,14 @@ export function print(title: string, summaries: readonly Summary[]): void {
 
 const goals: { text: string; reached: boolean }[] = [];
 
-/** Prints one goal and whether it was reached. */
+/** Prints whether a goal was reached, and remembers it. */
 export function goal(text: string, reached: boolean): boolean {
   goals.push({ text, reached });
   printGoal(text, reached);
   return reached;
 }
 
-/** Prints all goals of this session again. */
+/** Prints all goals again. */
 export function printGoals(): void {
   const { length } = goals.filter(({ reached }) => reached);
   console.log(`\n${length} of ${goals.length} goals reached`);

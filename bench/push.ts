@@ -1,8 +1,9 @@
 /**
- * `waybill push` compared with common ways to upload. Over a connection that is cut: `curl --retry` of the
- * same archive, behind nginx. For a site in which one of a hundred files changed: `rsync -z` over ssh, the
- * whole upload, and `tar | curl`. Environment: BENCH_CUT_MIB of the archive (500), BENCH_CUTS (50),
- * BENCH_SITE_MIB (1024), WAYBILL_BENCH_ROUNDS of changes (5).
+ * Compares `waybill push` with common ways to upload. Over a connection that keeps breaking, it is compared
+ * with `curl --retry` behind nginx, for the same archive. For a site in which one percent of the files have
+ * changed, it is compared with `rsync -z` over ssh, uploading everything, and `tar | curl`. Environment:
+ * BENCH_CUT_MIB, the size of the archive (500), BENCH_CUTS (50), BENCH_SITE_MIB (1024), and
+ * WAYBILL_BENCH_ROUNDS, how often the site changes (5).
  */
 import { spawnSync } from 'node:child_process';
 import { randomFillSync } from 'node:crypto';
@@ -22,7 +23,7 @@ const fileBytes = 256 << 10;
 const changedShare = 0.01;
 const rounds = Number(process.env['WAYBILL_BENCH_ROUNDS'] ?? 5);
 
-/** Returns true if every goal was reached. */
+/** Returns true if all goals were reached. */
 export async function push(): Promise<boolean> {
   if (spawnSync('rsync', ['--version'], { stdio: 'ignore' }).error !== undefined)
     throw new Error('rsync is what this bench compares with: install it (Debian: apt-get install rsync)');
@@ -35,7 +36,7 @@ export async function push(): Promise<boolean> {
   }
 }
 
-/** One way to transfer the site to the server, with the results of each round. */
+/** A way to upload the site, with the results of all rounds. */
 interface Way {
   name: string;
   line: CuttingProxy;
@@ -49,7 +50,7 @@ async function oneOfAHundred(root: string): Promise<boolean> {
   const site = path.join(root, 'site');
   const files = (siteMiB << 20) / fileBytes;
   writeBundle(site, files, fileBytes);
-  // The producer's directory has no manifest: each push generates one.
+  // Normally, there is no manifest in the directory, and each push generates one.
   rmSync(path.join(site, 'manifest.json'));
   try {
     const daemon = await startDaemon({ root: path.join(root, 'daemon'), pipelines: 3 });
@@ -72,7 +73,7 @@ async function oneOfAHundred(root: string): Promise<boolean> {
       way('waybill push --whole', line, [...pushTo('p1'), '--whole']),
       way('tar | curl, to acceptance', line, ['sh', '-c', curl]),
     ];
-    // The first round of each creates the files that later rounds change.
+    // The first round uploads everything, so it does not count.
     for (const each of changing) await go(each);
     for (const each of changing) each.samples = [];
     for (let round = 0; round < rounds; round += 1) {
@@ -100,7 +101,7 @@ async function go({ line, command, samples }: Way): Promise<void> {
   samples.push({ ...sample, sent });
 }
 
-/** Overwrites this many files with new bytes, spread over the site. */
+/** Changes the content of this many files all over the site. */
 function change(site: string, count: number): void {
   const names = readdirSync(site, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
@@ -112,7 +113,8 @@ function change(site: string, count: number): void {
 }
 
 /**
- * The archive of a producer without waybill: the site as links, and the manifest that the upload requires.
+ * Creates what a producer without waybill would upload: links to the site's files, and the manifest that is
+ * required.
  */
 function withManifest(site: string, listed: string): void {
   mkdirSync(listed);

@@ -1,8 +1,8 @@
 /**
- * Compares this commit with the last release. Both are built and measured alternately in one session, to find
- * regressions. There are no goals: noise alone changes results by a few percent. Environment: BENCH_BASE, the
- * commit or tag to compare with (default: the last tag `v*`, or the newest commit that is at least a day
- * old); WAYBILL_BENCH_ROUNDS (5).
+ * Looks for regressions by comparing this commit with the last release. Both are built here and take turns.
+ * There are no goals, because results vary by a few percent anyway. Environment: BENCH_BASE, the commit or
+ * tag to compare with. By default, this is the last tag `v*` or, if there is none, the newest commit that is
+ * at least a day old. WAYBILL_BENCH_ROUNDS (5).
  */
 import { spawnSync } from 'node:child_process';
 import {
@@ -21,12 +21,12 @@ import { compare, type Contender, type Summary } from './measure.ts';
 
 interface Work {
   name: string;
-  /** Arguments after the program name. */
+  /** The arguments after the name of the program. */
   args: readonly string[];
   before?: () => void;
 }
 
-/** Always true: this benchmark reports and never fails. */
+/** Always returns true, because there are no goals. */
 export async function relative(): Promise<boolean> {
   const base = baseOf();
   if (base === undefined) {
@@ -74,7 +74,10 @@ function start(): Work {
   return { name: 'start: `waybill --help`', args: ['--help'] };
 }
 
-/** A bundle of many small files and one of a few large files: new, and unchanged. */
+/**
+ * Returns what to publish: a bundle of many small files, and one of a few large files. Each is published once
+ * as new, and once unchanged.
+ */
 function publications(root: string): Work[] {
   const sizes = [
     { count: 2_000, size: 8 << 10, title: '2,000 files of 8 KiB' },
@@ -101,7 +104,7 @@ function publications(root: string): Work[] {
   });
 }
 
-/** undefined if the clone's history does not reach that far. */
+/** Returns undefined if the history of this clone is too short. */
 function baseOf(): string | undefined {
   const asked = process.env['BENCH_BASE'];
   if (asked !== undefined) return git('rev-parse', '--verify', `${asked}^{commit}`);
@@ -118,7 +121,7 @@ function describe(commit: string): string {
 
 function build(directory: string): void {
   const lock = (of: string): string => readFileSync(path.join(of, 'package-lock.json'), 'utf8');
-  // Reuses the installed packages of this clone.
+  // If the dependencies are the same, use the packages that are installed here.
   if (lock('.') === lock(directory))
     symlinkSync(path.resolve('node_modules'), path.join(directory, 'node_modules'));
   else run(directory, 'npm', ['ci', '--no-fund', '--no-audit', '--prefer-offline']);

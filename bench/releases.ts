@@ -11,8 +11,9 @@ const files = 5_000;
 const bytes = 8 << 10;
 
 /**
- * Releases of 5,000 files in a local directory: a rollback, compared with the startup of the program and its
- * configuration; and a release with one changed file, compared with publishing the same change in place.
+ * Measures releases with 5,000 files in a local directory. A rollback is compared with just starting the
+ * program and reading the configuration. A release with one changed file is compared with publishing the same
+ * change in place.
  */
 export async function releases(): Promise<boolean> {
   const root = mkdtempSync(path.join(process.env['WAYBILL_BENCH_DIRECTORY'] ?? tmpdir(), 'waybill-bench-'));

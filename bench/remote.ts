@@ -6,30 +6,37 @@ import { readAll, writeBundle } from './bundle-files.ts';
 import { requireRclone, waybill } from './local.ts';
 import { compare, type Contender, goal, print, type Summary } from './measure.ts';
 
-/** A server that both contenders publish to, with their settings for it. */
+/** A server to publish to, and how to use it with waybill and rclone. */
 export interface RemotePlace {
   name: string;
-  /** The destination's settings in waybill's configuration as a YAML flow map, without the id. */
+  /**
+   * Returns the settings of the destination in waybill's configuration, without the id, as a YAML flow
+   * mapping.
+   */
   destination: (directory: string) => string;
-  /** The same destination for rclone. */
+  /** Returns the same destination in rclone's notation. */
   rclone: (directory: string) => string;
   /**
-   * The rclone variants, each a separate contender. `isSlowPerFile`: the server runs a command for each file.
+   * The variants of rclone to compare with. `isSlowPerFile` means that the server runs a command for every
+   * file.
    */
   rclones: readonly { flags: readonly string[]; isSlowPerFile?: boolean }[];
-  /** Empties the destination. */
+  /** Deletes everything at the destination. */
   clear: (directory: string) => void;
 }
 
-/** Required speed relative to the fastest rclone variant. */
+/** The required speed, as a multiple of the fastest rclone variant. */
 export interface RemoteGoals {
-  /** `against`: default is rclone with its default options. */
+  /** By default, only rclone without any options counts for the large file. */
   large: { least: number; against?: 'fastest' };
   small: number;
   nothing: number;
 }
 
-/** Local → server, compared with `rclone copy`; then unchanged, compared with `rclone sync`. */
+/**
+ * Publishes to a server, compared with `rclone copy`. Then publishes again without changes, compared with
+ * `rclone sync`.
+ */
 export function remote(place: RemotePlace, goals: RemoteGoals): boolean {
   return inPlace((root) => {
     const large = largeFile(place, root, goals.large);
@@ -42,7 +49,7 @@ export function remote(place: RemotePlace, goals: RemoteGoals): boolean {
   });
 }
 
-/** The large file only. */
+/** Only publishes a large file. */
 export function remoteLarge(place: RemotePlace, large: RemoteGoals['large']): boolean {
   return inPlace((root) => largeFile(place, root, large));
 }
@@ -90,7 +97,7 @@ function publication(
   return judge(`${title} → ${place.name}: publish`, compare(contenders), least, 'rclone copy', against);
 }
 
-/** Both sides already have every file. Follows the publication of the same bundle. */
+/** Publishes a bundle that has already been published before, so there is nothing to do. */
 function nothingToDo(place: RemotePlace, root: string, count: number, ratio: number): boolean {
   const bundle = path.join(root, `${count}`, 'source', 'bundle');
   const config = path.join(root, `${count}`, 'config.yml');

@@ -2,12 +2,12 @@ import { spawnSync } from 'node:child_process';
 import { startRadosgw } from '../test/services/radosgw.ts';
 import { remote, type RemotePlace } from './remote.ts';
 
-/** Local → S3, compared with rclone on the same server. */
+/** Publishes from a local directory to S3, compared with rclone on the same server. */
 export async function s3(): Promise<boolean> {
   return onS3((place) => remote(place, { large: { least: 1.3 }, small: 1.3, nothing: 5 }));
 }
 
-/** Runs `work` on a new bucket of Ceph's gateway on this machine. */
+/** Starts a Ceph object gateway on this machine, and runs `work` with a new bucket. */
 export async function onS3(work: (place: RemotePlace) => boolean): Promise<boolean> {
   const releases: (() => unknown)[] = [];
   try {
@@ -16,7 +16,7 @@ export async function onS3(work: (place: RemotePlace) => boolean): Promise<boole
     });
     const { endpoint, user } = server;
     const bucket = await server.newBucket();
-    // These settings are for other servers, and rclone rejects them over plain HTTP.
+    // These settings are for other servers. rclone does not accept them with plain HTTP.
     delete process.env['AWS_CA_BUNDLE'];
     Object.assign(process.env, {
       BENCH_KEY: user.accessKeyId,

@@ -14,11 +14,12 @@ const local = countsIn('BENCH_FILES', [1_000, 5_000, 20_000, 50_000, 200_000]);
 const onServer = countsIn('BENCH_S3_FILES', [1_000, 5_000, 20_000]);
 
 /**
- * The cost of each additional file in time and memory, with few files and with many. Publishes a new bundle
- * of 1 KiB files to a local directory and to S3. Subtracts the cost of a run with one file, which is
- * constant.
+ * Measures how much time and memory each additional file takes, and whether this is still the same if there
+ * are many. Publishes a new bundle of 1 KiB files to a local directory and to S3. The cost of publishing a
+ * single file is subtracted, because it does not depend on the number of files.
  *
- * Environment: BENCH_FILES and BENCH_S3_FILES, comma-separated numbers of files; WAYBILL_BENCH_ROUNDS (3).
+ * Environment: BENCH_FILES and BENCH_S3_FILES, lists of numbers, separated by commas; WAYBILL_BENCH_ROUNDS
+ * (3).
  */
 export async function scale(): Promise<boolean> {
   const root = mkdtempSync(path.join(process.env['WAYBILL_BENCH_DIRECTORY'] ?? tmpdir(), 'waybill-bench-'));
@@ -27,7 +28,8 @@ export async function scale(): Promise<boolean> {
     const toDirectory = growth('local', local, (count) => {
       const place = path.join(root, `local-${count}`);
       const config = layOut(place, count, `backend: local, path: ./out`);
-      // Moved away instead of removed: ext4 skips freed inodes one by one for a while.
+      // Move files out of the way instead of deleting them. After that, ext4 would be slow for a while,
+      // because it skips the freed inodes one by one.
       const aside = (): void => {
         mkdirSync(path.join(place, 'out'), { recursive: true });
         renameSync(path.join(place, 'out'), path.join(place, `aside-${(published += 1)}`));
@@ -67,7 +69,7 @@ function growth(
   const times = costs.map(({ microseconds }) => microseconds);
   const flat = Math.max(...times) / Math.min(...times);
   const [first, last] = [found[0]!, found.at(-1)!];
-  // Every run includes the program's own memory. Growth must not exceed the growth in files.
+  // Memory includes what the program itself needs. It must not grow faster than the number of files.
   const memory = last.peakMiB / first.peakMiB / (counts.at(-1)! / counts[0]!);
   return [
     goal(`${name}, time for each file: at most ${flat.toFixed(2)} × the least (goal ${most})`, flat <= most),
@@ -83,7 +85,7 @@ function costOf(one: Summary, start: Summary, count: number) {
   };
 }
 
-/** Returns the path of a configuration that publishes a new bundle of this many files. */
+/** Creates a bundle with this many files. Returns the path of a configuration to publish it. */
 function layOut(root: string, count: number, destination: string): string {
   writeBundle(path.join(root, 'source', 'bundle'), count, size);
   const config = path.join(root, 'config.yml');

@@ -1,6 +1,7 @@
 /**
- * The cost of each operation, and the hardware that a load takes by those costs. It needs a machine that does
- * nothing else. Environment: BENCH_UPLOADS (2000) of each measurement.
+ * Measures the cost of each operation, and calculates how much hardware a given load would need. The machine
+ * must not be doing anything else. Environment: BENCH_UPLOADS, how many uploads each measurement consists of
+ * (2000).
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,6 +1,6 @@
 /**
- * Speed of the scene map compared with `JSON.parse` and Ajv's own validator. Run after `npm run build`: `node
- * --expose-gc --import=tsx bench/scene-map.ts`.
+ * Measures how fast scene maps are validated, compared with `JSON.parse` and with Ajv. After `npm run build`,
+ * run `node --expose-gc --import=tsx bench/scene-map.ts`.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';

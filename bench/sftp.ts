@@ -5,12 +5,12 @@ import { startSshd } from '../test/services/sshd.ts';
 import { delayedLine } from './delayed-line.ts';
 import { remote, remoteLarge, type RemotePlace } from './remote.ts';
 
-/** Local → SFTP, compared with rclone on the same server. */
+/** Publishes from a local directory to SFTP, compared with rclone on the same server. */
 export async function sftp(): Promise<boolean> {
   return onBoth((place) => remote(place, { large, small: 1.2, nothing: 2 }));
 }
 
-/** One large file, to a local server and over a slow connection. */
+/** Publishes a large file, both to a local server and over a slow connection. */
 export async function sftpLarge(): Promise<boolean> {
   return onBoth((place) => remoteLarge(place, large));
 }
@@ -28,13 +28,13 @@ async function onBoth(near: (place: RemotePlace) => boolean): Promise<boolean> {
 
 const roundTripMs = 50;
 
-/** The same server behind a slow connection, and the settings that send rclone through it. */
+/** The same server over a slow connection, and the settings that make rclone use this connection. */
 interface FarPlace {
   place: RemotePlace;
   env: Record<string, string>;
 }
 
-/** Runs `work` on an OpenSSH server of this machine. */
+/** Starts an OpenSSH server on this machine and runs `work` with it. */
 export async function onSftp(
   work: (place: RemotePlace, far: () => Promise<FarPlace>) => boolean | Promise<boolean>,
 ): Promise<boolean> {

@@ -1,7 +1,8 @@
 /**
- * `npm run bench -- soak [--minutes 45] [--rate 5]` sends uploads to a daemon with an embedded queue at a
- * steady rate. Clients abort one in eleven. Retention, releases, kept files and `waybill prune` remove as
- * much as the uploads add, so memory, descriptors, disk usage and queue must stay flat.
+ * `npm run bench -- soak [--minutes 45] [--rate 5]`: checks that the daemon does not leak anything. Uploads
+ * are sent at a steady rate to a daemon with an embedded queue. One in eleven is aborted by the client.
+ * Retention, releases, the limit on kept files, and `waybill prune` delete as much as is uploaded, so the
+ * memory, open files, disk usage and queue must not grow.
  */
 import { execFile, spawnSync } from 'node:child_process';
 import { mkdirSync, rmSync } from 'node:fs';
@@ -17,19 +18,22 @@ import { goal } from './measure.ts';
 
 const pipelines = 20;
 const minuteMs = 60_000;
-/** The last third may exceed the middle third by this factor. The first third warms up. */
+/**
+ * The results of the last third may be this many times those of the middle third. The first third is a
+ * warm-up.
+ */
 const maxGrowth = 1.1;
 
-/** The destinations of every third pipeline, and the number of paths that its uploads take in turn. */
+/** The configuration of every third pipeline, and the number of different paths that are uploaded to it. */
 const kinds = [
   { settings: '', isPruned: false, paths: 10 },
   { settings: 'layout: releases, releases: {keep: 2, linger: 10s}', isPruned: false, paths: 10 },
-  // Prune keeps the catalog of each path, so a new path per upload would not stay flat.
+  // Pruning keeps the catalog of each path, so with a new path for each upload, it would keep growing.
   { settings: 'retention: {prune: {enabled: true, keep_latest: 100}}', isPruned: true, paths: 100 },
 ] as const;
 const kindOf = (pipeline: number): (typeof kinds)[number] => kinds[pipeline % kinds.length] ?? kinds[0];
 
-/** The state of the daemon once a minute. */
+/** A measurement of the daemon. One is taken every minute. */
 interface Sample {
   'RSS MiB': number;
   descriptors: number;
@@ -40,7 +44,7 @@ interface Sample {
   staged: number;
 }
 
-/** Returns true if every goal was reached. */
+/** Returns true if all goals were reached. */
 export async function soak(args: readonly string[]): Promise<boolean> {
   const { values } = parseArgs({
     args: [...args],
@@ -110,7 +114,7 @@ async function uploadOne(url: string, counts: Counts): Promise<void> {
   );
 }
 
-/** Sends half of a bundle and disconnects. */
+/** Sends the first half of a bundle and then disconnects. */
 function abortUpload(url: string, body: Buffer): Promise<void> {
   return new Promise((resolve) => {
     const headers = {
@@ -124,7 +128,7 @@ function abortUpload(url: string, body: Buffer): Promise<void> {
   });
 }
 
-/** Prunes the pipelines that have a retention, one after the other. */
+/** Runs `waybill prune` on all pipelines that are configured for it, one after another. */
 async function prune(root: string): Promise<void> {
   const program = path.resolve('dist/bundle/waybill.cjs');
   const where = ['--config', path.join(root, 'waybill.yaml'), '--destination', 'web'];
@@ -138,7 +142,7 @@ async function prune(root: string): Promise<void> {
 }
 
 async function sampleOf(daemon: Daemon, root: string): Promise<Sample> {
-  // du reports files that were removed meanwhile as errors.
+  // If files are deleted while du is running, it prints errors.
   const mebibytes = (name: string): number =>
     Number.parseInt(spawnSync('du', ['-sk', path.join(root, name)], { encoding: 'utf8' }).stdout) / 1024;
   const metrics = await (await fetch(`${daemon.url}metrics`)).text();
@@ -174,7 +178,7 @@ function reachedGoals(samples: readonly Sample[], { refused }: { refused: number
   const flat = (Object.keys(samples[0] ?? {}) as (keyof Sample)[]).map((name) => {
     const middle = mean(samples.slice(-2 * third, -third), name);
     const last = mean(samples.slice(-third), name);
-    // Small counts vary by more than a tenth.
+    // If a number is small, it can easily vary by more than 10 %.
     const limit = Math.max(middle * maxGrowth, middle + 3);
     return goal(
       `${name}: ${middle.toFixed(1)} → ${last.toFixed(1)} (goal at most ${limit.toFixed(1)})`,

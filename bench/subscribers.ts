@@ -1,8 +1,8 @@
 /**
- * How long a run update takes to reach live subscribers that reconnect now and then, with each queue driver.
- * With bullmq, one API accepts the uploads, another serves the subscribers, and a separate process publishes.
- * Environment: BENCH_SUBSCRIBERS (500), BENCH_RUNS (100), BENCH_EVENTS that a subscriber receives before it
- * reconnects (60).
+ * Measures how long it takes until subscribers get an event about a run, with each queue driver. They
+ * disconnect and reconnect now and then. With bullmq, uploads and subscribers use different APIs, and
+ * publishing is done by a separate process. Environment: BENCH_SUBSCRIBERS (500), BENCH_RUNS (100), and
+ * BENCH_EVENTS, how many events a subscriber gets before it reconnects (60).
  */
 import { spawn } from 'node:child_process';
 import { rmSync } from 'node:fs';
@@ -24,7 +24,7 @@ interface Seen {
   changes: number;
   /** The number of subscribers that did not see every run succeed. */
   incomplete: number;
-  /** The number of reconnects per subscriber, and how many of them started with a new snapshot. */
+  /** The number of times each subscriber reconnected, and how often it got a new snapshot. */
   returns: number;
   gaps: number;
   p50: number;
@@ -32,7 +32,7 @@ interface Seen {
   most: number;
 }
 
-/** Whether every subscriber saw every run, and 95 % of the updates within 200 ms. */
+/** Returns true if every subscriber has seen all runs, and got 95 % of the events within 200 ms. */
 export async function followed(): Promise<boolean> {
   const redis = await startRedis();
   try {
@@ -69,7 +69,7 @@ async function followedOn(name: string, options: Partial<DaemonOptions>): Promis
   }
 }
 
-/** Uploads to `daemon` and follows runs at `api`. */
+/** Sends uploads to `daemon` and follows their runs at `api`. */
 async function beside(daemon: Daemon, api: ApiProcess, name: string): Promise<boolean> {
   const before = api.memory().residentMiB;
   const args = [api.url, subscribers, runs, events].map(String);

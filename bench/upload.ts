@@ -1,7 +1,7 @@
 /**
- * Small uploads: how many each queue driver accepts and publishes per second, and how fast it accepts them.
- * Environment: BENCH_UPLOADS (6000), BENCH_ACCEPTED of those for each driver (4000), BENCH_PROFILE a
- * directory for a CPU profile of the daemon.
+ * Measures small uploads with each queue driver: how many are accepted and published per second, and how long
+ * it takes to accept one. Environment: BENCH_UPLOADS (6000), BENCH_ACCEPTED, how many of them are sent for
+ * each driver (4000), and BENCH_PROFILE, a directory for a CPU profile of the daemon.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -24,7 +24,7 @@ import { type ThreadTimes, threadTimes } from './scaling/usage.ts';
 
 const uploads = Number(process.env['BENCH_UPLOADS'] ?? 6000);
 
-/** Returns true if every goal was reached. */
+/** Returns true if all goals were reached. */
 export async function upload(): Promise<boolean> {
   const root = path.join(process.env['WAYBILL_BENCH_DIRECTORY'] ?? tmpdir(), 'waybill-bench-upload');
   rmSync(root, { recursive: true, force: true });
@@ -41,12 +41,12 @@ export async function upload(): Promise<boolean> {
   }
 }
 
-/** The same with the queue in Redis and two worker processes. */
+/** Does the same with the queue in Redis and two worker processes. */
 async function shared(root: string): Promise<boolean> {
   const redis = await startRedis();
   try {
     const queue = { redisUrl: redis.url, workers: 2 };
-    // Four publications at once, in all.
+    // There are four publications at the same time, two in each worker.
     return await tiny(root, 'the queue in Redis, two workers', 400, { shared: queue, concurrency: 2 });
   } finally {
     await redis.close();
@@ -56,14 +56,14 @@ async function shared(root: string): Promise<boolean> {
 interface Queue {
   embedded?: boolean;
   shared?: SharedQueue;
-  /** Concurrent publications in each worker process (4). */
+  /** The number of concurrent publications in each worker process. The default is 4. */
   concurrency?: number;
 }
 
 async function tiny(root: string, name: string, aim: number, queue: Queue = {}): Promise<boolean> {
   const pipelines = 20;
-  // ext4 without a journal skips inodes that were freed in the last minute, one by one, when it allocates a
-  // new one. Waiting keeps earlier cleanups out of the measurement.
+  // If files have been deleted in the last minute, ext4 without a journal skips their inodes one by one when
+  // it creates a file. Wait until this is over.
   spawnSync('sync');
   await new Promise((resolve) => setTimeout(resolve, 65_000));
   const { concurrency = 4, ...driver } = queue;
@@ -76,7 +76,7 @@ async function tiny(root: string, name: string, aim: number, queue: Queue = {}):
         { name: `session-${index}` },
       ),
     );
-    // Warms up threads and compiled code.
+    // Warm up first, to start threads and get the code compiled.
     await inParallel(uploads / 4, 16, async (index) => {
       await finished(
         daemon.url,
@@ -90,12 +90,12 @@ async function tiny(root: string, name: string, aim: number, queue: Queue = {}):
       locations[index] = await send(daemon.url, `p${index % pipelines}`, archives[index]!);
     });
     const accepted = (Date.now() - begun) / 1000;
-    // Runs of a pipeline are serial.
+    // A pipeline has only one run at a time, so this waits for all of them.
     await Promise.all(locations.slice(-pipelines).map((location) => finished(daemon.url, location)));
     const after = threadTimes(daemon.pid);
     const runs: Run[] = [];
     for (const location of locations.toReversed()) runs.push(await finished(daemon.url, location));
-    // The run records have the publication times. Fetching them is not measured.
+    // The run records contain the time of publication. Requesting them is not part of the measurement.
     const published = (Math.max(...runs.map((run) => Date.parse(run.finished_at))) - begun) / 1000;
     for (let index = 0; index < uploads; index += 97) {
       const file = path.join(root, `public/p${index % pipelines}/session-${index}/data.json`);
@@ -125,8 +125,8 @@ async function tiny(root: string, name: string, aim: number, queue: Queue = {}):
 }
 
 /**
- * Milliseconds of one such publication without a queue, thread or HTTP: the median of 200, after 200 to warm
- * up.
+ * Measures such a publication without the queue, threads and HTTP, in milliseconds. Returns the median of
+ * 200, after a warm-up of another 200.
  */
 async function coreMs(root: string): Promise<number> {
   mkdirSync(root, { recursive: true });

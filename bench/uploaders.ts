@@ -1,7 +1,7 @@
 /**
- * The uploaders of `npm run bench -- health`, in a separate process, so that the probes compete only with the
- * daemon. Arguments: URL, number of uploaders, files per bundle, seconds, and `fresh` for a new connection
- * per upload. Prints the result as JSON.
+ * The clients for `npm run bench -- health`. They are in a separate process, so that the requests that are
+ * measured are only slowed down by the daemon. Arguments: the URL, the number of clients, files per bundle,
+ * seconds, and `fresh` to use a new connection for each upload. Prints the result as JSON.
  */
 import { Agent, request } from 'node:http';
 import { bundleTar } from '../test/fixtures/tar.ts';
@@ -28,7 +28,7 @@ async function keepUploading(uploader: number): Promise<void> {
     const status = await send(`${url}v1/pipelines/p${uploader % 20}/upload`, archive);
     if (status === 202) times.push(performance.now() - begun);
     statuses[status] = (statuses[status] ?? 0) + 1;
-    // Retries a rejected upload soon, as producers do.
+    // If an upload is rejected, try again soon, as producers do.
     if (status !== 202) await new Promise((resolve) => setTimeout(resolve, 100));
   }
 }

@@ -2,7 +2,7 @@ import type { Target } from '../src/weather/feed/tables/upsert.ts';
 
 export const stations = 2000;
 
-/** Stations `K0001` and so on, from coast to coast. */
+/** Adds stations from coast to coast. They are called `K0001` and so on. */
 export async function fillStations(target: Target): Promise<void> {
   await target.run(
     `insert into stations select 'K' || lpad(n::text, 4, '0'), 'Station ' || n, 25 + (n % 200) / 10.0, -120 + (n / 10) / 4.0, 10, 'America/New_York'
@@ -10,7 +10,7 @@ export async function fillStations(target: Target): Promise<void> {
   );
 }
 
-/** Observations of all stations, interleaved and five minutes apart, newest first. */
+/** Adds observations, starting with the newest. All stations take turns, every five minutes. */
 export async function fillObservations(target: Target, rows: number, from = 0): Promise<void> {
   const key = `'K' || lpad((1 + n % ${stations})::text, 4, '0'), date_trunc('minute', now()) - make_interval(mins => 5 * (n / ${stations}))`;
   await target.run(
@@ -21,7 +21,7 @@ export async function fillObservations(target: Target, rows: number, from = 0): 
      analyze observations;`,
   );
   if (from > 0) return;
-  // The newest observations, which the queries read.
+  // Only the newest observations get clouds and weather, because the queries read no others.
   await target.run(
     `insert into observation_clouds (station_id, observed_at, position, amount, base_m)
      select station_id, max(observed_at), 1, 'BKN', 914.4 from observations group by station_id;
@@ -31,10 +31,7 @@ export async function fillObservations(target: Target, rows: number, from = 0): 
   );
 }
 
-/**
- * One poll of this many alerts, which replaces the existing ones. Each alert has a polygon of 24 corners over
- * the contiguous US.
- */
+/** Replaces all alerts with this many new ones. Each has a polygon with 24 corners in the contiguous US. */
 export async function fillAlerts(target: Target, alerts: number): Promise<void> {
   await target.run(
     `truncate alerts, alert_runs cascade;

@@ -6,25 +6,28 @@ export interface Measured {
   perSecond: number;
   p50Ms: number;
   p99Ms: number;
-  /** Processor time of the server per request, over all its threads. */
+  /** The processor time that the server needs for a request, in all threads. */
   cpuMicroseconds: number;
-  /** Processor time of the given database processes. */
+  /** The processor time that the database needs for a request. */
   databaseMicroseconds: number;
 }
 
 export interface Load {
   url: string;
-  /** Process ID of the server. */
+  /** The process id of the server. */
   pid: number;
   clients: number;
   seconds: number;
-  /** Database processes whose time is also reported. */
+  /** Measure the processor time of these database processes as well. */
   databasePids?: readonly number[];
-  /** A Lua script that chooses the requests. null: only `url`. */
+  /** A Lua script that decides what to request. If null, `url` is always requested. */
   script?: string | null;
 }
 
-/** Throws `MissingService`. No test uses wrk, so the tests do not install it. */
+/**
+ * Throws `MissingService` if wrk is not installed. No test needs it, so it is not installed with the packages
+ * for tests.
+ */
 export function requireWrk(): void {
   if (pathOf('wrk') === undefined)
     throw new MissingService(
@@ -32,9 +35,9 @@ export function requireWrk(): void {
     );
 }
 
-/** Sends requests with wrk as fast as the server answers. Throws if any response is an error. */
+/** Lets wrk send requests as fast as the server can respond. Throws if there are any errors. */
 export function load({ url, pid, clients, seconds, databasePids = [], script = null }: Load): Measured {
-  // A read among a hundred thousand alerts may exceed wrk's default timeout of two seconds.
+  // With a hundred thousand alerts, a request can take longer than the two seconds that are the default.
   const options = ['-t1', `-c${clients}`, `-d${seconds}s`, '--timeout', '30s', '--latency'];
   const inDatabase = (): number => databasePids.reduce((sum, each) => sum + cpuSeconds(each), 0);
   const before = cpuSeconds(pid);
@@ -59,7 +62,7 @@ export function load({ url, pid, clients, seconds, databasePids = [], script = n
   };
 }
 
-/** User and system time of a process so far, in seconds. */
+/** Returns how much processor time a process has used so far, in seconds. */
 function cpuSeconds(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
     .replace(/^.*\) /s, '')

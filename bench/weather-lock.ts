@@ -8,24 +8,24 @@ import { type Load, load, type Measured, medianOf, tell } from './weather-load.t
 import type { Served } from './weather-servers.ts';
 
 const crowd = 64;
-/** Every response needs a query. */
+/** All of these requests need a query, because no response is cached. */
 const anyLimit = `request = function() return wrk.format('GET', string.format('/alerts?limit=%d', math.random(1, 500))) end`;
 
 export interface BesideLock {
   reader: Served;
-  /** Connection string of a role that may lock tables. */
+  /** The URL of a database, with a role that may lock tables. */
   ownerUrl: string;
   directory: string;
   rounds: number;
-  /** Seconds per round. */
+  /** The length of a round in seconds. */
   seconds: number;
-  /** A Lua script with requests for the family that is not locked. */
+  /** A Lua script with requests for families that are not locked. */
   script: string;
 }
 
 /**
- * How much one locked table slows the other families, while 64 clients request the locked family in a loop.
- * Returns true if the slowest percentile of the other responses takes less than three times as long.
+ * Measures how much slower other families become if one table is locked and 64 clients keep requesting its
+ * family. Returns true if the slowest percentile of their responses takes less than three times as long.
  */
 export async function besideALock(options: BesideLock): Promise<boolean> {
   const { reader, ownerUrl, directory, rounds, seconds, script } = options;

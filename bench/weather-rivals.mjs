@@ -1,10 +1,10 @@
 /*
- * A weather reader written by hand, for comparison: the newest observation of a station, with the same JSON
- * as /observations, from postgres.js. Plain JavaScript, as it would be deployed. Arguments: the variant, its
- * port, its database.
+ * Handwritten weather readers to compare with. They return the latest observation of a station as the same
+ * JSON as /observations, and use postgres.js. They are plain JavaScript, so nothing has to be compiled.
+ * Arguments: the variant, the port, and the database.
  *
  * - express: Express 5 with its default ETag
- * - http: node:http alone
+ * - http: only node:http
  * - map: node:http with a Map that caches responses for one second
  */
 import { createServer } from 'node:http';
@@ -26,7 +26,7 @@ const units = {
   elevation: 'm',
 };
 
-/** Name in the response, column, decimals. */
+/** The name in the response, the column, and the number of decimals. */
 const measured = [
   ['temperature', 'temperature_c', 1],
   ['dewpoint', 'dewpoint_c', 1],

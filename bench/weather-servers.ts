@@ -6,20 +6,23 @@ import path from 'node:path';
 
 /** A server in a separate process. */
 export interface Served {
-  /** Base URL without a trailing slash. */
+  /** The URL, without a slash at the end. */
   url: string;
   pid: number;
 }
 
 export interface Servers {
-  /** The built reader. `cache` is its cache duration. */
+  /** Starts the weather reader from the build. `cache` is how long it caches responses. */
   reader(cache: string): Promise<Served>;
-  /** One of `weather-rivals.mjs`. */
+  /** Starts a server from `weather-rivals.mjs`. */
   rival(kind: 'express' | 'http' | 'map'): Promise<Served>;
   close(): void;
 }
 
-/** Starts servers over one database as they would be deployed: built, with their logs discarded. */
+/**
+ * Starts servers for the same database. They run as in production: from a build, and with their logs
+ * discarded.
+ */
 export function openServers(directory: string, databaseUrl: string): Servers {
   const children: ChildProcess[] = [];
   const serve = async (command: string[], port: number): Promise<Served> => {
@@ -51,7 +54,7 @@ export function openServers(directory: string, databaseUrl: string): Servers {
 
 function configuration(directory: string, port: number, cache: string): string {
   const file = path.join(directory, `${port}.yml`);
-  // Disables staleness checks, which the alternatives do not have.
+  // Nothing is ever stale, because the other servers do not check that.
   writeFileSync(
     file,
     `server: { http: { listen: "127.0.0.1:${port}" } }

@@ -1,13 +1,13 @@
 /**
- * Compares the built weather reader with hand-written ones (`weather-rivals.mjs`) over one database,
- * alternately: distinct stations and a single station, with byte-identical responses. Reports requests per
- * second and the processor time per request, which is less affected by noise. pgbench shows the maximum that
- * the database allows. Needs wrk (the Debian package), PostgreSQL with pgbench (installed if permitted), and
- * `npm run build`.
+ * Compares the weather reader with the handwritten ones in `weather-rivals.mjs`, which use the same database
+ * and return exactly the same responses. They take turns. Either many stations or a single one are requested.
+ * The results are requests per second, and the processor time per request, which varies less. pgbench shows
+ * what the database can do at best. Requires wrk (a Debian package), PostgreSQL with pgbench, which is
+ * installed if possible, and `npm run build`.
  *
  * Environment: BENCH_SECONDS of each round (5), BENCH_ROUNDS (3), BENCH_ROWS, the number of observations for
- * the cost of a read (10000000; unset: skipped), BENCH_POLYGONS, the number of polygons for the cost of
- * reading alerts (100000; unset: skipped).
+ * measuring a read (10000000, skipped if not set), and BENCH_POLYGONS, the number of polygons for measuring
+ * alerts (100000, skipped if not set).
  */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -33,7 +33,7 @@ const clients = 64;
 const one = '/observations?station=K0007';
 const anyStation = `request = function() return wrk.format('GET', string.format('/observations?station=K%04d', math.random(1, ${stations}))) end`;
 
-/** Returns true if every goal was reached. */
+/** Returns true if all goals were reached. */
 export async function weather(): Promise<boolean> {
   requireWrk();
   const server = await startPostgres();
@@ -44,7 +44,7 @@ export async function weather(): Promise<boolean> {
   try {
     await createTables(owner);
     await owner.run("alter role weather_reader set log_statement = 'none'");
-    // Inserting ten million rows exceeds the feeder's statement timeout.
+    // Adding ten million rows takes longer than the feeder normally allows.
     await owner.run('set statement_timeout = 0');
     await fillStations(owner);
     await fillObservations(owner, fewRows);
@@ -64,7 +64,9 @@ export async function weather(): Promise<boolean> {
   }
 }
 
-/** Each pair is measured alternately, so that other load slows both equally. */
+/**
+ * Servers that are compared take turns, so that anything else that the machine is doing affects both equally.
+ */
 async function besideRivals(servers: Servers, directory: string): Promise<boolean[]> {
   const uncached = await servers.reader('0s');
   const hot = await servers.reader('1s');
@@ -131,7 +133,10 @@ function ratios(what: string, ours: Measured, theirs: Measured, aim: number): bo
   ];
 }
 
-/** Otherwise one of them would be measured under less load. */
+/**
+ * Checks that all servers return the same responses. If not, one of them could be faster only because it does
+ * less.
+ */
 async function mustAnswerAlike(served: readonly Served[]): Promise<void> {
   for (const station of ['K0001', 'K0007', 'K1234', 'K2000']) {
     const bodies = await Promise.all(
@@ -143,7 +148,7 @@ async function mustAnswerAlike(served: readonly Served[]): Promise<void> {
   }
 }
 
-/** Reads by place or time. `atStart`: a time range that both tables contain. */
+/** Returns requests for observations by place or time. `atStart` is in the period that both tables have. */
 function stationReads(atStart: Date): string[] {
   const [start, end] = [atStart, new Date(atStart.getTime() + 15 * 60_000)].map((at) => at.toISOString());
   return [
@@ -159,14 +164,14 @@ function stationReads(atStart: Date): string[] {
   ];
 }
 
-/** A reader, and the database processes that serve it. */
+/** A weather reader and the processes of its database connections. */
 interface Watched extends Served {
   databasePids: readonly number[];
 }
 
 async function watched(servers: Servers, owner: Target): Promise<Watched> {
   const reader = await servers.reader('0s');
-  // Enough concurrent requests to open all of its connections.
+  // Send enough requests at the same time to open all connections.
   await Promise.all(
     Array.from({ length: clients }, (_, n) =>
       fetch(`${reader.url}/observations?station=K${String(n + 1).padStart(4, '0')}`).then((answer) =>
@@ -193,7 +198,7 @@ async function amongManyRows(servers: Servers, owner: Target): Promise<boolean> 
     );
   const few = reads.map(measure);
   await fillObservations(owner, manyRows - fewRows, fewRows);
-  // The first read of a page comes from disk.
+  // The first time, pages have to be read from disk.
   reads.forEach(measure);
   const many = reads.map(measure);
   console.log(`\none client, cache: 0s, among ${fewRows} observations and among ${manyRows}`);
@@ -203,7 +208,7 @@ async function amongManyRows(servers: Servers, owner: Target): Promise<boolean> 
     console.log(`  ${target}`);
     tell(`among ${fewRows}`, before);
     tell(`among ${manyRows}`, after);
-    // Compares processor time: the measurements are minutes apart, and the other load has changed.
+    // Compare the processor time, because what else the machine is doing may have changed in the meantime.
     const factor = costOf(after) / costOf(before);
     return goal(
       `processor time among ${manyRows} / among ${fewRows}: ${factor.toFixed(2)}, aim ≤ 1.5`,
@@ -213,12 +218,12 @@ async function amongManyRows(servers: Servers, owner: Target): Promise<boolean> 
   return reached.every(Boolean);
 }
 
-/** Time of a request, in the reader and in the database. */
+/** Returns the processor time for a request, in both the reader and the database. */
 function costOf({ cpuMicroseconds, databaseMicroseconds }: Measured): number {
   return cpuMicroseconds + databaseMicroseconds;
 }
 
-/** No goal: for comparing versions, and many polygons with few. */
+/** Compares alerts with many polygons and with few. There is no goal; this is for comparing versions. */
 async function amongPolygons(servers: Servers, owner: Target): Promise<void> {
   await amongAlerts(servers, owner, 100);
   await amongAlerts(servers, owner, polygons);
@@ -240,7 +245,7 @@ async function amongAlerts(servers: Servers, owner: Target, alerts: number): Pro
   console.log(`\none client, ${alerts} alerts in force, each with a polygon, cache: 0s`);
   for (const target of alertReads) {
     const url = `${reader.url}${target}`;
-    // The first read may build an index.
+    // The first request may take longer, because it builds an index.
     const started = performance.now();
     const answer = await fetch(url);
     await answer.arrayBuffer();

@@ -1,4 +1,4 @@
-// Sets the executable bit, copies files that the built program reads, and removes outputs without a source.
+// Completes a build: makes the programs executable, copies files that they read, and deletes old output.
 import { chmodSync, copyFileSync, cpSync, existsSync, readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 
@@ -12,7 +12,8 @@ for (const file of ['scene-map.schema.json', 'generated/quick-validator.js', 'ge
 cpSync('src/workers/bullmq/scripts', 'dist/workers/bullmq/scripts', { recursive: true });
 copyFileSync('src/weather/feed/tables/weather-contract.sql', 'dist/weather/feed/tables/weather-contract.sql');
 
-// An earlier build may have left outputs of sources that have moved. They would be packed.
+// Delete output whose source has been moved or deleted since an earlier build. Otherwise, it would be
+// published.
 for (const entry of readdirSync('dist', { recursive: true, withFileTypes: true })) {
   const built = path.join(entry.parentPath, entry.name);
   const source = path.join('src', path.relative('dist', built));

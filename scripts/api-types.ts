@@ -3,10 +3,10 @@ import prettier from 'prettier';
 import type { openApiDocument } from '../src/api/openapi/document.ts';
 
 const banner = '/* Made from /openapi.json by `npm run generate`. */\n';
-/** What the client reads of the daemon. */
+/** The schemas that the client needs. */
 const read = ['RunRecord', 'RunSearch', 'Accepted', 'Plan', 'PartialUpload', 'MissingFiles'];
 
-/** The types of `src/client/generated/api-types.ts`, from the document that the daemon serves. */
+/** Generates `src/client/generated/api-types.ts` from the OpenAPI document. */
 export async function apiTypes(document: ReturnType<typeof openApiDocument>): Promise<string> {
   const { components, paths } = JSON.parse(
     JSON.stringify(document).replaceAll('#/components/schemas/', '#/definitions/'),
@@ -35,7 +35,10 @@ export async function apiTypes(document: ReturnType<typeof openApiDocument>): Pr
   return prettier.format(text, { ...(await prettier.resolveConfig(file)), filepath: file });
 }
 
-/** Drops titles, which would each name a type, and array bounds, which would produce tuples. */
+/**
+ * Removes titles and array limits from a schema. Otherwise, each title would become the name of a type, and
+ * the limits would lead to tuple types.
+ */
 function tidied(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(tidied);
   if (typeof schema !== 'object' || schema === null) return schema;

@@ -1,8 +1,9 @@
 /**
- * `npm run test:broken-steps [-- STEP… --seeds 20]`: takes one step of the protocol out of the source at a
- * time and runs the walk that should notice it, with several seeds. The walk runs one case of each stratum
- * only (`WAYBILL_TEST_BUDGET=0`), so the result does not depend on the machine. Fails if a step is noticed in
- * less than 19 of 20 runs, or if a walk fails without a change.
+ * `npm run test:broken-steps [-- STEP… --seeds 20]`: checks that the tests notice when a step of the protocol
+ * is missing. Removes one step at a time from the source and runs the random walk that should fail, with
+ * several seeds. Only one case of each stratum is run (`WAYBILL_TEST_BUDGET=0`), so that the result does not
+ * depend on the machine. Fails if a missing step is noticed in less than 19 of 20 runs, or if a walk fails on
+ * the original source.
  */
 import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -16,13 +17,15 @@ import { type BrokenStep, brokenSteps } from './broken-steps/steps.ts';
 import { sourcePlaces } from './support/source-places.ts';
 
 const requiredShare = 0.95;
-/** A walk that does not end has also noticed the change. */
+/** If a walk does not end, that counts as noticed, too. */
 const hangsAfterMs = 300_000;
 const quietDomains = path.resolve('scripts/test/quiet-domains.mjs');
 
 interface Run {
   hasFailed: boolean;
-  /** Returns whether a case or the action itself failed. A failure of the step list alone does not count. */
+  /**
+   * Whether a case, or the action itself, has failed. It does not count if only the list of steps differs.
+   */
   byCase: boolean;
 }
 
@@ -34,7 +37,7 @@ const seeds = Array.from({ length: Number(values.seeds) }, (_, index) => index +
 const chosen = brokenSteps.filter(({ step }) => positionals.length === 0 || positionals.includes(step));
 if (chosen.length === 0 || seeds.length === 0) throw new Error('no step or no seed was chosen');
 mkdirSync('.tap', { recursive: true });
-// Below the project, so that the bundles find their packages.
+// Must be inside the project, or the bundles will not find its packages.
 const directory = mkdtempSync('.tap/broken-steps-');
 try {
   process.exitCode = (await main()) ? 0 : 1;
@@ -65,7 +68,7 @@ async function main(): Promise<boolean> {
   return isGood;
 }
 
-/** Bundles a test file with the source without the step. */
+/** Bundles a test file. If `broken` is given, that step is missing from the source. */
 async function bundled(suite: string, name: string, broken?: BrokenStep): Promise<string> {
   const outfile = path.join(directory, `${name} ${suite}`.replaceAll(/[^\w-]+/g, '-') + '.mjs');
   const text = broken && withoutStep(broken);

@@ -1,6 +1,7 @@
 /*
- * Builds before `npm test` if a source has changed since the last build. `--built` records the sources of a
- * build. `npm ci` also builds, so the first test run does not build again.
+ * Runs a build before `npm test` if a source file has changed since the last one. With `--built`, remembers
+ * the state of the sources after a build. `npm ci` does this as well, so the first test run does not build
+ * again.
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -14,7 +15,7 @@ if (process.argv.includes('--built')) writeFileSync(stamp, built);
 else if (!existsSync(stamp) || readFileSync(stamp, 'utf8') !== built)
   process.exitCode = spawnSync('npm', ['run', 'build'], { stdio: 'inherit' }).status ?? 1;
 
-/** Every file that the build reads, sorted. */
+/** Returns all files that affect the build, sorted. */
 function inputs() {
   const sources = readdirSync('src', { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())

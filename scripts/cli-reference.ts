@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import { makeProgram } from '../src/cli/program.ts';
 import { bundlePrograms } from './support/bundle-programs.ts';
 
-/** Each command with an action, as words. Groups such as `runs` only have subcommands. */
+/** Returns all commands that can be run, as lists of words. Leaves out groups such as `runs`. */
 function commandsOf(command: Command): string[][] {
   const isProgram = command.parent === null;
   const below = command
@@ -19,10 +19,10 @@ function wordsOf(command: Command): string[] {
   return command.parent === null ? [] : [...wordsOf(command.parent), command.name()];
 }
 
-/** Generates the reference part of `docs/cli.md` from each command's --help. */
+/** Generates the reference in `docs/cli.md` from the `--help` of each command. */
 export async function cliReference(): Promise<string> {
   mkdirSync('.tap', { recursive: true });
-  // Below the project, so that the bundle finds its packages.
+  // Must be inside the project, or the bundle will not find its packages.
   const directory = mkdtempSync('.tap/cli-');
   try {
     const main = 'src/cli/main.ts';
@@ -46,7 +46,7 @@ function help(program: string, command: string[]): string {
 
 const begin = '<!-- made by `npm run generate` -->';
 
-/** Returns the hand-written page with a regenerated reference part, which ends the page. */
+/** Replaces the reference at the end of the page. Everything before it is written by hand. */
 export async function withCliReference(page: string): Promise<string> {
   const [written] = page.split(begin);
   return `${written}${begin}\n\n${await cliReference()}`;

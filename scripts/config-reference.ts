@@ -1,11 +1,11 @@
-/** The reference part of `docs/configuration.md`, made from the JSON Schema of the configuration. */
+/** Generates the reference in `docs/configuration.md` from the JSON Schema of the configuration. */
 import { format, resolveConfig } from 'prettier';
 import type { JsonSchema } from '../src/core/config/json-schema.ts';
 
 const begin = '<!-- reference: made by "npm run generate", do not edit -->';
 const end = '<!-- end of reference -->';
 
-/** Inserts the reference between the two marks of the page, formatted with Prettier. */
+/** Replaces the reference between the two markers in the page, formatted with Prettier. */
 export async function withReference(page: string, reference: string): Promise<string> {
   const [head, rest] = page.split(begin);
   const tail = rest?.split(end)[1];
@@ -26,12 +26,14 @@ export function configReference(schema: JsonSchema): string {
   return sections.join('\n\n');
 }
 
-/** The sections so far. Variants refer to them for shared settings. */
+/**
+ * The sections that have been written so far. If several variants have the same settings, they refer to one
+ * of these.
+ */
 type Sections = string[] & { readonly repeated: ReadonlyMap<string, Repeated> };
 
 /**
- * Settings of a kind that can occur in several places, such as a directory of an SFTP server. They are
- * described once.
+ * Settings that can be used in several places, such as those of an SFTP server. They are only described once.
  */
 interface Repeated {
   heading: string;
@@ -39,7 +41,10 @@ interface Repeated {
   settings: JsonSchema;
 }
 
-/** For example `backend: sftp`. A kind with a single shared setting refers to the section of that setting. */
+/**
+ * Returns the kinds of settings that occur more than once, such as `backend: sftp`. Those with only one
+ * common setting are left out, because it is simpler to describe it again.
+ */
 function repeatedKinds(schema: JsonSchema): Map<string, Repeated> {
   const variants = new Map<string, JsonSchema[]>();
   for (const variant of variantsIn(schema)) {
@@ -63,7 +68,7 @@ function repeatedKinds(schema: JsonSchema): Map<string, Repeated> {
   return repeated;
 }
 
-/** All variants of the maps that one setting distinguishes. */
+/** Returns all variants in the schema. They differ in the value of one setting. */
 function variantsIn(schema: JsonSchema): JsonSchema[] {
   return propertiesOf(schema).flatMap(({ inner }) => {
     const variants = (inner?.['anyOf'] ?? []) as JsonSchema[];
@@ -85,7 +90,7 @@ function isSameIn(name: string, a: JsonSchema, b: JsonSchema): boolean {
   return sameSetting(name, a, b) && needs(a) === needs(b);
 }
 
-/** A map restricted to some of its settings. */
+/** Returns a schema with only some of the settings. */
 function pick(source: JsonSchema, wanted: (name: string) => boolean): JsonSchema {
   return {
     ...source,
@@ -95,7 +100,7 @@ function pick(source: JsonSchema, wanted: (name: string) => boolean): JsonSchema
   };
 }
 
-/** The anchor of a heading on the website. */
+/** Returns the anchor that the website uses for a heading. */
 function anchorOf(heading: string): string {
   return heading
     .toLowerCase()
@@ -103,7 +108,10 @@ function anchorOf(heading: string): string {
     .replaceAll(' ', '-');
 }
 
-/** A table of the map's scalar values, then a section for each nested map, list of maps or choice of maps. */
+/**
+ * Describes the settings of a map. Simple values are listed in a table. Nested maps, lists of maps, and
+ * choices between maps get sections of their own.
+ */
 function describeMap(path: string, schema: JsonSchema, sections: Sections): void {
   const settings = propertiesOf(schema);
   const leaves = settings.filter(({ inner }) => inner === undefined);
@@ -186,7 +194,7 @@ function describeMapBody(path: string, schema: JsonSchema, sections: Sections): 
 interface Setting {
   name: string;
   schema: JsonSchema;
-  /** The map of the setting, or of its list items. */
+  /** The schema of the map if the setting is a map, or of the items if it is a list of maps. */
   inner: JsonSchema | undefined;
   listed: boolean;
 }

@@ -1,6 +1,6 @@
 /*
- * Creates an empty embedded database, which the feeder unpacks as a new one. Creating one with PostgreSQL
- * takes three times as long. The file depends only on the PGlite version.
+ * Creates an archive of an empty embedded database. Unpacking it is three times as fast as letting PostgreSQL
+ * create a database. It only depends on the version of PGlite.
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';

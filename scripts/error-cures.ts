@@ -1,8 +1,8 @@
 import type { ErrorCode } from '../src/core/lib/error-codes.ts';
 
 /**
- * How to fix each error, for `docs/errors.md`. The hint of an error message is more specific: it includes
- * names.
+ * Advice for each error, for `docs/errors.md`. The hint in an actual error can be more specific, because it
+ * knows the details.
  */
 export const errorCures: Partial<Record<ErrorCode, string>> = {
   usage: 'Run the command with `--help`.',
@@ -36,7 +36,7 @@ export const errorCures: Partial<Record<ErrorCode, string>> = {
   storage_exists: 'Run again. If it fails again, remove the named file.',
   storage_conflict: 'Run again: another program changed the object.',
   storage_denied: 'Check the credentials and permissions ([SFTP](sftp.md), [S3](s3.md)).',
-  storage_full: 'Free space, or raise the quota.',
+  storage_full: 'Free space, or raise the quota. Runs retry by themselves.',
   storage_permanent: 'Follow the message: it has the reply of the storage.',
   storage_transient: 'Wait: runs retry by themselves. If it lasts, check the network and the server.',
   body_mismatch: 'Run again when no program changes the files.',

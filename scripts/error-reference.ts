@@ -4,8 +4,8 @@ import { type ErrorCode, errorTable } from '../src/core/lib/error-codes.ts';
 import { errorCures } from './error-cures.ts';
 
 /**
- * Generates `docs/errors.md` from the table of error codes, their fixes, and the two tables that map the
- * codes.
+ * Generates `docs/errors.md` from the list of error codes, the advice for each of them, their exit codes, and
+ * their HTTP status.
  */
 export function errorReference(): string {
   const rows = (Object.entries(errorTable) as [ErrorCode, { retryable: boolean; about: string }][]).map(

@@ -1,6 +1,6 @@
 /**
- * Generates the TypeScript types and the two precompiled validators from `scene-map.schema.json`. A test
- * compares the files with this script. Run `npm run generate:scene-map` after a schema change.
+ * Generates TypeScript types and two precompiled validators from `scene-map.schema.json`. Run `npm run
+ * generate:scene-map` after changing the schema. A test checks that the files are up to date.
  */
 import { readFile, writeFile } from 'node:fs/promises';
 import { pathToFileURL } from 'node:url';
@@ -18,7 +18,7 @@ export interface GeneratedFile {
   text: string;
 }
 
-/** Returns every generated file with its expected text. */
+/** Returns the generated files. */
 export async function sceneMapArtifacts(): Promise<GeneratedFile[]> {
   const schema = JSON.parse(await readFile(`${directory}/scene-map.schema.json`, 'utf8')) as AnySchemaObject;
   const declarations =
@@ -42,7 +42,7 @@ export async function sceneMapArtifacts(): Promise<GeneratedFile[]> {
 }
 
 async function types(schema: AnySchemaObject): Promise<string> {
-  // Each title would name an alias. Only the two that the documentation uses keep theirs.
+  // Every title would become a type alias, so remove all except those that the documentation mentions.
   const named = structuredClone(schema) as JSONSchema;
   const withoutTitles = dropTitles(named, new Set(['Session scene map', 'Scene', 'Session scope']));
   const text = await compile(withoutTitles, 'SceneMap', {
@@ -56,7 +56,7 @@ async function types(schema: AnySchemaObject): Promise<string> {
 function dropTitles(node: JSONSchema, kept: ReadonlySet<string>): JSONSchema {
   const copy = { ...node };
   if (copy.title !== undefined && !kept.has(copy.title)) delete copy.title;
-  // `minItems` becomes a tuple type, which is hard to read. The validator enforces it instead.
+  // With `minItems`, the type would be a tuple, which is hard to read. The validator checks it anyway.
   delete copy.minItems;
   if (copy.properties) {
     copy.properties = Object.fromEntries(

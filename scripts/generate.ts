@@ -1,6 +1,6 @@
 /**
- * `npm run generate`: writes every generated file. `--check` writes nothing and fails if a file is out of
- * date.
+ * `npm run generate`: updates all generated files. With `--check`, changes nothing, and fails if a file is
+ * out of date.
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -20,7 +20,7 @@ import { keepFoundRows, matrixPages, withMatrices } from './matrices/matrices.ts
 import { stateOutlines } from './state-outlines.ts';
 
 interface Generated {
-  /** Relative to the project root. */
+  /** Relative to the root of the project. */
   file: string;
   make: () => string | Promise<string>;
 }
@@ -57,7 +57,7 @@ const generated: Generated[] = [
 ];
 
 const check = process.argv.includes('--check');
-// Test results are excluded, because tests may be running now.
+// Skip this when checking, because tests may be running at the same time and adding results.
 if (!check) for (const { file, text } of keepFoundRows()) write(file, text);
 for (const { file, make } of [...generated, ...matrixPages().map(matrixPage)]) {
   const text = await make();
@@ -79,7 +79,7 @@ function matrixPage(file: string): Generated {
   return { file, make: () => withMatrices(file, read(file) ?? '') };
 }
 
-/** Without credentials: the configuration determines which ones a unit needs. */
+/** Which credentials a service needs depends on the configuration, so list none. */
 function unit(name: string, program: UnitSettings['program']): Generated {
   return { file: `deploy/systemd/${name}.service`, make: () => serviceUnit({ program, credentials: [] }) };
 }

@@ -7,7 +7,10 @@ import { asWaybillError, type WaybillError } from '../src/core/lib/errors.ts';
 import { hostileArchives, hostileLimits } from '../test/fixtures/hostile-archives.ts';
 import { inChunks } from '../test/fixtures/tar.ts';
 
-/** `docs/hostile-archives.md`: the answer to each archive of the fixture, without its hint. */
+/**
+ * Generates `docs/hostile-archives.md`, which lists the error for each archive in the fixture. Hints are left
+ * out.
+ */
 export async function hostileArchiveReference(): Promise<string> {
   const tables = new Map<string, string[]>();
   for (const [name, [, archive]] of Object.entries(hostileArchives)) {
@@ -45,7 +48,7 @@ async function refusalOf(archive: Buffer): Promise<WaybillError> {
   throw new Error('a hostile archive was accepted');
 }
 
-/** `text` on one line, with Markdown escaped. */
+/** Puts the text on a single line and escapes Markdown. */
 function cell(text: string): string {
   return text.replaceAll(/\s*\n\s*/g, ' ').replaceAll(/[\\|<>*_`[\]]/g, '\\$&');
 }

@@ -1,4 +1,7 @@
-/** Generates `docs/limits.md`: every limit on input, from the constants and the schema that set it. */
+/**
+ * Generates `docs/limits.md`, which lists all limits on input. The numbers are taken from the code and the
+ * schema.
+ */
 import { maxHeaderSize } from 'node:http';
 import { statusOf } from '../src/api/http/answer/error-status.ts';
 import { usualHeadersMs } from '../src/api/http/listen.ts';
@@ -71,7 +74,7 @@ const fixed: Readonly<Record<string, readonly Row[]>> = {
   ],
 };
 
-/** Settings that limit something, and the effect of exceeding the limit. */
+/** Settings that limit something, and the consequence of exceeding each limit. */
 const settings: readonly (readonly [setting: string, beyond: string])[] = [
   [
     'pipelines[].source.max_upload_size',
@@ -127,7 +130,7 @@ ${Object.entries(fixed)
 `;
 }
 
-/** The status and code of the response to a client of the daemon. */
+/** Returns the HTTP status and the error code that clients of the daemon get. */
 function answered(code: ErrorCode): string {
   return `${statusOf[code]} \`${code}\``;
 }

@@ -1,7 +1,7 @@
 import type { Argument, Command, Option } from 'commander';
 import { makeProgram, textAfterHelp } from '../src/cli/program.ts';
 
-/** Generates the manual pages from the help of the commands: `waybill.1`, and one for each subcommand. */
+/** Generates manual pages from the help of the commands: `waybill.1`, and one for each subcommand. */
 export function manPages(): { name: string; text: string }[] {
   const program = makeProgram();
   const commands = below(program).filter((command) => command.name() !== 'help');
@@ -110,7 +110,7 @@ function titleOf(command: Command): string {
   return pathOf(command).replaceAll(' ', '-');
 }
 
-/** Escapes text for roff, so that it contains no requests or escapes. */
+/** Escapes text for roff, so that nothing in it is taken for a command. */
 function plain(text: string): string {
   return text
     .replaceAll('\\', '\\e')

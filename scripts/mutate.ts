@@ -1,11 +1,12 @@
 /**
- * `npm run mutate [-- PATH… --fresh --quick]`: changes the source in one place at a time and runs the tests
- * that reach the place. A change that no test notices survives. Fails if less than 90 % of the changes are
- * noticed, or if a survivor is not listed with its reason in `scripts/mutate/survivors.json`.
- * `--quick` runs only the tests of each change that are likely to notice it soon.
+ * `npm run mutate [-- PATH… --fresh --quick]`: mutation testing. Changes the source in one place at a time,
+ * and runs the tests that reach this place. If no test fails, the change has survived. Fails if less than 90
+ * % of the changes make a test fail, or if one survives that is not explained in
+ * `scripts/mutate/survivors.json`. With `--quick`, only runs the tests that are most likely to fail soon.
  *
- * Stryker's instrumenter puts all changes into the source at once, each behind a switch; each test file is
- * bundled with that source and run in one process again and again, with one switch on.
+ * To make this fast, all changes are inserted into the source at once by Stryker's instrumenter, and can be
+ * switched on one at a time. Each test file is bundled with this source, and then run many times in the same
+ * process.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
@@ -21,7 +22,7 @@ import { Chances, tryOut, type Verdict, withReached } from './mutate/trial.ts';
 import { measureAll, type Measured } from './mutate/units.ts';
 import { closureOf } from './test/closure.ts';
 
-/** The scope of the campaign: publication, its catalog and its guards, and input validation. */
+/** The code to mutate: publishing, including its catalog and safety checks, and the validation of input. */
 const scope = [
   'src/core/bundle/archive',
   'src/core/bundle/extract-archive.ts',
@@ -34,7 +35,10 @@ const scope = [
   'src/core/publish',
   'src/core/lib/paths.ts',
 ];
-/** Walks and property tests that take seconds: run only for mutants that survive all others. */
+/**
+ * Random walks and property tests that take seconds. Only used for mutants that have survived everything
+ * else.
+ */
 const slow = [
   'test/core/publish/dry-run.test.ts',
   'test/core/publish/incremental/local.test.ts',
@@ -49,7 +53,7 @@ const slow = [
 const directory = '.tap/mutate';
 const least = 90;
 const saveEveryMs = 10_000;
-/** Maximum total duration of the quick tests of one mutant, in milliseconds. */
+/** The time limit for all quick tests of a mutant together, in milliseconds. */
 const quickMs = 1_500;
 
 const { values, positionals } = parseArgs({
@@ -85,14 +89,17 @@ const judged = running.map((mutant): Judged => [mutant, verdicts.get(mutant) ?? 
 for (const runner of runners) runner.close();
 process.exitCode = conclude();
 
-/** Tests with a server are too slow to run for each mutant, and child processes contain no mutants. */
+/**
+ * Skips tests that need a server, because they are too slow, and tests of child processes, in which there are
+ * no mutants.
+ */
 function isOfUse(file: string): boolean {
   const closure = closureOf(file);
   const text = closure.map((name) => readFileSync(name, 'utf8')).join('');
   return needsOf(closure).length === 0 && !text.includes("'node:child_process'");
 }
 
-/** Test files that can reach the selected code, bundled and measured. */
+/** Bundles all test files that can reach the selected source files, and measures how long they take. */
 async function measuredTests(files: readonly string[]): Promise<Measured[]> {
   const bundles = await bundleTests(files, sources, directory);
   const reaching = bundles.filter(({ inputs }) =>
@@ -102,8 +109,8 @@ async function measuredTests(files: readonly string[]): Promise<Measured[]> {
 }
 
 /**
- * Quick tests notice most mutants, so they run first, for all mutants. Survivors run with the other tests,
- * and then with walks, unless they are listed.
+ * Quick tests catch most mutants, so they run first, for all mutants. The survivors run with the other tests
+ * and then with the random walks, unless they are listed as survivors.
  */
 async function judge(mutants: readonly SourceMutant[]): Promise<void> {
   const tests = await measuredTests(all.filter((test) => !slow.includes(test)));
@@ -116,7 +123,7 @@ async function judge(mutants: readonly SourceMutant[]): Promise<void> {
   if (left.length > 0) await tryAll('walks', left, await measuredTests(slow), Infinity);
 }
 
-/** Each runner takes the next free item. */
+/** Runs items in parallel. As soon as a runner is free, it gets the next one. */
 async function tryAll(
   what: string,
   mutants: readonly SourceMutant[],
@@ -143,7 +150,7 @@ async function tryAll(
   results.save();
 }
 
-/** Prints the results and returns the exit code. */
+/** Prints a summary and returns the exit code. */
 function conclude(): number {
   const { table, unexplained, outdated, score } = summarise(judged, accepted);
   const unnamed = unexplained.map(([{ file, context, original, replacement }]) => ({

@@ -1,7 +1,7 @@
 /*
- * Takes the pictures of pages in `docs/images`, at the width of a phone and of a laptop, as WebP. `node
- * --import=tsx scripts/page-pictures.ts DIRECTORY [NAME…]` takes pictures of all or the named pages for
- * review: more widths, light and dark, as PNG.
+ * Takes screenshots of pages as WebP for `docs/images`, at the width of a phone and of a laptop. With `node
+ * --import=tsx scripts/page-pictures.ts DIRECTORY [NAME…]`, takes screenshots of some or all pages as PNG,
+ * for reviewing them at more widths and in light and dark mode.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import type { Browser, Page } from 'playwright-core';
@@ -13,7 +13,7 @@ const [directory = 'docs/images', ...names] = process.argv.slice(2);
 const isForDocs = directory === 'docs/images';
 const widths = isForDocs ? [360, 1280] : [360, 768, 1280, 1920];
 const schemes = isForDocs ? (['light'] as const) : (['light', 'dark'] as const);
-/** Maximum height of a picture. Content further down repeats. */
+/** The maximum height of a screenshot. Beyond this, pages mostly repeat themselves. */
 const maxHeight = 2600;
 mkdirSync(directory, { recursive: true });
 
@@ -53,8 +53,8 @@ async function pictures(browser: Browser, set: PageSet, pages: readonly ShownPag
 }
 
 /**
- * Makes the window as tall as the page, up to a maximum, because the browser paints only the visible part.
- * Repeats once, because painting can change the height.
+ * Makes the window as tall as the page, up to a limit, because the browser only draws what is visible. Does
+ * it twice, because drawing can change the height.
  */
 async function growToPage(page: Page, width: number): Promise<void> {
   for (let pass = 0; pass < 2; pass++) {
@@ -66,7 +66,7 @@ async function growToPage(page: Page, width: number): Promise<void> {
   }
 }
 
-/** Replaces the hostile markup of the test data. */
+/** Replaces text in the test data that looks like an attack. */
 async function calm(page: Page): Promise<void> {
   await page.evaluate(`((hostile) => {
     const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -88,7 +88,7 @@ async function keep(page: Page, name: string, width: number, scheme: string): Pr
   writeFileSync(`${directory}/${name}-${width}.webp`, await asWebp(page, png));
 }
 
-/** Encodes with the browser, on a page without a content security policy. */
+/** Lets the browser convert the image, on an empty page without a content security policy. */
 async function asWebp(page: Page, png: Buffer): Promise<Buffer> {
   const blank = await page.context().newPage();
   const made = await blank.evaluate(`(async () => {

@@ -5,11 +5,12 @@ import { feature } from 'topojson-client';
 import type { GeometryCollection, Topology } from 'topojson-specification';
 
 /*
- * Outlines of the states for the weather map, from the us-atlas package: public-domain boundaries of the
- * Census Bureau, in the projection of `src/weather/pages/projection.ts`.
+ * Generates the outlines of the states for the weather map. They come from the us-atlas package, which
+ * contains public domain data of the Census Bureau. The projection is the one in
+ * `src/weather/pages/projection.ts`.
  */
 
-/** By the Census Bureau's number of the state. */
+/** Two-letter codes by the number that the Census Bureau uses. */
 const codes: Readonly<Record<string, string>> = {
   ...{ '01': 'AL', '02': 'AK', '04': 'AZ', '05': 'AR', '06': 'CA', '08': 'CO', '09': 'CT', '10': 'DE' },
   ...{ '11': 'DC', '12': 'FL', '13': 'GA', '15': 'HI', '16': 'ID', '17': 'IL', '18': 'IN', '19': 'IA' },
@@ -20,13 +21,19 @@ const codes: Readonly<Record<string, string>> = {
   ...{ '54': 'WV', '55': 'WI', '56': 'WY' },
 };
 
-/** In pixels of the map: the coordinate step, and the minimum distance between points. */
+/**
+ * In pixels of the map. Coordinates are rounded to multiples of `step`, and points are at least `least`
+ * apart.
+ */
 const coarse = { step: 1, least: 1.5 };
 const fine = { step: 0.1, least: 0.2 };
 
 type Atlas = Topology<{ states: GeometryCollection<{ name: string }> }>;
 
-/** JSON: for each state its code, name, box (left, top, right, bottom) and outline, coarse and fine. */
+/**
+ * Returns a JSON document with the code, name, bounding box (left, top, right, bottom), and the coarse and
+ * fine outlines of each state.
+ */
 export function stateOutlines(): string {
   const file = createRequire(import.meta.url).resolve('us-atlas/states-albers-10m.json');
   const atlas = JSON.parse(readFileSync(file, 'utf8')) as Atlas;

@@ -1,12 +1,12 @@
 /**
- * The test runner; `npm test -- --help` describes it. Its last line is `N passed, N failed[, N flaky][, N
- * skipped]`, which any CI can read.
+ * Runs the tests; see `npm test -- --help`. The last line of the output is `N passed, N failed[, N flaky][, N
+ * skipped]`, which a CI system can parse.
  *
- * A file that fails next to others runs once more, alone. If it passes then, its failures are reported as
- * flaky and the run does not fail; docs/decisions/001-flaky-tests.md says why.
+ * If a file fails while others are running, it runs again on its own. If it passes then, its failures are
+ * reported as flaky, and do not make the whole run fail. docs/decisions/001-flaky-tests.md explains why.
  *
- * With `CI` set, a skipped test fails the run, the output is verbose, and `npm test` adds the slow tests and
- * one matrix suite: the commit chooses it.
+ * If `CI` is set, skipped tests count as failures, the output is verbose, and `npm test` also runs the slow
+ * tests and one of the matrix suites, which depends on the commit.
  */
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
@@ -43,7 +43,7 @@ Environment:
   WAYBILL_TEST_BUDGET    seconds of samples per file (default: 2, with --all 20)`;
 const timesFile = '.tap/times.json';
 const isCi = process.env['CI'] !== undefined && process.env['CI'] !== 'false';
-/** With more failed files, a change is the likely cause, and no file runs again. */
+/** If more files than this fail, the cause is probably a change, so do not run them again. */
 const maxRetriedFiles = 3;
 const { mode, names, isVerbose, isResumed, isStrict, isWhole } = readArguments();
 const version = sourceVersion();
@@ -54,14 +54,14 @@ const results = exhaustiveResults('.tap/exhaustive.json', version);
 
 const files = select();
 const needsOfFile = new Map(files.map((file) => [file, needsOf(closureOf(file))]));
-/** Files that wait for packages to be installed. The other files start without them. */
+/** Files that need packages which are still being installed. All other files can start. */
 const waiting = new Set(files.filter((file) => missingPackages(needsOfFile.get(file) ?? []).length > 0));
 
 const workspace = mkdtempSync('/tmp/waybill-test-');
 const memory = existsSync('/dev/shm') ? mkdtempSync('/dev/shm/waybill-test-') : undefined;
-// PostgreSQL runs as its own user, which needs search permission.
+// PostgreSQL runs as a different user, who must be able to access files in this directory.
 chmodSync(workspace, 0o755);
-// Below the project, so that a bundle resolves the same packages as the tests.
+// Must be inside the project, so that bundles and tests use the same packages.
 mkdirSync('.tap', { recursive: true });
 const bundles = mkdtempSync('.tap/bundles-');
 const done: FileResult[] = [];
@@ -72,10 +72,10 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(sign
 
 const env = {
   WAYBILL_TEST_SEED: String(seed),
-  // One case of each stratum always runs. CI spends more time on more cases.
+  // Tests always run at least one case of each stratum. In CI, they have time for more.
   WAYBILL_TEST_BUDGET: process.env['WAYBILL_TEST_BUDGET'] ?? (isWhole ? '20' : '2'),
   ...(mode === 'exhaustive' ? { WAYBILL_TEST_EXHAUSTIVE: '1' } : {}),
-  // The user chose this version of Node.js. Hides the SDK's warning from test output.
+  // Hides a warning from the AWS SDK. It is about the version of Node.js, which was chosen on purpose.
   AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
 };
 Object.assign(process.env, env);
@@ -177,7 +177,7 @@ async function runAll(queue: string[]): Promise<void> {
   await Promise.all(Array.from({ length: Math.min(jobs, queue.length) }, work));
 }
 
-/** @param refusal why Debian packages could not be installed, if so */
+/** @param refusal Why the Debian packages could not be installed. Undefined if they could. */
 async function runOne(file: string, refusal?: string): Promise<FileResult> {
   const place = `${(startedFiles += 1)}`;
   progress.started(file);
@@ -191,7 +191,7 @@ async function runOne(file: string, refusal?: string): Promise<FileResult> {
   return result;
 }
 
-/** Runs failed files again, one at a time. Failures of a file that then passes are reported as flaky. */
+/** Runs failed files again, one at a time. If a file passes this time, its failures are flaky. */
 async function retryFailed(): Promise<void> {
   const failed = done.filter(({ failures }) => failures.length > 0);
   if (failed.length > maxRetriedFiles) return;
@@ -203,7 +203,10 @@ async function retryFailed(): Promise<void> {
   }
 }
 
-/** Ends every process of this run immediately, removes its directories, and reports the finished tests. */
+/**
+ * Stops everything: kills all processes of this run, removes its directories, and reports the tests that have
+ * finished.
+ */
 function interrupt(): void {
   progress.close();
   console.log('\ninterrupted: ending all tests and the servers that they started');
@@ -215,7 +218,7 @@ function interrupt(): void {
   process.exit(130);
 }
 
-/** Prints the summary; returns the exit code. */
+/** Prints a summary and returns the exit code. */
 function conclude(): number {
   const { passed, failed, skipped } = summarize();
   if (passed + failed === 0) fail('no test ran');
@@ -241,7 +244,7 @@ function summarize(): { passed: number; failed: number; skipped: number } {
   for (const table of foundTables()) console.log(`\n${table}`);
   saveTimes(ended);
   console.log(`\nseed ${seed}; WAYBILL_TEST_SEED=${seed} npm test draws the same samples`);
-  // The failures come last: a CI may keep only the end of the output.
+  // Print failures last, because some CI systems only keep the end of the output.
   if (flaky > 0) console.log('\nflaky (failed next to other files, passed alone; please fix or report it):');
   for (const { file, flaky } of ended) for (const { name } of flaky) console.log(`FLAKY   ${file} › ${name}`);
   if (failed > 0) console.log('\nfailed (the details were printed when each file ended):');
@@ -252,7 +255,7 @@ function summarize(): { passed: number; failed: number; skipped: number } {
   return { passed, failed, skipped };
 }
 
-/** Installs the Debian packages that the chosen files need; returns the reason if that is not possible. */
+/** Installs the Debian packages that these files need. Returns the reason if that is not possible. */
 async function install(names: readonly NeedName[]): Promise<string | undefined> {
   const packages = missingPackages(names);
   if (packages.length === 0) return undefined;
@@ -284,8 +287,8 @@ function removeWorkspaces(): void {
 }
 
 /**
- * Orders files by their last duration. An unknown duration is estimated from the servers that the file
- * starts. A long file that starts last would run alone at the end.
+ * Sorts files by how long they took the last time, longest first, so that no long file is left for the end.
+ * If that is unknown, it is estimated from the servers that a file starts.
  */
 function longestFirst(names: readonly string[]): string[] {
   const times = readTimes();

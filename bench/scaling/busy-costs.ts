@@ -1,29 +1,31 @@
-/** The cost of an upload and its run while all processors are busy with other uploads and runs. */
+/**
+ * Measures the cost of an upload and of its run while all processors are busy with other uploads and runs.
+ */
 import { readFileSync } from 'node:fs';
 import { startCluster, untilDepth, uploadAll } from './cluster.ts';
 import { residueOf, type ThreadTimes, threadTimes, type Usage, usageOf } from './usage.ts';
 
-/** Times in milliseconds per upload. */
+/** In milliseconds per upload. */
 export interface BusyCosts {
   upload: ThreadTimes;
   run: ThreadTimes;
-  /** Kernel time that is not charged to any process: network and disk. */
+  /** Time spent in the kernel that does not belong to any process, for network and disks. */
   kernelMs: number;
 }
 
-/** Background work that belongs to no upload or run. */
+/** The cost of things that go on in the background, which is subtracted. */
 export interface Beside {
   /** The cost of an idle worker per second. */
   idle: Usage;
-  /** The cost of a run on a different worker. */
+  /** The cost of a run for each worker that does not publish it. */
   otherWorker: Usage;
 }
 
 const processes = 2;
 
 /**
- * Two APIs and two workers share the processors with Redis and the clients. Under this load an operation
- * costs up to half more than alone, because processes share caches and threads move between processors.
+ * Keeps all processors busy with two APIs, two workers, Redis and the clients. Under this load, everything
+ * costs up to 50 % more, because processes share caches and threads move between processors.
  */
 export async function busyCosts(
   root: string,
@@ -36,7 +38,7 @@ export async function busyCosts(
   });
   try {
     const workers = await cluster.addWorkers(processes);
-    // Warms up the compiled code as long as the idle measurements do.
+    // Run for as long as when the processors were idle, to get the code compiled to the same degree.
     await uploadAll(cluster, (uploads / 2) * processes, clients);
     await untilDepth(cluster, 0);
     const look = async () => ({
@@ -88,10 +90,13 @@ function ownMs(): number {
   return (user + system) / 1000;
 }
 
-/** Busy time of all processors of this machine since boot, without idle and wait times. */
+/**
+ * Returns how long the processors of this machine have been busy since it was booted, in milliseconds. Does
+ * not include idle time and waiting.
+ */
 function machineMs(): number {
   const [line = ''] = readFileSync('/proc/stat', 'utf8').split('\n', 1);
-  // user, nice, system, idle, iowait, hardirq and softirq, in units of 10 ms.
+  // In units of 10 ms: user, nice, system, idle, iowait, hardirq and softirq.
   const [user = 0, nice = 0, system = 0, , , hard = 0, soft = 0] = line.split(/\s+/).slice(1).map(Number);
   return (user + nice + system + hard + soft) * 10;
 }

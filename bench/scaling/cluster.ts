@@ -1,4 +1,4 @@
-/** Real processes and a real Redis, to measure costs. */
+/** Starts real processes and a real Redis server to measure. */
 import { bundleTar } from '../../test/fixtures/tar.ts';
 import { type RedisService, startRedis } from '../../test/services/redis.ts';
 import { inParallel, send } from '../client.ts';
@@ -6,7 +6,7 @@ import { type Daemon, type SharedQueue, startDaemon, token } from '../daemon.ts'
 
 export interface Cluster extends Daemon {
   redis: RedisService;
-  /** Of all APIs. */
+  /** The URLs of all APIs. */
   urls: readonly string[];
   apiPids: readonly number[];
   pipelines: number;
@@ -18,7 +18,7 @@ export interface ClusterOptions {
   pipelines: number;
   apis: number;
   workers: SharedQueue['workers'];
-  /** Concurrent runs per worker process. */
+  /** The number of concurrent runs in each worker process. */
   concurrency: number;
 }
 
@@ -50,7 +50,7 @@ export async function startCluster(options: ClusterOptions): Promise<Cluster> {
   }
 }
 
-/** An upload as the client measures it. The run's times are in milliseconds since the epoch. */
+/** An upload from the perspective of the client. `begun` is in milliseconds since the epoch. */
 export interface Upload {
   acceptedMs: number;
   location: string;
@@ -60,7 +60,8 @@ export interface Upload {
 let bundles = 0;
 
 /**
- * Uploads this many small bundles, round-robin over all APIs and pipelines. Each client sends one at a time.
+ * Uploads many small bundles, taking turns between all APIs and pipelines. Each client sends one bundle at a
+ * time.
  */
 export async function uploadAll(cluster: Cluster, count: number, clients: number): Promise<Upload[]> {
   const uploads: Upload[] = [];
@@ -74,14 +75,14 @@ export async function uploadAll(cluster: Cluster, count: number, clients: number
   return uploads;
 }
 
-/** Two small files. */
+/** Creates a bundle with two small files. */
 export function smallBundle(): Buffer {
   const index = (bundles += 1);
   const content = { 'index.html': `<p>${index}</p>`, 'data.json': `{"n": ${index}}` };
   return bundleTar(content, { name: `session-${index}` });
 }
 
-/** The number of queued and running runs, from the metrics of one API. */
+/** Returns how many runs are queued or running. The number is in the metrics of any API. */
 export async function depthOf(cluster: Cluster): Promise<number> {
   const text = await (await fetch(`${cluster.urls[0]}metrics`)).text();
   return [...text.matchAll(/^waybill_queue_depth\{state="(?:queued|running)"\} (\d+)/gm)].reduce(
@@ -90,20 +91,25 @@ export async function depthOf(cluster: Cluster): Promise<number> {
   );
 }
 
-/** Polls rarely, because the responses load the API too. */
+/**
+ * Waits until no more than this many runs are queued or running. Does not check often, because that would be
+ * additional load for the API.
+ */
 export async function untilDepth(cluster: Cluster, most: number): Promise<void> {
   while ((await depthOf(cluster)) > most) await new Promise((resolve) => setTimeout(resolve, 250));
 }
 
 export interface Times {
-  /** From the upload's first byte to the start of the run. */
+  /** The time between the beginning of the upload and the beginning of the run. */
   waitedMs: number;
   ranMs: number;
-  /** Milliseconds since the epoch. */
+  /** In milliseconds since the epoch. */
   finished: number;
 }
 
-/** The start and end of each upload's run, from the run records. Throws if a run did not succeed. */
+/**
+ * Reads from the run records when the run of each upload began and ended. Throws if one has not succeeded.
+ */
 export async function timesOf(cluster: Cluster, uploads: readonly Upload[]): Promise<Times[]> {
   const times: Times[] = [];
   await inParallel(uploads.length, 16, async (index) => {

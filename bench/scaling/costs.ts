@@ -1,4 +1,4 @@
-/** What each thing that waybill does costs, as it is measured, for what a load takes. */
+/** Measures the cost of everything that waybill does, in order to estimate the hardware for a given load. */
 import http from 'node:http';
 import path from 'node:path';
 import { Redis } from 'ioredis';
@@ -19,46 +19,46 @@ import { requestsToS3, type WeatherRead, weatherReads } from './other-costs.ts';
 import { residentKiB, residueOf, type Usage, usageOf, usedFor, without } from './usage.ts';
 
 /**
- * All times in milliseconds. Processor times of an upload and a run are measured while all processors are
- * busy (`busy-costs.ts`). All other costs are measured one operation at a time.
+ * All times are in milliseconds. Uploads and runs are measured while all processors are busy; see
+ * `busy-costs.ts`. Everything else is measured by itself.
  */
 export interface Costs {
-  /** An upload of two small files until its 202, in the API. */
+  /** The cost for the API of uploading two small files, until the 202. */
   upload: Usage;
-  /** The publication to a local directory, in the worker. */
+  /** The cost for a worker of publishing the upload to a local directory. */
   run: Usage;
-  /** Kernel time of both that is not charged to any process. */
+  /** Kernel time for both of them that does not belong to any process. */
   kernelMs: number;
-  /** From the end of a run to the start of the next one in the same slot. */
+  /** The time between the end of a run and the beginning of the worker's next one. */
   turnaroundMs: number;
-  /** The cost of a run on each other worker. */
+  /** The cost of a run for each worker that does not publish it. */
   otherWorker: Usage;
-  /** `GET /v1/runs/{run_id}`. */
+  /** The cost of a `GET /v1/runs/{run_id}` request. */
   poll: Usage;
-  /** A run update, per subscriber. */
+  /** The cost of sending an event about a run to one subscriber. */
   event: Usage;
-  /** An open stream, in the API. */
+  /** The memory that the API needs for an open stream. */
   subscriberKiB: number;
-  /** The cost of an idle worker per second: for the process, and for each pipeline. */
+  /** The cost of an idle worker per second: for the process itself, and for each pipeline. */
   idle: { process: Usage; pipeline: Usage };
   /**
-   * Costs of the weather reader: a cached answer, and one read from the database. `databaseMs`: in
-   * PostgreSQL.
+   * The cost of a weather request, with a cached response and with a read from the database. `databaseMs` is
+   * the time in PostgreSQL.
    */
   weather: { kept: WeatherRead; read: WeatherRead };
-  /** S3 requests for a bundle of two small files: new, and unchanged. */
+  /** The number of S3 requests for publishing two small files, if they are new and if nothing has changed. */
   s3Requests: { created: number; unchanged: number };
-  /** Bytes on the network, without traffic to Redis. */
+  /** The number of bytes on the network, except for Redis. */
   bytes: { upload: number; poll: number; event: number; weather: number };
-  /** Cost of one benchmark client per upload. */
+  /** The cost of one of this benchmark's clients, per upload. */
   clientMs: number;
-  /** One upload at a time, sorted: until its 202, and its run. */
+  /** The duration of a single upload and its run if the machine is otherwise idle. The times are sorted. */
   unhurried: { acceptedMs: number[]; ranMs: number[] };
 }
 
-/** Results of the first measurements, one operation at a time. */
+/** The costs that are measured one operation at a time. */
 type Alone = Omit<Costs, 'kernelMs' | 'weather' | 's3Requests' | 'bytes' | 'idle'> & {
-  /** Cost per second of a worker with few pipelines. */
+  /** The cost per second of an idle worker with few pipelines. */
   idle: Usage;
   bytes: Omit<Costs['bytes'], 'weather'>;
 };
@@ -68,7 +68,7 @@ const polls = 4000;
 const few = 20;
 const many = 220;
 const clients = 32;
-/** Concurrent runs in a worker. */
+/** The number of concurrent runs in a worker. */
 const concurrency = 2;
 
 export async function measureCosts(root: string): Promise<Costs> {
@@ -105,7 +105,7 @@ async function ofQueue(root: string): Promise<Alone> {
       await work();
       return usedFor(before, await usageOf(pids, redis), count);
     };
-    // Warms up the compiled code.
+    // Warm up first, to get the code compiled.
     await uploadAll(cluster, uploads / 2, clients);
     const before = process.cpuUsage();
     let taken: Upload[] = [];
@@ -163,8 +163,8 @@ async function ofQueue(root: string): Promise<Alone> {
 }
 
 /**
- * The average time that a slot stays empty between two runs. All runs were queued before the first one
- * started.
+ * Returns how long it takes on average from the end of a run until the next one begins. All runs must have
+ * been queued before the first one began.
  */
 function turnaround(runs: readonly Times[]): number {
   const begun = Math.min(...runs.map(({ finished, ranMs }) => finished - ranMs));
@@ -174,10 +174,10 @@ function turnaround(runs: readonly Times[]): number {
 }
 
 /**
- * The cost for a worker with a free slot when another worker takes a run. The worker receives a notification
- * about the pipeline and checks for a job. That happens once when the run is accepted, and again when the
- * previous run of its pipeline ends if the run had to wait. This benchmark sends the same notification
- * without a run, so that nothing else is measured. Redis also counts the publishing of the message.
+ * Measures the cost of a run for a worker that could have taken it but was too late. The worker is notified
+ * about the pipeline and looks for a job. This happens when the run is accepted, and again when the previous
+ * run of the pipeline ends, if the run had to wait for it. The benchmark only sends such a notification
+ * without a run, so that nothing else is measured. The cost to Redis includes publishing the notification.
  */
 async function hearingOfRuns(cluster: Cluster, workers: readonly number[], idle: Usage): Promise<Usage> {
   const redis = new Redis(cluster.redis.url);
@@ -185,7 +185,7 @@ async function hearingOfRuns(cluster: Cluster, workers: readonly number[], idle:
     const tell = async (runs: number): Promise<void> => {
       for (let index = 0; index < runs; index += 1) {
         await redis.publish('waybill:wake', `p${index % cluster.pipelines}`);
-        // Notifications that arrive during a check are handled together in the next one.
+        // Leave some time in between. Otherwise, the worker would handle several notifications at once.
         await pause(0.002);
       }
     };
@@ -201,7 +201,7 @@ async function hearingOfRuns(cluster: Cluster, workers: readonly number[], idle:
 }
 
 const idleSeconds = 10;
-/** Approximate cost of a request and its response. */
+/** The approximate size of the headers of a request and its response. */
 const headBytes = 900;
 
 async function idleWith(root: string, pipelines: number): Promise<Usage> {
@@ -218,7 +218,7 @@ async function idleWith(root: string, pipelines: number): Promise<Usage> {
   }
 }
 
-/** Sends this many requests. Returns the bytes of all response bodies. */
+/** Sends this many requests, one after another. Returns the total size of the response bodies in bytes. */
 async function ask(url: string, count: number): Promise<number> {
   let bytes = 0;
   await inParallel(count, clients, async () => {
@@ -228,7 +228,10 @@ async function ask(url: string, count: number): Promise<number> {
   return bytes;
 }
 
-/** Open streams, and the cost of a run update for each: the same uploads with and without streams. */
+/**
+ * Measures the cost of streams by comparing the same uploads with and without them. Returns the cost of an
+ * open stream, and of sending an event to it.
+ */
 async function ofFollowers(
   cluster: Cluster,
 ): Promise<{ event: Usage; subscriberKiB: number; bytes: number }> {
@@ -260,7 +263,7 @@ async function ofFollowers(
   return { event: usedFor(alone, followed, events), subscriberKiB, bytes: bytes / events };
 }
 
-/** Resolves with the request once its stream has started. */
+/** Opens a stream. Resolves to the request once it has begun. */
 function follow(url: string, onChunk: (chunk: string) => void): Promise<http.ClientRequest> {
   return new Promise((resolve, reject) => {
     const headers = { authorization: `Bearer ${token}` };

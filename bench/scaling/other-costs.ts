@@ -13,22 +13,22 @@ import { fillObservations, fillStations } from '../weather-data.ts';
 import { load } from '../weather-load.ts';
 import { openServers } from '../weather-servers.ts';
 
-/** Milliseconds of processor time for one response. */
+/** The processor time for a response, in milliseconds. */
 export interface WeatherRead {
   ms: number;
   databaseMs: number;
 }
 
 export interface WeatherCosts {
-  /** A cached answer. */
+  /** The cost of a cached response. */
   kept: WeatherRead;
-  /** An answer that is read from the database and rendered. */
+  /** The cost of a response that has to be read from the database and rendered. */
   read: WeatherRead;
-  /** Bytes of the request and the response. */
+  /** The size of the request and the response in bytes. */
   bytes: number;
 }
 
-/** The latest observation of one station, from the weather reader over PostgreSQL. */
+/** Measures requests for the latest observation of a station, with the weather reader and PostgreSQL. */
 export async function weatherReads(directory: string): Promise<WeatherCosts> {
   mkdirSync(directory, { recursive: true });
   const server = await startPostgres();
@@ -44,7 +44,7 @@ export async function weatherReads(directory: string): Promise<WeatherCosts> {
       const target = `${url}/observations?station=K0007`;
       const answer = await fetch(target);
       const bytes = (await answer.arrayBuffer()).byteLength + 500;
-      // All connections of the server are open now.
+      // By now, the server has opened all of its connections.
       load({ url: target, pid, clients: 16, seconds: 2 });
       const connections = await lookUp(
         owner,
@@ -64,7 +64,7 @@ export async function weatherReads(directory: string): Promise<WeatherCosts> {
   }
 }
 
-/** The number of S3 requests for two small files: a new bundle, and an unchanged one. */
+/** Counts the S3 requests for publishing two small files, if they are new and if nothing has changed. */
 export async function requestsToS3(directory: string): Promise<{ created: number; unchanged: number }> {
   const releases: (() => unknown)[] = [];
   const t = { teardown: (release: () => unknown) => void releases.push(release) };

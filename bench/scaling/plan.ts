@@ -1,12 +1,12 @@
-/** Computes the required hardware for a load from the measured costs. */
+/** Calculates how much hardware is needed for a given load, based on the measured costs. */
 import type { Costs } from './costs.ts';
 
 export interface Load {
   name: string;
   runsPerSecond: number;
   /**
-   * Each dashboard follows its pipelines live, receives an update every ten seconds, and reads weather once a
-   * minute.
+   * Each of them is open in a browser, gets an event about a run every ten seconds, and requests weather data
+   * once a minute.
    */
   dashboards: number;
 }
@@ -14,28 +14,31 @@ export interface Load {
 export interface Needs {
   apis: number;
   workers: number;
-  /** How many times the work of one Redis; more than 1: no Redis is fast enough. */
+  /**
+   * The number of Redis servers that this load would need. There can be only one, so anything above 1 is too
+   * much.
+   */
   redis: number;
-  /** Those with runs one after another, so that none waits for long. */
+  /** The number of pipelines to spread the runs over, since each pipeline has only one run at a time. */
   pipelines: number;
-  /** Machines with `coresPerHost` for APIs and workers. */
+  /** The number of machines with `coresPerHost` cores for the APIs and workers. */
   hosts: number;
   weatherReaders: number;
   megabitsPerSecond: number;
   s3RequestsPerSecond: number;
-  /** The share of Redis's processor time that is spent on workers checking for work. */
+  /** The share of Redis's processor time that goes into workers looking for something to do. */
   lookingShare: number;
   firstLimit: string;
 }
 
 export const coresPerHost = 8;
-/** A thread or core above this utilization makes new work wait too long. */
+/** If a thread or core is busier than this, new work has to wait for too long. */
 const busy = 0.6;
 const changesPerSecond = 0.1;
 const readsPerSecond = 1 / 60;
-/** The number of connections that one process can hold. */
+/** The maximum number of connections to one process. */
 const streamsPerApi = 10_000;
-/** Per host. */
+/** The network bandwidth of a host. */
 const hostMegabits = 10_000;
 
 export const loads: readonly Load[] = [
@@ -82,8 +85,8 @@ export function needsOf(load: Load, costs: Costs): Needs {
 }
 
 /**
- * The number of cores or threads that keeps the utilization within the limit, for this many milliseconds of
- * work per second.
+ * Returns how many cores or threads are needed for this many milliseconds of work per second, if they must
+ * not be too busy.
  */
 function processesFor(ms: number, cores: number): number {
   return Math.ceil(ms / 1000 / busy / cores);
@@ -101,13 +104,13 @@ function apisFor(
   };
 }
 
-/** Each pipeline has one run at a time. */
+/** A pipeline has only one run at a time. */
 function pipelinesFor(runsPerSecond: number, { unhurried: { ranMs } }: Costs): number {
   const mean = ranMs.reduce((sum, ms) => sum + ms, 0) / ranMs.length;
   return Math.max(1, processesFor(runsPerSecond * mean, 1));
 }
 
-/** `lookingMs`: one worker's cost for the runs of other workers and for idle pipelines. */
+/** `lookingMs` is what a worker spends on idle pipelines and on runs that other workers take. */
 interface QueueNeeds {
   workers: number;
   redis: number;
@@ -120,7 +123,7 @@ function queueFor(runsPerSecond: number, costs: Costs): QueueNeeds {
   const { upload, run, otherWorker, idle } = costs;
   const pipelines = pipelinesFor(runsPerSecond, costs);
   const runsMs = runsPerSecond * (run.mainMs + run.otherMs);
-  // A worker is a process whose threads fill four cores, plus the cost of its main thread.
+  // The threads of a worker can use up to four cores. The main thread needs some time of its own.
   const workers = Math.max(1, processesFor(runsMs, 4));
   const pipelinesMs = workers * pipelines * idle.pipeline.redisMs;
   const hearingMs = runsPerSecond * (workers - 1) * otherWorker.redisMs;
@@ -135,14 +138,14 @@ function queueFor(runsPerSecond: number, costs: Costs): QueueNeeds {
     lookingMs,
     redis: (ownMs + lookingRedisMs) / 1000 / busy,
     lookingShare: 1 - ownMs / (ownMs + lookingRedisMs),
-    // A main thread has no more than one core for it.
+    // This happens on the main thread, which cannot use more than one core.
     workersMs: runsMs + workers * Math.min(1000, lookingMs),
   };
 }
 
 /**
- * Returns the bottleneck that more processes cannot remove, if there is one. Otherwise returns the resource
- * with the highest count.
+ * Returns the bottleneck. If there is one that more processes cannot remove, returns that one. Otherwise,
+ * returns the resource that needs the most processes.
  */
 function limitOf(hard: Readonly<Record<string, number>>, soft: Readonly<Record<string, number>>): string {
   const most = (limits: Readonly<Record<string, number>>): [string, number] =>

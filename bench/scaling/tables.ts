@@ -1,4 +1,4 @@
-/** The tables that `npm run bench -- scaling` prints. */
+/** Prints the results of `npm run bench -- scaling` as tables. */
 import type { Costs } from './costs.ts';
 import { loads, needsOf } from './plan.ts';
 import type { Usage } from './usage.ts';

@@ -1,15 +1,18 @@
 import { readFileSync } from 'node:fs';
 import type { RedisService } from '../../test/services/redis.ts';
 
-/** Processor time in milliseconds: of a process's main thread, and of its other threads. */
+/** The processor time of a process in milliseconds, divided into its main thread and all others. */
 export interface ThreadTimes {
   mainMs: number;
   otherMs: number;
 }
 
-/** Processor time of a process so far, including ended threads (those with a resolution of 10 ms). */
+/**
+ * Returns how much processor time a process has used so far. This includes threads that have ended, but for
+ * those it is only precise to 10 ms.
+ */
 export function threadTimes(pid: number): ThreadTimes {
-  // `/proc/PID/task/TID/schedstat` starts with the nanoseconds spent on a processor.
+  // The first number in `/proc/PID/task/TID/schedstat` is the time on a processor in nanoseconds.
   const mainMs = Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'utf8').split(' ')[0]) / 1e6;
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
     .replace(/^.*\) /s, '')
@@ -18,15 +21,15 @@ export function threadTimes(pid: number): ThreadTimes {
   return { mainMs, otherMs: Math.max(0, allMs - mainMs) };
 }
 
-/** The usage so far of one group of processes, and of all Redis servers. */
+/** The processor time and traffic so far of a group of processes and of Redis. */
 export interface Usage extends ThreadTimes {
   redisMs: number;
   redisCommands: number;
-  /** Bytes received and sent by Redis, for all of its clients. */
+  /** Bytes that Redis has received and sent. */
   redisBytes: number;
 }
 
-/** `pids`: of the processes whose time counts. */
+/** Measures the usage of these processes and Redis. */
 export async function usageOf(pids: readonly number[], redis: RedisService): Promise<Usage> {
   const times = pids.map(threadTimes);
   const told = await toldBy(redis);
@@ -39,17 +42,17 @@ export async function usageOf(pids: readonly number[], redis: RedisService): Pro
   };
 }
 
-/** The usage between two measurements, per item. */
+/** Calculates how much was used between two measurements for each of `count` items. */
 export function usedFor(before: Usage, after: Usage, count: number): Usage {
   return usageBy((key) => Math.max(0, after[key] - before[key]) / count);
 }
 
-/** Subtracts the usage of `count` items. */
+/** Subtracts what was used for `count` items. */
 export function without(all: Usage, one: Usage, count: number): Usage {
   return usageBy((key) => residueOf(all[key], one[key] * count));
 }
 
-/** The remainder, at least 0: noise can make a part exceed the total. */
+/** Returns the difference. It is at least 0, even if `part` is larger because of noise. */
 export function residueOf(all: number, part: number): number {
   return Math.max(0, all - part);
 }
@@ -79,7 +82,7 @@ function sum(values: readonly number[]): number {
   return values.reduce((all, one) => all + one, 0);
 }
 
-/** Resident memory of a process, in KiB. */
+/** Returns the memory usage of a process in KiB. */
 export function residentKiB(pid: number): number {
   return Number(/^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
 }

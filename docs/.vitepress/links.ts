@@ -6,14 +6,17 @@ import { pageOf, root } from './pages.ts';
 const linkedFiles = new Set<string>();
 
 /**
- * Rewrites relative links from the places of the files in the project, which code forges show, to their
- * places in the site. Files that are not pages become downloads. Throws if a linked file does not exist.
+ * Keeps inline code as it is. Rewrites relative links from the places of the files in the project, which code
+ * forges show, to their places in the site. Files that are not pages become downloads. Throws if a linked
+ * file does not exist.
  */
 export function siteLinks(md: MarkdownRenderer): void {
   md.core.ruler.push('site-links', ({ tokens, env }) => {
     const { realPath, path: ownPath } = env as { realPath?: string; path: string };
     const source = path.relative(root, realPath ?? ownPath);
     for (const token of tokens.flatMap(({ children }) => children ?? [])) {
+      // The site generator would run `{{…}}` as code of the page.
+      if (token.type === 'code_inline') token.attrSet('v-pre', '');
       const href = token.type === 'link_open' ? token.attrGet('href') : null;
       if (href === null || /^([a-z]+:|#|\/)/.test(href)) continue;
       token.attrSet('href', siteLink(source, href));

@@ -1,10 +1,10 @@
-/** A step of the protocol: the source text to replace, which must occur exactly once. */
+/** A step of the protocol. The text in the source to replace must occur exactly once. */
 export interface BrokenStep {
   step: string;
   file: string;
   from: string;
   to: string;
-  /** The walk that should notice that the step is missing. */
+  /** The test that should fail without this step. */
   suite: string;
 }
 
@@ -95,7 +95,7 @@ export const brokenSteps: readonly BrokenStep[] = [
     file: 'src/core/catalog/lease/state-lease.ts',
     from: "{ mode: 'replace', ifVersion: this.#version, ...how }",
     to: "{ mode: 'replace', ...how }",
-    // In no interleaving do the walks write a state for a removed version.
+    // There is a separate test for this, because the random walks never get into this situation.
     suite: 'test/core/catalog/lease/state-lease.test.ts',
   },
   {

@@ -1,6 +1,6 @@
 /*
- * Creates all bundles in `dist` and the notices of their packages, one after another. Removes modules that
- * are not bundled any more.
+ * Creates all bundles in `dist`, and a file with the licenses of the packages in them. Afterwards, deletes
+ * modules that are no longer needed because they are in a bundle.
  */
 import { readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';

@@ -1,14 +1,14 @@
 /*
- * Bundles the command line. Starting it is mostly finding, reading and compiling hundreds of small files.
- * Here they become a few, and V8's machine code is kept next to each:
+ * Bundles the command line. Most of its startup time goes into finding, reading and compiling hundreds of
+ * small files. This turns them into a few files, each with the machine code that V8 has compiled for it:
  *
- *   start     names, flags and help
- *   publish   what a publication loads
- *   releases  what going back to an earlier release loads in addition
- *   judge     what a mistake in a configuration loads in addition
- *   others    everything else that is small; each large part (S3, SFTP, tracing) has a file of its own
+ *   start     the names, options and help of all commands
+ *   publish   what publishing needs
+ *   releases  what switching back to an earlier release needs in addition
+ *   judge     what reporting a mistake in the configuration needs in addition
+ *   others    everything else that is small; the large parts (S3, SFTP, tracing) have files of their own
  *
- * The long-running programs are bundled by `programs.mjs`. Peer dependencies stay in node_modules.
+ * Long-running programs are bundled by `programs.mjs`. Peer dependencies are left in node_modules.
  */
 import { spawnSync } from 'node:child_process';
 import { chmodSync, copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -17,7 +17,7 @@ import { build, transform } from 'esbuild';
 import { keepMachineCode } from './machine-code.mjs';
 import { emittedName, ownCode } from './sources.mjs';
 
-/** Long-running commands start as ordinary modules. */
+/** These commands run for a long time, so they are loaded as ordinary modules. */
 const longRunning = /\/(serve|worker|weather|feed)\.ts$/;
 const directory = 'dist/bundle';
 const program = `${directory}/waybill.cjs`;
@@ -32,7 +32,8 @@ const commands = {
         ? { path: `../${file}`, external: true }
         : undefined;
     });
-    // Commander would load it for each command to start external programs, which are not used here.
+    // Commander imports this in order to start external programs. We do not need that, so only load it on
+    // demand.
     onResolve({ filter: /^node:child_process$/ }, ({ path: specifier, importer }) =>
       importer.includes('/node_modules/commander/') ? { path: specifier, namespace: 'later' } : undefined,
     );
@@ -68,11 +69,14 @@ for (const name of large) groups[path.basename(name, '.js')] = [name];
 await write({ start: starting, ...groups }, loaded.publish.builtins);
 keepMachineCode(program);
 
-/** The code as parts, each shared by the same commands, and the parts that each command loads at startup. */
+/**
+ * Splits the code into parts. Returns the parts, each of which is shared by the same set of commands, and
+ * which of them every command needs at startup.
+ */
 async function split() {
   const { outputFiles, metafile } = await build({
     ...settings,
-    // Keep names for readable stack traces.
+    // Keep function names for readable stack traces.
     entryPoints: ['src/cli/main.ts'],
     outdir: directory,
     write: false,
@@ -95,14 +99,14 @@ async function split() {
   return { text, needs, metafile };
 }
 
-/** Returns an expression for the location of a module, relative to `dist/bundle`. */
+/** Returns a JavaScript expression for the URL of a module. The bundle is in `dist/bundle`. */
 function urlOf(emitted) {
   return `(require('node:url').pathToFileURL(require('node:path').join(__dirname, '../${emitted}')).href)`;
 }
 
 /**
- * Each file is an object with its parts as functions. The first file also has the data that the program
- * needs.
+ * Writes the files. Each one contains an object with its parts as functions. The first one also contains data
+ * that the program needs to load the others.
  */
 async function write(files, builtins) {
   const places = Object.entries(files).flatMap(([file, names]) =>
@@ -121,14 +125,16 @@ async function write(files, builtins) {
   }
 }
 
-/** Whether this V8 knows the flag that `start.cjs` sets. Later versions have no such budget. */
+/**
+ * Reports whether this version of V8 has the flag that `start.cjs` sets. It may be removed in later versions.
+ */
 function canPostpone() {
   return spawnSync(process.execPath, ['--interrupt-budget=4000000', '--version']).status === 0;
 }
 
 async function asFunction(name) {
   const module = text.get(name).replace(/^#!.*/, '');
-  // With this name, default imports behave as in an ES module.
+  // With a name that ends in `.mjs`, default imports work as in an ES module.
   const { code } = await transform(module, { ...settings, format: 'cjs', sourcefile: `${name}.mjs` });
   const body = code.replaceAll(/\bimport\(/g, 'importPart(');
   return `${JSON.stringify(`./${name}`)}(exports,require,module,__dirname,importPart){${body}}`;

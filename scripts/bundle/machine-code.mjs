@@ -19,13 +19,13 @@ const first = { 'a/readme.txt': 'hello', 'a/page.html': '<p>', 'b/picture.png': 
 const second = { ...first, 'a/readme.txt': 'hello again' };
 
 /**
- * Runs the new program in the modes that must start fast: help, publish, publish with one changed file,
- * publish without changes, the same with releases, a rollback, and the report of a configuration error.
- * Stores V8's compiled code for all of them next to the source.
+ * Runs a new build of the program for everything that has to start fast: help, publishing, publishing again
+ * with one changed file or none, the same with releases, a rollback, and reporting a mistake in the
+ * configuration. The code that V8 compiles for this is stored next to the source.
  *
  * @param {string} program
- * @returns {Record<'publish' | 'releases' | 'judge', { parts: string[], builtins: string[] }>} the parts
- *   and the Node.js built-ins that they loaded
+ * @returns {Record<'publish' | 'releases' | 'judge', { parts: string[], builtins: string[] }>} the parts and
+ *   the Node.js modules that were loaded
  */
 export function keepMachineCode(program) {
   const directory = mkdtempSync(path.join(tmpdir(), 'waybill-build-'));
@@ -34,7 +34,7 @@ export function keepMachineCode(program) {
   const run = (expected, ...args) => {
     const env = { ...process.env, WAYBILL_BUILD_KEEP: list };
     const { status, stderr } = spawnSync(process.execPath, [program, ...args], { env, encoding: 'utf8' });
-    // V8 warns on stderr about an unknown flag and continues.
+    // If V8 does not know a flag, it only prints a warning to stderr.
     if (status !== expected || stderr.includes('unrecognized flag'))
       throw new Error(`the new program failed at ${args.join(' ')}:\n${stderr}`);
     return JSON.parse(readFileSync(list, 'utf8'));

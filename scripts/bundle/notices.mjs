@@ -1,6 +1,6 @@
 /*
- * The packages in the bundles: `dist/THIRD-PARTY-NOTICES.txt` has their licenses, and `dist/.bundled.json`
- * lists their names and versions for the bill of materials.
+ * Lists the packages in the bundles. `dist/THIRD-PARTY-NOTICES.txt` contains their licenses.
+ * `dist/.bundled.json` contains their names and versions, for the bill of materials.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -8,7 +8,7 @@ import path from 'node:path';
 const rule = '-'.repeat(80);
 
 /**
- * Writes both files. Throws if a package names no license.
+ * Writes both files. Throws an error if a package does not declare its license.
  *
  * @param {import('esbuild').Metafile[]} metafiles
  */
@@ -26,7 +26,7 @@ export function writeNotices(metafiles) {
   writeFileSync('dist/THIRD-PARTY-NOTICES.txt', [head, ...notices].join(`\n${rule}\n\n`));
 }
 
-/** The directories of the packages whose code is in the bundles, sorted. */
+/** Returns the directories of the packages in the bundles, sorted. */
 function bundledPackages(metafiles) {
   const found = new Set();
   for (const { outputs } of metafiles)
@@ -49,7 +49,7 @@ function heading(directory) {
   return `${nameAndVersion(directory)} (${license})`;
 }
 
-/** The package's license file, or the copyright holder if it has none. */
+/** Returns the text of the package's license file. If there is none, returns the copyright holder. */
 function licenseText(directory) {
   const files = readdirSync(directory)
     .filter((name) => /^(?:licen[cs]e|copying|notice)(?:[.-].*)?$/i.test(name))

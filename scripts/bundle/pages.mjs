@@ -1,6 +1,6 @@
 /*
- * Bundles the scripts of the pages. Each file directly in `src/browser` becomes one module, and one
- * stylesheet if it imports styles of packages. `src/api/pages/assets.ts` serves them.
+ * Bundles the scripts for the HTML pages, which `src/api/pages/assets.ts` serves. Each file directly in
+ * `src/browser` becomes a script, and also a stylesheet if it imports styles from packages.
  */
 import { mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { build } from 'esbuild';
@@ -18,7 +18,7 @@ export const { metafile } = await build({
   bundle: true,
   format: 'esm',
   platform: 'browser',
-  // Browsers with `:has()`, module scripts and `color-mix`.
+  // The first versions that support `:has()`, module scripts and `color-mix`.
   target: ['chrome111', 'firefox121', 'safari16.4'],
   minify: true,
   metafile: true,

@@ -1,7 +1,8 @@
 /*
- * Bundles the programs and threads that are ES modules: daemon, worker, feeder, weather reader and the client
- * library. Most of their startup time is spent on finding and compiling hundreds of small files. A module
- * keeps its name in `dist`: one line there imports its bundle.
+ * Bundles the programs and threads that are loaded as ES modules: the daemon, the worker, the weather
+ * programs, and the client library. Otherwise, most of their startup time would go into finding and compiling
+ * hundreds of small files. Every module can still be imported under its old name in `dist`, where a single
+ * line imports the bundle.
  */
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -10,7 +11,9 @@ import { ownCode } from './sources.mjs';
 
 const directory = 'dist/bundle/modules';
 
-/** Modules that are loaded by their name in `dist` without an extension, and the names of their bundles. */
+/**
+ * The modules that can be imported by name, and their bundles. Names are in `dist`, without the extension.
+ */
 const entries = {
   serve: 'cli/daemon/serve',
   feed: 'cli/commands/weather/feed',
@@ -24,7 +27,7 @@ const entries = {
 };
 const isProgram = (name) => name === 'waybill-weather';
 
-/** Piscina starts its threads with its own file. */
+/** The file that Piscina runs in its threads. */
 const piscinaThread = {
   name: 'piscina-thread',
   setup({ onLoad }) {
@@ -56,7 +59,7 @@ export const { metafile } = await build({
   sourcemap: 'linked',
   sourcesContent: false,
   metafile: true,
-  // Packages that are CommonJS use these names.
+  // CommonJS packages expect these variables.
   banner: {
     js: `import { createRequire as requireOfBundle } from 'node:module';const require = requireOfBundle(import.meta.url), __filename = import.meta.filename, __dirname = import.meta.dirname;`,
   },

@@ -1,11 +1,11 @@
-/* Shared by the bundles: the package that an import names, and the output location of a project module. */
+/* Helpers that all bundles share: which packages to include, and where the output of each module goes. */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 
 const source = path.resolve('src');
 
 /**
- * The package that an import names: `@aws-sdk/client-s3` for `@aws-sdk/client-s3/dist/x.js`.
+ * Returns the name of the package in a path: `@aws-sdk/client-s3` for `@aws-sdk/client-s3/dist/x.js`.
  *
  * @param {string} specifier
  */
@@ -15,7 +15,8 @@ export function packageOf(specifier) {
 }
 
 /**
- * The name that tsc gives to a module, below `dist`: `cli/main.js` for `src/cli/main.ts`.
+ * Returns the path of the module that tsc creates for a source file, relative to `dist`: `cli/main.js` for
+ * `src/cli/main.ts`.
  *
  * @param {string} file
  */
@@ -23,16 +24,20 @@ export function emittedName(file) {
   return path.relative(source, file).split(path.sep).join('/').replace(/\.ts$/, '.js');
 }
 
-/** Packages that the bundles import from node_modules. Users install them if a setting needs them. */
+/** These packages are not bundled. Users install them if they use a feature that needs them. */
 const { peerDependencies } = JSON.parse(readFileSync('package.json', 'utf8'));
 
-/** Optional parts of packages that work without them: native code, and clients of unused servers. */
+/**
+ * Optional parts of packages, which work without them: native modules, and clients for servers that we do not
+ * use.
+ */
 const absent =
   /\.node$|^(?:cpu-features|msgpackr-extract|@napi-rs\/nice|@redis\/client|@valkey\/valkey-glide|pg)$/;
 
 /**
- * An esbuild plugin. Packages become part of the bundle, except the peer dependencies. A module finds its
- * data files relative to its location in `dist`: `urlOf` returns the expression for its `import.meta.url`.
+ * An esbuild plugin that includes all packages in the bundle, except for peer dependencies. In order to find
+ * data files, `import.meta.url` has to be where the module would be in `dist`; `urlOf` returns an expression
+ * for that.
  *
  * @param {(emitted: string) => string} urlOf
  * @returns {import('esbuild').Plugin}
@@ -44,7 +49,7 @@ export function ownCode(urlOf) {
       onResolve({ filter: /^[^./]/ }, ({ path: specifier }) =>
         packageOf(specifier) in peerDependencies ? { external: true } : undefined,
       );
-      // Its `main` loads its parts in a way that cannot be bundled.
+      // The default entry point of this package cannot be bundled.
       onResolve({ filter: /^jsonc-parser$/ }, () => ({
         path: path.resolve('node_modules/jsonc-parser/lib/esm/main.js'),
         sideEffects: false,

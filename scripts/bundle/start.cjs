@@ -1,27 +1,31 @@
 #!/usr/bin/env node
 /*
- * The installed `waybill`: runs the bundled command line with the machine code that the build stored. It is a
- * CommonJS module because Node.js starts ES modules later. On another Node.js version or processor, V8
- * compiles the source again, which costs about 40 ms. V8 rejects only code from another V8 release, but
- * Node.js patches V8 within a release: code from 20.20 behaves differently on 20.19.
+ * The `waybill` command. Runs the bundled command line with machine code that was stored by the build. This
+ * is a CommonJS module, because those start faster than ES modules. With a different version of Node.js or on
+ * a different processor, V8 compiles the source again, which takes about 40 ms. We check the exact Node.js
+ * version ourselves: V8 only rejects code from other releases of V8, but Node.js patches V8 within a release,
+ * and code from 20.20 misbehaves in 20.19.
  */
 const { readFileSync } = require('node:fs');
 const vm = require('node:vm');
 
-/** Files of `scripts/bundle/commands.mjs`, each loaded when its first part is requested. */
+/**
+ * The parts in the files that `scripts/bundle/commands.mjs` creates. A file is loaded when one of its parts
+ * is needed.
+ */
 const parts = new Map();
 const modules = new Map();
-/** The loaded files, each with whether the optimizing compiler was postponed at that time. */
+/** The files that have been loaded, and whether the optimizing compiler had been postponed by then. */
 const scripts = new Map();
 let isPostponed = false;
 const { placeOf, builtins, v8OfBuild } = load('start');
 
-// The build's entry point: stores the code of functions that have run.
+// Set by the build, to store the code of all functions that have run.
 if (process.env.WAYBILL_BUILD_KEEP !== undefined) process.on('exit', keepMachineCode);
 
 requirePart('./main.js');
 
-/** `require` for a part: resolves other parts by `./NAME`, and everything else with Node.js. */
+/** Replaces `require` in a part. `./NAME` is another part; everything else is left to Node.js. */
 function requirePart(name) {
   if (!name.startsWith('./')) return require(name);
   const known = modules.get(name);
@@ -33,7 +37,7 @@ function requirePart(name) {
   return module.exports;
 }
 
-/** `import()` for a part. Stored machine code loses its module loader. */
+/** Replaces `import()` in a part, because code from the cache cannot load modules itself. */
 async function importPart(name) {
   return name.startsWith('./') ? requirePart(name) : import(name);
 }
@@ -52,9 +56,10 @@ function load(name) {
 }
 
 /**
- * A short command exits before the optimizing compiler pays off. V8 starts it after a sixtieth of this
- * budget. The build has tested the flag with its V8, and another V8 may not know it. V8 accepts machine code
- * only with the flags that it was compiled with, so the Node.js built-ins must be loaded first.
+ * Makes V8 wait longer before it optimizes code, since short commands exit before that pays off. By default,
+ * it starts after a sixtieth of this budget. The flag is only set if this is the same V8 as in the build,
+ * where it was tested. Stored machine code only works with the same flags, so Node.js's own modules have to
+ * be loaded first.
  */
 function postponeOptimizing() {
   if (isPostponed || process.versions.v8 !== v8OfBuild) return;
@@ -63,7 +68,10 @@ function postponeOptimizing() {
   require('node:v8').setFlagsFromString('--interrupt-budget=4000000');
 }
 
-/** Modules that were loaded before the flag was set are stored by a command that does not set it. */
+/**
+ * Stores the code that was compiled with the current flags. Modules that were loaded before the flag was set
+ * are stored when a command runs without it.
+ */
 function keepMachineCode() {
   const { writeFileSync } = require('node:fs');
   const { builtinModules } = require('node:module');

@@ -1,9 +1,9 @@
 /*
- * ESLint rule: comments, strings and the prose of Markdown avoid words that reviewers often marked as hard to
- * read. Rewrite the whole sentence of a match.
+ * An ESLint rule against words that reviewers have often marked as hard to read. It checks comments, strings,
+ * and the text in Markdown files. If it finds one, rewrite the whole sentence.
  */
 
-/** Each pattern with the remedy. */
+/** Patterns to look for, and what to write instead. */
 export const foreignWords = [
   [/\b(who(m|so)?ever|somebody|nobody)\b/i, 'name the actor: the client, the caller, the operator'],
   [/\b(is|are|was|were|be|been) told\b/i, 'programs report, print, notify or log'],
@@ -15,7 +15,7 @@ export const foreignWords = [
   [/\bof (no )?use\b/i, 'write "useful" or "unused"'],
 ];
 
-/** The first remedy for a text, or null. */
+/** Returns what to write instead of the first match in a text, or null if there is none. */
 export function remedyFor(text) {
   return foreignWords.find(([pattern]) => pattern.test(text))?.[1] ?? null;
 }
@@ -31,7 +31,7 @@ export const plainEnglish = {
     };
     return {
       Program: () => context.sourceCode.getAllComments().forEach((comment) => check(comment, comment.value)),
-      // Markdown: all text but code.
+      // In Markdown, this is all text except for code.
       text: (node) => check(node, node.value),
       Literal: (node) => typeof node.value === 'string' && check(node, node.value),
       TemplateElement: (node) => check(node, node.value.raw),

@@ -1,20 +1,20 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 
-/** Test results for external software, e.g. one release of Node.js. */
+/** The result of testing with other software, for example with one version of Node.js. */
 export interface MatrixRow {
-  /** Name of the tested subject, which identifies the row, e.g. `20` or `OpenSSH`. */
+  /** The tested subject, such as `20` or `OpenSSH`. There is one row for each. */
   readonly subject: string;
-  /** The tested version, e.g. `20.19.0`. It may differ between machines. */
+  /** The version that was tested, for example `20.19.0`. It can be different on each machine. */
   readonly version: string;
-  /** Results by column heading, e.g. `{upload: 'yes', 'scene map': 'yes'}`. */
+  /** The results by column: `{upload: 'yes', 'scene map': 'yes'}`. */
   readonly found: Readonly<Record<string, string>>;
 }
 
 interface Matrix {
-  /** The heading of the subject column. */
+  /** The heading of the first column. */
   readonly subjects: string;
-  /** The page that shows the table, between the lines `<!-- matrix NAME -->` and `<!-- end of matrix -->`. */
+  /** The page with the table. It is between the lines `<!-- matrix NAME -->` and `<!-- end of matrix -->`. */
   readonly page: string;
 }
 
@@ -26,15 +26,18 @@ export const matrices = {
 
 export type MatrixName = keyof typeof matrices;
 
-/** The latest test results of this clone, one file per row: test files run in parallel. */
+/** The latest results on this machine. Each row is a file of its own, because test files run in parallel. */
 const foundIn = '.tap/matrices';
-/** Content of the pages. `npm run generate` writes it from the results; do not edit it. */
+/**
+ * The results that the pages show. `npm run generate` updates them from the latest results, so do not edit
+ * them.
+ */
 const keptIn = 'test/matrices';
 
 const names = Object.keys(matrices) as MatrixName[];
 const bySubject = new Intl.Collator('en', { numeric: true });
 
-/** Rows of new or stored results, by subject. Empty if there are none. */
+/** Returns the latest rows of a table, by subject. Returns none if the tests have not run. */
 export function foundRows(name: MatrixName): MatrixRow[] {
   const directory = path.join(foundIn, name);
   const rows = filesOf(directory).map((file) => readJson(path.join(directory, file)) as MatrixRow);
@@ -53,15 +56,15 @@ export function writeFoundRow(name: MatrixName, row: MatrixRow): void {
   writeFileSync(path.join(directory, `${encodeURIComponent(row.subject)}.json`), JSON.stringify(row));
 }
 
-/** Removes old results before tests run. */
+/** Deletes the latest results before the tests run. */
 export function forgetFoundRows(): void {
   rmSync(foundIn, { recursive: true, force: true });
 }
 
-/** Merges new results into the stored rows and returns the text of the stored file. */
+/** Updates the results that the pages show with the latest ones. Returns the contents of the files. */
 export function keepFoundRows(): { file: string; text: string }[] {
   return names.flatMap((name) => {
-    // Skipped subjects have no result.
+    // If a test was skipped, there is no result.
     const found = foundRows(name).filter((row) => Object.keys(row.found).length > 0);
     const subjects = new Set(found.map(({ subject }) => subject));
     const rows = [...keptRows(name).filter(({ subject }) => !subjects.has(subject)), ...found];
@@ -70,7 +73,7 @@ export function keepFoundRows(): { file: string; text: string }[] {
   });
 }
 
-/** A Markdown table, aligned like Prettier's output. It is also printed to the terminal. */
+/** Formats a table in Markdown, aligned as Prettier does. Tables are also printed to the terminal. */
 export function matrixTable(name: MatrixName, rows: readonly MatrixRow[]): string {
   const columns = [...new Set(rows.flatMap(({ found }) => Object.keys(found)))];
   const cells = [
@@ -90,7 +93,7 @@ export function matrixTable(name: MatrixName, rows: readonly MatrixRow[]): strin
   return [line(head), line(widths.map((width) => '-'.repeat(width))), ...body.map(line)].join('\n');
 }
 
-/** Returns the page with its tables regenerated from the stored results. */
+/** Returns the page with all of its tables updated. */
 export function withMatrices(page: string, text: string): string {
   const end = '<!-- end of matrix -->';
   return names
@@ -104,12 +107,12 @@ export function withMatrices(page: string, text: string): string {
     }, text);
 }
 
-/** Pages with tables of test results. */
+/** Returns the pages that contain tables. */
 export function matrixPages(): string[] {
   return [...new Set(names.filter((name) => keptRows(name).length > 0).map((name) => matrices[name].page))];
 }
 
-/** The result tables for the end of the test output. Empty if the tests recorded none. */
+/** Returns the latest tables, to be printed after the tests. Returns none if there are no results. */
 export function foundTables(): string[] {
   return names.flatMap((name) => {
     const rows = foundRows(name);

@@ -4,13 +4,16 @@ import { sourcePlaces } from '../support/source-places.ts';
 
 export interface TestBundle {
   readonly test: string;
-  /** The entry point of the test process: its own code, and the project with the mutants. */
+  /**
+   * The module that the test process loads. It contains the test and the parts of the project that it uses,
+   * with all mutants.
+   */
   readonly bundle: string;
-  /** Project files in the bundle. */
+  /** The files of the project that are in the bundle. */
   readonly inputs: readonly string[];
 }
 
-/** Bundles each test file with all project code that it imports into one module, which loads quickly. */
+/** Bundles each test file with everything that it imports from the project, so that it loads quickly. */
 export async function bundleTests(
   tests: readonly string[],
   sources: ReadonlyMap<string, string>,
@@ -37,7 +40,7 @@ export async function bundleTests(
   }));
 }
 
-/** Bundles the process that runs the tests. */
+/** Bundles the program that runs the tests. */
 export async function bundleWorker(directory: string): Promise<string> {
   const outfile = path.join(directory, 'worker.mjs');
   const entryPoints = ['scripts/mutate/worker.ts'];
@@ -45,7 +48,7 @@ export async function bundleWorker(directory: string): Promise<string> {
   return outfile;
 }
 
-/** `t` comes from the worker, a new one for each run. */
+/** `t` comes from the worker, because every run needs a new one. */
 const worker: Plugin = {
   name: 'worker',
   setup(build) {

@@ -3,30 +3,30 @@ import type { Mutant } from '@stryker-mutator/api/core';
 import type { Ignorer } from '@stryker-mutator/api/ignore';
 import type { Logger } from '@stryker-mutator/api/logging';
 import { Instrumenter } from '@stryker-mutator/instrumenter';
-// Stryker empties blocks, but does not remove single statements and accepts no external mutators. This
-// reaches past the package's exports into its mutator list. The version is pinned, and the campaign's test
-// detects a break.
+// Stryker can empty whole blocks but not remove a single statement, and it does not support custom mutators.
+// Therefore, this adds one to its internal list. The version of Stryker is pinned, and there is a test in
+// case this breaks.
 import { allMutators } from '../../node_modules/@stryker-mutator/instrumenter/dist/src/mutators/index.js';
 
-/** One change at one place of the source. */
+/** A single change to the source. */
 export interface SourceMutant {
   readonly id: string;
   readonly file: string;
-  /** Starts at 1. */
+  /** Starting at 1. */
   readonly line: number;
-  /** Exact position in the file, which distinguishes similar mutants. */
+  /** The exact position in the file, which is different for each mutant. */
   readonly place: string;
-  /** The line of the first change. */
+  /** The line of source where the change begins. */
   readonly context: string;
   readonly mutator: string;
   readonly original: string;
   readonly replacement: string;
-  /** The reason it is not run, if any. */
+  /** Why the mutant is skipped. Absent if it is not. */
   readonly ignored?: string;
 }
 
 export interface Instrumented {
-  /** The source of each file with all its mutants. A global selects the active one. */
+  /** The source files with all of their mutants. A global variable determines which one is active. */
   readonly sources: ReadonlyMap<string, string>;
   readonly mutants: readonly SourceMutant[];
 }
@@ -46,7 +46,10 @@ interface Node {
   readonly properties?: readonly { readonly key?: { readonly name?: string } }[];
 }
 
-/** Tests should not repeat prose. Names, codes and keys contain no space. */
+/**
+ * Skip text for people, because tests should not depend on its wording. Names, codes and keys contain no
+ * spaces, so they are still mutated.
+ */
 const prose: Ignorer = {
   shouldIgnore(path) {
     const { node } = path as { node: Node };
@@ -82,7 +85,7 @@ const statementRemoval = {
   },
 };
 
-/** Finds every mutant of the files and inserts them, switched off. */
+/** Finds all mutants of these files, and inserts them into the source. None of them is active at first. */
 export async function instrument(files: readonly string[]): Promise<Instrumented> {
   if (!allMutators.includes(statementRemoval)) allMutators.push(statementRemoval);
   const given = files.map((name) => ({ name, mutate: true, content: readFileSync(name, 'utf8') }));
@@ -118,7 +121,7 @@ function sourceMutant(mutant: Mutant, lines: readonly string[]): SourceMutant {
   };
 }
 
-/** `log.warn(…)`, `context.log.warn(…)`. */
+/** Matches `log.warn(…)` as well as `context.log.warn(…)`. */
 function isLogCall({ type, callee }: Node): boolean {
   const { object } = callee ?? {};
   return type === 'CallExpression' && (object?.name ?? object?.property?.name) === 'log';
@@ -129,7 +132,7 @@ function textOf(node: Node): string {
   return node.type === 'TemplateLiteral' ? (node.quasis ?? []).map(({ value }) => value.raw).join('') : '';
 }
 
-/** Shortens a mutant to one line of a readable length. Short lines are returned unchanged. */
+/** Puts a mutant on a single line, and shortens it if it is too long. */
 export function oneLine(text: string): string {
   const line = text.replaceAll(/\s+/g, ' ').trim();
   return line.length > longest ? `${line.slice(0, longest)}…` : line;

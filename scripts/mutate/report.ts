@@ -2,7 +2,7 @@ import path from 'node:path';
 import { oneLine, type SourceMutant } from './instrument.ts';
 import type { Status, Verdict } from './trial.ts';
 
-/** A mutant that is allowed to survive. Its change identifies it, because line numbers move. */
+/** A mutant that may survive. It is identified by its content, because line numbers change. */
 export interface Accepted {
   readonly file: string;
   readonly context: string;
@@ -18,18 +18,18 @@ export type Judged = readonly [SourceMutant, Verdict];
 
 export interface Summary {
   readonly table: readonly string[];
-  /** Survivors without a listed reason. */
+  /** Mutants that have survived but are not in the list. */
   readonly unexplained: readonly Judged[];
   readonly explained: readonly Judged[];
-  /** Listed survivors that are gone or noticed. */
+  /** Mutants in the list that no longer survive or no longer exist. */
   readonly outdated: readonly Accepted[];
-  /** Percentage of noticed mutants among those that ran, 0 to 100. */
+  /** The percentage of mutants that made a test fail, not counting the skipped ones. */
   readonly score: number;
 }
 
 const columns = ['folder', 'mutants', 'killed', 'timeouts', 'survivors', 'listed', 'killed %'];
 
-/** Counts by folder, and separates survivors listed with a reason from unlisted ones. */
+/** Counts mutants by folder, and compares the survivors with the list of accepted ones. */
 export function summarise(judged: readonly Judged[], accepted: readonly Acceptance[]): Summary {
   const listed = accepted.flatMap(({ mutants }) => mutants);
   const survivors = judged.filter(([, verdict]) => !isNoticed(verdict));
@@ -66,7 +66,7 @@ export function told({ file, line, mutator, original, replacement }: SourceMutan
   return `${file}:${line} ${mutator}${how}\n    ${original}\n  → ${replacement || '(nothing)'}`;
 }
 
-/** A listed mutant can be complete, as in the source, or shortened, as the campaign printed it. */
+/** The list may contain a mutant in full, or shortened as it was printed. */
 function isSame(one: Accepted, { file, context, original, replacement }: SourceMutant): boolean {
   return (
     one.file === file &&

@@ -6,19 +6,20 @@ import type { Verdict } from './trial.ts';
 import { digestOf } from './units.ts';
 
 interface Kept {
-  /** The test that noticed the mutant, with the digest of its file. */
+  /** The test that failed because of this mutant, and the digest of its file. */
   readonly noticed?: Verdict & { readonly digest: string };
   /**
-   * The test files that did not notice it: the digest of each, and its unit numbers unless the whole file
-   * ran.
+   * The test files that did not fail. The value is the digest of the file and, if only some of its units ran,
+   * their numbers.
    */
   readonly passed?: Readonly<Record<string, string>>;
 }
 
 /**
- * Results of earlier campaigns, by mutant and test file. A result is valid as long as the source file and the
- * test file are unchanged. After a test is added to one file, only that file runs for the survivors it can
- * reach. Imports of tests are not considered: `--fresh` discards all results.
+ * Remembers results from earlier runs, by mutant and test file. They are used for as long as the source file
+ * and the test file have not changed. For example, after adding a test to a file, only this file is run, for
+ * the survivors that it can reach. Changes to modules that a test imports are not detected; use `--fresh` to
+ * start over.
  */
 export class Results {
   readonly #file: string;
@@ -31,13 +32,13 @@ export class Results {
       isFresh || !existsSync(file) ? {} : (JSON.parse(readFileSync(file, 'utf8')) as Record<string, Kept>);
   }
 
-  /** The test that noticed the mutant, if known. */
+  /** Returns the test that failed because of this mutant, if there was one. */
   noticed(mutant: SourceMutant): Verdict | undefined {
     const { noticed } = this.#kept[this.#key(mutant)] ?? {};
     return noticed !== undefined && this.#holds(noticed.test, noticed.digest) ? noticed : undefined;
   }
 
-  /** Whether these units of the test file, or the whole file, are known not to notice the mutant. */
+  /** Reports whether the test file, or these units of it, did not fail because of this mutant. */
   hasPassed(mutant: SourceMutant, test: string, only?: readonly number[]): boolean {
     const passed = this.#passed(mutant, test);
     return passed !== undefined && (passed === 'all' || only?.every((unit) => passed.has(unit)) === true);
@@ -63,7 +64,8 @@ export class Results {
 
   save(): void {
     mkdirSync(path.dirname(this.#file), { recursive: true });
-    // Written to a temporary file and renamed, so that a kill keeps the earlier results.
+    // Write to a temporary file and rename it, so that the earlier results are not lost if the process is
+    // killed.
     writeFileSync(`${this.#file}.new`, JSON.stringify(this.#kept));
     renameSync(`${this.#file}.new`, this.#file);
   }

@@ -2,13 +2,16 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import type { Answer, Run } from './worker.ts';
 
-/** A new process frees the memory of modules that were loaded repeatedly. */
+/** Loading modules again and again uses up memory, so start a new process after this many runs. */
 const runsOfProcess = 200;
 const lookEveryMs = 250;
-/** Limits a run that gets no processor time to this multiple of its timeout. */
+/** A run that gets no processor time may take this many times its timeout. */
 const maxStarved = 20;
 
-/** One process that runs tests. A new one replaces it after a run was stopped or left something behind. */
+/**
+ * Runs tests in a separate process. The process is replaced if a run had to be stopped or has left something
+ * running.
+ */
 export class Runner {
   readonly #script: string;
   #process: ChildProcess | undefined;
@@ -18,14 +21,14 @@ export class Runner {
     this.#script = script;
   }
 
-  /** Whether the next run starts in a new process. */
+  /** True if the next run will be in a new process. */
   get isNew(): boolean {
     return this.#process === undefined || this.#runs === 0;
   }
 
   /**
-   * Returns `undefined` if the run exceeded `timeoutMs` or crashed its process. Time spent waiting for a
-   * processor is not counted.
+   * Runs tests. Returns `undefined` if they took longer than `timeoutMs` or crashed the process. Time spent
+   * waiting for a processor does not count.
    */
   async run(run: Run, timeoutMs: number): Promise<Answer | undefined> {
     if (this.#process?.connected !== true) this.close();
@@ -41,7 +44,7 @@ export class Runner {
         if (isOver || ms > maxStarved * timeoutMs) resolve(undefined);
       }, lookEveryMs);
       running.on('message', (message) => {
-        // tap also uses this channel.
+        // Ignore messages from tap.
         if (isAnswer(message)) resolve(message);
       });
       running.once('exit', () => resolve(undefined));
@@ -60,7 +63,7 @@ export class Runner {
 
   #start(): ChildProcess {
     this.#runs = 0;
-    // Walks draw the same sample each time.
+    // Give random walks the same samples every time.
     return fork(this.#script, {
       stdio: 'ignore',
       env: { ...process.env, TAP_TIMEOUT: '600', WAYBILL_TEST_SEED: '20261120', WAYBILL_TEST_BUDGET: '0' },
@@ -70,7 +73,8 @@ export class Runner {
 }
 
 /**
- * How long a process was ready but not scheduled, in milliseconds so far. 0 if the system does not report it.
+ * Returns how long the process has been waiting for a processor in total, in milliseconds. Returns 0 if the
+ * system does not report it.
  */
 function starvedMs({ pid }: ChildProcess): number {
   try {

@@ -8,7 +8,7 @@ export type Status = 'killed' | 'timeout' | 'survived' | 'unreached';
 
 export interface Verdict {
   readonly status: Status;
-  /** The test that failed, and its file. */
+  /** The test that failed, and the file it is in. */
   readonly by?: string;
   readonly test?: string;
 }
@@ -22,7 +22,7 @@ interface Step {
   readonly reload?: true;
 }
 
-/** How likely a test file is to notice a change of a source file, from previous runs. */
+/** Estimates how likely a test file is to fail after a change to a source file, based on earlier runs. */
 export class Chances {
   readonly #tried = new Map<string, { noticed: number; of: number }>();
 
@@ -38,7 +38,7 @@ export class Chances {
   }
 }
 
-/** A test file, and the source files that each of its units reaches. */
+/** A test file, with the source files that each of its units reaches. */
 export interface Reaching extends Measured {
   readonly reached: readonly ReadonlySet<string>[];
 }
@@ -50,13 +50,13 @@ export function withReached(measured: readonly Measured[], mutants: readonly Sou
   return measured.map((one) => ({ ...one, reached: one.units.map(({ hits }) => filesOf(hits)) }));
 }
 
-/** Approximate cost of starting a run. */
+/** The approximate time it takes to start a run, in milliseconds. */
 const overheadMs = 30;
 
 /**
- * The runs that may notice a mutant: the tests of each file that reach it, with the quick ones combined. For
- * a mutant that is reached during module loading, these are the tests that reach its file, or all tests if
- * none does. The tests most likely to detect it come first.
+ * Returns the runs that could catch a mutant, the most likely ones first. Usually, these are all tests that
+ * reach the mutant; quick ones in the same file are combined. If the mutant is in code that runs while
+ * modules are loaded, they are the tests that reach its file, or all tests if there are none.
  */
 export function stepsFor(
   mutant: SourceMutant,
@@ -76,10 +76,10 @@ export function stepsFor(
   return steps.sort((a, b) => cost(a) - cost(b));
 }
 
-/** Units that take less time run together. */
+/** In milliseconds. Units that take less time are combined. */
 const longMs = 100;
 
-/** Combines the quick units. Each other unit is separate. */
+/** Combines the quick units in one group. All others get a group of their own. */
 function inGroups(units: readonly Unit[]): Unit[][] {
   const isLong = ({ ms }: Unit): boolean => ms >= longMs;
   const quick = units.filter((unit) => !isLong(unit));
@@ -103,7 +103,10 @@ function stepOf(
   };
 }
 
-/** Tests mirror the source tree, so a test in the same place is about that source. */
+/**
+ * Tests are in the same folder structure as the source, so a test in the same place is probably about this
+ * file.
+ */
 function nearness(file: string, test: string): number {
   const mirror = file.replace(/^src\//, 'test/').replace(/\.ts$/, '.test.ts');
   if (test === mirror) return 1;
@@ -118,16 +121,16 @@ export interface Trial {
   readonly results: Results;
   readonly chances: Chances;
   /**
-   * The time limit for the tests of one mutant, relative to their duration without it. The first test always
+   * The time limit for the tests of a mutant, based on how long they take without it. The first test always
    * runs.
    */
   readonly budgetMs: number;
 }
 
 /**
- * Runs the tests that reach the mutant until one fails. Skips tests that are known to pass. A test that did
- * not end runs again in a new process. A failure in modules that another mutant has used is repeated in new
- * modules.
+ * Runs the tests that reach a mutant, until one of them fails. Tests that are known not to fail are skipped.
+ * If a test does not end, it is tried again in a new process. If it fails in modules that another mutant was
+ * active in before, it is tried again with new ones.
  */
 export async function tryOut(mutant: SourceMutant, trial: Trial): Promise<Verdict> {
   const { measured, runner, results, chances, budgetMs } = trial;
@@ -152,7 +155,7 @@ export async function tryOut(mutant: SourceMutant, trial: Trial): Promise<Verdic
   return { status: 'survived' };
 }
 
-/** Null if no test of the step noticed the mutant. */
+/** Returns null if none of the tests failed. */
 async function runStep(
   mutant: SourceMutant,
   { test, bundle, only, ms, hits, reload }: Step,

@@ -4,32 +4,32 @@ import type { TestBundle } from './bundle.ts';
 import type { Runner } from './runner.ts';
 import type { Answer } from './worker.ts';
 
-/** The tests of a file that are run together, and what they reach. */
+/** One or more tests in a file that run together, and what they reach. */
 export interface Unit {
-  /** Its number in the file. Absent: the whole file. */
+  /** The number of the unit in its file. Absent if this is the whole file. */
   readonly only?: number;
   readonly ms: number;
-  /** How often each mutant was reached while the unit ran. */
+  /** How often each mutant was reached. */
   readonly hits: Readonly<Record<string, number>>;
 }
 
-/** The behavior of a test file without a mutant. */
+/** A test file, and how it behaves without mutants. */
 export interface Measured extends TestBundle {
   readonly digest: string;
   readonly ms: number;
-  /** Reached during module loading: any of its tests may depend on it. */
+  /** The mutants that were reached while modules were loaded. Any test in the file can depend on them. */
   readonly loading: readonly string[];
   readonly units: readonly Unit[];
 }
 
-/** Below this duration, running a whole file is cheaper than selecting its tests. */
+/** In milliseconds. If the whole file takes less than this, it is not worth running its tests separately. */
 const worthDividing = 150;
 const timeoutMs = 180_000;
 const saveEveryMs = 30_000;
 
 /**
- * Runs a file once, then each of its tests alone. Returns the reason if the unchanged file fails and cannot
- * be used.
+ * Runs a test file once, and then each of its tests separately. If it fails without a mutant, it cannot be
+ * used, and this returns the reason.
  */
 export async function measure(bundle: TestBundle, runner: Runner): Promise<Measured | string> {
   const whole = await runner.run({ bundle: bundle.bundle }, timeoutMs);
@@ -54,7 +54,10 @@ function unitOf({ ms, hits }: Answer): Unit {
   return { ms, hits };
 }
 
-/** Measures changed test files. `file` caches earlier measurements. */
+/**
+ * Measures test files. Measurements are stored in `file`, and only files that have changed are measured
+ * again.
+ */
 export async function measureAll(
   bundles: readonly TestBundle[],
   runners: readonly Runner[],

@@ -1,6 +1,6 @@
 /**
- * Runs bundled test files one after another in one process. Each runs in new modules, with at most one
- * mutant. The parent process sends one `Run` at a time and receives one `Answer`.
+ * Runs bundled test files in a separate process, one after another. Each of them has modules of its own, in
+ * which one mutant may be active. The parent process sends one `Run` at a time and waits for the `Answer`.
  */
 import { mkdtempSync, readdirSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -12,36 +12,38 @@ import { Test } from 'tap';
 
 export interface Run {
   readonly bundle: string;
-  /** Selected tests of the file, from 0. Absent: all. */
+  /** The numbers of the tests to run, starting at 0. If absent, all of them are run. */
   readonly only?: readonly number[];
   readonly mutant?: string;
-  /** A mutant that is reached more often than this loops. */
+  /** If a mutant is reached more often than this, it is in an endless loop. */
   readonly hitLimit?: number;
-  /** Whether the mutant is active during module loading, so that the modules must be loaded again. */
+  /** True if the mutant must be active while modules are loaded. In that case, they are loaded again. */
   readonly reload?: boolean;
 }
 
 export interface Answer {
   readonly passed: boolean;
-  /** The first failure. */
+  /** The first test that failed. */
   readonly failure?: string;
   readonly ms: number;
   /** The number of tests in the file. */
   readonly tests: number;
-  /** How often each mutant was reached while the tests ran, and which were reached during module loading. */
+  /**
+   * How often each mutant was reached by a test, and which of them were reached while modules were loaded.
+   */
   readonly hits: Readonly<Record<string, number>>;
   readonly loading: readonly string[];
-  /** Whether the modules were loaded for this run, so that earlier runs cannot have affected the result. */
+  /** True if the modules were new, so that earlier runs cannot have affected the result. */
   readonly isFresh: boolean;
-  /** Whether this run has left nothing running. */
+  /** True if nothing is still running. */
   readonly isQuiet: boolean;
 }
 
-/** What a finished run has reached. */
+/** The part of the result that is known once the tests have ended. */
 type Reached = Pick<Answer, 'tests' | 'hits' | 'loading' | 'isFresh'>;
 
 type Hits = Record<string, number>;
-/** Globals that the instrumented code reads and writes. */
+/** Global variables that Stryker uses in the source. */
 interface Namespace {
   activeMutant?: string | undefined;
   hitCount?: number | undefined;
@@ -50,11 +52,14 @@ interface Namespace {
   mutantCoverage?: { static: Hits; perTest: Record<string, Hits> };
 }
 
-/** A loaded test file: its tap calls are replayed for each mutant. */
+/**
+ * A test file that has been loaded. Its calls to tap are recorded, so that they can be repeated for each
+ * mutant.
+ */
 interface Loaded {
   readonly namespace: Namespace;
   readonly calls: readonly Call[];
-  /** Whether a mutant has run in it, which may have damaged data that its tests share. */
+  /** True if a mutant has been active in these modules. It may have changed data that the tests share. */
   isUsed: boolean;
 }
 type RootMethod = (typeof rootMethods)[number];
@@ -71,10 +76,11 @@ let started = 0;
 const tick = 50;
 const stillStuck = 8;
 
-// A failing property is enough. Shrinking the counterexample takes most of the time.
+// One counterexample is enough. Simplifying it would take most of the time.
 fc.configureGlobal({ endOnFailure: true });
 
-// Ignores leftovers of an earlier run. tap catches errors of the current test.
+// These come from earlier runs that have left something running. Errors in the current test are handled by
+// tap.
 process.on('unhandledRejection', () => undefined);
 process.on('uncaughtException', () => undefined);
 process.on('disconnect', () => process.exit());
@@ -97,7 +103,7 @@ async function carryOut(run: Run): Promise<Answer> {
   const end = await Promise.race([whole, watch.stuck]);
   watch.stop();
   failure ??= end ?? root.lists.fail[0]?.fullname ?? (root.passing() ? undefined : 'failed');
-  // The next mutant loads new modules, because an aborted test can leave modules in any state.
+  // Load new modules for the next mutant, because the test may have stopped halfway.
   if (failure !== undefined) loaded.delete(run.bundle);
   const ms = performance.now() - begun;
   const isQuiet = end === undefined && (await becomesQuiet(before));
@@ -125,12 +131,12 @@ async function runTests(root: ReturnType<typeof newTest>, run: Run): Promise<Rea
   const isFresh = !used.isUsed;
   used.isUsed ||= mutant !== undefined;
   const id = `${(started += 1)}`;
-  // Each file reads it when its first mutant is reached, which may be now.
+  // Every file reads this once, when its first mutant is reached. That may happen now.
   globals.__stryker__ = namespace;
   Object.assign(namespace, switched, { currentTestId: id });
   const ended = new Promise<void>((resolve) => {
     root.on('end', resolve);
-    // Not every test that bails out also ends.
+    // A test that bails out does not always end.
     root.on('bailout', () => resolve());
   });
   let tests = 0;
@@ -157,13 +163,13 @@ async function load(bundle: string, namespace: Namespace): Promise<Loaded> {
   globals.__stryker__ = namespace;
   const recorders = Object.fromEntries(rootMethods.map((method) => [method, record(method)]));
   const testdir = (): string => mkdtempSync(path.join(tmpdir(), 'waybill-mutate-'));
-  // A helper may use the file's `t` within a test.
+  // Helpers may use the file's `t` during a test.
   globals.testOfMutants = new Proxy(
     { ...recorders, testdir },
     {
       get(target, key) {
         if (key in target) return Reflect.get(target, key) as unknown;
-        // Calls the method on the original object, not on this proxy.
+        // Call the method on the actual object instead of the proxy.
         const value = running && (Reflect.get(running, key) as unknown);
         return typeof value === 'function' ? (value.bind(running) as unknown) : value;
       },
@@ -174,9 +180,9 @@ async function load(bundle: string, namespace: Namespace): Promise<Loaded> {
 }
 
 /**
- * Resolves after a while in which nothing could continue the test: alone in its process, it would have ended.
- * The system does not report all work of other threads, so a thread that waits for a processor may be doing
- * some.
+ * Resolves if a test is stuck: for a while, nothing has been going on that it could be waiting for. Run by
+ * itself, the process would have exited. Other threads may be doing something that the system does not
+ * report, so this takes longer if they are waiting for a processor.
  */
 function watchForStanding(before: number): { stuck: Promise<string>; stop: () => void } {
   let idle = 0;
@@ -208,7 +214,10 @@ function busyWith(): string[] {
   return process.getActiveResourcesInfo();
 }
 
-/** How long all other threads were ready but not scheduled. 0 if the system does not report it. */
+/**
+ * Returns how long other threads have been waiting for a processor. Returns 0 if the system does not report
+ * it.
+ */
 function waitOfOtherThreads(): number {
   let sum = 0;
   try {

@@ -1,10 +1,9 @@
 /*
- * `npm run package:deb [-- DIRECTORY] [--version VERSION]`: packs the built program as
- * `waybill_VERSION_all.deb` in DIRECTORY (default: the current one) and prints the file name. Needs dpkg-deb,
- * and no network.
+ * `npm run package:deb [-- DIRECTORY] [--version VERSION]`: creates `waybill_VERSION_all.deb` from a build,
+ * and prints its name. DIRECTORY is the current one by default. Requires dpkg-deb, but no network.
  *
- * Builds are reproducible: all times are SOURCE_DATE_EPOCH, or the time of the last commit. DEBFULLNAME and
- * DEBEMAIL name the maintainer.
+ * Packages are reproducible: all times are SOURCE_DATE_EPOCH or, if that is not set, the time of the last
+ * commit. The maintainer is taken from DEBFULLNAME and DEBEMAIL.
  */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -30,7 +29,8 @@ import { gzipSync } from 'node:zlib';
 const templates = path.join(import.meta.dirname, 'debian');
 const home = 'usr/lib/waybill';
 const documents = 'usr/share/doc/waybill';
-// Machine code and timestamps of this machine, types, source maps, and a second name of the program.
+// Files to leave out: machine code and timestamps from this machine, types, source maps, and the other entry
+// point.
 const notOfProgram = /\/\.|\.(?:cache|made-by|map|d\.ts)$|NOTICES|^dist\/cli\/main\.js$/;
 const manifest = JSON.parse(readFileSync('package.json', 'utf8'));
 const { target, version } = readArguments();
@@ -48,7 +48,7 @@ try {
   const name = path.join(target, `waybill_${version}_all.deb`);
   mkdirSync(target, { recursive: true });
   execFileSync('dpkg-deb', ['--root-owner-group', '-Zxz', '--build', root, name], {
-    // xz output depends on the number of threads.
+    // The output of xz depends on the number of threads.
     env: { ...process.env, SOURCE_DATE_EPOCH: String(time), DPKG_DEB_THREADS_MAX: '1' },
     stdio: ['ignore', 'ignore', 'inherit'],
   });
@@ -57,7 +57,7 @@ try {
   rmSync(root, { recursive: true, force: true });
 }
 
-/** The built program and its data files, below /usr/lib/waybill. */
+/** Copies the program and its data files to /usr/lib/waybill. */
 function copyProgram() {
   for (const directory of ['dist', 'schemas', 'templates'])
     for (const file of everythingIn(directory))
@@ -77,7 +77,7 @@ function copyProgram() {
     link(`../lib/waybill/${file}`, `usr/bin/${command}`);
 }
 
-/** Units, manual pages, completions and the configuration. */
+/** Copies systemd units, manual pages, shell completions and the configuration. */
 function copyForSystem() {
   for (const file of readdirSync('deploy/systemd')) {
     const [, kind] = /^waybill\.(sysusers|tmpfiles)\.conf$/.exec(file) ?? [];
@@ -113,7 +113,9 @@ function writeDocuments() {
   write(`${documents}/changelog.gz`, compressed(changes));
 }
 
-/** The format of https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/. */
+/**
+ * Returns the license in the format of https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/.
+ */
 function copyrightOf(license) {
   const [, , holder = '', , ...terms] = license.split('\n');
   const indented = terms.map((line) => (line === '' ? ' .' : ` ${line}`)).join('\n');
@@ -175,7 +177,7 @@ function maintainer() {
   return `${DEBFULLNAME} <${DEBEMAIL}>`;
 }
 
-/** In seconds. */
+/** Returns the time to use for all files, in seconds. */
 function buildTime() {
   const given = process.env.SOURCE_DATE_EPOCH;
   if (given !== undefined)
@@ -201,7 +203,7 @@ function link(to, from) {
   symlinkSync(to, prepared(from));
 }
 
-/** Makes the directories of a file readable for everyone, whatever the umask. */
+/** Creates the directory of a file and makes sure that everyone can read it, regardless of the umask. */
 function prepared(name) {
   const file = path.join(root, name);
   const directory = path.dirname(name);
@@ -210,12 +212,12 @@ function prepared(name) {
   return file;
 }
 
-/** Without the timestamp, which gzip would store. */
+/** Compresses a file without a timestamp, which makes the result reproducible. */
 function compressed(content) {
   return gzipSync(content, { level: 9 });
 }
 
-/** Every file, link and directory, directories after their contents. */
+/** Lists all files, links and directories. A directory comes after its contents. */
 function everythingIn(directory) {
   return readdirSync(directory, { withFileTypes: true })
     .sort((a, b) => (a.name < b.name ? -1 : 1))
@@ -238,7 +240,7 @@ function readArguments() {
   }
 }
 
-/** Debian sorts 1.0.0-rc.1 after 1.0.0, and 1.0.0~rc.1 before. */
+/** To Debian, 1.0.0-rc.1 is later than 1.0.0, but 1.0.0~rc.1 is earlier. */
 function debianVersion(text) {
   return text.replace('-', '~');
 }

@@ -1,6 +1,6 @@
 /*
- * Installs some of the packages of `package-lock.json` elsewhere, in the versions of the lock file.
- * `node scripts/package/locked.mjs DIRECTORY` installs the optional packages, as the image needs them.
+ * Installs packages in another directory, in the versions from `package-lock.json`. Run as `node
+ * scripts/package/locked.mjs DIRECTORY`, it installs the optional packages, for the container image.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -9,8 +9,8 @@ import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 
 /**
- * Creates the directory with a manifest of these dependencies and a lock file. Throws if the lock file is
- * outdated.
+ * Creates a directory with a package.json for these dependencies and the lock file. Throws an error if the
+ * lock file is outdated.
  */
 export function writeLocked(directory, dependencies) {
   const { name, version, license } = readJson('package.json');

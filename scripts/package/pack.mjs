@@ -1,9 +1,9 @@
 /*
- * `npm run package [-- DIRECTORY]`: packs the clone with `npm pack`, writes the software bill of materials
- * (CycloneDX) next to the tarball in DIRECTORY (default: the current one), and prints the tarball's name.
+ * `npm run package [-- DIRECTORY]`: creates the npm package and, next to it, a bill of materials (CycloneDX),
+ * and prints the name of the package. DIRECTORY is the current one by default.
  *
- * `--release` refuses unless the version is ready to be published, and adds the repository of the clone, or
- * the one of `--repository URL`, to the packed manifest.
+ * With `--release`, fails if the version is not ready to be published, and adds the URL of the repository to
+ * package.json. It is that of the clone, unless there is a `--repository URL`.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -35,7 +35,7 @@ try {
 }
 console.log(tarball);
 
-/** The build has already run. npm scripts would run it again. */
+/** Everything has already been built. Without `--ignore-scripts`, npm would do it again. */
 function pack(directory, destination) {
   const args = ['pack', '--ignore-scripts', '--json', '--pack-destination', path.resolve(destination)];
   const output = execFileSync('npm', args, { cwd: directory, encoding: 'utf8', maxBuffer: 64 << 20 });
@@ -55,8 +55,9 @@ function addToManifest(directory, keys) {
 }
 
 /**
- * The packages in the bundles, as CycloneDX JSON. npm lists all packages of the lock file; those that are not
- * bundled are dropped. npm takes the name of the root from its directory.
+ * Returns a CycloneDX document with the packages in the bundles, as JSON. npm lists everything in the lock
+ * file, so packages that are not bundled have to be removed. It uses the name of the directory as the name of
+ * our own package.
  */
 function billOfMaterials(workspace) {
   const directory = path.join(workspace, 'bill', manifest.name);

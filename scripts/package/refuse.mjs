@@ -1,5 +1,5 @@
 import process from 'node:process';
 
-// `npm publish` in a clone skips the checks of a release, and the package would name no repository.
+// Publishing from a clone would skip the checks for a release, and the package would have no repository.
 console.error('publish the tarball of a release instead: npm run package -- --release, npm publish FILE.tgz');
 process.exitCode = 1;

@@ -1,8 +1,9 @@
-/* Release checks: `npm run package -- --release` runs them and packs nothing if one fails. */
+/* Checks whether a version can be released. `npm run package -- --release` stops if there is a problem. */
 
 /**
- * Returns the problems, one sentence each. Empty if the version can be published. `tags` are the tags of the
- * packed commit, `changes` the uncommitted files, `repository` the result of `chosenRepository`.
+ * Returns a list of problems, each as a sentence. The list is empty if the version can be published. `tags`
+ * are the tags of the commit, `changes` the files that have not been committed, and `repository` is the
+ * result of `chosenRepository`.
  */
 export function releaseProblems({ manifest, repository, changelog, tags, changes }) {
   const { version, publishConfig } = manifest;

@@ -3,11 +3,11 @@ import { build } from 'esbuild';
 import { sourcePlaces } from './source-places.ts';
 
 /**
- * Bundles programs or modules from source with all project code that they import, so that they start without
- * compiling. Shared code is in separate files, which a process loads once.
+ * Bundles programs or modules from source, so that they start without having to compile many files. Code that
+ * several of them use is in separate files, which a process loads only once.
  *
- * @param directory the output directory, from which the packages can be resolved
- * @param base the directory that the names of files and bundles are relative to
+ * @param directory Where to write the bundles. Must be a directory from which packages can be found.
+ * @param base The names of files and bundles are relative to this directory.
  */
 export async function bundlePrograms(
   files: readonly string[],

@@ -4,18 +4,20 @@ import { pathToFileURL } from 'node:url';
 import type { Plugin } from 'esbuild';
 
 interface Places {
-  /** The text of a source file to bundle instead of its content. */
+  /** Returns the source to use instead of the content of a file. */
   sourceOf?: (file: string) => string | undefined;
-  /** The URL to start instead of a file, by the absolute path of the file. */
+  /** The URL of the program to start instead of a file, by the absolute path of the file. */
   programs?: ReadonlyMap<string, string>;
 }
 
-/** For bundles: a module finds its data files relative to its source, not to the bundle. */
+/**
+ * An esbuild plugin that lets modules find their data files relative to their source instead of the bundle.
+ */
 export function sourcePlaces({ sourceOf = () => undefined, programs = new Map() }: Places = {}): Plugin {
   return {
     name: 'source-places',
     setup(build) {
-      // A package file that is imported by its path is the package's own file, not a second copy.
+      // If a file in a package is imported by its path, use the file in the package instead of making a copy.
       build.onResolve({ filter: /^\..*\/node_modules\// }, ({ path: name, resolveDir }) => ({
         path: pathToFileURL(path.resolve(resolveDir, name)).href,
         external: true,
@@ -31,7 +33,7 @@ export function sourcePlaces({ sourceOf = () => undefined, programs = new Map() 
   };
 }
 
-/** Relative file names in strings, except imports. */
+/** Replaces relative file names in strings, but not in imports. */
 function withPrograms(text: string, directory: string, programs: ReadonlyMap<string, string>): string {
   if (programs.size === 0) return text;
   return text.replaceAll(/(?<!from |import\()'(\.{1,2}\/[^'\n]+)'/g, (all, name: string) => {
@@ -40,7 +42,7 @@ function withPrograms(text: string, directory: string, programs: ReadonlyMap<str
   });
 }
 
-/** The names are concatenated here, because this file may be bundled too. */
+/** This file may be bundled as well, so it must not contain the names itself. */
 function withPlaces(text: string, places: Readonly<Record<string, string>>): string {
   return Object.entries(places).reduce(
     (done, [name, place]) => done.replaceAll(`import.meta.${name}`, JSON.stringify(place)),

@@ -6,8 +6,9 @@ import { packageOf } from '../bundle/sources.mjs';
 import { sourcePlaces } from '../support/source-places.ts';
 
 /**
- * Packages that are bundled with everything they import, to avoid reading hundreds of files. The others have
- * native parts or data files, load quickly, or are also loaded by import(), which would duplicate them.
+ * Packages to include in the bundles, which saves reading hundreds of files. The others are left out because
+ * they have native modules or data files, load quickly anyway, or would be loaded twice because they are also
+ * imported with import().
  */
 const inlined = new Set([
   '@aws-sdk/client-s3',
@@ -35,16 +36,13 @@ const inlined = new Set([
 ]);
 
 /**
- * CommonJS packages use this for Node.js built-ins. The name is concatenated, because this file may be
- * bundled too.
+ * Lets CommonJS packages load Node.js modules. The name is put together at run time, because this file may be
+ * bundled as well.
  */
 const urlOfBundle = ['import', 'meta', 'url'].join('.');
 const ownRequire = `import { createRequire as requireOfBundle } from 'node:module';const require = requireOfBundle(${urlOfBundle});`;
 
-/**
- * Programs of this project that tests and sources start by a file name in a string: the file, and the entry
- * point to bundle instead.
- */
+/** Programs in this project that are started by file name, and the files to bundle for them. */
 const programs: Readonly<Record<string, string>> = {
   'examples/demo/demo.ts': 'examples/demo/demo.ts',
   'src/workers/disk/disk-thread-from-source.mjs': 'src/workers/disk/disk-thread.ts',
@@ -55,11 +53,13 @@ const programs: Readonly<Record<string, string>> = {
 };
 
 /**
- * Bundles test files with all project code that they import, and with the packages that take longest to load.
- * Shared code is in separate files. A process that loads a bundle starts in a fraction of the processor time
- * that hundreds of modules take. The same applies to the processes and threads that it starts from source.
+ * Bundles test files, with everything that they import from the project and the packages that take longest to
+ * load. Code that several of them use is in separate files. Starting a test then takes a fraction of the
+ * processor time, because it does not have to load hundreds of modules. The same is true for the processes
+ * and threads that it starts from source.
  *
- * @param directory the output directory, below the project, so that the other packages are found
+ * @param directory Where to write the bundles. Must be inside the project, so that other packages can be
+ *   found.
  * @returns the bundle of each test file
  */
 export async function bundle(
@@ -102,7 +102,8 @@ const packagesInside: Plugin = {
         const isOfPackage = importer.includes(`${path.sep}node_modules${path.sep}`);
         if (!isOfPackage && !inlined.has(packageOf(specifier))) return { external: true };
         if (kind !== 'dynamic-import') return undefined;
-        // CommonJS modules would lose their export names, which Node.js detects at load time.
+        // Node.js detects the exports of a CommonJS module when it loads it. In a bundle, this would not
+        // work.
         const found = await build.resolve(specifier, {
           kind,
           importer,

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 
-/** A test file and all files below `test/` that it imports, directly or not. */
+/** Returns a test file and all files in `test/` that it imports, directly or indirectly. */
 export function closureOf(file: string): string[] {
   const seen = new Set<string>();
   const visit = (name: string): void => {

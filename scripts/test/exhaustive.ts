@@ -2,29 +2,29 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import type { FileResult } from './run-file.ts';
 import type { SourceVersion } from './source-version.ts';
 
-/** The last result of one suite in exhaustive mode. */
+/** The latest result of a test suite in exhaustive mode. */
 interface SuiteResult {
   sources: string;
-  /** RFC 3339, UTC. */
+  /** In RFC 3339 (UTC). */
   at: string;
   seconds: number;
   passed: number;
   failed: number;
-  /** The coverage that the suite reported, e.g. `1330 fault points walked (S3)`. */
+  /** The coverage that the suite has reported, such as `1330 fault points walked (S3)`. */
   coverage: string[];
 }
 
 export interface ExhaustiveResults {
   record(result: FileResult): void;
-  /** Whether the suite passed on the sources of this run. */
+  /** Reports whether the suite has passed with the current sources. */
   hasPassed(file: string): boolean;
-  /** The last result of every suite that has run here, as a table. */
+  /** Returns a table with the latest result of each suite that has run on this machine. */
   table(): string;
 }
 
 /**
- * Stores the last result of each suite in a JSON file, so that an interrupted campaign can resume. An
- * unreadable file counts as empty.
+ * Stores the latest result of each suite in a file, so that an interrupted run can be continued. If the file
+ * cannot be read, there are no results.
  */
 export function exhaustiveResults(file: string, { label }: SourceVersion): ExhaustiveResults {
   const read = (): Record<string, SuiteResult> => {

@@ -1,17 +1,16 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** How long a killed process may take to disappear, in milliseconds. */
+/** The time that a killed process gets to disappear, in milliseconds. */
 const graceMs = 5_000;
-/** Environment variable that every process of one test file inherits: the file's directory. */
+/** The environment variable with the directory of a test file. All processes of the test inherit it. */
 export const fileMark = 'WAYBILL_TEST_FILE';
-/** Environment variable that every process of one run inherits: the run's directory. */
+/** The environment variable with the directory of a test run. All processes of the run inherit it. */
 const runMark = 'WAYBILL_TEST_RUN';
 
 /**
- * Kills the processes that a test file left behind, and returns their command lines: the processes in its
- * session, and the processes with its directory in their environment. Finds none on a machine without
- * `/proc`.
+ * Kills processes that a test file has left running, and returns their command lines. These are the processes
+ * in its session, and those with its directory in their environment. Without `/proc`, none are found.
  */
 export async function endLeftovers(session: number, directory: string | undefined): Promise<string[]> {
   const isLeft = (pid: number, ownSession: number): boolean =>
@@ -25,19 +24,22 @@ export async function endLeftovers(session: number, directory: string | undefine
   return left.map(({ pid, command }) => `${pid} ${command}`);
 }
 
-/** Marks every process that this one starts from now on with the run. */
+/** Marks all processes that will be started from now on as part of the run. */
 export function markRun(directory: string): void {
   process.env[runMark] = directory;
 }
 
-/** The environment of a process that may outlive an interrupted run, such as a package installation. */
+/**
+ * Returns an environment for a process that should keep running if the test run is interrupted, such as the
+ * installation of packages.
+ */
 export function withoutRunMark(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(env).filter(([name]) => name !== runMark));
 }
 
 /**
- * Kills every process of a run: those that carry its mark, and all in a session of one of them, since a test
- * may replace the environment. Returns the command lines of those that remain.
+ * Kills all processes of a run: those that are marked, and those in the same session as one of them, because
+ * a test may have replaced the environment. Returns the command lines of processes that could not be killed.
  */
 export function endRun(directory: string): string[] {
   const sessions = new Set<number>();
@@ -49,7 +51,7 @@ export function endRun(directory: string): string[] {
     });
     return processes((pid, session) => sessions.has(session) || isMarked(pid, `${runMark}=${directory}`));
   };
-  // A process may start another one while it is being killed.
+  // Processes can start others before they are killed, so try several times.
   for (let round = 0; round < 20; round += 1) {
     const left = ofRun();
     if (left.length === 0) return [];
@@ -67,7 +69,7 @@ function kill(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
   } catch {
-    // The process has ended in the meantime.
+    // The process no longer exists.
   }
 }
 
@@ -75,7 +77,10 @@ function isMarked(pid: number, mark: string): boolean {
   return readFileSync(`/proc/${pid}/environ`, 'latin1').split('\0').includes(mark);
 }
 
-/** Living processes of this machine, except this one, that match the predicate. */
+/**
+ * Returns the processes on this machine that `accepts` returns true for, except for this one and those that
+ * have already exited.
+ */
 function processes(accepts: (pid: number, session: number) => boolean): { pid: number; command: string }[] {
   if (!existsSync('/proc/self/stat')) return [];
   return readdirSync('/proc')
@@ -88,18 +93,24 @@ function processes(accepts: (pid: number, session: number) => boolean): { pid: n
         const command = readFileSync(`/proc/${pid}/cmdline`, 'latin1').replaceAll('\0', ' ').trim();
         return [{ pid, command }];
       } catch {
-        // Not readable by this user, or already gone.
+        // The process belongs to another user or no longer exists.
         return [];
       }
     });
 }
 
-/** The kernel's fields of a process after its name: state, parent, group, session, and more. */
+/**
+ * Returns what the kernel says about a process, from the field after its name: state, parent, group, session,
+ * and so on.
+ */
 function statFields(pid: number): string[] {
   return (readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1) ?? '').split(' ');
 }
 
-/** Entries that remain in the directories of a test file, apart from the shared cache of tsx. */
+/**
+ * Returns what a test file has left in its directories. The cache of tsx does not count, because all files
+ * share it.
+ */
 export function leftDirectories(directories: readonly (string | undefined)[]): string[] {
   return directories.flatMap((directory) =>
     directory === undefined || !existsSync(directory)

@@ -2,23 +2,23 @@ import { existsSync, readFileSync } from 'node:fs';
 import { SourceMap, type SourceMapPayload } from 'node:module';
 import path from 'node:path';
 
-/** A place in a source file; lines and columns are counted from 1. */
+/** A position in a source file. Lines and columns start at 1. */
 export interface Place {
   readonly file: string;
   readonly line: number;
   readonly column: number;
 }
 
-/** `file:///…/bundle.mjs:12:5`, or without the scheme, or relative. */
+/** Matches `file:///…/bundle.mjs:12:5`, with or without `file://`, and relative paths. */
 const placeInBundle = /(?:file:\/\/)?((?:[^\s()'":]*\/)?\.tap\/bundles-[^\s()'":]+\.mjs):(\d+):(\d+)/g;
 const maps = new Map<string, SourceMap | undefined>();
 
 /**
- * Maps a place in a test bundle to its source. Node.js could do this, but it would read the source map of
- * each loaded bundle, which takes as long as running a small test file. This reads a map only after a
- * failure.
+ * Returns the position in the source for a position in a bundle. Node.js can do this, but it reads the source
+ * map of every bundle that it loads, which takes as long as running a small test file. This only reads one
+ * after a failure.
  *
- * @returns undefined for code of a package, or without a map
+ * @returns undefined if the code belongs to a package, or if there is no source map
  */
 export function originalPlace({ file, line, column }: Place): Place | undefined {
   const entry = mapOf(file)?.findEntry(line - 1, column - 1);
@@ -32,7 +32,7 @@ export function originalPlace({ file, line, column }: Place): Place | undefined 
   };
 }
 
-/** Replaces places in bundles with places in the sources. */
+/** Replaces positions in bundles with positions in the source. */
 export function withOriginalPlaces(text: string): string {
   return text.replaceAll(placeInBundle, (all, file: string, line: string, column: string) => {
     const place = originalPlace({ file, line: Number(line), column: Number(column) });
@@ -40,7 +40,7 @@ export function withOriginalPlaces(text: string): string {
   });
 }
 
-/** A stack with one frame per line, mapped to the sources, without frames of packages and of the runner. */
+/** Converts a stack trace to positions in the source. Leaves out packages and the test runner. */
 export function originalStack(stack: string): string {
   const frames = stack.split('\n').map(withOriginalPlaces);
   return frames
@@ -48,7 +48,7 @@ export function originalStack(stack: string): string {
     .join('\n');
 }
 
-/** The first place of a stack that is in a source file. */
+/** Returns the first position in a stack trace that is in a source file. */
 export function firstPlace(stack: string): Place | undefined {
   const found = /([^\s()]+\.[cm]?[jt]s):(\d+):(\d+)\)?$/m.exec(stack);
   return found === null
@@ -56,7 +56,10 @@ export function firstPlace(stack: string): Place | undefined {
     : { file: found[1] as string, line: Number(found[2]), column: Number(found[3]) };
 }
 
-/** The lines around a place, with a mark below it. Empty if the file is gone. */
+/**
+ * Returns the lines around a position, with a marker below it. Returns undefined if the file no longer
+ * exists.
+ */
 export function excerpt({ file, line, column }: Place): string | undefined {
   if (!existsSync(file)) return undefined;
   const lines = readFileSync(file, 'utf8').split('\n');

@@ -1,17 +1,18 @@
 /**
- * Loaded before a test file. tap attributes an uncaught error to a test with an async hook, which makes every
- * promise several times as expensive: more than half of the processor time of a walk. This module attributes
- * such an error to the running test that started last. The result is the same as long as tests run one after
- * another.
+ * Makes tests faster by changing how tap finds out which test an uncaught error belongs to. tap uses an async
+ * hook, which makes promises several times as expensive; in random walks, that is more than half of the
+ * processor time. Instead, this module assumes that the error belongs to the test that was started last,
+ * which is correct as long as tests run one after another. It is loaded before the test file.
  *
- * `async-hook-domain` looks up its domains by asynchronous context. It gets no hook, and the test's context
- * as the current one. Nothing else in the tests uses either.
+ * It does this by replacing parts of `node:async_hooks` for the package `async-hook-domain`: hooks do
+ * nothing, and the current context is that of the test. The tests do not use either of these for anything
+ * else.
  */
 import hooks, { AsyncResource } from 'node:async_hooks';
 import { syncBuiltinESMExports } from 'node:module';
 
 const outsideOfTests = 1;
-/** The contexts of the tests that have started and not ended. */
+/** The contexts of all tests that are running. */
 const running = [];
 const made = new WeakSet();
 const noHook = { enable: () => noHook, disable: () => noHook };
@@ -24,7 +25,7 @@ AsyncResource.prototype.runInAsyncScope = function (work, ...rest) {
   if (!isOfTest(this)) return run();
   const isBeginning = made.has(this);
   begin(this.asyncId());
-  // tap creates a test before it starts it, possibly long before.
+  // tap creates tests in advance, so the first call does not mean that the test begins.
   made.add(this);
   try {
     return run();

@@ -6,13 +6,13 @@ export interface Progress {
   close: () => void;
 }
 
-/** How often a log that is not a terminal gets a line that the run is alive, in milliseconds. */
+/** The interval for printing that the tests are still running, in milliseconds. Not used on a terminal. */
 const heartbeatMs = 60_000;
 
 /**
- * Prints the failures of each file when it ends, because a log may be cut or read early. Verbose output has
- * one line per file. Otherwise a terminal shows the running files in its last line, and other outputs get one
- * line a minute.
+ * Reports progress. The failures of a file are printed as soon as it has ended, because the output might be
+ * cut off later or read early. With verbose output, there is a line for each file. Otherwise, a terminal
+ * shows which files are running, and anything else gets a line every minute.
  */
 export function report(
   total: number,
@@ -57,7 +57,7 @@ export function report(
   };
 }
 
-/** The ten files that cost the most processor time, as a table. */
+/** Returns a table of the ten files that took the most processor time. */
 export function maxExpensive(results: readonly FileResult[]): string {
   const cost = ({ processorMs, ms }: FileResult): number => processorMs ?? ms;
   const ten = results.toSorted((a, b) => cost(b) - cost(a)).slice(0, 10);

@@ -19,21 +19,21 @@ export interface FileResult {
   file: string;
   passed: number;
   failures: Finding[];
-  /** Failures of a first run, if the file passed when it ran again alone. */
+  /** If the file passed when it was run again on its own, its failures from the first time. */
   flaky: Finding[];
   skipped: Finding[];
-  /** Statistics that tests report, such as their coverage: comments that begin with `told:`. */
+  /** Numbers that tests report, such as their coverage. They are comments that begin with `told:`. */
   told: string[];
   stderr: string;
-  /** The exit status, e.g. `exit code 0` or `SIGKILL`. */
+  /** How the process ended: `exit code 0` or `SIGKILL`. */
   exit: string;
-  /** Duration in milliseconds. */
+  /** In milliseconds. */
   ms: number;
-  /** Processor time of the file and its child processes; null if it is unknown. */
+  /** Processor time in milliseconds, including child processes. null if unknown. */
   processorMs: number | null;
 }
 
-/** An assertion and its report. */
+/** An assertion that has failed, and the details. */
 export interface Finding {
   name: string;
   detail: string;
@@ -41,26 +41,26 @@ export interface Finding {
 
 export interface FileSettings {
   env: Record<string, string>;
-  /** Temporary directories, removed afterwards: on disk, and in memory if available. */
+  /** Temporary directories, one on disk and one in memory if possible. They are deleted afterwards. */
   directories: readonly (string | undefined)[];
-  /** Whether a test without its service is skipped instead of failed. */
+  /** Whether to skip tests that need a service that is not available. If not, they fail. */
   skipsMissing: boolean;
 }
 
-/** Modules to load before each file. */
+/** Modules that are loaded before each test file. */
 export const quietDomains = new URL('quiet-domains.mjs', import.meta.url).href;
 const processorTime = new URL('processor-time.mjs', import.meta.url).href;
 
 /**
- * A file without output for this long hangs, in milliseconds. One test of several processes can take five
- * minutes on two busy cores.
+ * In milliseconds. If a file prints nothing for this long, it hangs. Tests with several processes can take
+ * five minutes on two cores that are busy.
  */
 const silenceMs = 900_000;
 
 /**
- * Runs a test file in its own session. A process or directory that it leaves behind is a failure.
+ * Runs a test file in a session of its own. If it leaves processes or files behind, that is a failure.
  *
- * @param program the bundle that Node.js runs instead of the file
+ * @param program The bundle to run instead of the file.
  */
 export async function runFile(
   file: string,
@@ -84,14 +84,15 @@ export async function runFile(
   const fail = (name: string, detail: string): void => void result.failures.push({ name, detail });
   const started = performance.now();
   const child = spawn(process.execPath, [`--import=${quietDomains}`, `--import=${processorTime}`, program], {
-    // Its own session, so that all of its processes can be found and ended.
+    // Start a new session, so that all of its processes can be found and killed.
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
     env: {
       ...process.env,
       ...env,
       TAP: '1',
-      // Only silence ends a file. The total duration depends on the machine and its load.
+      // Disable tap's timeout. How long a file takes depends on the machine, so it is only killed if it
+      // prints nothing.
       TAP_TIMEOUT: '0',
       ...(disk === undefined ? {} : { TMPDIR: disk, [fileMark]: disk }),
       ...(memory === undefined ? {} : { WAYBILL_TEST_MEMORY: memory }),
@@ -149,12 +150,12 @@ function newParser(result: FileResult, skipsMissing: boolean): Parser {
   return parser;
 }
 
-/** The test names down to the assertion. */
+/** Returns the names of the test, its parents, and the assertion. */
 function nameOf({ fullname, name }: Result): string {
   return fullname.endsWith(`> ${name}`) || fullname === name ? fullname : `${fullname} > ${name}`;
 }
 
-/** Report of a failure, with source locations. */
+/** Formats the details of a failure, with positions in the source. */
 function detailOf({ diag }: Result): string {
   if (diag === null || typeof diag !== 'object') return '';
   const { at, stack, ...others } = diag as Record<string, unknown>;
@@ -163,7 +164,7 @@ function detailOf({ diag }: Result): string {
   const told = {
     ...others,
     ...(frames !== '' ? { stack: frames } : place && { at: `${place.file}:${place.line}:${place.column}` }),
-    // Replaces source lines that tap took from a bundle.
+    // tap shows lines of the bundle, so replace them with lines of the source.
     source: place && excerpt(place),
   };
   return Object.entries(told)
@@ -175,14 +176,14 @@ function detailOf({ diag }: Result): string {
     .join('\n');
 }
 
-/** The place that tap reports. */
+/** Returns the position in tap's report. */
 function placeOf(at: unknown): Place | undefined {
   if (at === null || typeof at !== 'object') return undefined;
   const { fileName, lineNumber, columnNumber } = at as Record<string, unknown>;
   return originalPlace({ file: String(fileName), line: Number(lineNumber), column: Number(columnNumber) });
 }
 
-/** Shares the cache of tsx, which is in the temporary directory. */
+/** Creates a temporary directory. It contains a link to the cache of tsx, which all files share. */
 function makeDirectory(directory: string): void {
   mkdirSync(directory, { recursive: true });
   const cache = `tsx-${process.getuid?.() ?? 0}`;

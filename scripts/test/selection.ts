@@ -4,12 +4,12 @@ import { closureOf } from './closure.ts';
 
 export type Mode = 'tests' | 'matrix' | 'exhaustive';
 
-/** A name that selects nothing. The message names it. */
+/** Thrown if a name does not match any files. The message contains the name. */
 export class SelectionError extends Error {}
 
 const matrix = 'test/matrix/';
 const sampling = 'test/support/sampling.ts';
-/** Prefixes of the files that only CI and `npm test -- --all` run: half of the time of a whole run. */
+/** Tests that only run in CI and with `npm test -- --all`. They take half of the time of a full run. */
 export const slow = [
   'test/canary',
   'test/cli/ci-examples',
@@ -44,11 +44,12 @@ export const slow = [
 ] as const;
 
 /**
- * Returns the test files of a run, sorted.
+ * Returns the test files to run, sorted.
  *
- * @param names files and directories; `test/` and `.test.ts` may be omitted. Empty: all files of the mode.
- * @param isWhole with `tests` and no names: includes the slow files
- * @param matrixTurn with `tests` and no names: adds the matrix suite that this number chooses
+ * @param names Files and directories. `test/` and `.test.ts` can be left out. If empty, all files for this
+ *   mode are returned.
+ * @param isWhole Include slow tests if the mode is `tests` and there are no names.
+ * @param matrixTurn Include the matrix suite with this number if the mode is `tests` and there are no names.
  */
 export function selectFiles({
   mode,
@@ -73,7 +74,7 @@ export function selectFiles({
 }
 
 function filesNamed(name: string): string[] {
-  // A file takes precedence over a directory of the same name.
+  // If there is a file and a directory with this name, use the file.
   const candidates = [path.join('test', `${name}.test.ts`), name, path.join('test', name)];
   const found = candidates.map((file) => path.relative('.', path.resolve(file))).find(existsSync);
   if (found === undefined) throw new SelectionError(`no test file or directory is called ${name}`);

@@ -1,16 +1,16 @@
 export interface SharedServer {
-  /** Returns the environment of a file that uses the server. Starts the server on first use. */
+  /** Returns environment variables for a file that uses the server. The server is started if necessary. */
   variablesFor: (file: string) => Promise<Record<string, string>>;
-  /** Ends the server if no other file needs it. */
+  /** Call this when a file has ended. If no other file needs the server, it is stopped. */
   ended: (file: string) => Promise<void>;
 }
 
 /**
- * One S3 server for all files that need it: starting it takes longer than some of them run. If it cannot be
- * started, each file tries itself and reports the reason.
+ * Shares one S3 server between all files that need it, because starting the server takes longer than some of
+ * the tests. If it does not start, each file tries it again and reports the reason.
  *
- * @param files the files that need it; a single one starts its own
- * @param directory for its data; undefined if nothing is kept in memory
+ * @param files The files that need a server. If there is only one, it starts a server itself.
+ * @param directory Where the server stores its data. Undefined if the machine has no in-memory file system.
  */
 export function shareRadosgw(files: readonly string[], directory: string | undefined): SharedServer {
   const left = new Set(files.length > 1 ? files : []);

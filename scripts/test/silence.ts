@@ -1,7 +1,7 @@
-/** Calls back after a period without output. */
+/** Calls a function if there is no output for some time. */
 export interface SilenceWatch {
   heard(): void;
-  /** Stops watching: output may still arrive after the process has ended. */
+  /** Stops waiting. Call this even if the process has ended, because there can still be output. */
   end(): void;
 }
 

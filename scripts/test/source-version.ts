@@ -2,13 +2,13 @@ import { spawnSync } from 'node:child_process';
 import { createHash, randomInt } from 'node:crypto';
 
 export interface SourceVersion {
-  /** The id of the checked-out commit; null outside a Git clone. */
+  /** The commit that is checked out; null if this is not a Git clone. */
   commit: string | null;
-  /** The short commit, with a digest of uncommitted changes if there are any. */
+  /** The short id of the commit. If there are uncommitted changes, this includes a hash of them. */
   label: string;
 }
 
-/** Identifies the sources of this run. */
+/** Returns the version of the sources that are tested. */
 export function sourceVersion(): SourceVersion {
   const commit = git('rev-parse', 'HEAD')?.trim() ?? null;
   if (commit === null) return { commit, label: 'no commit' };
@@ -18,7 +18,9 @@ export function sourceVersion(): SourceVersion {
   return { commit, label: `${short}+${createHash('sha256').update(changes).digest('hex').slice(0, 6)}` };
 }
 
-/** The seed for drawing samples: each commit has its own, so that a series of commits covers all cases. */
+/**
+ * Returns the seed for random samples. It is different for each commit, so all cases are covered eventually.
+ */
 export function seedOf(commit: string | null): number {
   return commit === null ? randomInt(1, 1_000_000) : Number.parseInt(commit.slice(0, 7), 16);
 }

@@ -16,8 +16,8 @@ import type { MissingPorts } from './uploads/missing-route.ts';
 import type { ResumablePorts, UploadAccess, UploadPorts } from './uploads/ports.ts';
 
 /**
- * The configuration that requests are checked against. A reload replaces it. Handlers read it once, so that
- * each request sees a single configuration.
+ * The part of the configuration that requests are checked against. Replaced on reload, so handlers read it
+ * only once per request.
  */
 export interface ApiAccess
   extends UploadAccess, PipelineAccess, MetricsAccess, NotifierAccess, PublisherAccess {
@@ -25,7 +25,7 @@ export interface ApiAccess
   login: ConsoleAccess['login'];
 }
 
-/** All dependencies of the routes. Each feature declares its own; the daemon or a test provides them. */
+/** The dependencies of all routes. Each feature declares its own, and the daemon or a test provides them. */
 export interface ApiPorts
   extends
     HttpPorts,
@@ -38,7 +38,7 @@ export interface ApiPorts
     ReleasesPorts,
     ReloadPorts,
     UndeliveredPorts,
-    Pick<ConsolePorts, 'inspect' | 'issuerKeys'>,
+    Pick<ConsolePorts, 'inspect' | 'issuerKeys' | 'runLines'>,
     Pick<TokenPorts, 'exchangeLimit'>,
     MetricsPorts,
     HealthPorts {
@@ -46,8 +46,8 @@ export interface ApiPorts
   endedSessions: ConsolePorts['endedSessions'] & TokenPorts['endedSessions'];
   configured: Current<ApiAccess>;
   metrics: Metrics | null;
-  /** If null, the navigation has no weather pages. */
+  /** null if there are no weather pages to link to. */
   weather: object | null;
-  /** If null, there is no console. */
+  /** null if the console is disabled. */
   console?: ConsoleSettings | null;
 }

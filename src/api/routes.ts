@@ -64,8 +64,8 @@ const daemon: readonly Route<ApiPorts>[] = [
 ];
 
 /**
- * Returns all of the daemon's routes, in the order of the OpenAPI document. `added` contains routes from
- * another part of the program. The caller passes them because `api` does not import that part.
+ * Returns all routes of the daemon, in the order of the OpenAPI document. `added` contains the routes of
+ * features that `api` does not import, such as the weather.
  */
 export function routesWith<Ports>(added: readonly Route<Ports>[]): readonly Route<ApiPorts & Ports>[] {
   return [...publishing, ...added, ...daemon];

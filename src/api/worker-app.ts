@@ -7,7 +7,7 @@ import { type MetricsPorts, metricsRoute } from './metrics/metrics-route.ts';
 
 export interface WorkerAppPorts extends HttpPorts, MetricsPorts, HealthPorts {}
 
-/** The routes of a worker without an API: health probes and metrics. */
+/** The routes of a separate worker, which serves only health checks and metrics. */
 const workerRoutes: readonly Route<WorkerAppPorts>[] = [healthRoute, readyRoute, liveRoute, metricsRoute];
 
 export function createWorkerApp(ports: WorkerAppPorts): Express {
@@ -15,8 +15,8 @@ export function createWorkerApp(ports: WorkerAppPorts): Express {
 }
 
 /**
- * Returns the HTTP settings of a worker's listener. They are the API's settings, but at the root path and
- * without a proxy.
+ * Returns the HTTP settings for a separate worker. They are the same as the API's, except that it is served
+ * at the root path and without a proxy.
  */
 export function workerHttp({ server }: Config, listen: { host: string; port: number }): HttpPorts['http'] {
   return { ...server.http, ...listen, basePath: '/', trustedProxies: [], allowedHosts: null, cors: null };

@@ -1,6 +1,7 @@
 /*
- * Uploads from the browser to a pipeline: either an archive, or a directory that is packed here. Shows the
- * daemon's findings at their places in the manifest. Without this script, the form uploads an archive.
+ * Lets people upload an archive or a directory to a pipeline. A directory is packed in the browser. If the
+ * daemon finds problems, they are shown next to the line in the manifest. Without this script, the form can
+ * still upload archives.
  */
 import { hiddenNote, numberText, pathProblem, problemsOf } from './upload/check-files.ts';
 import {
@@ -17,10 +18,10 @@ import { type Finding, type Problem, showProblem } from './upload/show-problem.t
 
 interface Elements {
   form: HTMLFormElement;
-  /** Shows the progress, or why nothing is sent. */
+  /** Shows the progress, or the reason why the upload cannot start. */
   state: HTMLElement;
   findings: HTMLElement;
-  /** The area for dropping files. */
+  /** The area of the page that accepts dropped files. */
   drop: HTMLElement;
   archive: HTMLInputElement;
   directory: HTMLInputElement;
@@ -41,11 +42,11 @@ function findElements(): Elements | null {
 
 class UploadForm {
   readonly #elements: Elements;
-  /** The files to upload; empty until they have been chosen and found valid. */
+  /** The files to upload. Empty until the user has chosen files and they have been checked. */
   #files: readonly NamedFile[] = [];
-  /** The number of choices so far. */
+  /** Counts how often the user has chosen files. */
   #choices = 0;
-  /** Whether the form contains the packed archive, so that the browser may submit it. */
+  /** True if the archive is in the form, so that the browser can submit it. */
   #isPacked = false;
 
   constructor(elements: Elements) {
@@ -94,7 +95,7 @@ class UploadForm {
       return;
     }
     const manifest = await manifestOf(files);
-    // The user made another choice while the manifest was being read.
+    // By now, the user has chosen different files.
     if (choice !== this.#choices) return;
     name.disabled = isNamed(files);
     name.value = name.disabled ? nameIn(manifest) : (directory ?? '');
@@ -108,7 +109,7 @@ class UploadForm {
 
   #submit(event: SubmitEvent): void {
     const { form, state, archive, name } = this.#elements;
-    // A plan is a page, so the browser submits the form with the packed archive.
+    // The response to a dry run is a page, so let the browser submit the form with the archive.
     if (this.#isPacked) return;
     event.preventDefault();
     if (this.#files.length === 0) {
@@ -165,7 +166,7 @@ class UploadForm {
   }
 }
 
-/** Returns why these files cannot be sent, or null if they can. */
+/** Returns the reason why these files cannot be uploaded, or null if they can. */
 function refusalOf(files: readonly NamedFile[]): string | null {
   const [first, ...others] = files;
   if (first === undefined) return 'There are no files in it.';
@@ -184,14 +185,17 @@ function plainFinding(message: string): Finding {
   return { message, file: null, pointer: null, line: null, column: null };
 }
 
-/** Returns the manifest's text; null if there is none or the archive cannot be read here. */
+/**
+ * Returns the text of the manifest. Returns null if there is none, or if it is in an archive that cannot be
+ * read in the browser.
+ */
 async function manifestOf(files: readonly NamedFile[]): Promise<string | null> {
   const [first] = files;
   if (first !== undefined && isArchive(files)) return findManifest(first.file);
   return (await files.find(({ path }) => path === manifestName)?.file.text()) ?? null;
 }
 
-/** Returns the name stated in a manifest; empty if it states none. */
+/** Returns the bundle's name in the manifest, or an empty string if it has none. */
 function nameIn(manifest: string | null): string {
   try {
     const { name } = JSON.parse(manifest ?? '{}') as { name?: unknown };
@@ -201,7 +205,7 @@ function nameIn(manifest: string | null): string {
   }
 }
 
-/** Reports whether an archive or a manifest already names the bundle. */
+/** Reports whether the bundle's name is already known from an archive or a manifest. */
 function isNamed(files: readonly NamedFile[]): boolean {
   return isArchive(files) || files.some(({ path }) => path === manifestName);
 }
@@ -216,7 +220,7 @@ async function packed(files: readonly NamedFile[], name: string): Promise<Packed
   return { body: first.file, manifest: await findManifest(first.file) };
 }
 
-/** Submits the form with this button and with `body` as its archive. */
+/** Submits the form as if this button had been clicked, with `body` as the archive. */
 function submitWith(
   form: HTMLFormElement,
   button: HTMLButtonElement,
@@ -229,7 +233,7 @@ function submitWith(
   form.requestSubmit(button);
 }
 
-/** Adds the channel to the URL, where the daemon reads it before the body. */
+/** Puts the channel in the URL, because the daemon needs it before it reads the body. */
 function chooseChannel(form: HTMLFormElement): void {
   const channel = form.querySelector<HTMLSelectElement>('#channel');
   const plan = form.querySelector<HTMLButtonElement>('#plan');
@@ -247,7 +251,7 @@ function chooseChannel(form: HTMLFormElement): void {
   });
 }
 
-/** Uses XMLHttpRequest, because `fetch` does not report upload progress. */
+/** Sends the request with XMLHttpRequest, because `fetch` does not report the progress of uploads. */
 function send(
   url: string,
   data: FormData,

@@ -1,17 +1,20 @@
 /*
- * Keeps an open console page up to date. When the daemon reports a changed run, the script loads the same URL
- * again and replaces the parts that can change. Only the server renders content. Pages without events stay
- * unchanged.
+ * Keeps pages of the console up to date. When the daemon reports that a run has changed, the page is
+ * requested again and its content is replaced where it differs. All rendering is done by the server. Pages
+ * that do not follow events are left alone.
  */
 import { Idiomorph } from 'idiomorph';
 
-/** Milliseconds between updates, because progress changes several times a second. */
+/**
+ * The minimum time between two updates in milliseconds, because the progress of a run changes several times a
+ * second.
+ */
 const minMs = 300;
-/** Preserves the reader's selection and collapsed sections. */
+/** Do not change which items are selected and which sections are open. */
 const callbacks = {
   beforeAttributeUpdated: (name: string): boolean => name !== 'checked' && name !== 'open',
 };
-/** In milliseconds. Ages are shown in minutes. */
+/** In milliseconds. Frequent enough for ages, which are shown in minutes. */
 const refreshMs = 30_000;
 
 const note = document.querySelector<HTMLElement>('[data-events]');
@@ -37,7 +40,10 @@ function follow(place: HTMLElement, url: string): void {
   }, refreshMs);
 }
 
-/** Limits the rate of calls to `work`. Calls in between trigger one more call afterwards. */
+/**
+ * Returns a function that calls `work`, but not too often. If it is called again too early, `work` runs once
+ * more afterwards.
+ */
 function paced(work: () => Promise<void>): () => void {
   let isBusy = false;
   let isWanted = false;
@@ -57,7 +63,9 @@ function paced(work: () => Promise<void>): () => void {
   };
 }
 
-/** Returns false if the page no longer exists because the session has ended or the run has expired. */
+/**
+ * Returns false if the page cannot be updated anymore, because the session has ended or the run has expired.
+ */
 async function morphPage(): Promise<boolean> {
   const address = new URL(location.href);
   address.searchParams.delete('done');

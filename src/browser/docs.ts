@@ -1,6 +1,6 @@
 /*
- * The API reference's script: links open collapsed sections, and requests can be tried. The token stays in
- * its field and is sent only with the request.
+ * Makes the API reference interactive: links open the section that they lead to, and requests can be sent.
+ * The token is not stored anywhere, and only sent with the request.
  */
 
 const base = new URL('.', document.baseURI);
@@ -12,7 +12,7 @@ function openTarget(): void {
   target.scrollIntoView();
 }
 
-/** Returns a request's form, with a field for each parameter, one for the token, and the body. */
+/** Creates the form for a request, with fields for the parameters, the token and the body. */
 function formOf(operation: HTMLElement, body: BodyField | undefined): HTMLFormElement {
   const form = document.createElement('form');
   form.className = 'stack tight';
@@ -69,7 +69,7 @@ function requestOf(operation: HTMLElement, form: HTMLFormElement, body: BodyFiel
   return new Request(url, { method, headers, body: content ?? null, credentials: 'omit', cache: 'no-store' });
 }
 
-/** Formats a response as text: status, headers and body. */
+/** Formats a response as text, with its status, headers and body. */
 async function answerOf(request: Request): Promise<string> {
   const response = await fetch(request);
   const text = await response.text();
@@ -101,27 +101,30 @@ function addForm(operation: HTMLElement): void {
   operation.querySelector('.try')?.append(form);
 }
 
-// A stream never ends, so its response cannot be shown.
+// Skip event streams. They never end, so there is no complete response to show.
 const finite = [...document.querySelectorAll<HTMLElement>('.operation')].filter(
   ({ dataset }) => !dataset['path']?.endsWith('/events'),
 );
 for (const operation of finite)
   operation.addEventListener('toggle', () => addForm(operation), { once: true });
-// The first example shows the address that this page came from.
+// Show the actual URL of this server in the first example.
 const address = document.getElementById('address');
 if (address !== null) address.textContent = base.href.replace(/\/$/, '');
 addEventListener('hashchange', openTarget);
 openTarget();
 
-/** A request's body field. */
+/** The field for the body of a request. */
 interface BodyField {
-  /** The label and control, with a selection if the body has several forms. */
+  /** The label and the input. If there are several kinds of bodies, also lets the user choose one. */
   element: HTMLElement;
-  /** If `type` is absent, the browser sets it. For a form, it also adds the boundary. */
+  /**
+   * Returns the body. If there is no `type`, the browser sets the Content-Type, including the boundary of a
+   * form.
+   */
   read: () => { type?: string; content?: BodyInit | undefined };
 }
 
-/** Returns an operation's body field; undefined if it has no body. */
+/** Creates the field for the body, or returns undefined if the operation has none. */
 function bodyField(operation: HTMLElement): BodyField | undefined {
   const forms = [...operation.querySelectorAll<HTMLElement>('[data-body]')];
   const [first] = forms;
@@ -149,7 +152,10 @@ interface Controls {
   read: BodyField['read'];
 }
 
-/** Returns a text area for JSON, a file input for each part of a form, or a single file input otherwise. */
+/**
+ * Creates the input for the body: a text area for JSON, a file input for each part of a form, and a single
+ * file input for anything else.
+ */
 function controlsOf({ dataset }: HTMLElement, id: string): Controls {
   const { body: type = '', parts = '', example = '' } = dataset;
   if (type === 'application/json') {

@@ -1,6 +1,6 @@
 /*
- * Pages show times in UTC, as logs and catalogs do. Pointing at a time also shows it in the browser's time
- * zone.
+ * Pages show times in UTC, as the logs and catalogs do. When the user points at one, it is also shown in
+ * local time.
  */
 const format = new Intl.DateTimeFormat(undefined, { dateStyle: 'full', timeStyle: 'long' });
 

@@ -1,8 +1,8 @@
 import type { ErrorCode } from '../core/lib/error-codes.ts';
 
 /**
- * 0: success. 1: something failed, such as a destination or a validation. 2: an error in the usage,
- * configuration or secrets.
+ * The exit code for each error. 0 means success, 1 that something failed, such as a destination or a
+ * validation, and 2 that the options, the configuration or the secrets are wrong.
  */
 export const exitCodes: Record<ErrorCode, 1 | 2> = {
   usage: 2,

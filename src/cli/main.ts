@@ -9,7 +9,8 @@ import { singleDashConfig } from './setup/command-options.ts';
 import { usageError } from './usage-error.ts';
 
 /**
- * The command line. Printing the help requires only commander; each command loads what it needs when it runs.
+ * The entry point of the command line. To keep it fast, only commander is loaded right away, which is enough
+ * to print help. Everything else is loaded when a command runs.
  */
 
 const program = makeProgram(process.argv.slice(2));
@@ -25,7 +26,7 @@ async function main(): Promise<void> {
   }
 }
 
-/** Accepts `-config` for the weather reader, which has always supported it. */
+/** Allows `-config` for the weather reader, as it always has. */
 function argumentsOf(argv: readonly string[]): string[] {
   return argv[2] === 'weather' ? singleDashConfig(argv) : [...argv];
 }
@@ -37,12 +38,12 @@ async function report(failure: WaybillError, thrown: unknown): Promise<void> {
   if (!isJson) printError(failure, { color: takesColour(program) });
   if (failure.code === 'internal_error' && thrown instanceof Error)
     process.stderr.write(`${thrown.stack ?? ''}\n`);
-  // This comes last, so that the last line on stderr is always the document.
+  // Do this last, because the document must be the last line on stderr.
   if (isJson) printErrorDocument(errorRecord(failure));
   process.exitCode = exitCodes[failure.code];
 }
 
-/** Prints a usage error for machines; commander has already printed it for people. */
+/** Prints a usage error as JSON if requested. As text, commander has already printed it. */
 async function reportUsage({ exitCode, message }: CommanderError): Promise<void> {
   process.exitCode = exitCode === 0 ? 0 : 2;
   if (exitCode === 0 || !message.startsWith('error: ') || !asksForJson(process.argv)) return;

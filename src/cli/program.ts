@@ -7,10 +7,10 @@ import { belowLabel, columnsOf, tolerateBrokenPipes, wrapped, writeNow } from '.
 import { usageError } from './usage-error.ts';
 
 /**
- * Creates the program with all commands, their flags and help.
+ * Creates the command line program, with all commands, options and help texts.
  *
- * @param argv The words after `waybill`. If the first one is a command's name, only that command is built,
- * because otherwise every start would pay for the options of all commands.
+ * @param argv The arguments after `waybill`. If the first one is the name of a command, only that command is
+ *   created, so that the program does not have to create the options of all the others at every start.
  */
 export function makeProgram(argv: readonly string[] = []): Command {
   const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
@@ -29,7 +29,8 @@ export function makeProgram(argv: readonly string[] = []): Command {
     .configureOutput(outputOf(program, argv))
     .hook('preAction', (_, command) => {
       tolerateBrokenPipes();
-      // Set here instead of as defaults, so that the help does not list a default for every switch.
+      // Do not use commander's defaults for this. Otherwise, the help would mention a default for every
+      // switch.
       for (const option of command.options)
         if (option.isBoolean() && command.getOptionValue(option.attributeName()) === undefined)
           command.setOptionValue(option.attributeName(), false);
@@ -70,7 +71,7 @@ Data goes to stdout; diagnostics and progress go to stderr.`,
   return program;
 }
 
-/** Writes the help and usage errors without opening a stream. */
+/** Prints help and usage errors without creating a stream. */
 function outputOf(program: Command, argv: readonly string[]): OutputConfiguration {
   const isJson = asksForJson(argv);
   return {
@@ -85,20 +86,20 @@ function outputOf(program: Command, argv: readonly string[]): OutputConfiguratio
     },
     getOutHelpWidth: () => columnsOf(1),
     getErrHelpWidth: () => columnsOf(2),
-    // The help has no colors, and checking the stream would open it.
+    // The help has no colors. Checking whether the terminal supports them would create a stream.
     getOutHasColors: () => false,
     getErrHasColors: () => false,
   };
 }
 
-/** Reports whether the command line allows colors. */
+/** Reports whether the command line allows colors in the output. */
 export function takesColour(program: Command): boolean {
   return program.opts<{ color: boolean }>().color;
 }
 
 /**
- * Reports whether the arguments ask for JSON. They are searched because a refused command line has no parsed
- * options.
+ * Reports whether JSON output was requested. Looks at the arguments directly, because there are no parsed
+ * options if the command line is invalid.
  */
 export function asksForJson(argv: readonly string[]): boolean {
   return argv.some(
@@ -110,16 +111,17 @@ const exitCodesText = `
 Exit codes: 0 done, 1 something failed (a destination, a validation), 2 usage,
 configuration or secrets.`;
 
-/** Reports whether a command's help lists its own exit codes. */
+/** Reports whether the help of a command describes its exit codes. */
 function statesExitCodes(command: Command): boolean {
   return /exit codes?\b/i.test(textAfterHelp(command));
 }
 
-/** Returns the text that was added after a command's help. */
+/** Returns the text that is printed after the help of a command. */
 export function textAfterHelp(command: Command): string {
   let text = '';
   const write = (more: string): void => void (text += more);
-  // Commander stores these texts as listeners, but its types do not declare that a command is an emitter.
+  // Commander emits an event to collect these texts. According to its types, a command is not an emitter,
+  // hence the cast.
   (command as unknown as EventEmitter).emit('afterHelp', { error: false, command, write });
   return text.trim();
 }

@@ -3,7 +3,7 @@ import './process/refuse-platform.ts';
 import { parseArgs } from 'node:util';
 import { singleDashConfig } from './setup/command-options.ts';
 
-/** The `waybill-weather` executable: the standalone weather reader. */
+/** The entry point of `waybill-weather`, the standalone weather reader. */
 
 const usage = `usage: waybill-weather [-config <file>] [--verbose]
 

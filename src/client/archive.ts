@@ -1,50 +1,62 @@
-/* An archive to upload, optionally with support for resuming and for partial uploads. */
+/* An archive to upload. It may support resuming an upload, and sending only part of the files. */
 
 export interface Upload {
-  /** Opens the archive. Called for each try. */
+  /** Opens the archive. Called again for every attempt. */
   open: () => AsyncIterable<Uint8Array>;
-  /** In bytes; undefined if unknown. */
+  /** The size in bytes. undefined if it isn't known. */
   size?: number;
   contentType: 'application/gzip' | 'application/x-tar';
-  /** The same for equal bundles, so that all tries are one upload. */
+  /** The same for identical bundles, so that repeated attempts count as a single upload. */
   idempotencyKey: string;
-  /** For resumable uploads. If absent, resuming opens the archive and skips the bytes that were sent. */
+  /**
+   * For resumable uploads. Without it, resuming means opening the archive again and skipping what has been
+   * sent.
+   */
   pieces?: Pieces;
-  /** For sending only the files that the daemon does not have. If absent, all files are sent. */
+  /** For sending only the files that the daemon doesn't have. Without it, all files are sent. */
   parts?: Parts;
 }
 
-/** Supports sending only part of a bundle. */
+/** Lets the client send only the files that the daemon doesn't have. */
 export interface Parts {
-  /** `manifest.json`, byte for byte. */
+  /** The exact bytes of `manifest.json`. */
   manifest: Uint8Array;
-  /** The number of files listed in the manifest. */
+  /** The number of files in the manifest. */
   files: number;
-  /** The total size of these files. */
+  /** The total size of those files. */
   bytes: number;
-  /** Returns an archive with the manifest and only the files that a daemon without these digests needs. */
+  /**
+   * Creates an archive that contains the manifest, but only those files whose digests are missing on the
+   * daemon.
+   */
   only: (missing: ReadonlySet<string>) => Upload & { files: number; bytes: number };
 }
 
-/** Supports resuming an upload. */
+/** Lets the client resume an interrupted upload. */
 export interface Pieces {
   /**
-   * Returns the same value if and only if two archives have the same bytes. If absent, uploads by earlier
-   * processes are not resumed.
+   * Returns a value that is the same for two archives if and only if they have the same bytes. Without it, an
+   * upload can only be resumed by the process that started it.
    */
   fingerprint?: () => Promise<string>;
-  /** The number of bytes read to create the archive. Approximates its size if that is unknown. */
+  /**
+   * The number of bytes read to create the archive. It's roughly the archive's size, in case that isn't
+   * known.
+   */
   readBytes: number;
   /**
-   * Streams the archive from byte `from` on. Calls `onRead` with the increments of progress, in units of
-   * `readBytes`.
+   * Reads the archive, starting at byte `from`. To report progress, calls `onRead` with the number of bytes
+   * read since the last call. They add up to `readBytes`.
    */
   open: (from: number, onRead: (bytes: number) => void) => AsyncIterable<Uint8Array>;
-  /** Called with the increments of `readBytes` that were sent. Resent bytes are counted once. */
+  /**
+   * Called with the number of bytes sent since the last call, out of `readBytes`. Bytes that are sent again
+   * don't count.
+   */
   onSent?: (bytes: number) => void;
 }
 
-/** Returns an upload's `pieces`, with a fallback that skips bytes. */
+/** Returns the upload's `pieces`. If it has none, resuming opens the archive and skips bytes. */
 export function piecesOf({ pieces, size, open }: Upload): Pieces {
   return (
     pieces ?? {
@@ -73,27 +85,27 @@ async function* counted(
   }
 }
 
-/** A part of an archive that is kept in memory until the daemon has received it. */
+/** A part of an archive. It stays in memory until the daemon has received it. */
 export interface Chunk {
   /** Offsets in the archive, in bytes. */
   start: number;
   end: number;
-  /** Whether the archive ends with this chunk. */
+  /** True if the archive ends here. */
   isLast: boolean;
   bytes: Uint8Array;
-  /** How many of the archive's `readBytes` were read before this chunk, and up to its end. */
+  /** How many of the archive's `readBytes` had been read at the start of this chunk, and at its end. */
   readStart: number;
   readEnd: number;
 }
 
 /**
- * Reads an archive chunk by chunk. Keeps the latest chunk, so that it can be sent again after a lost
- * connection without packing the archive again.
+ * Reads an archive in chunks. It remembers the latest one, so that it can be sent again if the connection
+ * breaks, without creating the archive a second time.
  */
 export interface ArchiveReader {
   /**
-   * Returns the chunk that contains the byte at `offset`, or the last chunk if `offset` is the end of the
-   * archive. Returns null if the archive is shorter. Throws the errors of opening and reading.
+   * Returns the chunk that contains the byte at `offset`. If that's the end of the archive, returns the last
+   * chunk. Returns null if the archive isn't that long. Throws the errors of opening and reading the archive.
    */
   at(offset: number): Promise<Chunk | null>;
   close(): Promise<void>;
@@ -111,7 +123,7 @@ export function archiveReader({ open }: Pick<Pieces, 'open'>, chunkBytes: number
     if (open !== null && of?.isLast !== true) await open.return?.();
   }
 
-  /** Returns the next non-empty piece; null at the end. */
+  /** Returns the next piece that isn't empty, or null at the end. */
   async function pull(from: AsyncIterator<Uint8Array>): Promise<Uint8Array | null> {
     for (;;) {
       const next = await from.next();
@@ -131,7 +143,7 @@ export function archiveReader({ open }: Pick<Pieces, 'open'>, chunkBytes: number
       rest = taken < piece.byteLength ? piece.subarray(taken) : null;
       length += taken;
     }
-    // Reads ahead, because it must be known whether this chunk is the last one when it is sent.
+    // Read one piece more, so that we know whether this chunk is the last one.
     rest ??= await pull(from);
     return {
       start,

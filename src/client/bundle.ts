@@ -15,32 +15,33 @@ import { after, type Pieces, type Upload } from './archive.ts';
 
 export interface BundleOptions extends PackSettings {
   /**
-   * Any new text. It changes the idempotency key, so that a bundle is published again even if the daemon
-   * already has a run for it.
+   * Any new string. It makes the idempotency key different, so that the bundle is published again even if the
+   * daemon already has a run for it.
    */
   salt?: string;
-  /** Called with the size in bytes of each chunk that is read for measuring. */
+  /** Called with the size of each chunk read while determining the bundle's size, in bytes. */
   onMeasured?: (bytes: number) => void;
   /**
-   * Called with the size in bytes of each chunk that is read for sending. The calls in one try add up to
-   * `sentBytes`. For a resumable upload, counts the bytes that were sent.
+   * Called with the size of each chunk read for sending, in bytes. Within one attempt, they add up to
+   * `sentBytes`. For a resumable upload, this counts the bytes that have actually been sent.
    */
   onSent?: (bytes: number) => void;
 }
 
 export interface PreparedUpload extends Upload {
   pieces: Pieces;
-  /** The sum of the `onSent` calls in one try. */
+  /** The total size passed to `onSent` in one attempt, in bytes. */
   sentBytes: number;
-  /** Problems that do not prevent publication. */
+  /** Problems that aren't bad enough to prevent publication. */
   warnings: readonly Finding[];
-  /** The directory that was packed; null for an archive. */
+  /** The directory that was packed, or null if it already was an archive. */
   directory: string | null;
 }
 
 /**
- * Prepares to upload a directory, which is packed while it is sent, or an existing tar or tar.gz. Throws
- * `usage` for anything else, and `invalid_bundle` with everything that the daemon would reject.
+ * Prepares the upload of a directory, which is packed while it's being sent, or of an existing tar or tar.gz
+ * file. Throws a `usage` error if it's anything else, and `invalid_bundle` with a list of everything that the
+ * daemon would reject.
  */
 export async function prepareUpload(place: string, options: BundleOptions = {}): Promise<PreparedUpload> {
   const { salt, onMeasured, onSent, ...settings } = options;
@@ -109,9 +110,11 @@ function piecesOfFile(file: PackedFile): Pieces {
 }
 
 /**
- * Packing is deterministic, so an upload can be resumed by packing the bundle again.
+ * Makes a bundle's upload resumable. Packing always produces the same bytes, so we can just pack the bundle
+ * again.
  *
- * @param which The digest that identifies the files in `archive`. Default: all of the bundle's files.
+ * @param which A digest that identifies the files in `archive`. By default, that's all the files in the
+ * bundle.
  */
 function piecesOfBundle(
   bundle: PackedBundle,

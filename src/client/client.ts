@@ -46,20 +46,21 @@ export type { WaybillError } from '../core/lib/errors.ts';
 export type Pipeline = PipelineList['pipelines'][number];
 
 /**
- * A client for a daemon. Transient failures are retried according to `ConnectionOptions`. All others are
- * thrown as a `WaybillError` with a `code` from docs/errors.md.
+ * A client for a waybill daemon. Transient failures are retried as configured in `ConnectionOptions`. All
+ * other failures throw a `WaybillError` with a `code` from docs/errors.md.
  */
 export interface Client {
   /**
-   * Publishes a bundle and waits for its run. The bundle is a directory, a tar, a tar.gz, or your own upload.
-   * All tries, in this call and later ones, make only one run. `run.status` is its outcome.
+   * Publishes a bundle and waits for its run. The bundle is a directory, a tar or tar.gz file, or an upload
+   * that you create yourself. No matter how often this is retried or called again, there is only one run.
+   * `run.status` tells you how it ended.
    */
   push(
     pipeline: string,
     bundle: string | Upload,
     options?: PushOptions & BundleOptions,
   ): Promise<PushOutcome>;
-  /** Reports what publishing the bundle would do. */
+  /** Reports what would happen if the bundle were published. */
   plan(
     pipeline: string,
     bundle: string | Upload,
@@ -67,22 +68,25 @@ export interface Client {
   ): Promise<Plan>;
   pipelines(): Promise<Pipeline[]>;
   runs: {
-    /** Newest first, with at most `limit` entries (default: 100). */
+    /** Lists the newest runs first, up to `limit` of them (default: 100). */
     list(filter?: RunFilter, limit?: number): AsyncGenerator<RunRecord>;
     show(runId: string): Promise<RunRecord>;
     /** Waits until the run has finished. */
     wait(runId: string, options?: WaitOptions): Promise<RunRecord>;
-    /** Yields each record now and after every change. */
+    /** Yields the current record of each run, and then a new one after every change. */
     follow(followed: Followed): AsyncGenerator<RunRecord>;
     cancel(runId: string): Promise<RunRecord>;
-    /** Starts a waiting run's next try immediately. */
+    /** If the run is waiting to be retried, starts the next attempt now. */
     retry(runId: string): Promise<RunRecord>;
-    /** Repeats a finished run with the bundle that the daemon still has. Call `wait` with the new run. */
+    /**
+     * Repeats a finished run with its original bundle, which the daemon still has. To wait for it, use
+     * `wait`.
+     */
     rerun(runId: string): Promise<AcceptedRun>;
   };
 }
 
-/** Creates a client without connecting. Throws `usage` if the URL is invalid. */
+/** Creates a client. It doesn't connect yet. Throws a `usage` error if the URL is invalid. */
 export function connect(options: ConnectionOptions): Client {
   const connection = new Connection(options);
   return {
@@ -110,7 +114,7 @@ export function connect(options: ConnectionOptions): Client {
   };
 }
 
-/** Short for `connect(options).push(pipeline, bundle, options)`. */
+/** Shorthand for `connect(options).push(pipeline, bundle, options)`. */
 export async function push(
   options: ConnectionOptions & PushOptions & BundleOptions & { pipeline: string; bundle: string | Upload },
 ): Promise<PushOutcome> {

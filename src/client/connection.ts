@@ -5,24 +5,24 @@ import { type Answer, exchange, type Method } from './exchange.ts';
 import { connectionFailure, refusalOf, textOf } from './failures.ts';
 import type { ExchangeForm, TokenSource } from './token-source.ts';
 
-/* Sends requests to a daemon, with authentication, timeouts and retries. */
+/* Sends requests to a daemon, and takes care of authentication, timeouts, and retries. */
 
-/** Times are in milliseconds. */
+/** All times are in milliseconds. */
 export interface ConnectionOptions {
-  /** The daemon's URL, including its base path if it has one. */
+  /** The URL of the daemon, including its base path, if any. */
   url: string | URL;
-  /** The value of one of the daemon's `upload_tokens`, or a source such as `exchangedToken`. */
+  /** One of the daemon's `upload_tokens`, or a source of tokens such as `exchangedToken`. */
   token?: string | TokenSource;
-  /** Aborts all requests. They throw its reason. */
+  /** Aborts all requests. They then throw the signal's reason. */
   signal?: AbortSignal;
-  /** The maximum combined rate of all request bodies, in bytes per second. Default: no limit. */
+  /** The maximum rate of all request bodies together, in bytes per second. Default: no limit. */
   maxRate?: number;
   patience?: Partial<Patience>;
-  /** The timeout for a body that makes no progress, in either direction. Default: 60 s. */
+  /** The timeout for a request or response body that makes no progress. Default: 60 s. */
   idleMs?: number;
-  /** The timeout for the response after the request was sent. Default: 5 minutes. */
+  /** The timeout for a response, once the whole request has been sent. Default: 5 minutes. */
   answerMs?: number;
-  /** Called before each pause after a transient failure. */
+  /** Called after each transient failure, before the pause. */
   onRetry?: (failure: WaybillError, pauseMs: number) => void;
   clock?: Clock;
   random?: () => number;
@@ -30,13 +30,15 @@ export interface ConnectionOptions {
 
 export interface Ask {
   method?: Method;
-  /** Relative to the daemon's URL or, with a leading slash, to its host. */
+  /** Relative to the daemon's URL. If it starts with a slash, it's relative to the host. */
   path: string;
   query?: Readonly<Record<string, string | undefined>>;
   headers?: Readonly<Record<string, string>>;
-  /** Opens the body. Called for each try. */
+  /** Opens the body. Called again for every attempt. */
   body?: () => AsyncIterable<Uint8Array>;
   idleMs?: number;
+  /** If false, the request is not repeated when its token is refused; the next one gets a new token. */
+  isRepeatable?: boolean;
 }
 
 export interface JsonAnswer {
@@ -45,13 +47,16 @@ export interface JsonAnswer {
 }
 
 export interface Requests {
-  /** Returns a response with a 2xx status. The caller must read or close it. */
+  /** Sends a request. Resolves with the response if its status is 2xx. The caller has to read or close it. */
   ask(ask: Ask): Promise<Answer>;
-  /** Returns the body as JSON. A truncated body is a transient failure. */
+  /**
+   * Sends a request and parses the response as JSON. A response that is cut off counts as a transient
+   * failure.
+   */
   askJson(ask: Ask): Promise<JsonAnswer>;
 }
 
-/** Retries each request after transient failures. */
+/** Retries every request after transient failures. */
 export class Connection implements Requests {
   readonly clock: Clock;
   readonly signal: AbortSignal | undefined;
@@ -62,7 +67,7 @@ export class Connection implements Requests {
   readonly #single: SingleRequests;
   readonly #retries: RetryOptions;
 
-  /** Throws `usage` if the URL is invalid. */
+  /** Throws a `usage` error if the URL is invalid. */
   constructor(options: ConnectionOptions) {
     const { token, signal, clock = systemClock, answerMs = 300_000, random = Math.random } = options;
     this.clock = clock;
@@ -89,10 +94,15 @@ export class Connection implements Requests {
     return this.withRetries((requests) => requests.askJson(ask));
   }
 
-  /** Retries `work` as a whole. The requests passed to it are not retried individually. */
+  /** Retries `work` as a whole. It gets a connection that doesn't retry individual requests. */
   withRetries<T>(work: (requests: Requests) => Promise<T>): Promise<T> {
     return retry(this.#retries, () => work(this.#single));
   }
+}
+
+/** Reports whether the daemon refused the token, which may have expired during the request. */
+export function isRefusedToken(error: unknown): error is WaybillError {
+  return hasCode(error, 'unauthorized') || hasCode(error, 'token_expired');
 }
 
 /** Sends each request once, or twice if its token was refused. */
@@ -100,7 +110,7 @@ class SingleRequests implements Requests {
   readonly #options: ConnectionOptions & { clock: Clock; answerMs: number };
   readonly #base: URL;
   readonly #limiter: RateLimiter | null;
-  /** Whether the daemon has responded before. */
+  /** True if the daemon has ever responded. */
   isReached = false;
 
   constructor(options: ConnectionOptions & { clock: Clock; answerMs: number }) {
@@ -118,8 +128,7 @@ class SingleRequests implements Requests {
     try {
       return await this.#send(ask, value);
     } catch (error) {
-      const isRefused = hasCode(error, 'unauthorized') || hasCode(error, 'token_expired');
-      if (!isRefused || !token.refused(value)) throw error;
+      if (!isRefusedToken(error) || !token.refused(value) || ask.isRepeatable === false) throw error;
       return this.#send(ask, await token.value(exchangeForm));
     }
   }
@@ -176,7 +185,7 @@ function formAsk(path: string, form: Readonly<Record<string, string>>): Ask {
   };
 }
 
-/** A request body that records its own failures, to distinguish them from connection failures. */
+/** A request body that remembers whether it failed, so that this isn't mistaken for a connection failure. */
 interface OwnBody {
   chunks: AsyncIterable<Uint8Array>;
   failure: () => { error: unknown } | null;
@@ -195,7 +204,7 @@ function ownBody(body: AsyncIterable<Uint8Array>): OwnBody {
   return { chunks: chunks(), failure: () => failure };
 }
 
-/** Runs `work`. Reports its failures with the URL, but failures of `body` unchanged. */
+/** Runs `work`. If it fails, the error mentions the URL, unless it was `body` that failed. */
 async function orConnectionFailure<T>(url: URL, body: OwnBody | null, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -238,13 +247,13 @@ function urlOf(base: URL, { path, query = {} }: Ask): URL {
   return url;
 }
 
-/** How long a client retries. Times are in milliseconds. */
+/** How long to keep retrying. All times are in milliseconds. */
 interface Patience {
-  /** The total time, starting at the first failure. */
+  /** Stop retrying this long after the first failure. */
   forMs: number;
-  /** The minimum number of tries, regardless of their duration. */
+  /** The minimum number of attempts, even if that takes longer. */
   tries: number;
-  /** The upper bound of the first pause. It doubles with each try, up to `capMs`. */
+  /** The longest that the first pause can be. This limit doubles with every attempt, up to `capMs`. */
   baseMs: number;
   capMs: number;
 }
@@ -255,17 +264,17 @@ interface RetryOptions {
   patience: Patience;
   clock: Clock;
   signal: AbortSignal | undefined;
-  /** Whether the daemon has responded before. */
+  /** Returns true if the daemon has ever responded. */
   wasReached: () => boolean;
   onRetry: ((failure: WaybillError, pauseMs: number) => void) | undefined;
-  /** Returns a number in [0, 1). */
+  /** Returns a random number from 0 (inclusive) to 1 (exclusive). */
   random: () => number;
 }
 
 /**
- * Retries `work` while it fails with a transient error. Each pause is the time requested by the server, if
- * any, plus full jitter. If the daemon was never reached, the URL is probably wrong, so only `tries` tries
- * are made. Throws the last error, or the reason of `signal`.
+ * Retries `work` as long as its failures are transient. Each pause is as long as the server asked for, if it
+ * did, plus a random amount of time (full jitter). If the daemon has never responded, the URL is probably
+ * wrong, so this gives up after `tries` attempts. Throws the last error, or the reason of `signal`.
  */
 async function retry<T>(options: RetryOptions, work: () => Promise<T>): Promise<T> {
   const { patience, clock, signal, random } = options;

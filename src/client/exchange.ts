@@ -7,16 +7,16 @@ import { onAbort } from '../core/lib/on-abort.ts';
 
 export type Method = 'GET' | 'HEAD' | 'POST' | 'PATCH';
 
-/** One request. Times are in milliseconds. */
+/** A single request. All times are in milliseconds. */
 export interface Exchange {
   method: Method;
   url: URL;
   headers: Readonly<Record<string, string>>;
-  /** Sent in chunks after the server has accepted the headers; null if there is no body. */
+  /** The body, or null. It isn't sent until the server has accepted the headers. */
   body: AsyncIterable<Uint8Array> | null;
-  /** The timeout for a body that makes no progress, in either direction. */
+  /** The timeout for a request or response body that makes no progress. */
   idleMs: number;
-  /** The timeout for the response headers after the request was sent. */
+  /** The timeout for the response headers, once the request has been sent. */
   answerMs: number;
   signal: AbortSignal | undefined;
   clock: Clock;
@@ -25,22 +25,22 @@ export interface Exchange {
 export interface Answer {
   status: number;
   headers: http.IncomingHttpHeaders;
-  /** Streams the body. Call this at most once. Closes the connection when the iteration ends. */
+  /** Reads the body. Can only be called once. When the iteration ends, the connection is closed. */
   read(): AsyncGenerator<Uint8Array>;
   /** Closes the connection. */
   close(): void;
 }
 
-/** How long to wait for a server that ignores `Expect: 100-continue`. curl waits as long. */
+/** How long to wait for `100 Continue`, since some servers ignore the header. curl waits just as long. */
 const continueMs = 1000;
-/** The timeout for connecting, including TLS. */
+/** The timeout for connecting, including the TLS handshake. */
 const connectMs = 30_000;
 
 /**
- * Sends a request on a new connection and resolves with the response headers. Uses `node:http` because
- * `fetch` does not support `Expect: 100-continue` and loses a response that arrives while the body is being
- * sent. Throws the error of the connection or the body, or the reason of `signal`. A stalled connection fails
- * with `connection_lost`.
+ * Sends a request over a new connection and resolves with the response headers. This uses `node:http`,
+ * because `fetch` doesn't support `Expect: 100-continue`, and loses a response that arrives while the body is
+ * still being sent. Throws the error of the connection or the body, or the reason of `signal`. If the
+ * connection stalls, the error is `connection_lost`.
  */
 export async function exchange(options: Exchange): Promise<Answer> {
   const { method, url, headers, body, signal, clock } = options;
@@ -82,15 +82,15 @@ export async function exchange(options: Exchange): Promise<Answer> {
 async function headOf(request: http.ClientRequest): Promise<http.IncomingMessage> {
   const answered = new Promise<http.IncomingMessage>((resolve, reject) => {
     request.once('response', resolve);
-    // The listener stays attached, because an error after the response must not end the process.
+    // Keep the listener, because an error that occurs after the response must not end the process.
     request.on('error', reject);
     request.once('close', () => reject(new Error('the connection was closed without an answer')));
   });
-  answered.catch(() => undefined); // Errors are handled later, after the body was sent.
+  answered.catch(() => undefined); // Errors are handled later, after the body has been sent.
   return answered;
 }
 
-/** Sends the body until it ends, a response arrives or the connection fails. Throws the body's error. */
+/** Sends the body until it ends, a response arrives, or the connection fails. Throws the body's error. */
 async function feed(
   request: http.ClientRequest,
   answered: Promise<http.IncomingMessage>,
@@ -136,7 +136,7 @@ async function* bytesOf(
 }
 
 interface Watchdog {
-  /** Restarts the timeout: fails if `ms` milliseconds pass before the next call. */
+  /** Restarts the timeout. If this isn't called again within `ms` milliseconds, the request fails. */
   within(ms: number, otherwise: string, code?: 'connection_lost' | 'daemon_unreachable'): void;
   stop(): void;
 }
@@ -145,7 +145,7 @@ function watchdog(clock: Clock, origin: string, onTimeout: (error: WaybillError)
   let timer: Timer | null = null;
   let [deadline, isStopped] = [0, false];
   let late = (): WaybillError => new WaybillError('connection_lost', 'nothing came');
-  // A single timer checks the deadline, because a 1 GiB body has a hundred thousand chunks.
+  // Use a single timer, because a body of 1 GiB consists of a hundred thousand chunks.
   const check = (): void => {
     const leftMs = deadline - clock.monotonic();
     if (leftMs > 0) timer = clock.timeout(Math.ceil(leftMs), check);

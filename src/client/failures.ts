@@ -17,14 +17,14 @@ const unreachable = new Set([
 const certificate =
   /^(CERT_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|HOSTNAME_MISMATCH|INVALID_CA|EPROTO$)/;
 
-/** Statuses sent by a proxy whose server is unreachable or busy. */
+/** The statuses that proxies send when the server is unreachable or busy. */
 const transientStatuses: ReadonlySet<number> = new Set([408, 425, 429, 502, 503, 504]);
 
 /** Converts a connection error to a `WaybillError`. */
 export function connectionFailure(thrown: unknown, { origin, host }: URL): WaybillError {
   if (thrown instanceof WaybillError) return thrown;
   const { code, message, reason } = asSystemError(thrown);
-  // OpenSSL reads the first bytes of another protocol as a record's version.
+  // OpenSSL thinks that the first bytes of the response are a TLS version, but it's a different protocol.
   if (code === 'EPROTO' && /wrong version number|packet length too long/.test(message))
     return new WaybillError('tls_failed', `${host} answers in plain HTTP, not HTTPS`, {
       hint: `use http://${host}`,
@@ -52,12 +52,15 @@ export function connectionFailure(thrown: unknown, { origin, host }: URL): Waybi
   });
 }
 
-/** The cause of a proxy's `upload_too_large`; proxies limit the size of a single request. */
+/**
+ * The cause of an `upload_too_large` error that comes from a proxy, since proxies limit the size of each
+ * request.
+ */
 export class BodyTooLong extends Error {
   override name = 'BodyTooLong';
 }
 
-/** Converts a response with a status other than 2xx to an error. Reads its body. */
+/** Converts a response that isn't 2xx to an error. Reads the response body. */
 export async function refusalOf(answer: Answer, url: URL, now: Date): Promise<WaybillError> {
   const { status, headers } = answer;
   const afterMs = parseRetryAfter(headers['retry-after'], now);
@@ -84,17 +87,20 @@ export async function refusalOf(answer: Answer, url: URL, now: Date): Promise<Wa
   });
 }
 
-/** The members of a problem document (RFC 9457) that the client reads. */
+/** The fields of a problem document (RFC 9457) that the client looks at. */
 export interface Problem {
   code: string;
-  /** The error message, which ends with the hint. */
+  /** The error message, followed by the hint. */
   detail: string;
   hint?: string;
   retryable?: boolean;
   findings?: Finding[];
 }
 
-/** Returns the error that a daemon reports. A code unknown to this version becomes a general one. */
+/**
+ * Creates an error from the daemon's description. If this version doesn't know its code, uses a more general
+ * one.
+ */
 export function problemError(
   { code, detail, hint: given, retryable, findings = [] }: Problem,
   patience: { retryAfterSeconds?: number | undefined } = {},
@@ -110,16 +116,16 @@ export function problemError(
   return new WaybillError(known, message, { ...patience, hint, findings });
 }
 
-/** Reports whether a body is a problem document. */
+/** Reports whether a response body is a problem document. */
 export function isProblem(body: unknown): body is Problem {
   const { code, detail } = (body ?? {}) as Partial<Problem>;
   return typeof code === 'string' && typeof detail === 'string';
 }
 
-/** Larger than any of the daemon's responses. */
+/** The daemon never sends a response that is larger than this. */
 const maxAnswerBytes = 256 * 2 ** 20;
 
-/** Reads the body. Throws `unexpected_answer` if it exceeds `maxAnswerBytes`. */
+/** Reads the body as text. If it's larger than `maxAnswerBytes`, throws an `unexpected_answer` error. */
 export async function textOf(answer: Answer): Promise<string> {
   const chunks: Uint8Array[] = [];
   let size = 0;
@@ -142,7 +148,7 @@ function problemIn(type: string | undefined, text: string): Problem | null {
 }
 
 function asSystemError(thrown: unknown): { code: string; message: string; reason: string } {
-  // For a host with several addresses, there is one error per address.
+  // If a host has several addresses, there is one error for each of them.
   const error = thrown instanceof AggregateError ? (thrown.errors[0] as unknown) : thrown;
   if (!(error instanceof Error)) return { code: '', message: String(error), reason: String(error) };
   return {

@@ -6,18 +6,18 @@ import { connectionFailure } from './failures.ts';
 import type { RunRecord } from './generated/api-types.ts';
 import { parseRunRecord } from './runs.ts';
 
-/** One run by its id, or all runs of these pipelines. Default: all of the token's pipelines. */
+/** A single run, or all runs of these pipelines. Default: all pipelines that the token is valid for. */
 export type Followed = { runId: string } | { pipelines?: readonly string[] };
 
-/** The timeout without data. The daemon sends something every 15 seconds. */
+/** How long to wait for data before reconnecting. The daemon sends something every 15 seconds. */
 const silenceMs = 60_000;
 const reconnectMs = 1000;
 
 /**
- * Yields each followed run's record now and after every change. Reconnects and continues after a lost
- * connection, after the daemon stopped, and after it dropped a slow client. When following a single run, the
- * iteration ends when the run has finished. When following pipelines, it ends when the connection's `signal`
- * aborts, with its reason.
+ * Yields the current record of each run, and then a new one after every change. It reconnects and continues
+ * if the connection breaks, if the daemon restarts, or if the daemon disconnects a client that is too slow.
+ * If this follows a single run, it ends when the run has finished. If it follows pipelines, it only ends when
+ * the connection's `signal` aborts, and throws the signal's reason.
  */
 export async function* followRuns(connection: Connection, followed: Followed): AsyncGenerator<RunRecord> {
   const place: Place = { lastId: null };
@@ -30,7 +30,7 @@ export async function* followRuns(connection: Connection, followed: Followed): A
       },
       idleMs: silenceMs,
     });
-    // All events were received before the connection was lost.
+    // We have received all events, even though the connection was lost.
     if (answer.status === 204) {
       answer.close();
       return;
@@ -61,7 +61,9 @@ function requireEvents(answer: Answer): void {
   });
 }
 
-/** Yields the records in a stream and returns why it ended; null if the connection was lost. */
+/**
+ * Yields the records in an event stream. Returns why the stream ended, or null if the connection was lost.
+ */
 async function* recordsOf(answer: Answer, place: Place): AsyncGenerator<RunRecord, string | null> {
   const messages: EventSourceMessage[] = [];
   const parser = createParser({ onEvent: (message) => void messages.push(message) });
@@ -72,14 +74,14 @@ async function* recordsOf(answer: Answer, place: Place): AsyncGenerator<RunRecor
       for (const { event, id, data } of messages.splice(0)) {
         if (id !== undefined) place.lastId = id;
         if (event === 'end') return (JSON.parse(data) as { reason: string }).reason;
-        // Oldest first, in event order.
+        // Oldest first, which is the order of the events.
         if (event === 'snapshot')
           yield* (JSON.parse(data) as { runs: unknown[] }).runs.reverse().map(parseRunRecord);
         else if (event === 'run') yield parseRunRecord(JSON.parse(data));
       }
     }
   } catch (error) {
-    // Errors in the consumer of this generator do not arrive here.
+    // Errors thrown by the consumer of this generator don't get here.
     const failure = connectionFailure(error, new URL('http://daemon'));
     if (!failure.retryable) throw failure;
   }

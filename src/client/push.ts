@@ -5,7 +5,7 @@ import type { Plan, RunRecord } from './generated/api-types.ts';
 import { type AcceptedRun, waitForRun, type WaitOptions } from './runs.ts';
 import { headersOf, uploadBundle, type UploadOptions, uploadPath } from './upload-bundle.ts';
 
-/** Requests the daemon's plan for publishing the bundle. Nothing is published or stored. */
+/** Asks the daemon what would happen if the bundle were published. Nothing is published or stored. */
 export async function tryBundle(
   connection: Connection,
   pipelineId: string,
@@ -23,17 +23,17 @@ export async function tryBundle(
 }
 
 export interface PushOutcome extends AcceptedRun {
-  /** The finished run's record; null with `wait: false`. */
+  /** The record of the finished run, or null with `wait: false`. */
   run: RunRecord | null;
 }
 
 export interface PushOptions extends WaitOptions, UploadOptions {
-  /** If false, returns as soon as the daemon has accepted the bundle. */
+  /** If false, doesn't wait for the run, but returns as soon as the daemon has accepted the bundle. */
   wait?: boolean;
   onAccepted?: (accepted: AcceptedRun) => void;
 }
 
-/** Makes the idempotency key specific to the channel. */
+/** Makes the idempotency key different for each channel. */
 function forChannel(upload: Upload, { channel }: Pick<UploadOptions, 'channel'>): Upload {
   if (channel === undefined) return upload;
   const idempotencyKey = `${upload.idempotencyKey}.${channel}`;
@@ -43,13 +43,16 @@ function forChannel(upload: Upload, { channel }: Pick<UploadOptions, 'channel'>)
   return { ...upload, idempotencyKey, parts: { ...parts, only } };
 }
 
-/** When a daemon with an in-memory queue restarts, it loses the run. More restarts than this are unlikely. */
+/**
+ * A daemon with an in-memory queue loses its runs when it restarts, but probably not this many times in a
+ * row.
+ */
 const maxUploads = 4;
 
 /**
- * Uploads a bundle and waits until its run has finished. `run.status` is the outcome. Uploads again if the
- * daemon has lost the run. Throws `run_unfinished` if the run has not finished in time, and the same errors
- * as `uploadBundle`.
+ * Uploads a bundle and waits until its run has finished. `run.status` tells you how it ended. If the daemon
+ * loses the run, the bundle is uploaded again. Throws a `run_unfinished` error if the run doesn't finish in
+ * time, and the same errors as `uploadBundle`.
  */
 export async function pushUpload(
   connection: Connection,

@@ -5,33 +5,33 @@ import type { PartialUpload, RunRecord } from './generated/api-types.ts';
 import type { AcceptedRun } from './runs.ts';
 
 /*
- * The requests for resumable uploads: tus 1.0 and the daemon's extensions. Each one carries the bundle's key,
- * so that a load balancer can route them to the same daemon.
+ * The requests used for resumable uploads: tus 1.0 plus extensions. They all include the bundle's key, so
+ * that a load balancer can send them to the same daemon.
  */
 
 const version = { 'tus-resumable': '1.0.0' };
-/** The key in `Upload-Metadata` for the archive's fingerprint. */
+/** The key for the archive's fingerprint in `Upload-Metadata`. */
 const fingerprintName = 'archive';
 
-/** Identifies a bundle's uploads. */
+/** Identifies the uploads of a bundle. */
 export interface UploadPlace {
   pipelineId: string;
   key: string;
 }
 
-/** A partial upload on the daemon. */
+/** An upload that the daemon has received part of. */
 export interface RemoteUpload {
   id: string;
   /** The offset at which to continue. */
   offset: number;
-  /** null if the length will be sent with the last byte. */
+  /** The archive's length. null if it isn't sent until the last byte. */
   length: number | null;
 }
 
 /**
- * Finds an upload of this archive that an earlier process started or whose response was lost. Returns a
- * partial upload to resume, or its run. Returns null if there is none, or if its run has failed or is
- * unknown.
+ * Looks for an upload of this archive that was started by an earlier process, or whose response got lost. If
+ * there is one, returns the upload so that it can be resumed, or its run if it's complete. Returns null if
+ * there isn't one, or if its run has failed or is unknown.
  */
 export async function findUpload(
   requests: Requests,
@@ -49,7 +49,10 @@ export async function findUpload(
   return null;
 }
 
-/** Returns the header for an archive without all files. `partial` is its manifest's digest. */
+/**
+ * Returns the header for an archive from which files have been left out. `partial` is the digest of its
+ * manifest.
+ */
 export function partialHeader(partial: string | null | undefined): Record<string, string> {
   return partial == null ? {} : { 'waybill-partial': partial };
 }
@@ -64,7 +67,7 @@ async function isAlive(requests: Requests, runId: string): Promise<boolean> {
   }
 }
 
-/** Creates an upload. */
+/** Starts an upload. */
 export async function createUpload(
   requests: Requests,
   place: UploadPlace,
@@ -94,7 +97,7 @@ export async function createUpload(
     },
   });
   answer.close();
-  // Only the id is used, because a proxy may serve the daemon under another path.
+  // Only use the id, because if there is a proxy, the daemon may be at a different path.
   const id = answer.headers.location?.split('/').at(-1);
   if (id === undefined || id === '')
     throw new WaybillError('unexpected_answer', 'the daemon began an upload and does not say where');
@@ -102,8 +105,8 @@ export async function createUpload(
 }
 
 /**
- * Returns an upload's state or its run. HEAD first ends a request that may still be sending it. Throws
- * `upload_locked` while the daemon is processing it.
+ * Returns how far an upload has come, or its run. The HEAD request makes the daemon abort any other request
+ * that is still sending this upload. While the daemon is processing the upload, throws `upload_locked`.
  */
 export async function claimUpload(
   requests: Requests,
@@ -115,7 +118,7 @@ export async function claimUpload(
   try {
     (await requests.ask({ ...ask, method: 'HEAD' })).close();
   } catch (error) {
-    // A response to HEAD has no body with details. GET, which has no side effects, returns them.
+    // There are no details in the response to HEAD. GET has them, and no side effects.
     if (!hasCode(error, 'unexpected_answer')) throw error;
     isFree = false;
   }
@@ -124,7 +127,7 @@ export async function claimUpload(
   throw new WaybillError('upload_locked', 'the daemon is still processing this upload');
 }
 
-/** Returns an upload's state or its run, without ending a request that is sending it. */
+/** Like `claimUpload`, but doesn't interfere with a request that is sending this upload. */
 export async function lookAt(
   requests: Requests,
   place: UploadPlace,
@@ -135,16 +138,16 @@ export async function lookAt(
   return { runId: upload.run_id, position: upload.position, isReplayed: upload.replayed };
 }
 
-/** A range of an archive's bytes. */
+/** A range of the archive's bytes. */
 export interface Portion {
   offset: number;
   bytes: number;
   body: () => AsyncIterable<Uint8Array>;
-  /** The archive's length, set with its last portion if the daemon does not know it yet. */
+  /** The length of the archive. Set in the last portion, unless the daemon already knows the length. */
   length: number | null;
 }
 
-/** Sends a portion of an upload. Returns the run after the last portion, and null before that. */
+/** Sends part of an upload. After the last part, returns the run, and until then null. */
 export async function sendPortion(
   requests: Requests,
   place: UploadPlace,
@@ -163,6 +166,8 @@ export async function sendPortion(
       ...(length === null ? {} : { 'upload-length': String(length) }),
     },
     body,
+    // The daemon keeps the bytes that arrived before a token expired, so that the offset is another one.
+    isRepeatable: false,
   });
   answer.close();
   const run = answer.headers.location?.split('/').at(-1);
@@ -171,9 +176,7 @@ export async function sendPortion(
   return { runId: decodeURIComponent(run), position: await positionOf(requests, ask), isReplayed };
 }
 
-/**
- * Returns the position in the queue, or null if the request fails, because the position is only informative.
- */
+/** Returns the position in the queue. It's just for information, so returns null if the request fails. */
 async function positionOf(requests: Requests, ask: Ask): Promise<number | null> {
   try {
     return ((await requests.askJson(ask)).body as PartialUpload).position;

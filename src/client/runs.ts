@@ -2,23 +2,23 @@ import { WaybillError } from '../core/lib/errors.ts';
 import type { Connection, JsonAnswer } from './connection.ts';
 import type { Accepted, PipelineList, RunRecord, RunSearch } from './generated/api-types.ts';
 
-/* Sends requests about runs and pipelines. */
+/* Requests about runs and pipelines. */
 
-/** Selects runs. Default: all runs of the token's pipelines. */
+/** Selects runs. Default: all runs of the pipelines that the token is valid for. */
 export interface RunFilter {
   pipelines?: readonly string[];
   status?: RunRecord['status'];
-  /** RFC 3339. Selects runs accepted at this time or later. A date means the beginning of that day in UTC. */
+  /** Only runs accepted at this time or later (RFC 3339). For a date, that's the start of the day in UTC. */
   since?: string;
-  /** RFC 3339. Selects runs accepted at this time or earlier. A date means the end of that day in UTC. */
+  /** Only runs accepted at this time or earlier (RFC 3339). For a date, that's the end of the day in UTC. */
   until?: string;
-  /** Words that must all occur in the record. */
+  /** One or more words. Only runs whose records contain all of them. */
   q?: string;
 }
 
 const maxPageSize = 500;
 
-/** Yields up to `limit` retained runs, newest first, requesting them page by page. */
+/** Yields up to `limit` of the runs that the daemon still has, newest first. Loads one page after another. */
 export async function* listRuns(
   connection: Connection,
   { pipelines, status, since, until, q }: RunFilter,
@@ -47,15 +47,15 @@ export async function showRun(connection: Connection, runId: string): Promise<Ru
   return parseRunRecord((await connection.askJson({ path: runPath(runId) })).body);
 }
 
-/** Cancels a run and returns its record. A run that had started may still be stopping. */
+/** Cancels a run and returns its record. If it's in progress, it may take a moment to stop. */
 export async function cancelRun(connection: Connection, runId: string): Promise<RunRecord> {
   const path = await actionPath(connection, runId, 'cancel');
   return parseRunRecord((await connection.askJson({ method: 'POST', path })).body);
 }
 
 /**
- * Starts a waiting run's next try immediately and returns the run's record. Throws `run_not_found` and
- * `run_finished`.
+ * Starts the next attempt of a waiting run immediately, and returns the run's record. Throws `run_not_found`
+ * or `run_finished`.
  */
 export async function retryRun(connection: Connection, runId: string): Promise<RunRecord> {
   const path = await actionPath(connection, runId, 'retry');
@@ -63,8 +63,9 @@ export async function retryRun(connection: Connection, runId: string): Promise<R
 }
 
 /**
- * Repeats a finished run with the bundle that the daemon still has, and returns the new run. All tries make
- * only one run. Throws `run_not_found`, `run_not_finished` and `bundle_gone`.
+ * Repeats a finished run with its original bundle, which the daemon still has, and returns the new run. No
+ * matter how often the request is sent, there is only one new run. Throws `run_not_found`,
+ * `run_not_finished`, or `bundle_gone`.
  */
 export async function rerunRun(connection: Connection, runId: string): Promise<AcceptedRun> {
   const path = await actionPath(connection, runId, 'rerun');
@@ -72,20 +73,20 @@ export async function rerunRun(connection: Connection, runId: string): Promise<A
 }
 
 export interface WaitOptions {
-  /** In milliseconds. Default: no timeout. */
+  /** In milliseconds. Default: waits forever. */
   timeoutMs?: number;
-  /** Called with every record received until the run has finished. */
+  /** Called with every record that is received while waiting. */
   onRecord?: (run: RunRecord) => void;
 }
 
 const maxWaitSeconds = 30;
-/** The minimum polling interval, because a stopping daemon responds immediately. */
+/** The minimum time between two requests. A daemon that is shutting down answers immediately. */
 const minPollMs = 1000;
 
 /**
- * Waits until the run has finished and returns its record. Uses long polling: the daemon holds each response
- * for up to half a minute, which proxies tolerate. Throws `run_unfinished` if the run has not finished in
- * time, and `run_not_found`.
+ * Waits until the run has finished and returns its record. This uses long polling: the daemon waits for up to
+ * half a minute before it responds, which is no problem for proxies. Throws `run_unfinished` if the run
+ * doesn't finish in time, or `run_not_found`.
  */
 export async function waitForRun(
   connection: Connection,
@@ -137,8 +138,8 @@ async function actionPath(
 type Unknown = Record<string, unknown>;
 
 /**
- * Validates a daemon's run record, as far as callers rely on its fields. Throws `unexpected_answer` if one is
- * missing, because a broken or hostile daemon may send anything.
+ * Checks that a run record from the daemon has the fields that callers need. A broken or malicious daemon may
+ * send anything. Throws an `unexpected_answer` error if a field is missing.
  */
 export function parseRunRecord(body: unknown): RunRecord {
   const fault = isObject(body) ? faultOf(body) : 'the answer';
@@ -148,7 +149,7 @@ export function parseRunRecord(body: unknown): RunRecord {
   });
 }
 
-/** Returns the first invalid field's name; null if there is none. */
+/** Returns the name of the first field that is invalid, or null if there isn't one. */
 function faultOf(record: Unknown): string | null {
   for (const name of ['run_id', 'pipeline_id', 'status', 'accepted_at'])
     if (typeof record[name] !== 'string') return name;
@@ -185,11 +186,9 @@ function isObject(value: unknown): value is Unknown {
 /** A run that the daemon has accepted. */
 export interface AcceptedRun {
   runId: string;
-  /** Its position in its pipeline's queue when it was accepted; null if unknown. */
+  /** The run's position in its pipeline's queue when it was accepted, or null if that isn't known. */
   position: number | null;
-  /**
-   * Whether the daemon had already accepted the same bundle or repetition, so that no new run was started.
-   */
+  /** True if the daemon had already accepted the same bundle or the same rerun, so no new run was started. */
   isReplayed: boolean;
 }
 

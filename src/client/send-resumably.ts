@@ -1,7 +1,7 @@
 import type { ErrorCode } from '../core/lib/error-codes.ts';
 import { hasCode, WaybillError } from '../core/lib/errors.ts';
 import { type ArchiveReader, archiveReader, type Chunk, piecesOf, type Upload } from './archive.ts';
-import type { Connection, Requests } from './connection.ts';
+import { type Connection, isRefusedToken, type Requests } from './connection.ts';
 import { BodyTooLong } from './failures.ts';
 import {
   claimUpload,
@@ -14,7 +14,7 @@ import {
 } from './remote-upload.ts';
 import type { AcceptedRun } from './runs.ts';
 
-/** Thrown if the daemon does not support resumable uploads or keeps losing this one. */
+/** Thrown if the daemon doesn't support resumable uploads, or keeps losing this one. */
 export class NotResumable extends Error {
   override name = 'NotResumable';
   readonly reason: WaybillError;
@@ -26,7 +26,8 @@ export class NotResumable extends Error {
 }
 
 /**
- * Errors from a daemon that lacks resumable uploads or the space for them, and from a proxy in front of it.
+ * Errors from a daemon that doesn't support resumable uploads or has no space for them, and from a proxy in
+ * front of it.
  */
 const refusals: readonly ErrorCode[] = [
   'not_found',
@@ -35,13 +36,15 @@ const refusals: readonly ErrorCode[] = [
   'unsupported_tus_version',
   'upload_too_large',
 ];
-/** Errors that indicate that an archive's portions do not belong together. */
+/** Errors that suggest that the parts of an archive don't belong together. */
 const damages: readonly ErrorCode[] = ['malformed_archive', 'invalid_bundle'];
 
 const maxStarts = 5;
+/** A token may expire during a request. More in a row, without progress, are refused for another reason. */
+const maxRefusedTokens = 5;
 /** The polling interval while another client is sending the upload. */
 const watchMs = 1000;
-/** Small enough for any proxy. */
+/** Small enough to get through any proxy. */
 const minPortionBytes = 64 << 10;
 const pieceBytes = 64 << 10;
 
@@ -50,18 +53,18 @@ const isAny = (error: unknown, codes: readonly ErrorCode[]): error is WaybillErr
 
 export interface ResumableOptions {
   chunkBytes: number;
-  /** Whether to wait if too many partial uploads are open, instead of throwing `NotResumable`. */
+  /** If too many uploads are in progress, wait rather than throwing `NotResumable`. */
   isPatient: boolean;
-  /** The manifest's digest, for an archive without all files; null for a complete one. */
+  /** The manifest's digest if files have been left out of the archive. null if it's complete. */
   partial?: string | null;
   channel?: string | undefined;
 }
 
 /**
- * Uploads an archive in several requests of at most one chunk each. After a lost connection or a killed
- * process, continues at the offset that the daemon reports. Transient failures are retried, and the retry
- * limits are reset whenever more bytes have arrived. Throws `NotResumable`, and the same errors as an upload
- * in one request.
+ * Uploads an archive in several requests, each of which contains at most one chunk. If the connection breaks
+ * or the process is killed, the upload continues at the offset that the daemon reports. Temporary failures
+ * are retried, and whenever more bytes have arrived, the retry limits start over. Throws `NotResumable`, and
+ * the same errors as an upload in a single request.
  */
 export async function sendResumably(
   connection: Connection,
@@ -89,7 +92,7 @@ export async function sendResumably(
       try {
         return await sending.send();
       } catch (error) {
-        // The daemon may have lost bytes in a power failure, or another client may have sent others.
+        // The daemon may have lost bytes in a power failure, or another client may have sent different ones.
         const isDamaged: boolean = sending.wasContinued && !wasDamaged && isAny(error, damages);
         const isGone = hasCode(error, 'upload_not_found');
         if (isGone && starts === maxStarts) throw new NotResumable(error as WaybillError);
@@ -140,7 +143,9 @@ async function begin(
   });
 }
 
-/** Reports progress as increments, without counting resent bytes twice. */
+/**
+ * Converts the number of bytes sent to progress since the last call. Bytes that are sent again don't count.
+ */
 function meter(onBytes: ((bytes: number) => void) | undefined): (reached: number) => void {
   let reported = 0;
   return (reached) => {
@@ -150,9 +155,9 @@ function meter(onBytes: ((bytes: number) => void) | undefined): (reached: number
   };
 }
 
-/** A resumable upload's state. */
+/** The state of a resumable upload. */
 class Sending {
-  /** Whether the upload was interrupted or was started by another process, so that it may be damaged. */
+  /** True if the upload was interrupted or started by another process. It may be corrupted in that case. */
   wasContinued: boolean;
   readonly #connection: Connection;
   readonly #place: UploadPlace;
@@ -160,14 +165,16 @@ class Sending {
   readonly #reader: ArchiveReader;
   readonly #onSent: (reached: number) => void;
   #offset: number;
-  /** The largest offset so far. */
+  /** The highest offset that has been reached. */
   #furthest: number;
   #isLengthKnown: boolean;
-  /** Whether `#offset` is the daemon's offset. */
+  /** True if `#offset` is what the daemon has reported. */
   #isOffsetKnown = true;
+  /** The number of tokens that were refused since the last progress. */
+  #refusedTokens = 0;
   /** Whether another client is sending the upload. This client waits while the other one makes progress. */
   #isContested = false;
-  /** The maximum size of a request, which is lowered if a proxy rejects one as too large. */
+  /** The largest request to send. If a proxy says that a request is too large, this is reduced. */
   #maxRequestBytes = Infinity;
 
   constructor(
@@ -194,7 +201,10 @@ class Sending {
     }
   }
 
-  /** Returns after any progress, because the retry limits are reset with each step. */
+  /**
+   * Does the next part of the work. Returns as soon as there is any progress, since that resets the retry
+   * limits.
+   */
   async #step(requests: Requests): Promise<AcceptedRun | null> {
     if (this.#isContested) {
       const seen = await lookAt(requests, this.#place, this.#id);
@@ -230,7 +240,7 @@ class Sending {
         body: () => this.#bodyOf(chunk, offset, bytes),
         length: isLast && !this.#isLengthKnown ? chunk.end : null,
       });
-      // If the last portion returned no run, the next step requests the state.
+      // If everything was sent but there is no run yet, the next step requests the upload's state.
       this.#isOffsetKnown = !isLast;
       if (!isLast) this.#reach(offset + bytes);
       return run;
@@ -239,6 +249,10 @@ class Sending {
       this.#isContested = hasCode(error, 'upload_locked');
       if (error instanceof WaybillError && error.cause instanceof BodyTooLong && bytes > minPortionBytes) {
         this.#maxRequestBytes = Math.max(minPortionBytes, Math.floor(bytes / 2));
+        return null;
+      }
+      if (this.#connection.canRenew && isRefusedToken(error) && this.#refusedTokens < maxRefusedTokens) {
+        this.#refusedTokens += 1;
         return null;
       }
       if (!hasCode(error, 'upload_offset_conflict')) throw error;
@@ -255,21 +269,24 @@ class Sending {
     }
   }
 
-  /** Continues at this offset. Returns true if it is the largest so far. */
+  /** Sets the offset at which to continue. Returns true if the upload has never come that far before. */
   #reach(offset: number): boolean {
     const isFurther = offset > this.#furthest;
+    if (isFurther) this.#refusedTokens = 0;
     this.#offset = offset;
     this.#furthest = Math.max(this.#furthest, offset);
     return isFurther;
   }
 }
 
-/** If two clients concurrently start an upload with the same key, one of them finds its upload replaced. */
+/**
+ * Creates the error for two clients that start an upload with the same key, so that one replaces the other's.
+ */
 function busy(cause: unknown): WaybillError {
   return new WaybillError('upload_locked', 'another client is sending the same bundle', { cause });
 }
 
-/** Returns the error for a daemon that has an upload of another archive. */
+/** Creates the error for a daemon that has an upload of a different archive. */
 function shorter(offset: number): WaybillError {
   return new WaybillError(
     'malformed_archive',

@@ -1,34 +1,34 @@
 import type { Clock } from '../core/lib/clock.ts';
 import { WaybillError } from '../core/lib/errors.ts';
 
-/** Sends a form to the daemon's `POST v1/token` and returns the response body. */
+/** Sends a form to the daemon's `POST v1/token`, and returns the body of the response. */
 export type ExchangeForm = (form: Readonly<Record<string, string>>) => Promise<unknown>;
 
-/** A token whose value changes while the client runs. */
+/** A token that may change while the client is running. */
 export interface TokenSource {
-  /** Whether an expired value can be replaced with a new one. */
+  /** Whether an expired token can be replaced with a new one. */
   readonly isRenewable: boolean;
-  /** Returns the value for the next request. */
+  /** Returns the token to use for the next request. */
   value(exchange: ExchangeForm): Promise<string>;
-  /** Called when the daemon has refused the value. Returns true if another one is available. */
+  /** Called when the daemon has rejected a token. Returns true if there is a different one to try. */
   refused(value: string): boolean;
 }
 
-/** An issued token's rights, without its value. */
+/** The rights of a token that was issued by the daemon, without the token itself. */
 export interface IssuedToken {
   publisherId: string;
-  /** The ID token's `sub` claim. */
+  /** The `sub` claim of the ID token. */
   subject: string | null;
   pipelines: readonly string[];
   scopes: readonly string[];
 }
 
 export interface IdTokenOptions {
-  /** Returns an ID token. Called for each exchange, because the daemon accepts each ID token only once. */
+  /** Returns an ID token. Called for every exchange, because the daemon accepts each of them only once. */
   idToken: () => Promise<string>;
-  /** Whether each call of `idToken` returns a new token. */
+  /** Whether `idToken` returns a new token each time. */
   isRenewable: boolean;
-  /** The only pipeline that the token is for. Default: all of the publisher's pipelines. */
+  /** Limits the token to a single pipeline. Default: all pipelines of the publisher. */
   pipeline?: string;
   /** Called after the first exchange. */
   onIssued?: (issued: IssuedToken) => void;
@@ -37,13 +37,13 @@ export interface IdTokenOptions {
 
 interface Current {
   value: string;
-  /** Monotonic, in milliseconds. */
+  /** When to renew the token, in milliseconds of the monotonic clock. */
   renewAt: number;
 }
 
 /**
- * Returns a token that the daemon issues in exchange for a CI system's ID tokens. It is renewed after two
- * thirds of its lifetime.
+ * Returns a token that the daemon issues in exchange for the ID tokens of a CI system. It's renewed when two
+ * thirds of its lifetime are over.
  */
 export function exchangedToken(options: IdTokenOptions): TokenSource {
   const { idToken, isRenewable, pipeline, onIssued, clock } = options;

@@ -1,7 +1,7 @@
 import type { ErrorCode } from '../core/lib/error-codes.ts';
 import { hasCode, type WaybillError } from '../core/lib/errors.ts';
 import type { Parts, Upload } from './archive.ts';
-import type { Connection } from './connection.ts';
+import { type Connection, isRefusedToken } from './connection.ts';
 import type { MissingFiles } from './generated/api-types.ts';
 import { partialHeader } from './remote-upload.ts';
 import { type AcceptedRun, acceptedRun } from './runs.ts';
@@ -9,31 +9,33 @@ import { NotResumable, sendResumably } from './send-resumably.ts';
 
 export interface UploadOptions {
   /**
-   * Whether to send the archive in several requests, which can be resumed after a lost connection. `auto`,
-   * the default, does so for large archives if the daemon supports it.
+   * Whether to send the archive in several requests, so that the upload can be resumed if the connection
+   * breaks. By default (`auto`), that's done for large archives, if the daemon supports it.
    */
   resumable?: Resumable;
-  /** The maximum size of a resumable upload's requests, which is also its memory use. Default: 8 MiB. */
+  /** The largest request in a resumable upload. That's also how much memory it needs. Default: 8 MiB. */
   chunkBytes?: number;
-  /** Publishes to this channel at the destinations that have it. Default: publishes the current release. */
+  /**
+   * The channel to publish to, at destinations that have it. By default, the current release is published.
+   */
   channel?: string;
-  /** Sends all files, even those that the daemon already has. */
+  /** Send all files, even if the daemon already has some of them. */
   whole?: boolean;
-  /** Called if only part of the files is sent. */
+  /** Called if some of the files don't have to be sent. */
   onPart?: (part: MissingPart) => void;
-  /** Called if `auto` falls back from a resumable upload to a single request. */
+  /** Called if `auto` falls back to sending everything in a single request. */
   onPlain?: (reason: WaybillError) => void;
 }
 
 export type Resumable = 'auto' | 'always' | 'never';
 
-/** With `auto`, larger archives are sent in several requests. */
+/** Above this size, `auto` sends the archive in several requests. */
 const largeBytes = 16 << 20;
 const defaultChunkBytes = 8 << 20;
 
 /**
- * Uploads a bundle and retries until the daemon has accepted it. All tries use the bundle's key and make only
- * one run. A new run is started only if that run has failed.
+ * Uploads a bundle, and retries until the daemon has accepted it. All attempts use the bundle's key, so there
+ * is only one run. If that run has failed, a new one is started.
  */
 export async function uploadBundle(
   connection: Connection,
@@ -49,17 +51,18 @@ export async function uploadBundle(
         options.onPart?.(part);
         return await sendArchive(connection, pipelineId, part.upload, options, part.manifest);
       } catch (error) {
-        // The daemon kept the sent files but has since removed others, so the list is requested again.
+        // The daemon has the files that we sent, but has deleted others in the meantime. Ask again what's
+        // missing.
         if (!hasCode(error, 'files_missing')) throw error;
       }
     }
   return sendArchive(connection, pipelineId, upload, options, null);
 }
 
-/** If the daemon keeps removing files, the whole bundle is sent. */
+/** If the daemon keeps deleting files, send the whole bundle. */
 const maxPartTries = 2;
 
-/** @param partial The manifest's digest, for an archive without all files; null for a complete one. */
+/** @param partial The manifest's digest if files have been left out of the archive. null if it's complete. */
 async function sendArchive(
   connection: Connection,
   pipelineId: string,
@@ -67,9 +70,32 @@ async function sendArchive(
   { resumable = 'auto', chunkBytes = defaultChunkBytes, channel, onPlain }: UploadOptions,
   partial: string | null,
 ): Promise<AcceptedRun> {
+  const inOneRequest = async (isRepeatable: boolean): Promise<AcceptedRun> => {
+    const answer = await connection.askJson({
+      method: 'POST',
+      path: uploadPath(pipelineId),
+      query: { rerun_failed: 'true', ...(channel === undefined ? {} : { channel }) },
+      headers: {
+        ...headersOf(upload),
+        'idempotency-key': upload.idempotencyKey,
+        ...partialHeader(partial),
+      },
+      body: upload.open,
+      isRepeatable,
+    });
+    return acceptedRun(answer);
+  };
   const isLarge = (upload.size ?? upload.pieces?.readBytes ?? 0) > largeBytes;
   const isPatient = resumable === 'always';
-  if (isPatient || (resumable === 'auto' && isLarge)) {
+  if (resumable === 'auto' && !isLarge && connection.canRenew) {
+    try {
+      return await inOneRequest(false);
+    } catch (error) {
+      // On a slow line, one request takes longer than a token lives. Of several, each gets a new token.
+      if (!isRefusedToken(error)) throw error;
+    }
+  }
+  if (isPatient || (resumable === 'auto' && (isLarge || connection.canRenew))) {
     try {
       return await sendResumably(connection, pipelineId, upload, {
         chunkBytes,
@@ -83,26 +109,15 @@ async function sendArchive(
       onPlain?.(error.reason);
     }
   }
-  const answer = await connection.askJson({
-    method: 'POST',
-    path: uploadPath(pipelineId),
-    query: { rerun_failed: 'true', ...(channel === undefined ? {} : { channel }) },
-    headers: {
-      ...headersOf(upload),
-      'idempotency-key': upload.idempotencyKey,
-      ...partialHeader(partial),
-    },
-    body: upload.open,
-  });
-  return acceptedRun(answer);
+  return inOneRequest(true);
 }
 
-/** Returns the path for an upload in one request, relative to the daemon's URL. */
+/** Returns the path for an upload in a single request, relative to the daemon's URL. */
 export function uploadPath(pipelineId: string): string {
   return `v1/pipelines/${encodeURIComponent(pipelineId)}/upload`;
 }
 
-/** Returns the headers for an upload in one request. */
+/** Returns the headers for an upload in a single request. */
 export function headersOf({ contentType, size }: Upload): Record<string, string> {
   return {
     'content-type': contentType,
@@ -110,14 +125,14 @@ export function headersOf({ contentType, size }: Upload): Record<string, string>
   };
 }
 
-/* Sends only the files that the daemon does not have. */
+/* Sends only the files that the daemon doesn't already have. */
 
-/** An archive without the files that the daemon already has. */
+/** An archive that doesn't contain the files that the daemon already has. */
 export interface MissingPart {
   upload: Upload;
-  /** The manifest's digest. */
+  /** The digest of the manifest. */
   manifest: string;
-  /** The number and total size of the files to send. */
+  /** The number and total size of the files to be sent. */
   files: number;
   bytes: number;
   /** The number and total size of all files in the bundle. */
@@ -125,12 +140,12 @@ export interface MissingPart {
   ofBytes: number;
 }
 
-/** For smaller bundles, the additional request costs as much as it saves. */
+/** If the bundle is smaller than this, the additional request isn't worth it. */
 const minBytes = 64 << 10;
 
 /**
- * Errors from a daemon that is older or keeps no files. The last one is caused by a proxy that rejects a
- * large manifest.
+ * Errors from a daemon that is too old for this or doesn't keep files. The last one comes from a proxy that
+ * thinks that the manifest is too large.
  */
 const refusals: readonly ErrorCode[] = [
   'not_found',
@@ -139,7 +154,7 @@ const refusals: readonly ErrorCode[] = [
   'upload_too_large',
 ];
 
-/** Returns the part of a bundle that the daemon does not have; null if the whole bundle should be sent. */
+/** Returns the part of a bundle that the daemon doesn't have, or null if the whole bundle should be sent. */
 async function missingPart(
   connection: Connection,
   pipelineId: string,

@@ -6,40 +6,46 @@ import type { OpenStorage } from './storage/open-storage.ts';
 import type { Tracer } from './tracing/span.ts';
 import type { TraceContext } from './tracing/trace-context.ts';
 
-/** The core's external dependencies, wired up once by the CLI, the daemon or a test. */
+/** Everything the core needs from outside. The CLI, the daemon or a test sets this up once. */
 export interface CoreContext {
   clock: Clock;
   log: Log;
   secrets: Secrets;
-  /** Opens a source or destination. The caller closes it. */
+  /** Opens a source or destination. It is up to the caller to close it. */
   openStorage: OpenStorage;
-  /** A directory for data that can be recomputed, kept between commands. If absent, there is no cache. */
+  /**
+   * A directory for data that can be computed again but should survive from one command to the next; default:
+   * do not cache.
+   */
   cacheDirectory?: string;
   signal?: AbortSignal;
-  /** Lease timing. Only set in tests. */
+  /** Durations for leases. Only set in tests. */
   leaseTimes?: LeaseTimes;
   /**
-   * Reports a committed occurrence and returns immediately. If absent, no notifications are sent. `trace` is
-   * the span in which the occurrence happened.
+   * Sends notifications about something that has been committed, and returns right away. Default: send none.
+   * `trace` is the span during which it happened.
    */
   notify?: (occurrence: Occurrence, trace?: TraceContext) => void;
-  /** Creates destination spans. If absent, nothing is traced. */
+  /** Creates the spans of destinations; default: no tracing. */
   tracer?: Tracer;
 }
 
-/** Durations in milliseconds, each measured on the monotonic clock of the process that waits. */
+/** Durations in milliseconds. Each process measures them on its own monotonic clock. */
 export interface LeaseTimes {
-  /** The holder's renewal interval. */
+  /** How often the holder renews its lease. */
   renewEveryMs: number;
-  /** The holder aborts after this time without a renewal. Must be less than `staleAfterMs`. */
+  /**  How long the holder can go without renewing before it aborts. Must be less than `staleAfterMs`. */
   abortAfterMs: number;
-  /** A contender takes over a lease that has not changed for this time. Clocks need not be synchronized. */
+  /**
+   * How long a lease has to stay the same before another attempt may take it over. Clocks do not have to
+   * agree for this.
+   */
   staleAfterMs: number;
   /**
-   * How long a contender waits for a holder that keeps renewing. It waits for any other holder until the
-   * lease is stale.
+   * How long to wait for a holder that keeps renewing its lease. If it does not, wait until the lease is
+   * stale.
    */
   waitMs: number;
-  /** A contender's polling interval. */
+  /** How often to look at a lease while waiting for it. */
   pollEveryMs: number;
 }

@@ -9,7 +9,7 @@ import { observations } from './records/observations.ts';
 import { locations, offices, stations } from './records/places.ts';
 import { weatherStories } from './records/weather-stories.ts';
 
-/** All families, in the order in which the documentation lists them. */
+/** All weather families, in the order of the documentation. */
 export const weatherFamilies = {
   observations,
   observationHistory,

@@ -10,110 +10,113 @@ import type { PlaceLists } from './places/place-lists.ts';
 import type { Geometry, Instant, UnknownPart, WeatherTable } from './values.ts';
 
 /**
- * Everything about a family of weather records in a single value: its tables, how the newest record is read,
- * and the endpoint that serves it, as plain data. The reader, the HTTP routes, the OpenAPI document and the
- * text templates are derived from the list of families (`families.ts`).
+ * Defines a family of weather records: its tables, its fields, how to read the current record, and its HTTP
+ * endpoint. The reader, the routes, the OpenAPI document and the text templates are all generated from these
+ * definitions. They are listed in `families.ts`.
  */
 export interface WeatherFamily<P extends ParameterMap = ParameterMap, Data extends object = object> {
-  /** The tables of the contract (`docs/weather-contract.md`) that belong to this family. */
+  /** The family's tables, as documented in `docs/weather-contract.md`. */
   tables: readonly PgTable[];
   endpoint: WeatherEndpointData<P>;
-  /** The record's fields: their JSON Schema, and the type `Data`. */
+  /** The record's fields, as a JSON Schema and as the type `Data`. */
   record: Field<Data>;
-  /** Name of its text template, which is the file `<template>.txt.tmpl` in `templates.base_dir`. */
+  /** The name of the text template, which is the file `<template>.txt.tmpl` in `templates.base_dir`. */
   template: string;
-  /** The name for one item of each list in `Data`, for formats such as XML that name every item. */
+  /** The name for a single item of each list in `Data`. Some formats, such as XML, require one. */
   itemNames: Readonly<Record<ListNames<Data>, string>>;
-  /** The record as places on a map. Absent if the family has no locations. */
+  /** Returns the items of the record with their locations, for GeoJSON. Absent if they have none. */
   features?(data: Data): Features;
-  /** The record as rows and columns. Absent if it is not tabular. */
+  /** The columns to use for CSV. Absent if the record is not a table. */
   table?: WeatherTable<NoInfer<Data>>;
   /**
-   * Reads a query's record from one consistent snapshot. Throws the database's errors: `database_unavailable`
-   * (which can be retried), `schema_mismatch` or `internal_error`.
+   * Reads the record that a query asks for. All of its data is from the same snapshot. Throws
+   * `database_unavailable`, which can be retried, `schema_mismatch` or `internal_error`.
    */
   read(source: WeatherSource, query: ValuesOf<P>): Promise<Reading<Data>>;
 }
 
 export interface WeatherEndpointData<P extends ParameterMap> {
-  /** Path below the base path, such as `/observations`, or `/alerts/{id}` if it contains a parameter. */
+  /** The path below the base path: `/observations`, or `/alerts/{id}` with a parameter. */
   path: string;
-  /** Unique in the OpenAPI document. Generated clients use it as the operation's name. */
+  /** A unique name. Generated clients use it as the name of the method. */
   operationId: string;
-  /** A few words for the operation's title and the description of its answer. */
+  /** A few words for the title of the operation and the description of its response. */
   summary: string;
-  /** The query parameters by name, in the order in which the document lists them. */
+  /** The query parameters by name, in the order of the OpenAPI document. */
   parameters: P;
   rules?: readonly Rule[];
-  /** This endpoint's error codes, in addition to the common ones. */
+  /** Error codes of this endpoint, in addition to those that all endpoints have. */
   problems?: readonly ErrorCode[];
-  /** How long caches may reuse an answer that has data, in seconds. */
+  /** How long clients and proxies may cache a response that has data, in seconds. */
   maxAgeSeconds: number;
 }
 
-/** A record as located items plus data about the whole, which are the parts of a GeoJSON collection. */
+/** A record in the form that a GeoJSON collection needs. */
 export interface Features {
   /**
-   * Every member of the record except the places, such as the fetch time, the number of matches, and the
-   * units.
+   * Everything in the record except the items, such as the time it was fetched, the number of matches, and
+   * the units.
    */
   about: object;
-  /** The places, in the order of the record. */
+  /** The items, in the same order as in the record. */
   places: readonly Placed[];
 }
 
-/** An item with a location. */
+/** An item and its location. */
 export interface Placed {
-  /** Identifies the feature within its family. null if it has no id. */
+  /** Unique within the family; null if the item has no id. */
   id: string | null;
   /** null if the location is unknown. */
   geometry: Geometry | null;
-  /** All other members of the item, as in JSON. */
+  /** The item's other members. */
   properties: object;
 }
 
-/** What families depend on. */
+/** The dependencies for reading a family's records. */
 export interface WeatherSource {
   database: WeatherDatabase;
   clock: Clock;
   places: PlaceLists;
-  /** Maximum duration of one read. */
+  /** The time limit for a read, in milliseconds. */
   deadlineMs: number;
 }
 
-/** The result of one read. */
+/** The result of a read. */
 export interface Reading<T> {
-  /** null if no record exists. A run without content counts as data with an empty list. */
+  /** null if there is no record. A run that found nothing is a record with an empty list. */
   data: T | null;
   /**
-   * When the newest row of the answer was last written or issued. null if that does not date the answer, as
-   * for alerts, missing data, and answers that depend on the current time.
+   * When the newest row was written or issued. null if the response can change without that date changing,
+   * which is the case for alerts, missing data, and everything that depends on the current time.
    */
   lastModified: Date | null;
-  /** When the data was measured, issued or fetched. This decides whether it is stale. */
+  /** When the data was measured, issued or fetched, to tell whether it is stale. */
   asOf?: Date;
-  /** Values and records left out as impossible. Absent if there are none. */
+  /** Invalid values and records that were left out. Absent if there are none. */
   rejected?: readonly Rejection[];
-  /** Parts of the record that are unknown rather than empty. Absent if there are none. */
+  /**
+   * Parts of the record that could not be determined and must not be mistaken for empty ones. Absent if there
+   * are none.
+   */
   unknown?: readonly UnknownPart[];
-  /** Parts that come from a different issue than the record. Absent if there are none. */
+  /** Parts that come from a different issuance than the rest of the record. Absent if there are none. */
   otherIssues?: readonly { field: string; issuedAt: Instant }[];
-  /** When a newer issue was published that has not arrived completely enough to answer with. */
+  /** When a newer version was issued, if it has not been received in full yet. */
   newerIssuedAt?: Instant;
-  /** The place that answers for a requested point. Absent if no point was requested. */
+  /** The place whose data is returned for the requested point. Absent if the request has no point. */
   resolved?: ResolvedPlace;
-  /** The next page of a list. Absent after the last page. */
+  /** How to get the next page of a list. Absent on the last page. */
   next?: NextPage;
 }
 
-/** The place that answers for a requested point: the nearest one with data. */
+/** The nearest place to a requested point that has data. */
 export interface ResolvedPlace {
   kind: 'station' | 'location';
   id: string;
   name: string | null;
-  /** Great-circle distance from the point in kilometers, to the nearest meter. */
+  /** The great-circle distance from the point in kilometers, rounded to the nearest meter. */
   distanceKm: number;
-  /** Bearing from the point to the place, in whole degrees clockwise from north, from 0 to 359. */
+  /** The direction from the point to the place, in whole degrees clockwise from north, from 0 to 359. */
   bearingDeg: number;
 }
 
@@ -126,7 +129,7 @@ export function resolvedPlace(
   return { kind, id, name, distanceKm: toTheMetre, bearingDeg: Math.round(bearingDeg) % 360 };
 }
 
-/** Parameters of the next page. All other parameters keep their values. */
+/** The parameters that are different on the next page. */
 export interface NextPage {
   start: Date;
   end: Date;
@@ -137,21 +140,22 @@ export interface Notes {
   rejected: Rejection[];
 }
 
-/** Combines a reading with its notes. */
+/** Adds the invalid values that were found to a result. */
 export function reading<T>(
   found: { data: T; lastModified: Date | null; asOf: Date },
   { rejected }: Notes,
 ): Reading<T> {
-  // Rejected values may become valid as time passes, so no modification date is reliable.
+  // Do not send a modification date. Whether some values are valid depends on the current time, so the
+  // response may change without the data changing.
   return rejected.length === 0 ? found : { ...found, lastModified: null, rejected };
 }
 
-/** Returns the reading with its notes for the case that no record was found. */
+/** Returns the result when no record was found, with any invalid values. */
 export function noReading({ rejected }: Notes): Reading<never> {
   return rejected.length === 0 ? nothing : { ...nothing, rejected };
 }
 
-/** Collects a read's rejections without duplicates. */
+/** Collects the invalid values found by a read, each only once. */
 export function newNotes(): Notes {
   const rejected: Rejection[] = [];
   const known = new Set<string>();
@@ -166,7 +170,7 @@ export function newNotes(): Notes {
 
 const nothing = { data: null, lastModified: null } as const;
 
-/** The names of all lists within `T`, at any depth. */
+/** The names of all lists in `T`, including nested ones. */
 export type ListNames<T> = T extends readonly (infer Item)[]
   ? ListNames<Item>
   : T extends object
@@ -175,7 +179,7 @@ export type ListNames<T> = T extends readonly (infer Item)[]
       }[keyof T & string]
     : never;
 
-/** Declares a family. The compiler rejects members that are missing or do not match the others. */
+/** Lets the compiler check that a definition is complete and consistent. */
 export function weatherFamily<P extends ParameterMap, Data extends object>(
   family: WeatherFamily<P, Data>,
 ): WeatherFamily<P, Data> {

@@ -1,30 +1,31 @@
 import type { Geometry, Instant } from './values.ts';
 
 /*
- * The fields of answers. A single description provides both their JSON Schema and their TypeScript type.
+ * Describes the fields of responses. Their JSON Schema and their TypeScript type come from the same
+ * description, so they cannot diverge.
  */
 
 type JsonSchema = Readonly<Record<string, unknown>>;
 
-/** Used only for types. */
+/** Only exists at compile time. */
 declare const valueType: unique symbol;
 
-/** The JSON Schema of a field whose values have the type `T`. */
+/** The JSON Schema of a field, with the TypeScript type `T` of its values. */
 export type Field<T> = JsonSchema & { readonly [valueType]?: T };
 
 export type FieldsOf<F extends Readonly<Record<string, JsonSchema>>> = {
   -readonly [K in keyof F]: DataOf<F[K]>;
 };
 
-/** The values of a field. */
+/** The type of a field's values. */
 export type DataOf<F> = F extends { readonly [valueType]?: infer T } ? T : never;
 
-/** Declares a field with any other schema. */
+/** Declares a field with a custom schema. */
 export function field<T>(schema: JsonSchema): Field<T> {
   return schema;
 }
 
-/** Declares an object with exactly these fields, all of which are required. */
+/** Declares an object. All of its fields are required, and no others are allowed. */
 export function record<F extends Readonly<Record<string, JsonSchema>>>(
   fields: F,
   description?: string,
@@ -72,7 +73,10 @@ export function instantOf(description: string): Field<Instant> {
 
 export const timeZone = text('IANA name, for display.', 'America/New_York');
 
-/** Declares a quantity, which is null if unknown. `si` and `us` are its units in the two unit systems. */
+/**
+ * Declares a measured value, which is null if unknown. `si` and `us` are the units in each of the two
+ * systems.
+ */
 export function quantity(description: string, si: string, us: string = si): Field<number | null> {
   const unit = si === us ? `In ${si}.` : `In ${si}, with units=us in ${us}.`;
   return { description: `${description}. ${unit}`, type: ['number', 'null'] };

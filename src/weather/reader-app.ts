@@ -13,7 +13,7 @@ import type { WeatherPorts } from './api/service.ts';
 import { weatherRoutes } from './api/weather-routes.ts';
 import { weatherPages } from './pages/weather-pages.ts';
 
-/** Creates an application with only the weather reader's routes and pages. */
+/** Creates an application that only serves weather data, with its routes and pages. */
 export function createReaderApp(
   ports: WeatherPorts & HttpPorts & { metrics: Metrics | null },
 ): RequestListener {
@@ -32,7 +32,10 @@ function startAtMap({ http: { basePath } }: HttpPorts): RequestHandler {
   };
 }
 
-/** The routes of the standalone weather reader. Its error responses mention the document and the page. */
+/**
+ * The routes of the standalone weather reader. Error responses refer to the OpenAPI document and its HTML
+ * page.
+ */
 export const readerRoutes: readonly Route<WeatherPorts & Pick<HttpPorts, 'http'>>[] = [
   ...weatherRoutes,
   openApiRoute,

@@ -13,24 +13,24 @@ import { type NewestObservations, openNewestObservations } from './records/obser
 type Families = typeof weatherFamilies;
 
 /**
- * A family's query, which holds the parsed values of its endpoint's parameters. Missing ones have their
- * default for absence.
+ * The parsed query of a family's endpoint. Parameters may be left out, in which case they have their default
+ * values.
  */
 export type QueryOf<Name extends FamilyName> = Partial<Parameters<Families[Name]['read']>[1]>;
 
 /**
- * Reads the latest weather records, with one method per family. It never writes. Each method answers from one
- * consistent snapshot and throws `database_unavailable` (which can be retried), `schema_mismatch` or
- * `internal_error`. Messages contain neither SQL nor secrets.
+ * Reads weather records from the database, which is never written to. There is a method for each family. All
+ * data in a result is from the same snapshot. Methods throw `database_unavailable`, which can be retried,
+ * `schema_mismatch` or `internal_error`. The error messages contain neither SQL nor secrets.
  */
 export type WeatherReader = {
   [Name in FamilyName]: (query: QueryOf<Name>) => ReturnType<Families[Name]['read']>;
 } & {
   zoneOutlines: ZoneOutlines;
   newestObservations: NewestObservations;
-  /** Checks that the database that is read responds. */
+  /** Checks that the database responds. */
   probe(): Promise<void>;
-  /** Closes every open database. Throws the first failure after trying all of them. */
+  /** Closes all databases. If that fails for any of them, throws the first error after trying the others. */
   close(): Promise<void>;
 };
 
@@ -57,21 +57,24 @@ export function createReader(
   };
 }
 
-/** A family's record. */
+/** The type of a family's record. */
 export type RecordOf<Name extends FamilyName> = NonNullable<Awaited<ReturnType<WeatherReader[Name]>>['data']>;
 
-/** Reads a family by name, with a query parsed by the family's own parameters. */
+/**
+ * Reads the record of a family that is only known at run time. `query` must have been parsed with the
+ * family's parameters.
+ */
 export function readFamily(reader: WeatherReader, name: FamilyName, query: object): Promise<Reading<object>> {
   const read: (query: never) => Promise<Reading<object>> = reader[name];
   return read(query as never);
 }
 
-/** Returns the values that represent absent parameters. */
+/** Returns the default values of a family's parameters. */
 function absentOf({ endpoint }: WeatherFamily): object {
   return Object.fromEntries(Object.entries(endpoint.parameters).map(([name, { absent }]) => [name, absent]));
 }
 
-/** Returns the database limited to one family's share of its connections. */
+/** Returns a database that only uses a family's share of the connections. */
 function shareOf(database: WeatherDatabase, family: FamilyName | 'places'): WeatherDatabase {
   return {
     ...database,
@@ -84,22 +87,22 @@ interface OpenReaderOptions {
   databases: readonly DatabaseConfig[];
   secrets: Secrets;
   clock: Clock;
-  /** Time limit of one read, in milliseconds. Default: 5,000. */
+  /** The time limit for a read, in milliseconds. Default: 5,000. */
   deadlineMs?: number;
   /**
-   * Called for a database that is unreachable at startup. It is opened once it becomes reachable. Without
-   * this callback, an unreachable database is an error.
+   * Called if a database cannot be reached at startup. It is then opened as soon as it can be reached.
+   * Without this callback, that is an error.
    */
   onUnreachable?: (name: string, error: unknown) => void;
 }
 
-/** The steps of starting the reader. Failures are reported as `weather: <context>: <reason>`. */
+/** The steps of starting the reader. Errors are reported as `weather: <context>: <reason>`. */
 type StartContext = 'load config' | 'open databases' | 'select primary database' | 'build app';
 
 /**
- * Opens and probes every configured database, and returns the reader for the first one. Errors have their
- * context before the message: `config.databases requires at least one entry`, `open databases: …`, `select
- * primary database: …`.
+ * Opens all configured databases and checks that they respond. The reader uses the first one. The message of
+ * an error begins with the step that failed: `config.databases requires at least one entry`, `open databases:
+ * …`, `select primary database: …`.
  */
 export async function openWeatherDatabases(options: OpenReaderOptions): Promise<WeatherReader> {
   if (options.databases.length === 0)
@@ -112,7 +115,7 @@ export async function openWeatherDatabases(options: OpenReaderOptions): Promise<
   return createReader({ database: primary, clock, deadlineMs }, () => closeAll(databases));
 }
 
-/** Runs `work`. If it fails, adds the step that it happened in before the message. */
+/** Runs one of the steps. If it throws, adds the step to the error message. */
 export async function inContext<T>(context: StartContext, work: () => Promise<T> | T): Promise<T> {
   try {
     return await work();

@@ -1,16 +1,17 @@
 import { type Box, empty, type Geometry, type Known, known, type Position, unknown } from './values.ts';
 
 /**
- * Polygons on the sphere. The feeder, the search by point and box, the map and GeoJSON all read geometries
- * through `shapeOf`. An edge takes the shorter way around Earth, so a polygon may cross the antimeridian. A
- * ring around a pole contains that pole. A collection is the union of its polygons.
+ * Reads polygons on the globe. Everything that uses geometries relies on `shapeOf`: the feeder, the search by
+ * point and box, the map, and GeoJSON. An edge always goes the shorter way around the Earth, so polygons may
+ * cross the antimeridian. A ring around a pole includes the pole. A collection is the union of its polygons.
  */
 
 export type Point = readonly [longitude: number, latitude: number];
 export type Ring = readonly Point[];
 
 /**
- * The first ring is the outline, and the others are holes. Longitudes continue beyond 180 instead of jumping.
+ * The outline, followed by any holes. Across the antimeridian, longitudes continue beyond 180 instead of
+ * jumping to -180.
  */
 export interface Polygon {
   rings: readonly Ring[];
@@ -21,8 +22,9 @@ const halfTurn = 180;
 const turn = 360;
 
 /**
- * Returns the polygons of a GeoJSON geometry, which may be a Polygon, a MultiPolygon or a collection of them.
- * `empty`: it has no coordinates. `unknown`: it has no area, or lacks closed rings of positions on Earth.
+ * Returns the polygons of a GeoJSON geometry, which can be a Polygon, a MultiPolygon, or a collection of
+ * them. Returns `empty` if it has no coordinates. Returns `unknown` if it does not describe an area, has
+ * rings that are not closed, or has positions that are not on Earth.
  */
 export function shapeOf(geometry: unknown): Known<readonly Polygon[]> {
   const lists = ringListsOf(geometry);
@@ -32,15 +34,15 @@ export function shapeOf(geometry: unknown): Known<readonly Polygon[]> {
   return polygons.length === 0 ? unknown('unreadable') : known(polygons);
 }
 
-/** Returns the polygons of a geometry that passed `geometryCheck`. A point has none. */
+/** Returns the polygons of a geometry that has passed `geometryCheck`. A point does not have any. */
 export function polygonsOf(geometry: Geometry): readonly Polygon[] {
   const shape = shapeOf(geometry);
   return shape.state === 'known' ? shape.value : [];
 }
 
 /**
- * Returns the mean of the first polygon's corners, or the point itself. Returns null if there is neither. The
- * longitude is from -180 to 180.
+ * Returns the average of the first polygon's corners. For a point, returns the point itself. Returns null for
+ * anything else. The longitude is between -180 and 180.
  */
 export function middleOf(geometry: unknown): Position | null {
   const { type, coordinates } = asMap(geometry);
@@ -55,8 +57,8 @@ export function middleOf(geometry: unknown): Position | null {
 }
 
 /**
- * Returns a box in the longitudes of unrolled polygons: the box itself, and shifted by one turn to the west
- * and to the east.
+ * Returns the box, and the same box shifted by 360° to the west and to the east, in order to compare it with
+ * polygons whose longitudes go beyond 180.
  */
 export function turnsOf(box: Box): readonly Box[] {
   return [-turn, 0, turn].map((by) => ({ ...box, west: box.west + by, east: box.east + by }));
@@ -82,7 +84,10 @@ function isRing(ring: unknown): ring is Ring {
   return first[0] === last[0] && first[1] === last[1];
 }
 
-/** Accepts longitudes up to 360, which continue beyond the antimeridian. */
+/**
+ * Reports whether a value is a position on Earth. Longitudes may go up to 360, in order to cross the
+ * antimeridian.
+ */
 export function isPosition(value: unknown): value is Point {
   if (!Array.isArray(value) || value.length < 2) return false;
   const [longitude, latitude] = value as unknown[];
@@ -103,21 +108,23 @@ function polygonOf([outer = [], ...holes]: readonly Ring[]): Polygon {
   return { rings: [outline, ...holes.map((hole) => within(unrolled(hole), box))], box };
 }
 
-/** Returns the ring with longitudes that continue beyond 180 instead of jumping. */
+/** Makes longitudes continue beyond 180 where the ring crosses the antimeridian, instead of jumping. */
 function unrolled(ring: Ring): Ring {
   const steps = ring.map(([longitude], index) => Math.abs(longitude - (ring[index - 1]?.[0] ?? longitude)));
   if (!steps.some((step) => step > halfTurn)) return ring;
   const across = continued(ring, turn);
   if (!steps.some((step) => step >= turn)) return across;
-  // A ring that goes from 180 to -180 either crosses the antimeridian or follows a parallel all the way
-  // around Earth.
+  // A step from 180 to -180 is ambiguous. Either the ring crosses the antimeridian, or it goes all the way
+  // around the Earth.
   const along = continued(ring, turn - Number.EPSILON * turn);
   const { west, east } = boxOf(across);
   const crosses = !isAroundPole(across) && east > west;
   return crosses || areaOf(along) === 0 ? across : along;
 }
 
-/** @param longest Longer steps are map edges rather than jumps. */
+/**
+ * @param longest Steps that are longer than this are not jumps. They are edges along the border of the map.
+ */
 function continued(ring: Ring, longest: number): Ring {
   let by = 0;
   let before: number | undefined;
@@ -140,7 +147,10 @@ function areaOf(ring: Ring): number {
   }, 0);
 }
 
-/** Closes a ring whose ends are a full turn apart, because it goes around the pole of its hemisphere. */
+/**
+ * A ring around a pole ends 360° from where it began. Closes it by going to the pole and back. Which pole it
+ * is depends on the hemisphere that the ring is in.
+ */
 function closedAroundPole(ring: Ring): Ring {
   const [first, last] = [ring[0], ring.at(-1)];
   if (first === undefined || last === undefined || !isAroundPole(ring)) return ring;
@@ -148,16 +158,14 @@ function closedAroundPole(ring: Ring): Ring {
   return [...ring, [last[0], pole], [first[0], pole], first];
 }
 
-/**
- * Returns the same ring, shifted by whole turns so that its western end is at least -180 and less than 180.
- */
+/** Shifts a ring by a multiple of 360°, so that its western end is at least -180 and less than 180. */
 function startingWest(ring: Ring): Ring {
   const { west } = boxOf(ring);
   const by = west >= -halfTurn && west < halfTurn ? 0 : -Math.floor((west + halfTurn) / turn) * turn;
   return by === 0 ? ring : shifted(ring, by);
 }
 
-/** Shifts a hole by whole turns to match its outline. */
+/** Shifts a hole by a multiple of 360°, so that it is inside its outline. */
 function within(hole: Ring, { west, east }: Box): Ring {
   const own = boxOf(hole);
   const by = [0, turn, -turn, 2 * turn, -2 * turn].find(

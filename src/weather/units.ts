@@ -1,4 +1,4 @@
-/** The unit of each quantity. Quantities that a family does not have are absent. */
+/** The unit of each quantity in a response. Quantities that do not occur in it are left out. */
 export interface Units {
   temperature: 'degC' | 'degF';
   windSpeed: 'km/h' | 'mph';
@@ -26,7 +26,10 @@ export interface PlaceUnits {
 
 export type UnitSystem = 'si' | 'us';
 
-/** Converts stored values (degC, km/h, Pa, m, mm, %) to a unit system and rounds once. null stays null. */
+/**
+ * Converts stored values (degC, km/h, Pa, m, mm, %) to a system of units, and rounds them only once. null
+ * stays null.
+ */
 export interface Converter {
   units: Units;
   temperature: Convert;
@@ -132,12 +135,12 @@ export function milesPerHour(kilometresPerHour: number): number {
 
 const toThousandths = rounded(3);
 
-/** Converts a distance in kilometers to the system's unit, kilometers or miles, with three decimals. */
+/** Converts a distance in kilometers to kilometers or miles, rounded to three decimals. */
 export function distanceIn(system: UnitSystem, kilometres: number): number {
   return toThousandths(system === 'si' ? kilometres : kilometres / kilometresInMile) ?? 0;
 }
 
 function rounded(digits: number, convert: (value: number) => number = (value) => value): Convert {
-  // Adding 0 turns -0 into 0.
+  // Add 0 to turn -0 into 0.
   return (value) => (value === null ? null : Number(convert(value).toFixed(digits)) + 0);
 }

@@ -1,6 +1,6 @@
 import type { Units } from './units.ts';
 
-/** Formatted as `YYYY-MM-DDTHH:mm:ssZ`, to the second. */
+/** A time in UTC, to the second: `YYYY-MM-DDTHH:mm:ssZ`. */
 export type Instant = string;
 
 export function instant(date: Date): Instant {
@@ -11,16 +11,16 @@ export function instantOrNull(date: Date | null): Instant | null {
   return date === null ? null : instant(date);
 }
 
-/** A place on Earth, in degrees (WGS 84). */
+/** A position on Earth, in degrees (WGS 84). */
 export interface Position {
-  /** North, from -90 to 90. */
+  /** Degrees north, from -90 to 90. */
   latitude: number;
-  /** East, from -180 to 180. */
+  /** Degrees east, from -180 to 180. */
   longitude: number;
 }
 
 /**
- * The area between two meridians and two parallels. A west greater than the east crosses the antimeridian.
+ * An area between two meridians and two parallels. If west is greater than east, it crosses the antimeridian.
  */
 export interface Box {
   west: number;
@@ -29,10 +29,10 @@ export interface Box {
   north: number;
 }
 
-/** A GeoJSON geometry (WGS 84, longitude first). XML and text treat it as a single value. */
+/** A GeoJSON geometry (WGS 84, longitude first). In XML and text, it is a single value. */
 export type Geometry = Readonly<Record<string, unknown>>;
 
-/** Returns a point for degrees north and east, or null if either coordinate is unknown. */
+/** Returns a point geometry, or null if one of the coordinates is unknown. */
 export function pointGeometry(latitude: number | null, longitude: number | null): Geometry | null {
   return latitude === null || longitude === null
     ? null
@@ -40,8 +40,8 @@ export function pointGeometry(latitude: number | null, longitude: number | null)
 }
 
 /**
- * Knowledge about a value, an area or a place. An unknown one is never treated as empty, because `fold` takes
- * a branch for each state.
+ * A value that may be known, empty or unknown. Always use `fold` to read it, so that the three cases are
+ * handled separately and an unknown value is never mistaken for an empty one.
  */
 export type Known<T> =
   { state: 'known'; value: T } | { state: 'empty' } | { state: 'unknown'; reason: UnknownReason };
@@ -55,13 +55,13 @@ export const unknownReasons = [
   'not_covered',
 ] as const;
 /**
- * `not_received`: the provider publishes it separately, and it has not arrived. `predictability_too_low`: the
- * provider cannot forecast it. `unreadable`: it arrived but cannot be read. `unplaced`: its outline is
- * missing. `not_covered`: the provider does not cover the place.
+ * `not_received` if the provider publishes it separately and it has not arrived. `predictability_too_low` if
+ * the provider cannot forecast it. `unreadable` if it could not be read. `unplaced` if its outline is
+ * missing. `not_covered` if the provider does not cover the location.
  */
 export type UnknownReason = (typeof unknownReasons)[number];
 
-/** An unknown part of a record, as listed in `meta.unknown`. */
+/** A part of a record that is unknown, as in `meta.unknown`. */
 export interface UnknownPart {
   field: string;
   reason: UnknownReason;
@@ -77,7 +77,7 @@ export function unknown(reason: UnknownReason): Known<never> {
 
 export const empty: Known<never> = { state: 'empty' };
 
-/** Returns the result of the branch that matches the state. */
+/** Calls the function for the state that the value is in, and returns its result. */
 export function fold<T, R>(
   one: Known<T>,
   branches: { known: (value: T) => R; empty: () => R; unknown: (reason: UnknownReason) => R },
@@ -92,26 +92,26 @@ export function fold<T, R>(
   }
 }
 
-/** The value of a field in a table, or null if unknown. */
+/** A value in a table. null if unknown. */
 export type Cell = string | number | boolean | null;
 
-/** A column of a table whose rows have the type `Row`. */
+/** A column of a table, whose values are taken from rows of the type `Row`. */
 export interface Column<Row> {
   name: string;
-  /** The quantity, whose unit depends on the request. If absent, the values have no unit. */
+  /** The kind of quantity, which determines the unit for a request. Absent if the values have no unit. */
   quantity?: keyof Units;
   of: (row: Row) => Cell;
 }
 
-/** A record as a table, for CSV. */
+/** How to convert a record to a table, for CSV. */
 export interface WeatherTable<Data extends object = object> {
-  /** The columns in order. They do not depend on the data. */
+  /** The columns in order. They are the same for all records. */
   columns: readonly Pick<Column<never>, 'name' | 'quantity'>[];
-  /** Returns rows with one cell per column. */
+  /** Returns the rows of a record, with a value for each column. */
   rows(data: Data): Cell[][];
 }
 
-/** Creates a table of the rows that `rowsOf` finds in a record. */
+/** Creates a table. `rowsOf` returns the rows of a record. */
 export function weatherTable<Data extends object, Row>(
   columns: readonly Column<Row>[],
   rowsOf: (data: Data) => readonly Row[],
@@ -119,7 +119,7 @@ export function weatherTable<Data extends object, Row>(
   return { columns, rows: (data) => rowsOf(data).map((row) => columns.map(({ of }) => of(row))) };
 }
 
-/** Creates columns for fields of the row that have the same names. */
+/** Creates columns with the same names as the fields of a row. */
 export function fields<const Name extends string>(
   names: Readonly<Record<Name, keyof Units | null>>,
 ): Column<Readonly<Record<Name, Cell>>>[] {

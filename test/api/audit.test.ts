@@ -11,6 +11,7 @@ import { verifyTrail } from '../../src/core/audit/verify-trail.ts';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { WaybillError } from '../../src/core/lib/errors.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
+import { auditChecks } from '../../src/workers/coordinator/health-checks.ts';
 import { type Api, type ApiSettings, startApi, tokens, upload, uploadForm } from './harness.ts';
 
 interface Audited extends Api {
@@ -245,14 +246,27 @@ t.test('an act that cannot be recorded is refused before it changes anything', a
     throw new WaybillError('audit_unavailable', 'the audit trail cannot be written: ENOSPC');
   };
   const append = async ({ act }: ActEntry): Promise<void> => void t.equal(act, 'token.use');
-  const trail = { admit: refuse, append };
-  const { origin, ports } = await startApi(t, { ports: { audit: { trail, directory: '/nowhere' } } });
+  const trail = { admit: refuse, append, prove: refuse };
+  const checks = auditChecks({ onFull: 'refuse' }, { trail, clock: systemClock, admitsActs: true });
+  const { origin, ports } = await startApi(t, { checks, ports: { audit: { trail, directory: '/nowhere' } } });
   const response = await upload(origin);
   t.equal(response.status, 503);
   t.match(await response.json(), { code: 'audit_unavailable', retryable: true });
   t.ok(response.headers.get('retry-after'));
   t.equal((await ports.queue.depth()).queued, 0);
   t.equal((await fetch(`${origin}/v1/runs`, { headers: as(tokens.maps) })).status, 200, 'reading goes on');
+  const readiness = await fetch(`${origin}/readyz`);
+  t.equal(readiness.status, 503);
+  const { code, checks: reports } = (await readiness.json()) as { code: string; checks: { name: string }[] };
+  t.equal(code, 'audit_unavailable');
+  t.match(
+    reports.find(({ name }) => name === 'audit'),
+    {
+      state: 'failing',
+      detail: 'the audit trail cannot be written: ENOSPC',
+      hint: /audit\.directory/,
+    },
+  );
 });
 
 t.test('GET /v1/audit lists the records of the pipelines of a token; the admin token sees all', async (t) => {

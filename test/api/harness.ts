@@ -322,6 +322,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     plan: async () => planned,
     releases: async (request) => answered(request),
     inspect: async () => ({ kind: 'catalog', paths: [], pathsOmitted: 0, catalog: null }),
+    runLines: () => [],
     console: settings.console === null ? null : consoleSettings,
     room: settings.room ?? (async () => undefined),
     content,

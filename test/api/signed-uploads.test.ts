@@ -4,6 +4,8 @@ import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import t from 'tap';
 import { serve } from '../../src/cli/daemon/serve.ts';
+import { readPage } from '../../src/core/audit/read-trail.ts';
+import type { Act, AuditRecord } from '../../src/core/audit/record.ts';
 import { packDirectory } from '../../src/core/bundle/pack/pack-directory.ts';
 import { stageUpload } from '../../src/core/bundle/staging.ts';
 import { parseConfig } from '../../src/core/config/load.ts';
@@ -23,6 +25,7 @@ const place = t.testdir({ site: {}, 'other.pub': '' });
 const [ours, theirs] = [newSecretKey(), newSecretKey()];
 const configuration = path.join(place, 'waybill.yml');
 const yaml = (keys: readonly SecretKey[]): string => `
+audit: {}
 upload_tokens: [{id: ci, value_env: TOKEN, pipelines: [strict, lenient, file]}]
 server: {http: {listen: "127.0.0.1:0"}, staging: {directory: ./staging}}
 pipelines:
@@ -86,6 +89,10 @@ async function published(pipeline: string, made: Made): Promise<string> {
   return (await fetch(`${served.url}runs/${id}?wait=60`)).text();
 }
 
+async function lastRecord(act: Act): Promise<AuditRecord | undefined> {
+  return (await readPage(path.join(place, 'audit'), { limit: 1, act })).records[0];
+}
+
 const read = (name: string): string => readFileSync(path.join(place, name), 'utf8');
 
 t.test('an upload that is not signed by a trusted key is refused before it is accepted', async (t) => {
@@ -101,6 +108,11 @@ t.test('an upload that is not signed by a trusted key is refused before it is ac
   for (const [name, sign, code, detail] of cases) {
     const refused = await upload('strict', await archive({ text: '1', ...(sign && { sign }) }));
     t.match(refused, { status: 422, document: { code, detail, retryable: false } }, name);
+    t.match(
+      await lastRecord('upload'),
+      { result: 'refused', code, actor: { type: 'token', id: 'ci' } },
+      name,
+    );
   }
   t.match(await published('strict', { text: '1', sign: signer(ours) }), /"publish_new"/);
   t.equal(read('strict/site/a.txt'), '1');
@@ -120,11 +132,25 @@ t.test(
     t.match(await published('file', { text: 'new', created: newer, sign: two }), /"upsert_additive"/);
     const replayed = await published('file', { text: 'old too', sign: one });
     t.match(replayed, /"signature_replayed"/);
+    for (let failed: AuditRecord | undefined; failed?.code !== 'signature_replayed';)
+      failed = await lastRecord('publish');
     t.match(replayed, new RegExp(`signed by key ${ours.publicKey.id}`));
     t.equal(read('file/a.txt'), 'new');
     t.match(await published('file', { text: 'new', created: newer, sign: one }), /"skip_same"|"publish/);
   },
 );
+
+t.test('publications of a daemon without notifiers are in the audit trail', async (t) => {
+  const published = async (): Promise<AuditRecord[]> =>
+    (await readPage(path.join(place, 'audit'), { limit: 100, act: 'publish' })).records;
+  const actor = { type: 'daemon', id: null };
+  t.match((await published()).at(-1), {
+    result: 'done',
+    actor,
+    pipeline_id: 'strict',
+    destination_id: 'web',
+  });
+});
 
 t.test('required: false accepts an unsigned bundle, and no invalid signature', async (t) => {
   t.match(await published('lenient', { text: '1' }), /"unsigned_bundle"/);

@@ -13,7 +13,13 @@ import {
 import path from 'node:path';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
-import { situations } from '../../src/cli/commands/publish/situations.ts';
+import {
+  metricsToken,
+  placesBeside,
+  placesOfService,
+  situations,
+} from '../../src/cli/commands/publish/situations.ts';
+import { parseConfig } from '../../src/core/config/load.ts';
 import { startRadosgw } from '../services/radosgw.ts';
 import { startSshd } from '../services/sshd.ts';
 import { startDaemon } from './daemon.ts';
@@ -44,6 +50,24 @@ async function push(t: Test, place: string, more: Record<string, string> = {}): 
   await once(daemon, 'exit');
   t.equal(daemon.exitCode, 0);
 }
+
+t.test('metrics of a new daemon are on the loopback interface, and those of a service need a token', (t) => {
+  for (const { name, text } of situations)
+    for (const places of [placesBeside, placesOfService]) {
+      const { config } = parseConfig(Buffer.from(text(places)), '/etc/waybill/waybill.yml', { home: '/' });
+      const { http, metrics } = config.server;
+      t.equal(http.host, '127.0.0.1', name);
+      t.equal(metrics.tokenEnv, places.isService ? metricsToken : null, name);
+      t.match(text(places), /metrics: \{ token_env: WAYBILL_METRICS_TOKEN \}/, name);
+    }
+  const place = t.testdir({});
+  const ended = waybill(['init', 'uploads', '--systemd', 'w.service', '--format', 'json'], { cwd: place });
+  const { secrets, next } = document(t, ended) as { secrets: string[]; next: string[] };
+  t.ok(secrets.includes(metricsToken));
+  t.match(next.join('\n'), /urandom .*WAYBILL_METRICS_TOKEN/);
+  t.match(read(place, 'w.service'), /LoadCredential=WAYBILL_METRICS_TOKEN:/);
+  t.end();
+});
 
 const publishesFromHere = ['directory', 'sftp'];
 

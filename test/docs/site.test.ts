@@ -67,6 +67,12 @@ t.test('every link of the site leads to a file, and to an anchor that is there',
   t.ok(followed > 1_000, `${followed} links were followed`);
 });
 
+t.test('braces in code are shown, and not run', async (t) => {
+  const textOf = (file: string): string => readFileSync(path.join(published, file), 'utf8');
+  t.match(textOf('ci.html'), '${{ secrets.WAYBILL_TOKEN }}');
+  t.match(textOf('configuration.html'), '{{pipeline}}: {{bundle}} {{outcome}}');
+});
+
 t.test('a dead link fails the build', async (t) => {
   const copy = path.join(place, 'dead-link');
   mkdirSync(copy);
@@ -114,6 +120,26 @@ t.test('pages ask no other host, can be searched, and fit a phone in light and d
     t.same(elsewhere, []);
     t.same(failed, []);
     await page.close();
+  }
+});
+
+t.test('schedules, rollback, previews and the comparison are at most two clicks away', async (t) => {
+  const origin = await serve(t, published);
+  const browser = await startChromium();
+  t.teardown(() => browser.close());
+  const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
+  for (const [links, heading] of [
+    [['Schedule runs and watch sources'], 'Schedules'],
+    [['Switch releases and roll back'], 'Back from a bad release at 3 a.m.'],
+    [['Switch releases and roll back', 'Previews: channels'], 'Previews: channels'],
+    [['Comparison'], 'Comparison'],
+  ] as const) {
+    await page.goto(`${origin}${base}`);
+    for (const name of links) await page.getByRole('link', { name, exact: true }).first().click();
+    await page
+      .getByRole('heading', { name: new RegExp(`^${heading}`) })
+      .first()
+      .waitFor();
   }
 });
 

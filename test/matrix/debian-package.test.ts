@@ -100,8 +100,13 @@ t.test('install, upgrade, remove and purge', async (t) => {
     t.ok(blocks.some((block) => block.includes(`--prefix /usr/lib/waybill lmdb@${lmdb}\n`)));
     for (const name of packagesOfLmdb)
       cpSync(`node_modules/${name}`, at(`usr/lib/waybill/node_modules/${name}`), { recursive: true });
+    // With `CREDENTIALS_DIRECTORY`, as in the tutorial, to which the page refers for the tokens.
+    const directory = '/tmp/secrets';
+    await inRoot(`mkdir -p ${directory}
+      for name in WAYBILL_TOKEN WAYBILL_METRICS_TOKEN; do head -c 24 /dev/urandom | base64 > ${directory}/$name; done`);
     const check = 'waybill config check --config /etc/waybill/waybill.yml';
-    t.match(await inRoot(`WAYBILL_TOKEN=a-token-of-this-test-alone ${check}`), /^valid .*1 pipeline$/m);
+    t.match(await inRoot(`CREDENTIALS_DIRECTORY=${directory} ${check}`), /^valid .*1 pipeline$/m);
+    await inRoot(`rm -r ${directory}`);
     // Offline, it makes links only.
     await inRoot('systemctl enable waybill.service waybill-worker.service');
     await inRoot('rm /etc/systemd/system/waybill.service');

@@ -113,7 +113,7 @@ t.test('without script every action that the console has is done by a form', asy
   await page.waitForURL(`${failed.replace(/\?.*/, '')}?status=failed&pipeline=blocked&done=reruns`);
   t.match(await mainOf(page), /The runs are repeated/);
   await page.goto(failed);
-  await page.getByRole('button', { name: /^Rerun all \d failed$/ }).click();
+  await page.getByRole('button', { name: /^Rerun all failed \(\d\)$/ }).click();
   await page.waitForURL(/done=reruns/);
 
   // Publishes content, verifies it, removes it and restores it.
@@ -128,6 +128,14 @@ t.test('without script every action that the console has is done by a form', asy
   t.match(await rows.first().innerText(), /current/);
   const older = rows.filter({ hasText: 'Roll back…' }).first();
   const former = (await older.locator('th').innerText()).trim();
+  await older.getByRole('link', { name: `Files of ${former}` }).click();
+  t.match(
+    await mainOf(page),
+    new RegExp(`Files of release ${former}\\s+Readers get another[^]*index\\.html`),
+  );
+  await page.getByRole('link', { name: 'Show the current one' }).click();
+  t.notMatch(await mainOf(page), 'Readers get another');
+  await page.goto(releases);
   await older.getByText('Roll back…').click();
   const words = (await page.locator('#confirm').innerText()).replace(/\s+/g, ' ');
   t.match(words, new RegExp(`^Roll back site\\? From ${newest} .* To ${former} `), 'a rollback is confirmed');

@@ -80,7 +80,7 @@ t.test('the overview says which pipeline failed, why, who started the run and wh
   await page.waitForURL(new RegExp(failed.run_id));
   t.match(
     (await page.locator('#outcome').innerText()).replace(/\s+/g, ' '),
-    /^full: .* has files but no \.publisher\.json, .* What to do: check the existing files.* accepted .* failed/,
+    /^full: .* has files but no \.publisher\.json, .* What to do: check the existing files.* Accepted .* Failed/,
     'the error comes before the stages',
   );
   t.equal(await page.locator('#outcome progress').count(), 0, 'a failed run has no full bar');

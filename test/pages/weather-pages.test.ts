@@ -88,6 +88,7 @@ t.test('the units that were chosen are remembered, and caches keep both pages ap
   const chosen = await fetch(`${base}weather/stations/KNYC?units=si`);
   const [cookie = ''] = chosen.headers.getSetCookie();
   t.match(cookie, /^waybill_units=si; Max-Age=31536000; Path=\/weather\/; HttpOnly; SameSite=Lax$/);
+  t.equal(chosen.headers.get('cache-control'), 'private, no-cache', 'no shared cache stores the cookie');
   const kept = cookie.split(';', 1)[0];
   t.match(await temperature('weather/stations/KNYC', kept), /°C$/);
   t.match(await temperature('weather/stations/KNYC'), /°F$/);
@@ -101,11 +102,8 @@ t.test('a bad day is shown as it is: in part, across 180°, without a place, as 
   const bad = await startWeatherPages(t, undefined, badDay);
   const page = async (path: string): Promise<string> => (await fetch(bad + path)).text();
   const meridian = await page('weather/stations/KMEI');
-  t.match(meridian, /High Risk.*tornado not known, wind not known, hail not known/s);
-  t.match(
-    meridian,
-    /1 more alert may hold here, since the area is not known: Flood Watch \(Lauderdale; Clarke\)/,
-  );
+  t.match(meridian, /High Risk.*tornado unknown, wind unknown, hail unknown/s);
+  t.match(meridian, /1 more alert of unknown area may apply here: Flood Watch \(Lauderdale; Clarke\)/);
   t.match(meridian, /<use href="#icon-thunder"\/><\/svg> <span class="sky">Thunderstorm and Rain/);
   const shemya = await page('weather/stations/PASY');
   t.match(shemya, /<strong>Where:<\/strong> Western Aleutians\./);
@@ -113,7 +111,7 @@ t.test('a bad day is shown as it is: in part, across 180°, without a place, as 
   t.match(shemya, /Test, not a warning: Tsunami Warning/);
   t.match(shemya, /Day 1<\/strong> Not covered by this outlook/, 'SPC outlines the contiguous states alone');
   t.match(await page('weather/?day=1'), /arrived in part\. Not known yet: tornado, wind, hail\./);
-  t.match(await page('weather/'), /Not on the map, since their areas are not known: Flood Watch/);
+  t.match(await page('weather/'), /Not on the map, because their areas are unknown: Flood Watch/);
   t.match(await page('weather/?day=1&state=AK'), /issued Tue 20 Jan 07:30 AKST/, 'the time of the state');
 });
 

@@ -25,7 +25,7 @@ export interface Issuer {
 
 export const audience = 'https://publish.example.org';
 
-export async function startIssuer(t: Test): Promise<Issuer> {
+export async function startIssuer(t: Pick<Test, 'teardown'>): Promise<Issuer> {
   let key: Awaited<ReturnType<typeof generateKeyPair>>['privateKey'];
   let alg = 'RS256';
   let kid = '';

@@ -20,6 +20,7 @@ export const needs = {
     packages: ['dropbear-bin', 'openssh-sftp-server'],
   },
   curl: { programs: ['curl'], packages: ['curl'] },
+  faketime: { programs: ['faketime'], packages: ['faketime'] },
   git: { programs: ['git'], packages: ['git'] },
   fish: { programs: ['fish'], packages: ['fish'] },
   hugo: { programs: ['hugo'], packages: ['hugo'] },

@@ -32,11 +32,12 @@ const { STATUS_CODE: status, OPEN_MODE: mode } = utils.sftp;
 /**
  * A server that speaks version 3 of SFTP and nothing more: no extension at all, and a rename that refuses a
  * name that is taken, as the protocol says. Serves this machine's directories as they are. With `laterCodes`
- * it answers, as Apache MINA SSHD does, with the status codes of version 6 of the protocol.
+ * it answers, as Apache MINA SSHD does, with the status codes of version 6 of the protocol. `spoil` replaces
+ * handlers of a new session, for a server that lies.
  */
 export async function startPlainSftpServer(
   t: Pick<Test, 'teardown'>,
-  { laterCodes = false } = {},
+  { laterCodes = false, spoil }: { laterCodes?: boolean; spoil?: (sftp: SFTPWrapper) => void } = {},
 ): Promise<SftpServer> {
   const directory = mkdtempSync(path.join(tmpdir(), 'waybill-plain-sftp-'));
   const files = await makeKeys(directory);
@@ -54,7 +55,11 @@ export async function startPlainSftpServer(
     });
     client.on('ready', () =>
       client.on('session', (accept) =>
-        accept().on('sftp', (acceptSftp) => answer(acceptSftp(), files.root, laterCodes)),
+        accept().on('sftp', (acceptSftp) => {
+          const sftp = acceptSftp();
+          answer(sftp, files.root, laterCodes);
+          spoil?.(sftp);
+        }),
       ),
     );
   };

@@ -97,6 +97,9 @@ export async function startRedisCluster({ replicas }: { replicas: number }): Pro
       if (facts.includes('cluster_state:ok') && facts.includes(`cluster_known_nodes:${all.length}`)) break;
       await sleep(50);
     }
+  // Before its first synchronization, a replica cannot replace its primary.
+  for (const one of all)
+    while ((await one.cli('info', 'replication')).includes('master_link_status:down')) await sleep(50);
   const ownerOf = async (key: string): Promise<RedisService> => {
     const slot = Number(await first.cli('cluster', 'keyslot', key));
     for (;;) {

@@ -31,7 +31,6 @@ import type { ConsoleParts, ConsolePorts, ConsoleSettings } from './ports.ts';
 import { SealedCookie, sealOf } from './sealed-cookie.ts';
 import { Sessions } from './sessions.ts';
 
-/** All of the console's routes. */
 export const consoleRoutes: readonly PageRoute<ConsoleParts>[] = [
   loginPage,
   loginAction,
@@ -69,7 +68,10 @@ export const consoleRoutes: readonly PageRoute<ConsoleParts>[] = [
   eventsPage,
 ];
 
-/** Serves the console at `console` below the base path. Visitors log in with a token or through an issuer. */
+/**
+ * Serves the console at `console` below the base path. Visitors log in with a token, or through an OpenID
+ * Connect issuer if one is configured.
+ */
 export function consolePages(
   ports: ConsolePorts,
   { sessionMs, sessionKey }: ConsoleSettings,
@@ -88,7 +90,8 @@ export function consolePages(
     attempts: new SealedCookie<LoginAttempt>({
       name: 'waybill_login',
       seal: sealOf(sessionKey, 'waybill console login'),
-      // The issuer, which is another site, redirects the browser back here.
+      // The issuer is a different site, so a strict cookie would not be sent when it redirects the browser
+      // back here.
       sameSite: 'lax',
       basePath: http.basePath,
       clock,

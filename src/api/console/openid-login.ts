@@ -7,8 +7,8 @@ import { paths } from './paths.ts';
 import type { Claims, ConsoleLogin } from './people.ts';
 
 /*
- * Implements login with an OpenID Connect issuer: the authorization code flow with PKCE. The browser keeps
- * the attempt in a sealed cookie, so any API host can finish it.
+ * Implements login through an OpenID Connect issuer, using the authorization code flow with PKCE. The pending
+ * login is stored in an encrypted cookie, so any API host can finish it.
  */
 
 export interface LoginPorts {
@@ -18,11 +18,14 @@ export interface LoginPorts {
 
 /** A pending login, as stored in the browser's cookie. */
 export interface LoginAttempt {
-  /** Ties the issuer's response to this browser. */
+  /**
+   * Sent to the issuer and checked when it redirects back, so that the response can only be used in this
+   * browser.
+   */
   state: string;
-  /** Ties the ID token to this attempt. */
+  /** The issuer includes this in the ID token, so that a token from a different login is rejected. */
   nonce: string;
-  /** The PKCE secret. Without it, the code is worthless. */
+  /** The PKCE verifier. Without it, a stolen code cannot be exchanged. */
   verifier: string;
   /** The page to open after login. */
   next: string;
@@ -36,7 +39,10 @@ function secret(): string {
   return randomBytes(32).toString('base64url');
 }
 
-/** Returns the URL of the issuer's login page for this attempt. Throws `issuer_unavailable`. */
+/**
+ * Returns the URL of the issuer's login page for this attempt. Throws `issuer_unavailable` if the issuer
+ * cannot be reached.
+ */
 export async function addressOf(
   { state, nonce, verifier }: LoginAttempt,
   login: ConsoleLogin,
@@ -59,14 +65,14 @@ export async function addressOf(
   return url.href;
 }
 
-/** Built from the configuration, because clients control the request's `Host`. */
+/** Uses the configured URL, because a client can send any `Host` header. */
 function redirectUri({ publicUrl }: ConsoleLogin): string {
   return `${publicUrl}${paths.loginCallback()}`;
 }
 
 /**
- * Returns the claims of the person whom the issuer sent back with this query. Throws `login_refused`, or
- * `issuer_unavailable` if the issuer is unreachable or its response violates the protocol.
+ * Finishes a login after the issuer's redirect and returns the person's verified claims. Throws
+ * `login_refused`, or `issuer_unavailable` if the issuer is unreachable or violates the protocol.
  */
 export async function claimsOfAnswer(
   query: URLSearchParams,
@@ -92,7 +98,7 @@ const tryAgain = 'log in again';
 const askOperator = 'try again later; if it fails again, ask the operator of this server to read its log';
 
 /**
- * Returns the authorization code from the query, after checking that it belongs to the attempt. Throws
+ * Returns the authorization code after checking that the redirect belongs to this login attempt. Throws
  * `login_refused`.
  */
 function codeOf(query: URLSearchParams, attempt: LoginAttempt | null, login: ConsoleLogin): string {
@@ -147,7 +153,7 @@ async function idTokenOf(
   throw refusal(`the answer of ${host} has no ID token`, askOperator);
 }
 
-/** RFC 6749, section 2.3.1: both parts are form-encoded. */
+/** RFC 6749, section 2.3.1, requires both parts to be form-encoded. */
 function basic(clientId: string, clientSecret: string): string {
   const encoded = [clientId, clientSecret].map((part) =>
     new URLSearchParams({ '': part }).toString().slice(1),
@@ -155,7 +161,7 @@ function basic(clientId: string, clientSecret: string): string {
   return `Basic ${Buffer.from(encoded.join(':')).toString('base64')}`;
 }
 
-/** OAuth error codes have this form. Any other text could come from an attacker and is not shown. */
+/** Only shows error codes in the format that OAuth defines. Anything else could be text from an attacker. */
 function named(error: unknown): string {
   return typeof error === 'string' && /^[a-z_]{1,50}$/.test(error) ? ` (${error})` : '';
 }

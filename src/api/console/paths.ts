@@ -1,4 +1,6 @@
-/** The paths of the console pages, relative to the base path. Ids are untrusted and therefore encoded. */
+/**
+ * The paths of the console's pages, relative to the base path. Ids come from users, so they are URL-encoded.
+ */
 const part = encodeURIComponent;
 
 export const paths = {
@@ -25,9 +27,10 @@ export const paths = {
   account: () => 'console/account',
 };
 
-/** Adds a bundle path to a destination's address. If the path is null, returns the address unchanged. */
-export function withPath(address: string, path: string | null): string {
-  return path === null ? address : `${address}?${new URLSearchParams({ path }).toString()}`;
+/** Adds a query to an address. Values that are null are omitted. */
+export function withQuery(address: string, query: Readonly<Record<string, string | null>>): string {
+  const given = Object.entries(query).filter((entry): entry is [string, string] => entry[1] !== null);
+  return given.length === 0 ? address : `${address}?${new URLSearchParams(given).toString()}`;
 }
 
 /** Returns the path of the login page, which redirects to `next` after login. */
@@ -35,25 +38,25 @@ export function loginPath(basePath: string, next: string): string {
   return `${basePath}${paths.login()}?${new URLSearchParams({ next }).toString()}`;
 }
 
-/** Any origin works for resolving a path the way browsers do. */
+/** A placeholder for resolving paths the way browsers do. Any origin works. */
 const origin = 'http://localhost';
 
 /**
- * Returns the path to open after login: `next` if it is a console page, otherwise the overview. This prevents
- * open redirects through crafted login links.
+ * Returns the page to open after login. This is `next` if it belongs to the console, and the overview if not.
+ * Without this check, a crafted login link could redirect to another site.
  */
 export function afterLogin(basePath: string, next: string | null): string {
   const home = `${basePath}${paths.overview()}`;
   if (next === null || !/^[\x21-\x7e]{1,2000}$/.test(next) || next.includes('\\')) return home;
-  // `..` would leave the console.
+  // A path that changes when it is resolved contains something like `..`, which could escape the console.
   if (!URL.canParse(next, origin) || new URL(next, origin).href !== `${origin}${next}`) return home;
   const isOurs = next === home || next.startsWith(`${home}/`) || next.startsWith(`${home}?`);
   return isOurs && !next.startsWith(`${home}/log`) ? next : home;
 }
 
 /*
- * The messages that pages show after an action. The query contains a key from this list, so a link cannot put
- * arbitrary text on a page, and no message needs to be stored.
+ * The messages shown after an action. The query string only contains the message's key, so messages need no
+ * storage, and a crafted link cannot put arbitrary text on a page.
  */
 const messages = {
   cancelled: 'The run is being cancelled.',
@@ -79,7 +82,7 @@ export function withFlash(path: string, flash: Flash): string {
   return `${path}${path.includes('?') ? '&' : '?'}done=${flash}`;
 }
 
-/** Returns the message that the query names, or null if it names none or an unknown one. */
+/** Returns the message for the key in the URL's query, or null if the key is missing or unknown. */
 export function flashOf(url: string): string | null {
   const done = new URL(url, 'http://localhost').searchParams.get('done') ?? '';
   return Object.hasOwn(messages, done) ? messages[done as Flash] : null;

@@ -7,30 +7,30 @@ import { type ClaimRules, fulfils } from '../../core/publishers/claim-rules.ts';
 import type { Token } from '../http/auth.ts';
 import { rulesDigest } from '../publishers/access-token.ts';
 
-/* The people who log in through an OpenID Connect issuer, and their roles. */
+/* Maps people who log in through an OpenID Connect issuer to their roles. */
 
-/** `server.console.login`, with its secret. */
+/** The `server.console.login` settings, with the client secret resolved. */
 export interface ConsoleLogin extends Omit<LoginConfig, 'clientSecretEnv' | 'roles'> {
   /** null for a public client. */
   clientSecret: string | null;
-  /** The issuer's host, for messages. */
+  /** The issuer's hostname, used in messages. */
   host: string;
   roles: readonly ConsoleRole[];
 }
 
 interface ConsoleRole {
   /**
-   * Identifies the issuer, client, role and claims. Changing any of them ends the sessions that have the
-   * role.
+   * A hash of the issuer, client, role and required claims. Changing any of them ends existing sessions with
+   * this role.
    */
   id: string;
   role: Role;
   claims: ClaimRules;
-  /** If null, all pipelines. */
+  /** null for all pipelines. */
   pipelines: readonly string[] | null;
 }
 
-/** Throws `secrets_invalid` if the client secret is missing. */
+/** Resolves the console's login settings. Throws `secrets_invalid` if the client secret is missing. */
 export function resolveLogin({ server }: Config, secrets: Secrets): ConsoleLogin | null {
   const { enabled, login } = server.console;
   if (!enabled || login === null) return null;
@@ -50,7 +50,7 @@ export function resolveLogin({ server }: Config, secrets: Secrets): ConsoleLogin
   };
 }
 
-/** An ID token's verified claims. */
+/** The verified claims of an ID token. */
 export type Claims = Readonly<Record<string, unknown>>;
 
 /** A logged-in person, as stored in the session. */
@@ -58,9 +58,9 @@ export interface Person {
   issuer: string;
   /** The `sub` claim, which identifies the person at the issuer. */
   subject: string;
-  /** For display only. People may be able to choose it themselves. */
+  /** For display only, because some issuers let people choose their own name. */
   name: string;
-  /** Ids of the roles whose required claims the person has. */
+  /** The roles whose required claims the person had when logging in. */
   roles: readonly string[];
 }
 
@@ -82,8 +82,8 @@ export function personOf(claims: Claims, { issuer, roles }: ConsoleLogin): Perso
 const ranks: Readonly<Record<Role, number>> = { viewer: 0, operator: 1, admin: 2 };
 
 /**
- * Returns a person's current rights: the session's roles, as far as they are still configured. Returns null
- * if none of them is.
+ * Returns a token with a person's current rights, or null if none of the session's roles is configured
+ * anymore.
  */
 export function tokenOfPerson(
   { issuer, subject, name, roles: ids }: Person,

@@ -1,5 +1,6 @@
 import type { Current } from '../../core/lib/current.ts';
 import type { RunResult } from '../../core/publish/results/result.ts';
+import type { RunLine } from '../../workers/coordinator/run-lines.ts';
 import type { EndedSessions } from '../../workers/queue/ended-sessions.ts';
 import type { PublishJob } from '../../workers/queue/job.ts';
 import type { InspectionAnswer, InspectionRequest } from '../../workers/threads/inspection-request.ts';
@@ -17,13 +18,13 @@ import type { ConsoleLogin } from './people.ts';
 import type { SealedCookie } from './sealed-cookie.ts';
 import type { Sessions } from './sessions.ts';
 
-/** The configuration that visitors are checked against. A reload replaces it. */
+/** The parts of the configuration that decide what a visitor may do. Replaced on reload. */
 export interface ConsoleAccess extends PipelineAccess, UploadAccess, NotifierAccess {
-  /** If null, only tokens can log in. */
+  /** null if people can only log in with a token. */
   login: ConsoleLogin | null;
 }
 
-/** The console's dependencies. The API already has all of them. */
+/** The parts of the API that the console depends on. */
 export interface ConsolePorts
   extends LivePorts, PipelinePorts, ReleasesPorts, ReloadPorts, UndeliveredPorts, UploadPorts {
   http: UploadPorts['http'];
@@ -37,22 +38,24 @@ export interface ConsolePorts
   plan: (job: PublishJob, signal: AbortSignal) => Promise<RunResult>;
   endedSessions: Pick<EndedSessions, 'add' | 'among'>;
   issuerKeys: LoginPorts['issuerKeys'];
-  /** Reads destination catalogs off the event loop. Throws the same errors as `Coordinator.inspect`. */
+  /** Reads destination catalogs on another thread. Throws the same errors as `PublishingThreads.inspect`. */
   inspect: (request: InspectionRequest, signal: AbortSignal) => Promise<InspectionAnswer>;
+  /** Returns the newest log lines of a run that this process has published. */
+  runLines: (runId: string) => readonly RunLine[];
 }
 
-/** The dependencies of console handlers, including those that only the console has. */
+/** Everything the console's handlers need, including objects that the console creates for itself. */
 export interface ConsoleParts extends ConsolePorts {
   site: Site;
   sessions: Sessions;
   loginLimit: LoginLimit;
-  /** Keeps pending issuer logins in the browser. */
+  /** Stores pending issuer logins in the browser. */
   attempts: SealedCookie<LoginAttempt>;
 }
 
-/** The console's settings; null in `ApiPorts` if the console is off. */
+/** The console's settings. They are null in `ApiPorts` if the console is disabled. */
 export interface ConsoleSettings {
   sessionMs: number;
-  /** The secret that seals sessions. */
+  /** The secret that session cookies are encrypted with. */
   sessionKey: string | Uint8Array;
 }

@@ -2,8 +2,8 @@ import { formatSize } from '../../core/lib/settings/units.ts';
 import type { RunDestination, RunRecord, RunStatus } from '../../workers/queue/run-record.ts';
 
 /*
- * Formats records for the console: a label, a tone and a symbol for each state, because color must never be
- * the only cue. Also formats times, ages, durations and sizes.
+ * Formats records for the console. Every state has a label and a symbol as well as a color, because color
+ * alone is not accessible. Also formats times, ages, durations and sizes.
  */
 
 export type Tone = 'success' | 'failure' | 'running' | 'waiting' | 'warning' | 'neutral';
@@ -44,10 +44,15 @@ export function statusMark({
   return statuses[status];
 }
 
-/** Shows a failed action as a failure, regardless of the plan. */
+/** Shows a failed action as failed, regardless of the plan. */
 export function actionMark({ action, error }: Pick<RunDestination, 'action' | 'error'>): Mark {
   const mark = actions[action];
   return error === null || mark.tone === 'failure' ? mark : { ...mark, tone: 'failure', symbol: '✕' };
+}
+
+/** Returns a token's id, or `admin` for the token of the administrator. */
+export function tokenName(id: string): string {
+  return id === 'server.admin_token_env' ? 'admin' : id;
 }
 
 /** A time as `20 Nov 2026, 02:04:34 UTC`, and in RFC 3339. */
@@ -68,7 +73,7 @@ export function momentOrNull(iso: string | null): Moment | null {
   return iso === null ? null : momentOf(iso);
 }
 
-/** Returns the UTC date in the format of a date field, or an empty string for null. */
+/** Formats a UTC date as the value of a date input. Returns an empty string for null. */
 export const dayOf = (time: Date | null): string => time?.toISOString().slice(0, 10) ?? '';
 
 const minute = 60_000;
@@ -78,10 +83,7 @@ const units: readonly [string, number][] = [
   ['min', minute],
 ];
 
-/**
- * Formats an age such as `3 h ago`. Anything under a minute is `just now`, because pages do not count
- * seconds.
- */
+/** Formats an age such as `3 h ago`, or `just now` below a minute. */
 export function ageText(iso: string, now: Date): string {
   const ms = now.getTime() - Date.parse(iso);
   const [name, size] = units.find(([, unit]) => Math.abs(ms) >= unit) ?? ['', 0];
@@ -103,7 +105,9 @@ export function sizeText(bytes: number): string {
   return formatSize(bytes);
 }
 
-/** Returns the milliseconds from the run's start to its end, or to now; null if it has not started. */
+/**
+ * Returns how long the run took, or has taken so far, in milliseconds. Returns null if it has not started.
+ */
 export function durationOf(
   { started_at: start, finished_at: end }: Pick<RunRecord, 'started_at' | 'finished_at'>,
   now: Date,
@@ -112,12 +116,12 @@ export function durationOf(
   return (end === null ? now.getTime() : Date.parse(end)) - Date.parse(start);
 }
 
-/** Returns `1 try`, `2 tries`, and so on. */
+/** Formats a number of attempts: `1 try`, `2 tries`. */
 export function triesText(tries: number): string {
   return tries === 1 ? '1 try' : `${tries} tries`;
 }
 
-/** Returns `1 run`, `2 runs`, and so on. */
+/** Formats a count with its noun, adding an `s` for the plural: `1 run`, `2 runs`. */
 export function plural(count: number, noun: string): string {
   return `${count.toLocaleString('en-GB')} ${noun}${count === 1 ? '' : 's'}`;
 }

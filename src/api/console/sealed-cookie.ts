@@ -5,18 +5,21 @@ import { EncryptJWT, errors, jwtDecrypt } from 'jose';
 import type { Clock } from '../../core/lib/clock.ts';
 
 /**
- * Encrypts JSON values as JWTs. Only a process with the secret can read or create them. Any API host with the
- * same secret can open them, so hosts share no storage.
+ * Encrypts JSON values as JWTs that only a process with the secret can read or create. API hosts with the
+ * same secret can open each other's values, so they need no shared storage.
  */
 export interface Seal<T> {
   seal(content: T, expiresAt: Date): Promise<string>;
-  /** Returns null if the text was sealed with another secret or purpose, is damaged, or has expired. */
+  /**
+   * Returns null if the text has expired, has been tampered with, or was sealed with a different secret or
+   * for a different purpose.
+   */
   open(text: string, now: Date): Promise<T | null>;
 }
 
 /**
- * @param purpose Separates values sealed with the same secret: a value sealed for one purpose cannot be
- * opened for another.
+ * @param purpose Separates values that are sealed with the same secret. A value sealed for one purpose cannot
+ *   be opened for another.
  */
 export function sealOf<T>(secret: string | Uint8Array, purpose: string): Seal<T> {
   const key = new Uint8Array(hkdfSync('sha256', secret, '', purpose, 32));
@@ -47,15 +50,15 @@ interface CookieOptions<T> {
   name: string;
   seal: Seal<T>;
   /**
-   * `strict`: not sent with requests triggered by another site. `lax`: sent when following a link from
-   * another site.
+   * `strict` cookies are never sent when the navigation started on another site. `lax` cookies are sent if
+   * the user followed a link or was redirected.
    */
   sameSite: 'strict' | 'lax';
   basePath: string;
   clock: Pick<Clock, 'now'>;
 }
 
-/** A value that the browser stores but cannot read. */
+/** A cookie whose value is encrypted, so the browser cannot read it. */
 export class SealedCookie<T> {
   readonly #options: CookieOptions<T>;
 
@@ -70,7 +73,7 @@ export class SealedCookie<T> {
     res.cookie(this.#nameFor(req), sealed, { ...this.#attributes(req), maxAge });
   }
 
-  /** Returns null if there is no valid cookie. */
+  /** Returns null if the cookie is missing or invalid. */
   async read(req: Pick<Request, 'headers' | 'secure'>): Promise<T | null> {
     const { seal, clock } = this.#options;
     const sealed = parseCookie(req.headers.cookie ?? '')[this.#nameFor(req)];
@@ -82,8 +85,8 @@ export class SealedCookie<T> {
   }
 
   /**
-   * Over TLS, the name has a prefix, so browsers accept the cookie only from this host and never over plain
-   * HTTP. `__Host-` also requires the path `/`.
+   * Over TLS, adds a prefix that makes browsers accept the cookie only from this host and only over HTTPS.
+   * `__Host-` also requires the path `/`.
    */
   #nameFor({ secure }: Pick<Request, 'secure'>): string {
     const { name, basePath } = this.#options;
@@ -91,7 +94,7 @@ export class SealedCookie<T> {
     return `${basePath === '/' ? '__Host-' : '__Secure-'}${name}`;
   }
 
-  // Express derives `secure` from the trusted proxies.
+  // Express takes trusted proxies into account when it sets `secure`.
   #attributes({ secure }: Pick<Request, 'secure'>): object {
     const { sameSite, basePath } = this.#options;
     return { httpOnly: true, sameSite, secure, path: basePath };

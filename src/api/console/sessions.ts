@@ -11,13 +11,13 @@ import { type Seal, SealedCookie } from './sealed-cookie.ts';
 
 /** A logged-in visitor's session, as stored in its cookie. */
 export interface Session {
-  /** Unique. Logging out permanently ends the session with this id. */
+  /** A unique id. Logging out records it, so copies of the cookie stop working too. */
   id: string;
-  /** The token or person that logged in. */
+  /** The token or person that this session belongs to. */
   holder: TokenHolder | Person;
   /** The CSRF token, which every form must contain. */
   csrf: string;
-  /** Milliseconds since 1970, like `expiresMs`. */
+  /** Milliseconds since 1970, as is `expiresMs`. */
   begunMs: number;
   expiresMs: number;
 }
@@ -30,9 +30,9 @@ interface TokenHolder {
 
 /** A logged-in user. */
 export interface Visitor {
-  /** The token, as currently configured. */
+  /** The token as it is configured now, which may differ from when the visitor logged in. */
   token: Token;
-  /** Whether this is the token from `server.admin_token_env`, or a person with the admin role. */
+  /** True for the token in `server.admin_token_env`, and for people with the admin role. */
   isAdmin: boolean;
   session: Session;
 }
@@ -51,27 +51,30 @@ interface SessionPorts {
 
 interface SessionOptions {
   seal: Seal<Session>;
-  /** A session's lifetime, in milliseconds. */
+  /** The lifetime of a session, in milliseconds. */
   lifetimeMs: number;
 }
 
 const maxSeen = 10_000;
-/** Session checks by open streams within this many milliseconds share one query. */
+/** Open streams keep checking their sessions. Checks within this many milliseconds share a query. */
 const refreshEveryMs = 250;
-/** The longest lifetime that the configuration allows. Logging out everywhere is recorded for this long. */
+/**
+ * The longest session lifetime that can be configured. Records of logging out everywhere are kept for this
+ * long, which outlasts every session.
+ */
 const maxLifetimeMs = 30 * 86_400_000;
 
-/** Finds a request's visitor by its cookie. */
+/** Identifies the visitor from the session cookie of a request. */
 export class Sessions {
   readonly #ports: SessionPorts;
   readonly #cookie: SealedCookie<Session>;
   readonly #lifetimeMs: number;
   /**
-   * Ended sessions that this process has seen recently, and holders that logged out everywhere, with their
-   * stored expiry. `endedSessions` has all of them.
+   * A cache of ended sessions, and of tokens and people that logged out everywhere, with the time each entry
+   * expires. The full list is in `endedSessions`.
    */
   readonly #ended = new Map<string, Date>();
-  /** Session ids of open streams, to be checked by the next query. */
+  /** Ids of sessions with open streams, to be checked in the next query. */
   readonly #checked = new Set<string>();
 
   constructor(ports: SessionPorts, { seal, lifetimeMs }: SessionOptions) {
@@ -96,8 +99,8 @@ export class Sessions {
   }
 
   /**
-   * Returns null if there is no active session. A session ends at logout, and when its token is removed,
-   * changed or expires. Throws `queue_unavailable` if ended sessions cannot be queried.
+   * Returns null if there is no active session. Sessions end when the visitor logs out, or when the token
+   * expires, changes or is removed. Throws `queue_unavailable` if the ended sessions cannot be queried.
    */
   async find(req: Pick<Request, 'headers' | 'secure'>): Promise<Visitor | null> {
     const session = await this.#cookie.read(req);
@@ -106,7 +109,7 @@ export class Sessions {
     return this.current({ session });
   }
 
-  /** Ends the session for every copy of its cookie, on all hosts. Throws `queue_unavailable`. */
+  /** Ends the session on all hosts, including any copies of its cookie. Throws `queue_unavailable`. */
   async end(req: Pick<Request, 'secure'>, res: Response, { session }: Visitor): Promise<void> {
     this.#cookie.clear(req, res);
     await this.#store(session.id, new Date(session.expiresMs));
@@ -118,7 +121,7 @@ export class Sessions {
    */
   async endAll(req: Pick<Request, 'secure'>, res: Response, { session }: Visitor): Promise<void> {
     this.#cookie.clear(req, res);
-    // The logout time is derived from the expiry, so sessions that begin later stay active.
+    // The logout time is computed from this expiry, so sessions that are started later stay valid.
     await this.#store(holderId(session), new Date(this.#ports.clock.now().getTime() + maxLifetimeMs));
   }
 
@@ -127,7 +130,7 @@ export class Sessions {
     await this.#ports.endedSessions.add(id, expiresAt);
   }
 
-  /** Returns the visitor with its token as currently configured; null if the session has ended. */
+  /** Returns the visitor with the token as it is configured now, or null if the session has ended. */
   current({ session }: Pick<Visitor, 'session'>): Visitor | null {
     const token = this.#tokenOf(session);
     if (token === null || this.refusalOf({ session }) !== null) return null;
@@ -138,7 +141,7 @@ export class Sessions {
   /** Returns why the session has ended, or null if it is active. */
   refusalOf({ session }: Pick<Visitor, 'session'>): 'token_expired' | 'token_revoked' | null {
     const token = this.#tokenOf(session);
-    // The next check notices a logout on another host.
+    // Logouts on other hosts are picked up by the next query.
     this.#refreshSoon(session);
     if (token === null || this.#hasLoggedOut(session)) return 'token_revoked';
     const { clock } = this.#ports;
@@ -165,8 +168,8 @@ export class Sessions {
     if (this.#ended.size + found.size > maxSeen) this.#ended.clear();
     for (const [id, expiresAt] of found) {
       this.#ended.set(id, expiresAt);
-      // If a logout everywhere was recorded by a clock that ran ahead, it would end all sessions until that
-      // time. It therefore counts as of now.
+      // A host whose clock ran ahead may have recorded a logout in the future. That would also end every
+      // session started until then, so treat the logout as happening now.
       const latest = new Date(this.#ports.clock.now().getTime() + maxLifetimeMs);
       if (isFuture(expiresAt.getTime() - maxLifetimeMs, this.#ports.clock)) await this.#store(id, latest);
     }
@@ -187,13 +190,15 @@ function idsOf(session: Session): string[] {
   return [session.id, holderId(session)];
 }
 
-/** Identifies a session's token or person, for logging out everywhere. */
+/** Identifies the token or person that a session belongs to, for logging out everywhere. */
 function holderId({ holder }: Session): string {
   const text = 'subject' in holder ? `${holder.issuer}\n${holder.subject}` : holder.fingerprint;
   return `holder-${createHash('sha256').update(text).digest('base64url')}`;
 }
 
-/** Returns a text that differs for each token value but reveals neither the value nor its stored hash. */
+/**
+ * Returns a string that is different for each token value, but reveals neither the value nor the stored hash.
+ */
 function fingerprintOf({ hash }: Token): string {
   return createHash('sha256').update('waybill console').update(hash).digest('base64url').slice(0, 22);
 }

@@ -4,34 +4,34 @@ import { flashOf, paths } from './paths.ts';
 import type { Visitor } from './sessions.ts';
 import type { Visit } from './visit.ts';
 
-/** A console page's content. */
+/** The content of a console page. */
 export interface ConsolePage {
   title: string;
   /** Path relative to `templates/console`. */
   template: string;
   view: Readonly<Record<string, unknown>>;
-  /** Breadcrumbs after the overview, with paths relative to the base path. The last one is this page. */
+  /** The breadcrumbs that follow the overview, ending with this page. Paths are relative to the base path. */
   crumbs?: readonly { label: string; path?: string }[];
-  /** The `console/events` query that the open page follows. Default: none. */
+  /** The query for `console/events`, if the page should reload when runs change. Default: none. */
   follows?: Readonly<Record<string, string>>;
-  /** Whether the page will change soon. If so, browsers without JavaScript reload it. */
+  /** True if the page is about to change. Browsers without JavaScript then reload it periodically. */
   isMoving?: boolean;
   isWide?: boolean;
-  /** The navigation entry. Default: `console`. */
+  /** The navigation entry to highlight. Default: `console`. */
   nav?: string;
   scripts?: readonly string[];
   status?: number;
-  /** A message above the content. Replaces the message that the query names. */
+  /** A message to show above the content, instead of the one from the URL's query. */
   flash?: string;
 }
 
-/** Sends a page to the visitor in the shared layout. */
+/** Renders a page in the console's layout and sends it to the visitor. */
 export function show<Params>(visit: Visit<Params>, page: ConsolePage): void {
   const { req, res, visitor, parts, refusal = null } = visit;
   const { site, clock, http } = parts;
   const { basePath } = http;
   const { title, template, view, crumbs = [], follows, isWide = false } = page;
-  // After a refusal, the URL is the form's action, which cannot be reloaded.
+  // If a form was rejected, the URL is the form's action, which cannot be reloaded.
   const events = follows === undefined || refusal !== null ? null : eventsPath(basePath, follows);
   const isMoving = page.isMoving === true && refusal === null;
   sendPage(
@@ -74,7 +74,7 @@ export function show<Params>(visit: Visit<Params>, page: ConsolePage): void {
   }
 }
 
-/** Returns the name in the header: a person's name with the highest role, or the token's id. */
+/** Returns the name shown in the header: a person's name and highest role, or the token's id. */
 function nameOf({ isAdmin, token: { id, person } }: Visitor): string {
   if (person === undefined) return isAdmin ? 'admin' : id;
   const roles = new Set(person.roles.values());
@@ -87,7 +87,7 @@ function eventsPath(basePath: string, query: Readonly<Record<string, string>>): 
   return `${basePath}${paths.events()}${search === '' ? '' : `?${search}`}`;
 }
 
-/** Redirects to a console page, so that reloading it does not repeat the action. */
+/** Redirects to a console page after an action, so that reloading does not repeat the action. */
 export function goTo<Params>({ res, parts }: Visit<Params>, path: string): void {
   res.redirect(303, `${parts.http.basePath}${path}`);
 }

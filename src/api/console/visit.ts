@@ -22,17 +22,14 @@ export interface Visit<Params = Record<string, never>> {
   req: Request<Params>;
   res: Response;
   visitor: Visitor;
-  /** The configuration that the whole request is checked against. */
+  /** The configuration when the request arrived. A reload in between does not affect the request. */
   access: ConsoleAccess;
   parts: ConsoleParts;
-  /** Why the visitor's action was refused. The page with the form shows this. */
+  /** Why the submitted form was rejected, to be shown on the page with the form. */
   refusal?: Problem;
 }
 
-/**
- * Serves a page to logged-in visitors. Redirects everyone else to the login page, which returns here
- * afterwards.
- */
+/** Serves a page to logged-in visitors. Everyone else is redirected to the login page first. */
 export function page<Params>(
   parts: ConsoleParts,
   show: (visit: Visit<Params>) => Promise<void> | void,
@@ -49,10 +46,10 @@ export function page<Params>(
 }
 
 /**
- * Serves a form's action. The form must come from a page of this session. The cookie alone is not enough,
- * because browsers add it to every request. A refusal is shown on the page that `again` renders, usually the
- * one with the form. If that page cannot be rendered, or the client does not want HTML, the refusal is
- * thrown.
+ * Handles a submitted form. The form must come from a page of the same session; the cookie does not prove
+ * that, because browsers attach it to every request. If the action fails, `again` renders a page that shows
+ * the error, usually the one with the form. If that page cannot be rendered either, or the client does not
+ * want HTML, the error is thrown.
  */
 export function action<Params>(
   parts: ConsoleParts,
@@ -83,7 +80,7 @@ async function sendRefusal<Params>(
 ): Promise<void> {
   const context = requestContext(visit.req);
   const refusal = problemOf(error, context.id);
-  // Server faults are logged and reported like on every route.
+  // Server errors are logged and reported as on any other route.
   if (refusal.status === 500) throw error;
   const retryAfter = error.retryAfterSeconds ?? retryAfterSeconds[error.code];
   if (retryAfter !== undefined) visit.res.setHeader('Retry-After', retryAfter);
@@ -95,14 +92,17 @@ async function sendRefusal<Params>(
 
 type ConsoleRequest = IncomingMessage & Pick<Request, 'secure'>;
 
-/** Throws `unauthorized` if the request has no session. */
+/** Returns the logged-in visitor. Throws `unauthorized` if there is none. */
 export async function requireVisitor(req: ConsoleRequest, parts: ConsoleParts): Promise<Visitor> {
   const visitor = await visitorOf(req, parts);
   if (visitor === null) throw loggedOut();
   return keepAuthorized(req, () => requireCurrent(visitor, parts));
 }
 
-/** Returns the visitor with its current token. Throws `unauthorized` if the session has ended. */
+/**
+ * Looks up the visitor's token again, since it may have changed. Throws `unauthorized` if the session has
+ * ended.
+ */
 export function requireCurrent(visitor: Visitor, { sessions }: Pick<ConsoleParts, 'sessions'>): Visitor {
   const current = sessions.current(visitor);
   if (current === null) throw loggedOut();
@@ -130,14 +130,14 @@ export function userActor({ subject, issuer }: { subject: string; issuer: string
   return { type: 'user', id: subject, issuer };
 }
 
-/** The fields of a form without files. */
+/** The fields of a form that has no file inputs. */
 export type Form = URLSearchParams;
 
 const formType = 'application/x-www-form-urlencoded';
 
 /**
- * Throws `unsupported_media_type`, `invalid_request` if the body exceeds 16 KiB, and the same errors as
- * `readBody`.
+ * Reads a submitted form. Throws `unsupported_media_type`, `invalid_request` if the body is larger than 16
+ * KiB, and the same errors as `readBody`.
  */
 export async function readForm(
   req: IncomingMessage,
@@ -157,9 +157,9 @@ export async function readForm(
 }
 
 /**
- * Throws `form_expired` if another site sent the request. Browsers send `Sec-Fetch-Site`, except over plain
- * HTTP to another machine. In that case, `Origin` must name the request's host. A client that sends neither
- * is not a browser, so another site cannot use its cookies.
+ * Throws `form_expired` if the request came from another site. Browsers send `Sec-Fetch-Site`, except over
+ * plain HTTP to another machine, where we compare `Origin` with the request's host. A client that sends
+ * neither header is not a browser, so no other site could be using its cookies.
  */
 export function requireOwnSite({ headers, host }: Pick<Request, 'headers' | 'host'>): void {
   const from = headers['sec-fetch-site'];
@@ -170,12 +170,12 @@ export function requireOwnSite({ headers, host }: Pick<Request, 'headers' | 'hos
   if (!isOwn) throw notOurs('the form came from another site');
 }
 
-/** Returns null for a sandboxed page's origin, `null`, and for an invalid URL. */
+/** Returns null if the URL is invalid or `null`, which is the origin of sandboxed pages. */
 function hostOf(origin: string): string | null {
   return URL.canParse(origin) ? new URL(origin).host : null;
 }
 
-/** Throws `form_expired` if the form lacks the session's token. */
+/** Throws `form_expired` if the form does not contain the session's CSRF token. */
 export function requireCsrf({ session }: Pick<Visitor, 'session'>, sent: string | null | undefined): void {
   const [expected, found] = [Buffer.from(session.csrf), Buffer.from(sent ?? '')];
   if (expected.length === found.length && timingSafeEqual(expected, found)) return;
@@ -189,9 +189,9 @@ function notOurs(message: string): WaybillError {
 }
 
 /**
- * The actions on a pipeline, with the scope that each one requires. `admin` means that the admin token may
- * perform it on every pipeline. The rules match the API with one exception: here, the admin token may also
- * read, because it may cancel any run.
+ * The actions on a pipeline and the scope that each of them requires. If `admin` is true, the admin token may
+ * perform the action on every pipeline. The rules are the same as in the API, except that the admin token may
+ * also read here, because it may cancel any run.
  */
 const pipelineOperations = {
   read: { scope: 'read', admin: true },
@@ -209,7 +209,7 @@ export type PipelineOperation = keyof typeof pipelineOperations;
 
 /**
  * Returns the pipeline if the visitor may perform the action on it. Throws `pipeline_not_found`, `forbidden`
- * and `insufficient_scope` under the same conditions as the API.
+ * and `insufficient_scope` in the same cases as the API.
  */
 export function permit(
   res: Response,
@@ -231,7 +231,7 @@ export function isAllowed({ token, isAdmin }: Visitor, operation: PipelineOperat
   return (isAdmin && admin) || allows(token, scope, id);
 }
 
-/** Throws `forbidden` unless the visitor has the admin token or the admin role. */
+/** Throws `forbidden` unless the visitor is an admin. */
 export function requireAdmin({ token, isAdmin }: Visitor, access: Pick<ConsoleAccess, 'adminToken'>): void {
   if (isAdmin) return;
   if (token.person === undefined) requireAdminToken(token, access);

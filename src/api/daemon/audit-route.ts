@@ -34,7 +34,7 @@ const beforeParameter: Parameter<number | null> = {
   parse: (text) => (/^[1-9]\d{0,14}$/.test(text) ? Number(text) : undefined),
 };
 
-/** The query parameters of every record list. */
+/** The query parameters that all lists of records have in common. */
 export const auditQuery = queryParameters({
   limit: wholeNumber(1, 500, 50, { description: 'Records on one page.' }),
   before: beforeParameter,
@@ -55,7 +55,10 @@ export const auditQuery = queryParameters({
 });
 type AuditQuery = ReturnType<typeof auditQuery.read>;
 
-/** Reads a page. If `pipelines` is null, includes records about all pipelines and about none. */
+/**
+ * Reads one page of records. If `pipelines` is null, includes the records of all pipelines and those that are
+ * not about a pipeline.
+ */
 export async function readAudit(
   { directory }: AuditTarget,
   { limit, before, since, until, act, actor }: AuditQuery,
@@ -64,7 +67,7 @@ export async function readAudit(
   return readPage(directory, { limit, before, since, until, act, actor, pipelines });
 }
 
-/** Returns the next page's query; null on the last page. */
+/** Returns the query for the next page, or null if this is the last one. */
 export function nextOfAudit(query: AuditQuery, { next }: AuditPage): string | null {
   if (next === null) return null;
   const { limit, since, until, pipeline, act, actor } = query;

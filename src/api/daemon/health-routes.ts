@@ -10,9 +10,9 @@ export interface HealthPorts {
   queue: JobQueue;
   /** null if no weather database is configured. */
   weatherHealth: { isHealthy(): boolean } | null;
-  /** The API's queue driver. The default, `memory`, is not reported. */
+  /** The queue driver that the API uses. The default, `memory`, is left out of the response. */
   queueDriver?: 'memory' | 'embedded' | 'bullmq';
-  /** Thread statistics; only workers report them. */
+  /** Statistics about worker threads, on hosts that run workers. */
   threads?: () => ThreadStats;
 }
 
@@ -29,7 +29,7 @@ export const healthRoute: Route<HealthPorts> = {
   tag: 'daemon',
   summary: 'Readiness',
   description:
-    'Needs no token. `checks` has the state of each dependency, the time of its last change and a remedy; error responses include it. `details.weather` is `degraded` while a configured weather database is unreachable. `details.paused` lists paused pipelines. 503: the daemon is stopping, its queue is unreachable, or uploads cannot be staged. 507: there is too little disk space for uploads.',
+    'Needs no token. `checks` has the state of each dependency, the time of its last change and a remedy; error responses include it. `details.weather` is `degraded` while a configured weather database is unreachable. `details.paused` lists paused pipelines. 503: the daemon is stopping, its queue is unreachable, or uploads cannot be staged or recorded. 507: there is too little disk space for uploads.',
   access: 'open',
   isProbe: true,
   responses: {
@@ -64,11 +64,17 @@ export const healthRoute: Route<HealthPorts> = {
       }),
     },
   },
-  problems: ['shutting_down', 'queue_unavailable', 'staging_unavailable', 'insufficient_storage'],
+  problems: [
+    'shutting_down',
+    'queue_unavailable',
+    'staging_unavailable',
+    'audit_unavailable',
+    'insufficient_storage',
+  ],
   handle: (ports) => health(ports),
 };
 
-/** The same route under the name commonly used with Kubernetes. */
+/** The same check under the name that Kubernetes setups usually expect. */
 export const readyRoute: Route<HealthPorts> = {
   ...healthRoute,
   path: '/readyz',
@@ -102,7 +108,10 @@ function detailsOf(
   };
 }
 
-/** Liveness probe for supervisors. Waiting for Redis or a disk is no reason to restart the process. */
+/**
+ * A liveness probe for supervisors. It does not check Redis or the disks, because restarting the process
+ * would not fix them.
+ */
 export const liveRoute: Route<unknown> = {
   method: 'get',
   path: '/livez',

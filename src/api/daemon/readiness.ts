@@ -5,28 +5,28 @@ import type { Log } from '../../core/lib/log.ts';
 import type { HealthCheck } from '../../workers/coordinator/health-checks.ts';
 import { isConcealed } from '../http/answer/error-status.ts';
 
-/** The state of one of the process's dependencies. Contains no local paths, addresses or secrets. */
+/** The state of something that the process depends on. Never contains local paths, addresses or secrets. */
 export interface CheckReport {
   name: HealthCheck['name'] | 'process' | 'weather';
-  /** `degraded` means that something is missing, but uploads are still accepted. */
+  /** `degraded` if something is wrong, but uploads are still accepted. */
   state: 'ok' | 'degraded' | 'failing';
-  /** When this state was first seen, in RFC 3339 (UTC). Checks run only on request. */
+  /** When a check first returned this state, in RFC 3339 (UTC). Checks only run on request. */
   since: string;
-  /** The error and its remedy; absent if the state is `ok`. */
+  /** The error and how to fix it. Absent if the state is `ok`. */
   code?: ErrorCode;
   detail?: string;
   hint?: string;
 }
 
-/** Reports whether uploads are accepted and, if not, why. */
+/** Checks whether the process can accept uploads. */
 export interface Readiness {
-  /** Runs every check for at most five seconds. Rejects only if there is a bug. */
+  /** Runs all checks, waiting at most five seconds. Only rejects because of a bug. */
   look(): Promise<ReadinessFound>;
 }
 
 export interface ReadinessFound {
   checks: CheckReport[];
-  /** The error of the first failing check; null if uploads are accepted. */
+  /** The error of the first check that failed; null if uploads are accepted. */
   failure: WaybillError | null;
 }
 
@@ -42,7 +42,7 @@ export interface ReadinessOptions {
 
 const deadlineMs = 5_000;
 
-/** A check's result. `error` is null if it passed. */
+/** The result of a check. `error` is null if it passed. */
 interface Found {
   name: CheckReport['name'];
   error: WaybillError | null;
@@ -76,12 +76,12 @@ export function newReadiness({ clock, log, checks, isDraining, weatherHealth }: 
 }
 
 /**
- * Runs a check and waits no longer than the deadline. A check that hangs, for example on an unresponsive
- * disk, is not started again, because each attempt would block another thread of the file system pool.
+ * Wraps a check so that it returns by the deadline. If a check hangs, for example because a disk does not
+ * respond, it is not started a second time: each attempt would block another thread of the file system pool.
  */
 function probeOf(check: HealthCheck, clock: Clock): () => Promise<Found> {
-  const { name, silent, remedy } = check;
-  let running: Promise<Pick<Found, 'error' | 'isHarmless'>> | undefined;
+  const { name, silent, remedy, isHarmless } = check;
+  let running: Promise<Pick<Found, 'error'>> | undefined;
   return async () => {
     running ??= check
       .prove()
@@ -100,7 +100,7 @@ function probeOf(check: HealthCheck, clock: Clock): () => Promise<Found> {
         resolve(found);
       });
     });
-    return { name, remedy, ...outcome };
+    return { name, remedy, isHarmless: isHarmless === true, ...outcome };
   };
 }
 

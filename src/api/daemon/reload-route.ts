@@ -11,7 +11,7 @@ import { authorizeOperator, type RunAccess } from '../pipelines/pipeline-access.
 export interface ReloadPorts extends HttpPorts, MemoryBodyPorts {
   http: HttpPorts['http'];
   configured: Current<Pick<RunAccess, 'tokens' | 'publishers' | 'adminToken'>>;
-  /** Throws `reload_refused`, `queue_unavailable` or `shutting_down`. */
+  /** Reloads the configuration. Throws `reload_refused`, `queue_unavailable` or `shutting_down`. */
   reload: () => Promise<ReloadReport>;
 }
 
@@ -21,7 +21,6 @@ const names = (description: string): JsonSchema => ({
   items: { type: 'string' },
 });
 
-/** Reloads the configuration file. */
 export const reloadRoute: Route<ReloadPorts> = {
   method: 'post',
   path: '/v1/reload',

@@ -13,13 +13,12 @@ import { jsonContent, type JsonSchema, type Parameter, type Route } from '../htt
 import { authorizeOperator, type OperatorAccess } from '../pipelines/pipeline-access.ts';
 
 /*
- * Lets operators list undelivered events and send them again. Both require the admin token, because the
- * events belong to all pipelines.
+ * Lets operators list undelivered events and resend them. Both routes require the admin token, because a
+ * notifier's events can be about any pipeline.
  */
 
-/** The configured notifiers. A reload replaces it. */
+/** The notifiers in the current configuration. Replaced on reload. */
 export interface NotifierAccess {
-  /** Ids of the configured notifiers. */
   notifierIds: ReadonlySet<string>;
 }
 
@@ -28,7 +27,7 @@ export interface UndeliveredPorts extends HttpPorts, MemoryBodyPorts {
   log: Log;
   configured: Current<OperatorAccess & NotifierAccess>;
   notifier: Pick<Notifier, 'undelivered' | 'redeliver'>;
-  /** Aborts when the daemon begins to shut down. */
+  /** Aborted when the daemon begins to shut down. */
   draining: AbortSignal;
 }
 
@@ -54,7 +53,7 @@ const object = (properties: Record<string, JsonSchema>): JsonSchema => ({
   properties,
 });
 
-/** Lists one notifier's undelivered events. */
+/** Lists the events that could not be delivered to a notifier. */
 export const listUndeliveredRoute: Route<UndeliveredPorts> = {
   method: 'get',
   path: '/v1/notifiers/{notifier_id}/undelivered',
@@ -97,7 +96,7 @@ export const listUndeliveredRoute: Route<UndeliveredPorts> = {
   handle: (ports) => list(ports),
 };
 
-/** Resends one notifier's undelivered events. */
+/** Resends the events that could not be delivered to a notifier. */
 export const redeliverRoute: Route<UndeliveredPorts> = {
   method: 'post',
   path: '/v1/notifiers/{notifier_id}/redeliver',

@@ -13,25 +13,25 @@ import { requestLog } from './request-log.ts';
 import type { Route } from './route.ts';
 import { createRouter } from './router.ts';
 
-/** The dependencies of every HTTP application, whatever its routes. */
+/** The dependencies that all HTTP applications share, regardless of their routes. */
 export interface HttpPorts {
   http: ServerConfig['http'];
   clock: Clock;
   log: Log;
-  /** Controls which requests are logged. */
+  /** Decides which requests are logged. */
   logging: Pick<LogControl, 'requests'>;
-  /** Creates the requests' spans. If absent, nothing is traced. */
+  /** Creates a span for each request. If absent, there is no tracing. */
   tracer?: Tracer;
-  /** Where acts are recorded. If absent, nothing is recorded. */
+  /** The audit trail to write to. If absent, nothing is recorded. */
   audit?: AuditTarget | null;
-  /** Renders refusals as HTML pages. If absent, browsers get JSON. */
+  /** Renders errors as HTML pages. If absent, browsers get JSON. */
   problemPage?: ProblemPage;
 }
 
 /**
- * Creates an application that serves these routes below the base path. It logs every request and answers
- * every error with a problem document. `observers` see every request first, even those that `checkHead`
- * refuses. `pages` are tried before the routes.
+ * Creates an application that serves these routes below the base path. Logs every request, and responds to
+ * every error with a problem document. `observers` run first and even see requests that `checkHead` rejects.
+ * `pages` are matched before the routes.
  */
 export function createHttpApp<Ports extends HttpPorts>(
   routes: readonly Route<Ports>[],
@@ -44,7 +44,7 @@ export function createHttpApp<Ports extends HttpPorts>(
   app.use(requestLog(ports));
   if (ports.audit != null) app.use(recordTokenUse(ports.audit, new RecordLimiter(ports.clock)));
   app.use(closeUnread(ports.clock));
-  // Pages are only for operators, so CORS does not apply to them.
+  // Only operators use the pages, so they get no CORS headers.
   const cors = crossOrigin(ports.http.cors);
   for (const handler of [...observers, checkHead(ports.http), ...pages, ...(cors === null ? [] : [cors])])
     app.use(handler);
@@ -68,7 +68,7 @@ function checkHead({ allowedHosts }: HttpPorts['http']): RequestHandler {
       next();
       return;
     }
-    // The start of the next request cannot be determined reliably.
+    // It is unclear where the next request on this connection would begin.
     res.setHeader('Connection', 'close');
     throw refused;
   };
@@ -80,10 +80,10 @@ const noSuchRoute: RequestHandler = () => {
   });
 };
 
-/** Express recognizes an error handler by its four parameters. */
+/** Express only recognizes an error handler by its four parameters. */
 function answerError(ports: ProblemPorts): ErrorRequestHandler {
   return (error: unknown, req, res, next) => {
-    // The path has invalid percent-encoding. The router throws before reaching any route.
+    // The path contains invalid percent-encoding, so the router threw before it reached a route.
     const thrown =
       error instanceof URIError
         ? new WaybillError('not_found', 'the path is not valid percent-encoding')

@@ -10,29 +10,29 @@ import type { Secrets } from '../../core/lib/secrets.ts';
 import type { PublishedBy } from '../../core/publishers/published-by.ts';
 import { requestContext } from './request/request-context.ts';
 
-/** A token that requests are compared with. Only its hash is kept. */
+/** A token that requests can authenticate with. Only its hash is kept in memory. */
 export interface KnownToken {
   id: string;
   /** SHA-256 of the value. */
   hash: Buffer;
 }
 
-/** A producer's or operator's token. */
+/** The token of a producer or an operator. */
 export interface Token extends KnownToken {
   /** Ids of the pipelines that the token grants access to. */
   pipelines: ReadonlySet<string>;
-  /** The operations that the token allows on them. */
+  /** The operations that the token allows in these pipelines. */
   scopes: ReadonlySet<Scope>;
-  /** The time from which the token is refused; null if it never expires. */
+  /** When the token expires; null if it never does. */
   expiresAt: Date | null;
   /**
-   * Present if this daemon issued the token. A token from the future is refused, because its expiry is wrong,
-   * too.
+   * Present if this daemon issued the token. If this time is in the future, the token is rejected, because
+   * its expiry cannot be trusted either.
    */
   issuedAt?: Date;
-  /** Present if the token was issued to a trusted publisher. */
+  /** Present if a trusted publisher got this token. */
   publishedBy?: PublishedBy;
-  /** Present if a person logged in to the console without a token. */
+  /** Present if this is not a real token, but a person who is logged in to the console. */
   person?: PersonRights;
 }
 
@@ -41,9 +41,9 @@ export interface PersonRights {
   issuer: string;
   subject: string;
   name: string;
-  /** The role on each pipeline, which determines the scopes there. */
+  /** The person's role in each pipeline, which determines the scopes. */
   roles: ReadonlyMap<string, Role>;
-  /** Whether the person has the rights of the admin token. */
+  /** Whether the person may do everything that the admin token may. */
   isAdmin: boolean;
 }
 
@@ -54,31 +54,29 @@ export function allows({ pipelines, scopes, person }: Token, scope: Scope, pipel
   return role === undefined ? scopes.has(scope) : roleScopes[role].some((one) => one === scope);
 }
 
-/** Opens tokens that were issued to trusted publishers. */
+/** Verifies tokens that were issued to trusted publishers. */
 export interface AccessTokens {
   /**
-   * Returns the token with its current rights. Returns null if it was not issued here or has been revoked.
+   * Returns the token with the rights that it has now. Returns null if we did not issue it, or if it has been
+   * revoked.
    */
   open(value: string): Token | null;
 }
 
-/** All tokens that callers may have. A reload replaces it. */
+/** All tokens that are valid under the current configuration. Replaced on reload. */
 export interface TokenAccess {
   tokens: readonly Token[];
   publishers: AccessTokens;
 }
 
-/** The settings from which every token is resolved. */
 type TokenSource = Pick<UploadTokenConfig, 'id' | 'valueEnv'>;
 
-// RFC 6750 allows clients to send only these characters. A token with any other character could never
-// match.
+// The characters that RFC 6750 allows in a token. No client could send a token with any others.
 const tokenForm = /^[A-Za-z0-9\-._~+/]+=*$/;
-// A secret may hold a digest of the value instead of the value itself.
+// Instead of the value itself, a secret may contain its digest.
 const digestForm = /^sha256:([0-9a-f]{64})$/i;
 const headerForm = /^Bearer +([A-Za-z0-9\-._~+/]+=*)$/i;
 
-/** Resolves all upload tokens. Throws the same errors as `resolveDistinct`. */
 export function resolveTokens(configs: readonly UploadTokenConfig[], secrets: Secrets): Token[] {
   const known = resolveDistinct(configs, secrets);
   return configs.map(({ pipelines, scopes, expiresAt }, index) => ({
@@ -90,8 +88,8 @@ export function resolveTokens(configs: readonly UploadTokenConfig[], secrets: Se
 }
 
 /**
- * Resolves token values, in order. Throws `secrets_invalid` if a value is missing, unusable, or the same as
- * another one.
+ * Resolves tokens, in order. Throws `secrets_invalid` if a value is missing, malformed, or shared by two
+ * tokens.
  */
 function resolveDistinct(configs: readonly TokenSource[], secrets: Secrets): KnownToken[] {
   const byHash = new Map<string, TokenSource>();
@@ -115,8 +113,8 @@ function resolveDistinct(configs: readonly TokenSource[], secrets: Secrets): Kno
 }
 
 /**
- * Resolves one token. `neededBy` states its purpose in error messages. The secret is the value or its
- * `sha256:<hex>`. Throws `secrets_invalid` if it is missing or cannot be sent as a bearer token.
+ * Resolves a token from a secret, which contains either the value or `sha256:<hex>`. `neededBy` is used in
+ * error messages. Throws `secrets_invalid` if the secret is missing or cannot be sent as a bearer token.
  */
 export function resolveToken({ id, valueEnv }: TokenSource, neededBy: string, secrets: Secrets): KnownToken {
   const value = secrets.require(valueEnv, neededBy);
@@ -135,8 +133,8 @@ export function resolveToken({ id, valueEnv }: TokenSource, neededBy: string, se
 }
 
 /**
- * Returns the token in an `Authorization` header. Throws `unauthorized`, or `token_expired` after the token's
- * expiry.
+ * Returns the token in an `Authorization` header. Throws `unauthorized`, or `token_expired` if it has
+ * expired.
  */
 export function authenticate(
   header: string | undefined,
@@ -162,7 +160,8 @@ export function isExpired(
 }
 
 /**
- * Throws `insufficient_scope` if the token lacks the scope, and adds the RFC 6750 challenge to the response.
+ * Throws `insufficient_scope` if the token does not have the scope. In that case, also sets the challenge
+ * header from RFC 6750.
  */
 export function requireScope({ id, scopes }: Token, scope: Scope, res: ServerResponse): void {
   if (scopes.has(scope)) return;
@@ -173,16 +172,14 @@ export function requireScope({ id, scopes }: Token, scope: Scope, res: ServerRes
 }
 
 /**
- * Returns the token in an `Authorization` header. Compares every token in constant time, even after a match.
- * Throws `unauthorized`.
+ * Returns the token in an `Authorization` header. To keep the timing constant, it compares every token even
+ * after a match. Throws `unauthorized`.
  */
 export function findToken<T extends KnownToken>(header: string | undefined, tokens: readonly T[]): T {
   return known(tokenOfValue(sentToken(header), tokens));
 }
 
-/**
- * Like `findToken`, but for a producer or operator, whose token may have been issued to a trusted publisher.
- */
+/** Like `findToken`, but also accepts tokens that were issued to trusted publishers. */
 export function findCaller(header: string | undefined, { tokens, publishers }: TokenAccess): Token {
   const sent = sentToken(header);
   return known(tokenOfValue(sent, tokens) ?? publishers.open(sent) ?? undefined);
@@ -210,7 +207,10 @@ function known<T>(found: T | undefined): T {
   });
 }
 
-/** Returns the token with this value, or undefined. Compares every token, even after a match. */
+/**
+ * Returns the token with this value, or undefined. Compares every token even after a match, to keep the
+ * timing constant.
+ */
 export function tokenOfValue<T extends KnownToken>(value: string, tokens: readonly T[]): T | undefined {
   const hash = sha256(value);
   let found: T | undefined;
@@ -218,7 +218,7 @@ export function tokenOfValue<T extends KnownToken>(value: string, tokens: readon
   return found;
 }
 
-/** Calls `authenticate`. If it throws, adds the RFC 6750 challenge to the response. */
+/** Runs `authenticate`, and sets the challenge header from RFC 6750 if it throws. */
 export function challenge<T>(req: IncomingMessage, res: ServerResponse, authenticate: () => T): T {
   try {
     return authenticate();
@@ -229,7 +229,7 @@ export function challenge<T>(req: IncomingMessage, res: ServerResponse, authenti
   }
 }
 
-/** Adds the caller to the request's log line, and to the record of any run that the request starts. */
+/** Records the caller in the request's log line, and in the run if the request starts one. */
 export function noteCaller(req: IncomingMessage, { id, publishedBy }: Token): void {
   const context = requestContext(req);
   context.fields['token_id'] = id;
@@ -245,14 +245,14 @@ function sha256(text: string): Buffer {
 }
 
 /**
- * Returns the `server.admin_token_env` token, or null if none is configured. Throws `secrets_invalid` if its
- * value is missing, unusable, or the same as an upload token's.
+ * Returns the token from `server.admin_token_env`, or null if there is none. Throws `secrets_invalid` if its
+ * value is missing, malformed, or the same as an upload token's.
  */
 export function resolveAdminToken(config: Config, secrets: Secrets): Token | null {
   const { adminTokenEnv } = config.server;
   if (adminTokenEnv === null) return null;
   const admin = { id: 'server.admin_token_env', valueEnv: adminTokenEnv };
-  // Resolved together with the upload tokens, so that none of them can have the same value.
+  // Resolve all tokens together, to detect a value that two of them share.
   const known = resolveDistinct([...config.uploadTokens, admin], secrets).at(-1);
   if (known === undefined) return null;
   return { ...known, pipelines: new Set(), scopes: new Set(scopes), expiresAt: null };

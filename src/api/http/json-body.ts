@@ -8,9 +8,9 @@ import { jsonContent, type JsonSchema, type RequestBody } from './route.ts';
 const jsonType = /^application\/(?:[a-z0-9.-]+\+)?json$/;
 
 /**
- * Returns a request's JSON body with few or no options, or undefined if it is empty. Throws
- * `unsupported_media_type` for another media type, `invalid_request` if the body is not JSON or exceeds 16
- * KiB, and the same errors as `readBody`.
+ * Reads a request's JSON body, for requests with only a few options. Returns undefined if the body is empty.
+ * Throws `unsupported_media_type` for other media types, `invalid_request` if the body is not JSON or is
+ * larger than 16 KiB, and the same errors as `readBody`.
  */
 export async function readSmallJson(
   req: IncomingMessage,
@@ -46,13 +46,13 @@ function wrongType(res: ServerResponse, message: string): WaybillError {
 }
 
 /**
- * Validates parsed bodies against a schema. The schema is compiled when the first body arrives, so that it
- * does not delay startup. The returned function throws `invalid_request` with the first violation.
+ * Validates request bodies against a schema, which is compiled on first use to keep startup fast. The
+ * returned function throws `invalid_request` with the first violation.
  */
 export function bodyCheck(schema: JsonSchema, hint: string): (body: unknown) => void {
   let isValid: ValidateFunction | undefined;
   return (body) => {
-    // Our schemas need not be validated against the meta-schema, which takes longer to compile than any of
+    // Our own schemas do not need to be validated. Compiling the meta-schema would take longer than any of
     // them.
     isValid ??= new Ajv2020({ meta: false, validateSchema: false }).compile(schema);
     if (!isValid(body)) throw refusal(isValid.errors?.[0], hint);
@@ -73,7 +73,7 @@ const noProperties: JsonSchema = { type: 'object', additionalProperties: false, 
 const checkNoProperties = bodyCheck(noProperties, 'send no body or {}');
 const noQuery = queryParameters({});
 
-/** The body of a route that needs none, for the OpenAPI document. */
+/** Describes an empty body in the OpenAPI document. */
 export const emptyRequest: RequestBody = {
   description: 'Empty, or an empty object.',
   required: false,
@@ -81,8 +81,8 @@ export const emptyRequest: RequestBody = {
 };
 
 /**
- * Throws `invalid_request` if the request has a query or properties in its body. Also throws the same errors
- * as `readSmallJson`.
+ * Throws `invalid_request` if the request has a query string, or a body with any properties. Also throws the
+ * same errors as `readSmallJson`.
  */
 export async function requireEmptyRequest(
   req: IncomingMessage,

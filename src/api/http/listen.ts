@@ -9,12 +9,11 @@ import { answerRefusedBytes, type RefusalPorts } from './refused-bytes.ts';
 import { requestContext } from './request/request-context.ts';
 
 export interface HttpServer {
-  /** The origin with the port that was bound, such as `http://127.0.0.1:8080`. */
+  /** The origin, with the actual port: `http://127.0.0.1:8080`. */
   origin: string;
   connections: () => ConnectionStats;
   /**
-   * Stops accepting connections, waits a few seconds for the last responses, then closes all open
-   * connections.
+   * Stops accepting connections, gives pending responses a few seconds to finish, and then closes everything.
    */
   close(): Promise<void>;
 }
@@ -23,45 +22,45 @@ export interface ConnectionStats {
   /** The number of open connections. */
   open: number;
   /**
-   * The number of connections since startup that were closed on arrival because `max_connections` was
+   * The number of connections that were closed on arrival since startup, because `max_connections` was
    * reached.
    */
   refused: number;
 }
 
 export interface ListenOptions {
-  /** The setting that holds the address, for error messages. Default: `server.http.listen`. */
+  /** The setting with the address, used in error messages. Default: `server.http.listen`. */
   setting?: string;
   host: string;
   port: number;
-  /** The file descriptor of an inherited socket that is already bound. Replaces `host` and `port`. */
+  /** The file descriptor of an inherited socket to use instead of `host` and `port`. */
   inherited?: number | null;
   maxConnections: number;
   uploadTimeoutMs: number;
-  /** The maximum time for receiving a request head. Default: 30 s. */
+  /** The time limit for receiving a request head. Default: 30 s. */
   headersTimeoutMs?: number;
-  /** Called for each accepted connection. */
   onAccepted?: () => void;
 }
 
 export const usualHeadersMs = 30_000;
-// How often Node.js checks for requests that take too long.
+// How often Node.js looks for requests that are taking too long.
 const maxCheckMs = 5_000;
-// Proxies commonly keep idle connections for 60 s. A longer timeout avoids closing one that a proxy is
+// Proxies typically close idle connections after 60 s. We wait longer to avoid closing one that a proxy is
 // about to reuse.
 const keepAliveTimeoutMs = 65_000;
-// Slightly longer than the drain after an early refusal.
+// A bit longer than we keep draining a body after an early error response.
 const lastAnswersMs = 6_000;
-// Bodies have their own limits, which send a response. This one ends requests that no route reads.
+// A fallback for requests with a body that no route reads. Routes that read it have their own timeouts, which
+// send an error response.
 const requestGraceMs = 60_000;
 const refusalLogMs = 60_000;
 
 /**
- * Listens on `host` and `port`, or on the inherited socket. Closes connections that do not send a complete
- * request head within `headersTimeoutMs`. Connections above `max_connections` are closed on arrival, with a
- * warning at most once a minute. Every request reaches `listener`, even if its head violates HTTP; the
- * application checks it with `refusedHead`. Throws `config_invalid` if the address cannot be bound or the
- * inherited socket is unusable.
+ * Listens on `host` and `port`, or on the inherited socket. Connections are closed if they do not send a
+ * complete request head within `headersTimeoutMs`, or right away if there are more than `max_connections`,
+ * which is logged at most once a minute. `listener` gets every request, even one with an invalid head, so the
+ * application has to check it with `refusedHead`. Throws `config_invalid` if it cannot bind to the address or
+ * use the inherited socket.
  */
 export async function listen(
   listener: RequestListener,
@@ -79,7 +78,7 @@ export async function listen(
     requireHostHeader: false,
   });
   const handle = answerRefusedBytes(server, withAcceptTime(server, clock, listener), ports);
-  // By default, Node.js sends 100 Continue before any check, and 417 without a body.
+  // By default, Node.js sends 100 Continue before we can check the request, and 417 without a body.
   for (const event of ['request', 'checkContinue', 'checkExpectation']) server.on(event, handle);
   server.on('connection', options.onAccepted ?? (() => undefined));
   const connections = limitConnections(server, options.maxConnections, clock, log);
@@ -97,7 +96,7 @@ export async function listen(
   };
 }
 
-/** Reasons and remedies. */
+/** The messages and hints for errors from `listen`. */
 const listenErrors: Readonly<Record<string, readonly [string, string]>> = {
   EADDRINUSE: [
     'another program uses this port',
@@ -138,7 +137,7 @@ function unusable(why: string, cause?: unknown): WaybillError {
   });
 }
 
-/** Records when each connection was accepted, in the context of its first request. */
+/** Adds the time at which a connection was accepted to the context of its first request. */
 function withAcceptTime(server: Server, clock: Clock, listener: RequestListener): RequestListener {
   const acceptedAt = new WeakMap<Socket, number>();
   server.on('connection', (socket) => acceptedAt.set(socket, clock.monotonic()));

@@ -4,23 +4,26 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import { networkOf } from './request/shares.ts';
 
 /**
- * Limits failed logins. A client that fails too often is refused. When many clients fail, logins only slow
- * down, so attackers cannot lock out a valid token.
+ * Limits failed logins. A client with too many failures is rejected. If there are too many failures overall,
+ * logins only become slower, so that an attacker cannot lock out people with a valid token.
  */
 export interface LoginLimit {
   /**
-   * Resolves when this attempt's token may be compared. Waits `slowdownMs` while too many clients fail.
-   * Throws `too_many_logins`, with the time of the next attempt, if this client has failed too often.
+   * Call this before comparing a token. Waits `slowdownMs` if there are too many failures overall. Throws
+   * `too_many_logins`, with the time of the next possible attempt, if this client has failed too often.
    */
   admit(client: string | null): Promise<void>;
-  /** Counts a failed attempt. */
+  /** Counts a failed login. */
   failed(client: string | null): Promise<void>;
 }
 
 interface LoginBounds {
-  /** The maximum number of failures per window for one client or one IPv6 /64 network. */
+  /**
+   * The number of failures that a client may have per window. IPv6 clients in the same /64 network count as
+   * one.
+   */
   perClient: number;
-  /** The maximum number of failures per window for all clients. */
+  /** The number of failures that all clients together may have per window. */
   total: number;
   windowSeconds: number;
   slowdownMs: number;
@@ -48,7 +51,7 @@ export function createLoginLimit(
     failed: async (client) => {
       for (const [limiter, key] of counters(client))
         await limiter.consume(key).catch((refused: unknown) => {
-          // Above its limit, the counter rejects with its state.
+          // The limiter rejects with its state if the limit is reached, and with an Error for anything else.
           if (!(refused instanceof RateLimiterRes)) throw refused;
         });
     },

@@ -3,24 +3,26 @@ import { type Finding, finding, WaybillError } from '../../core/lib/errors.ts';
 import type { ParameterMap, Rule, ValuesOf } from '../../core/lib/parameters.ts';
 import type { Parameter } from './route.ts';
 
-/** A route's query parameters, for the OpenAPI document and the parser. */
+/** The query parameters of a route. Used both for parsing and for the OpenAPI document. */
 export interface QueryParameters<T> {
   parameters: Parameter[];
   /**
-   * Parses a URL's query and applies defaults. Throws the route's error code, with a finding for each
-   * parameter that is unknown, repeated, badly encoded, invalid or conflicting.
+   * Parses the query string of a URL and fills in defaults. Throws an error with a finding for each parameter
+   * that is unknown, repeated, incorrectly encoded, invalid, or in conflict with another one.
    */
   read: (url: string) => T;
 }
 
 export interface QueryOptions {
-  /** Constraints between parameters. */
+  /** Rules that involve several parameters. */
   rules?: readonly Rule[];
-  /** The error code of refusals. Default: `invalid_request`. */
+  /** The error code for invalid parameters. Default: `invalid_request`. */
   code?: ErrorCode;
 }
 
-/** Creates parameters from `declared`, in the same order. One of them may be the path's last segment. */
+/**
+ * Creates parameters from `declared`, in that order. One of them may come from the last segment of the path.
+ */
 export function queryParameters<P extends ParameterMap>(
   declared: P,
   { rules = [], code = 'invalid_request' }: QueryOptions = {},
@@ -80,7 +82,7 @@ function refusalOf({ expected, hint }: ParameterMap[string], text: string): stri
   return `must be ${expected}${hinted === null ? '' : `; ${hinted}`}`;
 }
 
-/** Additional findings would not help the reader. */
+/** A longer list of findings would not help anyone. */
 const maxFindings = 50;
 const maxSentences = 5;
 
@@ -94,7 +96,8 @@ function refusal(code: ErrorCode, findings: readonly Finding[]): WaybillError {
 }
 
 /**
- * Replaces Express's `req.query`, which turns repeated parameters into lists and accepts malformed encodings.
+ * Used instead of Express's `req.query`, which turns repeated parameters into lists and accepts invalid
+ * percent-encoding.
  */
 function splitQuery(url: string): { given: Map<string, string[]>; findings: Finding[] } {
   const begin = url.indexOf('?');

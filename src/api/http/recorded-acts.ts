@@ -8,17 +8,17 @@ import { type RequestContext, requestContext, type Rerun } from './request/reque
 import { networkOf } from './request/shares.ts';
 
 /*
- * Writes audit records of requests. Each route names its act. A handler that runs before the route's handlers
- * writes the record after the response is complete but before it is sent.
+ * Writes audit records for requests. Every route declares which action it performs. The record is written by
+ * a handler that runs before the route's own, after the response is complete but before it is sent.
  */
 
-/** The act of a route that changes something, or the reason why it needs no record. */
+/** The action that a route performs, or the reason why it does not need an audit record. */
 export type RouteAct = Act | { none: string };
 
-/** Where audit records are written. */
+/** The audit trail to write to. */
 export interface AuditTarget {
   trail: Pick<Trail, 'admit' | 'append'>;
-  /** The trail's directory, for reading. */
+  /** The trail's directory, which is read to list records. */
   directory: string;
 }
 
@@ -29,7 +29,10 @@ interface RecordOptions {
   recordLimiter: RecordLimiter;
 }
 
-/** Admits the act and records it. Throws `audit_unavailable` before the act if it could not be recorded. */
+/**
+ * Records the action of a request. Throws `audit_unavailable` before the action is performed if it could not
+ * be recorded.
+ */
 export function recordAct({ audit, act: actOfRoute, via, recordLimiter }: RecordOptions): RequestHandler {
   return async (req, res, next) => {
     const { params } = req;
@@ -49,7 +52,7 @@ export function recordAct({ audit, act: actOfRoute, via, recordLimiter }: Record
   };
 }
 
-/** Records the first use of each token from each address in an hour. */
+/** Records the first time in an hour that a token is used from an address. */
 export function recordTokenUse({ trail }: AuditTarget, recordLimiter: RecordLimiter): RequestHandler {
   return (req, res, next) => {
     res.once('close', () => {
@@ -67,17 +70,20 @@ export function recordTokenUse({ trail }: AuditTarget, recordLimiter: RecordLimi
   };
 }
 
-/** Reports whether something else limits how often the client can trigger the record. */
+/** Reports whether some other limit already prevents the client from creating lots of these records. */
 function isLimited({ act, actor, code }: ActEntry): boolean {
   return actor.type !== 'anonymous' || (act === 'login' && code === 'unauthorized');
 }
 
-/** Anyone can send requests that are refused, so refusals of one kind share a record per network. */
+/**
+ * Anyone can send requests that get rejected, so each network gets only one record for each kind of
+ * rejection.
+ */
 function anonymousKey({ act, code, address }: ActEntry): string {
   return `${act} ${code ?? ''} ${networkOf(address ?? null)}`;
 }
 
-/** Calls `work` once when the response is about to end or be abandoned. The response ends only after that. */
+/** Runs `work` once, just before the response ends or is abandoned, and delays the end until it is done. */
 function beforeEnd(res: Response, work: () => Promise<void>): void {
   const end: Response['end'] = res.end.bind(res);
   const destroy: Response['destroy'] = res.destroy.bind(res);
@@ -94,7 +100,7 @@ function beforeEnd(res: Response, work: () => Promise<void>): void {
   };
 }
 
-/** Returns the record of an answered request. It contains only ids from the configuration. */
+/** Returns the audit record for a completed request. It only contains ids that exist in the configuration. */
 function entryOf(
   act: Act,
   context: RequestContext,
@@ -103,7 +109,7 @@ function entryOf(
   const { fields, actor, client = null, id: requestId } = context;
   const code = textOf(fields['code']);
   const result = resultOf(code, res.statusCode);
-  // Until a request is accepted, the ids in its path may be arbitrary text.
+  // If the request was rejected, the ids in its path could be anything.
   const accepted = (name: string): string | null => (result === 'done' ? textOf(params[name]) : null);
   return {
     act,
@@ -124,7 +130,7 @@ function entryOf(
   };
 }
 
-/** Returns the record of one of several runs that a request repeats. */
+/** Returns the audit record for one run, when a request repeats several. */
 function entryOfRerun(entry: ActEntry, rerun: Rerun): ActEntry {
   if ('code' in rerun) return { ...entry, code: rerun.code, result: resultOf(rerun.code, 0) };
   const { rerunOf, ...ids } = rerun;
@@ -147,7 +153,7 @@ function resultOf(code: string | null, statusCode: number): ActEntry['result'] {
   return status >= 500 ? 'failed' : 'refused';
 }
 
-/** Returns the repeated run if the act has repeated one. */
+/** Returns the id of the new run if the request repeated one. */
 function rerunOf(act: Act, params: Request['params'], fields: RequestContext['fields']): string | null {
   const { run_id: runId } = fields;
   const given = textOf(params['runId']);
@@ -165,7 +171,7 @@ function textOf(value: unknown): string | null {
 const hourMs = 3_600_000;
 const maxKeys = 10_000;
 
-/** Limits records that clients can trigger at will to one per key and hour. */
+/** Limits records that clients could create in bulk to one per key and hour. */
 export class RecordLimiter {
   readonly #clock: Pick<Clock, 'monotonic'>;
   readonly #noted = new Map<string, { at: number; repeated: number }>();
@@ -175,8 +181,8 @@ export class RecordLimiter {
   }
 
   /**
-   * Returns null if the key already has a record in this hour. Otherwise returns the number of records
-   * omitted since its last one.
+   * Returns how many records with this key were left out since the last one. Returns null if the key already
+   * has a record in this hour.
    */
   note(key: string): number | null {
     const now = this.#clock.monotonic();
@@ -191,7 +197,7 @@ export class RecordLimiter {
     return known?.repeated ?? 0;
   }
 
-  /** Forgets the keys of past hours or, if there are none, the oldest key. */
+  /** Removes the keys from earlier hours. If there are none, removes the oldest key. */
   #forget(now: number): void {
     let isFirst = true;
     for (const [key, { at }] of this.#noted) {

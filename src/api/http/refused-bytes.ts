@@ -13,16 +13,16 @@ import { problemOf, sendProblem } from './answer/problem.ts';
 import { malformed, unsupportedCoding } from './request/request-head.ts';
 
 /*
- * Handles input that Node.js rejects before or within a request, such as invalid HTTP or a head that is too
- * long or too late. By default, Node.js emits no request and sends only a status line, which can corrupt the
- * previous response.
+ * Handles input that Node.js itself rejects, such as invalid HTTP, or a head that is too long or arrives too
+ * slowly. By default, Node.js does not emit a request for it and only sends a status line, which can corrupt
+ * the previous response.
  */
 
 export interface RefusalPorts {
   clock: Clock;
   log: Log;
   logging: Pick<LogControl, 'requests'>;
-  /** Counts refusals. If null, they are not counted. */
+  /** Counts the rejected requests. null turns counting off. */
   metrics: RequestCounter | null;
 }
 
@@ -30,20 +30,19 @@ export interface RequestCounter {
   request(done: { method: string; route: string | null; status: number | null; seconds: number }): void;
 }
 
-/** A request and its response. */
 interface Exchange {
   req: IncomingMessage;
   res: ServerResponse;
 }
 
-// The same limits as in `client-connection.ts`.
+// Keep in sync with `client-connection.ts`.
 const lingerMs = 5_000;
 const lingerBytes = 64 * 1024 * 1024;
 
 /**
- * Responds with problem documents to input that the server itself rejects, and logs and counts each refusal
- * like a request. Returns the wrapped `listener` that the server must call. A response in progress is
- * finished first. The connection closes after the refusal.
+ * Responds with a problem document to input that the server itself rejects, and logs and counts it like any
+ * other request. Returns a wrapped `listener` to pass to the server. If a response is in progress, it is
+ * finished first. The connection is closed afterwards.
  */
 export function answerRefusedBytes(
   server: Server,
@@ -58,7 +57,7 @@ export function answerRefusedBytes(
       return;
     }
     const since = refusedAt.get(socket);
-    // After the first error, the parser also reports all later bytes.
+    // Once it has failed, the parser also reports an error for all further input.
     if (since !== undefined) {
       if (socket.bytesRead - since > lingerBytes) socket.destroy();
       return;
@@ -84,16 +83,16 @@ function refuse(
   if (exchange === undefined || (exchange.res.writableFinished && exchange.req.complete))
     answerOnSocket(error, socket, ports);
   else if (exchange.req.complete)
-    // Surplus bytes after a complete request, such as a body longer than announced, do not affect its
-    // response.
+    // Extra data after a complete request, such as a body longer than announced, does not affect the response
+    // to it.
     exchange.res.once('close', () => answerOnSocket(error, socket, ports));
   else if (hasLeft || exchange.res.writableFinished) socket.destroy();
   else {
     const { req, res } = exchange;
     if (!res.headersSent) void sendProblem(req, res, error, ports);
-    // A body reader is still waiting for data, so end the request.
+    // Something is still reading the body, so end the request too.
     res.once('close', () => req.destroy());
-    // The response is already fully written. Keep draining the client's input for a while.
+    // The response has been sent in full. Keep reading for a while, so that the client gets it.
     socket.end();
   }
 }
@@ -116,7 +115,8 @@ function answerOnSocket(error: WaybillError, socket: Socket, ports: RefusalPorts
     'Connection: close',
   ];
   const client = socket.remoteAddress ?? null;
-  // Do not destroy the socket here. With unread bytes, that sends a reset, which can overtake the response.
+  // Do not destroy the socket yet. With unread data, that sends a reset, which can reach the client before
+  // the response does.
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
   const timer = clock.timeout(lingerMs, () => socket.destroy(), { unref: true });
   socket.once('end', () => socket.destroySoon()).once('close', () => timer.cancel());
@@ -141,7 +141,7 @@ type ParserError = NodeJS.ErrnoException & { reason?: string };
 
 const endedEarly = 'HPE_INVALID_EOF_STATE';
 
-/** Returns null if the error is a broken connection instead of a refusal. */
+/** Returns null if the connection just broke and there is nothing to report. */
 function errorOf({ code = '', reason = '' }: ParserError): WaybillError | null {
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT')
     return new WaybillError('request_timeout', 'the request did not come in time', { hint: 'send it again' });
@@ -149,7 +149,7 @@ function errorOf({ code = '', reason = '' }: ParserError): WaybillError | null {
     return new WaybillError('headers_too_large', `the head is longer than ${http.maxHeaderSize} bytes`, {
       hint: 'send fewer or shorter headers, or a shorter path',
     });
-  // The parser reports a final coding other than `chunked` as a framing error.
+  // This is how the parser reports a transfer coding other than `chunked` in last position.
   if (code === 'HPE_INVALID_TRANSFER_ENCODING' && reason.startsWith('Request has'))
     return unsupportedCoding();
   return code.startsWith('HPE_') ? malformed(`the request is not valid HTTP (${reason})`) : null;

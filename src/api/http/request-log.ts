@@ -11,7 +11,7 @@ export interface RequestLogPorts {
   logging: Pick<LogControl, 'requests'>;
 }
 
-/** Assigns each request its id, sets the common headers, and logs the request when its response closes. */
+/** Gives each request an id, sets the common headers, and logs the request when its response is closed. */
 export function requestLog(ports: RequestLogPorts): RequestHandler {
   return (req, res, next) => {
     const client = clientOf(req);
@@ -22,25 +22,25 @@ export function requestLog(ports: RequestLogPorts): RequestHandler {
   };
 }
 
-/** Sets every response's headers. A handler may replace any of them. */
+/** Sets the headers that all responses have. Handlers can override them. */
 export function setCommonHeaders(req: IncomingMessage, res: ServerResponse): void {
   res.setHeader('X-Request-Id', requestContext(req).id);
   res.setHeader('Cache-Control', 'no-store');
   res.setHeader('X-Content-Type-Options', 'nosniff');
-  // Pages of other origins can read responses only through CORS and cannot embed them.
+  // Other sites can only read responses through CORS, and cannot embed them.
   res.setHeader('Cross-Origin-Resource-Policy', 'same-origin');
 }
 
-/** Facts about a logged request that its context lacks. */
+/** Information to log about a request, in addition to its context. */
 export interface LoggedRequest {
   req: IncomingMessage;
-  /** The requested URL, before any router changes it. */
+  /** The original URL. Routers modify `req.url`. */
   url: string;
   /** The client's address; null if unknown. */
   client: string | null;
 }
 
-/** Logs one request when its response closes, if `logging.requests` covers it. */
+/** Logs a request when its response is closed, if `logging.requests` includes it. */
 export function logRequest(
   { log, clock, logging }: RequestLogPorts,
   { req, url, client }: LoggedRequest,
@@ -73,11 +73,11 @@ export function logRequest(
 }
 
 /**
- * Returns the level of a request's log line; null means that it is not logged. Server faults are always
- * logged. A successful probe has level debug.
+ * Returns the log level for a request, or null to leave it out. Server errors are always logged. Successful
+ * health checks are logged at debug level.
  *
- * @param done `status` is null if the client disconnected before the response. `isWhole` is false if it
- * disconnected before the end.
+ * @param done `status` is null if the client disconnected before the response began. `isWhole` is false if it
+ *   disconnected before the response ended.
  */
 export function requestLevel(
   done: { status: number | null; isWhole: boolean; isDefect: boolean; isProbe?: boolean | undefined },
@@ -91,8 +91,9 @@ export function requestLevel(
 }
 
 /**
- * Call this when the request begins: a closed connection has no address, so clients that disconnect would
- * have none. A proxy may forward arbitrary text as an address; anything but an address is ignored.
+ * Returns the client's address. Call this at the start of the request, because the address is lost once the
+ * client disconnects. Ignores a forwarded address if it is not a valid IP address, since proxies may pass on
+ * any text.
  */
 export function clientOf({ ip, socket }: Pick<Request, 'ip' | 'socket'>): string | null {
   return ip !== undefined && isIP(ip) !== 0 ? ip : (socket.remoteAddress ?? null);
@@ -104,21 +105,21 @@ function pathOf(url: string): string {
 }
 
 /**
- * Returns the milliseconds from accepting the connection to its first request, including the time that the
- * client took to send it.
+ * Returns the time between accepting the connection and its first request, in milliseconds. This includes the
+ * time that the client took to send the request.
  */
 function sinceAccept({ acceptedAt }: RequestContext, clock: Clock): { ms_since_accept?: number } {
   return acceptedAt === undefined ? {} : { ms_since_accept: Math.round(clock.monotonic() - acceptedAt) };
 }
 
-/** Returns the number of bytes of the request body that were read. */
+/** Returns how many bytes of the request body have been read. */
 function receivedBytes(req: IncomingMessage): number {
   const { received } = requestContext(req);
   if (received !== undefined) return received;
   return req.complete ? Number(req.headers['content-length'] ?? 0) : 0;
 }
 
-/** Returns the response body's size in bytes. Every response sets Content-Length. */
+/** Returns the size of the response body in bytes. All responses have a Content-Length. */
 function sentBytes(req: IncomingMessage, res: ServerResponse): number {
   const hasBody = res.headersSent && req.method !== 'HEAD' && res.statusCode !== 304;
   return hasBody ? Number(res.getHeader('content-length') ?? 0) : 0;

@@ -4,60 +4,57 @@ import type { RouteAct } from './recorded-acts.ts';
 import type { ProblemForm } from './request/request-context.ts';
 
 /**
- * One route. Both the router and the OpenAPI document derive from this value. Everything except `handle` and
- * `isPresent` is plain data, so the document can be generated without a daemon. `Ports` lists what its
- * handlers need from the program; each feature declares its own.
+ * A route, from which both the router and the OpenAPI document are generated. All members except `handle` and
+ * `isPresent` are plain data, so generating the document does not need a running daemon. `Ports` is what the
+ * handlers need from the rest of the program.
  */
 export interface Route<Ports> {
   method: RouteMethod;
   /**
-   * Uses the document's parameter names, such as `/runs/{run_id}`. Handlers read that parameter as
+   * Parameters are written as in the OpenAPI document: `/runs/{run_id}`. Handlers read them as
    * `req.params.runId`.
    */
   path: string;
-  /** Unique. Client generators use it as the method name. */
+  /** A unique name. Client generators use it as the method name. */
   operationId: string;
   tag: RouteTag;
-  /** A summary in a few words. */
+  /** A few words about what the route does. */
   summary: string;
   description?: string;
-  /**
-   * `token` means that a token is always required; `optional`, that it is required if the configuration says
-   * so.
-   */
+  /** `token`: a token is always required. `optional`: it is required if the configuration says so. */
   access: 'open' | 'token' | 'optional';
   parameters?: readonly Parameter[];
   body?: RequestBody;
-  /** Set for routes that machines poll. Their requests are logged at level debug unless they are refused. */
+  /** Set on routes that machines poll. Successful requests are logged at debug level. */
   isProbe?: true;
-  /** Set if requests start runs. With tracing on, each request gets a span. */
+  /** Set on routes that start runs. If tracing is on, each request gets a span. */
   isTraced?: true;
-  /** The act that the audit trail records. Required for every method except GET. */
+  /** The action to record in the audit trail. Required for all methods except GET. */
   audit?: RouteAct;
-  /** The successful responses by status. */
+  /** Descriptions of the successful responses, by status. */
   responses: Readonly<Record<number, ResponseObject>>;
-  /** The route's error codes. Codes implied by `access` or `body` need not be repeated. */
+  /** The error codes that clients can get, except for those that `access` and `body` imply. */
   problems: readonly ErrorCode[];
   /**
-   * Chooses the form of refusals from the request's URL and `Accept`. Applies to all methods of the path.
-   * Default: JSON.
+   * Chooses the format of error responses from the request's URL and `Accept` header. Used for all methods of
+   * the path. Default: JSON.
    */
   problemForm?: (url: string, accept: string | undefined) => ProblemForm;
-  /** Whether the route is served with this configuration. Default: always. */
+  /** Whether this configuration includes the route. Default: always. */
   isPresent?: (ports: Ports) => boolean;
-  /** Creates the handlers; called once. `served` lists all routes that are served along with this one. */
+  /** Creates the handlers. Called once. `served` contains all routes that this configuration includes. */
   handle: (ports: Ports, served: readonly Route<never>[]) => Handler | readonly Handler[];
 }
 
 type RouteMethod = 'get' | 'post' | 'patch' | 'delete' | 'options';
 
-/** The groups of the OpenAPI document. */
+/** The groups in the OpenAPI document. */
 export type RouteTag = 'uploads' | 'runs' | 'pipelines' | 'scene maps' | 'weather' | 'daemon';
 
-/** A request handler for any path parameters. */
+/** A request handler with any path parameters. */
 export type Handler = RequestHandler<never>;
 
-/** Returns every error code that the route can answer with. */
+/** Returns all error codes that clients can get from the route. */
 export function problemsOf({
   access,
   body,
@@ -65,7 +62,7 @@ export function problemsOf({
   audit,
 }: Pick<Route<never>, 'access' | 'body' | 'problems' | 'audit'>): ErrorCode[] {
   const always: ErrorCode[] = access === 'open' ? ['internal_error'] : ['unauthorized', 'internal_error'];
-  // `request/request-body.ts` can end the reading of any body with one of these two.
+  // These can happen whenever a body is read; see `request/request-body.ts`.
   if (body !== undefined) always.push('upload_timeout', 'shutting_down');
   if (typeof audit === 'string') always.push('audit_unavailable');
   return [...new Set([...problems, ...always])];
@@ -102,7 +99,7 @@ export interface Operation {
   security: Record<string, string[]>[];
 }
 
-/** JSON Schema 2020-12. */
+/** A JSON Schema, draft 2020-12. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
 export interface Parameter {
@@ -137,7 +134,7 @@ export interface MediaType {
   example?: unknown;
 }
 
-/** Describes a JSON body. `schema` is a schema or a component's name. */
+/** Describes a JSON body. `schema` is a schema, or the name of one in the components. */
 export function jsonContent(schema: string | JsonSchema, example?: unknown): Record<string, MediaType> {
   const media = { schema: typeof schema === 'string' ? schemaRef(schema) : schema };
   return { 'application/json': example === undefined ? media : { ...media, example } };

@@ -10,7 +10,8 @@ import { requestContext } from './request/request-context.ts';
 import type { Handler, Route } from './route.ts';
 
 /**
- * The parts of a route that serve requests. `Served` is the part of other routes that its handlers can see.
+ * The part of a route that is needed to serve requests. `Served` is what its handlers can see of other
+ * routes.
  */
 interface ServedRoute<Ports, Served> extends Pick<
   Route<Ports>,
@@ -25,7 +26,10 @@ interface RouterPorts {
   audit?: AuditTarget | null;
 }
 
-/** Serves the routes that are present. For all other methods, known paths answer with 405 and `Allow`. */
+/**
+ * Creates a router for the routes that this configuration includes. A method that a path does not support
+ * gets a 405 with `Allow`.
+ */
 export function createRouter<Ports extends RouterPorts, R extends ServedRoute<Ports, R>>(
   routes: readonly R[],
   ports: Ports,
@@ -89,8 +93,8 @@ function onlyMethods(methods: readonly string[]): RequestHandler {
 }
 
 /**
- * Starts a span for each request. Its parent is the trace in the client's `traceparent`, if present. The span
- * ends with the response. Requests with a refused token are not reported, because spans use storage and
+ * Starts a span for each request and ends it with the response. If the client sent a `traceparent`, that
+ * trace is the parent. Requests with an invalid token are not traced, because spans take up storage and
  * anyone can send such requests.
  */
 function requestSpan(tracer: Tracer): RequestHandler {
@@ -118,7 +122,7 @@ function requestSpan(tracer: Tracer): RequestHandler {
   };
 }
 
-/** Node.js joins repeated headers into one list. */
+/** If a header is repeated, Node.js joins its values. */
 function lineOf({ headers }: IncomingMessage, name: 'traceparent' | 'tracestate'): string | undefined {
   const line = headers[name];
   return typeof line === 'string' ? line : undefined;

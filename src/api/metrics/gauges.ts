@@ -6,21 +6,21 @@ import type { ConnectionStats } from '../http/listen.ts';
 import type { StreamStats } from '../runs/event-stream.ts';
 
 /*
- * Metrics whose values are read from the daemon on each scrape. A value that cannot be read has no series;
- * all other metrics are still reported.
+ * Gauges whose values are read from the daemon on every scrape. If a value cannot be read, its series is left
+ * out; the others are not affected.
  */
 
 export interface ObservedReadiness {
   readiness: Readiness;
-  /** Returns the free bytes on the disk that receives uploads. */
+  /** Returns the number of free bytes on the disk that stores uploads. */
   freeBytes: () => Promise<number>;
 }
 
 export interface ObservedDaemon extends ObservedReadiness {
   queue: Pick<JobQueue, 'depth' | 'kept' | 'overview' | 'pauses' | 'waitingSince'>;
-  /** Ids of the currently configured pipelines. */
+  /** The ids of all configured pipelines. */
   pipelines: () => Iterable<string>;
-  /** The configured queue driver. */
+  /** The name of the configured queue driver. */
   driver: string;
   threads: () => ThreadStats;
   connections: () => ConnectionStats;
@@ -29,9 +29,9 @@ export interface ObservedDaemon extends ObservedReadiness {
   content: () => { files: number; bytes: number };
   /** null if no weather database is configured. */
   weather: { isHealthy(): boolean } | null;
-  /** Ids of the currently configured notifiers. */
+  /** The ids of all configured notifiers. */
   notifiers: () => Iterable<string>;
-  /** The number of undelivered events for each notifier that has any. */
+  /** Returns how many undelivered events each notifier has. Notifiers without any are left out. */
   undelivered: () => Promise<ReadonlyMap<string, number>>;
 }
 
@@ -175,7 +175,7 @@ function observeKeptBundles(registry: Registry, queue: Pick<JobQueue, 'kept'>): 
 export function observeReadiness(registry: Registry, { readiness, freeBytes }: ObservedReadiness): void {
   const { gauge, gauges } = observers(registry);
   let looking: Promise<ReadinessFound | null> | undefined;
-  // All gauges of a scrape share one check. Readiness reports its own bugs.
+  // The gauges of a scrape share one check. If the check itself has a bug, it reports that on its own.
   const look = (): Promise<ReadinessFound | null> =>
     (looking ??= readiness
       .look()
@@ -185,7 +185,7 @@ export function observeReadiness(registry: Registry, { readiness, freeBytes }: O
     (await look())?.failure === null ? 1 : 0,
   );
   gauge('waybill_staging_free_bytes', 'Room on the disk into which uploads are received.', async () => {
-    // If a disk hangs, each scrape would block another thread of the pool.
+    // Do not touch a disk that hangs, because each scrape would block another thread of the pool.
     const checks = (await look())?.checks ?? [];
     const isUsable = checks.some(({ name, state }) => name === 'staging' && state === 'ok');
     return isUsable ? freeBytes().catch(() => null) : null;
@@ -207,7 +207,7 @@ export function observeThreads(registry: Registry, threads: () => ThreadStats): 
 }
 
 type Value = number | null;
-/** Values by label. */
+/** A value for each label. */
 type Values = Iterable<readonly [string, number]>;
 
 interface Observers {
@@ -217,7 +217,7 @@ interface Observers {
   totals: (name: string, help: string, label: string, read: () => Values) => void;
 }
 
-/** Returns functions that add metrics to a registry, with a single value or one value per label. */
+/** Returns functions that add gauges to a registry, either with one value or with one value per label. */
 function observers(registry: Registry): Observers {
   const registers = [registry];
   return {

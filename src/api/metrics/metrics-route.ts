@@ -6,22 +6,22 @@ import { challenge, findToken, type KnownToken } from '../http/auth.ts';
 import type { Route } from '../http/route.ts';
 import type { MetricsText } from './process-metrics.ts';
 
-/** The route's token. A reload replaces it. */
+/** Controls access to the metrics. Replaced on reload. */
 export interface MetricsAccess {
-  /** The token that `/metrics` requires, or null if it requires none. */
+  /** The token that `/metrics` requires; null if it is open to everyone. */
   metricsToken: KnownToken | null;
 }
 
 export interface MetricsPorts {
-  /** null if the configuration disables metrics. */
+  /** null if metrics are disabled. */
   metrics: MetricsText | null;
   configured: Current<MetricsAccess>;
 }
 
 /**
- * Metrics for Prometheus. Like readiness, the route needs no token by default: the daemon listens on the
- * loopback address, and metrics contain only counts by configured ids. For proxies that cannot keep the path
- * private, `server.metrics` can require a token or remove the route.
+ * Serves metrics to Prometheus. By default, this needs no token, like the health check: the daemon listens on
+ * the loopback address, and all that metrics reveal is counts and configured ids. If a proxy cannot keep the
+ * path private, `server.metrics` can require a token or disable the route.
  */
 export const metricsRoute: Route<MetricsPorts> = {
   method: 'get',
@@ -41,7 +41,7 @@ export const metricsRoute: Route<MetricsPorts> = {
 };
 
 function showMetrics({ metrics, configured }: MetricsPorts): RequestHandler {
-  // Requests that arrive during a collection share its result.
+  // Requests that arrive during a collection wait for its result.
   let collected: Promise<string> | null = null;
   return async (req, res) => {
     const { metricsToken } = configured.get();

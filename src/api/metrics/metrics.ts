@@ -9,41 +9,41 @@ import { type MetricsOptions, type ProcessMetrics, processMetrics } from './proc
 import { type WeatherMetrics, weatherMetrics } from './weather-metrics.ts';
 
 /**
- * The daemon's metrics. Labels take their values from the configuration, the routes or a fixed list. They
- * never contain a path, a run id or a client.
+ * The daemon's metrics. Label values come from the configuration, the routes or a fixed list, never from
+ * paths, run ids or clients.
  */
 export interface Metrics extends WeatherMetrics, ProcessMetrics {
-  /** Records an answered request, or one whose client disconnected first (`status` null). */
+  /** Records a request. `status` is null if the client disconnected before the response. */
   request(done: AnsweredRequest): void;
-  /** Records an answered upload as `accepted`, `replayed`, `planned` (a dry run), or the error code. */
+  /** Records an upload. `result` is `accepted`, `replayed`, `planned` for a dry run, or an error code. */
   upload(done: { pipelineId: string | null; result: string }): void;
-  /** Adds bytes read from an archive. */
+  /** Adds bytes that were read from an archive. */
   received(pipelineId: string, bytes: number): void;
-  /** Adds the bytes of a staged bundle's files. */
+  /** Adds the size of the files in a staged bundle. */
   extracted(pipelineId: string, bytes: number): void;
-  /** Records schedule ticks and source changes. */
+  /** Records when schedules fire and sources change. */
   schedules: ScheduleObserver;
-  /** Adds gauges that query the daemon on each scrape. Call this once. */
+  /** Adds gauges that read their values from the daemon on every scrape. Call this once. */
   observe(daemon: ObservedDaemon): void;
 }
 
 interface AnsweredRequest {
   method: string;
-  /** The route with its parameter names; null if none matched. */
+  /** The route's path, with parameter names; null if no route matched. */
   route: string | null;
   status: number | null;
   seconds: number;
-  /** The seconds since the connection was accepted. Set only for its first request. */
+  /** Seconds since the connection was accepted. Only set for the first request on it. */
   sinceAccept?: number;
 }
 
-// All other methods share one series, because clients may send any method.
+// Clients can send any method, so all others are counted together.
 const knownMethods = new Set(['GET', 'HEAD', 'POST', 'PATCH', 'DELETE', 'OPTIONS']);
 
-// A request without a body takes milliseconds; a large upload takes many minutes.
+// In seconds. Requests without a body take a few milliseconds, and large uploads many minutes.
 const requestBuckets = [0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300, 1800];
 
-/** Creates a daemon's metrics in their own registry. `docs/metrics.md` lists them. */
+/** Creates the daemon's metrics in a registry of their own. They are documented in `docs/metrics.md`. */
 export function createMetrics(options: MetricsOptions): Metrics {
   const { registry, define, metrics } = processMetrics(options);
   return {
@@ -137,7 +137,7 @@ function scheduleMetrics({ counter, gauge }: Definer): ScheduleObserver {
 
 const uploadRoute = /^\/v1\/pipelines\/\{pipeline_id\}\/upload(\/|$)/;
 
-/** Records every request and every upload when its response closes. */
+/** Records each request when its response is closed, and uploads in more detail. */
 export function recordRequests(metrics: Pick<Metrics, 'request' | 'upload'>, clock: Clock): RequestHandler {
   return (req, res, next) => {
     recordRequest(metrics, clock, req, res);
@@ -145,7 +145,7 @@ export function recordRequests(metrics: Pick<Metrics, 'request' | 'upload'>, clo
   };
 }
 
-/** Records a request, and its outcome if it is an upload, when its response closes. */
+/** Records a request when its response is closed. If it is an upload, also records its result. */
 export function recordRequest(
   metrics: Pick<Metrics, 'request' | 'upload'>,
   clock: Clock,

@@ -5,21 +5,21 @@ import { type ObservedReadiness, observeReadiness, observeThreads } from './gaug
 import { type DeliveryMetrics, deliveryMetrics, type Place, RunMetrics } from './run-metrics.ts';
 
 /**
- * The metrics of every process that publishes: an API, or a worker without one. Each process counts only its
- * own work, so the counters of all processes can be added up.
+ * Metrics of every process that publishes, whether an API or a separate worker. A process only counts its own
+ * work, so counters can be summed over all processes.
  */
 export interface ProcessMetrics extends DeliveryMetrics, ReloadMetrics, MetricsText {
-  /** Records the event loop's delay. */
+  /** Records how long the event loop was delayed. */
   loopLag(seconds: number): void;
   runs: RunMetrics;
 }
 
 export interface WorkerMetrics extends ProcessMetrics {
-  /** Adds gauges that query the worker on each scrape. Call this once. */
+  /** Adds gauges that read their values from the worker on every scrape. Call this once. */
   observe(worker: ObservedReadiness & { threads: () => ThreadStats }): void;
 }
 
-/** All metrics in the Prometheus text format, with its media type. */
+/** Renders all metrics in the Prometheus text format. */
 export interface MetricsText {
   contentType: string;
   text(): Promise<string>;
@@ -28,17 +28,23 @@ export interface MetricsText {
 export interface MetricsOptions {
   version: string;
   nodeVersion: string;
-  /** Pipelines whose run series start at zero, so that the first run already counts as an increase. */
+  /**
+   * Pipelines to create series for right away, at zero, so that the first run already shows up as an
+   * increase.
+   */
   pipelineIds: readonly string[];
-  /** Destinations whose series start at zero. Default: none. */
+  /** Destinations to create series for right away, at zero. Default: none. */
   places?: readonly Place[];
-  /** Notifiers whose delivery series start at zero. Default: none. */
+  /** Notifiers to create series for right away, at zero. Default: none. */
   notifierIds?: readonly string[];
 }
 
 const lagBuckets = [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10];
 
-/** Creates the metrics of a worker without an API in their own registry. `docs/metrics.md` lists them. */
+/**
+ * Creates the metrics of a separate worker in a registry of their own. They are documented in
+ * `docs/metrics.md`.
+ */
 export function createWorkerMetrics(options: MetricsOptions): WorkerMetrics {
   const { registry, metrics } = processMetrics(options);
   const observe: WorkerMetrics['observe'] = ({ threads, ...worker }) => {
@@ -48,7 +54,7 @@ export function createWorkerMetrics(options: MetricsOptions): WorkerMetrics {
   return { ...metrics, observe };
 }
 
-/** Creates a registry with the process metrics, and a definer for more. */
+/** Creates a registry with the metrics that all processes have, and a definer to add others. */
 export function processMetrics(options: MetricsOptions): {
   registry: Registry;
   define: Definer;
@@ -89,11 +95,14 @@ function loopMetrics({ histogram }: Definer): Pick<ProcessMetrics, 'loopLag'> {
 }
 
 export interface ReloadMetrics {
-  /** Records that the configuration was read at startup or by a reload. */
+  /** Records that the configuration was read, either at startup or by a reload. */
   configRead(done: { succeeded: boolean; at: Date }): void;
 }
 
-/** Named like Prometheus's own metrics, so that the same alert rules apply. */
+/**
+ * Named like Prometheus's metrics about its own configuration, which allows existing alert rules to be
+ * reused.
+ */
 function reloadMetrics({ gauge }: Definer): ReloadMetrics {
   const successful = gauge(
     'waybill_config_last_reload_successful',

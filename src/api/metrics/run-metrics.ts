@@ -11,11 +11,11 @@ const runBuckets = [0.05, 0.2, 1, 5, 20, 60, 300, 1200, 3600];
 const waitBuckets = [0.01, 0.1, 1, 5, 20, 60, 300, 1200, 3600];
 
 export interface DeliveryMetrics {
-  /** Records the outcome of delivering an event to a notifier, after the last try. */
+  /** Records whether an event was delivered to a notifier, after all retries. */
   recordDelivery(delivery: { notifierId: string; delivered: boolean }): void;
-  /** Creates these notifiers' series at zero. */
+  /** Creates series for these notifiers, at zero. */
   expectDeliveries(notifierIds: readonly string[]): void;
-  /** Records that a notifier's oldest undelivered events were dropped. */
+  /** Records that a notifier's oldest undelivered events were dropped, because there were too many. */
   undeliveredDropped(notifierId: string, count: number): void;
 }
 
@@ -25,7 +25,7 @@ export interface Place {
   destinationId: string;
 }
 
-/** Metrics of runs by pipeline and of publications by destination. */
+/** Counts runs by pipeline, and publications by destination. */
 export class RunMetrics implements RunObserver {
   readonly #runs: Counter;
   readonly #runSeconds: Histogram;
@@ -69,7 +69,7 @@ export class RunMetrics implements RunObserver {
     this.#lastSuccesses = new LastSuccesses(define);
   }
 
-  /** Creates the series of these pipelines and destinations at zero. */
+  /** Creates series for these pipelines and destinations, at zero. */
   expect(pipelineIds: readonly string[], places: readonly Place[]): void {
     for (const pipeline of pipelineIds) {
       for (const status of ['succeeded', 'failed', 'cancelled', 'superseded'])
@@ -109,7 +109,7 @@ export class RunMetrics implements RunObserver {
     this.#runs.inc({ pipeline: pipelineId, status: 'cancelled' });
   }
 
-  /** Records a successful publication at `at`, unless a later one has already been recorded. */
+  /** Records when a publication succeeded. Ignored if a later one has already been recorded. */
   succeededAt(place: Place, at: Date): void {
     this.#lastSuccesses.record(place, at);
   }
@@ -121,10 +121,10 @@ export class RunMetrics implements RunObserver {
   }
 }
 
-/** The time of the last known successful publication at each destination. */
+/** Tracks the last successful publication to each destination. */
 class LastSuccesses {
   readonly #gauge: Gauge;
-  /** Unix time in seconds, by place. */
+  /** Unix time in seconds, by destination. */
   readonly #known = new Map<string, number>();
 
   constructor({ gauge }: Definer) {
@@ -139,14 +139,15 @@ class LastSuccesses {
     const key = JSON.stringify([pipelineId, destinationId]);
     const seconds = at.getTime() / 1000;
     const before = this.#known.get(key) ?? -Infinity;
-    // A time that was recorded while the clock ran ahead would hide later failures.
+    // Replace a time in the future. It was recorded while the clock was ahead, and keeping it would hide
+    // later failures.
     if (seconds <= before && !isFuture(before * 1000, systemClock)) return;
     this.#known.set(key, seconds);
     this.#gauge.set({ pipeline: pipelineId, destination: destinationId }, seconds);
   }
 }
 
-/** Returns the destinations at which no part of the run failed. */
+/** Returns the destinations where everything in the run succeeded. */
 function succeededPlaces({ pipelines }: RunResult): Place[] {
   return pipelines.flatMap(({ pipelineId, destinations }) =>
     destinations.filter(hasSucceeded).map(({ destinationId }) => ({ pipelineId, destinationId })),
@@ -192,7 +193,7 @@ class PublicationMetrics {
     );
   }
 
-  /** Creates these destinations' series at zero. */
+  /** Creates series for these destinations, at zero. */
   expect(places: readonly Place[]): void {
     for (const { pipelineId: pipeline, destinationId: destination } of places) {
       const place = { pipeline, destination };

@@ -1,6 +1,6 @@
 import type { Definer } from './definer.ts';
 
-/** Counts weather reads. */
+/** Counts requests for weather data. */
 export interface WeatherMetrics {
   weatherRejected(family: string, reason: string): void;
   /** `asOf` is null if there is no data. */
@@ -8,7 +8,9 @@ export interface WeatherMetrics {
   weatherStoodIn(family: string): void;
 }
 
-/** Creates the counters for weather reads. Family labels match `weather.stale_after`. */
+/**
+ * Creates the counters for weather requests. The `family` label uses the names from `weather.stale_after`.
+ */
 export function weatherMetrics({ counter, gauge }: Definer): WeatherMetrics {
   const rejected = counter(
     'waybill_weather_rejected_total',

@@ -12,8 +12,8 @@ import type { Page } from '../pages/render-page.ts';
 import { publicCodes } from './components.ts';
 
 /**
- * Renders an OpenAPI document as a page with contents, collapsed requests with `curl` commands, errors and
- * schemas.
+ * Renders an OpenAPI document as an HTML page, with a table of contents, a collapsible section with a `curl`
+ * command for each operation, error codes and schemas.
  */
 export function apiPage(document: OpenApiDocument): Page {
   return {
@@ -34,7 +34,7 @@ function pageView({ info, tags, paths, components }: OpenApiDocument): Page['vie
   return {
     about,
     rules,
-    // This path works without a token. The standalone weather reader has no health checks.
+    // A path that needs no token, for the first example. The standalone weather reader has no health check.
     first: '/healthz' in paths ? '/healthz' : '/openapi.json',
     tags: tags.map(({ name, description }) => ({
       name,
@@ -51,7 +51,7 @@ interface OperationView extends Record<string, unknown> {
   tag: string;
 }
 
-/** Returns the errors that clients can get, by status. */
+/** Returns the errors that clients can get, grouped by status. */
 function errorViews(): object[] {
   return publicCodes
     .toSorted((a, b) => statusOf[a] - statusOf[b])
@@ -63,7 +63,7 @@ function errorViews(): object[] {
     }));
 }
 
-/** The tone of each method: read, add, change or remove. */
+/** The color of each method, depending on whether it reads, adds, changes or removes something. */
 const tones: Readonly<Record<string, string>> = {
   get: 'running',
   post: 'success',
@@ -80,7 +80,7 @@ function operationView(path: string, method: string, operation: Operation): Oper
     method: method.toUpperCase(),
     tone: tones[method] ?? 'neutral',
     path,
-    // Lines break only after a slash, never inside a word.
+    // Allow line breaks after slashes, but not within a word.
     segments: path.split(/(?<=\/)/),
     curl: curlExample(path, method, operation),
     summary,
@@ -108,7 +108,7 @@ function operationView(path: string, method: string, operation: Operation): Oper
   };
 }
 
-/** Returns a response's error codes, read from the schema of its problem document. */
+/** Returns the error codes of a response, taken from the schema of its problem document. */
 function codesOf({ content = {} }: ResponseObject): string[] {
   const properties = content['application/problem+json']?.schema?.['properties'];
   const { code } = (properties ?? {}) as { code?: { enum?: string[] } };
@@ -123,7 +123,7 @@ function mediaView(content: Record<string, MediaType>): object[] {
   });
 }
 
-/** Returns a body's view with the data that a form needs: its example and the form's parts. */
+/** Describes a request or response body, including its example and, for forms, the fields. */
 function bodyView(content: Record<string, MediaType>): object[] {
   const media = Object.values(content);
   return mediaView(content).map((view, index) => ({
@@ -133,7 +133,7 @@ function bodyView(content: Record<string, MediaType>): object[] {
   }));
 }
 
-/** Describes a parameter's schema in a few words: `integer, minimum 1, maximum 500, default 50`. */
+/** Summarizes a parameter's schema, such as `integer, minimum 1, maximum 500, default 50`. */
 function formOf({ type, enum: choices, ...rest }: JsonSchema): string {
   const words = Array.isArray(choices)
     ? [`one of ${choices.map((choice) => JSON.stringify(choice)).join(', ')}`]
@@ -151,7 +151,7 @@ function paragraphs(markdown: string): Inline[][] {
   return markdown === '' ? [] : markdown.split('\n\n').map(inlines);
 }
 
-/** Descriptions use only one kind of markup: code between backticks. */
+/** Splits a description into text and code. Backticks are the only markup that descriptions use. */
 function inlines(markdown: string): Inline[] {
   return markdown.split('`').map((text, index) => ({ text, code: index % 2 === 1 }));
 }
@@ -160,11 +160,11 @@ function indented(schema: JsonSchema): string {
   return JSON.stringify(schema, null, 2);
 }
 
-/** The shell variable for the daemon's URL, including the base path without its trailing slash. */
+/** The shell variable with the daemon's URL. It includes the base path without the trailing slash. */
 const address = '$WAYBILL';
 
 /**
- * Returns a command that calls this operation. Placeholders are shell variables: `curl
+ * Returns a `curl` command for the operation, with shell variables as placeholders: `curl
  * "$WAYBILL/runs/$RUN_ID"`.
  */
 function curlExample(
@@ -180,7 +180,7 @@ function curlExample(
   const headers = parameters
     .filter((one) => one.in === 'header' && one.required === true)
     .map(({ name }) => `-H "${name}: $${name.toUpperCase().replaceAll('-', '_')}"`);
-  // A route with optional authentication lists a second, empty requirement.
+  // If authentication is optional, there is an additional, empty requirement.
   const token = security.length > 0 ? ['-H "Authorization: Bearer $WAYBILL_TOKEN"'] : [];
   const verb =
     method === 'get' || (method === 'post' && requestBody !== undefined)

@@ -4,7 +4,7 @@ import { sceneMapSchemaText } from '../../core/scene-map/schema-file.ts';
 import { isConcealed } from '../http/answer/error-status.ts';
 import { type JsonSchema, schemaRef } from '../http/route.ts';
 
-/** Returns the schemas that routes reference with `schemaRef`. Some are read from `schemas/`. */
+/** Returns the schemas that `schemaRef` refers to. Some of them are read from `schemas/`. */
 export function componentSchemas(): Record<string, JsonSchema> {
   return {
     ...fromFile('RunRecord', runRecordSchemaText()),
@@ -26,7 +26,7 @@ export function componentSchemas(): Record<string, JsonSchema> {
   };
 }
 
-/** The codes that clients can get; all others become `internal_error`. */
+/** The error codes that clients can get. All others are replaced with `internal_error`. */
 export const publicCodes = (Object.keys(errorTable) as ErrorCode[]).filter(
   (code) => !isConcealed(code) || code === 'internal_error',
 );
@@ -231,7 +231,7 @@ const healthCheck: JsonSchema = {
   additionalProperties: false,
   required: ['name', 'state', 'since'],
   properties: {
-    name: { enum: ['process', 'queue', 'staging', 'room', 'shared_staging', 'weather'] },
+    name: { enum: ['process', 'queue', 'staging', 'room', 'shared_staging', 'audit', 'weather'] },
     state: {
       description: '`degraded`: a problem that does not prevent uploads.',
       enum: ['ok', 'degraded', 'failing'],
@@ -251,7 +251,7 @@ function runRecordSchemaText(): string {
   return readFileSync(new URL('../../../schemas/run-record.schema.json', import.meta.url), 'utf8');
 }
 
-/** Returns a separate schema, with its references, for a command's `--format json` output. */
+/** Returns a self-contained schema for the output of a command with `--format json`. */
 function cliOutputSchemaText(kind: string): string {
   const file = new URL('../../../schemas/cli-output.schema.json', import.meta.url);
   const { $schema, $id, $defs } = JSON.parse(readFileSync(file, 'utf8')) as Record<string, string> & {
@@ -272,8 +272,8 @@ function cliOutputSchemaText(kind: string): string {
 }
 
 /**
- * Turns a schema file into components. Its `$defs` become components, too, because some tools cannot resolve
- * a `$id` within a document.
+ * Converts a schema file to components. Its `$defs` become components as well, because some tools cannot
+ * resolve a `$id` inside a document.
  */
 function fromFile(name: string, text: string): Record<string, JsonSchema> {
   const componentOf = (def: string): string =>

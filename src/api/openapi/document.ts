@@ -39,10 +39,7 @@ const requestIdHeader: Header = {
   schema: { type: 'string', format: 'uuid' },
 };
 
-/**
- * Generates the OpenAPI document for these routes, as served under `basePath`, which begins and ends with
- * `/`.
- */
+/** Generates the OpenAPI document for these routes. `basePath` begins and ends with `/`. */
 export function openApiDocument(routes: readonly Route<never>[], basePath: string): OpenApiDocument {
   const paths: Record<string, PathItem> = {};
   for (const route of routes)
@@ -53,7 +50,7 @@ export function openApiDocument(routes: readonly Route<never>[], basePath: strin
     info: {
       title: 'waybill',
       version: productVersion(),
-      // The standalone weather reader has no run routes.
+      // Without routes for runs, this is the standalone weather reader.
       description: `${used.has('runs') ? publishes : readsWeather}\n\n${rules}`,
       license: { name: 'MIT', identifier: 'MIT' },
     },
@@ -124,7 +121,8 @@ const otherForms: Record<string, MediaType> = {
 };
 
 /**
- * Returns the headers of these codes. A header is required if every code sends it, and optional otherwise.
+ * Returns the headers that responses with these codes have. A header is required if all of the codes send it,
+ * and optional otherwise.
  */
 function headersOf(codes: readonly ErrorCode[], method: Route<never>['method']): Record<string, Header> {
   const headers: Record<string, Header> = {};

@@ -3,15 +3,13 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 /**
- * A stylesheet or script used by pages, named `NAME.css` or `NAME.js`. Names consist of a-z, 0-9 and `-`. A
- * stylesheet is `templates/styles/NAME.css`, or the build output of the styles that a script imports. A
- * script is the build output of `src/browser/NAME.ts`. `waybill.css` has the design tokens and components.
+ * A stylesheet or script for the HTML pages, named `NAME.css` or `NAME.js`. The name may contain a-z, 0-9 and
+ * `-`. A script is built from `src/browser/NAME.ts`. A stylesheet is either `templates/styles/NAME.css` or
+ * built from the styles that a script imports. `waybill.css` contains the design tokens and shared
+ * components.
  */
 export interface Asset {
-  /**
-   * Contains a digest of the bytes, so that caches may keep it forever, such as
-   * `waybill.0123456789abcdef.css`.
-   */
+  /** Contains a hash of the content, such as `waybill.0123456789abcdef.css`, so it can be cached forever. */
   fileName: string;
   mediaType: string;
   body: Buffer;
@@ -25,11 +23,14 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   'waybill.css': ['tokens.css', 'base.css', 'components.css'],
 };
 const stylesDirectory = new URL('../../../templates/styles/', import.meta.url);
-/** The same relative path works in the build and in the sources. */
+/** This relative path is the same from the sources and from the build. */
 const builtDirectory = new URL('../../../dist/browser/', import.meta.url);
 const known = new Map<string, Asset>();
 
-/** Returns a program asset by name. Throws if it does not exist, for example before a build. */
+/**
+ * Returns the asset with this name. Throws an error if there is none, for example because nothing has been
+ * built yet.
+ */
 export function assetNamed(name: string): Asset {
   const asset = findAsset(name);
   if (asset === undefined)
@@ -40,7 +41,7 @@ export function assetNamed(name: string): Asset {
 }
 
 /**
- * Returns the asset with this file name. Returns undefined if there is none or the digest differs.
+ * Returns the asset with this file name. Returns undefined if there is none, or if its hash is outdated.
  *
  * @param fileName untrusted
  */

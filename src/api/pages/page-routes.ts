@@ -12,18 +12,18 @@ import { publicPage } from './send-page.ts';
 import type { Site } from './site.ts';
 
 /**
- * A route for people, which the OpenAPI document omits. For clients that prefer HTML, its handlers' refusals
- * are shown as problem pages.
+ * A route that people open in a browser. It is not part of the OpenAPI document. If it fails, clients that
+ * prefer HTML get an error page.
  */
 export interface PageRoute<Ports> extends Pick<
   Route<Ports>,
   'method' | 'path' | 'isPresent' | 'isProbe' | 'audit'
 > {
-  /** Creates the handlers; called once. */
+  /** Creates the handlers. Called once. */
   handle: (ports: Ports) => Handler | readonly Handler[];
 }
 
-/** Serves the pages below the base path. All other methods get 405. */
+/** Serves the pages below the base path. Methods that a page does not support get a 405. */
 export function servePages<Ports extends HttpPorts>(
   pages: readonly PageRoute<Ports>[],
   ports: Ports,
@@ -33,7 +33,7 @@ export function servePages<Ports extends HttpPorts>(
 
 const answers = new WeakMap<Asset, TaggedAnswer>();
 
-/** Serves stylesheets and scripts. Their names change with their bytes. */
+/** Serves stylesheets and scripts. Their file names contain a hash of the content. */
 export const assetsPage: PageRoute<HttpPorts> = {
   method: 'get',
   path: '/assets/{asset}',
@@ -61,8 +61,8 @@ function answerOf(asset: Asset): TaggedAnswer {
 }
 
 /**
- * Serves the landing page at the base path to clients that prefer HTML. All others get 404. The page links to
- * the parts of the site and shows nothing that requires a token.
+ * Serves the landing page at the base path to clients that prefer HTML; all others get a 404. The page links
+ * to the parts of the site, and contains nothing that requires a token.
  */
 export function landingPage(site: Site): RequestHandler {
   let answer: TaggedAnswer | undefined;

@@ -1,7 +1,7 @@
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import type { Problem } from '../http/answer/problem.ts';
 
-/** The texts of a problem page for a person who followed a link or sent a form. */
+/** The text of an error page, written for people who followed a link or submitted a form. */
 export interface ProblemWords {
   heading: string;
   text: string;
@@ -65,7 +65,7 @@ const fallback: ProblemWords = {
   text: 'The server failed to answer. Try again. If it fails again, report the request id to its operator.',
 };
 
-/** Returns a problem's texts by its code, or else by its status. */
+/** Returns the text for an error code. If there is none, returns the text for its status. */
 export function wordsOf({ code, status, title }: Pick<Problem, 'code' | 'status' | 'title'>): ProblemWords {
   const known = byCode[code] ?? byStatus[status];
   if (known !== undefined) return known;

@@ -9,9 +9,9 @@ const root = fileURLToPath(new URL('../../../templates', import.meta.url));
 const compiled = new Map<string, ejs.TemplateFunction>();
 
 /**
- * Renders a template with a view. The template sees only the view, as `page`. Output with `<%=` is escaped.
- * `test/pages/templates.test.ts` allows unescaped output only for including another template: `<%-
- * include('parts/name', {…}) %>`, read from `templates/pages`.
+ * Renders a template, which can only access the view, as `page`. Everything printed with `<%=` is escaped.
+ * Unescaped output is only for including other templates from `templates/pages`, as in `<%-
+ * include('parts/name', {…}) %>`; `test/pages/templates.test.ts` checks this.
  *
  * @param name path relative to `templates`, without its extension: `console/run`
  */
@@ -28,51 +28,53 @@ function renderTemplate(name: string, view: Readonly<Record<string, unknown>>): 
   return template(view);
 }
 
-/** A page: its title, its content, and its additions to the shared layout. */
+/** The content of a page, and what it adds to the site's layout. */
 export interface Page {
-  /** The document title, without the product name. The template has its own heading. */
+  /** The document title, without the product name. The heading is part of the template. */
   title: string;
-  /** The template of `main`: a path relative to `templates`, without its extension, such as `console/run`. */
+  /**
+   * The template for the `main` element, relative to `templates` and without the extension: `console/run`.
+   */
   template: string;
-  /** The template's `page` variable. The base path is added to it as `base`. */
+  /** The data that the template can access as `page`. The base path is added to it as `base`. */
   view: Readonly<Record<string, unknown>>;
-  /** The page's navigation entry. */
+  /** The navigation entry to highlight. */
   nav?: string;
-  /** Breadcrumbs. The last one is this page and has no `href`. */
+  /** The breadcrumbs, ending with this page, which has no `href`. */
   crumbs?: readonly Crumb[];
-  /** Additional stylesheets, such as `console` for `templates/styles/console.css`. */
+  /** Additional stylesheets: `console` loads `templates/styles/console.css`. */
   styles?: readonly string[];
-  /** Scripts, such as `console` for `src/browser/console.ts`. The page must be usable without them. */
+  /** Scripts: `console` loads `src/browser/console.ts`. The page has to work without them. */
   scripts?: readonly string[];
-  /** Uses the full window width, for wide tables. */
+  /** Use the full width of the window, for wide tables. */
   isWide?: boolean;
-  /** The signed-in user. The header then has a form that signs out. */
+  /** The logged-in user. If set, the header contains a log out form. */
   account?: Account;
   /**
-   * When the displayed values were read, in RFC 3339 (UTC). Adds the `times` script, which also shows every
-   * `<time>` in the reader's time zone.
+   * When the data on the page was read, in RFC 3339 (UTC). If set, the page loads the `times` script, which
+   * also converts every `<time>` to the reader's time zone.
    */
   madeAt?: string;
-  /** Whether the page will change soon. If so, browsers without JavaScript reload it every few seconds. */
+  /** True if the page is about to change. Browsers without JavaScript then reload it every few seconds. */
   isMoving?: boolean;
 }
 
 export interface Crumb {
   label: string;
-  /** The full path, as used in a link. */
+  /** The full path, ready to be used in a link. */
   href?: string;
 }
 
 interface Account {
   name: string;
-  /** The full path of the page about the user. */
+  /** The full path of the user's account page. */
   href: string;
-  /** The full path that accepts a `POST` to sign out, with `csrf` in its form. */
+  /** The full path to `POST` to when logging out. The form has to contain `csrf`. */
   signOut: string;
   csrf: string;
 }
 
-/** Renders a complete document in the shared layout. */
+/** Renders a complete HTML document in the site's layout. */
 export function renderPage(site: Site, page: Page): string {
   const { title, template, view, nav, crumbs = [], styles = [], scripts = [] } = page;
   const hrefs = (names: readonly string[], extension: string): string[] =>
@@ -97,7 +99,7 @@ export function renderPage(site: Site, page: Page): string {
   });
 }
 
-/** Returns the path of an asset such as `console.css` or `console.js`. Throws if it does not exist. */
+/** Returns the path of an asset such as `console.css`. Throws an error if it does not exist. */
 function assetHref({ basePath }: Pick<Site, 'basePath'>, name: string): string {
   return `${basePath}assets/${assetNamed(name).fileName}`;
 }

@@ -6,7 +6,7 @@ import { wordsOf } from './problem-words.ts';
 import { type Page, renderPage } from './render-page.ts';
 import type { Site } from './site.ts';
 
-/** Pages load resources only from their own host and use no inline scripts or styles. */
+/** Pages may only load resources from their own host, and use no inline scripts or styles. */
 const policy = [
   "default-src 'none'",
   "style-src 'self'",
@@ -18,24 +18,25 @@ const policy = [
   "base-uri 'none'",
 ].join('; ');
 
-/** Browser features that no page uses. */
+/** Browser features that the pages do not need. */
 const permissions = ['camera', 'display-capture', 'geolocation', 'microphone', 'payment', 'serial', 'usb']
   .map((feature) => `${feature}=()`)
   .join(', ');
 
-/** The headers of every page, except those for caching. */
+/** The headers for every page, apart from the ones for caching. */
 const pageHeaders: Readonly<Record<string, string>> = {
   'Content-Security-Policy': policy,
   'Cross-Origin-Opener-Policy': 'same-origin',
   'Permissions-Policy': permissions,
-  // Run and bundle names in a URL may be private, so other hosts get no referrer.
+  // URLs can contain the names of runs and bundles, which may be private, so do not send them to other hosts.
   'Referrer-Policy': 'same-origin',
   'X-Content-Type-Options': 'nosniff',
 };
 
 /**
- * Renders and sends a page that belongs to one session or moment. Caches may not store it. It is not
- * compressed: next to attacker-chosen text, the compressed size would reveal secrets.
+ * Sends a page that must not be cached, because it belongs to a session or a moment in time. It is not
+ * compressed either: since pages may contain text chosen by an attacker, their compressed size could leak
+ * secrets.
  */
 export function sendPage(res: ServerResponse, site: Site, page: Page, { status = 200 } = {}): void {
   const body = Buffer.from(renderPage(site, page));
@@ -48,8 +49,8 @@ export function sendPage(res: ServerResponse, site: Site, page: Page, { status =
 }
 
 /**
- * Returns a page that clients may cache and revalidate. It is the same for all clients that send the same
- * value of the request header `vary`, if given.
+ * Renders a page that clients may cache and revalidate. If `vary` is given, the page depends on that request
+ * header and on nothing else about the client.
  */
 export function publicPage(
   site: Site,
@@ -62,10 +63,13 @@ export function publicPage(
   });
 }
 
-/** Renders a refusal as a page, with the code, status, hint and request id of the JSON document. */
+/**
+ * Renders an error as an HTML page. The page has the same code, status, hint and request id as the JSON
+ * document.
+ */
 export function problemPage(site: Site): ProblemPage {
   return ({ title, status, code, detail, hint, instance, retryable, findings = [] }) => {
-    // `detail` ends with the hint, which the page shows separately.
+    // `detail` already ends with the hint, but the page shows it separately.
     const message = hint === undefined ? detail : detail.slice(0, -`; ${hint}`.length);
     const words = wordsOf({ code, status, title });
     const html = renderPage(site, {

@@ -1,27 +1,27 @@
 import type { HttpPorts } from '../http/app.ts';
 import { productVersion } from '../version.ts';
 
-/** Settings shared by all of a daemon's pages. */
+/** Settings that all pages of a daemon share. */
 export interface Site {
-  /** The base path of all pages; ends with `/`. */
+  /** The path that all pages are below. Ends with `/`. */
   basePath: string;
   version: string;
-  /** The parts of the site, in page header order. */
+  /** The parts of the site, in the order of the page header. */
   nav: readonly NavEntry[];
 }
 
-/** A part of the site. The page header and the landing page link to it. */
+/** A part of the site, to be linked from the page header and the landing page. */
 interface NavEntry {
-  /** Used by pages to mark their part of the site. */
+  /** Pages use this to highlight their entry. */
   id: string;
   label: string;
-  /** Relative to the base path, without a leading slash, such as `console`. */
+  /** The path relative to the base path, without a leading slash: `console`. */
   path: string;
-  /** A sentence for the landing page, which omits entries that have none. */
+  /** A sentence for the landing page. Entries without one are not shown there. */
   about?: string;
 }
 
-/** The parts of the site, in navigation order. A feature with pages adds its line here. */
+/** The parts of the site, in the order of the navigation. Features with pages have to add theirs here. */
 const parts: readonly NavEntry[] = [
   {
     id: 'console',
@@ -34,7 +34,7 @@ const parts: readonly NavEntry[] = [
     id: 'weather',
     label: 'Weather',
     path: 'weather/',
-    about: 'A map of stations, alerts and outlooks, and what each station says.',
+    about: 'A map of stations, alerts and outlooks, and the weather at each station.',
   },
   {
     id: 'docs',
@@ -49,7 +49,10 @@ interface SiteParts extends Pick<HttpPorts, 'http'> {
   weather?: object | null;
 }
 
-/** Returns the settings shared by this daemon's pages. The navigation omits parts that are not configured. */
+/**
+ * Returns the settings for this daemon's pages. Features that are not configured are left out of the
+ * navigation.
+ */
 export function siteOf({ http, console, weather }: SiteParts): Site {
   const has: Readonly<Record<string, boolean>> = {
     console: console != null,

@@ -18,8 +18,8 @@ import {
 import { authorizeOperator, authorizePause, type RunAccess } from './pipeline-access.ts';
 
 /*
- * Lets operators pause a pipeline, to maintain a destination or to investigate a problem. This requires the
- * `cancel` scope: a token that may cancel all of a pipeline's runs may also hold them back.
+ * Lets operators pause a pipeline, for example to maintain a destination or to look into a problem. Tokens
+ * need the `cancel` scope, since a token that may cancel every run of a pipeline may just as well delay them.
  */
 
 export interface PausePorts extends HttpPorts, MemoryBodyPorts {
@@ -30,7 +30,7 @@ export interface PausePorts extends HttpPorts, MemoryBodyPorts {
 }
 
 const maxChars = 200;
-/** A reason is one line of text. */
+/** The reason for a pause has to be a single line of text. */
 export const pauseReason = { maxChars, pattern: '^[^\\u0000-\\u001f\\u007f]*$' };
 const pauseRequest: JsonSchema = {
   type: 'object',
@@ -118,7 +118,7 @@ export const resumePipelineRoute: Route<PausePorts> = {
     }),
 };
 
-/** Pauses a pipeline for an authorized caller. Throws `queue_unavailable`. */
+/** Pauses a pipeline. The caller must already be authorized. Throws `queue_unavailable`. */
 export async function pausePipeline(
   pipelineId: string,
   reason: string | null,
@@ -129,7 +129,7 @@ export async function pausePipeline(
   return paused;
 }
 
-/** Resumes a pipeline for an authorized caller. Throws `queue_unavailable`. */
+/** Resumes a pipeline. The caller must already be authorized. Throws `queue_unavailable`. */
 export async function resumePipeline(
   pipelineId: string,
   { queue, log }: Pick<PausePorts, 'queue' | 'log'>,
@@ -138,14 +138,14 @@ export async function resumePipeline(
   if (wasPaused) log.info({ pipeline_id: pipelineId }, 'pipeline resumed');
 }
 
-/** Reports whether a pipeline that is not configured is paused. */
+/** Reports whether a pipeline is paused even though it is no longer configured. */
 async function isPaused(pipelineId: string, { queue }: PausePorts): Promise<boolean> {
   return (await queue.pauses()).has(pipelineId);
 }
 
 /**
- * Checks both routes' requests and sends their response. `isKnown` decides about pipelines that are not
- * configured.
+ * Authorizes and validates requests for both routes, and sends their response. `isKnown` decides whether to
+ * accept a pipeline that is not configured.
  */
 function steer(
   ports: PausePorts & { isKnown?: (pipelineId: string, ports: PausePorts) => Promise<boolean> },

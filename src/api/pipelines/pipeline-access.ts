@@ -16,22 +16,22 @@ import {
 } from '../http/auth.ts';
 import { requestContext } from '../http/request/request-context.ts';
 
-/** The tokens and the pipelines that they may act on. A reload replaces it. */
+/** The configured tokens and pipelines. Replaced on reload. */
 export interface RunAccess extends TokenAccess {
-  /** Ids of all pipelines, both those that receive uploads and those that have a source. */
+  /** The ids of all pipelines, whether they receive uploads or read from a source. */
   pipelineIds: ReadonlySet<string>;
-  /** The pipelines that have a source, with their channels. Operators may start their runs. */
+  /** Pipelines with a source, whose runs operators can start, and the channels of each. */
   sourcePipelines: ReadonlyMap<string, readonly string[]>;
-  /** null if none is configured. */
+  /** null if there is none. */
   adminToken: Token | null;
 }
 
 /**
- * Checks that a request may act on the pipeline `id`, and adds the token and pipeline to its log line. `find`
- * returns the route's data about the pipeline. If it returns undefined, the route does not serve the
- * pipeline, and the message is `unknown`. `adminToken`, if given, may act on every pipeline. Throws
- * `unauthorized`, `token_expired`, `pipeline_not_found`, `forbidden` or `insufficient_scope`, checked in this
- * order.
+ * Authorizes a request to a pipeline, and adds the token and the pipeline to its log line. `find` returns
+ * what the route needs to know about the pipeline. It returns undefined if the route does not apply to this
+ * pipeline, which is an error with the message `unknown`. If `adminToken` is given, it may access every
+ * pipeline. Throws `unauthorized`, `token_expired`, `pipeline_not_found`, `forbidden` or
+ * `insufficient_scope`; the checks are made in this order.
  */
 export function authorizePipeline<P>(
   req: IncomingMessage,
@@ -51,7 +51,7 @@ export function authorizePipeline<P>(
     clock: Pick<Clock, 'now'>;
     adminToken?: Token | null;
     id: string;
-    /** The scope that the request needs. */
+    /** The scope that the token must have. */
     scope: Scope;
     find: (id: string) => P | undefined;
     unknown?: string;
@@ -68,8 +68,8 @@ export function authorizePipeline<P>(
 }
 
 /**
- * Checks a request about a configured pipeline, made with the admin token or a token of the pipeline. Throws
- * the same errors as `authorizePipeline`.
+ * Authorizes a request to a configured pipeline with either the admin token or one of the pipeline's own
+ * tokens. Throws the same errors as `authorizePipeline`.
  */
 export function authorizeConfigured(
   req: IncomingMessage,
@@ -90,8 +90,8 @@ export function authorizeConfigured(
 }
 
 /**
- * Makes the same checks for an authenticated token. Throws the same errors as `authorizePipeline`, except
- * `unauthorized`.
+ * Makes the same checks for a token that has already been authenticated. Throws the same errors as
+ * `authorizePipeline`, except for `unauthorized`.
  */
 export function permitPipeline<P>(
   res: ServerResponse,
@@ -136,13 +136,13 @@ export function permitPipeline<P>(
   );
 }
 
-/** The tokens for requests about the daemon as a whole. */
+/** The tokens that can be used on routes for the whole daemon. */
 export interface OperatorAccess extends TokenAccess {
   adminToken: Token | null;
 }
 
 /**
- * Checks that a request has the admin token, and adds the token to its log line. Throws `unauthorized` or
+ * Authorizes a request with the admin token, and adds the token to its log line. Throws `unauthorized` or
  * `forbidden`.
  */
 export function authorizeOperator(req: IncomingMessage, res: ServerResponse, access: OperatorAccess): void {
@@ -150,9 +150,9 @@ export function authorizeOperator(req: IncomingMessage, res: ServerResponse, acc
 }
 
 /**
- * Checks that a request may pause the pipeline `id`, either with the admin token or with one of the
- * pipeline's tokens that has the `cancel` scope. Tokens of other pipelines are refused before anything else,
- * so they cannot find out which pipelines exist. Throws the same errors as `authorizeConfigured`.
+ * Authorizes a request to pause a pipeline, with either the admin token or one of the pipeline's own tokens
+ * with the `cancel` scope. Other tokens are rejected first, so that they cannot find out which pipelines
+ * exist. Throws the same errors as `authorizeConfigured`.
  */
 export function authorizePause(
   req: IncomingMessage,
@@ -180,7 +180,7 @@ function callerOf(
   return token;
 }
 
-/** Throws `forbidden` for any token except the admin token. */
+/** Throws `forbidden` if the token is not the admin token. */
 export function requireAdminToken(token: Token, { adminToken }: Pick<OperatorAccess, 'adminToken'>): void {
   if (token === adminToken) return;
   throw new WaybillError('forbidden', 'this needs the admin token', {
@@ -192,7 +192,7 @@ export function requireAdminToken(token: Token, { adminToken }: Pick<OperatorAcc
 }
 
 /**
- * Returns the token of a request that reads several pipelines. Throws `unauthorized`, `token_expired` and
+ * Returns the token of a request that can read several pipelines. Throws `unauthorized`, `token_expired` and
  * `insufficient_scope`.
  */
 export function tokenOfCaller(
@@ -207,8 +207,8 @@ export function tokenOfCaller(
 }
 
 /**
- * Returns a request's pipelines: those that it names, or all configured ones of its token. Throws
- * `pipeline_not_found`, or `forbidden` if the token is not valid for one of them.
+ * Returns the pipelines that a request asks for. By default, these are all configured pipelines that its
+ * token can access. Throws `pipeline_not_found`, or `forbidden` if the token cannot access one of them.
  */
 export function pipelinesOf(
   { id, pipelines }: Token,

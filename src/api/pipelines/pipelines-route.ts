@@ -9,14 +9,14 @@ import type { RunRecord } from '../../workers/queue/run-record.ts';
 import { jsonContent, type JsonSchema, type Route, schemaRef } from '../http/route.ts';
 import { pipelinesOf, type RunAccess, tokenOfCaller } from './pipeline-access.ts';
 
-/** A configured pipeline, as shown in the list of pipelines. Omits paths and hosts. */
+/** A pipeline in the list of pipelines. Does not include paths and hosts. */
 export interface PipelineSummary {
   pipeline_id: string;
   source: { backend: string };
   destinations: DestinationSummary[];
-  /** null if there is no schedule. */
+  /** null if the pipeline has no schedule. */
   schedule: ScheduleSummary | null;
-  /** Whether a change to the source starts a run. */
+  /** Whether runs start when the source changes. */
   watch: boolean;
 }
 
@@ -31,7 +31,7 @@ export interface DestinationSummary extends Pick<DestinationConfig, 'mapping' | 
   backend: string;
   layout: Layout;
   public_base_url: string | null;
-  /** Bytes per second; null if there is no limit. */
+  /** Bytes per second; null if unlimited. */
   max_rate: number | null;
 }
 
@@ -59,7 +59,7 @@ function scheduleSummary({ cron, timezone, catchUp }: ScheduleConfig): ScheduleS
   return { cron, timezone, catch_up: catchUp };
 }
 
-/** The access rules for runs, with all pipelines. A reload replaces it. */
+/** All configured pipelines, and who may access their runs. Replaced on reload. */
 export interface PipelineAccess extends RunAccess {
   /** All pipelines, in configuration order. */
   pipelines: readonly PipelineSummary[];
@@ -69,7 +69,7 @@ export interface PipelinePorts {
   clock: Clock;
   queue: Pick<JobQueue, 'overview' | 'pauses'>;
   configured: Current<PipelineAccess>;
-  /** Returns when the pipeline's next scheduled run is due; null if it has no schedule. */
+  /** Returns when the pipeline is next scheduled to run, or null if it has no schedule. */
   nextRunOf: (pipelineId: string) => Date | null;
 }
 
@@ -174,7 +174,7 @@ const pipelineList: JsonSchema = {
   },
 };
 
-/** Lists all of a token's pipelines with their states. */
+/** Lists all pipelines that the token can access, and their states. */
 export const listPipelinesRoute: Route<PipelinePorts> = {
   method: 'get',
   path: '/v1/pipelines',
@@ -197,9 +197,9 @@ function listPipelines(ports: PipelinePorts): RequestHandler {
   };
 }
 
-/** A pipeline and its state: one entry of `GET /v1/pipelines`. */
+/** A pipeline and its state, as returned by `GET /v1/pipelines`. */
 export interface PipelineState extends PipelineSummary {
-  /** RFC 3339 (UTC). */
+  /** In RFC 3339 (UTC). */
   next_run: string | null;
   waiting: number;
   paused: Pause | null;
@@ -208,7 +208,7 @@ export interface PipelineState extends PipelineSummary {
   last_success: LastSuccess | null;
 }
 
-/** Returns these pipelines' states in the same order. Throws `queue_unavailable`. */
+/** Returns the states of these pipelines, in the same order. Throws `queue_unavailable`. */
 export async function pipelineStates(
   pipelines: readonly PipelineSummary[],
   { queue, nextRunOf }: Pick<PipelinePorts, 'queue' | 'nextRunOf'>,

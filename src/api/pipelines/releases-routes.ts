@@ -23,8 +23,8 @@ import {
 import { authorizeConfigured, type RunAccess } from './pipeline-access.ts';
 
 /*
- * Lists and switches a destination's releases. With every queue driver, this machine reads the destination
- * itself, without a run.
+ * Lists a destination's releases and switches between them. With every queue driver, the host that gets the
+ * request does this itself, without a run.
  */
 
 export interface PlaceParams {
@@ -181,7 +181,10 @@ type Asked = ReleasesRequest extends infer R
     : never
   : never;
 
-/** Passes an authorized caller's request to a thread. Throws its refusal without local paths. */
+/**
+ * Runs a request on another thread. The caller must already be authorized. Local paths are removed from any
+ * error that it throws.
+ */
 export async function askReleases(
   req: Request<PlaceParams>,
   res: Response,
@@ -195,7 +198,10 @@ export async function askReleases(
   });
 }
 
-/** Removes local paths from an error, because messages from the core may contain a destination's path. */
+/**
+ * Removes local paths from an error before it is sent. Errors from the core may contain the path of a
+ * destination.
+ */
 export function disclosed(thrown: unknown): WaybillError {
   const error = asWaybillError(thrown);
   const { code, message, hint, cause } = error;
@@ -215,8 +221,8 @@ export interface ReleasesPorts extends HttpPorts, MemoryBodyPorts {
   http: HttpPorts['http'];
   log: Log;
   configured: Current<Pick<RunAccess, 'tokens' | 'publishers' | 'adminToken' | 'pipelineIds'>>;
-  /** Lists or switches releases off the event loop. Throws the same errors as `Coordinator.releases`. */
+  /** Lists or switches releases on another thread. Throws the same errors as `PublishingThreads.releases`. */
   releases: (request: ReleasesRequest, signal: AbortSignal) => Promise<ReleasesAnswer>;
-  /** Aborts when the daemon stops. Pending requests are refused with its reason. */
+  /** Aborted when the daemon stops. Pending requests then fail with its reason. */
   stopping: AbortSignal;
 }

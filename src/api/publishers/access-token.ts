@@ -3,10 +3,10 @@ import type { Scope } from '../../core/config/schema/schema.ts';
 import { digestOf } from '../../core/lib/digest.ts';
 import type { PublishedBy } from '../../core/publishers/published-by.ts';
 
-/** An access token's content. */
+/** The content of an access token. */
 export interface Grant {
   by: PublishedBy;
-  /** The publisher's rules when the token was issued. */
+  /** A hash of the publisher's rules at the time the token was issued. */
   rules: string;
   pipelines: readonly string[];
   scopes: readonly Scope[];
@@ -16,16 +16,19 @@ export interface Grant {
 
 /**
  * Signs grants as JWTs (HS256), which every API host with the same keys can open, so hosts share no storage.
- * Unlike in `jose`, opening is synchronous, because long requests repeat their check every second.
+ * Unlike in `jose`, opening is synchronous, because long requests repeat their check twice a second.
  */
 export interface GrantSeal {
   seal(grant: Grant): string;
-  /** Returns null if none of the keys signed the text. Expired grants are returned. */
+  /**
+   * Returns null if the text was not signed with any of the keys. Does not check whether the grant has
+   * expired.
+   */
   open(text: string): Grant | null;
 }
 
 const purpose = 'waybill access token';
-/** The only accepted header, so a token cannot choose its algorithm. */
+/** The only accepted header. A token must not be able to choose its own algorithm. */
 const header = base64url({ alg: 'HS256', typ: 'at+jwt' });
 
 interface Payload {
@@ -38,7 +41,10 @@ interface Payload {
   by: PublishedBy;
 }
 
-/** @param secrets At least one. The first one signs, and all are accepted. */
+/**
+ * @param secrets At least one. New tokens are signed with the first one; tokens signed with any of them are
+ *   accepted.
+ */
 export function grantSeal(secrets: readonly (string | Uint8Array)[]): GrantSeal {
   const keys = secrets.map((secret) => Buffer.from(hkdfSync('sha256', secret, '', purpose, 32)));
   const [first] = keys;
@@ -70,7 +76,7 @@ export function grantSeal(secrets: readonly (string | Uint8Array)[]): GrantSeal 
   };
 }
 
-/** Safe, because only `seal` creates the signed text. */
+/** The cast is safe, because only `seal` can have signed this text. */
 function grantIn(body: string): Grant {
   const { iat, exp, scope, pipelines, rules, by } = JSON.parse(
     Buffer.from(body, 'base64url').toString('utf8'),
@@ -91,7 +97,7 @@ function seconds(date: Date): number {
   return Math.floor(date.getTime() / 1000);
 }
 
-/** Returns a digest that changes with the rules. */
+/** Returns a hash of a publisher's rules, to detect when they change. */
 export function rulesDigest(rules: object): string {
   return digestOf(JSON.stringify(rules)).slice(-22);
 }

@@ -3,17 +3,19 @@ import { request as httpsRequest } from 'node:https';
 import type { Clock } from '../../core/lib/clock.ts';
 import { codeOf, guarded, RefusedAddress, refusedLiteral } from '../../core/notify/sinks/guarded-lookup.ts';
 
-/** The maximum size of an issuer's document, in bytes. GitHub's keys take 5 KiB. */
+/** The largest document to accept from an issuer, in bytes. GitHub's keys take up 5 KiB. */
 export const maxDocumentBytes = 256 * 1024;
-/** The time limit for a request, in milliseconds. */
+/** The timeout for a request, in milliseconds. */
 const timeoutMs = 10_000;
 
-/** Why a document could not be fetched. The message names the origin but never a path. */
+/**
+ * The reason why a document could not be fetched. The message contains the URL's origin, but never its path.
+ */
 export class FetchFailure extends Error {
   override readonly name = 'FetchFailure';
 }
 
-/** A form to be sent to an issuer. */
+/** A form to send to an issuer. */
 interface SentForm {
   fields: URLSearchParams;
   /** The `Authorization` header. */
@@ -25,15 +27,15 @@ interface JsonAnswer {
   document: unknown;
 }
 
-/** Fetches a JSON document from an issuer. Throws `FetchFailure`, like `requestJson`. */
+/** Fetches a JSON document from an issuer. Throws `FetchFailure`. */
 export async function fetchJson(url: URL, clock: Pick<Clock, 'timeout'>): Promise<unknown> {
   return (await requestJson(url, clock)).document;
 }
 
 /**
- * Requests a JSON document from an issuer, or sends it a form, which the issuer may also refuse with status
- * 400 or 401. Does not follow redirects, ignores proxies in the environment, and connects only to addresses
- * that webhooks may connect to. Throws `FetchFailure`.
+ * Fetches a JSON document from an issuer, or posts a form to it, which the issuer may also answer with status
+ * 400 or 401. Does not follow redirects, ignores proxy settings in the environment, and only connects to
+ * addresses that are allowed for webhooks. Throws `FetchFailure`.
  */
 export async function requestJson(
   url: URL,

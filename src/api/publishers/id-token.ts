@@ -8,7 +8,7 @@ import type { IssuerKeys, KeySet } from './issuer-keys.ts';
 import type { Publisher } from './publishers.ts';
 
 const algorithms = ['RS256', 'ES256', 'EdDSA'];
-/** The tolerated difference between the clocks of the issuer and this machine, in seconds. */
+/** The clock difference to tolerate between the issuer and this machine, in seconds. */
 const toleranceSeconds = 60;
 const maxAgeSeconds = 24 * 3600;
 const tooOld = 'the ID token is older than 24 h';
@@ -19,15 +19,16 @@ export interface IdTokenPorts {
   endedSessions: Pick<EndedSessions, 'addOnce'>;
 }
 
-/** A verified ID token, and the publisher that it matches. */
+/** A verified ID token and the publisher it belongs to. */
 export interface Verified {
   publisher: Publisher;
   claims: JWTPayload;
 }
 
 /**
- * Verifies an ID token and finds the first publisher that it matches. The token cannot be used again. Throws
- * `id_token_refused`, `issuer_unavailable`, or `queue_unavailable` if used tokens cannot be recorded.
+ * Verifies an ID token and returns the first publisher that matches it. Every token can be used only once.
+ * Throws `id_token_refused`, `issuer_unavailable`, or `queue_unavailable` if the use of the token cannot be
+ * recorded.
  */
 export async function verifyIdToken(
   token: string,
@@ -43,15 +44,15 @@ export async function verifyIdToken(
   const audiences = candidates.map(({ audience }) => audience);
   const claims = await verifiedClaims(token, { issuer, kid, audiences, keys }, clock.now());
   const publisher = matching(candidates, claims);
-  // This comes last, so that a token refused for another reason stays usable.
+  // Do this last. A token that fails another check can then be used again.
   const { id, until } = useOf(token, claims);
   if (await endedSessions.addOnce(id, until)) return { publisher, claims };
   throw refused('the ID token was used before', 'get a new ID token for each exchange');
 }
 
 /**
- * Verifies that a login's ID token was issued by this issuer for this client. Returns its claims. Throws
- * `id_token_refused` and `issuer_unavailable`.
+ * Verifies the ID token of a login: it must come from this issuer and be intended for this client. Returns
+ * its claims. Throws `id_token_refused` and `issuer_unavailable`.
  */
 export async function verifyLogin(
   token: string,
@@ -66,7 +67,7 @@ export async function verifyLogin(
   return claims;
 }
 
-/** Used only to choose the keys. Nothing here is trusted before the signature is verified. */
+/** Reads a token before it is verified, only to find out which keys to verify it with. */
 function unverified(token: string): { issuer: string | undefined; kid: string | undefined } {
   try {
     const { alg, kid } = decodeProtectedHeader(token);
@@ -123,7 +124,7 @@ function reasonOf(error: unknown): string {
   throw error;
 }
 
-/** Returns the first publisher that matches the token's audience and claims. */
+/** Returns the first publisher whose audience and claims match the token. */
 function matching(candidates: readonly Publisher[], claims: JWTPayload): Publisher {
   const audiences = [claims.aud].flat();
   const judged = candidates
@@ -133,7 +134,8 @@ function matching(candidates: readonly Publisher[], claims: JWTPayload): Publish
   const [best] = judged;
   if (best === undefined) throw refused('the ID token is for another audience');
   if (best.broken.length === 0) return best.publisher;
-  // Only the names: configured values must not be revealed to everyone who has an account at the issuer.
+  // List only the names of the claims. Anyone with an account at the issuer can get here, and must not learn
+  // the configured values.
   throw refused(
     `no trusted publisher matches the claims of the ID token; different: ${best.broken.join(', ')}`,
     'compare the claims with `trusted_publishers`; numbers and lists never match',
@@ -141,8 +143,8 @@ function matching(candidates: readonly Publisher[], claims: JWTPayload): Publish
 }
 
 /**
- * Returns the id under which a token's use is recorded, and how long to keep it. Issuers without `jti` get a
- * digest.
+ * Returns the id under which to remember that a token was used, and for how long. Tokens without a `jti` are
+ * identified by a hash.
  */
 function useOf(token: string, { iss = '', jti, exp = 0, iat = 0 }: JWTPayload): { id: string; until: Date } {
   const unique = typeof jti === 'string' ? `jti ${jti}` : `token ${token.slice(0, token.lastIndexOf('.'))}`;

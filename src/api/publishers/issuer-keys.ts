@@ -3,22 +3,22 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { FetchFailure, type fetchJson } from './fetch-json.ts';
 
-/** An issuer's usable keys. */
+/** The keys of an issuer that are suitable for verifying ID tokens. */
 export interface KeySet {
-  /** Ids of all keys, including the weak ones. */
+  /** The ids of all keys, including those that are too weak. */
   ids: ReadonlySet<string>;
-  /** Ids of the keys that are too weak to be used. */
+  /** The ids of keys that are too weak to be used. */
   weakIds: ReadonlySet<string>;
   find: JWTVerifyGetKey;
 }
 
-/** More keys than any issuer has at a time. */
+/** No real issuer publishes this many keys. */
 const maxKeys = 100;
 const minRsaBits = 2048;
 
 /**
- * Reads the keys of a JWKS document. Only RSA keys of at least 2,048 bits, P-256 and Ed25519 can verify an ID
- * token; all others are left out. Throws `FetchFailure` if the document is not a JWKS or has too many keys.
+ * Reads a JWKS document. Only uses RSA keys with at least 2,048 bits, P-256 and Ed25519, and skips all
+ * others. Throws `FetchFailure` if the document is not a JWKS or contains too many keys.
  */
 export function keySetOf(document: unknown, from: string): KeySet {
   const keys = typeof document === 'object' && document !== null && 'keys' in document ? document.keys : null;
@@ -46,25 +46,25 @@ function bitsOf(modulus: string): number {
   return hex === '' ? 0 : (hex.length - 1) * 4 + parseInt(hex.charAt(0), 16).toString(2).length;
 }
 
-/** Keys older than this many milliseconds are fetched again before use. */
+/** Fetch the keys again before use if they are older than this, in milliseconds. */
 const maxAgeMs = 3_600_000;
-/** The minimum interval between two requests to an issuer, in milliseconds. */
+/** The minimum time between two requests to an issuer, in milliseconds. */
 export const refetchMs = 60_000;
 
 /**
- * The used part of an issuer's discovery document. A null field means that the document lacks this address.
+ * The parts of an issuer's discovery document that we use. A field is null if the document does not have it.
  */
 export interface IssuerMetadata {
   authorizationEndpoint: URL | null;
   tokenEndpoint: URL | null;
-  /** Whether the token endpoint expects the client secret in the form instead of a header. */
+  /** Whether the token endpoint wants the client secret in the form rather than in a header. */
   takesSecretInForm: boolean;
 }
 
 interface CachedKeys {
   keys: KeySet | null;
   metadata: IssuerMetadata | null;
-  /** Monotonic, in milliseconds. */
+  /** In monotonic milliseconds. */
   fetchedAt: number;
   triedAt: number;
   fetching: Promise<void> | null;
@@ -72,8 +72,8 @@ interface CachedKeys {
 }
 
 /**
- * All issuers' keys, from their discovery documents. Keys stay in memory even while an issuer is unreachable.
- * Each issuer is queried at most once a minute.
+ * Fetches and caches issuers' keys, which are found through discovery. Cached keys stay usable while an
+ * issuer is unreachable. Each issuer is contacted at most once a minute.
  */
 export class IssuerKeys {
   readonly #known = new Map<string, CachedKeys>();
@@ -86,8 +86,8 @@ export class IssuerKeys {
   }
 
   /**
-   * Returns the issuer's keys, including the key `kid` if the issuer has it. Throws `issuer_unavailable` if
-   * the keys cannot be fetched, or if the issuer may have a newer key but was queried less than a minute ago.
+   * Returns the issuer's keys, refreshing them if the key `kid` is missing. Throws `issuer_unavailable` if
+   * they cannot be fetched, or if the key might be new but the issuer was contacted less than a minute ago.
    */
   async find(issuer: string, kid: string | undefined): Promise<KeySet> {
     const known = this.#known.get(issuer) ?? never();
@@ -101,7 +101,7 @@ export class IssuerKeys {
     throw unavailable(known.failure, refetchMs);
   }
 
-  /** Returns the issuer's addresses. Throws the same errors as `find`. */
+  /** Returns the endpoints from the issuer's discovery document. Throws the same errors as `find`. */
   async metadata(issuer: string): Promise<IssuerMetadata> {
     await this.find(issuer, undefined);
     const metadata = this.#known.get(issuer)?.metadata ?? null;
@@ -181,7 +181,7 @@ function isCurrent(
   return known.keys !== null && has(known.keys, kid) && now - known.fetchedAt < maxAgeMs;
 }
 
-/** Tokens without a key id are verified with the only suitable key. */
+/** Tokens without a key id can be verified if only one of the keys is suitable. */
 function has({ ids }: KeySet, kid: string | undefined): boolean {
   return kid === undefined || ids.has(kid);
 }

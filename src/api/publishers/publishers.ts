@@ -9,28 +9,29 @@ import { type GrantSeal, grantSeal, rulesDigest } from './access-token.ts';
 import { maxDocumentBytes } from './fetch-json.ts';
 import { type KeySet, keySetOf } from './issuer-keys.ts';
 
-/** A configured publisher. */
+/** A trusted publisher from the configuration. */
 export interface Publisher extends PublisherConfig {
-  /** The keys from `jwks_file`; null to use those from discovery. */
+  /** The keys from `jwks_file`; null to fetch them through discovery. */
   keys: KeySet | null;
-  /** Identifies the issuer, audience and claims. */
+  /** A hash of the issuer, audience and claims. */
   rules: string;
 }
 
-/** All configured publishers and the tokens that were issued to them. */
+/** All trusted publishers. Also verifies the tokens that were issued to them. */
 export interface Publishers extends AccessTokens {
   list: readonly Publisher[];
   seal: GrantSeal;
 }
 
-/** The publishers. A reload replaces them. */
+/** The trusted publishers. Replaced on reload. */
 export interface PublisherAccess {
   publishers: Publishers;
 }
 
 /**
- * Resolves `trusted_publishers`. `processKey` is used if `server.token_keys_env` is not set. Throws
- * `secrets_invalid` if a key is missing or too short, and `config_invalid` if a `jwks_file` is unusable.
+ * Resolves the publishers in `trusted_publishers`. If `server.token_keys_env` is not set, tokens are signed
+ * with `processKey`. Throws `secrets_invalid` if a key is missing or too short, and `config_invalid` if a
+ * `jwks_file` cannot be used.
  */
 export function resolvePublishers(config: Config, secrets: Secrets, processKey: Uint8Array): Publishers {
   const list = config.trustedPublishers.map((publisher): Publisher => ({
@@ -79,8 +80,8 @@ function keysOfFile(id: string, file: string): KeySet {
 }
 
 /**
- * Returns an access token's current rights: those that it was issued with, as far as they are still
- * configured. Returns null if the publisher was removed or its rules have changed.
+ * Verifies an access token and returns it with those of its original rights that are still configured.
+ * Returns null if the publisher has been removed or its rules have changed.
  */
 function openToken(value: string, list: readonly Publisher[], seal: GrantSeal): Token | null {
   const grant = seal.open(value);

@@ -17,7 +17,7 @@ import type { Publisher, PublisherAccess } from './publishers.ts';
 export interface TokenPorts extends IdTokenPorts, MemoryBodyPorts {
   log: Log;
   configured: Current<PublisherAccess>;
-  /** Limits failed exchanges. */
+  /** Limits failed attempts to exchange a token. */
   exchangeLimit: LoginLimit;
 }
 
@@ -70,7 +70,7 @@ const answerSchema: JsonSchema = {
   },
 };
 
-/** Exchanges a CI job's ID token for an access token (RFC 8693). */
+/** Exchanges the ID token of a CI job for an access token, as defined in RFC 8693. */
 export const tokenRoute: Route<TokenPorts> = {
   method: 'post',
   path: '/v1/token',
@@ -163,7 +163,8 @@ async function answerTo(req: Request, form: URLSearchParams, ports: TokenPorts):
 }
 
 /**
- * Throws `unsupported_media_type`, or `invalid_request` for a repeated parameter or a body that is too long.
+ * Reads the form in the request body. Throws `unsupported_media_type`, or `invalid_request` if a parameter is
+ * repeated or the body is too long.
  */
 async function readForm(
   req: IncomingMessage,

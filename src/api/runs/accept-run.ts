@@ -7,7 +7,7 @@ import type { AcceptedRun, Idempotency } from '../../workers/queue/job-queue.ts'
 import { requestContext } from '../http/request/request-context.ts';
 import { jsonContent, type Parameter, type ResponseObject } from '../http/route.ts';
 
-/** The response to every request that starts a run. */
+/** Describes the response to all requests that start a run. */
 export const acceptedResponse: ResponseObject = {
   description: 'The run is accepted.',
   headers: {
@@ -28,7 +28,6 @@ export const acceptedResponse: ResponseObject = {
   }),
 };
 
-/** Sends the response that `acceptedResponse` describes. */
 export function sendAccepted(
   req: IncomingMessage,
   res: Response,
@@ -53,13 +52,15 @@ export const idempotencyKeyParameter: Parameter = {
   example: 'session-42-build-7',
 };
 
-/** The query parameter of every request that accepts an idempotency key. */
 export const rerunFailed = flag(false, {
   description:
     'If the Idempotency-Key was used before and its run has failed: starts a new run instead of repeating the first response.',
 });
 
-/** Returns the request's key in the queue's format, or an empty object. Throws `invalid_idempotency_key`. */
+/**
+ * Returns the request's idempotency key in the form that the queue expects, or an empty object if there is
+ * none. Throws `invalid_idempotency_key`.
+ */
 export function idempotencyOf(
   req: IncomingMessage,
   request: Omit<Idempotency, 'key'>,
@@ -68,7 +69,7 @@ export function idempotencyOf(
   return key === undefined ? {} : { idempotency: { ...request, key } };
 }
 
-/** Returns the idempotency key; undefined if the request has none. Throws `invalid_idempotency_key`. */
+/** Returns the value of the `Idempotency-Key` header, or undefined. Throws `invalid_idempotency_key`. */
 function idempotencyKey(req: IncomingMessage): string | undefined {
   const values = req.headersDistinct['idempotency-key'];
   if (values === undefined) return undefined;
@@ -83,14 +84,14 @@ function idempotencyKey(req: IncomingMessage): string | undefined {
   );
 }
 
-/** The query parameter of every request that publishes. */
+/** The query parameter for publishing to a channel. */
 export const channelQuery = channelName({
   description:
     'Publishes to this channel at the destinations that define it. The current release and other destinations do not change.',
   example: 'preview',
 });
 
-/** Throws `channel_not_found` if none of the pipeline's destinations has the channel. */
+/** Throws `channel_not_found` if the channel does not exist at any of the pipeline's destinations. */
 export function requireChannel(
   { id, channels }: { id: string; channels: readonly string[] },
   name: string,

@@ -5,7 +5,7 @@ import { onAbort } from '../../core/lib/on-abort.ts';
 import type { RunChange } from '../../workers/queue/run-changes.ts';
 import { createShares } from '../http/request/shares.ts';
 
-/** Why a stream ended. Clients receive the first five. */
+/** The reasons why a stream can end. The first five are sent to the client. */
 const streamEnds = [
   'finished',
   'shutting_down',
@@ -23,20 +23,23 @@ export interface StreamStats {
   ended: Readonly<Record<StreamEnd, number>>;
 }
 
-/** Counts this process's event streams and limits how many may be open concurrently. */
+/** Counts the open event streams of this process and limits their number. */
 export interface Streams {
   /**
-   * Opens a stream for this caller. Call the returned function once, with the reason why the stream ended, or
-   * with null if it never began. Throws `quota_exceeded` at the caller's limit and `too_many_streams` at the
-   * limit for all callers.
+   * Opens a stream for this caller. When it ends, call the returned function once with the reason, or with
+   * null if it never began. Throws `quota_exceeded` if this caller has too many streams, and
+   * `too_many_streams` if there are too many overall.
    */
   open(owner: string): (end: StreamEnd | null) => void;
-  /** Serializes a change as an event. The result is cached, because many streams send the same change. */
+  /**
+   * Formats a change as an event. Results are cached, because the same change is usually sent to many
+   * streams.
+   */
   frameOf(change: RunChange): string;
   stats: () => StreamStats;
 }
 
-/** Maximum number of cached events. */
+/** The maximum number of formatted events in the cache. */
 const maxFrames = 100;
 
 export function createStreams(maxStreams: number, perOwner: number): Streams {
@@ -74,44 +77,50 @@ export function createStreams(maxStreams: number, perOwner: number): Streams {
 
 interface ServerEvent {
   event: string;
-  /** If null, the client keeps its last id. */
+  /** null leaves the client's last event id unchanged. */
   id: string | null;
-  /** JSON on a single line. */
+  /** A single line of JSON. */
   data: string;
 }
 
-/** Serializes an event for the stream. */
+/** Formats an event as defined for server-sent events. */
 export function frameOf({ event, id, data }: ServerEvent): string {
   return `event: ${event}\n${id === null ? '' : `id: ${id}\n`}data: ${data}\n\n`;
 }
 
-/** Server-sent events on one response. Holds at most one event in memory, apart from the socket's buffer. */
+/**
+ * A response that sends server-sent events. It keeps at most one event in memory, not counting the socket's
+ * buffer.
+ */
 export interface EventStream {
   /**
-   * Sends an event. Resolves with true when the next one may be sent. Resolves with false after the stream
-   * has ended, because the client disconnected, did not read for too long, or `end` was called.
+   * Sends an event. Resolves to true when it is time to send the next one. Resolves to false if the stream
+   * has ended: the client disconnected or was too slow, or `end` was called.
    */
   send(frame: string): Promise<boolean>;
-  /** Sends a heartbeat, unless earlier output is still unread. */
+  /** Sends a heartbeat, but only if the client has read everything so far. */
   heartbeat(frame: string): void;
-  /** Sends a last event and closes the stream. Does nothing if the stream has already ended. */
+  /** Sends one last event and closes the stream. Does nothing if it has already ended. */
   end(frame: string): void;
-  /** Aborts when the stream has ended. The reason is `too_slow`, `client_left` or `ended`. */
+  /** Aborted when the stream has ended, with the reason `too_slow`, `client_left` or `ended`. */
   over: AbortSignal;
-  /** The number of bytes written. */
+  /** Returns the number of bytes written so far. */
   bytes(): number;
 }
 
 interface EventStreamOptions {
   clock: Clock;
-  /** How long a client may leave sent data unread, in milliseconds. */
+  /** How long a client may take to read what was sent, in milliseconds. */
   stallTimeoutMs: number;
 }
 
-/** The maximum time for sending the last event, in milliseconds. */
+/** The time limit for sending the last event, in milliseconds. */
 const maxFinalEventMs = 5_000;
 
-/** Sends the head immediately, so that the client sees the open stream before its first event. */
+/**
+ * Starts a stream of server-sent events. The head is sent right away, so that the client does not have to
+ * wait for the first event to see that the stream is open.
+ */
 export function openEventStream(
   res: ServerResponse,
   { clock, stallTimeoutMs }: EventStreamOptions,
@@ -120,7 +129,7 @@ export function openEventStream(
   let [bytes, isWaiting] = [0, false];
   res.statusCode = 200;
   res.setHeader('Content-Type', 'text/event-stream; charset=utf-8');
-  // Otherwise, nginx would delay events until its buffer is full.
+  // Makes nginx pass on each event immediately instead of buffering it.
   res.setHeader('X-Accel-Buffering', 'no');
   res.flushHeaders();
   res.once('close', () => over.abort('client_left'));
@@ -158,7 +167,7 @@ export function openEventStream(
       over.abort('ended');
       write(frame);
       res.end();
-      // A client that does not read would keep the connection from closing.
+      // If the client does not read, the connection would never close.
       const timer = clock.timeout(maxFinalEventMs, () => res.destroy(), { unref: true });
       res.once('close', () => timer.cancel());
     },

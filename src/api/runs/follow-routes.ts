@@ -11,7 +11,7 @@ import type { RunPorts } from './ports.ts';
 import { findRun, tokenOfReader } from './run-route.ts';
 import { streamRuns } from './run-stream.ts';
 
-/** The dependencies of the live event routes. */
+/** The dependencies of the routes that stream events. */
 export interface LivePorts extends RunPorts {
   streams: Streams;
 }
@@ -30,7 +30,7 @@ const eventStream: ResponseObject = {
   content: { 'text/event-stream': { schema: { type: 'string' } } },
 };
 
-/** Streams the events of one run until it has finished. */
+/** Streams the events of a run until it has finished. */
 export const followRunRoute: Route<LivePorts> = {
   method: 'get',
   path: '/runs/{run_id}/events',
@@ -79,7 +79,7 @@ const followQuery = queryParameters({
   limit: wholeNumber(1, 500, 100, { description: 'Number of runs in a snapshot, newest first.' }),
 });
 
-/** Streams the events of all runs of a token's pipelines. */
+/** Streams the events of all runs in the pipelines that the token can access. */
 export const followRunsRoute: Route<LivePorts> = {
   method: 'get',
   path: '/v1/events',
@@ -123,7 +123,9 @@ function followRuns(ports: LivePorts): RequestHandler {
   };
 }
 
-/** Returns why an open stream's token may no longer follow these pipelines; null if it still may. */
+/**
+ * Returns the error if the token of an open stream may no longer follow these pipelines, or null if it may.
+ */
 function refusalOf(
   { headers }: IncomingMessage,
   pipelineIds: readonly string[],

@@ -9,7 +9,7 @@ import type { RunPorts } from './ports.ts';
 
 const maxIdChars = 255;
 
-/** The parameters of every list of runs. */
+/** The paging parameters that all lists of runs have in common. */
 export const pageParameters = {
   limit: wholeNumber(1, 500, 50, { description: 'Number of runs per page.' }),
   status: choice(runStatuses, null, { description: 'Lists only runs with this status.' }),
@@ -20,7 +20,7 @@ export const pageParameters = {
   }),
 };
 
-/** The error codes of every list of runs. */
+/** The error codes that all lists of runs have in common. */
 export const listProblems: Route<RunPorts>['problems'] = [
   'pipeline_not_found',
   'forbidden',
@@ -31,13 +31,13 @@ export const listProblems: Route<RunPorts>['problems'] = [
   'queue_unavailable',
 ];
 
-/** Selects some of the token's pipelines. */
+/** Restricts a list to some of the pipelines that the token can access. */
 export const pipelinesParameter = names(100, maxIdChars, {
   description: 'Lists only runs of these pipelines (comma-separated). Default: all pipelines of the token.',
   example: 'maps',
 });
 
-/** The search parameters for several pipelines' retained runs. */
+/** The parameters for searching the retained runs of several pipelines. */
 export const searchParameters = {
   ...pageParameters,
   pipeline: pipelinesParameter,
@@ -57,7 +57,7 @@ export const searchParameters = {
 };
 const allQuery = queryParameters(searchParameters);
 
-/** A search for all pipelines' retained runs. */
+/** A search over the retained runs of all pipelines. */
 interface RunSearch {
   limit: number;
   pipeline?: readonly string[];
@@ -67,7 +67,7 @@ interface RunSearch {
   q?: string | null;
 }
 
-/** Returns the next page's path and query for the list of all runs; null on the last page. */
+/** Returns the URL of the next page when listing all runs, or null if this is the last page. */
 export function nextOfAll(basePath: string, search: RunSearch, before: string | null): string | null {
   if (before === null) return null;
   const { limit, pipeline = [], status, since, until, q } = search;
@@ -83,7 +83,7 @@ export function nextOfAll(basePath: string, search: RunSearch, before: string | 
   return `${basePath}v1/runs?${query.toString()}`;
 }
 
-/** Lists the retained runs of all of a token's pipelines. */
+/** Lists the retained runs of all pipelines that the token can access. */
 export const listAllRunsRoute: Route<RunPorts> = {
   method: 'get',
   path: '/v1/runs',
@@ -120,7 +120,7 @@ function listAllRuns(ports: RunPorts): RequestHandler {
 const listQuery = queryParameters(pageParameters);
 type ListQuery = ReturnType<typeof listQuery.read>;
 
-/** Lists a pipeline's retained runs, whether it receives uploads or reads a source. */
+/** Lists the retained runs of one pipeline. */
 export const listRunsRoute: Route<RunPorts> = {
   method: 'get',
   path: '/v1/pipelines/{pipeline_id}/runs',

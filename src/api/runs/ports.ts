@@ -11,8 +11,8 @@ export interface RunPorts extends HttpPorts, MemoryBodyPorts {
   log: Log;
   configured: Current<RunAccess>;
   queue: JobQueue;
-  /** Called for metrics and notifiers when a run is cancelled before it starts. */
+  /** Called when a run is cancelled before it starts, to update metrics and send notifications. */
   onCancelled: (run: { pipelineId: string; runId: string }) => void;
-  /** Aborts when the daemon begins to shut down. */
+  /** Aborted when the daemon begins to shut down. */
   draining: AbortSignal;
 }

@@ -12,14 +12,16 @@ import { authorizeConfigured } from '../pipelines/pipeline-access.ts';
 import { acceptedResponse, sendAccepted } from './accept-run.ts';
 import type { RunPorts } from './ports.ts';
 
-/* Code shared by all requests that act on one run, such as cancel and retry. */
+/* Shared code for the routes that act on a single run, such as cancel and retry. */
 
 export interface RunParams {
   pipelineId: string;
   runId: string;
 }
 
-/** The codes that `authorizeRun` throws, except those that the route's access and body imply. */
+/**
+ * The codes that `authorizeRun` throws, apart from those that the route's `access` and `body` already imply.
+ */
 const actingProblems: readonly ErrorCode[] = [
   'pipeline_not_found',
   'forbidden',
@@ -31,8 +33,9 @@ const actingProblems: readonly ErrorCode[] = [
 ];
 
 /**
- * Checks the request's token, pipeline, query and body, and that the run belongs to the pipeline. Accepts the
- * admin token, or a token of the pipeline with the scope. Throws `run_not_found` and the codes above.
+ * Authorizes a request to act on a run and validates its query and body. Accepts the admin token, or a token
+ * of the pipeline that has the scope. Throws the codes above, or `run_not_found` if the run belongs to a
+ * different pipeline.
  */
 async function authorizeRun(
   req: Request<RunParams>,
@@ -81,8 +84,8 @@ function cancelRun(ports: RunPorts): RequestHandler<RunParams> {
 }
 
 /**
- * Cancels a run for an authorized caller and reports it to `onCancelled`. Throws the same errors as
- * `JobQueue.cancel`.
+ * Cancels a run and reports it to `onCancelled`. The caller must already be authorized. Throws the same
+ * errors as `JobQueue.cancel`.
  */
 export async function cancelFor(
   { pipelineId, runId }: RunParams,
@@ -119,7 +122,10 @@ function retryRun(ports: RunPorts): RequestHandler<RunParams> {
   };
 }
 
-/** Retries a run now for an authorized caller. Throws the same errors as `JobQueue.retryNow`. */
+/**
+ * Retries a run without waiting any longer. The caller must already be authorized. Throws the same errors as
+ * `JobQueue.retryNow`.
+ */
 export async function retryFor(
   { pipelineId, runId }: RunParams,
   { queue, log }: Pick<RunPorts, 'queue' | 'log'>,

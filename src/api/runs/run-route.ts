@@ -26,8 +26,8 @@ const showQuery = queryParameters({
 type ShowPorts = Pick<RunPorts, 'http' | 'queue' | 'configured' | 'clock' | 'draining'>;
 
 /**
- * Returns a run's record. By default, the run id is the capability; `protect_runs` requires a token of the
- * run's pipeline.
+ * Returns a run's record. By default, knowing the run id is enough; with `protect_runs`, a token of the
+ * pipeline is required.
  */
 export const showRunRoute: Route<ShowPorts> = {
   method: 'get',
@@ -86,8 +86,9 @@ function showRun(ports: ShowPorts): RequestHandler<{ runId: string }> {
 }
 
 /**
- * Returns the token of a request about a run. Returns null without `protect_runs`, because the run id is the
- * capability. Throws `unauthorized`, `token_expired`, or `insufficient_scope` without the `read` scope.
+ * Returns the token of a request about a run, or null if `protect_runs` is off and the run id is enough.
+ * Throws `unauthorized`, `token_expired`, or `insufficient_scope` if the token does not have the `read`
+ * scope.
  */
 export function tokenOfReader(
   req: IncomingMessage,
@@ -101,7 +102,10 @@ export function tokenOfReader(
   return token;
 }
 
-/** Throws `run_not_found`, or `forbidden` for a token of another pipeline. A null token may read any run. */
+/**
+ * Returns a run's record. A null token may read any run. Throws `run_not_found`, or `forbidden` if the token
+ * belongs to another pipeline.
+ */
 export async function findRun(
   token: Token | null,
   runId: string,
@@ -117,7 +121,7 @@ export async function findRun(
   return record;
 }
 
-/** Throws `forbidden` for a token of another pipeline. A null token may read any run. */
+/** Throws `forbidden` if the token belongs to another pipeline. A null token may read any run. */
 function requireRun(token: Token | null, { pipeline_id: id }: Pick<RunRecord, 'pipeline_id'>): void {
   if (token === null || token.pipelines.has(id)) return;
   throw new WaybillError('forbidden', `the token "${token.id}" is not for the pipeline of this run`);
@@ -126,13 +130,13 @@ function requireRun(token: Token | null, { pipeline_id: id }: Pick<RunRecord, 'p
 interface HoldPorts {
   queue: Pick<JobQueue, 'untilFinished'>;
   clock: Clock;
-  /** Aborts when the daemon begins to shut down. */
+  /** Aborted when the daemon begins to shut down. */
   draining: AbortSignal;
 }
 
 /**
- * Waits up to `seconds` until the run has finished. Returns early when the daemon begins to shut down or the
- * client disconnects. Throws the refusal if the request is no longer allowed.
+ * Waits up to `seconds` for the run to finish. Returns early if the daemon begins to shut down or the client
+ * disconnects. Throws an error if the request loses its authorization in the meantime.
  */
 async function holdUntilFinished(
   req: IncomingMessage,

@@ -14,37 +14,40 @@ interface StreamPorts {
   queue: Pick<RunFollower, 'watch'>;
   clock: Clock;
   streams: Streams;
-  /** Aborts when the daemon begins to shut down. */
+  /** Aborted when the daemon begins to shut down. */
   draining: AbortSignal;
 }
 
-/** The runs that a client follows. */
+/** Selects the runs that a client follows. */
 export interface RunSubscription {
   wants: (record: Readonly<RunRecord>) => boolean;
-  /** Returns the current runs, for a client that has no valid cursor. */
+  /** Returns the current state of the runs, for clients that do not continue an earlier stream. */
   snapshot: () => Promise<{ runs: readonly RunRecord[]; next: string | null }>;
-  /** Reports whether this record is the stream's last event. */
+  /** Reports whether this record is the last one to send. */
   isLast: (record: Readonly<RunRecord>) => boolean;
-  /** Whether no more events were possible when the request arrived. */
+  /** True if there was nothing left to wait for when the request arrived. */
   isOver: boolean;
-  /** Returns why the client may no longer follow, or null if it may. Called once a second. */
+  /**
+   * Returns the reason if the client may no longer follow these runs, or null if it may. Called once a
+   * second.
+   */
   refusal: () => 'token_expired' | 'token_revoked' | null;
 }
 
 const changesPerPage = 100;
 const heartbeatMs = 15_000;
 const stallTimeoutMs = 30_000;
-/** How long a client waits before it reconnects, in milliseconds. */
+/** The time that clients wait before they reconnect, in milliseconds. */
 const retryMs = 3_000;
 
 /**
- * Sends run changes as server-sent events until the client disconnects, the daemon stops, or no more changes
- * are possible. No events are stored per client. A client's cursor is the `id` of its last event. Reading
- * continues there as fast as the client accepts events. A slow or returning client can miss intermediate
- * records, but never a run's newest record.
+ * Streams run changes as server-sent events until the client disconnects, the daemon stops, or no more
+ * changes can follow. Nothing is buffered per client: the `id` of the last event is a cursor into the queue's
+ * changes, and more are read from there as fast as the client accepts them. A client that is slow or
+ * reconnects can miss intermediate records, but always gets the latest record of each run.
  *
- * Throws these errors before the head is sent: `quota_exceeded`, `too_many_streams`, `queue_unavailable`, and
- * those of `subscription.snapshot`. Later queue errors pause the stream until the queue is reachable again.
+ * Before the head is sent, throws `quota_exceeded`, `too_many_streams`, `queue_unavailable`, and the errors
+ * of `subscription.snapshot`. If the queue fails later, the stream pauses until the queue is available again.
  */
 export async function streamRuns(
   req: IncomingMessage,
@@ -78,15 +81,15 @@ export async function streamRuns(
 }
 
 interface StreamStart {
-  /** The id of the client's last event; null if it no longer matters. */
+  /** The id of the last event that the client got; null if it is no longer needed. */
   cursor: string | null;
-  /** The event to send first. */
+  /** The event to begin with. */
   first: string | null;
-  /** Whether nothing can follow the first event. */
+  /** True if nothing can follow after the first event. */
   isOver?: boolean;
 }
 
-/** Returns null if there is nothing to send, now or later. */
+/** Decides where the stream starts. Returns null if there will never be anything to send. */
 async function startStream(
   req: IncomingMessage,
   subscription: RunSubscription,
@@ -100,13 +103,16 @@ async function startStream(
   return isSeen && subscription.isOver ? null : { cursor: last, first: null };
 }
 
-/** Returns the client's `Last-Event-ID`, or null if it has not received any event. */
+/** Returns the client's `Last-Event-ID`, or null if it is not continuing an earlier stream. */
 function lastCursor(req: IncomingMessage): string | null {
   const last = req.headers['last-event-id'];
   return typeof last === 'string' && last !== '' ? last : null;
 }
 
-/** Reads the cursor before the snapshot, so that a change in between is sent twice instead of being lost. */
+/**
+ * Gets the cursor before taking the snapshot. A change that happens in between is then sent twice, rather
+ * than lost.
+ */
 async function startFromSnapshot(
   subscription: RunSubscription,
   watch: RunWatch,
@@ -136,14 +142,14 @@ class RunStream {
     this.#parts = parts;
   }
 
-  /** Resolves with the reason why the stream ended. */
+  /** Resolves to the reason why the stream ended. */
   async run(start: StreamStart): Promise<StreamEnd> {
     const { clock, draining, changed, subscription } = this.#parts;
     const over = this.#stream.over;
     this.#cursor = start.cursor;
     const stop = (): void => this.#finish('shutting_down');
     const heartbeat = clock.every(heartbeatMs, () => {
-      // An id without data only updates the client's last event id.
+      // Without data, this only updates the last event id that the client remembers.
       this.#stream.heartbeat(this.#cursor === null ? ':\n\n' : `:\nid: ${this.#cursor}\n\n`);
       changed.notify();
     });
@@ -169,7 +175,7 @@ class RunStream {
     if (isOver) this.#finish('finished');
   }
 
-  /** Resolves with true if more changes are ready to send. */
+  /** Resolves to true if there are more changes to send right away. */
   async #sendPage(): Promise<boolean> {
     const page = await this.#nextPage();
     for (const change of page?.changes ?? []) {
@@ -181,7 +187,7 @@ class RunStream {
     return page?.more ?? false;
   }
 
-  /** Resolves with null while the queue is unreachable. */
+  /** Resolves to null while the queue is unavailable. */
   async #nextPage(): Promise<ChangePage | null> {
     const { watch, subscription } = this.#parts;
     try {
@@ -204,14 +210,14 @@ class RunStream {
   }
 }
 
-/** A signal that is remembered until a waiter has received it. */
+/** Wakes up a waiting task. If nothing is waiting, the next `wait` returns immediately. */
 interface ChangeSignal {
   notify: () => void;
-  /** Resolves after a `notify` call since the last wait began, or when `signal` aborts. */
+  /** Resolves once `notify` has been called since the previous wait, or when `signal` is aborted. */
   wait(signal: AbortSignal): Promise<void>;
 }
 
-/** Supports one waiter and any number of notifiers. */
+/** Only one task may wait at a time. */
 function newChangeSignal(): ChangeSignal {
   let isNotified = false;
   let wake: () => void = () => undefined;

@@ -18,8 +18,8 @@ import {
 import type { RunPorts } from './ports.ts';
 
 /*
- * There is deliberately no `force` option. Forcing can delete files that waybill does not manage, so only the
- * command line offers it, for a single invocation.
+ * There is no `force` option on purpose. Forcing can delete files that waybill does not manage, so that is
+ * only possible on the command line, for one run at a time.
  */
 const runRequest: JsonSchema = { type: 'object', additionalProperties: false, properties: {} };
 const checkRunRequest = bodyCheck(
@@ -29,7 +29,10 @@ const checkRunRequest = bodyCheck(
 
 const startQuery = queryParameters({ rerun_failed: rerunFailed, channel: channelQuery });
 
-/** Starts a run of a pipeline that has a source. Such runs use the same queue and records as uploads. */
+/**
+ * Starts a run of a pipeline with a source. It goes through the same queue as uploads and gets the same kind
+ * of record.
+ */
 export const startRunRoute: Route<RunPorts> = {
   method: 'post',
   path: '/v1/pipelines/{pipeline_id}/runs',

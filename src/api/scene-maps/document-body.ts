@@ -4,13 +4,13 @@ import multer, { MulterError } from 'multer';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { type MemoryBodyPorts, readBody, withBodyInMemory } from '../http/request/request-body.ts';
 
-/** In bytes. Lower than on the command line, because the documents of all requests share the same memory. */
+/** In bytes. The limit is lower than on the command line, because requests share the daemon's memory. */
 export const maxRequestBytes = 4 * 1024 * 1024;
 
-/** A scene map to check, with its optional transcript. */
+/** A scene map to validate, and its transcript if there is one. */
 export interface DocumentBody {
   document: Uint8Array;
-  /** The file's name, or `<body>` if the document is the request body itself. */
+  /** The name of the file, or `<body>` if the document was not sent as a form. */
   name: string;
   transcript: FormFile | null;
 }
@@ -21,8 +21,9 @@ export interface FormFile {
 }
 
 /**
- * Reads a document, or a form with the file `file` and optionally `transcript`. Throws
- * `unsupported_media_type`, `upload_too_large`, `invalid_request`, and the same errors as `withBodyInMemory`.
+ * Reads a scene map, either as the request body itself or from a form with the file `file` and optionally the
+ * file `transcript`. Throws `unsupported_media_type`, `upload_too_large`, `invalid_request`, and the same
+ * errors as `withBodyInMemory`.
  */
 export async function readDocument(
   req: IncomingMessage,
@@ -48,10 +49,10 @@ export async function readDocument(
   return { document: file.bytes, name: file.name, transcript: files.get('transcript') ?? null };
 }
 
-/** Two files of maximum size, plus the multipart overhead. */
+/** Enough for two files of maximum size and the multipart headers. */
 const maxFormBytes = 2 * maxRequestBytes + 64 * 1024;
 
-/** The properties of a request that Multer reads and sets. */
+/** The parts of a request that Multer uses. */
 interface FormRequest extends Readable {
   headers: IncomingHttpHeaders;
   files?: Record<string, Express.Multer.File[]>;
@@ -67,8 +68,9 @@ const takeForm = multer({
 ]) as unknown as (request: FormRequest, response: object, next: (error?: unknown) => void) => void;
 
 /**
- * Returns a form's files by part name, each at most `maxRequestBytes` long. Multer gets a stand-in request
- * that ends when the body limits end the real one. After a refusal, the rest of the form is still read.
+ * Returns the files of a form by field name. Each may be up to `maxRequestBytes` long. Multer reads from a
+ * stand-in for the request, so that the body's limits can end it. If the form is rejected, the rest of it is
+ * read anyway.
  */
 async function readForm(
   headers: IncomingHttpHeaders,

@@ -24,12 +24,14 @@ export interface SceneMapPorts extends MemoryBodyPorts {
   sceneMaps: Pick<SceneMapPool, 'check'>;
 }
 
-/** The maximum number of documents being checked or waiting. A single client may have half of them. */
+/**
+ * The maximum number of documents being validated or waiting. A single client can have up to half of them.
+ */
 const maxChecks = { total: 8, perOwner: 4 };
-/** The maximum number of findings in a report. One additional finding reports that there are more. */
+/** The maximum number of findings in a report. If there are more, one extra finding says so. */
 const maxReported = 1_000;
 
-/** The response is 200 with the report, whether or not the document is valid. */
+/** Validates a scene map. The status is 200 even if the document is invalid; the report says so. */
 export const validateSceneMapRoute: Route<SceneMapPorts> = {
   method: 'post',
   path: '/v1/scene-maps/validate',

@@ -128,7 +128,7 @@ function create(ports: ResumablePorts): RequestHandler<{ pipelineId: string }> {
       metadata: null,
     };
     try {
-      // The upload's last byte takes the queue slot. This call only checks that one is currently free.
+      // Check that the queue has room now. The place in the queue is only taken once the upload is complete.
       await (await ports.queue.reserve({ pipelineId: pipeline.id, ...asked })).release();
       await ports.room();
       const store = new TusStore(ports.partialUploads, wanted);
@@ -138,7 +138,7 @@ function create(ports: ResumablePorts): RequestHandler<{ pipelineId: string }> {
         headers: req.headers,
         store,
       });
-      // Only its last byte makes it a run.
+      // Nothing to audit yet; there is no run until the upload is complete.
       requestContext(req).act = null;
       requestContext(req).fields['upload_id'] = answer.headers.get('location')?.split('/').at(-1) ?? '';
       sendTus(res, answer);
@@ -195,7 +195,7 @@ const listQuery = queryParameters({
   }),
 });
 
-/** Finished uploads are kept for a day, so the list can be long. */
+/** The list can be long, because completed uploads stay in it for a day. */
 const maxShown = 500;
 
 export const listUploadsRoute: Route<ResumablePorts> = {

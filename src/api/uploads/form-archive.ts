@@ -2,13 +2,13 @@ import type { IncomingHttpHeaders } from 'node:http';
 import busboy from 'busboy';
 import { asWaybillError, WaybillError } from '../../core/lib/errors.ts';
 
-/** The name of the form's only file. */
+/** The name of the form's file field. */
 export const formPart = 'bundle';
 
-/** The fields that may precede the form's file. */
+/** The fields that may come before the file. */
 export interface FormFields {
   names: readonly string[];
-  /** Called with the fields when the file begins. If it throws, the form is refused with that error. */
+  /** Called with these fields when the file begins. If it throws, the upload fails with that error. */
   check: (fields: ReadonlyMap<string, string>) => void;
 }
 
@@ -16,9 +16,9 @@ const noFields: FormFields = { names: [], check: () => undefined };
 const maxFieldChars = 500;
 
 /**
- * Extracts the bytes of the file `bundle` from a `multipart/form-data` body (RFC 7578) as a stream. Throws
- * `unsupported_media_type` immediately if the headers have no boundary. While reading, throws
- * `invalid_request` if the form is truncated, lacks the file or has other parts.
+ * Extracts the file `bundle` from a `multipart/form-data` body (RFC 7578) as a stream. Throws
+ * `unsupported_media_type` right away if the headers have no boundary. While the stream is read, throws
+ * `invalid_request` if the form is truncated, has no such file, or has other parts.
  */
 export function formArchive(
   headers: IncomingHttpHeaders,
@@ -26,7 +26,7 @@ export function formArchive(
 ): (body: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array> {
   const parser = openParser(headers, names.length);
   return async function* archive(body) {
-    // The file's bytes in the most recently parsed chunk.
+    // The file's data from the chunk that was parsed last.
     const found: Uint8Array[] = [];
     const files: string[] = [];
     let refusal: WaybillError | undefined;
@@ -73,14 +73,17 @@ export function formArchive(
   };
 }
 
-/** Truncates a name for use in a message. Contrary to the parser's types, a part may lack a name. */
+/**
+ * Shortens the name of a part for use in an error message. Despite the parser's types, a part may have no
+ * name.
+ */
 function nameOf(given: string | undefined): string {
   return (given ?? '').slice(0, 80);
 }
 
 function openParser(headers: IncomingHttpHeaders, fields: number): busboy.Busboy {
   try {
-    // A single extra field or file is enough to refuse the form.
+    // Stop after one extra field or file, because that is enough to reject the form.
     return busboy({
       headers,
       limits: { files: 2, fields: fields + 1, fieldSize: fields === 0 ? 0 : maxFieldChars, headerPairs: 20 },

@@ -14,8 +14,8 @@ export interface MissingPorts extends Pick<UploadPorts, 'configured' | 'content'
 }
 
 /**
- * In bytes. Lower than the limit for a manifest in an archive, because this body is held in memory. A
- * manifest with 50,000 files takes about 10 MiB.
+ * In bytes. The limit is lower than for a manifest in an archive, because this body is held in memory. A
+ * manifest with 50,000 files takes up about 10 MiB.
  */
 export const maxMissingBytes = 16 * 1024 * 1024;
 

@@ -197,7 +197,7 @@ function requireChunk(req: IncomingMessage, res: ServerResponse): void {
   });
 }
 
-/** Writes the request's chunk. If the body ends early, the bytes received so far are kept. */
+/** Appends the request's chunk to the upload. If the body ends early, everything received so far is kept. */
 function receiveChunk(
   ports: ResumablePorts,
   pipeline: UploadPipeline,
@@ -210,7 +210,7 @@ function receiveChunk(
       try {
         yield* chunks;
       } catch (error) {
-        // If thrown here, the error would discard bytes that are still on their way to the disk.
+        // Throwing here would discard data that has been received but not yet written.
         ended.push(error);
       }
     }

@@ -13,9 +13,9 @@ import type { TokenAccess } from '../http/auth.ts';
 import type { BodyPorts } from '../http/request/request-body.ts';
 import type { Shares } from '../http/request/shares.ts';
 
-/** The tokens and the pipelines that receive uploads. A reload replaces it. */
+/** The configured tokens, and the pipelines that receive uploads. Replaced on reload. */
 export interface UploadAccess extends TokenAccess {
-  /** The pipelines that receive uploads, by id. */
+  /** Pipelines that receive uploads, by id. */
   uploadPipelines: ReadonlyMap<string, UploadPipeline>;
 }
 
@@ -24,32 +24,32 @@ export interface UploadPorts extends HttpPorts, BodyPorts {
   http: HttpPorts['http'];
   configured: Current<UploadAccess>;
   queue: JobQueue;
-  /** Archives being transferred, by token. */
+  /** Limits how many archives each token can transfer at a time. */
   archives: Shares;
   staging: StagingArea;
-  /** Throws `insufficient_storage` if the staging disk is nearly full. */
+  /** Throws `insufficient_storage` if the staging disk is almost full. */
   room: () => Promise<void>;
   stage: StageUpload;
-  /** Files of earlier uploads. */
+  /** The files kept from earlier uploads. */
   content: Pick<ContentStore, 'isOn' | 'missing'>;
-  /** Computes what publishing a staged bundle or a source would do. Changes nothing. */
+  /** Computes what publishing a staged bundle or a source would do, without doing it. */
   plan: (job: PublishJob, signal: AbortSignal) => Promise<RunResult>;
 }
 
 export interface UploadPipeline {
   id: string;
-  /** In bytes. Applies both to the archive and to its contents. */
+  /** In bytes. Limits both the archive and its extracted files. */
   maxUploadSize: number;
   maxFiles: number;
   sceneMaps: PipelineConfig['sceneMaps'];
   autoManifest?: PipelineConfig['autoManifest'];
   signatures?: PipelineConfig['signatures'];
-  /** The channels that are configured at one or more destinations. */
+  /** The channels that at least one of the destinations has. */
   channels: readonly string[];
   destinations: readonly Pick<DestinationConfig, 'id' | 'outputs' | 'releases'>[];
 }
 
-/** The core's `stageUpload`. */
+/** Stages an upload; see `stageUpload` in the core. */
 export type StageUpload = (request: {
   input: AsyncIterable<Uint8Array>;
   directory: string;
@@ -59,22 +59,28 @@ export type StageUpload = (request: {
   sceneMaps: PipelineConfig['sceneMaps'];
   autoManifest: PipelineConfig['autoManifest'];
   signatures?: PipelineConfig['signatures'];
-  /** The manifest digest of an archive that may omit kept files; null if the archive is complete. */
+  /**
+   * The digest of the manifest, if the archive leaves out files that the server already has. null if the
+   * archive is complete.
+   */
   partial: Digest | null;
-  /** Whether the upload's files are kept for later uploads. */
+  /** Whether to keep the files, so that later uploads can omit them. */
   keeps: boolean;
 }) => Promise<StagedUpload>;
 
-/** A staged and valid bundle. */
+/** A bundle that has been staged and validated. */
 export interface StagedUpload {
   directory: string;
   bundlePath: string;
   manifest: Pick<Manifest, 'name' | 'files' | 'document'>;
-  /** Digest of the manifest and of the bytes that it does not declare. Used for idempotency keys. */
+  /**
+   * A digest of the manifest and of any content that it does not declare. Used to compare uploads that have
+   * the same idempotency key.
+   */
   contentDigest: Digest;
-  /** Same as `StagedBundle.description`. */
+  /** See `StagedBundle.description`. */
   description: Digest;
-  /** Total size of the files in the manifest, in bytes. */
+  /** The total size of the files in the manifest, in bytes. */
   bytes: number;
 }
 
@@ -83,7 +89,7 @@ export interface ResumablePorts extends Omit<UploadPorts, 'plan'> {
   partialUploads: PartialUploads;
 }
 
-/** The path parameters of an upload. */
+/** The parameters in the path of an upload. */
 export interface UploadParams {
   pipelineId: string;
   uploadId: string;

@@ -25,7 +25,9 @@ export function isResumable({ partialUploads }: Pick<ResumablePorts, 'partialUpl
   return partialUploads.maxUploads > 0;
 }
 
-/** Checks the token like for a plain upload. Throws the same errors as `authorizeUpload`. */
+/**
+ * Authorizes a request in the same way as for a plain upload. Throws the same errors as `authorizeUpload`.
+ */
 export function admitCaller(
   req: Request<{ pipelineId: string }>,
   res: Response,
@@ -35,7 +37,7 @@ export function admitCaller(
   return authorizeUpload(req, res, ports);
 }
 
-/** Throws `unsupported_tus_version`. */
+/** Throws `unsupported_tus_version` if the client does not use a version that we support. */
 export function requireVersion(req: IncomingMessage, res: ServerResponse): void {
   const asked = req.headers['tus-resumable'];
   if (asked === tusVersion) return;
@@ -50,8 +52,8 @@ export function requireVersion(req: IncomingMessage, res: ServerResponse): void 
 }
 
 /**
- * Returns the upload in the path. An upload belongs to one token and one pipeline; all other callers get
- * `upload_not_found`. Also throws the same errors as `admitCaller`.
+ * Returns the upload in the path. Only the token that created it can use it, and only in the same pipeline;
+ * everyone else gets `upload_not_found`. Also throws the same errors as `admitCaller`.
  */
 export function admitToUpload(
   req: Request<UploadParams>,
@@ -65,7 +67,10 @@ export function admitToUpload(
   return { pipeline, upload };
 }
 
-/** Throws `invalid_request` for an empty archive, which the protocol would treat as complete. */
+/**
+ * Throws `invalid_request` if the archive is empty. Otherwise, the protocol would consider it complete right
+ * away.
+ */
 export function refuseNothing(req: IncomingMessage): void {
   if (req.headers['upload-length'] !== '0') return;
   throw new WaybillError('invalid_request', 'an archive has at least one byte', {
@@ -73,7 +78,7 @@ export function refuseNothing(req: IncomingMessage): void {
   });
 }
 
-/** Returns the pipeline's settings for a tus request. */
+/** Returns the pipeline's settings in the form that the tus server needs. */
 export function callOf(
   { http }: Pick<ResumablePorts, 'http'>,
   { id, maxUploadSize }: UploadPipeline,
@@ -84,7 +89,7 @@ export function callOf(
   };
 }
 
-/** The codes that `admitCaller` throws, except those implied by the routes' access. */
+/** The codes that `admitCaller` throws, apart from those that the route's `access` already implies. */
 export const callerProblems: readonly ErrorCode[] = [
   'pipeline_not_found',
   'forbidden',
@@ -92,7 +97,7 @@ export const callerProblems: readonly ErrorCode[] = [
   'insufficient_scope',
 ];
 
-/** The request header that the protocol requires. */
+/** The header that the protocol requires in every request. */
 export const tusResumable: Parameter = {
   name: 'Tus-Resumable',
   in: 'header',
@@ -135,7 +140,7 @@ export const outcomeHeaders: Record<string, Header> = {
 };
 export const resumableProblems: readonly ErrorCode[] = [...callerProblems, 'upload_not_found'];
 
-/** Converts an upload to the `PartialUpload` schema. */
+/** Converts an upload to JSON, according to the `PartialUpload` schema. */
 export function uploadDocument(
   upload: PartialUpload,
   { retentionMs }: Pick<PartialUploads, 'retentionMs'>,
@@ -155,8 +160,8 @@ export function uploadDocument(
 }
 
 /**
- * Calls `work` while no other request can change the upload. Throws `upload_not_found` if it has already been
- * removed.
+ * Runs `work` while no other request can change the upload. Throws `upload_not_found` if it has been removed
+ * in the meantime.
  */
 export async function holding(
   { partialUploads }: ResumablePorts,
@@ -174,7 +179,7 @@ export async function holding(
   }
 }
 
-/** Calls the tus library for one upload and returns the library's response. */
+/** Passes a request for one upload to the tus library and returns its response. */
 export function ask(
   ports: ResumablePorts,
   pipeline: UploadPipeline,
@@ -201,9 +206,9 @@ export function ask(
 }
 
 /**
- * Turns a complete upload into a run after making every check of a plain upload. Throws the refusal. After a
- * retryable or internal error, the upload is kept without its last byte. Any other refusal removes the
- * upload.
+ * Starts a run for a completed upload, after the same checks as for a plain upload. If that fails with a
+ * retryable or internal error, the upload is kept without its last byte, so that the client can send it
+ * again. After any other error, it is removed.
  */
 export async function finishUpload(
   ports: ResumablePorts,
@@ -250,7 +255,7 @@ async function hand(
         partial: upload.partial,
         keeps: true,
       });
-      // Staging a large archive takes a while, so the token may have expired or been revoked.
+      // Staging a large archive takes time, so the token may have expired or been revoked by now.
       requireAuthorized(req);
       return accept(ports, pipeline, admission, staged, upload.channel, originOf(req));
     });
@@ -261,9 +266,9 @@ async function hand(
 }
 
 /**
- * If the client sends no key, the upload's id is the key. If the daemon ends between acceptance and response,
- * the client sends the last byte again and gets the same run. The caller here is not a valid token id, so it
- * cannot clash with a client's key.
+ * Returns the key that the client sent or, without one, uses the id of the upload. If the daemon crashes
+ * after accepting the run, the client sends the last byte again and gets the same run. The caller recorded
+ * with such a key is not a valid token id, so the key cannot collide with one that a client sent.
  */
 function idempotencyOf({
   id,

@@ -17,8 +17,8 @@ type StageRequest = Parameters<StageUpload>[0];
 type OfPipeline = 'limits' | 'pipelineId' | 'sceneMaps' | 'autoManifest' | 'signatures';
 
 /**
- * Stages an upload for its destinations. Throws the same errors as `stage`. Also throws `invalid_bundle` if a
- * file in the bundle has the same name as an output generated for a destination.
+ * Stages an upload. Throws the same errors as `stage`, and `invalid_bundle` if one of the bundle's files has
+ * the name of an output that waybill generates at a destination.
  */
 export async function stageFor(
   { stage }: Pick<UploadPorts, 'stage'>,
@@ -38,7 +38,7 @@ export async function stageFor(
   return staged;
 }
 
-/** Wraps `stage` to count the bytes read and the bytes extracted. */
+/** Wraps `stage` to record how many bytes were read and extracted. */
 export function measuredStage(
   stage: StageUpload,
   metrics: Pick<Metrics, 'received' | 'extracted'>,
@@ -62,15 +62,15 @@ async function* measured(
   }
 }
 
-/** An upload's run. `isKept` means that the run is new and owns the staged files. */
+/** The run for an accepted upload. `isKept` is true if it is a new run, which now owns the staged files. */
 export interface Accepted {
   isKept: boolean;
   accepted: AcceptedRun;
 }
 
 /**
- * Turns a staged bundle into a run on behalf of the request `origin`. If the upload's key was used before,
- * finds its run instead.
+ * Starts a run for a staged bundle, with the request `origin` as its cause. If the idempotency key has been
+ * used before, returns the existing run.
  */
 export async function accept(
   ports: Pick<UploadPorts, 'clock'>,
@@ -94,16 +94,16 @@ export async function accept(
 }
 
 /**
- * Returns the digest that an idempotency key is bound to. Uploading the same bundle to another channel is a
- * different request.
+ * Returns the digest to store with an idempotency key. It includes the channel, because uploading the same
+ * bundle to another channel is a different request.
  */
 function digestFor({ contentDigest }: StagedUpload, channel: string | null): Digest {
   return channel === null ? contentDigest : digestOf(`${contentDigest}\n${channel}`);
 }
 
 /**
- * Calls `work` with a new staging directory. Removes the directory unless a new run has taken it over. Throws
- * the same errors as `work`, or `insufficient_storage` if the disk is nearly full.
+ * Runs `work` with a new staging directory. The directory is removed afterwards unless a new run owns it now.
+ * Throws the same errors as `work`, and `insufficient_storage` if the disk is almost full.
  */
 export async function withStagingDirectory<T extends { isKept: boolean }>(
   ports: Pick<UploadPorts, 'staging' | 'room' | 'log'>,
@@ -125,7 +125,7 @@ export async function withStagingDirectory<T extends { isKept: boolean }>(
   }
 }
 
-/** The response to a dry run. */
+/** Describes the response to a dry run. */
 export const planResponse: ResponseObject = {
   description:
     'With `dry_run=true`: what publishing the bundle would do, as `waybill run --dry-run --format json` prints it. Nothing was published and nothing was kept.',
@@ -133,9 +133,9 @@ export const planResponse: ResponseObject = {
 };
 
 /**
- * Computes, on a worker thread, what publishing the staged bundle would do at each destination. A
- * destination's errors are part of the result. Throws `aborted` if the client disconnects, the reason of
- * `stopping` if the daemon stops, and `worker_failed`.
+ * Uses a worker thread to compute what publishing the staged bundle would do at each destination. If a
+ * destination fails, its error is part of the result. Throws `aborted` if the client disconnects, the reason
+ * of `stopping` if the daemon stops, and `worker_failed`.
  */
 export async function planUpload(
   req: IncomingMessage,
@@ -145,7 +145,7 @@ export async function planUpload(
 ): Promise<RunResult> {
   return untilLeft(res, stopping, async (signal) => {
     const { directory, bundlePath } = staged;
-    // A dry run has no run id. The thread's log lines carry the request's id instead.
+    // A dry run has no run id, so use the request's id in the thread's log lines.
     const runId = `dry-run.${requestContext(req).id}`;
     const to = channel === null ? {} : { channel };
     return plan({ runId, pipelineId: pipeline.id, staged: directory, bundlePath, ...to }, signal);

@@ -31,22 +31,22 @@ import {
   withStagingDirectory,
 } from './staged-upload.ts';
 
-/** How a request carries the archive. */
+/** How the archive is sent in the request. */
 export interface UploadForm {
-  /** The body's accepted media types. */
+  /** The media types to accept. */
   mediaTypes: readonly string[];
-  /** The maximum multipart overhead, in bytes. */
+  /** The number of bytes that multipart headers may add to the archive. */
   envelopeBytes: number;
   /**
-   * Returns a function that extracts the archive from the body. Throws `unsupported_media_type` before
-   * reading a byte if the headers show that the body cannot contain one.
+   * Returns a function that extracts the archive from the body. If the headers already show that there is
+   * none, throws `unsupported_media_type` before anything is read.
    */
   archive: (req: IncomingMessage) => (body: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>;
-  /** Authorizes the request. By default, checks its token. */
+  /** Authorizes the request. The default checks the token. */
   authorize?: typeof authorizeUpload;
-  /** Sends the response for a new run. By default, sends JSON. */
+  /** Sends the response if a run was accepted. The default is JSON. */
   sendAccepted?: typeof sendAccepted;
-  /** Sends the response for a dry run. By default, sends JSON. */
+  /** Sends the response to a dry run. The default is JSON. */
   sendPlan?: (res: ServerResponse, plan: RunResult, req: IncomingMessage) => void | Promise<void>;
 }
 
@@ -59,7 +59,7 @@ export const uploadQuery = queryParameters({
   channel: channelQuery,
 });
 
-/** The error codes of every kind of upload. */
+/** The error codes that all kinds of uploads have in common. */
 export const uploadProblems: readonly ErrorCode[] = [
   'pipeline_not_found',
   'channel_not_found',
@@ -90,8 +90,9 @@ export const uploadProblems: readonly ErrorCode[] = [
 ];
 
 /**
- * Accepts one bundle. All checks of the request head precede the body's first byte, in the order listed in
- * docs/http-api.md. Only a staged and valid bundle gets a run id.
+ * Handles the upload of a bundle. Everything that can be checked in the request head is checked before the
+ * body is read, in the order documented in docs/http-api.md. The run gets its id only once the bundle has
+ * been staged and validated.
  */
 export function takeUpload(ports: UploadPorts, form: UploadForm): RequestHandler<{ pipelineId: string }> {
   return async (req, res) => {
@@ -125,7 +126,7 @@ interface Admitted {
   channel: string | null;
 }
 
-/** Makes all checks that do not need the body, then reserves the queue slot. */
+/** Makes all checks that do not need the body, and then reserves a place in the queue. */
 async function admit(
   ports: UploadPorts,
   form: UploadForm,
@@ -151,8 +152,8 @@ async function admit(
     }
     return { pipeline, admission, archive, partial, isDryRun, channel };
   } catch (error) {
-    // The queue checks "full" and "in progress" in one step. The documented order puts the length check in
-    // between.
+    // According to the docs, the length is checked between these two, but the queue checks both in a single
+    // step.
     if (hasCode(error, 'idempotency_in_progress')) checkLength(form, req, pipeline);
     throw error;
   }
@@ -172,7 +173,9 @@ function openArchive(
   }
 }
 
-/** Throws `unsupported_media_type` for any other Content-Type, and if there is a Content-Encoding. */
+/**
+ * Throws `unsupported_media_type` if the Content-Type is not one of these, or if there is a Content-Encoding.
+ */
 export function checkMediaType(
   mediaTypes: readonly string[],
   req: IncomingMessage,
@@ -224,8 +227,8 @@ function receive(
 type Outcome = Accepted | { isKept: false; plan: RunResult };
 
 /**
- * Authorizes an upload to the pipeline in the path, for every protocol. Throws the same errors as
- * `authorizePipeline`.
+ * Authorizes an upload to the pipeline in the path, whether it is plain or resumable. Throws the same errors
+ * as `authorizePipeline`.
  */
 export function authorizeUpload(
   req: IncomingMessage & { params: { pipelineId: string } },
@@ -254,7 +257,10 @@ export const partialParameter: Parameter = {
   schema: { type: 'string', pattern: '^sha256:[0-9a-f]{64}$' },
 };
 
-/** Returns the manifest digest of a partial archive, or null for a complete one. Throws `invalid_request`. */
+/**
+ * Returns the digest of the manifest if the archive is partial, or null if it is complete. Throws
+ * `invalid_request` if the header is invalid.
+ */
 export function partialOf(req: IncomingMessage): Digest | null {
   const values = req.headersDistinct['waybill-partial'];
   if (values === undefined) return null;

@@ -12,25 +12,25 @@ import {
 } from '../../workers/staging/partial-upload.ts';
 import { type PartialUploads, unknownUpload } from '../../workers/staging/partial-uploads.ts';
 
-/** A tus request that has passed all checks of its token, pipeline and limits. */
+/** A tus request that has been authorized and is within the limits. */
 export interface TusCall {
   method: 'POST' | 'HEAD' | 'PATCH' | 'DELETE' | 'OPTIONS';
   headers: IncomingHttpHeaders;
-  /** The body; PATCH only. */
+  /** The body of a PATCH request. */
   chunks?: AsyncIterable<Uint8Array>;
   store: TusStore;
-  /** Set for every method except POST and OPTIONS. */
+  /** The id of the upload, except for POST and OPTIONS. */
   uploadId?: string;
-  /** Maximum size of an archive, in bytes. */
+  /** The maximum size of the archive, in bytes. */
   maxBytes: number;
-  /** Returns an upload's path. */
+  /** Returns the path of an upload. */
   pathOf: (id: string) => string;
 }
 
 export const tusVersion = '1.0.0';
 export const chunkType = 'application/offset+octet-stream';
 
-/** The headers defined by the protocol. Headers that a proxy may have added are not forwarded. */
+/** The headers that the protocol defines. All others are dropped, because a proxy may have added them. */
 const forwardedHeaders = [
   'content-length',
   'content-type',
@@ -42,12 +42,12 @@ const forwardedHeaders = [
   'upload-offset',
 ];
 
-// No locking is needed here, because the caller already holds the upload.
+// Locking is not necessary, because the caller already has exclusive access to the upload.
 const noLock: Lock = { lock: async () => undefined, unlock: async () => undefined };
 
 /**
- * Returns the status (2xx) and headers from `@tus/server`. Throws the same errors as the store, and every
- * refusal by the library as a `WaybillError`.
+ * Passes a request to `@tus/server` and returns the status, which is 2xx, and the headers of its response.
+ * Throws the same errors as the store. Errors from the library are converted to `WaybillError`.
  */
 export async function speakTus(call: TusCall): Promise<{ status: number; headers: Map<string, string> }> {
   const { method, chunks, store, uploadId = '', maxBytes, pathOf } = call;
@@ -68,13 +68,13 @@ export async function speakTus(call: TusCall): Promise<{ status: number; headers
   const headers = new Headers();
   for (const name of forwardedHeaders) {
     const value = call.headers[name];
-    // A POST body is not read, because `creation-with-upload` is not supported.
+    // `creation-with-upload` is not supported, so POST requests have no body to describe.
     if (typeof value === 'string' && (method === 'PATCH' || !name.startsWith('content-')))
       headers.set(name, value);
   }
   const body = chunks === undefined ? {} : { body: streamOf(chunks), duplex: 'half' };
   const response = await server.handleWeb(
-    // Host and path do not matter, because the upload is already known.
+    // The host and path can be anything, since we already know which upload it is.
     new Request('http://daemon/upload', { method, headers, ...body } as RequestInit),
   );
   if (failure !== undefined) throw refusal(failure);
@@ -93,7 +93,7 @@ function streamOf(chunks: AsyncIterable<Uint8Array>): ReadableStream<Uint8Array>
       },
       cancel: () => void iterator.return?.(),
     },
-    // Do not read further than the writer has consumed.
+    // Only read as fast as the data is written.
     { highWaterMark: 0 },
   );
 }
@@ -110,8 +110,8 @@ const codes: Record<number, ErrorCode> = {
 };
 
 /**
- * Converts the library's refusals, which are plain values with a status and a sentence. Other errors pass
- * unchanged.
+ * Converts errors from the library, which are plain objects with a status and a message. Other errors are
+ * returned unchanged.
  */
 function refusal(thrown: unknown): unknown {
   if (thrown instanceof Error || typeof thrown !== 'object' || thrown === null) return thrown;
@@ -122,29 +122,29 @@ function refusal(thrown: unknown): unknown {
   });
 }
 
-// CORS is the same for all routes, and there is no body to describe.
+// Headers not to copy from the library's response. CORS is handled elsewhere, and there is no body.
 const notOurs = /^(access-control-.*|content-type|content-length)$/;
 
-/** Sends the library's response, which has no body. */
+/** Sends the library's response. It never has a body. */
 export function sendTus(res: Response, { status, headers }: Awaited<ReturnType<typeof speakTus>>): void {
   res.status(status);
   for (const [name, value] of headers) if (!notOurs.test(name)) res.setHeader(name, value);
-  // Statuses other than 204 need an explicit empty body.
+  // A 204 has no body by definition. For any other status, say so.
   if (status !== 204) res.setHeader('Content-Length', 0);
   res.end();
 }
 
-/** Adds a finished upload's run to the response. */
+/** Adds headers about the run of a completed upload. */
 export function addRunHeaders(res: Response, basePath: string, { runId, replayed }: PartialOutcome): void {
   if (replayed) res.setHeader('Idempotency-Replayed', 'true');
   res.location(`${basePath}runs/${encodeURIComponent(runId)}`);
 }
 
 /**
- * Adapts the daemon's partial uploads to `@tus/server` for one request. The library's own file store does not
- * detect a full disk, and it acknowledges the last byte before the run is accepted.
+ * Lets `@tus/server` use the daemon's partial uploads, for a single request. The library's own file store
+ * does not notice when the disk is full, and acknowledges the last byte before we have accepted the run.
  *
- * @param wanted The upload that the request creates; undefined for other requests.
+ * @param wanted The upload to create, if that is what the request is for.
  */
 export class TusStore extends DataStore {
   readonly #uploads: PartialUploads;
@@ -164,7 +164,7 @@ export class TusStore extends DataStore {
       length: upload.size ?? null,
       metadata: upload.metadata ?? null,
     });
-    // The library continues with its own object, which therefore needs the created upload's id.
+    // The library keeps using the object it passed in, so copy the id to it.
     return Object.assign(upload, seen(created));
   }
 
@@ -174,7 +174,8 @@ export class TusStore extends DataStore {
 
   override async write(stream: Readable, id: string, offset: number): Promise<number> {
     if (this.#find(id).outcome === null) await this.#uploads.write(id, offset, stream);
-    // The upload has finished. The library has already checked that the chunk starts at the end.
+    // The upload is already complete, so there is nothing to write. The library has checked that the chunk
+    // starts at the end.
     else stream.resume();
     const { received, outcome } = this.#find(id);
     return outcome === null ? received : offset;
@@ -207,7 +208,7 @@ function seen(upload: PartialUpload): Upload {
     offset: offsetOf(upload),
     ...(length === null ? {} : { size: length }),
     ...(metadata === null ? {} : { metadata }),
-    // The library computes the expiry from this date.
+    // The library uses this date to compute when the upload expires.
     creation_date: touchedAt.toISOString(),
   });
 }

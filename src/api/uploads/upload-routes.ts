@@ -35,12 +35,12 @@ export const uploadRoute: Route<UploadPorts> = {
 
 const form: UploadForm = {
   mediaTypes: ['multipart/form-data'],
-  // Room for two boundaries and one part's headers.
+  // Enough for two boundaries and the headers of one part.
   envelopeBytes: 64 * 1024,
   archive: ({ headers }) => formArchive(headers),
 };
 
-/** The same upload as a form, as sent by browsers: `new FormData()` with one file. */
+/** Accepts an upload as a form with a single file, which is what browsers send with `new FormData()`. */
 export const uploadFormRoute: Route<UploadPorts> = {
   method: 'post',
   path: '/v1/pipelines/{pipeline_id}/upload/form',

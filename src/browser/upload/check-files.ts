@@ -1,6 +1,6 @@
 import { manifestName, type NamedFile } from './dropped-archive.ts';
 
-/** The pipeline's limits. The daemon enforces them, too. */
+/** The limits of the pipeline. They are checked here only for convenience; the daemon enforces them. */
 export interface UploadLimits {
   maxBytes: number;
   maxFiles: number;
@@ -9,9 +9,9 @@ export interface UploadLimits {
 const maxNamed = 5;
 
 /**
- * Returns why these files would be refused, before anything is sent; empty if nothing is wrong. The daemon
- * makes the same checks and compares each file with the manifest. `manifest` is the manifest's text; null if
- * there is none or it is in an archive that cannot be read here.
+ * Checks files before they are uploaded. Returns everything that is wrong with them. The daemon makes the
+ * same checks, and also compares the files with the manifest. `manifest` is the text of the manifest, or null
+ * if there is none or it is in an archive that cannot be read in the browser.
  */
 export function problemsOf(
   files: readonly NamedFile[],
@@ -32,7 +32,7 @@ export function problemsOf(
   ];
 }
 
-/** Returns why a name or path cannot be published, or null if it can. */
+/** Returns the reason why a file with this name or path cannot be published, or null if it can. */
 export function pathProblem(path: string): string | null {
   const shown = JSON.stringify(path);
   if (/[\p{Cc}\p{Zl}\p{Zp}]/u.test(path)) return `${shown} has a control character.`;
@@ -51,7 +51,7 @@ function manifestProblems(text: string): string[] {
   }
 }
 
-/** Returns a note about files that are often published by mistake; null if there are none. */
+/** Returns a warning about files that are often uploaded by mistake, or null if there are none. */
 export function hiddenNote(files: readonly NamedFile[]): string | null {
   const hidden = files.filter(({ path }) => /(^|\/)(\.[^/]+|Thumbs\.db)(\/|$)/.test(path));
   const [first] = hidden;

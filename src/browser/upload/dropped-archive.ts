@@ -8,14 +8,17 @@ export interface NamedFile {
 
 export interface Packed {
   body: Blob;
-  /** The manifest's text, used to show findings; null if it is unreadable. */
+  /** The text of the manifest, for showing problems in it. null if it cannot be read. */
   manifest: string | null;
 }
 
 export const manifestName = 'manifest.json';
 const maxManifestBytes = 16 * 1024 * 1024;
 
-/** Packs these files. If there is no manifest, adds one with the bundle's `name` that lists all of them. */
+/**
+ * Packs files into an archive. If there is no manifest, adds one for all of the files, with `name` as the
+ * bundle's name.
+ */
 export async function packFiles(files: readonly NamedFile[], name: string): Promise<Packed> {
   const given = files.find(({ path }) => path === manifestName);
   const manifest = given === undefined ? manifestOf(files, name) : await given.file.text();
@@ -37,7 +40,10 @@ function manifestOf(files: readonly NamedFile[], name: string): string {
   return `${JSON.stringify({ schema_version: 1, ...named, created, files: listed }, null, 2)}\n`;
 }
 
-/** Returns the text of an archive's manifest. Returns null if it cannot be found; the daemon reports why. */
+/**
+ * Returns the text of the manifest in an archive. Returns null if it cannot be read, because the daemon will
+ * report that.
+ */
 export async function findManifest(file: Blob): Promise<string | null> {
   try {
     const [first, second] = new Uint8Array(await file.slice(0, 2).arrayBuffer());
@@ -63,13 +69,13 @@ export async function findManifest(file: Blob): Promise<string | null> {
 
 export interface Chosen {
   files: NamedFile[];
-  /** The name of the directory that contains all of them; null if there is none. */
+  /** The name of the directory that all files are in; null if there is none. */
   directory: string | null;
 }
 
-/** Returns the dropped files. If a single directory is dropped, its files' paths are relative to it. */
+/** Returns the files that were dropped. If it was a single directory, the paths are relative to it. */
 export async function filesOfDrop(data: DataTransfer | null): Promise<Chosen> {
-  // Read this synchronously, because the list is emptied when the event handler returns.
+  // Do this before the first `await`, because the list is cleared when the event handler returns.
   const entries = [...(data?.items ?? [])].flatMap((item) => item.webkitGetAsEntry() ?? []);
   const [only] = entries;
   if (only?.isDirectory === true && entries.length === 1)
@@ -79,7 +85,7 @@ export async function filesOfDrop(data: DataTransfer | null): Promise<Chosen> {
   return { files, directory: null };
 }
 
-/** Returns the files in a directory input. */
+/** Returns the files that were chosen in an input for directories. */
 export function filesOfInput({ files }: HTMLInputElement): Chosen {
   const all = [...(files ?? [])];
   return {
@@ -100,7 +106,7 @@ async function filesBelow(directory: FileSystemDirectoryEntry, above: string): P
   const reader = directory.createReader();
   const found: NamedFile[] = [];
   for (;;) {
-    // Browsers return at most 100 entries per call.
+    // Each call returns at most 100 entries.
     const some = await new Promise<FileSystemEntry[]>((resolve, reject) =>
       reader.readEntries(resolve, reject),
     );

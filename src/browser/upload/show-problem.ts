@@ -1,4 +1,4 @@
-/** The daemon's refusal of an upload. */
+/** The daemon's error response to an upload. */
 export interface Problem {
   detail: string;
   code?: string;
@@ -15,14 +15,17 @@ export interface Finding {
 
 const around = 3;
 
-/** Shows all findings, each at its place in the manifest. Uses only text nodes, never HTML. */
+/**
+ * Shows an error and its findings, each one next to the line in the manifest that it is about. For security,
+ * this only creates text nodes and never HTML.
+ */
 export function showProblem(
   place: HTMLElement,
   { detail, code, findings = [] }: Problem,
   manifest: string | null,
 ): void {
   const notice = element('div', 'notice failure');
-  // The list below shows each finding, so the heading gives only their number.
+  // The findings are listed below, so just say how many there are.
   const count = findings.length;
   const isRefused = code !== undefined && count > 0;
   const head = isRefused ? `Not accepted: ${count} ${count === 1 ? 'finding' : 'findings'}` : detail;
@@ -43,7 +46,7 @@ export function showProblem(
   notice.focus();
 }
 
-/** Returns the manifest lines around each finding. */
+/** Shows the lines of the manifest that the findings are about, with some context. */
 function manifestWith(manifest: string, findings: readonly Finding[]): HTMLElement {
   const lines = manifest.split('\n');
   const located = findings
@@ -73,7 +76,10 @@ function manifestWith(manifest: string, findings: readonly Finding[]): HTMLEleme
   return box;
 }
 
-/** Returns a finding's line in the manifest, using the path of its file; null if not found. */
+/**
+ * Finds the line in the manifest that a finding is about, by the path of its file. Returns null if there is
+ * none.
+ */
 function lineOf(manifest: string, pointer: string | null): number | null {
   const match = /^\/files\/(\d+)/.exec(pointer ?? '');
   if (match === null) return null;

@@ -4,8 +4,9 @@ import type { Command, Option } from 'commander';
 import { readYaml } from '../../core/config/yaml-text.ts';
 
 /*
- * The scripts call `waybill completion words` with the words up to the cursor, so completions always match
- * the installed version. If that prints nothing, the shell completes file names.
+ * The completion scripts for shells. They pass the words before the cursor to `waybill completion words`, so
+ * that completions always fit the installed version. If it prints nothing, the shell completes file names
+ * instead.
  */
 
 const bash = `_waybill() {
@@ -55,16 +56,15 @@ export async function printScript(shell: string): Promise<number> {
   return 0;
 }
 
-/** A completion and its description. */
 interface Candidate {
   word: string;
   about: string;
 }
 
 /**
- * Prints the completions of the last word, one per line, each followed by a tab and its description. Prints
- * nothing for file names, which shells complete themselves. Never fails, because a completion cannot show an
- * error.
+ * Prints completions for the last word, one per line, with a tab and a description after each. Prints nothing
+ * if file names should be completed, since the shell does that itself. Never fails, because an error message
+ * would end up on the user's command line.
  */
 export async function printCandidates(program: Command, words: readonly string[]): Promise<number> {
   const names = await namesIn(configNamed(words));
@@ -73,7 +73,7 @@ export async function printCandidates(program: Command, words: readonly string[]
   return 0;
 }
 
-/** Returns the completions of the last word after `waybill`. */
+/** Returns completions for the last word after `waybill`. */
 function candidates(program: Command, words: readonly string[], names: Names): Candidate[] {
   const current = words.at(-1) ?? '';
   const place = walk(program, words.slice(0, -1));
@@ -95,13 +95,16 @@ function candidates(program: Command, words: readonly string[], names: Names): C
   return all.filter(({ word }) => word.startsWith(current));
 }
 
-/** The command that the words before the last one select, and the option that still lacks its value. */
+/**
+ * The state of the command line before the last word: a command, and possibly an option that still needs a
+ * value.
+ */
 interface Place {
-  /** The commands from the program down to the selected one. */
+  /** The commands from the top level to the current one. */
   path: readonly [Command, ...Command[]];
-  /** The option whose value comes next, or null. */
+  /** The option that the last word is a value for; null if it is not a value. */
   waiting: Option | null;
-  /** The number of arguments already given to the command. */
+  /** The number of the command's arguments that have been typed. */
   given: number;
 }
 
@@ -145,7 +148,7 @@ function argumentsOf(place: Place): Candidate[] {
   return (argument?.argChoices ?? []).map((word) => ({ word, about: argument?.description ?? '' }));
 }
 
-/** Returns the command's options and those inherited from its parent commands. */
+/** Returns the options of the command, including those of its parent commands. */
 function allOptions({ path }: Place): Option[] {
   return path.toReversed().flatMap((command) => {
     const help = command.createHelp();
@@ -180,7 +183,7 @@ function valuesOf(option: Option, words: readonly string[], names: Names): Candi
   return found.filter(({ word }, index) => found.findIndex((other) => other.word === word) === index);
 }
 
-/** Returns the values that were given for an option before the last word. */
+/** Returns the values of an option that have already been typed. */
 function valuesGiven(words: readonly string[], flags: readonly string[]): string[] {
   return words.slice(0, -1).flatMap((word, index, all) => {
     const [flag = '', value] = word.split('=', 2);
@@ -194,7 +197,7 @@ function configNamed(words: readonly string[]): string | undefined {
   return valuesGiven(words, ['--config', '-c']).at(-1);
 }
 
-/** The ids in a configuration. */
+/** Ids that can be completed, from a configuration file. */
 interface Names {
   pipelines: { id: string; destinations: string[] }[];
   notifiers: string[];
@@ -203,9 +206,8 @@ interface Names {
 const nothing: Names = { pipelines: [], notifiers: [] };
 
 /**
- * Returns the ids in a configuration, which need not be valid. They are empty if the file is missing or is
- * not YAML. Expands `~/` to the home directory, since the shell does not expand a line that is still being
- * typed.
+ * Reads the ids in a configuration file, even if it is invalid. Returns none if the file does not exist or is
+ * not YAML. `~/` is expanded here, because the shell does not do that while a line is being edited.
  */
 async function namesIn(file: string | undefined): Promise<Names> {
   if (file === undefined) return nothing;
@@ -229,7 +231,7 @@ function itemsOf(value: unknown, key: string): unknown[] {
   return Array.isArray(list) ? list : [];
 }
 
-/** Keeps only well-formed ids, because any other text could have a special meaning in a shell. */
+/** Skips invalid ids, because a shell might treat some of their characters specially. */
 function idsOf(items: readonly unknown[]): string[] {
   return items.flatMap((item) => {
     const id = typeof item === 'object' && item !== null && 'id' in item ? item.id : undefined;

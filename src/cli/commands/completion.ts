@@ -1,7 +1,10 @@
 import { Argument, Command } from 'commander';
 import { exitWith } from '../setup/command.ts';
 
-/** `program` is called when the command runs, because the program is not yet complete here. */
+/**
+ * @param program Returns the complete program. It is only called when the command runs, because other
+ *   commands are added after this one.
+ */
 export function completionCommand(program: () => Command): Command {
   const command = new Command('completion')
     .description('print a shell completion script for commands, options and ids')

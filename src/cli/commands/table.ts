@@ -63,8 +63,8 @@ const auditGroup = commandGroup(
 );
 
 /**
- * All commands by group, in help order, with the functions that implement them. A command's module is loaded
- * when the command runs.
+ * All commands and the functions that run them, in groups, in the order of the help. The module of a command
+ * is only loaded when it is used.
  */
 export const commandTable: Readonly<Record<string, readonly Entry[]>> = {
   'Publish:': [

@@ -13,15 +13,15 @@ import type { Secrets } from '../../core/lib/secrets.ts';
 import { requireTrustedKeys } from '../../core/signing/trusted-keys.ts';
 import type { ReadConfig } from './bootstrap.ts';
 
-/* Derives the rights of API callers from the configuration and the secrets. */
+/* Determines who may use the API and for what, based on the configuration and the secrets. */
 
-/** Signs access tokens if `server.token_keys_env` is not set. */
+/** The key for access tokens if `server.token_keys_env` is not set. */
 const processKey = randomBytes(32);
 
 /**
- * Returns the callers' tokens and the pipelines that they may use. Throws `secrets_invalid` if a token is
- * missing, too short, malformed, or the same as another one. Throws `config_invalid` for an unusable
- * `jwks_file`, and `signing_key_invalid` for an unusable file of public keys.
+ * Returns all tokens, and the pipelines that each of them may access. Throws `secrets_invalid` if a token is
+ * missing, too short, malformed, or the same as another one, `config_invalid` if a `jwks_file` cannot be
+ * used, and `signing_key_invalid` if a file with public keys cannot be used.
  */
 export function resolveAccess({ config, secrets }: Pick<ReadConfig, 'config' | 'secrets'>): ApiAccess {
   requireStrongTokens(config.uploadTokens, secrets);
@@ -41,7 +41,8 @@ export function resolveAccess({ config, secrets }: Pick<ReadConfig, 'config' | '
 }
 
 /**
- * Returns null if the console is off. Throws `secrets_invalid` if the session key is too short to be secure.
+ * Returns the console's settings, or null if it is disabled. Throws `secrets_invalid` if the session key is
+ * too short to be secure.
  */
 export function consoleSettings({ server }: Config, secrets: Secrets): ConsoleSettings | null {
   const { enabled, sessionMs, sessionKeyEnv } = server.console;
@@ -54,7 +55,7 @@ export function consoleSettings({ server }: Config, secrets: Secrets): ConsoleSe
   });
 }
 
-/** Returns the pipelines that accept uploads, by id. */
+/** Returns the pipelines that receive uploads, by id. */
 function uploadPipelines(config: Config): Map<string, UploadPipeline> {
   const pipelines = new Map<string, UploadPipeline>();
   for (const pipeline of config.pipelines) {
@@ -69,7 +70,7 @@ function uploadPipelines(config: Config): Map<string, UploadPipeline> {
   return pipelines;
 }
 
-/** Returns the channels of every pipeline that has a source. */
+/** Returns the channels of each pipeline that has a source. */
 function sourcePipelines(config: Config): Map<string, readonly string[]> {
   return new Map(
     config.pipelines
@@ -78,27 +79,33 @@ function sourcePipelines(config: Config): Map<string, readonly string[]> {
   );
 }
 
-/** Returns the sorted channels of all destinations. */
+/** Returns the channels of all destinations, sorted by name. */
 function channelsOf({ destinations }: PipelineConfig): string[] {
   const names = destinations.flatMap(({ releases }) => releases?.channels.map(({ name }) => name) ?? []);
   return [...new Set(names)].sort();
 }
 
-/** Returns the token that `/metrics` requires, or null. Throws `secrets_invalid` if it is missing. */
+/**
+ * Returns the token that `/metrics` requires, or null if it requires none. Throws `secrets_invalid` if it is
+ * missing.
+ */
 export function metricsToken({ server }: Config, secrets: Secrets): KnownToken | null {
   const { enabled, tokenEnv } = server.metrics;
   if (!enabled || tokenEnv === null) return null;
   return resolveToken({ id: 'metrics', valueEnv: tokenEnv }, 'server.metrics', secrets);
 }
 
-/** A single token's limits. */
+/** Limits for each token. */
 interface Quotas {
-  /** The maximum number of concurrent archive uploads. */
+  /** The maximum number of concurrent uploads. */
   uploads: number;
   partialUploads: { maxUploadsPerToken: number; maxBytesPerToken: number };
 }
 
-/** By default, if there are several tokens, each one may use half of the total. */
+/**
+ * Returns the limits. By default, if there is more than one token, each of them may use up to half of the
+ * total.
+ */
 export function quotasOf({ server: { http, resumable }, uploadTokens, trustedPublishers }: Config): Quotas {
   const callers = uploadTokens.length + trustedPublishers.length;
   const shareOf = (total: number): number => (callers > 1 ? Math.ceil(total / 2) : total);

@@ -16,7 +16,7 @@ import { consoleSettings, quotasOf } from './access.ts';
 import type { DaemonPorts } from './daemon-app.ts';
 import type { Daemon } from './open-daemon.ts';
 
-/** Connects the API to the daemon's parts. */
+/** Provides everything that the API needs from the daemon. */
 export function apiPorts(daemon: Daemon, reload: () => Promise<ReloadReport>): DaemonPorts {
   const { foundation, configured, metrics, coordinator, weather, shutdown } = daemon;
   const { audit, notifier, tracing } = daemon.reporting;
@@ -49,9 +49,10 @@ export function apiPorts(daemon: Daemon, reload: () => Promise<ReloadReport>): D
     partialUploads,
     content,
     stage: metrics === null ? stage : measuredStage(stage, metrics),
-    plan: (job, signal) => coordinator.plan(job, signal),
-    releases: (request, signal) => coordinator.releases(request, signal),
-    inspect: (request, signal) => coordinator.inspect(request, signal),
+    plan: (job, signal) => coordinator.threads.plan(job, signal),
+    releases: (request, signal) => coordinator.threads.releases(request, signal),
+    inspect: (request, signal) => coordinator.threads.inspect(request, signal),
+    runLines: (runId) => daemon.runLines.of(runId),
     console: settings,
     metrics,
     weather: weather?.service ?? null,

@@ -11,42 +11,45 @@ import { loadSecrets, type Secrets } from '../../core/lib/secrets.ts';
 import { controlOf, makeLogger } from '../output/logger.ts';
 import { daemonProcess, type RunningDaemon } from '../process/daemon-process.ts';
 
-/** The options shared by the commands of long-running programs. */
+/** The command line options that all long-running programs have. */
 export interface ProgramFlags {
   config: string;
   verbose: boolean;
   color: boolean;
 }
 
-/** Startup options of a long-running program. */
+/** Options for starting a long-running program. */
 export interface ProgramOptions {
   configFile: string;
   log: Log;
-  /** Sets the level of `log` from the configuration. */
+  /** The log level is set here once the configuration has been read. */
   logging?: LogControl;
   env: NodeJS.ProcessEnv;
   /**
-   * Called with the values of all secrets before any of them is used, so that logs can redact them. Called
-   * again on every reload.
+   * Called with the values of all secrets before they are used, and again on each reload, to keep them out of
+   * the log.
    */
   onSecrets?: (values: string[]) => void;
-  /** Called when a reload begins, and when it has ended or was refused. */
+  /** Called when a reload begins, and again when it has ended, whether or not it succeeded. */
   onReload?: (phase: 'begun' | 'ended') => void;
 }
 
-/** The configuration and secrets, read together. */
+/** A configuration and its secrets. */
 export interface ReadConfig {
   config: Config;
   secrets: Secrets;
   warnings: Finding[];
 }
 
-/** The basis of every long-running program. */
+/** The context of a long-running program. */
 export interface ProgramContext extends SharedEventLoop {
-  /** The configuration at startup. Reloads do not change it. */
+  /** The configuration from startup. A reload does not change it. */
   config: Config;
   secrets: Secrets;
-  /** Reads the file and secrets again. Throws the same errors as `bootstrap`, except those of `check`. */
+  /**
+   * Reads the configuration and the secrets again. Throws the same errors as `bootstrap`, except for those of
+   * `check`.
+   */
   readAgain: () => Promise<ReadConfig>;
   clock: Clock;
   log: Log;
@@ -55,9 +58,9 @@ export interface ProgramContext extends SharedEventLoop {
 }
 
 /**
- * Loads the configuration and secrets and logs their warnings. `check` can reject the configuration before
- * any secret is read. Throws `config_unreadable`, `config_invalid`, `unsafe_permissions`, `secrets_invalid`
- * and the errors of `check`.
+ * Reads the configuration and the secrets, and logs warnings about them. `check` can reject the configuration
+ * before secrets are read. Throws `config_unreadable`, `config_invalid`, `unsafe_permissions`,
+ * `secrets_invalid`, and the errors of `check`.
  */
 export async function bootstrap(
   { configFile, log, logging = logControl(), env, onSecrets }: ProgramOptions,
@@ -92,10 +95,7 @@ export async function bootstrap(
   };
 }
 
-/**
- * Runs a program on behalf of a command until SIGINT or SIGTERM. A second signal ends the process
- * immediately.
- */
+/** Runs a program until it gets SIGINT or SIGTERM. A second signal ends the process immediately. */
 export async function runUntilStopped(
   flags: ProgramFlags,
   start: (options: ProgramOptions) => Promise<RunningDaemon>,
@@ -114,7 +114,7 @@ export async function runUntilStopped(
   return daemon.runUntilStopped(running);
 }
 
-/** Returns a function that does the work on its first call. Later calls wait for the same work. */
+/** Returns a function that does the work on the first call. Later calls return the same promise. */
 export function runOnce<T>(work: () => Promise<T>): () => Promise<T> {
   let running: Promise<T> | undefined;
   return () => (running ??= work());

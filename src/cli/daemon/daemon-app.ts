@@ -7,13 +7,13 @@ import type { WeatherPorts } from '../../weather/api/service.ts';
 import { weatherRoutes } from '../../weather/api/weather-routes.ts';
 import { weatherPages } from '../../weather/pages/weather-pages.ts';
 
-/** The dependencies of the API and of the weather routes and pages. */
+/** The dependencies of all routes: those of the API and those for the weather. */
 export type DaemonPorts = ApiPorts & WeatherPorts;
 
-/** All of the daemon's routes, in the order of the OpenAPI document. */
+/** All routes of the daemon, in the order of the OpenAPI document. */
 export const daemonRoutes: readonly Route<DaemonPorts>[] = routesWith(weatherRoutes);
 
-/** Creates the daemon's HTTP application, including the weather routes and pages. */
+/** Creates the HTTP application of the daemon: the API, the console, and the weather. */
 export function createDaemonApp(ports: DaemonPorts): ReturnType<typeof createApp> {
   return createApp(ports, { routes: daemonRoutes, pages: weatherPages(siteOf) });
 }

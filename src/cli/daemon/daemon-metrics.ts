@@ -4,7 +4,7 @@ import type { Config } from '../../core/config/config.ts';
 import type { Clock, Timer } from '../../core/lib/clock.ts';
 import type { Log } from '../../core/lib/log.ts';
 
-/** Returns the options for this process's metrics. */
+/** Returns what the metrics need to know about the configuration. */
 export function metricsOptions({ pipelines, notifiers }: Config): MetricsOptions {
   return {
     version: productVersion(),
@@ -17,7 +17,7 @@ export function metricsOptions({ pipelines, notifiers }: Config): MetricsOptions
   };
 }
 
-/** Creates series, starting at zero, for everything that a reload has added to the configuration. */
+/** Creates series, at zero, for everything in the new configuration. */
 export function expectMetrics(metrics: ProcessMetrics | null, config: Config): void {
   const { pipelineIds, notifierIds, places } = metricsOptions(config);
   metrics?.runs.expect(pipelineIds, places ?? []);
@@ -25,13 +25,13 @@ export function expectMetrics(metrics: ProcessMetrics | null, config: Config): v
 }
 
 const everyMs = 100;
-/** A pause that clients notice. */
+/** Long enough for clients to notice. */
 const longMs = 1_000;
 
 /**
- * Measures timer delays ten times a second. During such a delay, the event loop was busy and accepted no
- * connections. Each measurement, in seconds, is passed to `record`. Delays of at least a second are logged,
- * since request times do not show them.
+ * Measures, ten times a second, how late a timer fires. During that time, the event loop was busy and could
+ * not accept connections. `record` gets each measurement in seconds. Delays of a second or more are also
+ * logged, because they are not visible in the duration of requests.
  */
 export function watchLoopLag({
   clock,

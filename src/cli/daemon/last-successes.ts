@@ -8,30 +8,31 @@ import type { RunReader } from '../../workers/queue/job-queue.ts';
 import type { RunRecord } from '../../workers/queue/run-record.ts';
 import type { ProgramContext } from './bootstrap.ts';
 
-/** A background search. */
+/** A search that runs in the background. */
 export interface Search {
-  /** Resolves when all requested searches have finished or were aborted. Never rejects. */
+  /** Resolves when the search has ended or was aborted. Never rejects. */
   readonly done: Promise<void>;
-  /** Continues with the destinations that only this configuration has. */
+  /** Also searches for destinations that are new in this configuration. */
   extend(next: Configured): void;
-  /** Aborts the rest of the search. */
+  /** Aborts the search. */
   close(): Promise<void>;
 }
 
-/** The parts of the program context that a reload replaces. */
+/** The parts of the program that change on reload. */
 export type Configured = Pick<ProgramContext, 'config' | 'secrets'>;
 
-/** The maximum number of records read for each pipeline. */
+/** The maximum number of run records to read for each pipeline. */
 const maxRecords = 50;
-/** The time limit for a destination. If it is exceeded, the destination is skipped. */
+/** The time limit for a destination. If it takes longer, it is skipped. */
 const timeoutMs = 60_000;
 
 /**
- * Finds out, in the background, when each destination was last published to before this process started. Uses
- * the run records that the queue still has, or else the catalogs at the destination. Skips destinations that
- * are slow or unreachable; their next run sets the time.
+ * Finds out when each destination was last published to before this process started. This runs in the
+ * background. The time comes from the run records in the queue or, if there are none, from the catalogs at
+ * the destination. Destinations that are slow or unreachable are skipped, so their time is unknown until
+ * their next run.
  *
- * @param found Called for each destination whose time is known.
+ * @param found Called for each destination whose time has been found.
  */
 export function findLastSuccesses(
   foundation: ProgramContext,
@@ -67,7 +68,7 @@ export function findLastSuccesses(
 interface Looking {
   queue: Pick<RunReader, 'list' | 'overview'>;
   found: Pick<RunMetrics, 'succeededAt'>;
-  /** Reports whether the place is searched for the first time, and remembers it. */
+  /** Returns true the first time it is called for a destination. */
   isNew: (place: Place) => boolean;
   signal: AbortSignal;
 }
@@ -100,10 +101,10 @@ async function lookAtAll(
   }
 }
 
-/** Represents destinations whose last successful run's record has expired. */
+/** Stands for all destinations, if the record of the pipeline's last successful run has expired. */
 const anyDestination = '';
 
-/** Returns the time of each destination's newest successful run. */
+/** Returns the time of the newest successful run for each destination. */
 async function fromRecords(
   queue: Pick<RunReader, 'list' | 'overview'>,
   pipelineId: string,
@@ -127,7 +128,10 @@ function succeededDestinations({ destinations, finished_at }: RunRecord): Set<st
   return new Set(destinations.map(({ destination_id }) => destination_id).filter((id) => !failed.has(id)));
 }
 
-/** Logs at debug level, because these lookups are best effort and a failure does not warrant a warning. */
+/**
+ * Returns a log that turns everything into debug messages. The search is only best effort, so if it fails,
+ * that is no reason for a warning.
+ */
 function quiet(log: Log): Log {
   const debug: Log['debug'] = (fields, message) => log.debug(fields, message);
   return { debug, info: debug, warn: debug, error: debug };
@@ -145,13 +149,13 @@ async function fromCatalogs(
       mustExist: true,
     });
     try {
-      // A release's catalog is not at the root.
+      // With releases, the catalogs are not in the root directory.
       return await lastPublished(storage, place, releases === null ? mapping : 'preserve_relative');
     } finally {
       await storage.close();
     }
   };
-  // A lookup that takes too long is aborted, and its result is ignored.
+  // If the search takes too long, abort it and ignore its result.
   const late = new AbortController();
   const tooLate = clock.sleep(timeoutMs, AbortSignal.any([signal, late.signal])).then(
     () => null,

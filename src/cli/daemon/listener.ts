@@ -9,17 +9,17 @@ import type { ThreadStats } from '../../workers/threads/pool.ts';
 import { metricsToken } from './access.ts';
 import type { ProgramContext, ReadConfig } from './bootstrap.ts';
 
-/** Holds requests until the program is ready for them. */
+/** Makes requests wait until the program is ready for them. */
 export interface RequestGate {
   listener: RequestListener;
-  /** Passes the held requests and all later ones to `listener`. */
+  /** Lets `listener` handle the waiting requests, and all further ones. */
   open(listener: RequestListener): void;
 }
 
 /**
- * Holds requests until `open` is called, and passes later ones on immediately. A request that is not valid
- * HTTP is refused in the same turn of the event loop, so the application must already know it. A held request
- * that was refused is dropped.
+ * Makes requests wait until `open` is called. If a request is not valid HTTP, it is rejected immediately, so
+ * the application must already be set up to handle that. If that happens while the request is waiting, it is
+ * dropped.
  */
 export function newRequestGate(): RequestGate {
   let opened: RequestListener | null = null;
@@ -36,20 +36,22 @@ export function newRequestGate(): RequestGate {
   };
 }
 
-/** A worker's listener for probes and Prometheus. */
+/** The HTTP server of a separate worker, for health checks and metrics. */
 export interface WorkerListener {
-  /** The base URL with the port that was actually bound; ends with `/`. */
+  /** The base URL, with the actual port. Ends with `/`. */
   url: string;
-  /** Answers the held requests and all later ones. */
+  /** Begins to handle requests, including those that are already waiting. */
   open(worker: { coordinator: Coordinator; readiness: Readiness }): void;
-  /** Reads the `/metrics` token again, for requests after `replace` is called. Throws `secrets_invalid`. */
+  /**
+   * Resolves the token for `/metrics` again. It is used once `replace` is called. Throws `secrets_invalid`.
+   */
   prepare(next: ReadConfig): { replace: () => void };
   close(): Promise<void>;
 }
 
 /**
- * Listens for probes and Prometheus. Throws `config_invalid` if the address cannot be bound, and
- * `secrets_invalid` if the `/metrics` token is missing.
+ * Starts an HTTP server for health checks and metrics. Throws `config_invalid` if it cannot bind to the
+ * address, and `secrets_invalid` if the token for `/metrics` is missing.
  */
 export async function openWorkerListener(
   { config, secrets, clock, log, logging }: ProgramContext,
@@ -65,7 +67,7 @@ export async function openWorkerListener(
     url: `${server.origin}/`,
     open: ({ coordinator, readiness }) => {
       const { queue } = coordinator;
-      const threads = (): ThreadStats => coordinator.threads();
+      const threads = (): ThreadStats => coordinator.threads.stats();
       const ports = { queue, threads, readiness, weatherHealth: null };
       requestGate.open(createWorkerApp({ ...ports, http, clock, log, logging, metrics, configured }));
     },

@@ -8,7 +8,9 @@ import { type Replaceable, replaceable } from '../../core/lib/current.ts';
 import type { Release } from '../../core/lib/lifecycle.ts';
 import type { OpenedWeather } from '../../weather/api/open-weather.ts';
 import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
+import { auditChecks } from '../../workers/coordinator/health-checks.ts';
 import { openEndedSessions, requireBullmq } from '../../workers/coordinator/open-coordinator.ts';
+import { keepRunLines, type RunLines } from '../../workers/coordinator/run-lines.ts';
 import { startTidying, type Tidying } from '../../workers/coordinator/tidying.ts';
 import { openDisk, type OpenedDisk } from '../../workers/disk/open-disk.ts';
 import type { EndedSessions } from '../../workers/queue/ended-sessions.ts';
@@ -30,11 +32,13 @@ import { recordedTriggers } from './recorded.ts';
 import { Reloader } from './reloader.ts';
 
 export interface DaemonOptions extends ProgramOptions {
-  /** Whether this process also publishes (the default), or leaves that to workers in other processes. */
+  /**
+   * Whether this process also publishes. If not, this is left to workers in other processes. Default: true.
+   */
   workers?: boolean;
 }
 
-/** Everything that is open while the daemon runs. */
+/** The open parts of a running daemon. */
 export interface Daemon {
   foundation: ProgramContext;
   configured: Replaceable<ApiAccess>;
@@ -44,6 +48,7 @@ export interface Daemon {
   requestGate: RequestGate;
   weather: OpenedWeather | null;
   coordinator: Coordinator;
+  runLines: RunLines;
   uploads: Uploads;
   background: Background;
   scheduler: Scheduler;
@@ -55,7 +60,7 @@ export interface Daemon {
   reloader: Reloader;
 }
 
-/** Opens each part after the parts that it depends on. */
+/** Opens the parts of the daemon. Each one is opened after those that it needs. */
 export async function openDaemon(
   { workers = true, ...options }: DaemonOptions,
   onFailure: (release: Release) => void,
@@ -69,8 +74,8 @@ export async function openDaemon(
   const reporting = await openReporting(foundation, metrics, own);
   const configured = replaceable(resolveAccess(foundation));
 
-  // Listen before cleaning up staging: a second daemon with the same configuration fails here, before it
-  // can remove anything.
+  // Listen before cleaning up staging. If a second daemon is started with the same configuration, it fails
+  // here, before it can delete files of the first.
   const requestGate = newRequestGate();
   const inherited = inheritedSocket(options.env, process.pid);
   const http = { ...config.server.http, onAccepted: foundation.onAccepted, inherited };
@@ -79,7 +84,9 @@ export async function openDaemon(
   const weather = own(await openConfiguredWeather(foundation, metrics));
   const stagingDisk = own(openDisk(foundation));
   const { disk } = stagingDisk;
-  const coordinator = await openPublishing(foundation, reporting, { metrics, disk }, own);
+  const runLines = keepRunLines(foundation);
+  const publishing = { ...foundation, log: runLines.log };
+  const coordinator = await openPublishing(publishing, reporting, { metrics, disk }, own);
   reporting.events.attach(coordinator.queue);
   const uploads = await openUploads(foundation, configured, stagingDisk, own);
   const { tracer } = reporting.tracing;
@@ -95,19 +102,22 @@ export async function openDaemon(
   const shutdown = { draining: new AbortController(), uploads: new AbortController() };
   const readiness = newReadiness({
     ...foundation,
-    checks: coordinator.checks,
+    checks: [
+      ...coordinator.checks,
+      ...auditChecks(config.audit, { ...foundation, trail: reporting.audit, admitsActs: true }),
+    ],
     isDraining: () => shutdown.draining.signal.aborted,
     weatherHealth: weather?.health ?? null,
   });
   const streams = createStreams(config.server.http.maxStreams, config.server.http.maxStreamsPerClient);
   const parts = { foundation, configured, metrics, reporting, server, weather, coordinator, uploads };
-  const running = { ...parts, requestGate, scheduler, background, streams, readiness };
+  const running = { ...parts, runLines, requestGate, scheduler, background, streams, readiness };
   if (metrics !== null) observe(metrics, running);
   const reloader = reloaderOf(running, options.onReload);
   return { ...running, sceneMaps, endedSessions, shutdown, reloader };
 }
 
-/** The parts that receive bundles. */
+/** The parts that handle uploads. */
 interface Uploads {
   stagingDisk: OpenedDisk;
   partialUploads: PartialUploads;
@@ -139,11 +149,11 @@ async function openUploads(
   return { stagingDisk, partialUploads, content: own(content) };
 }
 
-/** Work that does not belong to a request. */
+/** Work that runs in the background. */
 interface Background {
   /** null if this process does not publish. */
   tidying: Tidying | null;
-  /** null if this process does not publish or has no metrics. */
+  /** null if this process does not publish, or if metrics are disabled. */
   search: Search | null;
   lag: Timer;
 }
@@ -156,13 +166,13 @@ function startBackground(
   const { pipelines } = foundation.config;
   const isSearched = metrics !== null && workers;
   return {
-    tidying: workers ? own(startTidying({ ...foundation, coordinator, pipelines })) : null,
+    tidying: workers ? own(startTidying({ ...foundation, threads: coordinator.threads, pipelines })) : null,
     search: isSearched ? own(findLastSuccesses(foundation, coordinator.queue, metrics.runs)) : null,
     lag: watchLoopLag({ ...foundation, record: (seconds) => metrics?.loopLag(seconds) }),
   };
 }
 
-/** Connects the gauges to the parts that they read. */
+/** Adds gauges for the parts of the daemon. */
 function observe(
   metrics: Metrics,
   daemon: Omit<Daemon, 'metrics' | 'reloader' | 'shutdown' | 'sceneMaps' | 'endedSessions'>,
@@ -172,7 +182,7 @@ function observe(
   const { queue, staging } = foundation.config.server;
   metrics.observe({
     queue: coordinator.queue,
-    threads: () => coordinator.threads(),
+    threads: () => coordinator.threads.stats(),
     driver: queue.driver,
     pipelines: () => configured.get().pipelineIds,
     connections: server.connections,
@@ -214,8 +224,8 @@ function reloaderOf(
 }
 
 interface Shutdown {
-  /** Aborts when the daemon begins to refuse new uploads. */
+  /** Aborted when the daemon stops accepting uploads. */
   draining: AbortController;
-  /** Aborts when uploads that are still being received must end. */
+  /** Aborted when the daemon can no longer wait for uploads that are still being received. */
   uploads: AbortController;
 }

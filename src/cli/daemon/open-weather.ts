@@ -3,8 +3,9 @@ import type { OpenedWeather } from '../../weather/api/open-weather.ts';
 import type { ProgramContext } from './bootstrap.ts';
 
 /**
- * Opens the daemon's weather reader. Returns null, without loading any module, if no database is configured.
- * An unreachable database degrades only weather reads, since publishing does not need it.
+ * Opens the weather reader of the daemon. If no database is configured, returns null without loading any
+ * modules. If a database cannot be reached, only weather requests are affected, because publishing does not
+ * need it.
  */
 export async function openConfiguredWeather(
   foundation: ProgramContext,

@@ -22,11 +22,11 @@ import { noteOfOutcome, noteOfPostponed } from '../../workers/queue/run-record.t
 import { logWarnings, type ProgramContext, type ReadConfig } from './bootstrap.ts';
 
 /*
- * The parts that the daemon and the worker share: tracing, events, notifiers, and the coordinator that
- * publishes.
+ * Opens what the daemon and separate workers have in common: tracing, events, notifiers, and the coordinator,
+ * which publishes.
  */
 
-/** Registers a part to be closed if startup fails later. Returns the part. */
+/** Remembers a part, so that it is closed if startup fails later on. Returns the part. */
 export type Own = <Part extends { close(withinMs: number): unknown } | null>(part: Part) => Part;
 
 export function ownedBy(onFailure: (release: Release) => void): Own {
@@ -39,11 +39,11 @@ export function ownedBy(onFailure: (release: Release) => void): Own {
   };
 }
 
-/** How a program reports its runs. */
+/** The parts of a program that report on its runs, such as the audit trail, tracing and notifiers. */
 export interface Reporting {
   audit: Trail;
   tracing: ProgramTracing;
-  /** null unless the queue is embedded. */
+  /** null if the queue is not embedded. */
   store: QueueStore | null;
   events: EventStore;
   notifier: ProgramNotifier;
@@ -73,12 +73,12 @@ export async function openReporting(
   return { audit, tracing, store, events, notifier };
 }
 
-// The user waits while the daemon stops, and an unreachable collector would never respond.
+// In milliseconds. The operator may be waiting for the daemon to stop, and the collector may not respond.
 const lastSpansMs = 5_000;
 
 /**
- * Closing the tracing sends the recorded spans, for up to five seconds or `shutdown_timeout`, whichever is
- * shorter.
+ * Opens tracing. When it is closed, it sends the remaining spans, for up to five seconds or
+ * `shutdown_timeout`, whichever is shorter.
  */
 async function openConfiguredTracing(foundation: ProgramContext): Promise<ProgramTracing> {
   const { config } = foundation;
@@ -89,17 +89,20 @@ async function openConfiguredTracing(foundation: ProgramContext): Promise<Progra
 }
 
 export interface ProgramNotifier extends Pick<Notifier, 'undelivered' | 'redeliver' | 'notify'> {
-  /** Opens another configuration's notifiers; `replace` activates them. Throws `secrets_invalid`. */
+  /**
+   * Opens the notifiers of a new configuration. They are used once `replace` is called. Throws
+   * `secrets_invalid`.
+   */
   prepare(next: ReadConfig): Promise<{ replace: () => void; warnings: Finding[] }>;
-  /** Gives each pending delivery one more try, for 10 seconds in total. */
+  /** Tries to deliver each pending event once more. Takes up to 10 seconds in total. */
   close(): Promise<void>;
 }
 
 const deliveryGraceMs = 10_000;
 
 /**
- * Opens the configured notifiers. Events that an earlier process left in the outbox are delivered first.
- * Outcomes are logged, counted, and added to the records of their runs.
+ * Opens the notifiers in the configuration. Events that an earlier process could not deliver are sent first.
+ * The outcome of each delivery is logged, counted, and added to the run's record.
  */
 async function openNotifier(
   { config, secrets, clock, log }: ProgramContext,
@@ -141,7 +144,7 @@ async function openNotifier(
   };
 }
 
-/** Creates a program's coordinator. Its runs report to `reporting` and are counted in `metrics`. */
+/** Creates the coordinator. Its runs are reported to `reporting` and counted in `metrics`. */
 export async function openPublishing(
   foundation: ProgramContext,
   { audit, tracing, store, events, notifier }: Reporting,
@@ -165,7 +168,7 @@ export async function openPublishing(
   return own(coordinator);
 }
 
-/** Delivers the remaining events and spans, then closes their storage and the audit trail. */
+/** Delivers pending events and spans, and then closes everything that reports runs. */
 export async function closeReporting({ notifier, tracing, events, store, audit }: Reporting): Promise<void> {
   await notifier.close();
   await tracing.close();

@@ -4,11 +4,11 @@ import type { Trail } from '../../core/audit/trail.ts';
 import { asWaybillError } from '../../core/lib/errors.ts';
 import type { Triggers } from '../../workers/queue/trigger.ts';
 
-/* Creates audit records for acts that no request makes. */
+/* Records actions in the audit trail that do not come from a request. */
 
 /**
- * Makes the same decisions as `triggers`, and records the runs that start. Throws `audit_unavailable` before
- * making a decision.
+ * Wraps `triggers` to record the runs that they start. Throws `audit_unavailable` before deciding anything if
+ * the audit trail cannot be written to.
  */
 export function recordedTriggers(triggers: Triggers, trail: Trail): Triggers {
   return {
@@ -27,7 +27,10 @@ export function recordedTriggers(triggers: Triggers, trail: Trail): Triggers {
   };
 }
 
-/** Wraps a reload requested by a signal. `reload` logs a refusal, even if it cannot be recorded. */
+/**
+ * Wraps a reload that was requested by a signal, to record it. If the reload is rejected, `reload` itself
+ * logs that, even if the record cannot be written.
+ */
 export function recordedReload<T>(reload: () => Promise<T>, trail: Trail): () => Promise<T> {
   const entry: ActEntry = { act: 'reload', result: 'done', actor: { ...programActor, signal: 'SIGHUP' } };
   return async () => {

@@ -16,17 +16,17 @@ export interface ReloaderOptions {
   notifier: ProgramNotifier;
   coordinator: Coordinator;
   search: Search | null;
-  /** Determines which secrets must be set. */
+  /** Which program this is. A worker does not need all of the secrets. */
   needs: 'api' | 'worker';
   /**
-   * Checks the configuration for the program's own parts, without changing anything. The returned function
-   * activates it and must not fail.
+   * Checks the parts of the configuration that only this program uses, without changing anything. Returns a
+   * function that puts them into effect, which must not fail.
    */
   prepare: (next: ReadConfig) => (() => void) | undefined;
   onReload: ProgramOptions['onReload'];
 }
 
-/** Loading errors that are reported as `reload_refused`. */
+/** Errors from reading the configuration that are reported as `reload_refused`. */
 const refusedCodes: readonly ErrorCode[] = [
   'config_unreadable',
   'config_invalid',
@@ -35,7 +35,7 @@ const refusedCodes: readonly ErrorCode[] = [
   'signing_key_invalid',
 ];
 
-/** Reloads a program's configuration while it runs. */
+/** Reloads the configuration of a running program. */
 export class Reloader {
   readonly #options: ReloaderOptions;
   #config: Config;
@@ -49,14 +49,15 @@ export class Reloader {
   }
 
   /**
-   * Activates the file's current content. Reloads run one at a time: a call during a reload gets the outcome
-   * of the next one, which reads the file after the call. Logs the outcome. Throws `reload_refused` with
-   * every mistake, `queue_unavailable` or `shutting_down`. If it throws, nothing has changed.
+   * Reads the configuration again and puts it into effect. There is only one reload at a time: a call during
+   * a reload waits for the next one, so that it never misses a change to the file. Logs the result. Throws
+   * `reload_refused` with everything that is wrong, `queue_unavailable` or `shutting_down`; in that case,
+   * nothing has changed.
    */
   reload(): Promise<ReloadReport> {
     if (this.#next !== null) return this.#next;
     if (this.#running === null) return this.#begin();
-    // The running reload may have read the file before it changed.
+    // Start another one, because the running reload may have read the file before it was changed.
     this.#next = this.#running
       .catch(() => undefined)
       .then(() => {
@@ -66,7 +67,7 @@ export class Reloader {
     return this.#next;
   }
 
-  /** Refuses further reloads and waits for a running one. */
+  /** Rejects further reloads, and waits for a running one to finish. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#running?.catch(() => undefined);
@@ -103,7 +104,7 @@ export class Reloader {
     }
   }
 
-  /** Makes all checks before changing anything. */
+  /** Makes all checks first. Either everything is changed or nothing. */
   async #activate(): Promise<ReloadReport> {
     const { foundation, metrics, notifier, coordinator, search, needs, prepare } = this.#options;
     const { config: newer, secrets, warnings } = await foundation.readAgain();

@@ -33,8 +33,8 @@ async function openConsole(url: string, log: Log): Promise<void> {
 }
 
 /**
- * Returns the URLs of a daemon's pages for a browser on this machine, where a server that listens on all
- * addresses is `localhost`.
+ * Returns the URLs of the daemon's pages, to be opened in a browser on this machine. If the daemon listens on
+ * all addresses, they contain `localhost`.
  */
 function pagesOf(url: string, { console }: ServerConfig): { console?: string; docs: string } {
   const base = url.replace(/^(http:\/\/)(0\.0\.0\.0|\[::\])(?=:)/, '$1localhost');
@@ -42,30 +42,27 @@ function pagesOf(url: string, { console }: ServerConfig): { console?: string; do
 }
 
 export interface ServeOptions extends DaemonOptions {
-  /** Called once, with the base URL, when the daemon is ready for requests. */
+  /** Called once, when the daemon is ready for requests. */
   onListening?: (url: string) => void;
-  /**
-   * Called at the same time with the console's address, or with that of the API reference if the console is
-   * off.
-   */
+  /** Called at the same time, with the URL of the console or, if it is disabled, of the API reference. */
   onConsole?: (url: string) => Promise<void>;
 }
 
 export interface Served {
-  /** The base URL, including the base path; ends with `/`. */
+  /** The URL, including the base path. Ends with `/`. */
   url: string;
-  /** Reloads the configuration, like `Reloader.reload`. */
+  /** Reloads the configuration; see `Reloader.reload`. */
   reload(): Promise<ReloadReport>;
   /**
-   * Refuses new uploads, publishes accepted ones within `shutdown_timeout`, and stops. Returns the ids of
-   * interrupted runs. A second call waits for the first.
+   * Stops the daemon. It rejects new uploads, but publishes those that it has already accepted, within
+   * `shutdown_timeout`. Returns the ids of runs that were interrupted. Can be called more than once.
    */
   close(): Promise<{ unfinished: string[] }>;
 }
 
 /**
- * Runs the daemon until the caller closes it. Throws `config_invalid`, `secrets_invalid`, and the errors of
- * the databases and the queue. Nothing stays open after an error.
+ * Starts the daemon, which runs until it is closed. Throws `config_invalid`, `secrets_invalid`, and the
+ * errors of the databases and the queue. If it throws, nothing is left open.
  */
 export async function serve(options: ServeOptions): Promise<Served> {
   const { workers = true, onListening, onConsole } = options;
@@ -88,7 +85,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
   });
 }
 
-/** Stops accepting work, finishes accepted work, and closes the parts that this work needed. */
+/** Stops accepting work, finishes what has been accepted, and then closes everything. */
 async function stop(daemon: Daemon): Promise<{ unfinished: string[] }> {
   const { foundation, coordinator, background, uploads, reporting, shutdown } = daemon;
   const { config, log } = foundation;

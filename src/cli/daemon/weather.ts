@@ -7,15 +7,15 @@ import { inheritedSocket } from '../process/systemd.ts';
 import { bootstrap, type ProgramOptions, runOnce } from './bootstrap.ts';
 
 export interface ServedWeather {
-  /** The base URL, including the base path; ends with `/`. */
+  /** The URL, including the base path. Ends with `/`. */
   url: string;
-  /** Answers requests in progress and closes the databases. Errors while closing them are logged. */
+  /** Finishes requests in progress and closes the databases. If that fails, the error is only logged. */
   close(): Promise<void>;
 }
 
 /**
- * Runs the standalone weather reader. If it throws, the message starts with the step that failed, and nothing
- * is left open.
+ * Starts the standalone weather reader. If it throws, the message begins with the step that failed, and
+ * nothing is left open.
  */
 export async function serveWeather(options: ProgramOptions): Promise<ServedWeather> {
   return releasedOnFailure(async (onFailure) => {

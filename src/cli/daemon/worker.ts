@@ -6,6 +6,7 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import { type Release, releasedOnFailure } from '../../core/lib/lifecycle.ts';
 import { parseListen } from '../../core/lib/settings/values.ts';
 import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
+import { auditChecks } from '../../workers/coordinator/health-checks.ts';
 import { requireBullmq } from '../../workers/coordinator/open-coordinator.ts';
 import { freeBytes } from '../../workers/staging/staging-check.ts';
 import {
@@ -38,23 +39,23 @@ function addressOf(text: string): { host: string; port: number } {
 }
 
 export interface WorkerOptions extends ProgramOptions {
-  /** The address for probes and Prometheus. Default: `server.worker.listen`. */
+  /** The address for health checks and metrics. Default: `server.worker.listen`. */
   listen?: { host: string; port: number };
 }
 
 export interface Working {
-  /** The listener's base URL, which ends with `/`; null if there is no listener. */
+  /** The URL for health checks and metrics, which ends with `/`. null if they are not served. */
   url: string | null;
-  /** Reloads the configuration, like `Reloader.reload`. */
+  /** Reloads the configuration; see `Reloader.reload`. */
   reload(): Promise<ReloadReport>;
   /**
-   * Starts no more jobs, finishes running ones within `shutdown_timeout`, and returns the others to the
-   * queue. Returns the ids of interrupted runs.
+   * Stops the worker. It takes no more jobs, finishes those that are running, within `shutdown_timeout`, and
+   * returns the rest to the queue. Returns the ids of runs that were interrupted.
    */
   close(): Promise<{ unfinished: string[] }>;
 }
 
-/** Everything that is open while the worker runs. */
+/** The open parts of a running worker. */
 interface Worker {
   foundation: ProgramContext;
   reporting: Reporting;
@@ -62,15 +63,16 @@ interface Worker {
   coordinator: Coordinator;
   readiness: Readiness;
   shutdown: { isDraining: boolean };
-  /** null if this process has no metrics. */
+  /** null if metrics are disabled. */
   search: Search | null;
   reloader: Reloader;
   lag: Timer;
 }
 
 /**
- * Runs workers without an API. They publish the uploads that other processes accept. Throws `config_invalid`,
- * `secrets_invalid`, or the errors of Redis and the staging directories. Nothing stays open after an error.
+ * Starts a worker without an API. It publishes uploads that other processes have accepted. Throws
+ * `config_invalid`, `secrets_invalid`, or the errors of Redis and the staging directories. If it throws,
+ * nothing is left open.
  */
 export async function work(options: WorkerOptions): Promise<Working> {
   return releasedOnFailure(async (onFailure) => {
@@ -87,7 +89,7 @@ export async function work(options: WorkerOptions): Promise<Working> {
   });
 }
 
-/** Opens each part after the parts that it depends on. */
+/** Opens the parts of the worker. Each one is opened after those that it needs. */
 async function openWorker(
   { listen, ...options }: WorkerOptions,
   onFailure: (release: Release) => void,
@@ -99,18 +101,21 @@ async function openWorker(
   const isMeasured = address !== null && config.server.metrics.enabled;
   const metrics = isMeasured ? createWorkerMetrics(metricsOptions(config)) : null;
   const reporting = await openReporting(foundation, metrics, own);
-  // An invalid address or token fails here, before a job starts.
+  // If the address or the token is invalid, this fails before any job has started.
   const listener = address === null ? null : own(await openWorkerListener(foundation, address, metrics));
   const coordinator = await openPublishing(foundation, reporting, { metrics }, own);
   const shutdown = { isDraining: false };
   const readiness = newReadiness({
     ...foundation,
-    checks: coordinator.checks,
+    checks: [
+      ...coordinator.checks,
+      ...auditChecks(config.audit, { ...foundation, trail: reporting.audit, admitsActs: false }),
+    ],
     isDraining: () => shutdown.isDraining,
     weatherHealth: null,
   });
   metrics?.observe({
-    threads: () => coordinator.threads(),
+    threads: () => coordinator.threads.stats(),
     readiness,
     freeBytes: () => freeBytes(config.server.staging.directory),
   });

@@ -4,8 +4,8 @@ import { type DestinationStream, type Logger, pino } from 'pino';
 import { type LogControl, logControl, type Redaction } from '../../core/lib/log.ts';
 
 /**
- * Writes JSON lines to stderr, or readable text with `pretty` on a terminal. No line contains a secret that
- * `redaction` knows. Logging never throws, even if stderr fails.
+ * Creates a logger that writes JSON lines to stderr, or readable text if it is a terminal and `pretty` is
+ * set. Secrets that `redaction` knows are removed. Never throws, even if stderr cannot be written to.
  */
 export async function makeLogger(options: {
   verbose: boolean;
@@ -24,13 +24,13 @@ export async function makeLogger(options: {
 }
 
 /**
- * Characters that terminals interpret or that reorder text: DEL, C1 controls, line separators, and
- * bidirectional marks, embeddings, overrides and isolates. JSON leaves them unchanged; it escapes C0 controls
- * itself.
+ * Characters that a terminal interprets or that change the direction of text: DEL, C1 control characters,
+ * line separators, and bidirectional control characters. JSON does not escape them, except for C0 control
+ * characters.
  */
 const invisible = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 
-/** Replaces invisible characters with their JSON escapes, so that no logged text can forge a line. */
+/** Escapes such characters, so that nothing in a logged text can make it look like another log line. */
 export function escapeInvisible(line: string): string {
   return line.replace(
     invisible,
@@ -38,7 +38,7 @@ export function escapeInvisible(line: string): string {
   );
 }
 
-/** Returns a control through which the configuration sets the log level. */
+/** Lets the configuration set the log level. */
 export function controlOf(log: Logger, { verbose }: { verbose: boolean }): LogControl {
   return logControl({ verbose, onLevel: (level) => (log.level = level) });
 }
@@ -62,21 +62,23 @@ async function pretty({ color }: { color: boolean }, lines: LogLines): Promise<D
   });
 }
 
-/** A log's output. */
+/** The destination of log lines. */
 interface LogLines {
-  /** Writes whole lines. Never throws, because a broken log must not stop the program. */
+  /** Writes one or more lines. Never throws, because a broken log must not stop the program. */
   write(lines: string): void;
 }
 
-// Nothing is lost if the pipe's reader is briefly slow, and a stalled reader does not stall the daemon.
+// In milliseconds. Long enough for a reader that is briefly slow, but a reader that hangs does not block the
+// daemon.
 const pauseMs = 5;
 const maxPauses = 40;
 
 /**
- * Writes lines to a file descriptor synchronously. A failed write (a full disk, a closed pipe) loses its
- * lines. The next successful write calls `onRecovered` with the number of lost writes.
+ * Writes lines to a file descriptor, synchronously. If that fails, because the disk is full or the pipe is
+ * closed, the lines are lost. `onRecovered` is called with the number of failed writes once writing works
+ * again.
  *
- * @param write `writeSync`, or a replacement with the same errors.
+ * @param write Replaces `writeSync` in tests. It must throw the same errors.
  */
 export function logLines(
   descriptor: number,
@@ -86,7 +88,7 @@ export function logLines(
   let lost = 0;
   return {
     write: (lines) => {
-      // Once something is lost, do not wait again for a pipe that is still full.
+      // If the previous write failed as well, do not wait again for a pipe that is still full.
       const pauses = lost === 0 ? maxPauses : 0;
       if (!writeAll(descriptor, Buffer.from(lines), write, pauses)) {
         lost += 1;
@@ -125,20 +127,19 @@ function isFullPipe(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'EAGAIN';
 }
 
-// Two readings of the system clock differ by whole milliseconds. A larger drift means that the clock was
-// changed.
+// The system clock has a resolution of one millisecond. If it differs by more than this, it has been set.
 const maxDriftMs = 2;
 
-/** The system clock, and a finer monotonic clock with an arbitrary origin, both in milliseconds. */
+/** The system clock, and a more precise clock with an arbitrary starting point. Both are in milliseconds. */
 interface Clocks {
   system: () => number;
   fine: () => number;
 }
 
 /**
- * Returns a clock with microsecond resolution: the finer clock, reset to the system clock when the two drift
- * apart. The system clock is read before and after the finer one. A process that was suspended between two
- * readings has not drifted, so its time must not go back.
+ * Returns a clock with a resolution of microseconds. It follows the precise clock, but is set to the system
+ * clock if they drift apart. The system clock is read twice, before and after the precise one, because the
+ * process could be suspended in between. That is not drift, and must not make the time go backward.
  */
 export function microsecondClock({ system, fine }: Clocks, origin: number = system() - fine()): () => string {
   let second = NaN;
@@ -151,7 +152,7 @@ export function microsecondClock({ system, fine }: Clocks, origin: number = syst
     origin -= drift;
     now -= drift;
     const microseconds = Math.round(now * 1000);
-    // Most lines fall into the same second as the line before.
+    // Most lines are in the same second as the previous one.
     if (Math.floor(microseconds / 1e6) !== second) {
       second = Math.floor(microseconds / 1e6);
       stamp = new Date(second * 1000).toISOString().slice(0, -4);
@@ -160,7 +161,7 @@ export function microsecondClock({ system, fine }: Clocks, origin: number = syst
   };
 }
 
-/** Returns the current time as ISO 8601 in UTC with microseconds: `2026-11-20T02:04:34.120417Z`. */
+/** Returns the current time in UTC with microseconds: `2026-11-20T02:04:34.120417Z`. */
 export const isoMicroseconds = microsecondClock(
   { system: Date.now, fine: () => performance.now() },
   performance.timeOrigin,

@@ -6,29 +6,35 @@ import { type Log, silentLog } from '../../core/lib/log.ts';
 import { formatDuration } from '../../core/lib/settings/units.ts';
 import { belowLabel, widthOf, wrapped } from './terminal.ts';
 
-/** A command's output: data goes to stdout, everything else to stderr. Colors are used only on terminals. */
+/**
+ * Prints the output of a command. Data goes to stdout and everything else to stderr. Colors are only used on
+ * terminals.
+ */
 export interface Output {
   readonly isJson: boolean;
   readonly style: Style;
   /**
-   * Prints one line, wrapped to the width of the terminal if there is one. Control characters, including line
-   * breaks, are escaped, because names are untrusted.
+   * Prints a line, wrapped if there is a terminal. Control characters and line breaks are escaped, because
+   * names in the line could contain anything.
    */
   readonly data: (line: string) => void;
   readonly warn: (finding: Finding) => void;
-  /** Prints a failure in part of the result, and what to do next. */
+  /** Prints what failed, why, and what to do about it. */
   readonly failure: (label: string, error: Pick<ErrorRecord, 'message' | 'hint'>) => void;
-  /** Prints a note for people on stderr. Prints nothing with `--format json`. */
+  /** Prints a note to stderr, except with `--format json`. */
   readonly note: (text: string) => void;
-  /** Prints the command's single JSON document. */
+  /** Prints a JSON document. Call this only once. */
   readonly json: (kind: string, body: object) => void;
-  /** Prints the document for machines, or its warnings followed by the text for people. */
+  /**
+   * With `--format json`, prints the document. Otherwise, prints its warnings and then calls `print` to print
+   * the result as text.
+   */
   readonly result: (kind: string, body: object, print: () => void) => void;
-  /** Prints one of several documents, each on its own line. */
+  /** Prints a JSON document on a single line, if there can be several. */
   readonly jsonLine: (kind: string, body: object) => void;
   /**
-   * The core's log: writes warnings to stderr in either format, such as a failed lease renewal or a retried
-   * call. Also writes the events of `log` notifiers.
+   * The log for the core. With either format, warnings are printed to stderr, for example that a lease could
+   * not be renewed or that a call is retried. `log` notifiers use it for events.
    */
   readonly log: Log;
 }
@@ -79,14 +85,14 @@ function printDocument(kind: string, body: object, indent: number): void {
 }
 
 /**
- * Prints an error with `--format json`: a document of kind `error`, as one line on stderr. stdout contains
- * only results.
+ * Prints an error as a JSON document on a single line, for `--format json`. It goes to stderr, because stdout
+ * is only for results.
  */
 export function printErrorDocument(error: ErrorRecord): void {
   process.stderr.write(`${jsonDocument('error', { error }, 0)}\n`);
 }
 
-/** Prints an error for people on stderr, with all its findings and the next step. */
+/** Prints an error to stderr, with its findings and a hint. */
 export function printError(error: WaybillError, options: { color: boolean }): void {
   const { line, style } = lineWriter(process.stderr, options.color);
   line(`${style.red('error')}  ${error.message}`);
@@ -98,7 +104,7 @@ export function printError(error: WaybillError, options: { color: boolean }): vo
   if (error.hint !== undefined) line(`${style.cyan('next')}   ${error.hint}`);
 }
 
-/** Reports whether an error's message already contains the finding. */
+/** Reports whether the message of an error already includes a finding. */
 function isInMessage(message: string, { code, file, message: found }: Finding): boolean {
   const [, name] = code === 'secret_missing' ? (/^the secret (\S+), /.exec(found) ?? []) : [];
   if (name !== undefined) return message.includes(` ${name} (needed by `);
@@ -125,7 +131,7 @@ export function columns(rows: readonly (readonly string[])[], indent = ''): stri
   );
 }
 
-/** Formats a duration such as `0.03 s`, `0.4 s`, `12.0 s` or `3m 5s`. */
+/** Formats a duration: `0.03 s`, `0.4 s`, `12.0 s` or `3m 5s`. */
 export function tookText(ms: number): string {
   return ms < 60_000 ? `${(ms / 1000).toFixed(ms < 95 ? 2 : 1)} s` : formatDuration(ms);
 }
@@ -139,7 +145,7 @@ function lineWriter(
   color: boolean,
 ): { style: Style; line: (text: string) => void } {
   const { NO_COLOR, TERM } = process.env;
-  // An empty NO_COLOR counts as unset: no-color.org.
+  // According to no-color.org, an empty NO_COLOR does not count.
   const isColoured = color && (NO_COLOR ?? '') === '' && TERM !== 'dumb' && isatty(stream.fd);
   const width = stream.isTTY && stream.columns > 0 ? stream.columns : Infinity;
   return {
@@ -149,8 +155,8 @@ function lineWriter(
 }
 
 /**
- * Our own colors, and every character that a terminal interprets or that changes the text direction. A name
- * must not be able to move the cursor or forge a line.
+ * Matches our own colors, and everything else that a terminal interprets or that changes the direction of
+ * text. Names must not be able to move the cursor or look like another line.
  */
 const notText = /(\u{1b}\[\d{1,2}m)|[\p{Cc}\p{Zl}\p{Zp}\u{202a}-\u{202e}\u{2066}-\u{2069}]/gu;
 
@@ -172,24 +178,27 @@ function describeLogged(fields: object, message: string): string {
   return `${where}${message}${err instanceof Error ? ` (${err.message})` : ''}`;
 }
 
-/* Formats publication decisions as printed by `run`, `publish`, `push` and `runs`. */
+/* Formats what was decided about a publication. Used by `run`, `publish`, `push` and `runs`. */
 
-/** Returns `+` for new, `~` for changed, `=` for unchanged and `✗` for failed. */
+/** Returns `+` if it is new, `~` if it has changed, `=` if it has not, and `✗` if it failed. */
 export function signOf(action: string, error: object | null, style: Style): string {
   if (error !== null) return style.red('✗');
   if (action === 'skip_same') return style.dim('=');
   return action === 'publish_new' ? style.green('+') : style.yellow('~');
 }
 
-/** The reasons that are already evident from the action and its counts. */
+/** Reasons that do not need to be printed, because they are obvious from the action and the numbers. */
 const usualReasons = ['destination_empty', 'outputs_differ', 'outputs_omitted', 'all_recorded'];
 
-/** Returns why an action was chosen, unless that is the usual reason or an error that follows repeats it. */
+/**
+ * Returns the reason for an action. Leaves it out if it is the usual one, or if an error is printed that says
+ * the same.
+ */
 export function reasonText(reason: { code: string; message: string } | null, error: object | null): string {
   return reason === null || error !== null || usualReasons.includes(reason.code) ? '' : reason.message;
 }
 
-/** Formats a document's RFC 3339 time for people in their time zone, such as `2026-11-26 11:33 CET`. */
+/** Formats an RFC 3339 time in the local time zone: `2026-11-26 11:33 CET`. */
 export function localTime(time: string): string {
   const at = new Date(time);
   const two = (value: number): string => String(value).padStart(2, '0');
@@ -197,7 +206,10 @@ export function localTime(time: string): string {
   return `${day} ${two(at.getHours())}:${two(at.getMinutes())} ${zoneOf(at)}`;
 }
 
-/** Returns the local time zone's short name at that time, such as `CET`, or `GMT+5:30` if it has none. */
+/**
+ * Returns the short name of the local time zone at this time, such as `CET`. If it has no name, returns
+ * `GMT+5:30`.
+ */
 function zoneOf(at: Date): string {
   const parts = new Intl.DateTimeFormat('en', { timeZoneName: 'short' }).formatToParts(at);
   return parts.find(({ type }) => type === 'timeZoneName')?.value ?? 'UTC';

@@ -7,22 +7,22 @@ import type { Output } from './output.ts';
 
 export interface ProgressBar {
   onProgress: (progress: Progress) => void;
-  /** Adds bytes to the expected total. */
+  /** Adds to the total number of bytes. */
   expect: (bytes: number) => void;
-  /** Shows the number of bytes read, without a bar, for work of unknown length. */
+  /** Shows how many bytes have been read, if the total is unknown. There is no bar in this case. */
   onBytes: (count: number) => void;
   stop: () => void;
 }
 
-/** Work that takes less than this many milliseconds shows no bar. */
+/** If everything is done within this many milliseconds, no bar is shown. */
 const quickMs = 400;
-/** Over a shorter time, the pace would be a guess. */
+/** In milliseconds. It is too early to estimate the speed before this. */
 const minPaceMs = 500;
 
 /**
- * Returns the remaining time at the average pace since `begun`, as text; empty while the pace is still a
- * guess. The progress bar package would use the pace of its last updates. Connections take bytes in bursts,
- * so that estimate drops to zero between two updates of a burst.
+ * Returns the remaining time at the average speed so far, as text. Returns an empty string if it is too early
+ * to tell. The progress bar package would use the most recent updates instead, but connections transfer bytes
+ * in bursts, so its estimate keeps dropping to zero.
  */
 export function timeLeft(
   { done, total, nowMs }: { done: number; total: number; nowMs: number },
@@ -34,17 +34,17 @@ export function timeLeft(
   return `${formatDuration(Math.ceil(leftMs / 1000) * 1000)} left`;
 }
 
-/** Returns the bytes per second since the bar began; empty while that would be a guess. */
+/** Returns the average speed since the bar was shown. Returns an empty string if it is too early to tell. */
 function rateText(bytes: number, durationMs: number): string {
   return durationMs < minPaceMs ? '' : `${formatSize(Math.round((bytes / durationMs) * 1000))}/s`;
 }
 
 /**
- * Returns a bar format that fits the width: narrow terminals show no rate, and only wide ones show the name.
+ * Returns the format of the bar. Narrow terminals do not show the speed, and only wide ones show the name.
  */
 export function barFormat(total: number, width: number): { format: string; barsize: number } {
   if (total === 0) return { format: '{name}{done} read, {duration_formatted}', barsize: 0 };
-  // The percentage, "1023.9 MiB of 1023.9 MiB", "59m 59s left" and the spaces between them.
+  // Space for the percentage, "1023.9 MiB of 1023.9 MiB", and "59m 59s left".
   const taken = 48 + (width < 80 ? 0 : 14) + (width < 100 ? 0 : 22);
   const rate = width < 80 ? '' : '{rate}  ';
   const format = `${width < 100 ? '' : '{name}'}{bar} {percentage}%  {done} of {all}  ${rate}{left}`;
@@ -52,9 +52,9 @@ export function barFormat(total: number, width: number): { format: string; barsi
 }
 
 /**
- * Returns a progress bar on stderr if that is a terminal, otherwise a no-op.
+ * Returns a progress bar on stderr, or one that does nothing if stderr is not a terminal.
  *
- * @param name The pipeline or file that the bytes belong to.
+ * @param name The pipeline or file that the progress is about.
  */
 export function progressBar(isWanted: boolean, name = ''): ProgressBar {
   const nothing = (): void => undefined;
@@ -64,8 +64,8 @@ export function progressBar(isWanted: boolean, name = ''): ProgressBar {
 }
 
 /**
- * `quick`: the work has just begun. `unknown`: it is taking longer, but there is no size or byte count to
- * display.
+ * `quick` means that the work has just begun. `unknown` means that it takes longer, but there are no numbers
+ * to show yet.
  */
 type BarState = 'quick' | 'unknown' | 'shown' | 'stopped';
 
@@ -76,7 +76,7 @@ class TerminalBar implements ProgressBar {
   #bar: SingleBar | null = null;
   #total = 0;
   #done = 0;
-  /** When the bar was first shown, and the bytes done until then. */
+  /** When the bar was shown, and how many bytes had been done by then. */
   #begun = { done: 0, atMs: 0 };
 
   constructor(name: string) {
@@ -104,7 +104,9 @@ class TerminalBar implements ProgressBar {
     this.#update();
   };
 
-  /** Restores the terminal's cursor and line wrapping. Called no matter how the process ends. */
+  /**
+   * Restores the cursor and line wrapping of the terminal. This has to be called however the process ends.
+   */
   readonly stop = (): void => {
     this.#state = 'stopped';
     this.#timer.cancel();
@@ -150,15 +152,15 @@ class TerminalBar implements ProgressBar {
   }
 }
 
-/** Shows one bar at a time, for the bytes being measured or sent. */
+/** Shows progress bars for measuring and sending files, one at a time. */
 export interface Bars {
-  /** Replaces the current bar with a new one for this many bytes. */
+  /** Shows a new bar for this many bytes. It replaces the current one. */
   begin: (bytes: number) => void;
   isBegun: () => boolean;
   onBytes: (count: number) => void;
-  /** Hides the bar to make room for a line. The next bytes show it again with its previous progress. */
+  /** Hides the bar before a line is printed. It reappears with the next progress. */
   pause: () => void;
-  /** Removes the current bar and resets the state. */
+  /** Removes the bar. */
   stop: () => void;
 }
 
@@ -194,7 +196,10 @@ export function newBars(output: Pick<Output, 'isJson'>): Bars {
   };
 }
 
-/** Returns the same upload with a progress bar for its bytes, even if only part of it is sent. */
+/**
+ * Returns an upload that shows a progress bar while it is sent. This also works if only part of it needs to
+ * be sent.
+ */
 export function withBars<T extends Upload>(upload: T, bars: Bars): T {
   const { open, pieces, parts, size } = upload;
   const bytes = pieces?.readBytes ?? size ?? 0;

@@ -15,7 +15,7 @@ import {
 type RunError = NonNullable<RunRecord['error']>;
 type RunDestination = RunRecord['destinations'][number];
 
-/** Prints a run's record for people. `locate` maps the files in findings to local names. */
+/** Prints the record of a run. `locate` changes the paths in findings to local files. */
 export function printRun(
   run: RunRecord,
   output: Output,
@@ -76,8 +76,7 @@ function deliveryText(failed: RunRecord['failed_deliveries'][number], style: Sty
 }
 
 /**
- * Formats a revision such as `1a2b3c4d5e6f on main by Ada: fix the title`, omitting the parts that the
- * producer did not state.
+ * Formats a revision: `1a2b3c4d5e6f on main by Ada: fix the title`. Leaves out the parts that are unknown.
  */
 export function revisionText(revision: RunRecord['revision'] | null): string {
   const { message, commit, branch, author } = revision ?? {};
@@ -91,8 +90,8 @@ export function revisionText(revision: RunRecord['revision'] | null): string {
 }
 
 /**
- * Formats a publisher such as `publisher site-ci: octo-org/site refs/heads/main, CI run 77`, omitting unknown
- * parts.
+ * Formats a trusted publisher: `publisher site-ci: octo-org/site refs/heads/main, CI run 77`. Leaves out the
+ * parts that are unknown.
  */
 export function publisherText(publishedBy: RunRecord['published_by'] | null): string | null {
   if (!publishedBy) return null;
@@ -102,7 +101,7 @@ export function publisherText(publishedBy: RunRecord['published_by'] | null): st
   return parts.length === 0 ? `publisher ${id}` : `publisher ${id}: ${parts.join(', ')}`;
 }
 
-/** Describes a run's tries; null if it has only one. */
+/** Describes how often a run was attempted. Returns null if there was only one attempt. */
 function triesText({
   attempt,
   next_try_at: next,
@@ -114,7 +113,7 @@ function triesText({
   return finished_at === null ? `try ${attempt}` : `ended at try ${attempt}`;
 }
 
-/** Prints a note for each failed try that will be followed by another one. */
+/** Prints a note whenever an attempt fails and will be retried. */
 export function retryNotes(output: Output): (run: RunRecord) => void {
   let shown = 1;
   return ({ attempt, next_try_at: next, last_error: cause }) => {
@@ -124,7 +123,7 @@ export function retryNotes(output: Output): (run: RunRecord) => void {
   };
 }
 
-/** Formats runs as one line each. */
+/** Formats a list of runs, with one line for each. */
 export function runLines(runs: readonly RunRecord[], style: Style): string[] {
   return columns(
     runs.map((run) => [

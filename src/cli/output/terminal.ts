@@ -1,16 +1,16 @@
 import { fstatSync, statSync, writeSync } from 'node:fs';
 import { stripVTControlCharacters } from 'node:util';
 
-/** A descriptor that every program starts with. */
+/** Standard output or standard error. */
 type StandardStream = 1 | 2;
 
 const streamOf = (descriptor: StandardStream): NodeJS.WriteStream =>
   descriptor === 1 ? process.stdout : process.stderr;
 
 /**
- * Writes text without opening a Node.js stream, which would take longer than printing the help. If a
- * non-blocking pipe is full, a stream writes the rest. A reader that closed the pipe is not a failure. Any
- * other error ends the process with exit code 1.
+ * Writes text without creating a Node.js stream, which takes longer than printing the help. If the descriptor
+ * is a pipe that is full and does not block, the rest is written through a stream after all. A closed pipe is
+ * not an error. Any other error ends the process with exit code 1.
  */
 export function writeNow(descriptor: StandardStream, text: string): void {
   let rest = Buffer.from(text);
@@ -32,8 +32,8 @@ export function columnsOf(descriptor: StandardStream, otherwise = 80): number {
 }
 
 /**
- * Ignores readers that close a pipe early (`| head`): that is not a failure and does not hide one. Any other
- * output error ends the process with exit code 1.
+ * Ignores errors from closed pipes, as in `| head`. They are not failures, but must not hide one either. Any
+ * other error ends the process with exit code 1.
  */
 export function tolerateBrokenPipes(): void {
   for (const stream of [process.stdout, process.stderr])
@@ -45,15 +45,15 @@ function endProcess({ code }: NodeJS.ErrnoException): never {
 }
 
 /**
- * Rules out most descriptors that are not terminals by their file status. Only the stream itself can tell for
- * certain.
+ * Returns false if the descriptor is certainly not a terminal. This is faster than creating a stream, which
+ * would be the only way to be sure that it is.
  */
 function mayBeTerminal(descriptor: StandardStream): boolean {
   try {
     const stats = fstatSync(descriptor);
     return stats.isCharacterDevice() && stats.rdev !== statSync('/dev/null').rdev;
   } catch {
-    return false; // The parent process closed it.
+    return false; // The descriptor is closed.
   }
 }
 
@@ -99,8 +99,8 @@ function wrappedLine(line: string, width: number, indent: number): string[] {
 }
 
 /**
- * Returns the indent of wrapped lines: below the text that follows a sign (`+ path`) or label (`error
- * text`).
+ * Returns the indent for lines that have been wrapped. The text continues below the text after the sign (`+
+ * path`) or the label (`error text`).
  */
 export function belowLabel(width: number): (line: string) => number {
   return (line) => {
@@ -112,8 +112,8 @@ export function belowLabel(width: number): (line: string) => number {
 }
 
 /**
- * Returns the width in code points, without color codes, which is accurate enough for a column. A table of
- * character widths would take longer to load than the rest of the output.
+ * Returns the width of the text in code points, without color codes. This is precise enough for aligning
+ * columns. A table of actual character widths would take longer to load than everything else.
  */
 export function widthOf(text: string): number {
   return Array.from(stripVTControlCharacters(text)).length;

@@ -4,42 +4,42 @@ import type { Log } from '../../core/lib/log.ts';
 import { exitCodeOf, listenForStop } from './stop-signal.ts';
 import { serviceManager } from './systemd.ts';
 
-/** A long-running program's process, from startup to exit. */
+/** Manages the process of a long-running program: signals, systemd, and how it exits. */
 export interface DaemonProcess {
   /**
-   * Notifies systemd, if it runs this process, that startup is complete. The first SIGINT or SIGTERM closes
-   * the daemon and then ends the process, whatever is still open in it. A signal that arrived during startup
-   * counts. A second signal ends the process immediately. SIGHUP reloads the configuration. A SIGHUP during
-   * startup takes effect now, and one during shutdown is ignored.
+   * Waits for SIGINT or SIGTERM, closes the daemon, and then ends the process, even if something is still
+   * open in it. A second signal ends the process immediately. SIGHUP reloads the configuration. Signals
+   * during startup take effect now, and SIGHUP is ignored during shutdown. Also notifies systemd that startup
+   * is complete, if the process was started by systemd.
    */
   runUntilStopped(daemon: RunningDaemon): Promise<number>;
   /**
-   * Called when a reload begins and when it has ended, whatever triggered it. Notifies systemd in both cases.
+   * Notifies systemd that a reload has begun or ended. Call this for every reload, regardless of its cause.
    */
   onReload(phase: 'begun' | 'ended'): void;
 }
 
 export interface RunningDaemon {
-  /** The listener's base URL; null or absent if the daemon does not listen. */
+  /** The URL that the daemon listens on. null or absent if it does not listen. */
   url?: string | null;
-  /** Reloads the configuration and logs the outcome. */
+  /** Reloads the configuration and logs the result. */
   reload(): Promise<unknown>;
   close(): Promise<{ unfinished: string[] }>;
 }
 
-// The time for pending log lines and responses.
+// Extra time for the last log lines and responses.
 const exitGraceMs = 1_000;
 const threadGraceMs = 2_000;
 /**
- * How long startup may continue after a stop request. A server that does not respond would block it for
- * longer.
+ * If startup has not finished this long after a stop signal, the process exits anyway. It may be waiting for
+ * a server that does not respond.
  */
 const startGraceMs = 10_000;
 
 /**
- * Listens for signals immediately, since a worker takes its first job during startup. Ignores SIGUSR2, which
- * other daemons use for other purposes, so that it does not end the process without draining. Call this
- * before starting the first thread.
+ * Starts to listen for signals. This has to happen early, because a worker takes its first job during
+ * startup. SIGUSR2 is ignored: other daemons use it for something else, and by default it would end the
+ * process at once. Must be called before the first thread is started.
  */
 export function daemonProcess(log: Log): DaemonProcess {
   const hangUps = listenForReload(log);
@@ -79,8 +79,8 @@ export function daemonProcess(log: Log): DaemonProcess {
 }
 
 /**
- * Handles SIGHUP: an early signal takes effect when `serve` is called. After `ignore`, signals have no
- * effect.
+ * Handles SIGHUP. If it arrives before `serve` is called, it takes effect then. After `ignore` is called, it
+ * has no effect.
  */
 function listenForReload(log: Log): { serve(reload: () => Promise<unknown>): void; ignore(): void } {
   let isWanted = false;
@@ -105,9 +105,9 @@ function listenForReload(log: Log): { serve(reload: () => Promise<unknown>): voi
 }
 
 /**
- * Ignores SIGHUP and SIGUSR2 in the weather reader and feeder, which have no threads and read their
- * configuration only once. By default, these signals would end the process in the middle of its work.
- * `onHangUp` logs that nothing was reloaded.
+ * Ignores SIGHUP and SIGUSR2, which would otherwise end the process in the middle of its work. This is for
+ * the weather reader and feeder, which read their configuration only once and have no threads. `onHangUp`
+ * should log that nothing was reloaded.
  */
 export function outliveOtherSignals(onHangUp: () => void): void {
   process.on('SIGHUP', onHangUp);
@@ -115,8 +115,8 @@ export function outliveOtherSignals(onHangUp: () => void): void {
 }
 
 /**
- * `process.exit` waits for every thread. A thread that hangs in a system call (such as on an unresponsive
- * disk) cannot be ended, so only a kill ends the process.
+ * Ends the process even if a thread hangs, for example because a disk does not respond. `process.exit` waits
+ * for all threads, so in that case the process can only be killed.
  */
 async function exitAnyway(log: Log, threads: ReadonlySet<Worker>): Promise<void> {
   const ends = Promise.all([...threads].map((thread) => thread.terminate()));

@@ -1,18 +1,18 @@
 import { spawn } from 'node:child_process';
 import { systemClock } from '../../core/lib/clock.ts';
 
-/** The desktop program that opens a URL in the user's browser. */
+/** The program for opening a URL in the user's default browser. */
 const opener = process.platform === 'darwin' ? 'open' : 'xdg-open';
 
 /**
- * Some openers run as long as the browser does. If one is still running after this time, it has started the
- * browser.
+ * On some systems, this program runs as long as the browser. If it is still running after this time, the
+ * browser has started.
  */
 const waitMs = 3_000;
 
 /**
- * Opens a URL in the browser. Returns why that failed, or null. The browser outlives this process and does
- * not use its terminal. Never throws.
+ * Opens a URL in the browser. Returns null on success, and otherwise the reason why it failed. The browser
+ * keeps running when this process ends, and cannot write to its terminal. Never throws.
  */
 export async function openInBrowser(url: string): Promise<string | null> {
   if (!/^https?:$/.test(URL.canParse(url) ? new URL(url).protocol : '')) return 'it is not a web address';
@@ -36,8 +36,8 @@ export async function openInBrowser(url: string): Promise<string | null> {
 }
 
 /**
- * Opens the first published URL. Only notes a failure, because a missing browser does not affect what was
- * published.
+ * Opens the first URL of what has been published. If that fails, only prints a note, because everything has
+ * been published.
  */
 export async function openPublished(
   urls: readonly (string | null | undefined)[],

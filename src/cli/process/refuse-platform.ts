@@ -1,18 +1,21 @@
-/** The platform that runs the program, as reported by `process`. */
+/** The platform that this program runs on, as described by `process`. */
 interface Platform {
-  /** The Node.js version, such as `20.19.0`. */
+  /** The version of Node.js: `20.19.0`. */
   readonly node: string;
-  /** The operating system, such as `linux`. */
+  /** The operating system: `linux`. */
   readonly platform: NodeJS.Platform;
-  /** The CPU architecture, such as `x64`. */
+  /** The CPU architecture: `x64`. */
   readonly arch: NodeJS.Architecture;
 }
 
-/** Must match `engines` in package.json. */
+/** Keep in sync with `engines` in package.json. */
 const oldest = { major: 20, minor: 19 };
 const of32Bits = new Set<NodeJS.Architecture>(['arm', 'ia32', 'mips', 'mipsel']);
 
-/** Returns why waybill does not run on the platform and what to do, in two lines; null if it does run. */
+/**
+ * Returns null if waybill supports the platform. Otherwise, returns two lines with the reason and what to do
+ * about it.
+ */
 export function refusalOf({ node, platform, arch }: Platform): string | null {
   const [major = 0, minor = 0] = node.split('.').map(Number);
   if (platform === 'win32')
@@ -38,8 +41,8 @@ function unsupported(what: string, next: string): string {
 }
 
 /*
- * Every program imports this first. On an unsupported platform, later imports may fail to load with errors
- * that do not mention the platform.
+ * Every program has to import this first. On a platform that is not supported, other modules may fail to load
+ * with errors that do not explain why.
  */
 const refusal = refusalOf({
   node: process.versions.node,

@@ -6,12 +6,12 @@ export type StopSignal = 'SIGINT' | 'SIGTERM';
 export const exitCodeOf: Record<StopSignal, 130 | 143> = { SIGINT: 130, SIGTERM: 143 };
 
 /**
- * How long stopped work may take to clean up, as in the daemon. A server that does not respond would block it
- * for longer.
+ * The time that the work gets to stop and clean up, as in the daemon. A server that does not respond would
+ * otherwise keep the process alive.
  */
 const graceMs = 10_000;
 
-/** The first SIGINT or SIGTERM that the process receives. */
+/** Waits for the first SIGINT or SIGTERM. */
 export interface StopRequest {
   received: Promise<StopSignal>;
   /** Stops listening for signals. */
@@ -19,7 +19,7 @@ export interface StopRequest {
 }
 
 /**
- * Listens for SIGINT and SIGTERM. The first signal is passed to `onFirst`. A second one ends the process
+ * Listens for SIGINT and SIGTERM. `onFirst` is called with the first one. A second one ends the process
  * immediately with exit code 130 or 143.
  */
 export function listenForStop(onFirst: (signal: StopSignal) => void): StopRequest {
@@ -37,9 +37,10 @@ export function listenForStop(onFirst: (signal: StopSignal) => void): StopReques
 }
 
 /**
- * Runs work that can stop midway. The first SIGINT or SIGTERM aborts `signal`, so that the work stops and
- * cleans up. The exit code is then 130 or 143, and the work's `aborted` error is not rethrown. Work that is
- * still running after `graceMs` ends with the process, and the next run cleans up after it.
+ * Runs work that can be interrupted. When the process gets SIGINT or SIGTERM, `signal` is aborted, so that
+ * the work can stop and clean up, and the exit code will be 130 or 143. The `aborted` error of the work is
+ * not rethrown. If the work takes longer than `graceMs` to stop, the process exits anyway, and the next run
+ * will clean up.
  */
 export async function untilStopped(work: (signal: AbortSignal) => Promise<number>): Promise<number> {
   const controller = new AbortController();
@@ -59,8 +60,8 @@ export async function untilStopped(work: (signal: AbortSignal) => Promise<number
     return stopped.exitCode;
   } finally {
     stopped.deadline?.cancel();
-    // A stopped process is about to exit. Further signals may speed that up but must not change the exit
-    // code.
+    // If it was interrupted, the process is about to exit. Keep listening, so that further signals do not
+    // change the exit code.
     if (!controller.signal.aborted) request.release();
   }
 }
@@ -70,9 +71,7 @@ function giveUp(signal: StopSignal): never {
   process.exit(exitCodeOf[signal]);
 }
 
-/**
- * Runs work that only reads and has only the terminal to restore. A signal ends the process through `exit`.
- */
+/** Runs work that only reads and can be interrupted at any time. `exit` listeners restore the terminal. */
 export async function endedBySignal(work: () => Promise<number>): Promise<number> {
   const release = onSignal((signal) => process.exit(exitCodeOf[signal]));
   try {

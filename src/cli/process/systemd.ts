@@ -4,20 +4,22 @@ import type { Clock, Timer } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 
-/** The service manager that started this process: systemd or none. */
+/**
+ * Notifies systemd about the state of this process. Does nothing if the process was not started by systemd.
+ */
 interface ServiceManager {
   /**
-   * Reports that startup is complete. From now on, the watchdog is notified at the interval that systemd
-   * sets.
+   * Reports that startup is complete. From then on, watchdog notifications are sent at the interval that
+   * systemd has set.
    */
   ready(status: string): void;
-  /** Reports that a reload has begun. Does nothing before `ready` or after `stopping`. */
+  /** Reports that a reload has begun. Ignored before `ready` and after `stopping`. */
   reloading(): void;
-  /** Reports that the reload has ended, successfully or not. */
+  /** Reports that a reload has ended, whether or not it succeeded. */
   reloaded(): void;
-  /** Reports that the process is about to end. */
+  /** Reports that the process is about to stop. */
   stopping(status: string): void;
-  /** Stops the watchdog notifications and resolves when all messages have been sent. */
+  /** Stops sending watchdog notifications. Resolves when all notifications have been sent. */
   close(): Promise<void>;
 }
 
@@ -28,7 +30,7 @@ interface ServiceManagerOptions {
   log: Log;
 }
 
-/** Longer than systemd-notify waits for a response. */
+/** Longer than systemd-notify itself waits. */
 const timeoutMs = 10_000;
 const run = promisify(execFile);
 
@@ -41,11 +43,11 @@ const noManager: ServiceManager = {
 };
 
 /**
- * Implements the sd_notify(3) protocol if `NOTIFY_SOCKET` is set; does nothing otherwise. Node.js cannot send
- * datagrams to a Unix socket, so `systemd-notify` sends them; every systemd installation has it. The unit
- * needs `NotifyAccess=all`, since the messages come from a child process.
+ * Implements the protocol described in sd_notify(3), if `NOTIFY_SOCKET` is set. Node.js cannot send datagrams
+ * to Unix sockets, so this runs `systemd-notify`, which is part of systemd. The unit needs
+ * `NotifyAccess=all`, because notifications are sent by a child process.
  *
- * Failing to send a message has no other effect. Only the first failure is logged.
+ * If a notification cannot be sent, the error is logged the first time and otherwise ignored.
  */
 export function serviceManager({ env, pid, clock, log }: ServiceManagerOptions): ServiceManager {
   const { NOTIFY_SOCKET: socket = '', PATH = '/usr/bin:/bin' } = env;
@@ -53,7 +55,7 @@ export function serviceManager({ env, pid, clock, log }: ServiceManagerOptions):
   let isFailureLogged = false;
   let sent: Promise<void> = Promise.resolve();
   let isSending = false;
-  // Messages are sent in sequence: with two concurrent children, the older state could arrive last.
+  // Send one notification at a time. If two ran in parallel, the older one could arrive last.
   const send = (...assignments: string[]): void => {
     sent = sent.then(async () => {
       isSending = true;
@@ -72,7 +74,7 @@ export function serviceManager({ env, pid, clock, log }: ServiceManagerOptions):
   };
   const everyMs = watchdogMs(env, pid);
   let watchdog: Timer | null = null;
-  /** The status sent with `READY=1`; null before it is sent and once the process is stopping. */
+  /** The status that was sent with `READY=1`. null before that, and again once the process is stopping. */
   let working: string | null = null;
   const turn = (): void => {
     if (!isSending) send('WATCHDOG=1');
@@ -85,7 +87,7 @@ export function serviceManager({ env, pid, clock, log }: ServiceManagerOptions):
     },
     reloading: () => {
       if (working === null) return;
-      // systemd distinguishes this reload from the previous one by its monotonic time.
+      // systemd uses the time to tell one reload from another.
       const microseconds = process.hrtime.bigint() / 1000n;
       send('RELOADING=1', `MONOTONIC_USEC=${microseconds}`, 'STATUS=reading the configuration again');
     },
@@ -104,8 +106,8 @@ export function serviceManager({ env, pid, clock, log }: ServiceManagerOptions):
 }
 
 /**
- * Returns half of systemd's watchdog interval, as its manual recommends. Returns null if the watchdog is off
- * or watches another process.
+ * Returns half of the watchdog interval, as recommended in the manual. Returns null if the watchdog is
+ * disabled or is for a different process.
  */
 function watchdogMs({ WATCHDOG_USEC, WATCHDOG_PID }: NodeJS.ProcessEnv, pid: number): number | null {
   const microseconds = Number(WATCHDOG_USEC);
@@ -113,13 +115,14 @@ function watchdogMs({ WATCHDOG_USEC, WATCHDOG_PID }: NodeJS.ProcessEnv, pid: num
   return isOurs && microseconds > 0 ? Math.max(Math.floor(microseconds / 2000), 1) : null;
 }
 
-/** The first descriptor that systemd passes on, after standard input, output and error. */
+/** Standard input, output and error come first. */
 const firstDescriptor = 3;
 
 /**
- * Returns the file descriptor of the socket that systemd has bound for this process, as described in
- * sd_listen_fds(3), or null if there is none. Ignores variables meant for another process, such as those
- * inherited from a parent. Throws `config_invalid` for several sockets, since choosing one would be a guess.
+ * Returns the file descriptor of the socket that systemd passed to this process, as described in
+ * sd_listen_fds(3), or null if there is none. If the environment variables were inherited from a parent and
+ * are for a different process, they are ignored. Throws `config_invalid` if there are several sockets,
+ * because we do not know which one to use.
  */
 export function inheritedSocket(env: NodeJS.ProcessEnv, pid: number): number | null {
   const count = Number(env['LISTEN_FDS']);

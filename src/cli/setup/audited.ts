@@ -6,10 +6,10 @@ import { asWaybillError, type ErrorRecord, type Finding } from '../../core/lib/e
 import { exitCodes } from '../exit-codes.ts';
 import { type CommandContext, withNotifier } from './set-up.ts';
 
-/** A command's act, as recorded in the audit trail. */
+/** The action of a command, to be recorded in the audit trail. */
 export interface CommandAct {
   act: Act;
-  /** A dry run changes nothing and is not recorded. */
+  /** Dry runs are not recorded, because they change nothing. */
   dryRun: boolean;
   pipelineId?: string | null;
   destinationId?: string | null;
@@ -17,12 +17,12 @@ export interface CommandAct {
 }
 
 /**
- * Runs a command that changes something, and records it in the configured audit trail. The context passed to
- * `work` also records the publications that it makes. Throws `audit_unavailable` before `work` if the record
- * could not be written.
+ * Runs a command and records it in the audit trail, if there is one. Publications that it makes through the
+ * context passed to `work` are also recorded. If records cannot be written, throws `audit_unavailable`
+ * without running the command.
  *
- * @param failureOf Returns the error in a result that is a failure, or null for a success. A command whose
- * act is to start is recorded as done before `work`, without this function.
+ * @param failureOf Returns the error if the result is a failure, and null if it is a success. If this is
+ *   omitted, the record is written before the command runs, and says that it was started.
  */
 export async function audited<T>(
   { config, context }: Pick<CommandContext, 'config' | 'context'>,
@@ -55,7 +55,10 @@ export async function audited<T>(
   }
 }
 
-/** Like `audited`, but with the pipeline's notifiers. Also returns their warnings. */
+/**
+ * Like `audited`, but also sends events to the pipeline's notifiers. Returns the result with the warnings of
+ * the notifiers.
+ */
 export function auditedAndNotified<T>(
   prepared: Pick<CommandContext, 'config' | 'context'>,
   act: CommandAct & { pipelineId: string },
@@ -75,7 +78,7 @@ function failed(entry: ActEntry, { code }: Pick<ErrorRecord, 'code'>): ActEntry 
   return { ...entry, result: exitCodes[code] === 2 ? 'refused' : 'failed', code };
 }
 
-/** Returns this process's user, and the user who called sudo, if any. */
+/** Returns the user who runs this process and, with sudo, the user who called it. */
 function actorOfProcess(): Actor {
   const uid = process.getuid?.() ?? null;
   const sudoUser = process.env['SUDO_USER'] ?? null;
@@ -87,7 +90,7 @@ function actorOfProcess(): Actor {
   };
 }
 
-/** Returns null if the user is not in the user database, as in some containers. */
+/** Returns null if the user has no name. In a container, there may be no entry for it. */
 function userName(): string | null {
   try {
     return userInfo().username;

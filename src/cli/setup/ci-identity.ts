@@ -4,24 +4,30 @@ import { promisify } from 'node:util';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { describeFileError } from '../../core/lib/system-errors.ts';
 
-/** Provides ID tokens for the CI job that runs this process. */
+/** Gets ID tokens for the CI job that this process is part of. */
 export interface CiIdentity {
-  /** For messages, such as `GitHub Actions`. */
+  /** The name of the CI system, for messages: `GitHub Actions`. */
   name: string;
-  /** Whether each call of `idToken` returns a new token. */
+  /** Whether `idToken` returns a new token each time. */
   isRenewable: boolean;
-  /** Throws `secrets_invalid` if the CI system provides no token. Errors never contain a token. */
+  /**
+   * Returns an ID token. Throws `secrets_invalid` if the CI system does not provide one. Errors never contain
+   * a token.
+   */
   idToken: (audience: string) => Promise<string>;
 }
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
-/** How long a CI system may take to respond, in milliseconds. */
+/** The timeout for requests to the CI system, in milliseconds. */
 const withinMs = 30_000;
-/** An ID token in the form of a signed JWT. */
+/** A signed JWT. */
 const tokenForm = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 
-/** Returns the identity that the environment provides; null outside a CI system that has one. */
+/**
+ * Returns the identity of the CI job. Returns null if this process is not in a CI job, or if the CI system
+ * has no ID tokens.
+ */
 export function ciIdentity(environment: Variables): CiIdentity | null {
   const given = (name: string): string | null => (environment[name] ?? '').trim() || null;
   const { WAYBILL_ID_TOKEN_FILE: file = '' } = environment;
@@ -49,7 +55,10 @@ export function ciIdentity(environment: Variables): CiIdentity | null {
   return circle === null ? null : fixed('CircleCI', circle);
 }
 
-/** Returns advice for a job in a CI system that does not yet provide an ID token; undefined elsewhere. */
+/**
+ * Returns what to do so that a CI job gets ID tokens. Returns undefined if this is not a CI system that we
+ * know.
+ */
 export function ciAdvice(environment: Variables): string | undefined {
   if (environment['GITHUB_ACTIONS'] === 'true') return 'add `permissions: { id-token: write }` to the job';
   if (environment['GITLAB_CI'] === 'true') return 'add WAYBILL_ID_TOKEN to the id_tokens of the job';
@@ -94,7 +103,7 @@ async function fromGithub(base: string, requestToken: string, audience: string):
 }
 
 async function fromBuildkite(audience: string): Promise<string> {
-  // Without these claims, a token identifies the pipeline and its organization only by their slugs.
+  // Without these, the token contains only the names of the pipeline and organization, and not their ids.
   const ids = ['--claim', 'organization_id', '--claim', 'pipeline_id'];
   const args = ['oidc', 'request-token', '--audience', audience, ...ids];
   try {

@@ -9,8 +9,8 @@ import {
 } from './command.ts';
 
 /**
- * Options shared by several commands. Commands load this file to print their help, so it may import only
- * commander.
+ * Options that several commands have in common. This file is loaded in order to print help, so it may only
+ * import commander.
  */
 
 export const verbose = flag('--verbose', 'log every storage call to stderr, and print complete lists');
@@ -66,7 +66,7 @@ export const maxRate = optional(
 
 export const passphraseFile = optional('--passphrase-file <file>', 'file with the passphrase of the key');
 
-/** The options of commands that create a bundle from a directory. */
+/** The options of all commands that create a bundle from a directory. */
 export const bundleInputs = {
   name: optional('--name <path>', 'bundle path at the destination (default: the name of the directory)'),
   created: optional('--created <time>', 'creation time: RFC 3339, or now (default: time of the newest file)'),
@@ -81,7 +81,7 @@ export const bundleInputs = {
 };
 export type BundleFlags = Omit<OptionsOf<typeof bundleInputs>, 'color'>;
 
-/** The options of commands that call a daemon. */
+/** The options of all commands that connect to a daemon. */
 export const remoteInputs = {
   to: required('--to <url>', 'URL of the daemon, including its base path'),
   tokenFile: optional('--token-file <file>', 'file with the token (default: the variable WAYBILL_TOKEN)'),
@@ -93,7 +93,7 @@ export const timeout = optional(
   'maximum time to wait for the run, such as 10m (default: until it ends)',
 );
 
-/** The options of commands that call the operator's daemon. */
+/** The option of all commands that operators use for their own daemon. */
 export const operatorUrl = optional(
   '--url <url>',
   'base URL of the daemon (default: from server.http of the file)',
@@ -102,8 +102,8 @@ export const operatorUrl = optional(
 export const notifiers = repeatable('-n, --notifier <id>', 'only this notifier (repeatable)');
 
 /**
- * Treats `-config file` and `-config=file` as `--config`. Commander would read a single dash as a group of
- * one-letter options.
+ * Allows `-config file` and `-config=file` instead of `--config`. To commander, a single dash would mean a
+ * group of one-letter options.
  */
 export function singleDashConfig(args: readonly string[]): string[] {
   const end = args.indexOf('--');

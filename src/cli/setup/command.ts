@@ -2,42 +2,42 @@ import { Argument, Command, Option } from 'commander';
 import type { Output } from '../output/output.ts';
 
 /*
- * Describes a command by a single table of its arguments and options. The parser, the help, the completions,
- * the manual page and the type of the parsed options are derived from it. It is loaded to print the help, so
- * it may import only commander.
+ * Defines commands. A single table describes the arguments and options of a command, and everything else is
+ * derived from it: the parser, the help, the completions, the manual page, and the type of the parsed
+ * options. Since this is loaded in order to print help, it may only import commander.
  */
 
-/** An argument (`<file>`, `[file...]`) or an option. `T` is the type of its parsed value. */
+/** An option or an argument (`<file>`, `[file...]`). `T` is the type of its value. */
 export interface Input<T> {
   flags: string;
   about: string;
   isMandatory?: boolean;
   choices?: readonly string[];
   fallback?: T;
-  /** The default as shown in the help, if it needs words. */
+  /** How to describe the default value in the help, if it is not a simple value. */
   fallbackText?: string;
   parse?: (text: string, before: T | undefined) => T;
-  /** The key of an option that excludes this one. */
+  /** The key of an option that cannot be combined with this one. */
   conflicts?: string;
-  /** Never set; only carries the type. */
+  /** Never set. It only exists to carry the type. */
   type?: () => T;
 }
 
 type ValueOf<I> = I extends Pick<Input<infer T>, 'type'> ? T : never;
 type OptionalKeys<I> = { [K in keyof I]: undefined extends ValueOf<I[K]> ? K : never }[keyof I];
 
-/** A command's parsed arguments and options by their keys. */
+/** The type of a command's parsed options and arguments. */
 export type OptionsOf<I> = { [K in Exclude<keyof I, OptionalKeys<I>>]: ValueOf<I[K]> } & {
   [K in OptionalKeys<I>]?: ValueOf<I[K]>;
 } & { color: boolean };
 
-/** A switch, which is false unless given. `--no-x` is true unless given. */
+/** A switch. It is false by default, but true if it is called `--no-x`. */
 export const flag = (flags: string, about: string, conflicts?: string): Input<boolean> =>
   conflicts === undefined ? { flags, about } : { flags, about, conflicts };
 
 export const optional = (flags: string, about: string): Input<string | undefined> => ({ flags, about });
 
-/** A mandatory option, or an argument. */
+/** An option or argument that must be given. */
 export const required = (flags: string, about: string): Input<string> => ({
   flags,
   about,
@@ -50,14 +50,14 @@ export const defaulted = (flags: string, about: string, fallback: string): Input
   fallback,
 });
 
-/** A repeatable option. */
+/** An option that can be given several times. */
 export const repeatable = (flags: string, about: string): Input<string[] | undefined> => ({
   flags,
   about,
   parse: (value, before) => [...(before ?? []), value],
 });
 
-/** An argument that takes all remaining words. */
+/** An argument for all of the remaining words. */
 export const rest = (flags: string, about: string): Input<string[]> => ({ flags, about });
 
 export const choice = <const T extends string>(
@@ -74,53 +74,53 @@ export const choiceWithDefault = <const T extends string>(
   fallbackText?: string,
 ): Input<T> => ({ flags, about, choices, fallback, ...(fallbackText === undefined ? {} : { fallbackText }) });
 
-/** How a command reacts to SIGINT and SIGTERM. */
+/** How a command handles SIGINT and SIGTERM. */
 export type Signals =
-  /** The command only reads, so a signal ends the process. */
+  /** The process ends immediately. For commands that only read. */
   | 'exit'
-  /** The first signal aborts `signal`, and the command cleans up. */
+  /** The first one aborts `signal`, so that the command can clean up. */
   | 'abort'
-  /** The command handles signals itself. */
+  /** Nothing, because the command handles signals itself. */
   | 'own';
 
 export interface Description<I> {
   name: string;
   about: string;
   inputs: I;
-  /** Printed after the options. */
+  /** Text to print after the options. */
   help?: string;
-  /** Default: `exit`. */
+  /** The default is `exit`. */
   signals?: Signals | ((options: OptionsOf<I>) => Signals);
 }
 
-/** A command's environment. */
+/** The environment that a command runs in. */
 export interface Io {
   output: Output;
-  /** Aborted by a signal if the description requests that. */
+  /** Aborted by SIGINT and SIGTERM if the command is defined that way. */
   signal: AbortSignal;
 }
 
-/** Returns the exit code. Throws `WaybillError`. */
+/** Runs a command and returns the exit code. Throws `WaybillError`. */
 export type Handler<I> = (options: OptionsOf<I>, io: Io) => Promise<number>;
 
-/** Returns a description unchanged and checks its type. */
+/** Returns the description as it is. This lets the compiler check and infer its type. */
 export const described = <const I>(description: Description<I>): Description<I> => description;
 
-/** A described command's options. */
+/** The type of a command's options, derived from its description. */
 export type OptionsFor<D> = D extends Description<infer I> ? OptionsOf<I> : never;
 
-/** A command that is created only if the program needs it. */
+/** A command in the list of commands. It is only created if necessary. */
 export interface Entry {
   name: string;
   make: () => Command;
 }
 
-/** `load` is called when the command runs. */
+/** @param load Imports the module of the command. Only called when the command runs. */
 export function command<I>(description: Description<I>, load: () => Promise<Handler<I>>): Entry {
   return { name: description.name, make: () => makeCommand(description, load) };
 }
 
-/** Returns a command with subcommands. */
+/** Adds subcommands to a command. */
 export function commandGroup({ name, make }: Entry, members: readonly Entry[]): Entry {
   const group = (): Command => {
     const made = make();
@@ -130,7 +130,7 @@ export function commandGroup({ name, make }: Entry, members: readonly Entry[]): 
   return { name, make: group };
 }
 
-/** Returns a command that only has subcommands. */
+/** A command that does nothing except contain subcommands. */
 export const heading = (name: string, about: string): Entry => ({
   name,
   make: () => new Command(name).description(about),
@@ -171,7 +171,7 @@ function makeCommand<I>(
   });
 }
 
-/** Sets the process's exit code to a command's result. */
+/** Sets the exit code of the process. */
 export async function exitWith(code: Promise<number>): Promise<void> {
   process.exitCode = await code;
 }

@@ -2,7 +2,10 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import { parseRate, rateForm } from '../../core/lib/settings/rate.ts';
 import type { Chosen } from './set-up.ts';
 
-/** Returns the bytes per second of `--max-rate`, or undefined if it is not given. Throws `usage`. */
+/**
+ * Parses the `--max-rate` option, in bytes per second. Returns undefined if it is absent. Throws a `usage`
+ * error if it is invalid.
+ */
 export function maxRateOf({ maxRate }: { maxRate?: string }): number | undefined {
   const bytes = maxRate === undefined ? undefined : parseRate(maxRate);
   if (maxRate === undefined || bytes !== undefined) return bytes;
@@ -11,7 +14,7 @@ export function maxRateOf({ maxRate }: { maxRate?: string }): number | undefined
   });
 }
 
-/** Returns the same destinations with this limit instead of their own. */
+/** Replaces the rate limits of destinations with this one. */
 export function withMaxRate(chosen: readonly Chosen[], maxRate: number | undefined): readonly Chosen[] {
   if (maxRate === undefined) return chosen;
   return chosen.map(({ pipeline, destinations }) => ({

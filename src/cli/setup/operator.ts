@@ -8,17 +8,17 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import { loadSecrets, type Secrets } from '../../core/lib/secrets.ts';
 import { describeNetworkError } from '../../core/lib/system-errors.ts';
 
-/** A daemon as seen by its operator, with the admin token. */
+/** A connection to a daemon with the admin token. */
 export interface Operator {
-  /** The local file, which may differ from the daemon's. */
+  /** The local configuration file. The daemon may be using a different one. */
   config: Config;
-  /** The daemon's base URL; ends with `/`. */
+  /** The URL of the daemon. Ends with `/`. */
   url: string;
   /**
-   * Sends a request without a body. Throws the daemon's error with its code and findings. Throws
-   * `daemon_unreachable` if no response arrives in time or `isAnswer` rejects it.
+   * Sends a request without a body. If the daemon returns an error, throws it with its code and findings.
+   * Throws `daemon_unreachable` if there is no response in time, or if `isAnswer` returns false for it.
    *
-   * @param route Relative to the base URL.
+   * @param route The path, relative to `url`.
    */
   ask: <T>(
     request: { method: 'GET' | 'POST'; route: string; timeoutMs: number },
@@ -27,11 +27,11 @@ export interface Operator {
 }
 
 /**
- * Returns the daemon in the configuration file, or at `options.url`. Throws `config_invalid`,
- * `unsafe_permissions`, `secrets_invalid`, or `usage` if the file names no admin token.
+ * Connects to the daemon in the configuration file, or to the one at `options.url`. Throws `config_invalid`,
+ * `unsafe_permissions`, `secrets_invalid`, or `usage` if there is no admin token in the file.
  *
- * @param command The user's command, for messages.
- * @param without The advice if there is no token.
+ * @param command The command that the user ran, for messages.
+ * @param without What to do if there is no token, for the error.
  */
 export async function openOperator(
   options: { config: string; url?: string },
@@ -65,7 +65,7 @@ function adminToken(
   );
 }
 
-/** Returns the URL of a daemon with these settings on this machine; ends with `/`. */
+/** Returns the URL of a daemon on this machine. Ends with `/`. */
 export function urlOf({
   host,
   port,
@@ -127,7 +127,7 @@ async function ask<T>(
   }
 }
 
-/** Parses JSON. Returns undefined if the text is not JSON. */
+/** Parses JSON. Returns undefined if it is invalid. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -142,6 +142,6 @@ export function isObject(value: unknown): value is Record<string, unknown> {
 
 function causeText(cause: unknown): string {
   if (!(cause instanceof Error)) return String(cause);
-  // The message `fetch failed` is not helpful, but its cause is.
+  // The message is just `fetch failed`; the actual reason is in the cause.
   return describeNetworkError(cause.cause instanceof Error ? cause.cause : cause);
 }

@@ -4,12 +4,18 @@ import { systemClock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { BundleFlags } from './command-options.ts';
 
-/** Names a bundle after its directory, so that repeated uploads are published at the same path. */
+/**
+ * Uses the name of the directory as the name of the bundle, so that uploading it again replaces what has been
+ * published.
+ */
 export function namedAfter(directory: string): Pick<PackSettings, 'nameByDefault'> {
   return { nameByDefault: path.basename(path.resolve(directory)) };
 }
 
-/** Returns the bundle settings from the flags and the environment. Throws `usage`. */
+/**
+ * Returns the settings for creating a bundle, from the options and the environment. Throws a `usage` error if
+ * they are invalid.
+ */
 export function packSettings(flags: BundleFlags): PackSettings {
   const { name, created, metadata, include, exclude, links, sceneMap: sceneMaps, renew } = flags;
   const epoch = process.env['SOURCE_DATE_EPOCH'] ?? '';
@@ -21,7 +27,7 @@ export function packSettings(flags: BundleFlags): PackSettings {
   };
 }
 
-/** https://reproducible-builds.org/specs/source-date-epoch/ */
+/** See https://reproducible-builds.org/specs/source-date-epoch/. */
 function timeOfEpoch(text: string): string {
   if (/^\d{1,11}$/.test(text)) return new Date(Number(text) * 1000).toISOString();
   throw new WaybillError('usage', `SOURCE_DATE_EPOCH is "${text}", and not a count of seconds since 1970`, {

@@ -11,9 +11,9 @@ import { ciAdvice, ciIdentity } from './ci-identity.ts';
 import type { RemoteFlags } from './command-options.ts';
 
 /**
- * Creates a client for the daemon that the flags name. Reports retries, and the identity of a CI job, on
- * stderr. Throws `usage` for an invalid URL, and `secrets_invalid` if there is no token, unless
- * `tokenIsOptional`.
+ * Creates a client for the daemon in the options. Prints to stderr when a request is retried, and when the
+ * identity of a CI job is used. Throws `usage` if the URL is invalid, and `secrets_invalid` if there is no
+ * token, unless `tokenIsOptional` is set.
  */
 export async function openClient(
   flags: RemoteFlags,
@@ -29,7 +29,7 @@ export async function openClient(
     signal: AbortSignal;
     tokenIsOptional?: boolean;
     maxRate?: number | undefined;
-    /** The only pipeline that the command is about. */
+    /** The pipeline that the command is about, if there is only one. */
     pipeline?: string;
     beforeNote?: () => void;
   },
@@ -53,7 +53,7 @@ export async function openClient(
     token,
     maxRate,
     onRetry(failure, pauseMs) {
-      // A server that stays down is reported only once.
+      // Print the same failure only once, even if the server stays down.
       if (failure.message === noted) return;
       noted = failure.message;
       note(`${failure.message}; trying again in ${formatDuration(pauseMs)}`);
@@ -61,7 +61,7 @@ export async function openClient(
   });
 }
 
-/** Returns a trusted publisher's token if this process is a CI job with an identity. */
+/** Gets a token for a trusted publisher, if this process is in a CI job that has an identity. */
 function identityOf(
   { to }: RemoteFlags,
   { pipeline, note }: { pipeline: string | undefined; note: (text: string) => void },
@@ -110,10 +110,13 @@ async function readToken(file: string): Promise<string> {
   }
 }
 
-/* What a command's user can do about a refusal. */
+/* Suggests what the user can do about an error. */
 type Remedy = (url: string) => string;
 
-/** Remedies that replace the daemon's hint about HTTP, or add a hint to a client error. */
+/**
+ * Used instead of the daemon's hint, which is about HTTP, or if there is no hint because the error comes from
+ * the client.
+ */
 const insteadOfHint: Partial<Record<ErrorCode, Remedy>> = {
   unauthorized: () => 'the daemon knows no such token: look at WAYBILL_TOKEN, or the file of --token-file',
   pipeline_not_found: (url) => `waybill pipelines --to ${url} lists the pipelines of the token`,
@@ -125,22 +128,21 @@ const insteadOfHint: Partial<Record<ErrorCode, Remedy>> = {
   upload_locked: () => 'another client is sending the same bundle: wait, and run the same command again',
 };
 
-/** Remedies that follow the daemon's hint, which is about the daemon's settings. */
+/** Added to the daemon's hint, which is about the settings of the daemon. */
 const afterHint: Partial<Record<ErrorCode, Remedy>> = {
-  token_expired: () => 'ask the operator of the daemon for a new token',
   forbidden: (url) => `waybill pipelines --to ${url} lists the pipelines of the token`,
   insufficient_scope: () => 'ask the operator of the daemon for a token with that scope',
   bundle_gone: (url) => `send it again: waybill push --to ${url}`,
   partial_uploads_full: () => 'wait, or send it in one request: --resumable never',
 };
 
-/** Remedies used if there is no hint. */
+/** Used if there is no hint. */
 const forWantOfHint: Partial<Record<ErrorCode, Remedy>> = {
   run_unfinished: (url) => `waybill runs list --to ${url} shows what becomes of it`,
   connection_lost: () => 'run the same command again: an accepted upload is not published twice',
 };
 
-/** Runs work with a daemon, and adds remedies for the command's user to its errors. */
+/** Runs `work`, and adds suggestions for the user to the errors that it throws. */
 export async function withRemedies<T>({ to }: RemoteFlags, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -162,7 +164,10 @@ function remedyFor({ code, hint }: WaybillError, url: string): string | undefine
   return insteadOfHint[code]?.(url) ?? hint ?? forWantOfHint[code]?.(url);
 }
 
-/** Returns the timeout in milliseconds, or undefined if there is none. Throws `usage`. */
+/**
+ * Parses the `--timeout` option, in milliseconds. Returns undefined if it is absent. Throws a `usage` error
+ * if it is invalid.
+ */
 export function timeoutOf({ timeout }: { timeout?: string }): number | undefined {
   if (timeout === undefined) return undefined;
   const ms = parseDuration(timeout);

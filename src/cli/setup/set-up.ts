@@ -33,20 +33,20 @@ interface SetUpOptions {
   pipelineIds?: readonly string[];
   verbose?: boolean;
   signal?: AbortSignal;
-  /** Set if the command publishes or prunes, so that its notifiers' secrets are required, too. */
+  /** Whether the command sends events. If so, the secrets of its notifiers must be set. */
   notifies?: boolean;
-  /** Set if the command is traced, so that the collector's secrets are required, too. */
+  /** Whether the command is traced. If so, the secrets of the collector must be set. */
   traces?: boolean;
   /**
-   * Set if the user named the directories on the command line. Another user's rights to them are then only a
-   * warning.
+   * Whether the user gave the directories on the command line. If so, it is only a warning if another user
+   * can write to them.
    */
   areDirectoriesNamed?: boolean;
 }
 
 /**
- * Resolves the configuration and secrets in full before any storage is accessed. A failure here is fatal. The
- * credentials of the named pipelines, or of all pipelines if none is named, must be set.
+ * Loads the configuration and the secrets. Everything is checked before any storage is accessed, and all
+ * errors are fatal. The credentials of these pipelines must be set; by default, those of all pipelines.
  */
 export async function setUp({
   config,
@@ -55,7 +55,7 @@ export async function setUp({
   return prepare(await loadConfig(config, { home: homedir() }), options);
 }
 
-/** Sets up a command that is about one pipeline. */
+/** Returns the options for a command that is about a single pipeline. */
 export function setUpFor({
   config,
   pipeline,
@@ -68,7 +68,7 @@ export function setUpFor({
   return { config, pipelineIds: [pipeline], verbose };
 }
 
-/** Like `setUp`, but with a configuration that is already loaded. */
+/** Like `setUp`, but for a configuration that has already been loaded. */
 export async function prepare(loaded: Loaded, options: SetUpOptions): Promise<CommandContext> {
   const { config } = loaded;
   for (const id of options.pipelineIds ?? []) pipelineOf(config, id);
@@ -95,7 +95,7 @@ export async function prepare(loaded: Loaded, options: SetUpOptions): Promise<Co
   return { config, context, warnings: [...loaded.warnings, ...unsafe, ...secrets.warnings] };
 }
 
-/** Returns the user's cache directory, if the user has a home directory. */
+/** Returns the user's cache directory. Users without a home directory have none. */
 function userCache(): Pick<CoreContext, 'cacheDirectory'> {
   const configured = process.env['XDG_CACHE_HOME'] ?? '';
   if (path.isAbsolute(configured)) return { cacheDirectory: path.join(configured, 'waybill') };
@@ -106,15 +106,15 @@ export function pipelineOf(config: Pick<Config, 'pipelines'>, id: string): Pipel
   return named(config.pipelines, id, 'pipeline');
 }
 
-/** A pipeline, and the selected ones of its destinations. */
+/** A pipeline and some or all of its destinations. */
 export interface Chosen {
   pipeline: PipelineConfig;
   destinations: DestinationConfig[];
 }
 
 /**
- * Returns the named pipelines, or all of them, each with its named destinations, or all of them. Omits
- * pipelines without such a destination. Throws `usage` for an unknown name.
+ * Selects pipelines and destinations by name. The default is all of them. Pipelines that do not have any of
+ * the destinations are left out. Throws a `usage` error if a name is unknown.
  */
 export function chooseDestinations(
   config: Config,
@@ -159,8 +159,8 @@ export function destinationOf(pipeline: PipelineConfig, id: string): Destination
 }
 
 /**
- * Returns the destination with this name or, if no name is given, the only one. Throws `usage` if there are
- * several.
+ * Returns the destination with this name. If no name is given, returns the only destination, and throws a
+ * `usage` error if there are several.
  */
 export function onlyDestination(pipeline: PipelineConfig, named: string | undefined): DestinationConfig {
   const [only, ...others] = pipeline.destinations;
@@ -181,7 +181,9 @@ function named<T extends { id: string }>(items: readonly T[], id: string, what: 
   );
 }
 
-/** Returns the usage error for a name that is not in the configuration. */
+/**
+ * Creates the error for a name that does not exist in the configuration, with a suggestion if one is similar.
+ */
 export function unknownName(what: string, name: string, known: readonly string[]): WaybillError {
   const meant = nearest(name, known);
   const guess = meant === undefined ? '' : `did you mean "${meant}"? `;
@@ -200,12 +202,13 @@ async function verboseLog(config: Config, secrets: Secrets): Promise<Log> {
   return makeLogger({ verbose: true, color: false, pretty: false, redaction });
 }
 
-/** How long a command that has published everything waits for receivers. */
+/** How long to wait for notifications to be delivered after everything has been published. */
 const waitAtMostMs = 60_000;
 
 /**
- * Runs `work` with these pipelines' notifiers, and waits until their events are delivered or abandoned. An
- * undelivered event is a warning, not a failure. A dry run checks the notifiers but sends no events.
+ * Runs `work` with the notifiers of these pipelines, and then waits until all events have been delivered or
+ * have failed. If one has failed, that is only a warning. In a dry run, the notifiers are checked, but no
+ * events are sent.
  */
 export async function withNotifier<T>(
   { config, context }: Pick<CommandContext, 'config' | 'context'>,
@@ -248,8 +251,8 @@ export async function withNotifier<T>(
 }
 
 /**
- * Parses a bundle path from the command line, allowing the trailing slash added by shell completion. Throws
- * `usage` if it is invalid.
+ * Parses a bundle path from the command line. A slash at the end is ignored, because shells add one when they
+ * complete directories. Throws a `usage` error if the path is invalid.
  */
 export function givenBundlePath(given: string): string {
   const path = given.replace(/^\.\/(?=.)/, '').replace(/(?<=[^/])\/+$/, '');

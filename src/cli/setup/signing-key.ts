@@ -7,7 +7,7 @@ import { type KeyId, maxFileBytes } from '../../core/signing/minisign-text.ts';
 import { maxPassphraseBytes, parseSecretKeyFile, type SecretKey } from '../../core/signing/secret-key.ts';
 import { signatureFile, trustedCommentOf } from '../../core/signing/signature.ts';
 
-/** A key's passphrase is never passed on the command line, which other users can read. */
+/** The options for a passphrase. It cannot be given on the command line, where other users could read it. */
 export interface PassphraseFlags {
   passphraseFile?: string;
 }
@@ -15,9 +15,9 @@ export interface PassphraseFlags {
 export const passphraseVariable = 'WAYBILL_KEY_PASSPHRASE';
 
 /**
- * Reads a waybill or minisign secret key and asks for its passphrase if it needs one. Throws
- * `signing_key_invalid`, or `secrets_invalid` if there is no passphrase. Errors never contain a byte of
- * either.
+ * Reads a secret key of waybill or minisign, asking for the passphrase if there is one. Throws
+ * `signing_key_invalid`, or `secrets_invalid` if the passphrase is missing. Errors never contain any part of
+ * the key or the passphrase.
  */
 export async function readSecretKey(file: string, flags: PassphraseFlags): Promise<SecretKey> {
   const parsed = parseSecretKeyFile(await readKeyFile(file));
@@ -41,13 +41,13 @@ export async function manifestSigner(
   const secret = await readSecretKey(file, flags);
   return {
     keyId: secret.publicKey.id,
-    // Uses the manifest's time, so that equal bundles get equal signatures.
+    // Use the time in the manifest. Identical bundles then get identical signatures.
     sign: (manifest, created) =>
       Buffer.from(signatureFile(manifest, secret, trustedCommentOf(dateOf(created), 'manifest.json'))),
   };
 }
 
-/** Returns the signer for `--sign`, as a packing option. */
+/** Returns the packing option for `--sign`. */
 export async function signingOptions(
   flags: PassphraseFlags & { sign?: string },
 ): Promise<{ sign?: ManifestSigner }> {
@@ -57,9 +57,9 @@ export async function signingOptions(
 }
 
 /**
- * Returns the passphrase from the file, the environment or the terminal, in this order.
+ * Returns the passphrase. Looks for it in the file, then in the environment, and then asks on the terminal.
  *
- * @param confirm The prompt for typing it again at the terminal.
+ * @param confirm The prompt to use when asking for it a second time.
  */
 export async function passphraseOf(
   { passphraseFile }: PassphraseFlags,
@@ -125,8 +125,8 @@ function invalidKey(file: string, reason: string): WaybillError {
 /** Reads one line from the terminal without showing it. */
 async function askAtTerminal(prompt: string): Promise<string> {
   const { stdin } = process;
-  // This precedes the prompt, so that a passphrase pasted as soon as the prompt appears is not shown
-  // either.
+  // Do this before printing the prompt. Otherwise, a passphrase that is pasted as soon as the prompt appears
+  // could be visible.
   stdin.setRawMode(true);
   process.stderr.write(prompt);
   stdin.setEncoding('utf8');

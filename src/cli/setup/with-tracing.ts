@@ -6,12 +6,12 @@ import type { PipelineResult } from '../../core/publish/results/result.ts';
 import { receivedTrace } from '../../core/tracing/trace-context.ts';
 import type { CommandContext } from './set-up.ts';
 
-/** How long a command that has finished its work waits for the collector. */
+/** How long to wait for the collector after the work is done. */
 const waitAtMostMs = 3_000;
 
 /**
- * Runs `work` with the configured tracer, and sends its spans at the end. Without tracing, no tracing module
- * is loaded. Throws the same errors as `openTracing` before `work` begins.
+ * Runs `work` with tracing, if it is configured, and sends the spans afterwards. Otherwise, none of the
+ * tracing modules are loaded. Throws the same errors as `openTracing` before running `work`.
  */
 export async function withTracing<T>(
   { config, context }: Pick<CommandContext, 'config' | 'context'>,
@@ -38,8 +38,8 @@ export async function withTracing<T>(
 }
 
 /**
- * Publishes like `publishPipeline`, but in its own span. The span continues the trace in `TRACEPARENT` and
- * `TRACESTATE`, which job runners set, or starts a new one. A dry run has no span.
+ * Like `publishPipeline`, but in a span. If a job runner has set `TRACEPARENT` and `TRACESTATE`, the span
+ * becomes part of that trace. Dry runs have no span.
  */
 export async function publishTraced(
   context: CoreContext,
@@ -54,7 +54,7 @@ export async function publishTraced(
     attributes: { 'waybill.pipeline_id': pipeline.id },
   });
   const { trace } = span;
-  // By default, notifications belong to this span.
+  // Unless they say otherwise, notifications are part of this span.
   const notifying =
     notify === undefined
       ? {}

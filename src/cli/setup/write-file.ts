@@ -8,15 +8,15 @@ import { WaybillError } from '../../core/lib/errors.ts';
 type Bytes = AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
 
 /**
- * Writes the bytes to `file` atomically, using a temporary file in the same directory that is then renamed.
- * Throws `usage` if the file cannot be written there, and the errors of `bytes`.
+ * Writes a file atomically, by writing to a temporary file in the same directory and renaming it. Throws a
+ * `usage` error if the file cannot be written, and the errors of `bytes`.
  */
 export async function writeFile(file: string, bytes: Bytes): Promise<{ size: number; digest: Digest }> {
   const scratch = path.join(path.dirname(file), `.${path.basename(file)}.${randomUUID().slice(0, 8)}`);
   const handle = await open(scratch, 'wx').catch((error: unknown) => {
     throw unwritable(file, error);
   });
-  // Runs no matter how the process ends, because signals end it through `exit`.
+  // This also works if a signal ends the process, because signals call `exit`.
   const remove = (): void => rmSync(scratch, { force: true });
   process.on('exit', remove);
   const hash = startDigest();
@@ -46,7 +46,7 @@ export async function writeFile(file: string, bytes: Bytes): Promise<{ size: num
   return { size, digest: finishDigest(hash) };
 }
 
-/** Returns the error for a file that cannot be written. */
+/** Creates the error for a file that cannot be written. */
 export function unwritable(file: string, error: unknown): WaybillError {
   const reason = error instanceof Error ? error.message : String(error);
   return new WaybillError('usage', `"${file}" cannot be written: ${reason}`, {

@@ -8,9 +8,9 @@ import { hasListener, listenAt, socketAddress } from '../lib/live-socket.ts';
 import { errnoOf, isAbsent } from '../lib/system-errors.ts';
 
 /*
- * Ensures that only one process on a machine appends to a trail at a time. The lock file names a socket that
- * the holder listens on. Once the holder dies, the kernel refuses connections to it, so a lock never outlives
- * its process, even across containers with separate process ids.
+ * Makes sure that only one process on a machine appends to a trail at a time. The lock file points to a
+ * socket that its owner listens on. When the owner dies, the kernel refuses connections to that socket, so a
+ * lock never outlives its process. Unlike process ids, this works across containers.
  */
 
 const maxWaitMs = 15_000;
@@ -18,13 +18,14 @@ const pauseMs = 3;
 
 export interface AppendLock {
   /**
-   * Runs `work` while no other process can append. Throws `audit_unavailable` if the lock cannot be acquired.
+   * Runs `work` while no other process can append. Throws an `audit_unavailable` error if it cannot get the
+   * lock.
    */
   hold<T>(work: () => Promise<T>): Promise<T>;
   close(): Promise<void>;
 }
 
-/** Prepares the lock for a directory, which must exist. Throws the system error. */
+/** Prepares the lock for a directory, which must exist. Throws system errors. */
 export async function openAppendLock(
   directory: string,
   clock: Pick<Clock, 'sleep' | 'monotonic' | 'now'>,
@@ -38,7 +39,10 @@ export async function openAppendLock(
   await shareWithOwner(directory, pathOf(socketName(owner)));
   await removeSockets(directory, { clock, isAlive });
 
-  /** Acquires the lock `name`. If its holder is dead, removes it first; at most one process does so. */
+  /**
+   * Takes the lock `name`. If its owner is dead, removes it first; no two processes can do that at the same
+   * time.
+   */
   async function take(name: string, end: number): Promise<void> {
     for (;;) {
       try {
@@ -54,7 +58,9 @@ export async function openAppendLock(
     }
   }
 
-  /** Removes a dead process's lock. Its id is never reused, so the lock can only disappear here. */
+  /**
+   *  Removes the lock of a dead process. Ids are never used twice, so nothing but this can remove that lock.
+   */
   async function breakLock(name: string, dead: string, end: number): Promise<void> {
     const breaker = `${name}-${dead}`;
     await take(breaker, end);
@@ -85,8 +91,8 @@ const socketName = (id: string): string => `writer-${id}.sock`;
 const socketForm = /^writer-([0-9a-f]{16})\.sock$/;
 
 /**
- * Returns the id of the lock's holder. The lock is a symbolic link to that id, because links are created
- * atomically and need no space.
+ * Returns the id of the lock's owner. The lock is a symbolic link that points to the id, since a link can be
+ * created atomically and does not take up space.
  */
 async function holderOf(lock: string): Promise<string | null> {
   try {
@@ -97,10 +103,10 @@ async function holderOf(lock: string): Promise<string | null> {
   }
 }
 
-/** A younger socket may belong to a process that is not listening yet. */
+/** A socket that is newer than this may belong to a process that is just about to listen. */
 const minDeadMs = 60_000;
 
-/** Removes the sockets of dead processes. */
+/** Removes the sockets of processes that are dead. */
 async function removeSockets(
   directory: string,
   { clock, isAlive }: { clock: Pick<Clock, 'now'>; isAlive: (id: string) => Promise<boolean> },
@@ -114,7 +120,7 @@ async function removeSockets(
   }
 }
 
-/** Changes the owner of a file created by root to the directory's owner, so that the daemon can use it. */
+/** Gives a file that root created to the owner of the directory, so that the daemon can use it. */
 export async function shareWithOwner(directory: string, file: string): Promise<void> {
   const { uid, gid } = await stat(directory);
   const made = await stat(file);

@@ -2,14 +2,14 @@ import type { Occurrence } from '../notify/event.ts';
 import type { ActEntry, Actor } from './record.ts';
 
 /**
- * The actor for acts that the program performs on its own or for a run. The record of the run's start names
- * who requested it.
+ * The actor for what the program does on its own or during a run. The record of the run's start says who
+ * asked for it.
  */
 export const programActor: Actor = { type: 'daemon', id: null };
 
 /**
- * Returns the record for a publication made by a run, or null for other occurrences. Commands and requests
- * that switch releases, prune or unpublish write their own records.
+ * Returns the record for a bundle that a run published, or null for any other event. Requests and commands
+ * that switch releases, prune or unpublish write records of their own.
  */
 export function entryOfOccurrence({ type, data }: Occurrence, actor: Actor): ActEntry | null {
   if (type === 'bundle.published') {

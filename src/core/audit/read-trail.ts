@@ -3,18 +3,18 @@ import path from 'node:path';
 import { type Act, type AuditRecord, parseLine } from './record.ts';
 import { listTrailFiles } from './trail-files.ts';
 
-/** Selects records. Fields that are null or absent match every record. */
+/** Selects records. A field that is null or missing matches any record. */
 export interface AuditFilter {
   since?: Date | null;
   until?: Date | null;
   act?: Act | null;
   /** The actor's id. */
   actor?: string | null;
-  /** Pipeline ids. If set, records that are not about a pipeline are excluded. */
+  /** Ids of pipelines. If this is set, records that have no pipeline do not match. */
   pipelines?: readonly string[] | null;
 }
 
-/** Reports whether the record matches the filter, ignoring `since`. */
+/** Reports whether the record matches, except that `since` is ignored. */
 export function isSelected(record: AuditRecord, { until, act, actor, pipelines }: AuditFilter): boolean {
   if (until != null && new Date(record.time) > until) return false;
   if (act != null && record.act !== act) return false;
@@ -25,18 +25,18 @@ export function isSelected(record: AuditRecord, { until, act, actor, pipelines }
 export interface AuditPage {
   /** Newest first. */
   records: AuditRecord[];
-  /** Pass this as `before` to read the next page; null on the last page. */
+  /** Pass this as `before` to get the next page; null if there are no more. */
   next: number | null;
 }
 
-/** The maximum number of records examined for one page. */
+/** How many records to look at for a single page. */
 const maxExamined = 20_000;
 
 /**
- * Reads one page of records, newest first. If few records match the filter, a page may be shorter than
- * `limit` and still have a `next`. Skips lines that are not records.
+ * Reads a page of records, newest first. If only a few records match, there can be fewer than `limit` on a
+ * page even if it has a `next`. Lines that are not records are skipped.
  *
- * @param before Return only records with a smaller `seq`; null to start with the newest.
+ * @param before Only return records with a lower `seq`; null to start with the newest one.
  */
 export async function readPage(
   directory: string,
@@ -54,7 +54,7 @@ export async function readPage(
   return { records, next: null };
 }
 
-/** Yields the records with a `seq` below `before`, from newest to oldest. */
+/** Yields the records whose `seq` is lower than `before`, starting with the newest. */
 export async function* newestFirst(directory: string, before: number | null): AsyncGenerator<AuditRecord> {
   const files = await listTrailFiles(directory);
   for (const { name, firstSeq } of files.reverse()) {
@@ -68,7 +68,7 @@ export async function* newestFirst(directory: string, before: number | null): As
 
 const blockBytes = 64 * 1024;
 
-/** Yields a file's complete lines, last one first. */
+/** Yields the complete lines of a file, from the last to the first. */
 async function* linesBackwards(file: string): AsyncGenerator<string> {
   const handle = await open(file, 'r');
   try {
@@ -81,7 +81,7 @@ async function* linesBackwards(file: string): AsyncGenerator<string> {
       await handle.read(block, 0, block.length, begin);
       at = begin;
       let bytes = Buffer.concat([block, rest]);
-      // Ignore an interrupted write, which is not a complete line.
+      // If a write was interrupted, the file does not end with a complete line. Ignore the rest.
       if (isLast) bytes = bytes.subarray(0, bytes.lastIndexOf(0x0a) + 1);
       isLast = isLast && bytes.length === 0;
       const lines = bytes.toString('latin1').split('\n');

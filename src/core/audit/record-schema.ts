@@ -40,7 +40,7 @@ const properties = {
   },
 };
 
-/** The JSON Schema (2020-12) for one record. */
+/** A JSON Schema (2020-12) for a record. */
 export const auditRecordSchema = {
   description: 'One record of the audit trail.',
   type: 'object',

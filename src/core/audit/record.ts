@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 
 /**
- * All acts that can be recorded, each with a sentence for `docs/audit.md`. Every route or command that is
- * audited must list its act here.
+ * All acts that can be in the trail, with a sentence about each for `docs/audit.md`. To audit a new route or
+ * command, add its act here.
  */
 export const actTable = {
   upload: 'A bundle was uploaded: accepted as a run, or refused.',
@@ -35,33 +35,38 @@ export const actTable = {
 export type Act = keyof typeof actTable;
 export const acts = Object.keys(actTable) as Act[];
 
-/** `refused`: not permitted or invalid, so nothing was changed. `failed`: attempted, but unsuccessful. */
+/**
+ *  A `refused` act was not permitted or not valid, and changed nothing. A `failed` act was attempted without
+ * success.
+ */
 export const actResults = ['done', 'refused', 'failed'] as const;
 export type ActResult = (typeof actResults)[number];
 
-/** A fact about an act or its actor. Never contains secrets or free text from clients. */
+/**
+ * A detail about an act or its actor. Secrets, and text that clients can choose freely, are never included.
+ */
 export type Fact = string | number | boolean | null;
 
 /**
- * Who or what performed an act. `type` is the kind of `id`: `token`, `publisher`, `user`, `os_user`,
- * `schedule`, `watch`, `daemon` or `anonymous`. A publisher also has the digest of its verified claims in
- * `claims_digest`, and a user has an `issuer`.
+ * The person or program behind an act. `type` says what the `id` is: `token`, `publisher`, `user`, `os_user`,
+ * `schedule`, `watch`, `daemon` or `anonymous`. A publisher also has a digest of its verified claims
+ * (`claims_digest`), and a user has an `issuer`.
  */
 export interface Actor {
   type: string;
-  /** null for `anonymous` and `daemon`. */
+  /** null if the type is `anonymous` or `daemon`. */
   id: string | null;
   [fact: string]: Fact;
 }
 
-/** An act that has not yet been added to a trail. */
+/** An act that is not in a trail yet. */
 export interface ActEntry {
   act: Act;
   result: ActResult;
-  /** The error code, if the act was refused or failed. */
+  /**  The error code, if the act was refused or failed. */
   code?: string | null;
   actor: Actor;
-  /** The client address according to the proxy settings; null for local acts. */
+  /** The address of the client, taking proxies into account; null if the act was local. */
   address?: string | null;
   pipelineId?: string | null;
   destinationId?: string | null;
@@ -72,7 +77,7 @@ export interface ActEntry {
 
 /** One line of a trail. */
 export interface AuditRecord {
-  /** The record's number, starting at 1 for each host. */
+  /** The number of the record. Each host starts with 1. */
   seq: number;
   /** RFC 3339, UTC. */
   time: string;
@@ -87,23 +92,21 @@ export interface AuditRecord {
   run_id: string | null;
   request_id: string | null;
   detail: Record<string, Fact>;
-  /**
-   * `sha256:` followed by the digest of the previous line without its line feed; null in the first record.
-   */
+  /** `sha256:` and the digest of the line before, without its line feed; null in the first record. */
   prev: string | null;
 }
 
-/** The end of a chain, which the next record follows. */
+/** The end of a chain. The next record goes after it. */
 export interface ChainEnd {
-  /** 0 before the first record. */
+  /** 0 if there are no records. */
   seq: number;
-  /** The digest of the last line; null before the first record. */
+  /** The digest of the last line; null if there are no records. */
   digest: string | null;
 }
 
 export const chainStart: ChainEnd = { seq: 0, digest: null };
 
-/** Creates the record that follows `end`. */
+/** Returns a new record that goes after `end`. */
 export function recordAfter(
   end: ChainEnd,
   entry: ActEntry,
@@ -130,7 +133,7 @@ export function recordAfter(
 
 const maxFactChars = 512;
 
-/** Truncates facts, so that a record is much smaller than one read at the end of a file. */
+/** Cuts off long details, so that a record is much smaller than what we read at the end of a file. */
 function bounded(facts: Readonly<Record<string, Fact>>): Record<string, Fact> {
   return Object.fromEntries(
     Object.entries(facts).map(([name, fact]) => [
@@ -140,14 +143,13 @@ function bounded(facts: Readonly<Record<string, Fact>>): Record<string, Fact> {
   );
 }
 
-/** Returns a record's line without a line feed, as canonical JSON (RFC 8785). */
+/** Returns the line for a record, as canonical JSON (RFC 8785) and without a line feed. */
 export function lineOf(record: AuditRecord): string {
   return canonicalJson(record);
 }
 
 /**
- * Serializes a value as canonical JSON (RFC 8785), without spaces and with sorted names. Fractions are not
- * supported.
+ * Returns a value as canonical JSON (RFC 8785), with sorted names and no spaces. Fractions are not supported.
  */
 export function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`;
@@ -156,12 +158,12 @@ export function canonicalJson(value: unknown): string {
   return `{${members.map(([name, inner]) => `${JSON.stringify(name)}:${canonicalJson(inner)}`).join(',')}}`;
 }
 
-/** Returns the digest that the next record stores as `prev`. */
+/** Returns the digest of a line, which becomes `prev` in the next record. */
 export function digestOfLine(line: string | Uint8Array): string {
   return `sha256:${createHash('sha256').update(line).digest('hex')}`;
 }
 
-/** Parses one line. Returns null if it is not an audit record. */
+/** Parses a line. Returns null if it is not an audit record. */
 export function parseLine(line: string): AuditRecord | null {
   let value: unknown;
   try {
@@ -184,8 +186,8 @@ const textsOrNull = [
 ] as const;
 
 /**
- * Reports whether the value has all fields of a record, so that readers can rely on them even if the trail
- * was edited.
+ *  Reports whether the value has every field of a record. Readers must not assume that it does, because the
+ * trail may have been edited.
  */
 function isRecord(value: unknown): value is AuditRecord {
   if (!isObject(value)) return false;

@@ -3,14 +3,14 @@ import path from 'node:path';
 import { isAbsent } from '../lib/system-errors.ts';
 
 /*
- * Keeps a file of zeros that is removed when the disk is full. The freed space is used to record acts that
- * were admitted before the disk filled up.
+ * Keeps a file of zeros around. When the disk is full, it is removed to make room for the records of acts
+ * that were allowed before that.
  */
 
 export const reserveName = 'reserve';
 export const reserveBytes = 256 * 1024;
 
-/** Creates the reserve if it is missing. Throws the system error if there is not enough space. */
+/** Creates the file if it does not exist. If there is not enough space, throws the system error. */
 export async function requireReserve(directory: string): Promise<void> {
   const at = path.join(directory, reserveName);
   const found = await stat(at).catch((error: unknown) => {
@@ -30,7 +30,7 @@ export async function requireReserve(directory: string): Promise<void> {
   }
 }
 
-/** Removes the reserve. Returns true if it existed. */
+/** Removes the file. Returns false if there was none. */
 export async function removeReserve(directory: string): Promise<boolean> {
   const at = path.join(directory, reserveName);
   const found = await stat(at).catch(() => null);

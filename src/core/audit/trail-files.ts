@@ -4,19 +4,19 @@ import { isAbsent } from '../lib/system-errors.ts';
 import { type ChainEnd, chainStart, digestOfLine, parseLine } from './record.ts';
 
 /*
- * Reads and names a trail's files. Each file is named after the `seq` of its first record, so the names sort
- * in record order and a missing file is noticed. `head` stores the end of the chain, so a truncated file is
- * noticed.
+ * Names and reads the files of a trail. A file is named after the `seq` of its first record. Sorted by name,
+ * the files are in the right order, and a missing one stands out. The end of the chain is also stored in
+ * `head`, so it is noticed if a file has been cut off.
  */
 
 const nameForm = /^audit-(\d{12,})\.jsonl$/;
 
-/** An upper bound that no record reaches. */
+/** No record is ever this long. */
 export const maxLineBytes = 64 * 1024;
 
 export interface TrailFile {
   name: string;
-  /** The `seq` of the first record, taken from the file's name. */
+  /** The `seq` of the first record, which is part of the name. */
   firstSeq: number;
 }
 
@@ -24,7 +24,7 @@ export function trailFileName(firstSeq: number): string {
   return `audit-${String(firstSeq).padStart(12, '0')}.jsonl`;
 }
 
-/** Returns the files in record order, or no files if the directory does not exist. */
+/** Returns the files in order. If the directory does not exist, there are none. */
 export async function listTrailFiles(directory: string): Promise<TrailFile[]> {
   const names = await readdir(directory).catch((error: unknown) => {
     if (isAbsent(error)) return [];
@@ -38,13 +38,15 @@ export async function listTrailFiles(directory: string): Promise<TrailFile[]> {
     .sort((a, b) => a.firstSeq - b.firstSeq);
 }
 
-/** The end of the chain when it was last written, with the file and its size at that time. */
+/**  The end of the chain when this was last written: the record, the file, and the size of the file. */
 export interface Head extends ChainEnd {
   file: string | null;
   size: number;
 }
 
-/** `head` is overwritten in place. Its block is already allocated, so this works even on a full disk. */
+/**
+ * `head` is overwritten in place. Since its block is allocated already, that works even if the disk is full.
+ */
 const headBytes = 256;
 const headName = 'head';
 
@@ -63,7 +65,7 @@ export async function writeHead(handle: FileHandle, head: Head): Promise<void> {
   await handle.write(text, 0);
 }
 
-/** Reads `head`. Returns null if it is missing or damaged. */
+/** Reads `head`. Returns null if it does not exist or is damaged. */
 export async function readHead(directory: string): Promise<Head | null> {
   try {
     return parseHead(await readFile(path.join(directory, headName), 'utf8'));
@@ -94,16 +96,19 @@ function parseHead(text: string): Head | null {
   }
 }
 
-/** The end of one file. */
+/**  The last record of a file, and anything after it. */
 export interface FileEnd {
   size: number;
-  /** The last complete line; null if there is none or if it is not a record. */
+  /** The last line that is complete; null if there is none, or if it is not a record. */
   last: ChainEnd | null;
-  /** True if the last complete line is not a record. */
+  /** Whether the last complete line is something other than a record. */
   isDamaged: boolean;
-  /** The bytes left by an interrupted write: those after the last line feed, or those that were truncated. */
+  /**
+   * The rest of a write that was interrupted: everything after the last line feed, or the bytes that were cut
+   * off.
+   */
   torn: Buffer;
-  /** Whether the torn bytes were truncated. */
+  /** Whether these bytes were cut off. */
   isCut: boolean;
 }
 
@@ -122,10 +127,10 @@ export async function readFileEnd(handle: FileHandle): Promise<FileEnd> {
 }
 
 /**
- * Returns the end of a file whose records up to `size` end with `from`. After a power failure, a torn write
- * may contain zeros in place of any sector, followed by complete lines. None of its acts was acknowledged, so
- * the write is truncated and the next record continues the chain. Returns null if the rest of the file is not
- * such a write.
+ * Returns the end of a file, given that the records in its first `size` bytes end with `from`. If the power
+ * fails during a write, some sectors may be zeros even if there are complete lines after them. None of the
+ * acts in such a write was confirmed, so it is cut off, and the next record continues the chain. Returns null
+ * if this is not the rest of such a write.
  */
 export async function readTail(
   handle: FileHandle,
@@ -150,7 +155,7 @@ export async function readTail(
   return { size, last, isDamaged: false, torn: bytes.subarray(at), isCut: false };
 }
 
-/** Returns when a file's first record was made, or null if the file has no records. */
+/** Returns the time of a file's first record, or null if it has no records. */
 export async function readFirstTime(handle: FileHandle): Promise<Date | null> {
   const { buffer, bytesRead } = await handle.read(Buffer.alloc(maxLineBytes), 0, maxLineBytes, 0);
   const text = buffer.toString('utf8', 0, bytesRead);
@@ -158,7 +163,7 @@ export async function readFirstTime(handle: FileHandle): Promise<Date | null> {
   return record === null ? null : new Date(record.time);
 }
 
-/** Returns the later of two ends, or the first if they are equal. */
+/** Returns whichever end is later. If they are the same, returns the first one. */
 export function laterEnd(a: ChainEnd | null, b: ChainEnd | null): ChainEnd {
   const [one, other] = [a ?? chainStart, b ?? chainStart];
   return other.seq > one.seq ? other : one;

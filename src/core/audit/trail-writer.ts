@@ -20,11 +20,11 @@ import {
 
 export interface TrailSettings {
   directory: string;
-  /** The maximum file size in bytes. A new file is started before it is exceeded. */
+  /** How large a file can be, in bytes. Before it would get any larger, a new one is started. */
   maxBytes: number;
-  /** The maximum age of a file's first record. After that, a new file is started. */
+  /** How old the first record in a file can get before a new file is started. */
   maxAgeMs: number;
-  /** Whether to refuse acts while the trail cannot be written. */
+  /** Whether to refuse acts as long as the trail cannot be written. */
   onFull: 'refuse' | 'continue';
 }
 
@@ -39,18 +39,18 @@ interface WriterOptions {
   log: Log;
 }
 
-/** The trail's newest file, open for appending. */
+/** The file that records are currently appended to. */
 interface OpenFile {
   name: string;
   handle: FileHandle;
   size: number;
-  /** When its first record was made; null if it has none yet. */
+  /** The time of its first record; null if there are none yet. */
   begun: Date | null;
 }
 
 /**
- * Appends records to a trail's newest file. The caller must hold the trail's lock. Other processes may have
- * written to the trail since the last call.
+ * Appends records to the newest file of a trail. The caller must hold the lock. Between two calls, other
+ * processes may have written to the trail.
  */
 export class TrailWriter {
   readonly #settings: TrailSettings;
@@ -69,8 +69,8 @@ export class TrailWriter {
   }
 
   /**
-   * Writes all entries in a single write and flushes it. Closes an interrupted write first. If an error
-   * occurs, none of the entries are in the file. Throws the system error, or `audit_unavailable` if the file
+   *  Writes all entries at once and syncs them to disk, after cleaning up any interrupted write. In case of
+   * an error, none of the entries is in the file. Throws the system error, or `audit_unavailable` if the file
    * is not a trail.
    */
   async append(entries: readonly DatedEntry[]): Promise<void> {
@@ -86,7 +86,7 @@ export class TrailWriter {
       end = { seq: end.seq + 1, digest: digestOfLine(line) };
       return `${line}\n`;
     });
-    // The torn bytes become a complete line, which the recovery record explains.
+    // Make the rest of the interrupted write a complete line. The recovery record says what happened.
     const isTorn = recovery?.isTorn === true;
     const bytes = Buffer.from(`${isTorn ? '\n' : ''}${lines.join('')}`);
     const begun = all[0]?.time ?? null;
@@ -105,7 +105,7 @@ export class TrailWriter {
     this.#head = null;
   }
 
-  /** Finds the end of the chain. Returns a recovery record if anything is wrong there. */
+  /** Finds the end of the chain. If there is something wrong with it, returns a recovery record. */
   async #catchUp(): Promise<Recovery | null> {
     const head = await this.#openHead();
     const known = await readHeadOf(head);
@@ -126,7 +126,7 @@ export class TrailWriter {
         { directory: this.#settings.directory, expected: known.seq, found: last.seq },
         'records at the end of the audit trail are missing; see `waybill audit verify`',
       );
-    // Do not hide missing records: the gap is visible where the next record continues.
+    // If records are missing, there should be a gap before the next one.
     this.#end = known !== null && known.seq > (last?.seq ?? 0) ? known : (last ?? chainStart);
     return recoveryOf(torn, { isCut, isHeadMissing: known === null && !isNew });
   }
@@ -141,13 +141,15 @@ export class TrailWriter {
     if ((await listTrailFiles(directory)).length === 0)
       await writeHead(handle, { ...chainStart, file: null, size: 0 });
     await handle.sync();
-    // If a power failure kept the trail file's name but lost the name of `head`, the trail would look
-    // truncated.
+    // In a power failure, the name of the trail file might survive and the name of `head` might not. The
+    // trail would then look as if it had been cut off.
     await syncDirectory(directory);
     return handle;
   }
 
-  /** Opens the newest file. `head` is the end of the chain at some earlier time; null if unknown. */
+  /**
+   * Opens the newest file. `head` says where the chain ended at some earlier time; null if that is not known.
+   */
   async #openNewest(head: Head | null): Promise<Omit<FileEnd, 'size' | 'isDamaged'> & { isNew: boolean }> {
     const { directory } = this.#settings;
     const files = await listTrailFiles(directory);
@@ -166,7 +168,7 @@ export class TrailWriter {
     return { last: last ?? before, torn, isCut, isNew: false };
   }
 
-  /** Returns the last record of the file `name`, which precedes a file without records. */
+  /** Returns the last record in the file `name`. The file after it has no records yet. */
   async #lastBefore(name: string | undefined): Promise<ChainEnd | null> {
     if (name === undefined) return null;
     const handle = await open(path.join(this.#settings.directory, name), 'r');
@@ -177,7 +179,7 @@ export class TrailWriter {
     }
   }
 
-  /** Returns the file to append to: the newest file, unless it is too large or too old. */
+  /** Returns the file to append to, which is the newest one unless it is too large or too old. */
   async #fileFor(bytes: number, time: Date | null, mustContinue: boolean): Promise<OpenFile> {
     const { directory, maxBytes, maxAgeMs } = this.#settings;
     const file = this.#file;
@@ -203,13 +205,14 @@ export class TrailWriter {
 }
 
 /**
- * Returns the end of the chain in a file according to `head`, or the end before the file if `head` is older.
+ * Returns the last record in this file that `head` knows about. If `head` is older than the file, returns the
+ * record before it.
  */
 function tailAfter(head: Head, before: ChainEnd | null, file: string): ChainEnd & { size: number } {
   return head.file === file ? head : { ...(before ?? chainStart), size: 0 };
 }
 
-/** Writes all bytes and flushes them. If an error occurs, removes whatever was written. */
+/** Writes all bytes and syncs them to disk. If that fails, removes what was written. */
 async function writeWhole({ handle, size }: OpenFile, bytes: Buffer): Promise<void> {
   try {
     await handle.appendFile(bytes);
@@ -231,13 +234,11 @@ async function syncDirectory(directory: string): Promise<void> {
 
 interface Recovery {
   entry: ActEntry;
-  /** Whether the file ends with an incomplete line. */
+  /** Whether the file ends in the middle of a line. */
   isTorn: boolean;
 }
 
-/**
- * Describes the bytes left by an interrupted write, and a missing `head`. Returns null if neither applies.
- */
+/** Describes an interrupted write, a missing `head`, or both. Returns null if neither is the case. */
 function recoveryOf(
   torn: Buffer,
   { isCut, isHeadMissing }: { isCut: boolean; isHeadMissing: boolean },

@@ -14,29 +14,32 @@ import { type TrailSettings, TrailWriter } from './trail-writer.ts';
 export interface TrailOptions {
   clock: Clock;
   log: Log;
-  /** Default: this machine's name. */
+  /** The name to use in records. Default: the name of this machine. */
   host?: string;
 }
 
-/** Records acts. Several processes on a machine may write to the same trail. */
+/** Records acts. Several processes on the same machine can write to a trail. */
 export interface Trail {
   /**
-   * Call this before an act. Throws `audit_unavailable` if the trail cannot be written and acts require a
-   * record. If it succeeds, there is space for the record.
+   * Call this before an act. Throws `audit_unavailable` if the trail cannot be written and acts need a
+   * record. Otherwise, there is enough space for the record.
    */
   admit(): Promise<void>;
+  /** Throws `audit_unavailable` if the trail cannot be written, whether or not acts are refused then. */
+  prove(): Promise<void>;
   /**
-   * Adds a record. Resolves once the record is on disk. If the record cannot be written, resolves after the
-   * first attempt, keeps the record in memory and writes it as soon as possible. Never rejects.
+   * Adds a record. Resolves when the record is on disk. If it cannot be written, resolves after the first
+   * attempt, and the record is kept in memory until it can. Never rejects.
    */
   append(entry: ActEntry): Promise<void>;
-  /** Writes the records in memory, and logs those that cannot be written. */
+  /** Writes any records that are still in memory. If that fails, logs them. */
   close(): Promise<void>;
 }
 
-/** A trail that records nothing, for configurations without `audit`. */
+/** Records nothing, for configurations that have no `audit` section. */
 export const noTrail: Trail = {
   admit: async () => undefined,
+  prove: async () => undefined,
   append: async () => undefined,
   close: async () => undefined,
 };
@@ -44,20 +47,23 @@ export const noTrail: Trail = {
 interface Waiting {
   entry: ActEntry;
   time: Date;
-  /** Called once, after the first attempt. */
+  /**  Called once, after the first attempt. */
   tried: () => void;
 }
 
 /**
- * The maximum number of waiting records. Further records are dropped, logged and counted in an `audit.gap`
- * record.
+ * How many records can wait. Any others are dropped and logged, and an `audit.gap` record says how many there
+ * were.
  */
 const maxWaiting = 10_000;
-/** The maximum number of records per write. */
+/** How many records to write at a time. */
 const maxBatch = 256;
 const retryMs = 1_000;
 
-/** Opens the trail in a directory, which is created if necessary. Throws `audit_unavailable`. */
+/**
+ * Opens the trail in a directory, creating it if necessary. Throws an `audit_unavailable` error if that
+ * fails.
+ */
 export async function openTrail(settings: TrailSettings, options: TrailOptions): Promise<Trail> {
   const { directory } = settings;
   try {
@@ -76,7 +82,7 @@ export async function openTrail(settings: TrailSettings, options: TrailOptions):
   }
 }
 
-/** Opens the configured trail, or returns one that records nothing if none is configured. */
+/** Opens the trail in the configuration. If there is none, returns one that records nothing. */
 export async function openConfiguredTrail(
   settings: TrailSettings | null,
   options: TrailOptions,
@@ -93,11 +99,14 @@ class QueuedTrail implements Trail {
   readonly #settings: TrailSettings;
   readonly #parts: Parts;
   #waiting: Waiting[] = [];
-  /** The number of records dropped since the last successful write. */
+  /** How many records were dropped since something was last written. */
   #lost = 0;
-  /** Whether the last write failed. */
+  /** Whether the last attempt to write failed. */
   #isFailing = false;
-  /** Why acts are refused: the last write failed, or there is no space for the reserve. */
+  /**
+   * The reason for refusing acts: the last write failed, or there is no space for the reserve. null if acts
+   * are allowed.
+   */
   #failure: unknown = null;
   #draining: Promise<void> | null = null;
   #retry: Timer | null = null;
@@ -108,8 +117,8 @@ class QueuedTrail implements Trail {
   }
 
   /**
-   * Closes an earlier process's interrupted write, and reserves space. If either fails, throws if acts
-   * require a record.
+   *  Cleans up if an earlier process was interrupted while writing, and makes sure that there is space. If
+   * that fails and acts need a record, throws an error.
    */
   async start(): Promise<void> {
     const { lock, writer } = this.#parts;
@@ -125,8 +134,12 @@ class QueuedTrail implements Trail {
   }
 
   async admit(): Promise<void> {
-    if (this.#settings.onFull === 'continue') return;
-    if (this.#failure === null && (await this.#hasReserve())) return;
+    if (this.#settings.onFull === 'refuse') await this.prove();
+  }
+
+  async prove(): Promise<void> {
+    const needsReserve = this.#settings.onFull === 'refuse';
+    if (this.#failure === null && (!needsReserve || (await this.#hasReserve()))) return;
     await this.#drain(true);
     if (this.#failure !== null) throw unavailable(this.#failure);
   }
@@ -139,7 +152,7 @@ class QueuedTrail implements Trail {
     }
     return new Promise((tried) => {
       this.#waiting.push({ entry, time, tried });
-      // While writes fail, a timer retries them, and acts do not wait for it.
+      // While writing fails, a timer keeps trying. Acts do not wait for that.
       if (this.#isFailing) tried();
       else void this.#drain(false);
     });
@@ -155,8 +168,8 @@ class QueuedTrail implements Trail {
   }
 
   /**
-   * Writes the waiting records and reserves space for later ones. With `always`, does so even if none are
-   * waiting.
+   * Writes the records that are waiting, and makes sure that there is space for others. With `always`, does
+   * this even if no records are waiting.
    */
   async #drain(always: boolean): Promise<void> {
     while (this.#draining !== null) {
@@ -187,7 +200,10 @@ class QueuedTrail implements Trail {
     }
   }
 
-  /** Returns why there is no space for further records, or null if there is. Throws if the write fails. */
+  /**
+   * Writes some records. Returns the reason why there is no space for any others, or null if there is. Throws
+   * if writing fails.
+   */
   async #writeBatch(batch: readonly Waiting[]): Promise<unknown> {
     const { writer, clock } = this.#parts;
     const lost = this.#lost;
@@ -202,8 +218,7 @@ class QueuedTrail implements Trail {
     try {
       await writer.append(entries);
     } catch (error) {
-      // This is what the reserve is for: acts that were admitted while there was space still get their
-      // records.
+      // This is what the reserve is for. Acts that were allowed while there was space get their records.
       if (!(await removeReserve(this.#settings.directory))) throw error;
       await writer.append(entries);
     }
@@ -247,7 +262,7 @@ class QueuedTrail implements Trail {
   }
 }
 
-/** Returns an error without a path, because its message is sent to clients. */
+/** Returns the error for clients, with no path in it. */
 function unavailable(cause: unknown): WaybillError {
   if (cause instanceof WaybillError) return cause;
   const why = errnoOf(cause) ?? 'the log has the reason';

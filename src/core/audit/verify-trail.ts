@@ -4,16 +4,16 @@ import { type AuditRecord, type ChainEnd, chainStart, digestOfLine, lineOf, pars
 import { type Head, listTrailFiles, readHead, type TrailFile } from './trail-files.ts';
 
 /**
- * `edited`: a line was changed. `removed`: records are missing. `reordered`: a record was moved. `cut`:
- * records at the end are missing. `head`: the file `head` is missing or damaged, so missing records at the
- * end cannot be ruled out.
+ *  A kind of damage to a trail. `edited`: a line has been changed. `removed`: there are records missing.
+ * `reordered`: a record is not where it should be. `cut`: there are records missing at the end. `head`:
+ * without an intact `head` file, we cannot tell whether records are missing at the end.
  */
 export type TrailFault = 'edited' | 'removed' | 'reordered' | 'cut' | 'head';
 
 export interface TrailProblem {
   fault: TrailFault;
   file: string | null;
-  /** The line number, starting at 1; null if the problem is not in a specific line. */
+  /** The number of the line, starting at 1; null if the problem does not have one. */
   line: number | null;
   message: string;
 }
@@ -22,27 +22,31 @@ export interface TrailReport {
   records: number;
   files: number;
   /**
-   * The last record and its digest. Store them elsewhere to prove later that the trail still contains them.
+   * The last record and its digest. If you store these somewhere else, you can later prove that the trail
+   * still has them.
    */
   end: ChainEnd;
   problems: TrailProblem[];
-  /** Lines left by interrupted writes. They do not indicate tampering. */
+  /** Lines that were left by an interrupted write. These are not a sign of tampering. */
   interrupted: { file: string; line: number }[];
 }
 
 export interface VerifyTrailOptions {
-  /** Start with the first existing file, because earlier files may have been archived. */
+  /** Start with whichever file is first. There may have been others that were archived. */
   isPartial?: boolean;
-  /** A record that the trail must contain, taken from an earlier report. */
+  /** A record that must be in the trail, from an earlier report. */
   expected?: ChainEnd | null;
 }
 
-/** Checks the chain across all of a trail's files. Throws the system error if they cannot be read. */
+/**
+ * Checks the chain, from the first file of a trail to the last. If the files cannot be read, throws the
+ * system error.
+ */
 export async function verifyTrail(
   directory: string,
   { isPartial = false, expected = null }: VerifyTrailOptions = {},
 ): Promise<TrailReport> {
-  // Read `head` before the files, so that any records added in the meantime come after it.
+  // Read `head` first. Any records that are added in the meantime then come after it.
   const head = await readHead(directory);
   const files = await listTrailFiles(directory);
   const check = new ChainCheck({ head, expected, isPartial });
@@ -50,13 +54,13 @@ export async function verifyTrail(
   return { ...check.end(files.length > 0), files: files.length };
 }
 
-/** A line and its location. */
+/** A line, and where it is. */
 interface Placed {
   file: string;
   line: number;
 }
 
-/** A record whose `prev` is not the previous line's digest. */
+/** A record whose `prev` is not the digest of the line before. */
 interface BrokenLink {
   before: Placed | null;
   at: Placed;
@@ -67,13 +71,13 @@ class ChainCheck {
   readonly #problems: TrailProblem[] = [];
   readonly #interrupted: Placed[] = [];
   readonly #broken: BrokenLink[] = [];
-  /** Missing `seq` values, each with the location of the record after the gap. */
+  /** The `seq` values that are missing, with the record after each gap. */
   readonly #missing = new Map<number, Placed>();
   #records = 0;
   #last: ChainEnd = chainStart;
   #maxSeq = 0;
   #lastPlace: Placed | null = null;
-  /** A line that is not a record. It is an interrupted write if the next record confirms that. */
+  /** A line that is not a record. If the next record says so, it is the result of an interrupted write. */
   #unreadable: (Placed & { digest: string }) | null = null;
   #headDigest: string | null = null;
   #hasExpected = false;
@@ -98,7 +102,7 @@ class ChainCheck {
 
   #noteUnreadable(line: Placed & { digest: string }, isWhole: boolean): void {
     this.#settleUnreadable(null);
-    // If the line feed is missing, this is the last write, which no process has closed yet.
+    //  Without a line feed, this is the last write, and no process has cleaned up after it yet.
     if (isWhole) this.#unreadable = line;
     else this.#interrupted.push({ file: line.file, line: line.line });
   }
@@ -177,7 +181,9 @@ class ChainCheck {
     };
   }
 
-  /** Reports broken links. Two in a row mean that the line between them was edited. */
+  /**
+   * Reports where the chain is broken. If two links in a row are broken, the line between them was edited.
+   */
   #reportBroken(): void {
     let previous: Placed | null = null;
     for (const { before, at } of this.#broken) {
@@ -242,7 +248,7 @@ class ChainCheck {
   }
 }
 
-/** The maximum number of missing records to list. */
+/** How many missing records to list. */
 const maxMissing = 100_000;
 
 const isSame = (a: Placed, b: Placed): boolean => a.file === b.file && a.line === b.line;

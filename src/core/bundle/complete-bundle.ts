@@ -6,15 +6,15 @@ import type { RelativePath } from '../lib/paths.ts';
 import { type Extraction, tooLarge } from './extract-archive.ts';
 import { type Manifest, manifestName } from './manifest.ts';
 
-/** Files of a pipeline's earlier bundles, by digest. They complete an archive that leaves them out. */
+/** Stores the files of a pipeline's earlier bundles by digest, so that an upload can leave them out. */
 export interface BundleContent {
   /**
-   * Places the kept file with this digest at `file`, which must not exist. Returns its size in bytes after
-   * verifying its hash, or null if the file is not kept or is damaged. Throws the system error if the lookup
-   * fails, or the signal's reason.
+   * Puts the stored file with this digest at `file`, where nothing may exist yet. Returns its size in bytes
+   * once its hash has been verified, or null if the file is not stored or is damaged. Throws the signal's
+   * reason, or the system error if the lookup itself fails.
    */
   place(digest: Digest, file: string, signal?: AbortSignal): Promise<number | null>;
-  /** Keeps these files for later bundles if there is room. They must never be written to again. */
+  /** Stores these files for later bundles if there is room. They must not be modified from now on. */
   keep(files: Iterable<CachedFile>): Promise<void>;
 }
 
@@ -27,18 +27,18 @@ export interface CachedFile {
 }
 
 /**
- * Returns true if an archive must contain a file, given that the receiver lacks only the digests in
- * `missing`. The receiver finds kept files by the digest in the manifest, so a file without a declared digest
- * is always sent.
+ * Reports whether an archive has to contain a file when the receiver is missing only the digests in
+ * `missing`. The receiver looks stored files up by the digest in the manifest, so a file without one is
+ * always sent.
  */
 export function mustBeSent(declaredDigest: Digest | null, missing: ReadonlySet<Digest>): boolean {
   return declaredDigest === null || missing.has(declaredDigest);
 }
 
-/** Placing small files never waits for I/O. After this many files, it yields to the event loop. */
+/** Copying small files never waits for I/O, so let the event loop run after this many of them. */
 const filesPerYield = 64;
 
-/** Throws `invalid_request` if the archive's manifest is not the one named in the request. */
+/** Throws an `invalid_request` error if the archive's manifest is not the one that the request announced. */
 export function checkPartialManifest(bytes: Uint8Array, named: Digest): void {
   const found = digestOf(bytes);
   if (found === named) return;
@@ -50,9 +50,9 @@ export function checkPartialManifest(bytes: Uint8Array, named: Digest): void {
 }
 
 /**
- * Adds the files that an archive left out, taking them from `content` and applying the rules for archives.
- * Returns a finding for each file that is not kept. Files without a digest in the manifest cannot be looked
- * up and stay missing. Throws the same errors as `extractArchive`.
+ * Adds the files that an archive left out. They come from `content`, and the rules for files in an archive
+ * apply to them. Returns a finding for each file that is not stored. Files without a digest in the manifest
+ * cannot be looked up, so they stay missing. Throws the same errors as `extractArchive`.
  */
 export async function completeBundle(
   extraction: Extraction,
@@ -87,7 +87,7 @@ function notKept(file: RelativePath, index: number): Finding {
 }
 
 /**
- * Returns the error for a partial archive that left out files that are not kept, with one finding per file.
+ * Returns the error for an archive that leaves out files that are not stored, with a finding for each one.
  */
 export function filesMissing(lacking: readonly Finding[]): WaybillError {
   return new WaybillError(

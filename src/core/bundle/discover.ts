@@ -9,7 +9,7 @@ import { bytesBody, readAll, storedBody } from '../storage/body.ts';
 import type { SourceIdentity } from '../storage/identity.ts';
 import { joinKey, type Key, keyOf, nameOf } from '../storage/key.ts';
 import type { Body, Entry, Storage, UnreadableName } from '../storage/storage.ts';
-import { distrusted, maxDepth } from '../storage/untrusted.ts';
+import { distrusted, maxDepth, maxListed } from '../storage/untrusted.ts';
 import { linkAbove, listBundle, problemOf, unlistedWarning, unreadableFindings } from './listed-files.ts';
 import {
   type Manifest,
@@ -30,43 +30,44 @@ import {
 } from './source-bundle.ts';
 import { checkSceneMapFile, defaultSceneMapRules, type SceneMapRules } from './validate-bundle.ts';
 
-/** A bundle with a valid manifest. `loadBundle` checks whether its files exist. */
+/** A bundle with a valid manifest. Whether its files exist is checked later, by `loadBundle`. */
 export interface BundleCandidate {
-  /** The path relative to the source root. It is `.` for a bundle at the root. */
+  /** The path relative to the source root; `.` for a bundle at the root. */
   path: string;
   directory: Key | '';
   created: Instant;
-  /** Excludes the JSON document, because a source may contain many large manifests. */
+  /** Without the JSON document, because there may be many large manifests in a source. */
   manifest: Pick<Manifest, 'name' | 'files'>;
   revision?: Revision | null;
-  /** Size and digest of `manifest.json` itself. */
+  /** The size and digest of `manifest.json`. */
   manifestFile: { size: number; digest: Digest };
   /**
-   * The bytes of a manifest that was generated from a listing and is not a file. Its files have already been
-   * found.
+   * The bytes of a manifest that does not exist as a file, because it was generated from a listing. Its files
+   * are known to exist.
    */
   made?: Buffer;
 }
 
 export interface Discovery {
-  /** Sorted by path, as `invalid` is. */
+  /** Sorted by path, like `invalid`. */
   candidates: BundleCandidate[];
   invalid: { path: string; error: WaybillError }[];
   warnings: Finding[];
 }
 
-/** Maximum number of concurrent listings and manifest reads. */
+/** How many directories to list, and manifests to read, at a time. */
 const concurrency = 16;
 
 /**
- * Finds the bundles below a source's root, level by level. A directory with a `manifest.json` is a bundle,
- * and its subdirectories are not searched. Hidden directories, links and special files are skipped with a
- * warning. If one listing or read fails, the whole discovery throws that `storage_*` error, because a partial
- * result would look complete. Throws the signal's reason if it aborts first.
+ * Finds the bundles below the root of a source, level by level. If a directory has a `manifest.json`, it is a
+ * bundle, and its subdirectories are not searched. Hidden directories, links and special files are skipped
+ * with a warning. If a directory cannot be listed or a manifest cannot be read, throws that `storage_*`
+ * error, because an incomplete result would look like a complete one. Throws the signal's reason if it aborts
+ * first.
  */
 export async function discoverBundles(storage: Storage, signal?: AbortSignal): Promise<Discovery> {
   const found: Discovery = { candidates: [], invalid: [], warnings: [] };
-  let depth = 0;
+  let [depth, listed] = [0, 0];
   for (let level: (Key | '')[] = ['']; level.length > 0; depth += 1) {
     if (depth > maxDepth) throw distrusted(storage, `directories are nested deeper than ${maxDepth}`);
     const next: Key[] = [];
@@ -78,6 +79,8 @@ export async function discoverBundles(storage: Storage, signal?: AbortSignal): P
       for await (const entry of storage.list(directory, { recursive: false, onUnreadable })) {
         signal?.throwIfAborted();
         entries.push(entry);
+        listed += 1;
+        if (listed > maxListed) throw distrusted(storage, `it lists more than ${maxListed} names`);
       }
       const manifestKey = joinKey(directory, manifestName);
       const manifest = entries.find(({ key, type }) => type === 'file' && key === manifestKey);
@@ -96,23 +99,23 @@ export async function discoverBundles(storage: Storage, signal?: AbortSignal): P
 
 export interface BundleSource {
   backend: SourceIdentity['backend'];
-  /** The configured location, or the pipeline's id for uploads. */
+  /** The configured location or, for uploads, the id of the pipeline. */
   id: string;
   sceneMaps?: SceneMapRules;
-  /** Which signatures the bundles need. By default, none are required. */
+  /** Which signatures the bundles need; default: none. */
   signatures?: SignaturePolicy | null;
 }
 
-/** A bundle file, with its identity if it was listed on this machine. */
+/** A file of a bundle. It has an identity if it was listed on this machine. */
 export type ListedFile = Pick<Entry, 'key' | 'size' | 'identity'>;
 
 const maxConcurrentSceneMaps = 4;
 
 /**
- * Loads a candidate as a bundle. Lists its directory recursively and requires every file in the manifest to
- * be a regular file of the declared size. Reads only its scene maps, and checks these and the signature.
- * Throws `invalid_bundle` with all findings, the errors of `requireTrusted`, or the storage's own error.
- * `bodyOf` opens a file's bytes. By default, they come from `storage`.
+ * Loads a candidate as a bundle. Lists its directory recursively and makes sure that each file in the
+ * manifest is a regular file of the declared size. Only scene maps are read. They and the signature are
+ * checked. Throws `invalid_bundle` with all findings, any error from `requireTrusted`, or the storage's own
+ * error. `bodyOf` opens a file; by default, files are read from `storage`.
  */
 export async function loadBundle(
   storage: Storage,
@@ -148,8 +151,8 @@ export async function loadBundle(
 }
 
 /**
- * Returns null if there is no signature. A link, a directory or a large file does not count, because it
- * cannot be verified.
+ * Returns the signature, or null if there is none. Links, directories and large files are ignored, since they
+ * cannot be signatures.
  */
 async function readSignature(storage: Storage, entry: Entry | null): Promise<SignatureFile | null> {
   if (entry?.type !== 'file' || entry.size > maxSignatureBytes) return null;
@@ -192,8 +195,8 @@ function addCandidate(found: Discovery, directory: Key | '', read: BundleCandida
 }
 
 /**
- * Skips object keys that no path can name, with a warning. A directory whose name is not UTF-8 may contain
- * bundles that cannot be read, so it is reported as an invalid bundle.
+ * Adds a warning for each object key that is not possible as a path. If the name of a directory is not UTF-8,
+ * there may be bundles inside that we cannot read, so the directory is reported as an invalid bundle.
  */
 function reportUnreadable(found: Discovery, unreadable: readonly UnreadableName[]): void {
   for (const { reason, directory, decoded, escaped, type } of unreadable) {
@@ -225,7 +228,7 @@ function directoriesToSearch(entries: readonly Entry[], warnings: Finding[]): Ke
   return directories;
 }
 
-/** Returns a candidate, or the findings about its manifest or bundle path. */
+/** Returns a candidate, or findings if its manifest or path is invalid. */
 async function readCandidate(
   storage: Storage,
   directory: Key | '',

@@ -12,48 +12,49 @@ import { manifestName, maxSignatureBytes, signatureName } from './manifest.ts';
 import { invalidBundle } from './source-bundle.ts';
 
 export interface ArchiveLimits {
-  /** Limit in bytes, which applies to the archive and, separately, to its extracted files. */
+  /** The maximum size of the archive in bytes. The same limit applies to the files that are extracted. */
   maxUploadSize: number;
-  /** Maximum number of files, not counting `manifest.json`. */
+  /** The maximum number of files, without `manifest.json`. */
   maxFiles: number;
 }
 
 export interface ExtractRequest {
   /** tar or tar.gz. */
   input: AsyncIterable<Uint8Array>;
-  /** The absolute path of an existing, empty directory. */
+  /** The absolute path of an empty directory. */
   directory: string;
   limits: ArchiveLimits;
-  /** Whether an archive without a root `manifest.json` is rejected. Default: true. */
+  /** Whether to refuse an archive that has no `manifest.json` at its root. Default: true. */
   needsManifest?: boolean;
-  /** Yields to the event loop before each file. By default, extraction never yields. */
+  /** Called before each file to let the event loop run. Default: never. */
   yieldToEventLoop?: YieldToEventLoop;
   disk?: Disk;
 }
 
-/** The files on disk below the directory, hashed as they were written. */
+/** The extracted files, with the sizes and digests that were measured while writing them. */
 export interface Extraction {
   files: Map<RelativePath, { size: number; digest: Digest }>;
-  /** Modification times in milliseconds since 1970, for files whose time the archive records. */
+  /** Modification times in milliseconds since 1970, for files that have one in the archive. */
   modified: Map<RelativePath, number>;
-  /** The total size of all files. */
+  /** The size of all files together, in bytes. */
   bytes: number;
   /**
-   * Reserves the path of one more file, which was not in the archive, and creates its directories. Throws the
-   * same errors as for a file in the archive.
+   * Adds a file that was not in the archive: reserves its path, and creates its directories. Throws the same
+   * errors as for a file that was.
    */
   take(path: RelativePath): void | Promise<void>;
 }
 
-/** Files up to this size, in bytes, are written with one call. */
+/** Files with no more than this many bytes are written with a single call. */
 const smallFileBytes = 1 << 16;
 
 /**
- * Extracts an archive as a stream, with constant memory. Writes only regular files and directories with safe,
- * distinct paths and fixed modes, ignoring the archive's owners, times and modes. Throws `malformed_archive`,
- * `unsafe_archive_entry`, `upload_too_large`, `too_many_files`, `archive_bomb`, `invalid_bundle` (no root
- * `manifest.json`, or two), the input's own error, or a system error. Files written before the error remain,
- * because the caller owns the directory.
+ * Extracts an archive while it arrives, without needing more memory for a larger one. Only regular files and
+ * directories are allowed, and their paths must be safe and distinct. Owners, times and modes in the archive
+ * are ignored. Throws `malformed_archive`, `unsafe_archive_entry`, `upload_too_large`, `too_many_files`,
+ * `archive_bomb`, `invalid_bundle` (if there is no `manifest.json` at the root, or two), the input's own
+ * error, or a system error. After an error, the files written so far are still there, because the directory
+ * belongs to the caller.
  */
 export async function extractArchive(request: ExtractRequest): Promise<Extraction> {
   const {
@@ -110,7 +111,9 @@ async function* limited(input: AsyncIterable<Uint8Array>, maxBytes: number): Asy
   }
 }
 
-/** Returns the path of an entry, or null for the root itself, which `tar -C directory .` includes. */
+/**
+ * Returns the path of an entry, or null if it is the root itself, as in archives from `tar -C directory .`.
+ */
 function judgePath({ name, type }: TarEntry): RelativePath | null {
   const withoutDot = name.replace(/^(?:\.\/)+/, '');
   const bare = type === 'directory' ? withoutDot.replace(/\/$/, '') : withoutDot;
@@ -123,8 +126,8 @@ function judgePath({ name, type }: TarEntry): RelativePath | null {
 }
 
 /**
- * Records the paths in use, comparing them as a case-insensitive file system would. This prevents a file from
- * overwriting another one or being placed below it.
+ *  Keeps track of the paths in an archive. They are compared as on a case-insensitive file system, so that no
+ * file can overwrite another one or end up below it.
  */
 function pathTree({ maxFiles }: ArchiveLimits): {
   addFile(path: RelativePath): void;
@@ -171,9 +174,9 @@ function pathTree({ maxFiles }: ArchiveLimits): {
   };
 }
 
-/** Returns the missing directories above a file, outermost first, and adds them to `made`. */
+/** Returns the parent directories that do not exist yet, starting from the top, and adds them to `made`. */
 function parentsToMake(file: string, made: Set<string>): string[] {
-  // Nearly every file shares its directory with an earlier one. Each directory is looked up only once.
+  // Most files are in the same directory as an earlier one, so look up each directory only once.
   if (made.has(path.posix.dirname(file))) return [];
   const parents = [...ancestorsOf(file)].filter((directory) => !made.has(directory));
   for (const parent of parents) made.add(parent);
@@ -228,7 +231,7 @@ function largeSignature(size: number): WaybillError {
   ]);
 }
 
-/** @param what The subject of the message, which starts a sentence. */
+/** @param what The thing that is too large. The message starts with it. */
 export function tooLarge(what: string, maxBytes: number): WaybillError {
   return new WaybillError(
     'upload_too_large',

@@ -8,8 +8,8 @@ import { type ManifestFile, manifestName, signatureName } from './manifest.ts';
 const namesInWarning = 5;
 
 /**
- * Returns one warning that names some of the files that are not in the manifest, because a bundle should
- * contain only listed files.
+ * Returns a warning about files that are not in the manifest, with the names of some of them. A bundle should
+ * not contain any others.
  */
 export function unlistedWarning(bundle: string, unlisted: string[]): Finding[] {
   if (unlisted.length === 0) return [];
@@ -24,15 +24,15 @@ export function unlistedWarning(bundle: string, unlisted: string[]): Finding[] {
   ];
 }
 
-/** The files of a manifest compared with one recursive listing of the bundle's directory. */
+/** The files of a manifest, compared with a recursive listing of the bundle's directory. */
 export interface Listing {
-  /** The entries of files in the manifest, by path. */
+  /** The files in the manifest that were found, by path. */
   present: Map<string, Entry>;
   links: Set<string>;
-  /** The manifest's signature, if the bundle has one. */
+  /** The signature of the manifest; null if there is none. */
   signature: Entry | null;
   unlisted: string[];
-  /** Escaped names, relative to the bundle, that no manifest can list. */
+  /** Names that cannot be listed in a manifest, escaped and relative to the bundle. */
   unreadable: Record<UnreadableName['reason'], string[]>;
 }
 
@@ -64,9 +64,9 @@ export async function listBundle(
 }
 
 /**
- * Returns one finding per reason, naming the first such entry. A name that is not UTF-8 is an error if a
- * listed file is missing, because that file may have this name. Otherwise it is a warning, as for every
- * unlisted file.
+ * Returns one finding for each reason, with the name of the first entry. For a name that is not UTF-8, the
+ * finding is an error if a listed file is missing, since it may be that file. Otherwise it is a warning, as
+ * it is for any file that is not in the manifest.
  */
 export function unreadableFindings({ unreadable }: Listing, findings: readonly Finding[]): Finding[] {
   const isAnyMissing = findings.some(({ code }) => code === 'file_missing');
@@ -86,7 +86,7 @@ export function unreadableFindings({ unreadable }: Listing, findings: readonly F
   ];
 }
 
-/** Returns the reason why a listed file cannot be published, or null if it can. */
+/** Returns the reason why a listed file cannot be published, or null if there is none. */
 export function problemOf(
   entry: Entry | undefined,
   size: number | null,
@@ -114,7 +114,7 @@ export function problemOf(
   return null;
 }
 
-/** Returns the symbolic link through which a path leads, if any. */
+/** Returns the symbolic link that a path goes through, or undefined if there is none. */
 export function linkAbove(path: string, links: ReadonlySet<string>): string | undefined {
   if (links.size === 0) return undefined;
   for (const ancestor of ancestorsOf(path)) if (links.has(ancestor)) return ancestor;

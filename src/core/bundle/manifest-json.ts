@@ -9,32 +9,33 @@ export interface JsonObject {
   [key: string]: JsonValue;
 }
 
-/** A problem whose line and column have not been determined yet. */
+/** A problem in a JSON document. Its line and column are not known yet. */
 export interface Problem {
   code: string;
   pointer: string;
   message: string;
 }
 
-/** Deeper nesting serves no purpose in a manifest and could exhaust the stack of a program that reads it. */
+/** No manifest needs more levels than this. They could overflow the stack of a program that reads it. */
 const maxDepth = 64;
-/** Maximum number of findings reported in full. The rest are only counted. */
+/** How many findings to report. Any more are only counted. */
 const maxFindings = 100;
 /**
- * Maximum number of objects, arrays and commas. Once parsed, each may take a hundred bytes of memory or more.
+ * The maximum number of objects, arrays and commas. After parsing, each may use a hundred bytes of memory or
+ * more.
  */
 const maxStructure = 2_000_000;
 const limits: JsonLimits = { depth: maxDepth, containers: maxStructure, problems: maxFindings };
 
 /**
- * Returns the maximum number of objects, arrays and commas in a manifest of `maxFiles` files: 16 per file,
- * plus 100,000 for metadata and other keys. Reading two million keys blocks the event loop for seconds.
+ * Returns how many objects, arrays and commas a manifest with `maxFiles` files may have: 16 for each file,
+ * and 100,000 for metadata and other keys. Reading two million keys blocks the event loop for seconds.
  */
 function maxStructureOf(maxFiles: number): number {
   return Math.min(maxStructure, 100_000 + 16 * maxFiles);
 }
 
-/** Collects problems. Those beyond the reporting limit are only counted. */
+/** Collects problems. When there are too many to report, the rest are only counted. */
 export class Problems {
   readonly shown: Problem[] = [];
   #count = 0;
@@ -51,18 +52,18 @@ export class Problems {
 }
 
 export interface JsonDocument {
-  /** Undefined if the bytes are not JSON. */
+  /** undefined if the bytes are not JSON. */
   value: JsonValue | undefined;
-  /** The problems found so far. Readers of `value` add to them. */
+  /** The problems found so far. Code that reads `value` can add more. */
   problems: Problems;
-  /** Returns the problems as findings with line and column, in the order of the text. */
+  /** Returns the problems as findings, with line and column, in the order they appear in the text. */
   locate(): Finding[];
 }
 
 /**
- * Reads bytes as a JSON value and reports everything that `JSON.parse` tolerates or does not explain:
- * `manifest_too_complex`, `invalid_utf8`, `byte_order_mark`, `invalid_json`, `duplicate_key`, `too_deep`,
- * `lone_surrogate` and `number_out_of_range`. Linear in the number of bytes.
+ * Parses JSON more strictly than `JSON.parse`, and with better errors. Reports `manifest_too_complex`,
+ * `invalid_utf8`, `byte_order_mark`, `invalid_json`, `duplicate_key`, `too_deep`, `lone_surrogate` and
+ * `number_out_of_range`. The time it takes is proportional to the number of bytes.
  */
 export function readJsonDocument(bytes: Uint8Array, file: string, maxFiles: number): JsonDocument {
   const problems = new Problems();
@@ -95,7 +96,7 @@ function parse(text: string): JsonValue | undefined {
   try {
     return JSON.parse(text) as JsonValue;
   } catch {
-    // `locate` reports the errors and their positions, with the same wording on every version of Node.js.
+    // `locate` finds the errors and their positions, and words them the same way on every version of Node.js.
     return undefined;
   }
 }
@@ -141,8 +142,8 @@ function asPlaced({ kind, message, offset, pointer }: JsonProblem): PlacedProble
 }
 
 /**
- * Checks every value once for duplicate keys (the text has more keys than the value) and for strings and
- * numbers that JSON cannot represent.
+ * Looks for duplicate keys, and for strings and numbers that JSON cannot represent, in a single pass. Keys
+ * are duplicates if there are more of them in the text than in the parsed value.
  */
 function findOddValues({ colons }: JsonShape, root: JsonValue, problems: Problems): void {
   let keys = 0;
@@ -173,7 +174,7 @@ function findOddValues({ colons }: JsonShape, root: JsonValue, problems: Problem
       look(value[key] as JsonValue, container, key);
     }
   }
-  // The detailed pass determines which keys are duplicates, and where.
+  // The slow pass will find out which keys are duplicates, and where.
   if (colons !== keys) problems.add('duplicate_key', '', 'has a key twice');
 }
 

@@ -8,7 +8,7 @@ import { maxListedFiles, maxPathSegments } from './limits.ts';
 import { type JsonObject, type JsonValue, type Problems, readJsonDocument } from './manifest-json.ts';
 
 export const manifestName = 'manifest.json';
-/** The file next to the manifest that holds its signature. Manifests never list it. */
+/** The signature of the manifest, in a file next to it. It is never listed in a manifest. */
 export const signatureName = 'manifest.json.minisig';
 export const maxSignatureBytes = 16 * 1024;
 export const maxManifestBytes = 64 * 2 ** 20;
@@ -17,9 +17,9 @@ export const maxManifestBytes = 64 * 2 ** 20;
 export interface Manifest {
   name: RelativePath | null;
   created: Instant;
-  /** Listed in manifest order. */
+  /** The files, in the same order as in the manifest. */
   files: ManifestFile[];
-  /** The document as written, including keys unknown to this version. */
+  /** The original document, including keys that this version does not know. */
   document: JsonObject;
 }
 
@@ -27,15 +27,16 @@ export interface ManifestFile {
   path: RelativePath;
   kind: string;
   contentType: string | null;
-  /** The declared size in bytes, or null if the manifest has none. The same applies to `digest`. */
+  /** The declared size in bytes; null if there is none. `digest` works the same way. */
   size: number | null;
   digest: Digest | null;
 }
 
 /**
- * Parses a manifest and reports every problem with its JSON Pointer, line and column. `file` names the
- * manifest in the findings. The result is null if any finding is an error. A lower `maxFiles` limits the
- * values of the document, but not `files`. Takes well under a second for 50,000 files.
+ * Parses a manifest. Each problem is reported with its JSON Pointer, line and column. `file` is the
+ * manifest's name in findings. The manifest is null if any of the findings is an error. A lower `maxFiles`
+ * reduces how many values the document may have, but does not limit `files`. Parsing 50,000 files takes well
+ * under a second.
  */
 export function parseManifest(
   bytes: Uint8Array,
@@ -54,8 +55,8 @@ export function parseManifest(
 }
 
 /**
- * Returns the input of `manifestDigest`, with defaults filled in, `created` in UTC, files sorted by path, and
- * unknown keys kept.
+ * Returns the normalized manifest that `manifestDigest` hashes: with defaults filled in, `created` in UTC,
+ * and files sorted by path. Unknown keys stay.
  */
 export function normaliseManifest(manifest: Manifest): JsonObject {
   const { document, files } = manifest;
@@ -77,18 +78,16 @@ export function normaliseManifest(manifest: Manifest): JsonObject {
 }
 
 /**
- * Returns the SHA-256 of the normalized manifest in RFC 8785 form. Manifests with the same meaning have equal
- * digests.
+ * Returns the SHA-256 digest of the normalized manifest in RFC 8785 form. Two manifests that mean the same
+ * thing have the same digest.
  */
 export function manifestDigest(manifest: Manifest): Digest {
   return digestOf(canonicalJson(normaliseManifest(manifest)));
 }
 
 /**
- * Like `manifestDigest`, but with measured digests in place of those that the manifest omits. Idempotency
- * keys identify this digest. It equals `manifestDigest` if every digest is declared.
- *
- * @param measured Returns the digest of a listed file.
+ * Like `manifestDigest`, except that measured digests are used for files that have none in the manifest. If
+ * all of them are declared, the result is the same. Idempotency keys are bound to this digest.
  */
 export function contentDigest(manifest: Manifest, measured: (file: ManifestFile) => Digest): Digest {
   const files = manifest.files.map((file) => ({ ...file, digest: file.digest ?? measured(file) }));
@@ -96,13 +95,14 @@ export function contentDigest(manifest: Manifest, measured: (file: ManifestFile)
 }
 
 /**
- * Returns the bundle path of an upload: its `name`, or its creation time and the first digits of its digest.
+ * Returns the path to publish an upload to: its `name` or, if it has none, its creation time and the first
+ * digits of its digest.
  */
 export function uploadBundlePath(manifest: Manifest, digest: Digest): string {
   return manifest.name ?? `${compactTimestamp(manifest.created)}-${hexOf(digest).slice(0, 8)}`;
 }
 
-/** Serializes a value as canonical JSON (RFC 8785). */
+/** Returns a value as canonical JSON (RFC 8785). */
 export function canonicalJson(value: unknown): string {
   return canonicalize(value) as string;
 }
@@ -184,7 +184,9 @@ function readFile(entry: JsonValue, pointer: string, report: Report): ManifestFi
   return path === null ? null : { path, kind, contentType, size, digest };
 }
 
-/** Reads an optional text. Returns null if it is absent, `null` or invalid, which is reported. */
+/**
+ * Reads an optional string. Returns null if it is missing, `null` or invalid; the last of these is reported.
+ */
 function readText<T>(
   object: JsonObject,
   pointer: string,
@@ -253,7 +255,7 @@ function shortened(text: string): string {
   return text.length > 120 ? `${text.slice(0, 120)}…` : text;
 }
 
-/** The result for one field: its value, or the reason why it is invalid. */
+/** The value of a field, or the reason why it is invalid. */
 type FieldVerdict<T> = { ok: true; value: T } | { ok: false; reason: string };
 
 const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
@@ -276,7 +278,7 @@ function parseKind(text: string): FieldVerdict<string> {
   return refuse('is not a kind: a lower-case letter, then up to 31 lower-case letters, digits or "_"');
 }
 
-/** Formats an instant like `20261120T010203Z`. */
+/** Formats a time as in `20261120T010203Z`. */
 function compactTimestamp(instant: Instant): string {
   return `${instant.slice(0, 19).replaceAll(/[-:]/g, '')}Z`;
 }

@@ -12,13 +12,13 @@ import { openStagedBundle, type StagedBundle, stageUpload } from './staging.ts';
 import type { SceneMapRules } from './validate-bundle.ts';
 
 /*
- * Transfers a staged bundle from the receiving host to the publishing host as one plain tar in shared
- * staging, with the manifest, its signature and the listed files. The tar is not compressed, because
- * compressible bundles arrive compressed and have already been expanded once, and hosts with shared storage
- * have a fast network.
+ * Moves a staged bundle from the host that received it to the host that publishes it. The bundle is stored as
+ * a tar in shared staging, with the manifest, its signature and the listed files. The tar is not compressed:
+ * bundles that compress well were compressed when they arrived, and hosts with shared storage have a fast
+ * network.
  */
 
-/** The facts against which a host checks a fetched archive. */
+/** Identifies an archive, and lets another host check what it fetched. */
 export interface SharedArchive {
   name: string;
   size: number;
@@ -27,20 +27,20 @@ export interface SharedArchive {
 
 const archiveName = /^upload-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tar$/;
 
-/** Returns a name that no other archive in shared staging has. */
+/** Returns a name for a new archive that is unique in shared staging. */
 export function newArchiveName(): string {
   return `upload-${randomUUID()}.tar`;
 }
 
-/** Returns true if `newArchiveName` could have generated this name. */
+/** Reports whether the name looks like one from `newArchiveName`. */
 export function isArchiveName(name: unknown): name is string {
   return typeof name === 'string' && archiveName.test(name);
 }
 
 /**
- * Returns the key of an archive. Names come from Redis, to which other programs may write, and an arbitrary
- * name could lead to any file. Throws `bundle_not_found` for a name that `newArchiveName` cannot have
- * generated.
+ * Returns the key of an archive. Names come from Redis, where other programs may be able to write, and a
+ * made-up name could refer to any file. Throws `bundle_not_found` if `newArchiveName` could not have
+ * generated the name.
  */
 function archiveKey(name: unknown): Key {
   if (isArchiveName(name)) return listedKey(name);
@@ -50,8 +50,8 @@ function archiveKey(name: unknown): Key {
 }
 
 /**
- * Writes the bundle that `stageUpload` staged in `directory` as the archive `name`. Compares every file with
- * the facts measured on receipt.
+ * Writes the bundle that `stageUpload` left in `directory` to the archive `name`. While doing so, makes sure
+ * that every file is still as it was received.
  */
 export async function storeStagedBundle(
   storage: Storage,
@@ -75,15 +75,15 @@ export async function storeStagedBundle(
 export interface FetchRequest {
   storage: Storage;
   archive: SharedArchive;
-  /** An absolute path. Created if it is missing, and removed after a failure. */
+  /** An absolute path. It is created if necessary, and removed after a failure. */
   directory: string;
   sceneMaps: SceneMapRules;
   signal: AbortSignal;
 }
 
 /**
- * Fetches an archive and stages it like an upload to this host, with all checks for archives and bundles.
- * Throws `bundle_not_found` if the archive is missing, and `body_mismatch` if its bytes have changed.
+ * Fetches an archive and stages it with the same checks as an upload to this host. Throws `bundle_not_found`
+ * if the archive is gone, and `body_mismatch` if its bytes have changed.
  */
 export async function fetchStagedBundle(request: FetchRequest): Promise<StagedBundle> {
   const { storage, archive, directory, sceneMaps, signal } = request;
@@ -92,7 +92,7 @@ export async function fetchStagedBundle(request: FetchRequest): Promise<StagedBu
     return await stageUpload({
       input: whole,
       directory,
-      // The receiver has already applied the limits. A tar is slightly larger than its files.
+      // The receiver has already enforced the limits. A tar is slightly larger than the files in it.
       limits: { maxUploadSize: archive.size, maxFiles: Number.MAX_SAFE_INTEGER },
       signal,
       sceneMaps,
@@ -107,7 +107,7 @@ export async function fetchStagedBundle(request: FetchRequest): Promise<StagedBu
   }
 }
 
-/** Yields the bytes, and verifies at the end that they are the ones that were written. */
+/** Yields the bytes of an archive. At the end, throws if they are not the ones that were stored. */
 async function* checkedBytes(
   storage: Storage,
   { name, ...expected }: SharedArchive,
@@ -124,7 +124,7 @@ async function* checkedBytes(
 }
 
 function tarFile({ path, digest, body }: BundleFile): TarFile {
-  // `stageUpload` has measured every file.
+  // `stageUpload` computes the digest of every file.
   if (digest === null) throw new WaybillError('internal_error', `"${path}" was staged without a digest`);
   return { path, digest, body };
 }

@@ -10,23 +10,23 @@ import { type Manifest, manifestName, parseManifest, signatureName } from './man
 import { invalidBundle, type SourceBundle } from './source-bundle.ts';
 
 /*
- * Checks a bundle's signature against the keys that its pipeline trusts. This happens before an upload is
- * accepted, in `validate`, and before each publication.
+ * Checks the signature of a bundle against the keys that its pipeline trusts. This is done before an upload
+ * is accepted, by `validate`, and before each publication.
  */
 
-/** A manifest, byte for byte and parsed, and the bytes of its signature. */
+/** A manifest as bytes and in parsed form, with its signature. */
 interface SignedManifest {
   bytes: Uint8Array;
   manifest: Pick<Manifest, 'files'>;
-  /** The bytes of the signature, or null if the manifest is not signed. */
+  /** The signature file; null if the manifest is not signed. */
   signature: Uint8Array | null;
 }
 
 /**
- * Returns the id of the trusted key that signed the manifest, or null for an unsigned one that the policy
- * allows. Throws `signature_missing`, `signature_invalid` and `signing_key_untrusted`, and `invalid_bundle`
- * if the signature does not cover each file because a digest is missing. `name` is the bundle's name in the
- * message.
+ * Returns the id of the trusted key that signed the manifest. Returns null if it is not signed and the policy
+ * allows that. Throws `signature_missing`, `signature_invalid` or `signing_key_untrusted`, and
+ * `invalid_bundle` if the manifest lacks a digest, because the signature would not cover that file. Messages
+ * refer to the bundle as `name`.
  */
 export function checkSignature(
   policy: SignaturePolicy,
@@ -57,9 +57,9 @@ export function checkSignature(
 const signAgain = 'sign the manifest again; if the change was not intended, find its cause';
 
 /**
- * Checks a bundle that is about to be published, and returns the bundle and its signer. The published files
- * must be those of the signed manifest. Throws the errors of `checkSignature`, and `body_mismatch` if the
- * manifest has changed since it was found.
+ * Checks the signature of a bundle that is about to be published. Returns the bundle, along with its signer.
+ * Only the files of the signed manifest may be published. Throws any error from `checkSignature`, and
+ * `body_mismatch` if the manifest has changed since the bundle was found.
  */
 export async function requireTrusted(
   bundle: SourceBundle,

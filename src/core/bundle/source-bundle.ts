@@ -7,13 +7,13 @@ import type { SourceIdentity } from '../storage/identity.ts';
 import type { Body } from '../storage/storage.ts';
 import type { JsonValue } from './manifest-json.ts';
 
-/** A file in a manifest, with the facts that are known before any byte is read. */
+/** A file in a manifest, with what is known about it before it is read. */
 export interface BundleFile {
   path: RelativePath;
   kind: string;
   contentType: string | null;
   size: number;
-  /** The declared digest, or null if the manifest has none and it must be computed from `body`. */
+  /** The declared digest; null if there is none and it has to be computed from `body`. */
   digest: Digest | null;
   body: Body;
 }
@@ -24,32 +24,32 @@ export interface SignatureFile {
 }
 
 /**
- * A complete bundle: its manifest is valid, and every listed file is present with the declared size. File
- * contents have not been read. Declared digests are verified during the copy, by `validate`, and on upload.
+ * A complete bundle. Its manifest is valid, and all listed files exist and have the declared size. The files
+ * have not been read: declared digests are verified while copying, by `validate`, and on upload.
  */
 export interface SourceBundle {
   identity: SourceIdentity;
-  /** The path relative to the source root. It is `.` for a bundle at the root. */
+  /** The path relative to the source root; `.` for a bundle at the root. */
   path: string;
   name: string | null;
-  /** The revision in the manifest's metadata, or null if the producer states none. */
+  /** The revision in the manifest's metadata; null if the producer did not add one. */
   revision?: Revision | null;
-  /** The manifest's `created`, with all its digits. */
+  /**  The manifest's `created` time, with every digit of its fraction. */
   created: Instant;
-  /** `manifest.json` byte for byte, with the digest of those bytes. */
+  /** The exact bytes of `manifest.json`, and their digest. */
   manifestFile: { digest: Digest; body: Body };
-  /** `manifest.json.minisig`, if the bundle has one. It may be invalid. */
+  /** `manifest.json.minisig`, if there is one. It might be invalid. */
   signatureFile?: SignatureFile | null;
-  /** The trusted key whose signature was verified. Set only if the pipeline has a signature policy. */
+  /** The trusted key that the bundle was signed with. Only set if the pipeline has a signature policy. */
   signedBy?: KeyId;
   files: BundleFile[];
-  /** Findings that do not prevent publication (unlisted files, skipped links, …). */
+  /** Findings that do not stand in the way of publishing, such as unlisted files and skipped links. */
   warnings: Finding[];
 }
 
 const fixTheBundle = 'fix the findings in the bundle; docs/manifest.md has the rules';
 
-/** Returns one error for all findings of a bundle. `name` identifies the bundle to users. */
+/** Returns an error with all findings for a bundle. Messages refer to the bundle as `name`. */
 export function invalidBundle(
   name: string,
   findings: readonly Finding[],
@@ -68,7 +68,10 @@ export function hasErrors(findings: readonly Finding[]): boolean {
   return findings.some(({ severity }) => severity === 'error');
 }
 
-/** The origin of a bundle, as stated by its producer. It is for display only. No decision depends on it. */
+/**
+ * Says where a bundle comes from, according to its producer. It is only shown to users. No decision depends
+ * on it.
+ */
 export interface Revision {
   message: string | null;
   /** The commit in version control. */
@@ -77,14 +80,14 @@ export interface Revision {
   author: string | null;
 }
 
-/** The maximum length of a message in characters. */
+/** The maximum length of a message, in characters. */
 export const maxMessageChars = 500;
 const maxNameChars = 200;
 
 /**
- * Returns the revision in a manifest's metadata: the keys `message`, `commit`, `branch` and `author`. Any
- * client with upload permission can set them, so texts are truncated, control characters become spaces, and
- * credentials in URLs are removed. Returns null if all keys are missing.
+ * Returns the revision in a manifest's metadata, made up of the keys `message`, `commit`, `branch` and
+ * `author`. Anyone who may upload can set these, so long values are cut off, control characters become
+ * spaces, and credentials are removed from URLs. Returns null if none of the keys is there.
  */
 export function revisionOf(metadata: JsonValue | undefined): Revision | null {
   if (typeof metadata !== 'object' || metadata === null || Array.isArray(metadata)) return null;
@@ -98,12 +101,12 @@ export function revisionOf(metadata: JsonValue | undefined): Revision | null {
   return Object.values(revision).every((value) => value === null) ? null : revision;
 }
 
-/** Control characters, and characters that change the text direction. */
+/** Control characters, and characters that reverse the direction of text. */
 const notText = /[\p{Cc}\p{Zl}\p{Zp}\u{202a}-\u{202e}\u{2066}-\u{2069}]+/gu;
 
 function cleaned(value: JsonValue | undefined, maxChars: number): string | null {
   if (typeof value !== 'string') return null;
-  // Cut first, far above the limit, so that a very long text costs no time.
+  // Cut very long text first, leaving far more than the limit, so that it does not take time to clean up.
   const text = value
     .slice(0, 4 * maxChars)
     .replace(notText, ' ')

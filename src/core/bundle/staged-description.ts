@@ -4,8 +4,8 @@ import { type Digest, digestOf, parseDigest } from '../lib/digest.ts';
 import { type Finding, WaybillError } from '../lib/errors.ts';
 
 /*
- * The description of a staged bundle, `staged.json`. The job contains its digest, so that any change to a
- * bundle between acceptance and publication is detected.
+ * The description of a staged bundle, `staged.json`. The job contains its digest, so we notice if anything
+ * about the bundle changes between the time it is accepted and the time it is published.
  */
 export const descriptionName = 'staged.json';
 
@@ -14,14 +14,14 @@ export interface FileFacts {
   digest: Digest;
 }
 
-/** The manifest and the signature as bytes. */
+/** The bytes of the manifest and the signature. */
 interface Described {
   manifest: Uint8Array;
   signature: Uint8Array | null;
 }
 
 /**
- * The description of a staged bundle. Earlier versions did not write digests of the manifest and signature.
+ * The description of a staged bundle. Older versions did not write the digests of the manifest and signature.
  */
 export interface Facts {
   files: readonly FileFacts[];
@@ -30,7 +30,7 @@ export interface Facts {
   signature?: Digest | null;
 }
 
-/** Returns the description as written to disk. */
+/** Returns the contents of the description file. */
 export function describe({
   files,
   warnings,
@@ -40,7 +40,7 @@ export function describe({
   return Buffer.from(JSON.stringify(facts));
 }
 
-/** Throws `body_mismatch` if the manifest or signature does not match the description. */
+/** Throws a `body_mismatch` error if the manifest or signature is not the one in the description. */
 export function checkDescribed(facts: Facts, bytes: Described): void {
   const { manifest, signature } = digestsOf(bytes);
   if (facts.manifest !== manifest || facts.signature !== signature) throw changed();
@@ -51,12 +51,13 @@ function digestsOf({ manifest, signature }: Described): Required<Pick<Facts, 'ma
 }
 
 /**
- * Reads the description. Throws `bundle_not_found`, or `body_mismatch` if its digest is not `description`.
+ * Reads the description. Throws `bundle_not_found` if it is gone, or `body_mismatch` if its digest is not
+ * `description`.
  */
 export function readFacts(directory: string, description: Digest | undefined): Facts {
   const bytes = readStaged(path.join(directory, descriptionName));
   if (description !== undefined && digestOf(bytes) !== description) throw changed();
-  // Written by `stage` in exactly this form, in a directory that is writable only by this user.
+  // `stage` writes this file in exactly this form, and no other user can write to the directory.
   const facts = JSON.parse(bytes.toString()) as Facts;
   if (
     !facts.files.every(({ size, digest }) => Number.isSafeInteger(size) && parseDigest(digest) !== undefined)

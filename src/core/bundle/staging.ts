@@ -51,10 +51,10 @@ import {
 } from './validate-bundle.ts';
 
 /*
- * A staged bundle is a directory with `files`, which holds the archive's content, and its description
- * `staged.json`, which holds the measured sizes and the digests of the files, the manifest and the signature.
- * A publication reads the digests from the description and does not compute them from the files. The job
- * contains the digest of the description.
+ * Stages uploads. A staged bundle is a directory with the archive's contents in `files`, and a description in
+ * `staged.json`. The description has the sizes and digests measured on receipt, including those of the
+ * manifest and signature. A publication takes the digests from there and does not hash the files again. The
+ * digest of the description is in the job.
  */
 const filesName = 'files';
 const maxConcurrentSceneMaps = 4;
@@ -62,50 +62,52 @@ const maxConcurrentSceneMaps = 4;
 export interface StageRequest {
   /** tar or tar.gz. */
   input: AsyncIterable<Uint8Array>;
-  /** An absolute path. Created if it is missing, and removed on any failure. */
+  /** An absolute path. It is created if necessary, and removed after any failure. */
   directory: string;
   limits: ArchiveLimits;
   signal: AbortSignal;
   sceneMaps?: SceneMapRules;
-  /** Which signature the bundle needs. By default, none is required. */
+  /** Which signature the bundle needs; default: none. */
   signatures?: SignaturePolicy | null;
   /**
-   * Digest of the exact bytes of `manifest.json` for an archive that may leave out kept files, or null if the
-   * archive must be complete.
+   * The digest of `manifest.json`, byte for byte, if the archive may leave out files that are already stored.
+   * null if it has to be complete.
    */
   partial?: Digest | null;
   /**
-   * Creates a manifest from the extracted files in `directory` for an archive without one. By default, such
-   * an archive is rejected.
+   * Generates a manifest from the extracted files in `directory`, if the archive has none. By default, an
+   * archive without a manifest is refused.
    */
   makeManifest?: ((extraction: Extraction, directory: string) => Promise<Buffer>) | undefined;
-  /** Supplies the files that the archive leaves out, and keeps the files of this bundle. */
+  /**
+   *  The store that supplies the files left out of the archive, and that this bundle's files are added to.
+   */
   content?: BundleContent;
-  /** Yields to the event loop between pieces of work. By default, staging never yields. */
+  /** Called between steps to let the event loop run. Default: never. */
   yieldToEventLoop?: YieldToEventLoop;
-  /** The disk of `directory`. By default, its calls block the event loop. */
+  /** The disk that `directory` is on. By default, disk access blocks the event loop. */
   disk?: Disk;
 }
 
 export interface StagedBundle {
   directory: string;
   manifest: Manifest;
-  /** The digest of the normalized manifest, completed with the measured digests. */
+  /** The digest of the normalized manifest, with measured digests filled in. */
   contentDigest: Digest;
-  /** The bundle's relative path: the manifest's `name`, or a name from its time and digest. */
+  /** The path to publish the bundle under. It is the manifest's `name`, or made from its time and digest. */
   bundlePath: string;
-  /** The digest of the description on disk. */
+  /** The digest of the description file. */
   description: Digest;
-  /** The number of files that the manifest lists. `bytes` is their total size. */
+  /** How many files the manifest lists. `bytes` is their size in total. */
   files: number;
   bytes: number;
 }
 
 /**
- * Extracts an upload and verifies that it is one complete, valid bundle: every size, digest and scene map.
- * Throws the errors of `extractArchive`, `invalid_bundle` with all findings, `files_missing` with the missing
- * files of a partial archive, `insufficient_storage`, or the signal's reason. Removes the directory before it
- * throws.
+ * Extracts an upload and makes sure that it is a complete, valid bundle: every size, digest and scene map is
+ * checked. Throws any error from `extractArchive`, `invalid_bundle` with all findings, `files_missing` with
+ * the files that a partial archive lacks, `insufficient_storage`, or the signal's reason. The directory is
+ * removed before throwing.
  */
 export async function stageUpload(request: StageRequest): Promise<StagedBundle> {
   try {
@@ -117,9 +119,9 @@ export async function stageUpload(request: StageRequest): Promise<StagedBundle> 
 }
 
 /**
- * Opens a bundle that `stageUpload` staged in `directory`. Throws `bundle_not_found` if it is missing. Throws
- * `body_mismatch` if the digest of its description is not `description`, or if its manifest or signature does
- * not match the description. Changed files are detected later, when they are read.
+ * Opens a bundle that was staged in `directory` by `stageUpload`. Throws `bundle_not_found` if it is gone,
+ * and `body_mismatch` if the digest of its description is not `description`, or if its manifest or signature
+ * is not the one described. If any other file has changed, that shows when the file is read.
  */
 export async function openStagedBundle(
   directory: string,
@@ -150,7 +152,7 @@ export async function openStagedBundle(
   };
 }
 
-/** Maps a full disk to `insufficient_storage` and returns every other error unchanged. */
+/** Turns a full disk into an `insufficient_storage` error. All other errors are returned as they are. */
 export function stagingFailure(error: unknown): unknown {
   const errno = errnoOf(error);
   if (errno === 'ENOSPC' || errno === 'EDQUOT')
@@ -170,7 +172,7 @@ async function stage(request: StageRequest): Promise<StagedBundle> {
   const files = path.join(directory, filesName);
   await disk.makeDirectory(files);
   const input = abortable(request.input, signal);
-  // The manifest of a partial archive lists the files that it leaves out.
+  // The manifest of a partial archive is the only record of the files that were left out.
   const needsManifest = makeManifest === undefined || partial !== null;
   const extraction = await extractArchive({
     input,
@@ -185,7 +187,7 @@ async function stage(request: StageRequest): Promise<StagedBundle> {
     if (made !== undefined) await disk.writeFile(path.join(files, manifestName), made);
   }
   await yieldToEventLoop();
-  // Read synchronously, because parsing takes far longer than reading a file that was just written.
+  // Read this synchronously: the file was just written, and parsing it takes much longer.
   const bytes = readFileSync(path.join(files, manifestName));
   if (partial !== null) checkPartialManifest(bytes, partial);
   const { manifest, findings } = parseManifest(bytes, manifestName, limits.maxFiles);
@@ -203,7 +205,7 @@ async function stage(request: StageRequest): Promise<StagedBundle> {
   if (!hasErrors(findings) && lacking.length === 0)
     findings.push(...(await sceneMapFindings(files, manifest, measured, sceneMaps)));
   if (hasErrors(findings)) throw invalidBundle('the upload', findings);
-  // Keep the received files even if others are missing, so that the client does not have to send them again.
+  // Even if files are missing, store the ones that arrived, so the client does not have to send them again.
   await content?.keep(keepable(manifest, extraction, received, files));
   if (lacking.length > 0) throw filesMissing(lacking);
   await yieldToEventLoop();
@@ -236,10 +238,10 @@ async function sceneMapFindings(
   return findings;
 }
 
-/** A store that keeps nothing. */
+/** Stores no files. */
 const nothingKept: BundleContent = { place: async () => null, keep: async () => undefined };
 
-/** Yields the listed files from the archive, with their paths below `directory`. */
+/** Yields the listed files that were in the archive, with their location in `directory`. */
 function* keepable(
   manifest: Manifest,
   { files }: Extraction,
@@ -251,8 +253,8 @@ function* keepable(
 }
 
 /**
- * Checks that every listed file is present with its declared size and digest, except for those whose pointers
- * are in `lacking`.
+ * Checks that every listed file is there with the right size and digest. Skips files that are reported as
+ * missing already; `lacking` has their pointers.
  */
 function compare(manifest: Manifest, { files }: Extraction, lacking: ReadonlySet<string | null>): Finding[] {
   const findings: Finding[] = [];
@@ -282,7 +284,7 @@ function compare(manifest: Manifest, { files }: Extraction, lacking: ReadonlySet
   ];
 }
 
-/** Returns the files in the manifest. `measured` has their sizes and digests, in the same order. */
+/** Returns the files in the manifest with their sizes and digests, which `measured` has in the same order. */
 function bundleFiles(storage: Storage, { files }: Manifest, measured: readonly FileFacts[]): BundleFile[] {
   if (measured.length !== files.length) throw gone();
   return files.map(({ path, kind, contentType }, index) => {
@@ -291,7 +293,7 @@ function bundleFiles(storage: Storage, { files }: Manifest, measured: readonly F
   });
 }
 
-/** Returns the signature in a directory of staged files, or null if there is none. */
+/** Returns the signature of a staged bundle, or null if there is none. */
 function readSignature(files: string): Buffer | null {
   const file = path.join(files, signatureName);
   return existsSync(file) ? readStaged(file) : null;

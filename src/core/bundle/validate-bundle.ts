@@ -7,14 +7,14 @@ import { checkBody, measure } from '../storage/body.ts';
 import type { BundleFile, SourceBundle } from './source-bundle.ts';
 
 export interface ValidateOptions {
-  /** Called with the size in bytes of each chunk that was read. */
+  /** Called with the size of each chunk that was read, in bytes. */
   onBytes?: (count: number) => void;
-  /** Number of files read concurrently. Default: 8. */
+  /** How many files to read at a time. Default: 8. */
   concurrency?: number;
   sceneMaps?: SceneMapRules;
   /**
-   * With `scene_maps`, only scene maps are read, and the sizes of other files come from the listing from
-   * which the bundle was loaded. Default: `all`.
+   * With `scene_maps`, only scene maps are read. The sizes of other files are known from the listing that the
+   * bundle was loaded from. Default: `all`.
    */
   contents?: 'all' | 'scene_maps';
 }
@@ -22,8 +22,9 @@ export interface ValidateOptions {
 const maxConcurrentFiles = 8;
 
 /**
- * Reads a bundle and reports each file with a wrong size, digest or scene map, sorted by path. Warnings are
- * already in `bundle.warnings`. Throws if a read fails for any reason other than a missing file.
+ * Reads a bundle, and returns a finding for each file that has the wrong size, digest or scene map, sorted by
+ * path. Warnings are already in `bundle.warnings`. If a file is missing, that is a finding; any other error
+ * is thrown.
  */
 export async function validateBundle(
   bundle: SourceBundle,
@@ -47,20 +48,17 @@ export interface DigestedBundle extends SourceBundle {
 
 const completed = new WeakMap<SourceBundle, Promise<DigestedBundle>>();
 
-/**
- * Receives the progress of reads that happen before it is known which files to write. They can take as long
- * as writing.
- */
+/** Receives progress while files are read before planning. That can take as long as writing does. */
 export interface Reading {
-  /** Adds bytes to the expected total. */
+  /** Adds to the number of bytes that will be read. */
   expect: (bytes: number) => void;
   onBytes: (count: number) => void;
 }
 
 /**
- * Returns the bundle with all digests known. Files without a declared digest are read once for all
- * destinations, and the progress is reported to the first destination's `reading`. Throws `body_mismatch` if
- * a file does not have its listed size.
+ * Returns the bundle with a digest for every file. Files that have none in the manifest are read, once for
+ * all destinations. Progress goes to the `reading` of the first destination. Throws `body_mismatch` if a file
+ * does not have the listed size.
  */
 export function withDigests(bundle: SourceBundle, reading?: Reading): Promise<DigestedBundle> {
   const known = completed.get(bundle);
@@ -98,7 +96,10 @@ async function validateFile(file: BundleFile, { onBytes, sceneMaps }: ValidateOp
   }
 }
 
-/** Whether a content finding makes the bundle invalid (`error`) or is only reported (`warning`). */
+/**
+ * Whether problems with the content of a scene map make the bundle invalid (`error`) or are only reported
+ * (`warning`).
+ */
 export interface SceneMapRules {
   contentRules: 'warning' | 'error';
 }
@@ -106,8 +107,9 @@ export interface SceneMapRules {
 export const defaultSceneMapRules: SceneMapRules = { contentRules: 'warning' };
 
 /**
- * Reads and checks a file of kind `scene_map`. Files of other kinds have no findings. Violations are errors.
- * Suspicious content is a warning, or an error if the rules say so. Throws if the file cannot be read.
+ * Checks a file if its kind is `scene_map`; returns no findings for any other kind. Violations are errors.
+ * Suspicious content is a warning, unless the rules say that it is an error. Throws if the file cannot be
+ * read.
  */
 export async function checkSceneMapFile(file: BundleFile, rules: SceneMapRules): Promise<Finding[]> {
   if (file.kind !== sceneMapKind) return [];

@@ -8,7 +8,10 @@ import { recordToJson, serialiseCatalog } from './serialise.ts';
 const newline = 0x0a;
 const comma = 0x2c;
 const space = 0x20;
-/** The delimiters of the two record lists by indent: the catalog's (2) and its intent's (4). */
+/**
+ * The lines before and after each of the two lists of records, by indentation: the catalog's (2) and its
+ * intent's (4).
+ */
 const lists = [2, 4].map((indent) => ({
   indent,
   start: Buffer.from(`${' '.repeat(indent)}"outputs": [`),
@@ -21,7 +24,7 @@ interface OpenList {
   readonly indent: number;
   readonly end: Buffer;
   readonly records: OutputRecord[];
-  /** True at the start of the list and after a comma. */
+  /** Whether a record may come next, which is the case at the start of the list and after a comma. */
   isRecordNext: boolean;
 }
 
@@ -31,30 +34,30 @@ export function parseState(bytes: Uint8Array, backends: SourceBackends): Catalog
   return catalog === null ? parseWhole(bytes, backends) : { kind: 'valid', catalog };
 }
 
-/** Parses a catalog. Returns null unless the bytes are exactly the output of `serialiseCatalog`. */
+/** Parses a catalog. Returns null if `serialiseCatalog` would not produce exactly these bytes. */
 export function readCanonical(bytes: Uint8Array, backends: SourceBackends): Catalog | null {
   const reader = new CanonicalReader(backends);
   return reader.push(bytes) ? reader.catalog() : null;
 }
 
 /**
- * A streaming parser for catalogs in the exact form that `serialiseCatalog` writes. It keeps only the
- * records, because the bytes can be regenerated. The text and the `JSON.parse` tree of half a million records
- * would take many times the memory.
+ * A streaming parser for catalogs in the exact form that `serialiseCatalog` writes. Since the bytes can be
+ * generated again, only the records are kept in memory. For half a million records, the text and the tree
+ * from `JSON.parse` would need many times as much.
  *
- * Lists of records are read line by line and removed from the document. The remaining document is parsed as a
- * whole and must equal the output of `serialiseCatalog` for a catalog without records.
+ * Lists of records are parsed line by line and taken out of the document. The rest is parsed as a whole, and
+ * has to be identical to the output of `serialiseCatalog` for a catalog without records.
  */
 export class CanonicalReader {
   readonly #backends: SourceBackends;
   readonly #parseRecord: (value: unknown) => OutputRecord;
   /** The document without its records. */
   readonly #rest: Buffer[] = [];
-  /** The records found so far, by indent. */
+  /** The records found so far, by the indentation of their list. */
   readonly #found = new Map<number, OutputRecord[]>();
-  /** The list being read, or null outside lists. */
+  /** The list that is being read; null outside of lists. */
   #list: OpenList | null = null;
-  /** The start of a line whose end has not arrived yet. */
+  /** The beginning of a line that continues in the next chunk. */
   #carried: Buffer[] = [];
   #carriedBytes = 0;
   #restBytes = 0;
@@ -64,7 +67,10 @@ export class CanonicalReader {
     this.#parseRecord = recordParser(backends);
   }
 
-  /** Returns false once the bytes are not in canonical form. Does not keep the chunk. */
+  /**
+   *  Parses the next chunk, without holding on to it. Returns false if the bytes turn out not to be in
+   * canonical form.
+   */
   push(chunk: Uint8Array): boolean {
     const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
     let from = 0;
@@ -85,8 +91,8 @@ export class CanonicalReader {
   }
 
   /**
-   * Returns the catalog after all bytes have been pushed, or null if it is incomplete or not in canonical
-   * form.
+   * Returns the catalog, once all bytes have been pushed. Returns null if the bytes are incomplete or not in
+   * canonical form.
    */
   catalog(): Catalog | null {
     if (this.#carriedBytes > 0) return null;
@@ -99,8 +105,8 @@ export class CanonicalReader {
   }
 
   /**
-   * Parses the document without its records. The comparison rejects truncated documents, duplicate lists and
-   * other versions.
+   * Parses the document without its records. Serializing it again reveals truncated documents, duplicate
+   * lists and other versions.
    */
   #withoutRecords(): Catalog | null {
     const rest = Buffer.concat(this.#rest);
@@ -146,7 +152,7 @@ export class CanonicalReader {
     return true;
   }
 
-  /** Returns null if the line is not exactly the output of `recordToJson`. */
+  /** Parses a line. Returns null if it is not exactly what `recordToJson` would write. */
   #readRecord(line: Buffer): OutputRecord | null {
     if (!isUtf8(line)) return null;
     const text = line.toString();
@@ -155,7 +161,7 @@ export class CanonicalReader {
   }
 }
 
-/** Returns null if the text is not JSON, or not what its parser expects. */
+/** Returns null if the text is not JSON or does not have the expected structure. */
 function nullIfMalformed<T>(parse: () => T): T | null {
   try {
     return parse();

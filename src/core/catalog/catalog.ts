@@ -5,31 +5,32 @@ import { type Owner, sameOwner, type SourceIdentity } from '../storage/identity.
 import type { Key } from '../storage/key.ts';
 
 /*
- * The types of the catalog, `.publisher.json`. It records every output at one destination bundle path.
+ * The data types of a catalog, `.publisher.json`, which lists every output published at a bundle path.
  */
 
 export const catalogVersion = 4;
 
 /**
- * The limit in bytes, which is enough for half a million records of 1 KiB. Larger files are neither read nor
- * written.
+ * The maximum size of a catalog in bytes, enough for half a million records of 1 KiB. A larger file is
+ * neither read nor written.
  */
 export const maxCatalogBytes = 512 * 1024 * 1024;
 /**
- * The limit for catalogs that have to be read into memory as a whole, because they are not in canonical form
- * or have a record of more than `maxPieceBytes`.
+ * The maximum size of a catalog that has to be read into memory in one piece. That is the case if it is not
+ * in canonical form, or if one of its records is larger than `maxPieceBytes`.
  */
 export const maxWholeCatalogBytes = 256 * 1024 * 1024;
-/** The limit for one record, and for the document without its records. */
+/** The maximum size of a record, and of the document without its records. */
 export const maxPieceBytes = 64 * 1024 * 1024;
 
 /**
- * Values that the publisher derived for an output. If any of them changes, the decision is not `skip_same`.
+ * Metadata that is computed rather than taken from the bundle. If any of it changes, the output is not the
+ * same, so the decision is not `skip_same`.
  */
 export interface GeneratedMetadata {
   contentType: string | null;
   cacheControl: string | null;
-  /** The generator of a generated output, its version, and the digest of its inputs. */
+  /** For a generated output, the generator's name, its version, and a digest of its inputs. */
   generator: { name: string; version: number; inputs: Digest } | null;
 }
 
@@ -41,7 +42,7 @@ export interface OutputRecord {
   digest: Digest;
   /** The size in bytes. */
   size: number;
-  /** An RFC 3339 time in UTC. Updated by every publication of the output that is not `skip_same`. */
+  /** The time of the last publication of this output that was not `skip_same` (RFC 3339, UTC). */
   updatedAt: string;
   generated: GeneratedMetadata;
   url: string | null;
@@ -51,8 +52,9 @@ export type AttemptAction =
   'publish_new' | 'upsert_additive' | 'replace_catalog' | 'force_replace' | 'prune' | 'unpublish';
 
 /**
- * The intent: the paths that an uncommitted attempt may have touched. While the catalog has one, these paths
- * count as recorded, their records guarantee no content, and the decision is never `skip_same`.
+ * The intent of an attempt, which lists the paths it may touch before it commits. As long as it is in the
+ * catalog, these paths count as recorded, but there is no telling what is in their files. The decision is
+ * therefore never `skip_same`.
  */
 export interface Pending {
   attemptId: string;
@@ -60,41 +62,42 @@ export interface Pending {
   action: AttemptAction;
   /** When the attempt started, as RFC 3339 in UTC. */
   startedAt: string;
-  /** The holder of the attempt, or null if it ended without finishing and no process is working on it. */
+  /**
+   * The process that is working on the attempt. null if the attempt failed and no process is working on it
+   * anymore.
+   */
   holder: Holder | null;
-  /** The number of lease renewals if the state is the lease (object stores), or else 0. */
+  /**
+   *  How many times the lease has been renewed, if the state serves as the lease (on object stores). 0
+   * otherwise.
+   */
   renewals: number;
-  /** Full records, so that the next attempt can settle each path by reading its bytes. */
+  /** Complete records, so that the next attempt can find out for each path whether its file was written. */
   outputs: OutputRecord[];
   /**
-   * Names as listed by the storage, because a forced replacement also removes files that no bundle can
-   * contain.
+   * The files to remove, under the names that the storage lists. A forced replacement also removes files with
+   * names that no bundle could use.
    */
   removes: Key[];
 }
 
 /**
- * The process and thread that hold a lease. The random instance id is needed because every container's main
- * process has pid 1.
+ * The process and thread that hold a lease. It needs a random instance id, since the main process of every
+ * container has pid 1.
  */
 export interface Holder {
   host: string;
   pid: number;
   /** Linux boot id, or null on other systems. */
   bootId: string | null;
-  /**
-   * The pid namespace and the process's start time, which make the pid unambiguous. null on other systems.
-   */
+  /** The pid namespace and the start time of the process, because pids are reused. null if not on Linux. */
   process: string | null;
-  /**
-   * The system's thread id and the thread's start time, needed because a daemon outlives its threads. null on
-   * other systems.
-   */
+  /** The id and start time of the thread, because a daemon can outlive its threads. null if not on Linux. */
   thread: string | null;
   instanceId: string;
 }
 
-/** The latest bundle that an owner published to a bundle path. */
+/** The last bundle that an owner published at a bundle path. */
 export interface PublishedBundle {
   owner: Owner;
   source: SourceIdentity;
@@ -102,31 +105,29 @@ export interface PublishedBundle {
   created: Instant;
 }
 
-/**
- * The content of `.publisher.json`, schema version 4. Outputs are sorted by path, and each path occurs once.
- */
+/** The contents of `.publisher.json`, schema version 4. Outputs are sorted by path, without duplicates. */
 export interface Catalog {
-  /** The number of commits. The first publication commits generation 1. */
+  /** How many times the catalog has been committed. The first publication is generation 1. */
   generation: number;
   /** The time of the last commit, as RFC 3339 in UTC. */
   updatedAt: string;
   /**
-   * At most one per owner of outputs. `skip_same` does not change it, and catalogs written by older versions
-   * lack it.
+   * No more than one per owner that has outputs. `skip_same` leaves it alone. Catalogs written by older
+   * versions do not have it.
    */
   bundles: PublishedBundle[];
   outputs: OutputRecord[];
   pending: Pending | null;
 }
 
-/** A record of a superseded schema version. */
+/** A record from an older schema version. */
 export interface LegacyRecord {
   path: RelativePath;
-  /** Only version 3 recorded an owner, digest and size. */
+  /** The owner, digest and size, which only version 3 recorded. */
   v3: { owner: Owner; digest: Digest; size: number; updatedAt: string } | null;
 }
 
-/** The state found at a bundle path. A state that cannot be read is an error, not one of these. */
+/** The state of a bundle path. If the state cannot be read, that is an error and not one of these kinds. */
 export type CatalogState =
   | { kind: 'absent' }
   | { kind: 'valid'; catalog: Catalog }
@@ -135,12 +136,12 @@ export type CatalogState =
   | { kind: 'invalid'; reason: string };
 
 /*
- * The latest bundle of each owner at a bundle path.
+ * Keeps track of the last bundle that each owner published at a bundle path.
  */
 
 /**
- * Returns the owner's latest bundle, or null if it has published nothing or only with versions that did not
- * record it.
+ * Returns the last bundle that the owner published. Returns null if there is none, or if it was published by
+ * a version that did not record it.
  */
 export function publishedBy(state: CatalogState, owner: Owner): PublishedBundle | null {
   if (state.kind !== 'valid') return null;
@@ -148,8 +149,8 @@ export function publishedBy(state: CatalogState, owner: Owner): PublishedBundle 
 }
 
 /**
- * Returns true if any recorded output of the owner was committed at or after `since` (RFC 3339). A
- * publication that changes anything updates the time of all its outputs.
+ * Reports whether any of the owner's outputs was committed at `since` (RFC 3339) or later. A publication that
+ * changes at least one output updates the times of all of them.
  */
 export function isCommittedSince(state: CatalogState, owner: Owner, since: string): boolean {
   return (
@@ -160,7 +161,7 @@ export function isCommittedSince(state: CatalogState, owner: Owner, since: strin
   );
 }
 
-/** Returns the bundles with `published` as its owner's latest one. */
+/** Returns the bundles, with `published` in place of the last one by the same owner. */
 export function withPublished(
   bundles: readonly PublishedBundle[],
   published: PublishedBundle,
@@ -168,7 +169,7 @@ export function withPublished(
   return [...bundles.filter(({ owner }) => !sameOwner(owner, published.owner)), published];
 }
 
-/** Returns the bundles whose owners still have outputs. */
+/** Leaves out bundles whose owner has no outputs anymore. */
 export function bundlesOf(
   bundles: readonly PublishedBundle[],
   outputs: readonly Pick<OutputRecord, 'owner'>[],
@@ -177,8 +178,8 @@ export function bundlesOf(
 }
 
 /**
- * Returns the paths that waybill manages: the recorded ones and those in the intent of an interrupted
- * attempt. The set is empty if the state is neither valid nor legacy.
+ * Returns the paths that waybill manages: recorded paths, and those in the intent of an interrupted attempt.
+ * Empty if the state is neither valid nor legacy.
  */
 export function recordedPaths(state: CatalogState): Set<string> {
   if (state.kind === 'legacy') return new Set(state.records.map(({ path }) => path));
@@ -189,18 +190,18 @@ export function recordedPaths(state: CatalogState): Set<string> {
 }
 
 /**
- * Returns the paths that an unfinished attempt may have written or removed, and whose content is therefore
- * unknown. The set is empty if there is no such attempt.
+ * Returns the paths that an unfinished attempt may have written or removed, which means that their content is
+ * unknown. Empty if there is no unfinished attempt.
  */
 export function announcedPaths(pending: Pending | null): Set<string> {
   if (pending === null) return new Set();
   return new Set<string>([...pending.outputs.map(({ path }) => path), ...pending.removes]);
 }
 
-/** The generator name in the records of a destination's root index. */
+/** The generator name that identifies the files of a destination's root index. */
 export const rootIndexGenerator = 'root_index';
 
-/** Returns true if the output belongs to the destination's root index rather than to a bundle. */
+/** Reports whether the output is part of the destination's root index and not of a bundle. */
 export function isOfRootIndex({ generated }: Pick<OutputRecord, 'generated'>): boolean {
   return generated.generator?.name === rootIndexGenerator;
 }

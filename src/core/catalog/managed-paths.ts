@@ -8,26 +8,28 @@ import type { CatalogState } from './catalog.ts';
 import { readState, stateKey } from './store.ts';
 
 /*
- * Finds the managed bundle paths of a destination. A path is managed if it has a catalog.
+ * Finds the bundle paths of a destination that waybill manages, which are those with a catalog.
  */
 
 /**
- * The content of a destination, from one recursive listing, because object stores list a thousand names per
- * request.
+ * The contents of a destination, as found in a single recursive listing. On an object store, that takes only
+ * one request per thousand names.
  */
 interface Survey {
-  /** Every managed bundle path, '' for the root, with parents before children. */
+  /** Every managed bundle path, parents first; '' for the root. */
   paths: (Key | '')[];
   /**
-   * The files of each managed bundle path, as keys relative to it. Excludes the publisher's own files and the
-   * files of managed bundle paths below it.
+   * The files of each managed bundle path, relative to it. The publisher's own files and the files of nested
+   * bundle paths are not included.
    */
   files: Map<Key | '', Set<string>>;
-  /** Keys of the files outside all managed bundle paths, sorted. Excludes the publisher's own files. */
+  /**
+   * The files that are not in any managed bundle path, sorted. The publisher's own files are not included.
+   */
   strays: Key[];
 }
 
-/** Lists a destination. Throws the storage's error if it cannot be listed. */
+/** Lists everything at a destination. Throws the storage's error if that fails. */
 export async function surveyDestination(storage: Storage): Promise<Survey> {
   const paths: (Key | '')[] = [];
   const keys: Key[] = [];
@@ -46,28 +48,28 @@ export async function surveyDestination(storage: Storage): Promise<Survey> {
   return { paths, files, strays: strays.sort(compareCodeUnits) };
 }
 
-/** Returns true if the directory of a catalog or lock with this key can be a bundle path. */
+/** Reports whether a catalog or lock with this key is in a directory that can be a bundle path. */
 export function isInBundlePath(key: Key): boolean {
   return hasSegmentsOnly(key) && !isReservedPath(parentOf(key));
 }
 
-/** Returns the deepest managed bundle path above this key, or null if there is none. */
+/** Returns the closest managed bundle path above this key, or null if there is none. */
 function managedAbove(key: Key, managed: ReadonlyMap<Key | '', unknown>): Key | '' | null {
   for (let above = parentOf(key); above !== ''; above = parentOf(above)) if (managed.has(above)) return above;
   return managed.has('') ? '' : null;
 }
 
-/** Returns the managed bundle paths of a destination, '' for the root, with parents before children. */
+/** Returns the managed bundle paths of a destination, parents first; '' for the root. */
 export async function managedPaths(storage: Storage): Promise<(Key | '')[]> {
   return (await surveyDestination(storage)).paths;
 }
 
-/** Like `managedPaths`, but throws `bundle_not_found` if there are none. */
+/** Like `managedPaths`, but throws a `bundle_not_found` error if there are none. */
 export async function requireManagedPaths(storage: Storage): Promise<(Key | '')[]> {
   return (await requireManagedSurvey(storage)).paths;
 }
 
-/** Like `surveyDestination`, but throws `bundle_not_found` if there is no managed bundle path. */
+/** Like `surveyDestination`, but throws a `bundle_not_found` error if no bundle path is managed. */
 export async function requireManagedSurvey(storage: Storage): Promise<Survey> {
   const survey = await surveyDestination(storage);
   if (survey.paths.length > 0) return survey;
@@ -80,28 +82,28 @@ export async function requireManagedSurvey(storage: Storage): Promise<Survey> {
   );
 }
 
-/** Returns the bundle path as shown in reports, with `.` for the root. */
+/** Returns the form of a bundle path that is used in reports, with `.` for the root. */
 export function reportedPath(path: Key | ''): string {
   return path === '' ? '.' : path;
 }
 
-/** Files at or below a bundle path that the catalog of a parent bundle path claims. */
+/** Files at or below a bundle path that are listed in the catalog of a parent directory. */
 export interface ClaimAbove {
-  /** The bundle path of that catalog. It is `.` for the destination root. */
+  /** The bundle path of that catalog; `.` for the destination root. */
   catalogPath: string;
   /**
-   * The first file, relative to the destination root, and the number of others. It is null if the files are
-   * unknown because the state is invalid or of a newer version.
+   * The first of the files, relative to the destination root, and how many others there are. null if the
+   * files are not known because the state is invalid or from a newer version.
    */
   files: { first: string; others: number } | null;
-  /** The owner of the first file, or null if the state does not record it. */
+  /** The owner of the first file; null if the state does not say. */
   owner: Owner | null;
 }
 
 /**
- * Finds files at or below `bundlePath` that the catalog of a parent bundle path records or announces. Returns
- * null if there are none. Reads one state per directory, from the destination root down. Throws the storage's
- * error.
+ * Looks for files at or below `bundlePath` that are recorded or announced in the catalog of a parent
+ * directory. Returns null if there are none. Reads one state per directory, starting at the destination root.
+ * Throws the storage's error.
  */
 export async function findClaimAbove(root: Storage, bundlePath: string): Promise<ClaimAbove | null> {
   if (bundlePath === '.') return null;
@@ -139,15 +141,15 @@ function holdersIn(state: Extract<CatalogState, { kind: 'valid' | 'legacy' }>): 
   return holders;
 }
 
-/** Limits for `lastPublished`, which returns null if it would exceed one. */
+/** How much `lastPublished` may read. If it would have to read more, it returns null. */
 interface CatalogReadLimits {
-  /** The maximum number of listed entries. */
+  /** The maximum number of entries to list. */
   entries: number;
-  /** The maximum number of catalogs whose modification time is requested. */
+  /**  The maximum number of catalogs whose modification time is looked up. */
   catalogs: number;
-  /** The number of newest catalogs to read. Older catalogs are ignored, so this limit is never exceeded. */
+  /** How many of the newest catalogs to read. Older ones are skipped without an error. */
   read: number;
-  /** The maximum size of a catalog that is read, in bytes. */
+  /** The maximum size of a catalog, in bytes. */
   bytes: number;
 }
 
@@ -160,8 +162,8 @@ export const catalogReadLimits: CatalogReadLimits = {
 };
 
 /**
- * Returns the time of this owner's last commit at the destination according to its catalogs, or null if they
- * do not record one or the limits are exceeded. Later runs that found nothing to do leave no trace in a
+ *  Returns the time of this owner's last commit at the destination, going by its catalogs. Returns null if
+ * there is none, or if finding out would exceed the limits. A run that had nothing to do leaves no trace in a
  * catalog. `storage` is rooted at the destination. Takes no lease. Throws the storage's error.
  */
 export async function lastPublished(
@@ -180,7 +182,7 @@ export async function lastPublished(
   return Number.isFinite(last) ? new Date(last) : null;
 }
 
-/** Returns the managed bundle paths, or null if the listing exceeds the limits. */
+/** Returns the managed bundle paths, or null if listing them would exceed the limits. */
 async function bundlePaths(storage: Storage, limits: CatalogReadLimits): Promise<(Key | '')[] | null> {
   const paths: (Key | '')[] = [];
   let entries = 0;
@@ -193,8 +195,8 @@ async function bundlePaths(storage: Storage, limits: CatalogReadLimits): Promise
 }
 
 /**
- * Returns the most recently written catalogs. Each commit writes its catalog, so the last commit is in one of
- * them. Returns null if one of them is too large to read.
+ * Returns the catalogs that were written last, which include the one with the last commit, because every
+ * commit writes its catalog. Returns null if one of them is too large to read.
  */
 async function newestCatalogs(
   storage: Storage,
@@ -213,7 +215,7 @@ async function newestCatalogs(
 async function committedBy(bundle: Storage, owner: Owner): Promise<number[]> {
   const { state } = await readState(bundle);
   if (state.kind !== 'valid') return [];
-  // The records of an uncommitted attempt are in `pending`, so they are not counted.
+  // The records of an attempt that has not been committed are in `pending` and do not count.
   const own = state.catalog.outputs.filter((output) => sameOwner(output.owner, owner));
   return own.map(({ updatedAt }) => Date.parse(updatedAt));
 }

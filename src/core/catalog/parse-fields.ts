@@ -4,7 +4,9 @@ import { isReservedPath, parseRelativePath, type RelativePath } from '../lib/pat
 import type { Owner } from '../storage/identity.ts';
 import { type Key, listedKey } from '../storage/key.ts';
 
-/** A field of a state has the wrong type or value. `at` is its location, such as `outputs[3].path`. */
+/**
+ * Thrown if a field of a state has the wrong type or value. `at` is where it is, such as `outputs[3].path`.
+ */
 export class Malformed extends Error {
   readonly at: string;
   readonly problem: string;
@@ -17,12 +19,13 @@ export class Malformed extends Error {
 }
 
 /*
- * Field parsers for states. Each returns a value of its type or throws `Malformed` with the location `at`.
+ * Parses the fields of states. Each parser returns a value of its type, or throws a `Malformed` error for the
+ * location `at`.
  */
 
 /**
- * Parses each item with `parse`, which reports locations relative to the item. The full location is built
- * only for malformed items, because a catalog may have half a million items.
+ * Parses each item with `parse`. Errors from `parse` have a location within the item. Since there may be half
+ * a million items, the full location is only put together if there is an error.
  */
 export function asArrayOf<T>(value: unknown, at: string, parse: (item: unknown) => T): T[] {
   return asArray(value, at).map((item, index) => {
@@ -65,13 +68,13 @@ export function asInteger(value: unknown, at: string): number {
 
 const instantForm = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$/;
 
-/** The last accepted value. All records of one publication have the same one. */
+/** The time that was parsed last. All records of a publication have the same time. */
 let lastInstant: string | undefined;
 
-/** Parses an RFC 3339 time and returns it as written. */
+/** Parses an RFC 3339 time, and returns the original string. */
 export function asInstant(value: unknown, at: string): string {
   const text = asString(value, at);
-  // Return the same string object, so that it is stored in memory only once.
+  // Return the same string object each time, so that there is only one in memory.
   if (text === lastInstant) return lastInstant;
   if (!instantForm.test(text) || Number.isNaN(Date.parse(text)))
     throw new Malformed(at, 'is not an RFC 3339 time');
@@ -79,7 +82,7 @@ export function asInstant(value: unknown, at: string): string {
   return text;
 }
 
-/** Parses an RFC 3339 time, keeping all digits of the fraction. */
+/** Parses an RFC 3339 time without rounding the fraction. */
 export function asExactInstant(value: unknown, at: string): Instant {
   const verdict = parseInstant(asString(value, at));
   if (!verdict.ok) throw new Malformed(at, verdict.reason);
@@ -119,7 +122,10 @@ export function asDigest(value: unknown, at: string): Digest {
   return digest;
 }
 
-/** Parses a name that a storage may list below the bundle path, even if no bundle could contain it. */
+/**
+ * Parses the name of a file that a storage could list below the bundle path. Not every such name can be used
+ * in a bundle.
+ */
 export function asStoredKey(value: unknown, at: string): Key {
   const text = asString(value, at);
   if (!isStoredKey(text))
@@ -128,8 +134,8 @@ export function asStoredKey(value: unknown, at: string): Key {
 }
 
 /**
- * Returns true if a state may contain this key. Object stores allow names that are impossible in file
- * systems, such as `a//b` or `a/../b`. A state never contains them.
+ * Reports whether this key may appear in a state. Object stores allow some names that are impossible in a
+ * file system, such as `a//b` or `a/../b`. Those are not allowed.
  */
 export function isStoredKey(text: string): boolean {
   const escapes = text.split('/').some((segment) => segment === '' || segment === '.' || segment === '..');

@@ -30,11 +30,11 @@ import {
 } from './parse-fields.ts';
 
 /**
- * Parses the bytes of a `.publisher.json` as a whole. This takes several times the memory of
- * `CanonicalReader`. Parsing is strict: anything but a well-formed state of a known version is `invalid`,
- * with the reason, because a commit would lose the parts that were not understood. Only unknown keys are
- * tolerated, and the next commit drops them. `backends` lists the valid backends of a source. Never throws
- * because of malformed content.
+ * Parses the bytes of a `.publisher.json` in one go, which takes several times as much memory as
+ * `CanonicalReader`. Parsing is strict: unless the state is well-formed and of a known version, the result is
+ * `invalid` with the reason. Otherwise, a commit would lose the parts that we do not understand. The only
+ * exception is unknown keys, which the next commit drops. `backends` contains the backends that a source may
+ * have. Malformed content never throws.
  */
 export function parseWhole(bytes: Uint8Array, backends: SourceBackends): CatalogState {
   try {
@@ -65,7 +65,7 @@ function parseJson(bytes: Uint8Array): Record<string, unknown> {
   return asObject(document, '');
 }
 
-/** Parses a document of the current version. Throws `Malformed` with the location. */
+/** Parses a document of the current version. Throws a `Malformed` error with the location of the problem. */
 export function parseCatalog(document: Record<string, unknown>, backends: SourceBackends): Catalog {
   return {
     outputs: parseRecords(document['outputs'], 'outputs', backends),
@@ -77,7 +77,7 @@ export function parseCatalog(document: Record<string, unknown>, backends: Source
   };
 }
 
-/** Parses the bundles, at most one per owner. */
+/** Parses the list of bundles, and makes sure that no owner has more than one. */
 function parseBundles(value: unknown, backends: SourceBackends): PublishedBundle[] {
   const bundles = asArrayOf(value, 'bundles', (item): PublishedBundle => {
     const bundle = asObject(item, '');
@@ -126,7 +126,7 @@ function parsePending(pending: Record<string, unknown>, backends: SourceBackends
   };
 }
 
-/** Parses a holder. Throws `Malformed` if the value is not one. */
+/** Parses a holder. Throws a `Malformed` error if the value is anything else. */
 export function parseHolder(value: unknown, at: string): Holder {
   const holder = asObject(value, at);
   return {
@@ -134,7 +134,7 @@ export function parseHolder(value: unknown, at: string): Holder {
     pid: asInteger(holder['pid'], `${at}.pid`),
     bootId: asStringOrNull(holder['boot_id'], `${at}.boot_id`),
     process: asStringOrNull(holder['process'], `${at}.process`),
-    // Earlier versions did not record the thread.
+    // Older versions did not record the thread.
     thread: asStringOrNull(holder['thread'] ?? null, `${at}.thread`),
     instanceId: asString(holder['instance_id'], `${at}.instance_id`),
   };
@@ -143,9 +143,9 @@ export function parseHolder(value: unknown, at: string): Holder {
 export type SourceBackends = readonly SourceIdentity['backend'][];
 
 /**
- * Returns a parser for the records of one state. It throws `Malformed` with the location within the record.
- * Equal owners, sources, kinds and metadata of adjacent records become one shared object, which halves the
- * memory that half a million records take.
+ * Returns a parser for the records of a state, which throws a `Malformed` error with the location inside the
+ * record. If neighboring records have the same owner, source, kind or metadata, they share a single object.
+ * With half a million records, that cuts the memory in half.
  */
 export function recordParser(backends: SourceBackends): (value: unknown) => OutputRecord {
   const owners = shared(sameOwner);
@@ -168,7 +168,7 @@ export function recordParser(backends: SourceBackends): (value: unknown) => Outp
   };
 }
 
-/** Parses a source. Throws `Malformed`. */
+/** Parses a source. Throws a `Malformed` error. */
 function parseSource(source: Record<string, unknown>, backends: SourceBackends): SourceIdentity {
   return {
     backend: oneOf(source['backend'], backends, 'source.backend'),
@@ -177,10 +177,12 @@ function parseSource(source: Record<string, unknown>, backends: SourceBackends):
   };
 }
 
-/** Number of recent values to compare. Records are sorted by path, so adjacent ones are usually similar. */
+/**
+ * How many recent values to compare with. Records are sorted by path, so their neighbors tend to be similar.
+ */
 const maxRecent = 8;
 
-/** Returns a recent equal value in place of the given one. */
+/** Returns a function that replaces a value with an equal one that it has seen recently, if there is one. */
 function shared<T>(isSame: (a: T, b: T) => boolean): (value: T) => T {
   const recent: T[] = [];
   return (value) => {
@@ -195,7 +197,10 @@ function sameSource(a: SourceIdentity, b: SourceIdentity): boolean {
   return a.backend === b.backend && a.id === b.id && a.path === b.path;
 }
 
-/** Generated outputs never compare as equal, because there are few of them and their inputs differ. */
+/**
+ * Compares the metadata of listed files. Generated outputs always count as different: there are only a few,
+ * and they have different inputs.
+ */
 function samePlainMetadata(a: GeneratedMetadata, b: GeneratedMetadata): boolean {
   return (
     a.generator === null &&
@@ -223,13 +228,13 @@ function parseGenerator(generator: Record<string, unknown>): NonNullable<Generat
 }
 
 /**
- * Parses states of superseded versions. Any of them marks the bundle path as managed. Versions 2 and 3 also
- * list the managed files.
+ * Parses a state from an older version. Whichever version it is, the bundle path is managed. Versions 2 and 3
+ * also list the managed files.
  *
  * Version 1 is `{"version": 1, "published_at"}`, version 2 is `{"version": 2, "files": [path]}`, and version
  * 3 is `{"schema_version": 3, "pipeline_id", "destination_id", "outputs": [{path, digest, size,
- * updated_at}]}`. A malformed document lists no files, because removing only some of the files of a damaged
- * list would be wrong.
+ * updated_at}]}`. If a list is damaged, the result contains no files at all, because it would be wrong to
+ * remove just some of them.
  */
 function parseLegacy(version: 1 | 2 | 3, document: Record<string, unknown>): CatalogState {
   return { kind: 'legacy', version, records: wholeOrNone(() => recordsOf[version](document)) };

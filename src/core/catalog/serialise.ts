@@ -16,10 +16,10 @@ import {
 } from './catalog.ts';
 
 /**
- * Returns the bytes of a `.publisher.json`, with outputs sorted by path and one record per line so that diffs
- * are readable. Each `open()` generates them again, because the text of half a million records takes 200 MB.
- * Do not change the catalog afterwards. Throws `catalog_too_large` if the result would be too large to read
- * back.
+ * Returns a `.publisher.json` with its outputs sorted by path. Each record is on a line of its own, so diffs
+ * are easy to read. The bytes are generated each time the body is opened, since the text of half a million
+ * records takes up 200 MB. Do not modify the catalog afterwards. Throws `catalog_too_large` if the result
+ * would be too large to read back.
  */
 export function catalogBody(catalog: Catalog): Body {
   const sorted = inOrder(catalog);
@@ -32,7 +32,7 @@ export function catalogBody(catalog: Catalog): Body {
   };
 }
 
-/** Returns the bytes of `catalogBody` in memory. Throws the same errors as `catalogBody`. */
+/** Returns the bytes of `catalogBody` as a buffer. Throws the same errors. */
 export function serialiseCatalog(catalog: Catalog): Buffer {
   const sorted = inOrder(catalog);
   const size = readableBytesOf(sorted);
@@ -40,8 +40,8 @@ export function serialiseCatalog(catalog: Catalog): Buffer {
 }
 
 /**
- * Returns the error for a catalog that is too large. `place` is the bundle path or storage. `size` is the
- * minimum size of the catalog and `maxBytes` the limit, both in bytes.
+ * Returns the error for a catalog that is too large. `place` is the bundle path or storage, `size` is the
+ * minimum size of the catalog, and `maxBytes` is the limit (both in bytes).
  */
 export function catalogTooLarge(place: string, size: number, maxBytes: number): WaybillError {
   const mebibytes = (bytes: number): string => `${Math.ceil(bytes / 2 ** 20)} MiB`;
@@ -52,7 +52,7 @@ export function catalogTooLarge(place: string, size: number, maxBytes: number): 
   );
 }
 
-/** Returns the size limit in bytes of a catalog whose longest record has `longest` bytes. */
+/** Returns how large a catalog may be, in bytes, if its longest record has `longest` bytes. */
 export function maxBytesFor(longest: number): number {
   return longest > maxPieceBytes ? maxWholeCatalogBytes : maxCatalogBytes;
 }
@@ -87,7 +87,7 @@ function* linesOf({ generation, updatedAt, bundles, outputs, pending }: Catalog)
   yield '}';
 }
 
-/** Yields a key with a list, one value per line, indented below the key. */
+/** Yields the lines for a key whose value is a list, with each item on its own indented line. */
 function* listLines<T>(
   head: string,
   values: readonly T[],
@@ -106,7 +106,7 @@ function* listLines<T>(
   yield `${indent}]${end}`;
 }
 
-/** Returns the size in bytes, computed without building the records. Throws `catalog_too_large`. */
+/** Computes the size in bytes without generating the records. Throws `catalog_too_large`. */
 function readableBytesOf(catalog: Catalog): number {
   const { outputs, pending } = catalog;
   const others = { ...catalog, outputs: [], pending: pending && { ...pending, outputs: [] } };
@@ -117,7 +117,8 @@ function readableBytesOf(catalog: Catalog): number {
     [outputs, 4],
     [pending?.outputs ?? [], 6],
   ] as const) {
-    // The brackets are on separate lines: "[\n" and the indent of "]". The last record has no comma.
+    // The brackets are on lines of their own, so add "[\n" and the indentation of "]". The last record has no
+    // comma.
     if (records.length > 0) size += 1 + (indent - 2) - 1;
     for (const record of records) {
       const bytes = indent + bytesOfRecord(record) + ',\n'.length;
@@ -130,7 +131,10 @@ function readableBytesOf(catalog: Catalog): number {
   return size;
 }
 
-/** Lines are encoded in batches, which is faster than one by one and takes less memory than all at once. */
+/**
+ * How many lines to encode at a time. That is faster than one at a time, and takes less memory than all of
+ * them together.
+ */
 const linesPerChunk = 256;
 
 function* inChunks(lines: Iterable<string>): Generator<Buffer, void> {
@@ -158,38 +162,38 @@ function pendingHead(pending: Pending): object {
   };
 }
 
-/** Returns the JSON form of a holder, as used in the lock file and the catalog. */
+/** Returns a holder in the JSON form used by the lock file and the catalog. */
 export function holderToJson({ host, pid, bootId, process, thread, instanceId }: Holder): object {
   return { host, pid, boot_id: bootId, process, thread, instance_id: instanceId };
 }
 
 /*
- * The JSON text of a catalog record. A catalog has up to half a million records, and a publication reads and
- * writes each of them twice, so the text is assembled by hand from cached parts.
+ * Generates the JSON text of catalog records. There can be half a million of them, and a publication reads
+ * and writes each one twice, so the text is put together by hand from cached parts.
  */
 
 const recordStart = '{"path":';
 
-/** Returns the record's line, without indentation or a trailing comma. */
+/** Returns the line for a record, without indentation or a comma at the end. */
 export function recordToJson(record: OutputRecord): string {
   const { path, digest, size, url } = record;
   return `${recordStart}${JSON.stringify(path)}${recordMiddle(record)}${digest}"${beforeSize}${size}${recordEnd(record)}${JSON.stringify(url)}}`;
 }
 
-/** Returns the text between the path and the digest. */
+/** Returns the part between the path and the digest. */
 function recordMiddle({ owner, source, kind }: Pick<OutputRecord, 'owner' | 'source' | 'kind'>): string {
   return `,"owner":${ownerText(owner)},"source":${sourceText(source)},"kind":${JSON.stringify(kind)},"digest":"`;
 }
 
-/** The text between the closing quote of the digest and the size. */
+/** The part between the closing quote of the digest and the size. */
 const beforeSize = ',"size":';
 
-/** Returns the text between the size and the URL. */
+/** Returns the part between the size and the URL. */
 function recordEnd({ updatedAt, generated }: Pick<OutputRecord, 'updatedAt' | 'generated'>): string {
   return `,"updated_at":${JSON.stringify(updatedAt)},"generated":${generatedText(generated)},"url":`;
 }
 
-/** Returns the length of the record's text in bytes, computed without building it. */
+/** Returns the length of a record's text in bytes without generating the text. */
 export function bytesOfRecord(record: OutputRecord): number {
   const { path, digest, size, url } = record;
   const own =
@@ -199,7 +203,9 @@ export function bytesOfRecord(record: OutputRecord): number {
 
 const fixedBytes = recordStart.length + `"${beforeSize}}`.length;
 
-/** Returns the length of the parts that are shared with other records, and caches it for the next one. */
+/**
+ * Returns the length of the parts that a record shares with others. The result is cached for the next record.
+ */
 function sharedBytes(record: OutputRecord): number {
   const { owner, source, kind, updatedAt, generated } = record;
   if (
@@ -219,14 +225,16 @@ let last:
   | (Pick<OutputRecord, 'owner' | 'source' | 'kind' | 'updatedAt' | 'generated'> & { bytes: number })
   | undefined;
 
-/** Matches strings that JSON represents without escapes. */
+/** Matches strings that need no escapes in JSON. */
 const plain = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/;
 
 function bytesOfString(text: string): number {
   return plain.test(text) ? text.length + 2 : Buffer.byteLength(JSON.stringify(text));
 }
 
-/** Caches the JSON text of objects that many records share. */
+/**
+ * Wraps `toJson` so that the text of an object is only generated once. Many records share the same objects.
+ */
 function remembered<T extends object>(toJson: (value: T) => object): (value: T) => string {
   const texts = new WeakMap<T, string>();
   return (value) => {

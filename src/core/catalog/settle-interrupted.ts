@@ -7,16 +7,18 @@ import type { Catalog, OutputRecord } from './catalog.ts';
 import { type ActualContent, type Observed, pathsToSettle, settle } from './settle.ts';
 
 export interface Settled {
-  /** The records that match the files, excluding paths that the current attempt handles. */
+  /**
+   * The records, corrected to match the files. Paths that the current attempt takes care of are not included.
+   */
   outputs: OutputRecord[];
-  /** Announced files that do not exist. The interrupted attempt may have left unfinished uploads for them. */
+  /** Announced files that do not exist. There may be unfinished uploads for them. */
   vanished: Key[];
 }
 
 /**
- * Determines the state that an interrupted attempt left behind. Reads every file that it may have touched,
- * except the `handled` ones, which the current attempt writes or removes. Reads nothing if no attempt was
- * interrupted. Requires the lease.
+ * Finds out how far an interrupted attempt got. Reads each file that it may have touched, except those in
+ * `handled`, which the current attempt writes or removes anyway. If no attempt was interrupted, reads
+ * nothing. Call it only under the lease.
  */
 export async function settleInterrupted(
   storage: Storage,
@@ -31,24 +33,24 @@ export async function settleInterrupted(
 }
 
 /**
- * Removes the remains of files that an interrupted attempt never finished. Only object stores have such
- * remains: unfinished multipart uploads under the final names. Other storages keep unfinished files in
- * staging, which is swept when the lease is taken. Requires the lease.
+ * Deletes uploads that an interrupted attempt never finished. They exist only on object stores, as incomplete
+ * multipart uploads under the final names. Other storage has unfinished files in the staging directory, which
+ * is deleted when the lease is taken. Call it only under the lease.
  */
 export async function sweepUnfinished(storage: Storage, vanished: readonly Key[]): Promise<void> {
   if (storage.rename === undefined) for (const key of vanished) await storage.remove(key);
 }
 
 interface ObserveBytesOptions {
-  /** The number of files read concurrently. Default: 8. */
+  /** How many files to read at a time. Default: 8. */
   concurrency?: number;
-  /** Called with the size in bytes of each chunk read. */
+  /** Called with the size of each chunk, in bytes. */
   onBytes?: (count: number) => void;
 }
 
 /**
- * Reads the files in full. Returns each file's size in bytes and digest, or null if the file does not exist.
- * Throws the storage's error if a file cannot be read.
+ * Reads the files completely. Returns the size in bytes and the digest of each file, or null if it does not
+ * exist. Throws the storage's error if a file cannot be read.
  */
 export async function observeBytes(
   storage: Storage,
@@ -65,7 +67,7 @@ export async function observeBytes(
   return observed;
 }
 
-/** Like `observeBytes`, but reports files one by one, in no particular order, and keeps nothing in memory. */
+/** Like `observeBytes`, but reports the files one at a time, in no particular order, to save memory. */
 export async function observeEach<T extends { path: string }>(
   storage: Storage,
   files: Iterable<T>,

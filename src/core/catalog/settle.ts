@@ -2,18 +2,18 @@ import type { Digest } from '../lib/digest.ts';
 import type { Catalog, OutputRecord } from './catalog.ts';
 
 /*
- * Settles the records after an interrupted attempt. The next attempt reads the files that the interrupted one
- * may have touched, and corrects the records to match them.
+ * Corrects the records after an interrupted attempt. The next attempt reads the files that may have been
+ * touched, and updates their records to match.
  */
 
-/** The actual content of a path, or null if the file does not exist. */
+/** The size and digest of a file as it is in storage; null if it does not exist. */
 export type ActualContent = { size: number; digest: Digest } | null;
-/** The actual content of files, by path. */
+/** The size and digest of each file as it is in storage, by path. */
 export type Observed = ReadonlyMap<string, ActualContent>;
 
 /**
- * Returns the paths to read before an interrupted attempt can be closed. These are all paths that it may have
- * touched, except the `handled` ones, which the current attempt writes or removes.
+ * Returns the paths to read before we are done with an interrupted attempt. These are all paths that it may
+ * have touched, except those in `handled`, which the current attempt writes or removes anyway.
  */
 export function pathsToSettle(catalog: Catalog, handled: ReadonlySet<string>): string[] {
   const { pending, outputs } = catalog;
@@ -25,9 +25,10 @@ export function pathsToSettle(catalog: Catalog, handled: ReadonlySet<string>): s
 }
 
 /**
- * Returns the records, corrected to match the observed content. A missing file loses its record. A file that
- * the interrupted attempt finished gets that attempt's record. Any other file keeps its record with the
- * observed size and digest: it stays managed, and its owner's next plan finds the difference.
+ * Returns the records, corrected to match what was found. The record of a missing file is dropped. If the
+ * interrupted attempt completed a file, the file gets the new record. Any other file keeps its old record,
+ * with the size and digest updated. That way, it stays managed, and its owner's next plan notices the
+ * difference.
  */
 export function settle(catalog: Catalog, observed: Observed): OutputRecord[] {
   const intended = new Map<string, OutputRecord>(
@@ -48,8 +49,8 @@ export function settle(catalog: Catalog, observed: Observed): OutputRecord[] {
 }
 
 /**
- * Returns the record with the file's size and digest. If the digest differs, the generator is dropped,
- * because a plan would otherwise infer the content from the generator's inputs.
+ * Updates the size and digest in a record. If the digest is different, the generator is dropped, or else the
+ * next plan would trust the generator's inputs to tell what is in the file.
  */
 function corrected(record: OutputRecord, { size, digest }: { size: number; digest: Digest }): OutputRecord {
   if (digest === record.digest) return { ...record, size };

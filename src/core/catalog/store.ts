@@ -11,14 +11,14 @@ import { parseWhole } from './parse.ts';
 import { catalogBody } from './serialise.ts';
 
 /*
- * Reads the state (`.publisher.json`) of a bundle path. It is written under a lease.
+ * Reads the state (`.publisher.json`) of a bundle path. Writing it requires a lease.
  */
 
 export const stateKey = joinKey('', stateName);
 
 export interface StoredState {
   state: CatalogState;
-  /** The bytes found in storage, or null if there is no state. */
+  /** The bytes in storage; null if there is no state. */
   raw: RawState | null;
 }
 
@@ -28,25 +28,25 @@ export interface StateBytes {
   digest: Digest;
 }
 
-/** The bytes of a state, kept so that a failed attempt can restore them. */
+/** The bytes of a state, so that a failed attempt can put them back. */
 interface RawState extends StateBytes {
-  /** Regenerated from the catalog if it is in canonical form, to save memory. */
+  /** To save memory, these are generated from the catalog if it is in canonical form. */
   body: Body;
 }
 
 /** The last state read from each storage. */
 const lastRead = new WeakMap<Storage, StoredState>();
 
-/** States up to this size in bytes are buffered as a whole while they are read. */
+/** While a state is read, it is buffered if it has no more than this many bytes. */
 const heldBytes = 1 << 20;
 
 /**
- * Reads the state at the bundle path at which `storage` is rooted. Throws the storage's error if the state
- * cannot be read, so an unreadable state never counts as absent. Throws `storage_permanent` if it is larger
- * than 512 MiB, or 256 MiB if it is not in canonical form.
+ * Reads the state of the bundle path that `storage` is rooted at. If it cannot be read, throws the storage's
+ * error: a state that is unreadable must never look as if it did not exist. Throws `storage_permanent` if the
+ * state is larger than 512 MiB, or 256 MiB if it is not in canonical form.
  *
- * A publication reads the state before and after it takes the lease. Unchanged bytes are not parsed again,
- * and both reads share the records.
+ * A publication reads the state twice, before and after it takes the lease. If the bytes are the same, they
+ * are not parsed again, and both results share the same records.
  */
 export async function readState(storage: Storage): Promise<StoredState> {
   const last = lastRead.get(storage);
@@ -60,7 +60,7 @@ export async function readState(storage: Storage): Promise<StoredState> {
 async function readFrom(storage: Storage, last: StoredState | undefined): Promise<StoredState> {
   const hash = startDigest();
   const reader = new CanonicalReader(sourceBackends);
-  /** All chunks so far, or null once they exceed `heldBytes`. */
+  /** The chunks read so far; null once they are larger than `heldBytes`. */
   let held: Uint8Array[] | null = [];
   let size = 0;
   try {
@@ -104,8 +104,8 @@ function wholeState(bytes: Buffer, found: StateBytes): StoredState {
 }
 
 /**
- * Like `readState`, but also returns the version for a conditional write. The version is requested first, so
- * that a change between the two calls makes the conditional write fail.
+ * Like `readState`, but also returns the version, for a conditional write. The version is read first. If the
+ * state changes between the two calls, the conditional write fails, as it should.
  */
 export async function readVersionedState(
   storage: Storage,
@@ -116,8 +116,8 @@ export async function readVersionedState(
 }
 
 /**
- * Returns the size and digest of the state without keeping its content, or null if it is absent. Throws the
- * same errors as `readState`.
+ * Returns the size and digest of the state without loading it into memory. Returns null if there is no state.
+ * Throws the same errors as `readState`.
  */
 export async function measureState(storage: Storage): Promise<StateBytes | null> {
   try {
@@ -128,7 +128,7 @@ export async function measureState(storage: Storage): Promise<StateBytes | null>
   }
 }
 
-/** Returns true if both are the same bytes. null means that there is no state. */
+/** Reports whether both are the same bytes. null stands for no state. */
 export function isSameBytes(a: StateBytes | null, b: StateBytes | null): boolean {
   return a === null || b === null ? a === b : a.size === b.size && a.digest === b.digest;
 }
@@ -140,7 +140,7 @@ function tooLarge(storage: Storage): WaybillError {
   );
 }
 
-/** Returns the catalog of a valid state. Throws `state_conflict`, with a hint, for any other state. */
+/** Returns the catalog if the state is valid. Otherwise, throws a `state_conflict` error with a hint. */
 export function requireCatalog(state: CatalogState): Catalog {
   switch (state.kind) {
     case 'valid':
@@ -167,10 +167,11 @@ export function requireCatalog(state: CatalogState): Catalog {
 }
 
 /**
- * Runs `replace`, which replaces or removes the state. If it fails, `isReplaced` reads the state back to
- * determine whether it took effect, because only the response may have been lost. Returns normally if it did.
- * Throws `commit_unknown` if the outcome is unknown: the state cannot be read back, or `replace` failed with
- * `storage_transient` and its request may still arrive. Otherwise throws the error of `replace`.
+ * Runs `replace`, which replaces or removes the state. If it throws, `isReplaced` reads the state to find out
+ * whether it worked after all, since it could be that only the response was lost. In that case, returns as if
+ * nothing had happened. Throws `commit_unknown` if there is no way to tell: either the state cannot be read,
+ * or `replace` threw `storage_transient`, and its request may still reach the server. In all other cases,
+ * throws the error from `replace`.
  */
 export async function settleWrite(
   storage: Pick<Storage, 'label'>,
@@ -189,13 +190,13 @@ export async function settleWrite(
       throw unknown(cause);
     });
     if (wasReplaced) return;
-    // A request that timed out may still arrive after this read.
+    // If the request timed out, it may still reach the server later.
     if (hasCode(failure, 'storage_transient')) throw unknown(failure);
     throw failure;
   }
 }
 
-/** Returns true if the state in storage has exactly these bytes. Throws the storage's error. */
+/** Reports whether the state in storage consists of exactly these bytes. Throws the storage's error. */
 export async function isStateOf(storage: Storage, body: Body): Promise<boolean> {
   const present = await measureState(storage);
   return present?.size === body.size && isSameBytes(present, await measure(body.open()));

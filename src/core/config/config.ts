@@ -15,37 +15,39 @@ import type { DatabaseConfig } from './weather/databases.ts';
 import type { WeatherConfig } from './weather/settings.ts';
 
 /**
- * The parsed configuration: defaults are filled in, units are converted (to milliseconds and bytes), and
- * paths are absolute. These values are only created from YAML, according to `schema.ts`.
+ * The parsed configuration. All defaults are filled in, durations are in milliseconds, sizes are in bytes,
+ * and paths are absolute. It always comes from a YAML file that matches `schema.ts`.
  */
 export interface Config {
-  /** The absolute path of the configuration file. Relative paths were resolved against its directory. */
+  /**
+   * The absolute path of the configuration file. Relative paths in the file are relative to its directory.
+   */
   file: string;
   secrets: ResolvedBy<typeof secrets>;
-  /** Absolute paths. Their owners and modes are not checked. */
+  /** Absolute paths whose owners and modes are not checked. */
   trustedDirectories: string[];
   uploadTokens: UploadTokenConfig[];
   trustedPublishers: PublisherConfig[];
   server: ServerConfig;
   log: LogSettings;
-  /** null disables the audit trail. */
+  /** null if there is no audit trail. */
   audit: TrailSettings | null;
-  /** null disables tracing. */
+  /** null if there is no tracing. */
   tracing: ResolvedBy<typeof tracingSchema> | null;
   pipelines: PipelineConfig[];
   notifiers: NotifierConfig[];
-  /** The weather databases. Only the first one is read. */
+  /** The weather databases. Only the first one is used. */
   databases: DatabaseConfig[];
   /**
-   * If null, the bundled templates are used. The path is not resolved: if relative, it is relative to the
-   * command's working directory.
+   *  The directory with templates; null for the built-in ones. A relative path refers to the working
+   * directory of the command.
    */
   templates: { baseDir: string | null };
   weather: WeatherConfig;
 }
 
 export type UploadTokenConfig = Omit<ResolvedBy<typeof uploadToken>, 'expires'> & {
-  /** null if the token never expires. */
+  /** The time when the token expires; null if it never does. */
   expiresAt: Date | null;
 };
 
@@ -57,27 +59,34 @@ export interface ServerConfig {
   http: { host: string; port: number } & Omit<ResolvedBy<typeof http>, 'listen'>;
   metrics: ResolvedBy<typeof metricsSchema>;
   console: ResolvedBy<typeof consoleSchema>;
-  /** How long a failed run is retried, in milliseconds; 0 disables retries. A pipeline may override it. */
+  /**
+   * How long to keep retrying a failed run, in milliseconds; 0 to not retry at all. A pipeline can set its
+   * own value.
+   */
   retryForMs: number;
-  /** How long the bundles of failed runs stay staged, so that the runs can be repeated. */
+  /**  Limits on keeping the bundles of failed runs, so that the runs can be repeated. */
   rerun: { keepMs: number; maxBundles: number; maxBytes: number };
   /** Settings for resumable uploads. */
   resumable: Omit<ResolvedBy<typeof resumable>, 'maxBytes'> & { maxBytes: number };
   worker: ResolvedBy<typeof worker>;
-  /** The variable with the admin token; null if there is none. */
+  /** The variable that contains the admin token; null if there is none. */
   adminTokenEnv: string | null;
   /**
-   * The variable with the keys for access tokens. The first key signs. If null, the process generates a key.
+   * The variable that contains the keys for access tokens. The first one is used for signing. If this is
+   * null, the process generates a key.
    */
   tokenKeysEnv: string | null;
   staging: {
-    /** A local directory for receiving uploads. Workers also extract uploads from other hosts there. */
+    /**
+     * A local directory for uploads while they arrive. Workers also extract uploads from other hosts here.
+     */
     directory: string;
-    /** In bullmq mode, the storage for bundles that are waiting for another host. */
+    /** In bullmq mode, the storage for bundles that will be published by another host. */
     shared: SourceLocation | null;
     /**
-     * Limits on the files kept from each pipeline's uploads: their total size and the time since their last
-     * use. If `maxBytes` is null, it is derived from the pipeline's maximum bundle size.
+     * How much to keep of the files from each pipeline's uploads: their total size, and how long since they
+     * were last used. If `maxBytes` is null, the limit depends on the largest bundle that the pipeline
+     * accepts.
      */
     keep: { maxBytes: number | null; ageMs: number };
   };
@@ -86,13 +95,16 @@ export interface ServerConfig {
 
 export interface BullmqConfig {
   driver: 'bullmq';
-  /** The variable with the Redis URL. */
+  /** The variable that contains the Redis URL. */
   redisUrlEnv: string;
-  /** The Sentinels that determine the primary; null if the URL does. */
+  /** The Sentinels to ask for the primary; null if the URL is that of the primary. */
   redisSentinels: { master: string; hosts: readonly { host: string; port: number }[] } | null;
-  /** Whether the URL names a node of a Redis Cluster. */
+  /** Whether the URL is that of a node in a Redis Cluster. */
   redisCluster: boolean;
-  /** The variables with the keys for jobs. The first key signs. Empty if jobs are not signed. */
+  /**
+   * The variables that contain the keys for jobs. The first one is used for signing. Empty if jobs are not
+   * signed.
+   */
   signingKeyEnvs: readonly string[];
   prefix: string;
   workerTimeoutMs: number;
@@ -102,42 +114,43 @@ export interface PipelineConfig {
   id: string;
   source: SourceConfig;
   /**
-   * Identifies the source in catalogs: the configured id, or else its location, or the pipeline for uploads.
+   * Identifies the source in catalogs. This is the id in the configuration; if there is none, the location
+   * or, for uploads, the pipeline.
    */
   sourceId: string;
-  /** How to generate a manifest for a source without one; absent if the source must have a manifest. */
+  /** How to generate a manifest if the source has none; missing if it must have one. */
   autoManifest?: AutoManifestConfig;
-  /** The directories outside the source that links may point to; absent if links are not followed. */
+  /** Directories outside of the source that links may point to; missing if links are not followed. */
   followLinks?: { linksTo: readonly string[] };
   destinations: DestinationConfig[];
   /**
-   * The maximum share of `queueSize` for this pipeline's uploads that are being received or waiting. If null,
-   * only `queueSize` applies.
+   * How much of `queueSize` this pipeline's uploads may take up, counting those that are being received or
+   * are waiting. null if there is no other limit than `queueSize`.
    */
   maxWaiting: Amount | null;
-  /** How long a failed run is retried, in milliseconds. If null, `server.retryForMs` applies. */
+  /** How long to keep retrying a failed run, in milliseconds; null to use `server.retryForMs`. */
   retryForMs: number | null;
-  /** The maximum duration of one attempt of a run, in milliseconds. */
+  /** How long one attempt of a run can take, in milliseconds. */
   runTimeoutMs: number;
-  /** The maximum time for reading the source, in milliseconds. */
+  /** How long reading the source can take, in milliseconds. */
   discoveryTimeoutMs: number;
-  /** Whether later runs overtake a run that is waiting to be retried, or wait behind it. */
+  /** Whether later runs may go ahead of one that is going to be retried (`pass`), or have to wait for it. */
   whileRetrying: 'pass' | 'wait';
-  /** null disables scheduled runs. */
+  /** null if there are no scheduled runs. */
   schedule: ScheduleConfig | null;
-  /** If null, changes in the source do not start runs. Otherwise, the source must be local. */
+  /** When set, changes in the source start a run. The source has to be local. */
   watch: { settleMs: number } | null;
   sceneMaps: SceneMapRules;
-  /** If null or absent, bundle signatures are not checked. */
+  /** null or missing if the signatures of bundles are not checked. */
   signatures?: SignaturePolicy | null;
 }
 
-/** Patterns in the syntax of `.gitignore`. */
+/** Patterns in `.gitignore` syntax. */
 export interface AutoManifestConfig {
-  /** Patterns for the files to include. If empty, all files are included. */
+  /** The files to include; empty to include all of them. */
   include: readonly string[];
   exclude: readonly string[];
-  /** How to handle symbolic links. */
+  /** How to deal with symbolic links. */
   links: 'refuse' | 'follow' | 'skip';
 }
 
@@ -154,55 +167,55 @@ export interface DestinationConfig {
   location: DestinationLocation;
   mapping: 'preserve_relative' | 'fixed';
   workflow: 'additive' | 'replacement';
-  /** How to handle a bundle that is older than the published one. */
+  /** Whether to publish a bundle that is older than the one already published. */
   stale: 'publish' | 'refuse';
-  /** How a run handles published bundles that no longer exist in the source. */
+  /** Whether a run should do anything about published bundles that are gone from the source. */
   orphans: 'keep' | 'report' | 'remove';
-  /** Ends with `/`; null if not configured. */
+  /** Ends with `/`; null if it is not set. */
   publicBaseUrl: string | null;
   cacheControl: string | null;
   outputs: GeneratedOutputs;
-  /** Whether to publish a page and feeds of the newest bundles at the root. Always false for `fixed`. */
+  /** Whether to publish a page and feeds of the latest bundles at the root. Always false for `fixed`. */
   rootIndex: boolean;
   /** null for the in-place layout. */
   releases: ReleasesConfig | null;
   prune: PrunePolicy;
   limits: {
-    /** The number of published outputs that one publication or prune may remove; null for no limit. */
+    /** How many published outputs a single publication or prune may remove; null for no limit. */
     maxRemoved: Amount | null;
   };
-  /** The maximum number of files written concurrently. */
+  /** How many files to write at a time. */
   fileConcurrency: number;
-  /** The maximum transfer rate for published files, in bytes per second; null for no limit. */
+  /** How fast to transfer files when publishing, in bytes per second; null for no limit. */
   maxRate: number | null;
 }
 
-/** How many releases are kept, and how long a replaced release stays. */
+/** How many releases to keep, and for how long after they were replaced. */
 export interface ReleasesConfig {
   keep: number;
   lingerMs: number;
-  /** Whether readers access the outputs below `current/`, which is then part of URLs. */
+  /**  Whether readers access the outputs through `current/`, which makes it part of the URLs. */
   currentInUrl: boolean;
   channels: readonly ChannelConfig[];
 }
 
-/** A named pointer in addition to `current`. */
+/** A pointer with a name, next to `current`. */
 export interface ChannelConfig {
   name: string;
-  /** How long the channel stays after the last publication to it. */
+  /** How long to keep the channel after something was last published to it. */
   ttlMs: number;
   /** The public URL of the destination root for this channel. Ends with `/`. */
   publicBaseUrl?: string;
 }
 
-/** A destination's generated outputs. */
+/** The generated outputs of a destination. */
 export interface GeneratedOutputs {
   checksums: boolean;
   archive: boolean;
-  /** With `auto`, it is generated only if the bundle has no file with that name. */
+  /** With `auto`, it is only generated if there is no file with that name in the bundle. */
   index: boolean | 'auto';
   sceneMapPage: boolean;
-  /** The key that signs the outputs. If null or absent, they are not signed. */
+  /** The key to sign outputs with; null or missing if they are not signed. */
   signature?: { keyEnv: string } | null;
 }
 

@@ -4,7 +4,7 @@ import { isNumeric } from '../lib/settings/kinds.ts';
 import { nearest } from '../lib/text.ts';
 import type { YamlText } from './yaml-text.ts';
 
-/** A problem in the document, located by its path. `findingsOf` adds the line and column. */
+/** A problem at some path in the document. `findingsOf` looks up the line and column. */
 export interface Fault {
   severity: 'error' | 'warning';
   code:
@@ -20,25 +20,26 @@ export interface Fault {
     | 'variable_in_path';
   path: KeyPath;
   /**
-   * The position to report if it differs from `path`. A missing key, for example, has no position of its own.
+   * The path whose position to report, if it is not `path`. A key that is missing, for example, has no
+   * position.
    */
   at?: KeyPath;
   part: 'key' | 'value';
   message: string;
 }
 
-/** Returns a fault for the value at a path. */
+/** Returns a fault about the value at this path. */
 export function fault(code: Fault['code'], path: KeyPath, message: string): Fault {
   return { severity: 'error', code, path, part: 'value', message };
 }
 
-/** Returns a suggestion such as `; did you mean "local"?`, or an empty string if no known name is similar. */
+/** Returns a suggestion such as `; did you mean "local"?`. If no name is similar, returns an empty string. */
 export function didYouMean(found: unknown, known: readonly string[]): string {
   const guess = typeof found === 'string' ? nearest(found, known) : undefined;
   return guess === undefined ? '' : `; did you mean "${guess}"?`;
 }
 
-/** Returns the faults with lines and columns, in file order. */
+/** Returns the faults as findings with line and column, in the order of the file. */
 export function findingsOf(faults: readonly Fault[], yaml: YamlText, file: string): Finding[] {
   return inOrder(
     faults.map(({ severity, code, path, at = path, part, message }) =>
@@ -52,7 +53,9 @@ export function inOrder(findings: readonly Finding[]): Finding[] {
   return findings.toSorted((a, b) => (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0));
 }
 
-/** Formats a path as `pipelines[0].destinations[1].path`. The document itself is an empty string. */
+/**
+ * Formats a path as in `pipelines[0].destinations[1].path`. For the document itself, this is an empty string.
+ */
 export function keyPath(path: KeyPath): string {
   return path.reduce<string>((text, step) => {
     if (typeof step === 'number') return `${text}[${step}]`;
@@ -61,7 +64,7 @@ export function keyPath(path: KeyPath): string {
   }, '');
 }
 
-/** Describes a problem in a sentence: the actual value, the expected one, and a suggestion. */
+/** Explains a problem in a sentence, with the value, what was expected, and a suggestion if there is one. */
 export function faultOf(problem: Problem): Fault {
   const { path } = problem;
   switch (problem.kind) {
@@ -114,7 +117,7 @@ function unknownKey(key: string, known: readonly string[]): string {
 
 const noLiterals = 'secrets are not allowed in the configuration; ';
 
-/** Keys that users may try, and why they do not exist. */
+/** Keys that someone might try, and why they are not supported. */
 const refused: Readonly<Record<string, string>> = {
   password: 'passwords in YAML are not supported; use ssh_key_file or an SSH agent',
   passphrase: `${noLiterals}name an environment variable in ssh_key_passphrase_env`,
@@ -131,7 +134,7 @@ const refused: Readonly<Record<string, string>> = {
   '<<': 'merge keys ("<<") are not supported; repeat the keys, or use an alias for a whole value',
 };
 
-/** Describes a value for messages. Never shows a value that could be a secret. */
+/** Describes a value for use in a message. If it could be a secret, it is not included. */
 function describe(value: unknown, place: { path: KeyPath; expected: string }): string {
   if (value === null || value === undefined) return 'nothing (null)';
   if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list';
@@ -147,8 +150,8 @@ function describe(value: unknown, place: { path: KeyPath; expected: string }): s
 }
 
 /**
- * Settings whose values are harmless. Apart from numbers, messages show no other values. If there is text in
- * place of a map, its setting is not listed here, so it is not shown either.
+ * Settings whose values can be shown in messages. Other values are not shown, except for numbers. If the file
+ * has a string where there should be a map, it is not shown either, because maps are not in this list.
  */
 const shown = new Set(
   [
@@ -167,7 +170,7 @@ function mayBeSecret(
 ): boolean {
   const key = path.findLast((step) => typeof step === 'string');
   if (path[0] === 'upload_tokens' && key !== 'pipelines') return true;
-  // This depends on the kind, not on the name: a malformed number is not a secret.
+  // This depends on the kind of value rather than the name. A number with a typo is not a secret.
   if (
     isNumeric(expected) &&
     /^[-+]?\d{1,9}([.,]\d{1,9})?\s?[a-z%]{0,8}$|^(true|false|yes|no|on|off)$/i.test(String(value))
@@ -179,7 +182,10 @@ function mayBeSecret(
   );
 }
 
-/** Reports whether a text looks like a key or token: long, without spaces, with mixed case and digits. */
+/**
+ * Reports whether a string could be a key or token: it is long, with uppercase and lowercase letters, digits,
+ * and no spaces.
+ */
 function looksRandom(text: string): boolean {
   return /^[A-Za-z0-9+/_.~-]{20,}$/.test(text) && /[a-z]/.test(text) && /[A-Z]/.test(text) && /\d/.test(text);
 }

@@ -3,7 +3,9 @@ import { configSchema } from './schema/schema.ts';
 
 export type JsonSchema = Record<string, unknown>;
 
-/** Returns the configuration file's JSON Schema, for editors. Uses draft-07, which editors support best. */
+/**
+ * Returns a JSON Schema for the configuration file. It is meant for editors, which work best with draft-07.
+ */
 export function configJsonSchema(): JsonSchema {
   return {
     $schema: 'http://json-schema.org/draft-07/schema#',
@@ -15,13 +17,13 @@ export function configJsonSchema(): JsonSchema {
 
 function schemaOf({ form, about: { initial, description, example, title } }: Setting): JsonSchema {
   const { type, ...rest } = formSchema(form);
-  // VS Code and yaml-language-server show this message instead of the pattern.
+  // Shown in place of the pattern by VS Code and yaml-language-server.
   const message = 'pattern' in rest ? messageOf(title) : undefined;
   return {
     ...(type === undefined ? {} : { type }),
     ...(example === undefined ? {} : { examples: [example] }),
     ...(description === undefined ? {} : { description }),
-    // JSON Schema cannot express "the defaults of its keys".
+    // There is no way to say "the defaults of its keys" in a JSON Schema.
     ...(initial === undefined || initial === 'of its keys' ? {} : { default: initial.value }),
     ...rest,
     ...(title === undefined ? {} : { title }),
@@ -93,7 +95,7 @@ function mapSchema({ keys, setTogether, oneOf }: MapForm): JsonSchema {
   };
 }
 
-/** Returns the message for a title such as `duration, 1s to 24h`. */
+/** Returns the message that goes with a title such as `duration, 1s to 24h`. */
 function messageOf(title: unknown): string | undefined {
   if (typeof title !== 'string') return undefined;
   const [kind = '', bounds] = title.split(', ');
@@ -101,7 +103,7 @@ function messageOf(title: unknown): string | undefined {
   return message === undefined || bounds === undefined ? message : `${message}; here from ${bounds}`;
 }
 
-/** The expected form of each kind of text, keyed by title. Shown if a text does not match the pattern. */
+/** The message to show if a string does not match the pattern, by title. */
 const messages: Readonly<Record<string, string>> = {
   duration: 'expected a duration: a whole number with a unit, such as 500ms, 30s, 15m, 24h or 7d',
   size: 'expected a size such as 512MiB, 2GB or 10KiB, or a whole number of bytes',

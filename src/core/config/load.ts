@@ -10,17 +10,15 @@ import { configSchema } from './schema/schema.ts';
 import { readYaml, type YamlProblem } from './yaml-text.ts';
 
 interface LoadOptions {
-  /** The absolute home directory, for `~/`. */
+  /** The home directory as an absolute path, for `~/`. */
   home: string;
 }
 
-/** A valid configuration. */
+/** A configuration without errors. */
 export interface Loaded {
   config: Config;
   warnings: Finding[];
-  /**
-   * Returns a setting's position in the file. If the setting has its default, returns its parent's position.
-   */
+  /** Returns where in the file a setting is. If it is not in the file, returns the position of its parent. */
   locate: (setting: KeyPath) => { pointer: string; line: number; column: number };
 }
 
@@ -28,10 +26,10 @@ export const maxConfigBytes = 4 * 1024 * 1024;
 const chunkBytes = 64 * 1024;
 
 /**
- * Reads and checks a configuration file. Throws `config_unreadable` if the file cannot be read and
- * `config_invalid` with all errors and warnings as findings, in file order. A finding's `pointer` is the
- * key's path, such as `pipelines[0].destinations[1].path`. Findings never include a value that may be a
- * secret.
+ * Loads a configuration file. Throws `config_unreadable` if the file cannot be read. If anything in it is
+ * wrong, throws `config_invalid` with all errors and warnings as findings, in the order of the file. The
+ * `pointer` of a finding is the path of the key, such as `pipelines[0].destinations[1].path`. Values that
+ * could be secrets are never part of a finding.
  */
 export async function loadConfig(file: string, options: LoadOptions): Promise<Loaded> {
   const bytes = await readFile(file);
@@ -41,8 +39,8 @@ export async function loadConfig(file: string, options: LoadOptions): Promise<Lo
 }
 
 /**
- * Parses the content of `file`. Relative paths are relative to the directory of `file`. Throws
- * `config_invalid` like `loadConfig`.
+ * Parses the contents of `file`, which is also the base of relative paths. Throws `config_invalid` in the
+ * same way as `loadConfig`.
  */
 export function parseConfig(bytes: Uint8Array, file: string, { home }: LoadOptions): Loaded {
   const place = ({ code, message, path, line, column }: YamlProblem): Finding =>
@@ -83,8 +81,8 @@ function invalid(file: string, findings: Finding[]): WaybillError {
 }
 
 /**
- * Returns the file's content, or undefined if it is too large. Never reads beyond the limit, even from a
- * device.
+ * Returns the contents of the file, or undefined if it is too large. Even if it is a device, no more than the
+ * limit is read.
  */
 async function readFile(file: string): Promise<Uint8Array | undefined> {
   try {

@@ -7,15 +7,15 @@ import { type Fault, fault } from './faults.ts';
 import { resolveSource } from './resolve.ts';
 import { destinationSchema, sourceSchema } from './schema/locations.ts';
 
-/** A list item in the raw document. */
+/** An item of a list in the raw document. */
 export interface Item {
   value: unknown;
   path: KeyPath;
 }
 
 /**
- * Checks relations between one pipeline's settings. Paths are compared as text, without following symbolic
- * links.
+ * Checks the settings of a pipeline against each other. Paths are compared as they are, without following
+ * symbolic links.
  */
 export function pipelineFaults(pipeline: Item, base: PathBase): Fault[] {
   const destinations = itemsOf(pipeline.value, 'destinations', pipeline.path);
@@ -71,8 +71,8 @@ function locationFaults(pipeline: Item, base: PathBase): Fault[] {
 }
 
 /**
- * Checks `orphans`, which needs a source that can be listed (unlike uploads) and a mapping that keeps several
- * bundles (unlike `fixed`).
+ *  Checks `orphans`. It needs a source that can be listed, which rules out uploads, and a mapping that keeps
+ * several bundles, which rules out `fixed`.
  */
 function orphanFaults({ value: pipeline, path }: Item): Fault[] {
   const isUpload = textOf(mapIn(pipeline)['source'], 'backend') === 'http_upload';
@@ -87,7 +87,7 @@ function orphanFaults({ value: pipeline, path }: Item): Fault[] {
   });
 }
 
-/** Checks `links_to`, which has an effect only if links are followed. */
+/** Checks `links_to`, which only makes sense if links are followed. */
 function linkFaults({ value: pipeline, path }: Item): Fault[] {
   const source = mapIn(pipeline)['source'];
   const linksTo = mapIn(source)['links_to'];
@@ -96,7 +96,7 @@ function linkFaults({ value: pipeline, path }: Item): Fault[] {
   return [fault('invalid_value', [...path, 'source', 'links_to'], message)];
 }
 
-/** Checks `root_index`, which needs a root that is not itself a bundle path, as it is with `fixed`. */
+/** Checks `root_index`. It cannot be used with `fixed`, where the root is a bundle path itself. */
 function rootIndexFaults({ value, path }: Item): Fault[] {
   const outputs = mapIn(mapIn(value)['outputs']);
   if (outputs['root_index'] !== true || textOf(value, 'mapping') !== 'fixed') return [];
@@ -106,8 +106,8 @@ function rootIndexFaults({ value, path }: Item): Fault[] {
 }
 
 /**
- * Checks that outputs of `additive` publications are not signed: a signature covers one bundle, but
- * `additive` keeps outputs of others.
+ * Makes sure that outputs are not signed if the workflow is `additive`. A signature covers a single bundle,
+ * but `additive` keeps the outputs of earlier ones.
  */
 function signatureFaults({ value, path }: Item): Fault[] {
   const isSigned = mapIn(mapIn(value)['outputs'])['signature'] !== undefined;
@@ -117,7 +117,7 @@ function signatureFaults({ value, path }: Item): Fault[] {
   return [fault('invalid_value', [...path, 'outputs', 'signature'], message)];
 }
 
-/** Reports destination settings that are incompatible with its layout. */
+/** Finds settings of a destination that do not work with its layout. */
 function layoutFaults({ value, path }: Item): Fault[] {
   const settings = mapIn(value);
   if (settings['layout'] === 'releases') {
@@ -132,7 +132,7 @@ function layoutFaults({ value, path }: Item): Fault[] {
   return [fault('invalid_value', [...path, 'releases'], message)];
 }
 
-/** Settings that have no effect without another setting. */
+/** Settings that do nothing unless another one is set. */
 const companions = {
   timezone: 'schedule',
   catch_up: 'schedule',
@@ -140,7 +140,7 @@ const companions = {
   settle: 'watch',
 } as const;
 
-/** Checks the settings that start runs automatically against each other and against the kind of source. */
+/** Checks the settings that start runs, against each other and against the source. */
 function scheduleFaults({ value, path }: Item): Fault[] {
   const settings = mapIn(value);
   const has = (key: string): boolean => settings[key] !== undefined && settings[key] !== false;
@@ -170,14 +170,14 @@ function placeOf(source: SourceConfig): Place | undefined {
   return source.backend === 'http_upload' ? undefined : backendOf(source).place(source);
 }
 
-/** Reports whether the places are equal or one is inside the other. */
+/** Reports whether the two places are the same, or one is inside the other. */
 export function overlap(a: Place, b: Place): boolean {
   const inside = (inner: string, outer: string): boolean =>
     inner === outer || inner.startsWith(outer.endsWith('/') ? outer : `${outer}/`);
   return a.container === b.container && (inside(a.root, b.root) || inside(b.root, a.root));
 }
 
-/** Returns the items of a map's list, or no items if there is no such list. */
+/** Returns the items of a list in a map. If there is no such list, returns no items. */
 export function itemsOf(value: unknown, key: string, path: KeyPath = []): Item[] {
   const list = mapIn(value)[key];
   return Array.isArray(list)
@@ -194,7 +194,7 @@ export function isMap(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Returns the value if it is a map, or an empty map otherwise. */
+/** Returns the value if it is a map. For anything else, returns an empty map. */
 export function mapIn(value: unknown): Record<string, unknown> {
   return isMap(value) ? value : {};
 }

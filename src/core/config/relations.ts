@@ -6,8 +6,8 @@ import { isMap, type Item, itemsOf, mapIn, overlap, pipelineFaults, textOf } fro
 import { isRemoteStaging, thisMachine } from './schema/staging.ts';
 
 /**
- * Checks relations between settings, which the schema cannot express. Works on the raw document and skips
- * parts that the schema rejected, so that both kinds of findings are reported together.
+ * Checks settings against each other, which a schema cannot do. This uses the raw document and skips the
+ * parts that the schema found invalid, so that both kinds of findings can be reported together.
  */
 export function relationFaults(document: unknown, base: PathBase): Fault[] {
   const pipelines = itemsOf(document, 'pipelines');
@@ -69,7 +69,7 @@ function loginRoles(document: unknown): Item[] {
   return itemsOf(login, 'roles', ['server', 'console', 'login']);
 }
 
-/** Checks the pipelines that tokens, publishers and roles refer to. */
+/** Checks that the pipelines in tokens, publishers and roles exist. */
 function tokenFaults(tokens: Item[], pipelines: Item[]): Fault[] {
   const ids = pipelines.flatMap(({ value }) => textOf(value, 'id') ?? []);
   return tokens.flatMap((token) =>
@@ -88,7 +88,7 @@ function tokenFaults(tokens: Item[], pipelines: Item[]): Fault[] {
   );
 }
 
-/** Checks that all publishers of an issuer have the same keys. */
+/** Makes sure that all publishers with the same issuer have the same keys. */
 function issuerKeyFaults(publishers: Item[]): Fault[] {
   const files = new Map<string, string | undefined>();
   return publishers.flatMap(({ value, path }): Fault[] => {
@@ -104,8 +104,8 @@ function issuerKeyFaults(publishers: Item[]): Fault[] {
 }
 
 /**
- * Requires a shared token key for a queue with several hosts: without it, they do not accept each other's
- * tokens.
+ * Requires a shared token key if several hosts use the queue. Otherwise, each host would refuse the tokens of
+ * the others.
  */
 function tokenKeyFaults(document: unknown, publishers: Item[]): Fault[] {
   const { queue, token_keys_env: keys } = mapIn(mapIn(document)['server']);
@@ -148,8 +148,8 @@ function uploadsWithoutToken(pipelines: Item[], tokens: Item[]): Fault[] {
 }
 
 /**
- * Checks that remote staging is used with a queue shared by several hosts, and that the queue's own directory
- * does not overlap staging.
+ * Makes sure that remote staging is used only if several hosts share the queue, and that the directory of the
+ * queue itself is not in staging, or the other way around.
  */
 function stagingFaults(document: unknown, base: PathBase): Fault[] {
   const { staging, queue } = mapIn(mapIn(document)['server']);
@@ -177,7 +177,7 @@ function stagingFaults(document: unknown, base: PathBase): Fault[] {
   ];
 }
 
-/** The directory that each queue reserves for its own use. It must not overlap `server.staging`. */
+/** The directory that each queue uses for itself. It must not overlap with `server.staging`. */
 const ownDirectories: Partial<Record<string, { key: string; initial: string; what: string }>> = {
   embedded: {
     key: 'directory',
@@ -195,17 +195,17 @@ function isEmptyList(value: unknown): boolean {
   return Array.isArray(value) && value.length === 0;
 }
 
-/** Keys of settings that contain a path, anywhere in the document. */
+/** The keys of all settings that are paths, wherever they are in the document. */
 const pathSettings = new Set([
   ...['path', 'directory', 'scratch_directory', 'base_dir'],
   ...['ssh_key_file', 'ssh_agent_socket', 'known_hosts_file', 'jwks_file'],
 ]);
-/** Matches a variable in shell syntax. */
+/** Matches a shell variable. */
 const variable = /\$(?:\{\w+\}|[A-Za-z_]\w*)|^%\w+%/;
 
 /**
- * Warns about paths with text that looks like a variable, because variables are not expanded. The text may
- * still be a directory's real name.
+ * Warns about paths that seem to contain a variable, because variables are not expanded. It is only a
+ * warning, since a directory could really have that name.
  */
 export function pathFaults(document: unknown): Fault[] {
   const faults: Fault[] = [];

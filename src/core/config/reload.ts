@@ -3,11 +3,11 @@ import type { Finding } from '../lib/errors.ts';
 import type { Config } from './config.ts';
 
 /**
- * The result of a reload. Settings are named as in the file, for example `pipelines.maps` or
- * `server.http.listen`.
+ * The result of reloading the configuration. Settings have the names that they have in the file, such as
+ * `pipelines.maps` or `server.http.listen`.
  */
 export interface ReloadReport extends ConfigChanges {
-  /** Settings that take effect only after a restart. */
+  /** Settings that have changed but need a restart. */
   restartNeeded: string[];
   warnings: Finding[];
 }
@@ -19,8 +19,8 @@ export interface ConfigChanges {
 }
 
 /**
- * Splits a newer configuration into the part that a running process can adopt and the changed settings that
- * need a restart.
+ * Returns the parts of a newer configuration that a running process can adopt, and the settings that have
+ * changed but need a restart.
  */
 export function adoptable(started: Config, newer: Config): { config: Config; restartNeeded: string[] } {
   const { secrets, trustedDirectories, uploadTokens, trustedPublishers, log, pipelines, notifiers } = newer;
@@ -40,7 +40,7 @@ export function adoptable(started: Config, newer: Config): { config: Config; res
   return { config, restartNeeded: names.filter((name) => !isDeepStrictEqual(before[name], after[name])) };
 }
 
-/** Returns the names of the settings that differ between the two configurations. */
+/** Returns the names of all settings that are different in the two configurations. */
 export function changesBetween(before: Config, after: Config): ConfigChanges {
   const changes: ConfigChanges = { added: [], changed: [], removed: [] };
   const olds = reloadedSettings(before);
@@ -54,8 +54,8 @@ export function changesBetween(before: Config, after: Config): ConfigChanges {
 }
 
 /**
- * The members of `Config` and its `server` that a reload replaces. All others are fixed until the process
- * exits.
+ * The parts of `Config` and its `server` that a reload can replace. Everything else stays the same until the
+ * process exits.
  */
 const reloaded: readonly string[] = [
   'file',
@@ -75,7 +75,10 @@ const reloaded: readonly string[] = [
   'tokenKeysEnv',
 ];
 
-/** Returns all settings that need a restart, by name. New members of `Config` are included by default. */
+/**
+ * Returns the settings that need a restart, by name. That includes anything that is added to `Config` later,
+ * unless it is listed above.
+ */
 function fixedSettings(config: Config): Record<string, unknown> {
   const { host, port, ...http } = config.server.http;
   return {
@@ -96,7 +99,7 @@ function named(prefix: string, settings: object): Record<string, unknown> {
   );
 }
 
-/** Returns the settings that a reload replaces, by name. Omits settings without a value. */
+/** Returns the settings that a reload can replace, by name. Settings that have no value are left out. */
 function reloadedSettings(config: Config): Map<string, unknown> {
   const { secrets, server, log } = config;
   const single: [string, unknown][] = [
@@ -119,7 +122,7 @@ function reloadedSettings(config: Config): Map<string, unknown> {
   ]);
 }
 
-/** Converts a name to the form used in the file: `uploadTimeoutMs` → `upload_timeout`. */
+/** Returns the name that a setting has in the file: `uploadTimeoutMs` becomes `upload_timeout`. */
 function asInFile(key: string): string {
   return key.replace(/Ms$/, '').replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }

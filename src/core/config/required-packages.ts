@@ -6,21 +6,24 @@ import { WaybillError } from '../lib/errors.ts';
 import type { Config } from './config.ts';
 
 /**
- * Packages that are not bundled, because they contain native code or large files. Few configurations need
- * them, and users install them by name. They are listed as peer dependencies in package.json.
+ * Packages that we do not bundle, because they have native code or large files. Only a few configurations
+ * need them, and users have to install them by name. They are peer dependencies in package.json.
  */
 type OptionalPackage = '@electric-sql/pglite' | 'lmdb';
 
 interface Requirement {
   name: OptionalPackage;
-  /** The setting that needs the package. */
+  /** The setting that makes the package necessary. */
   setting: string;
 }
 
 const queue: Requirement = { name: 'lmdb', setting: 'server.queue with driver: embedded' };
 const database: Requirement = { name: '@electric-sql/pglite', setting: 'databases[] with driver: pglite' };
 
-/** Throws `package_missing`, with a command that installs all missing packages. */
+/**
+ * Throws a `package_missing` error if the configuration needs packages that are not installed. The error has
+ * the command to install them.
+ */
 export function requirePackages({ server, databases }: Config): void {
   mustBeInstalled([
     ...(server.queue.driver === 'embedded' ? [queue] : []),
@@ -28,13 +31,13 @@ export function requirePackages({ server, databases }: Config): void {
   ]);
 }
 
-/** Throws `package_missing`, with a command that installs LMDB. */
+/** Throws a `package_missing` error if LMDB is not installed. The error has the command to install it. */
 export const requireQueuePackage = (): void => mustBeInstalled([queue]);
 
-/** Throws `package_missing`, with a command that installs PGlite. */
+/** Throws a `package_missing` error if PGlite is not installed. The error has the command to install it. */
 export const requireDatabasePackage = (): void => mustBeInstalled([database]);
 
-/** Returns the command that installs LMDB, or null if it is already installed. */
+/** Returns the command to install LMDB, or null if it is installed. */
 export const installQueuePackage = (): string | null => commandFor([queue]);
 
 function mustBeInstalled(requirements: readonly Requirement[]): void {
@@ -46,7 +49,7 @@ function mustBeInstalled(requirements: readonly Requirement[]): void {
   throw new WaybillError('package_missing', `${needs}, ${verb} not installed`, { hint });
 }
 
-/** Returns the command that installs the missing packages, or null if all are installed. */
+/** Returns the command to install the packages that are missing, or null if none are. */
 function commandFor(requirements: readonly Requirement[]): string | null {
   const missing = requirements.filter(({ name }) => !isInstalled(name));
   if (missing.length === 0) return null;
@@ -64,7 +67,10 @@ function isInstalled(name: OptionalPackage): boolean {
   }
 }
 
-/** Returns waybill's directory, and the versions of the optional packages that it was tested with. */
+/**
+ * Returns the directory that waybill is installed in, and the versions of optional packages that it was
+ * tested with.
+ */
 function ownPackage(): { home: string; versions: Record<OptionalPackage, string> } {
   const file = fileURLToPath(new URL('../../../package.json', import.meta.url));
   const { peerDependencies } = JSON.parse(readFileSync(file, 'utf8')) as {
@@ -73,11 +79,14 @@ function ownPackage(): { home: string; versions: Record<OptionalPackage, string>
   return { home: path.dirname(file), versions: peerDependencies };
 }
 
-// npm warns about the packages' scripts, which only build native code if there is no prebuilt binary for the
-// platform.
+// npm warns that the packages have scripts. They only build native code on platforms for which there is no
+// prebuilt binary.
 const install = 'npm install --ignore-scripts';
 
-/** Returns a command that installs packages where waybill, which is in `home`, can find them. */
+/**
+ * Returns a command that installs packages in a place where waybill will find them. `home` is the directory
+ * that waybill is installed in.
+ */
 export function installCommand(wanted: string, home: string, cwd: string): string {
   const modules = path.dirname(home);
   if (path.basename(modules) !== 'node_modules') return `${install} --no-save --prefix ${home} ${wanted}`;

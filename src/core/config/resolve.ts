@@ -51,8 +51,8 @@ import { databases } from './weather/databases.ts';
 import { weather } from './weather/settings.ts';
 
 /**
- * Converts a document that the schema accepted to a configuration, with converted units, absolute paths and
- * the names used in the code.
+ * Turns a document that the schema accepted into a configuration. Units are converted, paths become absolute,
+ * and names are the ones used in the code.
  */
 export function resolveConfig(document: ConfigDocument, place: { file: string; home: string }): Config {
   const base: PathBase = { directory: dirname(place.file), home: place.home };
@@ -99,7 +99,8 @@ function resolveServer(server: ConfigDocument['server'], base: PathBase): Server
     console: resolved(consoleSchema, server.console, base),
     retryForMs: resolveDuration(server.retry_for),
     rerun: {
-      // Records, and bundles with them, are never kept longer than this, and no disk is that large.
+      // The records of runs, and the bundles with them, are never kept any longer than this. The number of
+      // bytes is more than fits on any disk.
       keepMs: resolveDuration(rerun.keep_for ?? '366d'),
       maxBundles: rerun.max_bundles ?? Number.MAX_SAFE_INTEGER,
       maxBytes: rerun.max_bytes === undefined ? Number.MAX_SAFE_INTEGER : resolveSize(rerun.max_bytes),
@@ -113,8 +114,9 @@ function resolveServer(server: ConfigDocument['server'], base: PathBase): Server
 }
 
 /**
- * Resolves the queue and staging. A queue in a single process uses the configured staging directory. In
- * bullmq mode, staging is shared, and each machine has its own scratch directory.
+ * Resolves the settings for the queue and staging. If there is just one process, it stages in the directory
+ * from the configuration. In bullmq mode, staging is shared, and each machine also has a scratch directory of
+ * its own.
  */
 function resolveQueue(
   queue: ConfigDocument['server']['queue'],
@@ -187,7 +189,7 @@ function resolvePipeline(
 }
 
 /**
- * Returns the source's identity. It must be stable, because a catalog that names a different source is
+ * Returns the source's identity. It should not change, because if it does, every record in the catalog is
  * rewritten.
  */
 function identityOf({ id, source }: PipelineDocument, resolved: SourceConfig): string {
@@ -198,7 +200,7 @@ function identityOf({ id, source }: PipelineDocument, resolved: SourceConfig): s
 function resolveAutoManifest(source: SourceDocument): Pick<PipelineConfig, 'autoManifest'> {
   if (source.manifest === 'required') return {};
   const { include, exclude } = source;
-  // An archive that contains a link is refused before it is extracted.
+  // If there is a link in an archive, it is refused before this matters.
   const links = 'links' in source ? source.links : 'refuse';
   return { autoManifest: { include, exclude, links } };
 }
@@ -255,10 +257,10 @@ function withChannels({ channels, ...releases }: ResolvedBy<typeof releasesSetti
 }
 
 /**
- * Returns the default of `stale`. Uploads may arrive in any order. If a fixed path keeps only the newest
- * bundle, an older upload is probably a late retry. For all other sources, each run publishes the newest
- * bundle. A bundle without a manifest has the time of its newest file, which goes back if that file is
- * removed.
+ * Returns the default for `stale`. Uploads can arrive in any order, and if only the newest bundle is kept at
+ * a fixed path, an older one is probably a late retry. With any other source, each run publishes the newest
+ * bundle there is. If that bundle has no manifest, it is as old as its newest file, and becomes older when
+ * that file is deleted.
  */
 function usualStale(
   { mapping }: DestinationDocument,

@@ -8,29 +8,30 @@ import type { Config, PipelineConfig, SourceConfig, UploadTokenConfig } from './
 interface SecretReference {
   /** The environment variable's name. */
   name: string;
-  /** A description for messages: `destination "cdn" of pipeline "maps"`. */
+  /** The part of the configuration that needs it, for messages: `destination "cdn" of pipeline "maps"`. */
   neededBy: string;
 }
 
 interface ReferenceOptions {
-  /** Limits the result to these pipelines. Default: all. */
+  /** Only these pipelines; default: all of them. */
   pipelineIds?: readonly string[];
-  /** Includes the API's secrets: the upload tokens for these pipelines, and the metrics token. */
+  /** Include the secrets of the API: upload tokens for these pipelines, and the metrics token. */
   uploadTokens?: boolean;
-  /** Includes the queue's secrets, which only the daemon needs. */
+  /** Include the secrets of the queue, which only the daemon needs. */
   queue?: boolean;
-  /** Includes the secrets of these pipelines' notifiers, for commands that publish or prune. */
+  /** Include the secrets of these pipelines' notifiers, for commands that publish or prune. */
   notifiers?: boolean;
-  /** Includes the span collector's secrets, for the daemon and commands that publish. */
+  /** Include the secrets of the span collector, for the daemon and for commands that publish. */
   tracing?: boolean;
-  /** Includes the URLs of the weather databases, which only the weather reader needs. */
+  /** Include the URLs of the weather databases, which only the weather reader needs. */
   databases?: boolean;
-  /** Includes the keys that sign outputs, for the daemon and commands that publish. */
+  /** Include the keys that outputs are signed with, for the daemon and for commands that publish. */
   signing?: boolean;
 }
 
 /**
- * Returns every secret that the pipelines need, with one entry per use, in the order of the configuration.
+ * Returns all secrets that the pipelines need, in the order of the configuration. A secret that is used twice
+ * is in the list twice.
  */
 export function referencedSecrets(config: Config, options: ReferenceOptions = {}): SecretReference[] {
   const { pipelineIds, uploadTokens = false, queue = false, notifiers = false } = options;
@@ -76,7 +77,7 @@ export function referencedSecrets(config: Config, options: ReferenceOptions = {}
 }
 
 /**
- * Returns the notifiers that are used by any of the pipelines, or all notifiers if no pipelines are given.
+ * Returns the notifiers that at least one of these pipelines uses. Without pipelines, returns all notifiers.
  */
 export function notifiersOf(config: Config, pipelineIds?: readonly string[]): NotifierConfig[] {
   return config.notifiers.filter(
@@ -84,7 +85,9 @@ export function notifiersOf(config: Config, pipelineIds?: readonly string[]): No
   );
 }
 
-/** Returns the values of all referenced secrets that are set, to keep them out of logs. */
+/**
+ * Returns the value of each secret that the configuration refers to, so that they can be kept out of the log.
+ */
 export function secretValues(config: Config, secrets: Secrets): string[] {
   const all = { uploadTokens: true, queue: true, notifiers: true, tracing: true, signing: true };
   const references = referencedSecrets(config, all);
@@ -92,8 +95,8 @@ export function secretValues(config: Config, secrets: Secrets): string[] {
 }
 
 /**
- * Throws a single `secrets_invalid` that names all missing or empty secrets. Call it before accessing
- * storage.
+ * Throws a `secrets_invalid` error that lists all secrets that are missing or empty. Call this before
+ * accessing any storage.
  */
 export function requireSecrets(secrets: Secrets, references: readonly SecretReference[]): void {
   const missing = references.filter(({ name }) => secrets.get(name) === undefined);
@@ -133,14 +136,15 @@ function notifierSecrets(notifier: NotifierConfig): SecretReference[] {
 }
 
 /**
- * The minimum length of a token, in characters. Anyone who guesses a token can publish, and shorter tokens
+ * The minimum length of a token, in characters. If it can be guessed, anyone can publish, and shorter tokens
  * are often words. `openssl rand -base64 18` prints 24 characters.
  */
 export const minCharacters = 24;
 
 /**
- * Returns an error for each upload token that is mistyped or short enough to be guessed. The length of a
- * `sha256:` token is unknown, and missing tokens are reported elsewhere. Findings never contain a value.
+ * Returns an error for each upload token that has a typo, or is so short that it could be guessed. With
+ * `sha256:`, we cannot tell how long the token is. Tokens that are missing are reported elsewhere. Findings
+ * never include the token.
  */
 function weakTokens(tokens: readonly UploadTokenConfig[], secrets: Pick<Secrets, 'get'>): Finding[] {
   return tokens.flatMap(({ id, valueEnv }) => {
@@ -156,7 +160,7 @@ function weakTokens(tokens: readonly UploadTokenConfig[], secrets: Pick<Secrets,
   });
 }
 
-/** Throws a single `secrets_invalid` that names all upload tokens that are too short or mistyped. */
+/** Throws a `secrets_invalid` error that lists all upload tokens that are too short or have a typo. */
 export function requireStrongTokens(
   tokens: readonly UploadTokenConfig[],
   secrets: Pick<Secrets, 'get'>,

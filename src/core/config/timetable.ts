@@ -3,35 +3,39 @@ import { Cron } from 'croner';
 import type { Verdict } from '../lib/settings/values.ts';
 
 /*
- * Computes when scheduled runs are due. The scheduler, the API and the configuration use it.
+ * Calculates when scheduled runs are due. Used by the scheduler, the API and the configuration.
  */
 
-/** A pipeline's parsed schedule. */
+/** The schedule of a pipeline, parsed. */
 export interface ScheduleConfig {
-  /** A cron pattern with five fields, or a nickname such as `@daily`. */
+  /** A cron pattern with five fields, or an alias such as `@daily`. */
   cron: string;
-  /** An IANA time zone name. */
+  /** The IANA name of a time zone. */
   timezone: string;
   /**
-   * How to handle ticks that were missed because no daemon was running: `none` skips them, `once` starts a
-   * single run for all of them.
+   * How to make up for ticks that were missed while no daemon was running. With `none`, they are skipped;
+   * with `once`, there is one run for all of them.
    */
   catchUp: 'none' | 'once';
-  /** The maximum delay of a run after its tick, in milliseconds. */
+  /** The longest time that a run may be delayed after its tick, in milliseconds. */
   jitterMs: number;
 }
 
-/** A tick and the time when its run is due, which is later by a random jitter. In milliseconds since 1970. */
+/**
+ * A tick, and the time when its run is due. There is a random delay between them. In milliseconds since 1970.
+ */
 export interface Due {
   tick: number;
   at: number;
 }
 
-/** Computes when a pipeline's runs are due. Every host computes the same times. */
+/** Calculates when the runs of a pipeline are due. The result is the same on every host. */
 export interface Timetable {
-  /** Returns the last tick whose run is due at `now`, or null if it is not later than the tick `decided`. */
+  /**
+   * Returns the last tick whose run is due by `now`. Returns null if that tick is not later than `decided`.
+   */
   due(decided: number, now: number): Due | null;
-  /** Returns the first tick after the tick `decided`, or null if there is none. */
+  /** Returns the first tick after `decided`, or null if there is none. */
   following(decided: number): Due | null;
   /** Returns the first tick whose run is due after `now`, or null if there is none. */
   next(now: number): Due | null;
@@ -48,7 +52,7 @@ export function timetable(
   const ticks = ticksOf(cron, timezone);
   const dueAt = (tick: number): number => {
     if (jitterMs === 0) return tick;
-    // Never delay a run past the next tick, so that runs stay in the order of their ticks.
+    // A run must not be delayed past the next tick, or else runs could overtake each other.
     const gapMs = (ticks.after(tick) ?? Infinity) - tick;
     return tick + Math.floor(fractionOf(`${pipelineId} ${tick}`) * Math.min(jitterMs, gapMs));
   };
@@ -68,21 +72,22 @@ export function timetable(
   };
 }
 
-/** Returns an id for a schedule's ticks. Jitter and catch-up do not affect it. */
+/** Returns an id for the ticks of a schedule. It does not depend on jitter or catch-up. */
 export function nameOfTicks({ cron, timezone }: Pick<ScheduleConfig, 'cron' | 'timezone'>): string {
   return `${cron} ${timezone}`;
 }
 
-/** Hashes the text to a number in [0, 1). */
+/** Turns a string into a number in [0, 1) by hashing it. */
 function fractionOf(text: string): number {
   return createHash('sha256').update(text).digest().readUIntBE(0, 6) / 2 ** 48;
 }
 
 /*
- * Validates cron patterns and time zones, and computes the instants that a pattern matches. Wraps croner.
+ * Checks cron patterns and time zones, and finds the times that a pattern matches. This is a wrapper around
+ * croner.
  */
 
-/** A schedule's ticks: the instants that its pattern matches, in milliseconds since 1970. */
+/** The ticks of a schedule, which are the times that its pattern matches, in milliseconds since 1970. */
 export interface Ticks {
   /** Returns the first tick after `at`, or null if there is none. */
   after(at: number): number | null;
@@ -94,8 +99,8 @@ const cronAliases = /^@(yearly|annually|monthly|weekly|daily|midnight|hourly)$/i
 const fiveFields = /^\S+( \S+){4}$/;
 
 /**
- * Parses a cron pattern with five fields (minute, hour, day of month, month, day of week), or a nickname such
- * as `@daily`. Rejects patterns that never match, such as 30 February.
+ * Parses a cron pattern with five fields (minute, hour, day of month, month, day of week), or an alias such
+ * as `@daily`. Patterns that never match, such as February 30, are refused.
  */
 export function parseCron(text: string): Verdict<string> {
   if (!cronAliases.test(text) && !fiveFields.test(text))
@@ -108,9 +113,9 @@ export function parseCron(text: string): Verdict<string> {
   }
 }
 
-/** Accepts the IANA names of time zones that are known on this machine. */
+/** Accepts the IANA name of a time zone, provided that this machine knows it. */
 export function parseTimeZone(text: string): Verdict<string> {
-  // Offsets such as +02:00 do not observe daylight saving time, and only newer Node.js releases accept them.
+  // An offset such as +02:00 has no daylight saving time. Besides, only newer releases of Node.js accept it.
   if (!/^[A-Za-z]/.test(text)) return { ok: false, reason: 'it is not a name such as Europe/Berlin' };
   try {
     new Intl.DateTimeFormat('en', { timeZone: text });
@@ -121,27 +126,27 @@ export function parseTimeZone(text: string): Verdict<string> {
 }
 
 /**
- * Returns the ticks for a pattern and a time zone accepted by `parseCron` and `parseTimeZone`.
+ * Returns the ticks of a schedule. `parseCron` and `parseTimeZone` must have accepted the arguments.
  *
- * When clocks go forward, a pattern with a single hour and minute ticks at the first instant after the gap.
- * Other patterns skip ticks in the gap. When clocks go back, a pattern with a single hour and minute ticks
- * only once, in the first of the two hours. Other patterns tick in both.
+ * If clocks go forward, a pattern with a single hour and minute has its tick at the first moment after the
+ * gap. Other patterns have no ticks in the gap. If clocks go back, a pattern with a single hour and minute
+ * has only one tick, in the first of the two hours. Other patterns have ticks in both.
  */
 export function ticksOf(pattern: string, timezone: string): Ticks {
   const cron = cronOf(pattern, timezone);
   return {
     after: (at) => cron.nextRun(new Date(at))?.getTime() ?? null,
-    // croner's previous runs are strictly before the reference time, hence `at + 1`.
+    // croner only looks at times before this one, so add 1.
     upTo: (at) => cron.previousRuns(1, new Date(at + 1))[0]?.getTime() ?? null,
   };
 }
 
-/** Creates the pattern paused and without a callback, so that croner starts no timers. */
+/** Creates the pattern without a callback and paused, so that croner does not start any timers. */
 function cronOf(pattern: string, timezone: string): Cron {
   return new Cron(pattern, { timezone, mode: '5-part', paused: true });
 }
 
-/** Returns croner's message without its class name. */
+/** Returns the message from croner without the name of the class. */
 function reasonOf(error: unknown): string {
   const [first = ''] = (error instanceof Error ? error.message : String(error)).split(/\.(?: |$)/);
   const message = first.replace(/^Cron\w*: /, '');

@@ -9,20 +9,21 @@ import type { Config } from './config.ts';
 import type { Loaded } from './load.ts';
 
 /**
- * Limits the check for files and directories of a configuration that other users could change. The check is
- * similar to `StrictModes` in OpenSSH. A group-writable source or destination is only a warning, because
- * teams publish this way. Everything else is an error, unless the path is in `trusted_directories`.
+ * Decides which paths of a configuration to check. Files and directories should not be writable by other
+ * users; the rules are like those of `StrictModes` in OpenSSH. A group may be able to write to a source or
+ * destination, because teams publish like that, so this is only a warning. Anything else is an error, unless
+ * the path is in `trusted_directories`.
  */
 export interface PathScope {
-  /** Check only these pipelines; null for all. */
+  /** Only check these pipelines; null to check all of them. */
   pipelineIds?: readonly string[] | undefined;
-  /** Also check staging and the queue. */
+  /** Check staging and the queue as well. */
   isDaemon?: boolean;
-  /** The value of `SUDO_UID`: root trusts the user who invoked sudo. */
+  /** The value of `SUDO_UID`. Root trusts the user who called sudo. */
   sudoUser?: string | undefined;
   /**
-   * There is no configuration file. The user named the sources and destinations, so these only cause
-   * warnings.
+   * There is no configuration file. The user chose the sources and destinations on the command line, so they
+   * only lead to warnings.
    */
   areDirectoriesNamed?: boolean;
 }
@@ -33,12 +34,12 @@ interface UsedPath {
   use: PathUse;
 }
 
-/** Returns errors and warnings, in the order of the settings. */
+/** Checks all paths. Returns errors and warnings in the order of the settings. */
 export function unsafePaths(loaded: Pick<Loaded, 'config' | 'locate'>, scope: PathScope = {}): Finding[] {
   return judged(loaded, scope).map(({ found }) => found);
 }
 
-/** Checks the paths and returns any warnings. Throws `unsafe_permissions` if there are errors. */
+/** Checks all paths and returns the warnings. If there are errors, throws an `unsafe_permissions` error. */
 export function requireSafePaths(loaded: Pick<Loaded, 'config' | 'locate'>, scope: PathScope): Finding[] {
   const all = judged(loaded, scope);
   const errors = all.filter(({ found }) => found.severity === 'error');
@@ -92,7 +93,7 @@ function usedPaths(config: Config, { pipelineIds, isDaemon = false }: PathScope)
   return isDaemon ? [...used, ...keyFiles(config), ...daemonPaths(config)] : used;
 }
 
-/** Returns the issuers' key files. Any user who can change them can forge ID tokens. */
+/** Returns the files with the keys of issuers. With access to these, another user could forge ID tokens. */
 function keyFiles({ trustedPublishers }: Config): UsedPath[] {
   return trustedPublishers.flatMap(({ jwksFile }, index) =>
     jwksFile === null
@@ -120,7 +121,7 @@ function daemonPaths({ server: { staging, queue }, pipelines }: Config): UsedPat
   return [...staged, ...files];
 }
 
-/** Returns the secrets directory and its files. */
+/** Returns the directory with secrets, and all files in it. */
 function secretFiles({ secrets: { directory } }: Config): UsedPath[] {
   if (directory === null) return [];
   const names = namesIn(directory).filter((name) => !name.startsWith('..'));

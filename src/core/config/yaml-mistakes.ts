@@ -1,18 +1,21 @@
 import { type Document, visit } from 'yaml';
 
 /*
- * Explains common YAML mistakes, because the parser's messages only describe tokens.
+ * Explains common mistakes in YAML. The parser's own messages are only about tokens.
  */
 
 /**
- * The parser's error codes that may be caused by wrong indentation. They name the token that was missing as a
- * result.
+ * Parser errors that can be the result of wrong indentation. Their messages are about a token that is missing
+ * because of it.
  */
 const ofIndentation = new Set([
   ...['BAD_INDENT', 'BLOCK_AS_IMPLICIT_KEY', 'MISSING_CHAR', 'MULTILINE_IMPLICIT_KEY', 'UNEXPECTED_TOKEN'],
 ]);
 
-/** Returns the line whose indentation explains a parser error: the line with the error, or the next one. */
+/**
+ * Returns the line whose indentation is to blame for a parser error. This is either the line with the error
+ * or the one after it.
+ */
 export function misplacedLine(
   text: string,
   complaints: readonly YamlDiagnostic[],
@@ -29,15 +32,15 @@ export function misplacedLine(
 }
 
 /**
- * Returns why a line's indentation cannot be correct, or undefined if it can. Lines count from 1. This is a
- * heuristic for block maps and lists in texts that the parser rejected.
+ * Explains what is wrong with the indentation of a line, or returns undefined if it could be right. The first
+ * line is 1. This is a guess, for maps and lists in block style that the parser could not make sense of.
  */
 function indentationFault(text: string, line: number): string | undefined {
   const lines = text.split(/\r?\n/);
   const wrong = lines[line - 1] ?? '';
   const above = lines.slice(0, line - 1).filter(isContent);
   const last = above.at(-1);
-  // Any deeper column can follow a line that ends with a colon or a dash.
+  // After a line that ends with a colon or a dash, the next one can start in any column further right.
   if (!isContent(wrong) || last === undefined || /[:|>-]\s*(#.*)?$/.test(last)) return undefined;
   const [, { length: indent } = '', dash] = /^( *)(- )?/.exec(wrong) ?? [];
   const columns = new Set(above.flatMap((each) => columnsOf(each, dash === undefined ? 'key' : 'dash')));
@@ -53,7 +56,9 @@ function isContent(line: string): boolean {
   return /\S/.test(line) && !/^\s*#/.test(line);
 }
 
-/** Returns the columns of a line's dashes, or of the key after them. Columns count from 0. */
+/**
+ * Returns the columns of the dashes in a line, or the column of the key after them. The first column is 0.
+ */
 function columnsOf(line: string, part: 'key' | 'dash'): number[] {
   const [, { length: indent } = '', dashes = ''] = /^( *)((?:- +)*)/.exec(line) ?? [];
   if (part === 'key') return [indent + dashes.length];
@@ -62,7 +67,7 @@ function columnsOf(line: string, part: 'key' | 'dash'): number[] {
 
 type YamlDiagnostic = Document.Parsed['errors'][number] | Document.Parsed['warnings'][number];
 
-/** The parser's messages about a missing closing bracket. */
+/** Matches the messages that the parser has for a missing closing bracket. */
 const unclosed = /must be sufficiently indented and end with a ([\]}])$|expected to end with ([\]}])$/i;
 
 export function sentenceFor({ code, message }: YamlDiagnostic): string {
@@ -101,7 +106,7 @@ const sentences: Readonly<Record<string, string>> = {
   UNEXPECTED_TOKEN: 'unexpected text; check quotes, commas, brackets and indentation',
 };
 
-/** Returns the offset of a parser error. For an unclosed quote, this is the opening quote. */
+/** Returns where a parser error is. If a quote is missing, this is the opening quote. */
 export function offsetOfComplaint(document: Document.Parsed, { code, pos }: YamlDiagnostic): number {
   let offset = pos[0];
   if (code !== 'MISSING_CHAR') return offset;

@@ -17,7 +17,7 @@ import {
 import type { KeyPath } from '../lib/settings/check.ts';
 import { misplacedLine, offsetOfComplaint, sentenceFor } from './yaml-mistakes.ts';
 
-/** Lines and columns count from 1. */
+/** The first line and the first column are 1. */
 interface Position {
   line: number;
   column: number;
@@ -31,30 +31,28 @@ export interface YamlProblem extends Position {
 
 export interface YamlText {
   value: unknown;
-  /** Problems that do not prevent `value` from being checked. */
+  /** Problems that do not get in the way of checking `value`. */
   problems: YamlProblem[];
   /**
-   * Returns the position of the value or its key. If the value is missing, returns the position of the
-   * innermost enclosing map or list.
+   * Returns the position of a value or its key. If there is no such value, returns the position of the
+   * closest map or list around it.
    */
   locate(path: KeyPath, part: 'key' | 'value'): Position;
 }
 
 /**
- * The maximum nesting of maps and lists: far deeper than any configuration, but far too shallow to exhaust
- * the stack.
+ * How deep maps and lists can be nested. No configuration needs nearly as many levels, and they do not
+ * overflow the stack.
  */
 const maxDepth = 64;
-/**
- * The maximum number of alias expansions. Legitimate documents need fewer, but an alias bomb needs thousands.
- */
+/** How many aliases to expand. A normal document needs fewer, and an alias bomb needs thousands. */
 const maxAliasCount = 1000;
 
 const tooManyAliases = 'aliases ("*name") repeat their anchors too often, or an anchor holds itself';
 
 /**
- * Reads one YAML 1.2 document and the position of everything in it. Messages include keys from the file but
- * never values, because any value may be a secret. Never throws.
+ * Parses a YAML 1.2 document, and knows where everything in it is. Messages contain keys from the file but no
+ * values, since any value might be a secret. Never throws.
  */
 export function readYaml(
   bytes: Uint8Array,
@@ -77,7 +75,7 @@ export function readYaml(
 
   try {
     requireFlat(text);
-    // Duplicate keys are detected below, because the parser's own check takes quadratic time.
+    // The parser takes quadratic time to find duplicate keys, so that is done below.
     const document = parseDocument(text, {
       lineCounter: lines,
       prettyErrors: false,
@@ -90,7 +88,7 @@ export function readYaml(
       const misplaced = misplacedLine(text, complaints, at);
       if (misplaced !== undefined)
         return failed({ code: 'yaml_syntax', path: null, column: 1, ...misplaced });
-      // If there are several errors at one position, the first one is the cause.
+      // If there are several errors in the same place, the first is the cause of the others.
       const byPlace = new Map(complaints.toReversed().map((complaint) => [complaint.pos[0], complaint]));
       return failed(
         ...[...byPlace.values()]
@@ -113,8 +111,8 @@ export function readYaml(
 }
 
 /**
- * Throws a RangeError if the text is nested too deeply for the composer, which is recursive, so that deep
- * nesting would crash the process. The parser is safe, because it keeps its open collections in a list.
+ * Throws a RangeError if the text has too many levels. The composer is recursive, so with enough levels, the
+ * process would crash. The parser is not: it has a list of open collections.
  */
 function requireFlat(text: string): void {
   const parser = new Parser();
@@ -153,8 +151,8 @@ function encodingProblem(bytes: Uint8Array): YamlProblem | undefined {
 }
 
 /**
- * Visits every node once, without recursion, and checks for duplicate keys, keys that would corrupt an
- * object, aliases and depth.
+ * Goes through every node once, without recursion. Looks for duplicate keys, keys that would break an object,
+ * aliases, and too many levels.
  */
 function inspect(
   document: Document.Parsed,
@@ -212,13 +210,13 @@ function inspect(
 }
 
 /**
- * Finds positions by path. Each map is indexed once, because an invalid file may have a finding for every
- * key.
+ * Looks up positions by path. If the file is invalid, there can be a finding for each key, so an index is
+ * made of each map.
  */
 function locator(document: Document.Parsed, at: (offset: number) => Position): YamlText['locate'] {
   const indexes = new WeakMap<object, Map<string, Pair>>();
   const pairOf = (map: YAMLMap, key: string | number): Pair | undefined => {
-    // Use the last of several duplicate keys, because its value is also the one that counts.
+    // If there are duplicates, use the last one, because that is where the value comes from.
     const index = indexes.get(map) ?? new Map(map.items.map((pair) => [keyOf(pair), pair]));
     indexes.set(map, index);
     return index.get(String(key));
@@ -233,7 +231,7 @@ function locator(document: Document.Parsed, at: (offset: number) => Position): Y
         if (pair === undefined) break;
         if (part === 'key' && depth === path.length - 1) return at(offsetOf(pair.key));
         node = pair.value;
-        // An empty value, as in `key:`, has no position of its own.
+        // If a value is empty, as in `key:`, it has no position.
         offset = isScalar(node) && node.value === null ? offsetOf(pair.key) : offsetOf(node);
       } else if (isSeq(parent) && typeof step === 'number' && step < parent.items.length) {
         node = parent.items[step];

@@ -1,13 +1,13 @@
 import type { Clock } from './clock.ts';
 
 /**
- * The maximum difference between the clocks of different machines. A stored time further in the future is not
- * trusted.
+ * How far apart we expect the clocks of two machines to be. A stored time that is further in the future is
+ * not trusted.
  */
 export const maxClockSkewMs = 300_000;
 
 /**
- * Returns true if a stored time is in the future, which means that the clock was ahead when it was stored.
+ * Reports whether a stored time is in the future, which means that the clock was wrong when it was stored.
  */
 export function isFuture(timeMs: number, clock: Pick<Clock, 'now'>): boolean {
   return timeMs > clock.now().getTime() + maxClockSkewMs;

@@ -1,41 +1,43 @@
 import { onAbort } from './on-abort.ts';
 
 /**
- * Time as the core sees it. All code that waits or reads the time takes a clock, so that tests control it.
+ * The core's source of time. Code that waits or needs the time is passed a clock, so that tests can control
+ * it.
  */
 export interface Clock {
-  /** Wall-clock time, for what people and catalogs read. */
+  /** Wall-clock time, for catalogs and for people. */
   now(): Date;
-  /** Milliseconds on a clock that never jumps, for timeouts and leases. */
+  /** Milliseconds on a clock that never jumps. Use it for timeouts and leases. */
   monotonic(): number;
   /**
-   * Waits `ms` milliseconds. Throws the signal's reason if it aborts first. The maximum is 2^31 - 1 ms (24.8
-   * days), because a longer Node.js timer fires immediately. The same applies to `timeout` and `every`.
+   * Waits `ms` milliseconds. If the signal aborts first, throws its reason. The maximum is 2^31 - 1 ms (24.8
+   * days), because Node.js timers that are set any longer fire immediately. `timeout` and `every` have the
+   * same maximum.
    */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
-  /** Calls `callback` once, `ms` milliseconds from now, unless it is cancelled first. */
+  /** Calls `callback` once, after `ms` milliseconds, unless it is canceled before that. */
   timeout(ms: number, callback: () => void, options?: TimerOptions): Timer;
-  /** Calls `callback` every `ms` milliseconds, starting `ms` from now, until it is cancelled. */
+  /**
+   * Calls `callback` every `ms` milliseconds until it is canceled. The first call is after `ms` milliseconds.
+   */
   every(ms: number, callback: () => void, options?: TimerOptions): Timer;
 }
 
 export interface TimerOptions {
-  /**
-   * Lets the process exit while the timer is pending. By default, a pending timer keeps the process alive.
-   */
+  /** Let the process exit even if the timer is still pending. By default, a pending timer keeps it alive. */
   unref?: boolean;
 }
 
 export interface Timer {
-  /** Does nothing if the timer has already fired or been cancelled. */
+  /** Cancels the timer. Does nothing if it has fired or was canceled before. */
   cancel(): void;
 }
 
 export const systemClock: Clock = {
   now: () => new Date(),
   monotonic: () => performance.now(),
-  // `node:timers/promises` is not used, because it creates an error with a stack for each sleep that ends
-  // early, and most do.
+  // `node:timers/promises` would be slower: whenever a sleep ends early, as most do, it creates an error with
+  // a stack trace.
   sleep: (ms, signal) =>
     new Promise((resolve, reject) => {
       const giveUp = (): void => {

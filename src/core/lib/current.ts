@@ -1,12 +1,12 @@
 /**
- * A value that may be replaced while the program runs, for example by a reload. Callers read it again for
- * each use, but only once for values that belong together, because two reads may differ.
+ * A value that can change while the program is running, for example after a reload. Read it each time it is
+ * needed, but only once for values that must be consistent, since the next read might return something else.
  */
 export interface Current<T> {
   get(): T;
 }
 
-/** A value with a setter, for its owner. */
+/** A current value that its owner can change. */
 export interface Replaceable<T> extends Current<T> {
   replace(value: T): void;
 }

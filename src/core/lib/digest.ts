@@ -6,13 +6,13 @@ export type Digest = string & { readonly [digestBrand]: true };
 
 const digestForm = /^sha256:[0-9a-f]{64}$/;
 
-/** Parses external input as a digest. Returns undefined if the text is not one. */
+/** Parses a digest from an untrusted source. Returns undefined if it is not one. */
 export function parseDigest(text: string): Digest | undefined {
   return digestForm.test(text) ? (text as Digest) : undefined;
 }
 
 /**
- * Returns the digest of bytes in memory. Does not create a `Hash` object, which would take a fifth of the
+ * Returns the digest of bytes in memory. Without a `Hash` object, because creating one takes a fifth of the
  * time for a small file.
  */
 export function digestOf(bytes: Uint8Array | string): Digest {
@@ -27,7 +27,7 @@ export function finishDigest(hash: Hash): Digest {
   return `sha256:${hash.digest('hex')}` as Digest;
 }
 
-/** Returns only the 64 hexadecimal digits, as printed by `sha256sum`. */
+/** Returns just the 64 hexadecimal digits, the way `sha256sum` prints them. */
 export function hexOf(digest: Digest): string {
   return digest.slice('sha256:'.length);
 }

@@ -15,14 +15,14 @@ import path from 'node:path';
 import { errnoOf } from './system-errors.ts';
 
 /*
- * Synchronous file operations on the staging directory. A dedicated thread runs them, so this file has few
- * imports. All paths are absolute. All functions throw system errors.
+ * Synchronous file operations for the staging directory. They run on a thread of their own, which is why this
+ * file imports so little. Paths are absolute, and system errors are thrown as they are.
  */
 
-/** Descriptors of files that are being written, by name. */
+/** The file descriptors of files that are being written, by file name. */
 const open = new Map<string, number>();
 
-/** Creates a directory, and its parents if they do not exist. */
+/** Creates a directory, along with any missing parent directories. */
 export function makeDirectory(directory: string): void {
   try {
     mkdirSync(directory, { mode: 0o700 });
@@ -32,49 +32,49 @@ export function makeDirectory(directory: string): void {
   }
 }
 
-/** Creates these directories in order. Existing ones are accepted. */
+/** Creates these directories in order. If one already exists, that is fine. */
 export function makeDirectories(directories: readonly string[]): void {
   for (const directory of directories)
     try {
       mkdirSync(directory, { mode: 0o700 });
     } catch (error) {
-      // On a case-insensitive file system, two directories that differ only in case are the same.
+      // Two directories can have the same name if case makes no difference on this file system.
       if (errnoOf(error) !== 'EEXIST') throw error;
     }
 }
 
-/** Writes a file that must not exist yet. */
+/** Writes a new file. Fails if it exists. */
 export function writeFile(file: string, bytes: Uint8Array): void {
   writeFileSync(file, bytes, { flag: 'wx', mode: 0o600 });
 }
 
-/** Creates a file that must not exist yet. It stays open until `endFile`. */
+/** Creates a new file and keeps it open until `endFile`. Fails if it exists. */
 export function beginFile(file: string): void {
   open.set(file, openSync(file, 'wx', 0o600));
 }
 
-/** Appends to a file created by `beginFile`. */
+/** Appends to a file that `beginFile` created. */
 export function appendToFile(file: string, bytes: Uint8Array): void {
   const descriptor = open.get(file);
   if (descriptor === undefined) throw new Error('appendToFile needs a file created by beginFile');
   for (let done = 0; done < bytes.byteLength;) done += writeSync(descriptor, bytes, done);
 }
 
-/** Closes a file created by `beginFile`. Does nothing for other files. */
+/** Closes a file that `beginFile` created. Any other file is ignored. */
 export function endFile(file: string): void {
   const descriptor = open.get(file);
   open.delete(file);
   if (descriptor !== undefined) closeSync(descriptor);
 }
 
-/** Creates a hard link `name` to a file, replacing any existing entry. */
+/** Creates a hard link to a file under `name`, and replaces anything that has that name. */
 export function linkInPlace(file: string, name: string): void {
   try {
     linkSync(file, name);
   } catch (error) {
     const code = errnoOf(error);
     if (code !== 'EEXIST' && code !== 'ENOENT') throw error;
-    // The directory was removed, or the name already exists.
+    // Either the directory was removed, or there already is something with this name.
     mkdirSync(path.dirname(name), { recursive: true, mode: 0o700 });
     remove(name);
     linkSync(file, name);
@@ -82,8 +82,8 @@ export function linkInPlace(file: string, name: string): void {
 }
 
 /**
- * Creates a hard link to a file, or a copy if the file already has the maximum number of links. Returns false
- * if neither is possible. Throws if the disk is full.
+ * Creates a hard link to a file. If the file has too many links already, copies it instead. Returns false if
+ * neither works. Throws if the disk is full.
  */
 export function linkOrCopy(file: string, name: string): boolean {
   return (
@@ -92,9 +92,9 @@ export function linkOrCopy(file: string, name: string): boolean {
 }
 
 /**
- * Removes a file, or a directory with its content. Does nothing if it does not exist.
+ * Removes a file, or a directory and everything in it. Does nothing if it does not exist.
  *
- * @param onProgress Called after each entry, because there may be millions of them.
+ * @param onProgress Called after each entry, since there can be millions.
  */
 export function remove(name: string, onProgress: () => void = () => undefined): void {
   try {
@@ -102,7 +102,7 @@ export function remove(name: string, onProgress: () => void = () => undefined): 
   } catch (error) {
     const code = errnoOf(error);
     if (code === 'ENOENT') return;
-    // EISDIR on Linux, EPERM on other systems.
+    // Linux reports EISDIR, and other systems EPERM.
     if (code !== 'EISDIR' && code !== 'EPERM') throw error;
     for (const entry of entriesOf(name)) remove(path.join(name, entry), onProgress);
     removeEmptied(name);
@@ -127,7 +127,7 @@ function removeEmptied(directory: string): void {
   }
 }
 
-/** Returns false if `work` fails with a system error. Throws the error if the disk is full. */
+/** Runs `work`, and returns false if it throws a system error. If the disk is full, throws that error. */
 function attempt(work: () => void): boolean {
   try {
     work();

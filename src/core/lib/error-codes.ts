@@ -1,7 +1,7 @@
 /**
- * The closed list of error codes. Each code has one meaning, states whether a retry may help, and has one
- * sentence of documentation, from which `docs/errors.md` is generated. The API maps codes to HTTP statuses
- * and the CLI maps them to exit codes, each with an exhaustive `Record<ErrorCode, number>`.
+ * The complete list of error codes. For each one, it says whether it makes sense to retry, and what the error
+ * means in a sentence that goes into `docs/errors.md`. The HTTP status codes in the API and the exit codes of
+ * the CLI come from tables of type `Record<ErrorCode, number>`, which cannot leave out any code.
  */
 export const errorTable = {
   // set-up
@@ -121,7 +121,10 @@ export const errorTable = {
     about: 'A conditional write found a version other than the expected one.',
   },
   storage_denied: { retryable: false, about: 'The storage refused access.' },
-  storage_full: { retryable: false, about: 'No space is left on the storage.' },
+  storage_full: {
+    retryable: true,
+    about: 'No space is left on the storage, or the quota is exceeded. Nothing was lost.',
+  },
   storage_permanent: {
     retryable: false,
     about: 'The storage failed, and a retry does not help.',

@@ -1,26 +1,27 @@
 import { type ErrorCode, errorTable } from './error-codes.ts';
 
 interface ErrorDetails {
-  /** The next step for the user, as a sentence that follows the message. */
+  /** The next step for the user, in a sentence that follows the message. */
   hint?: string;
   cause?: unknown;
-  /** All problems in detail, if there can be several. */
+  /** Details of all problems, if there can be more than one. */
   findings?: readonly Finding[];
-  /** How long to wait before a retry, in whole seconds, if known more precisely than from the code. */
+  /** How many seconds to wait before trying again, if we know better than the default for the code. */
   retryAfterSeconds?: number;
-  /** Whether a retry may help. The default depends on the code. */
+  /** Whether it makes sense to try again. Default: depends on the code. */
   retryable?: boolean;
 }
 
 const brand = Symbol.for('waybill.error');
 
 /**
- * The only error class. It has a code from the closed list, a sentence that names the location, and a hint.
+ * The only class of errors that we throw. It has one of the error codes, a message that says where the
+ * problem is, and a hint.
  */
 export class WaybillError extends Error {
   /**
-   * Checks a brand instead of the class, because the bundled command line and the daemon modules that it
-   * loads have separate copies of the class.
+   * Looks for a brand instead of comparing classes. The bundled command line has its own copy of this class,
+   * and so do the daemon modules that it loads.
    */
   static override [Symbol.hasInstance](thrown: unknown): boolean {
     return thrown instanceof Error && brand in thrown;
@@ -32,7 +33,7 @@ export class WaybillError extends Error {
   readonly hint: string | undefined;
   readonly findings: readonly Finding[];
   readonly retryAfterSeconds: number | undefined;
-  /** Private, so that logged errors do not repeat it. */
+  /** Private, to keep it out of logged errors. */
   readonly #retryable: boolean | undefined;
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
@@ -49,7 +50,7 @@ export class WaybillError extends Error {
   }
 }
 
-/** The plain-data form of an error, for records, JSON documents and messages between threads. */
+/** An error as plain data, for records, JSON documents and messages to other threads. */
 export interface ErrorRecord {
   code: ErrorCode;
   message: string;
@@ -58,7 +59,7 @@ export interface ErrorRecord {
   findings: readonly Finding[];
 }
 
-/** Returns a thrown `WaybillError` unchanged, and wraps anything else in an `internal_error`. */
+/** Returns a `WaybillError` as it is, and turns anything else into an `internal_error`. */
 export function asWaybillError(thrown: unknown): WaybillError {
   if (thrown instanceof WaybillError) return thrown;
   const message = thrown instanceof Error ? thrown.message : String(thrown);
@@ -80,16 +81,16 @@ export function hasCode(thrown: unknown, code: ErrorCode): boolean {
   return thrown instanceof WaybillError && thrown.code === code;
 }
 
-/** A validation result: the problem or warning, its location, and the correct form. */
+/** A problem or warning found during validation, with its location and how to fix it. */
 export interface Finding {
   severity: 'error' | 'warning';
   /** A stable code in snake case. */
   code: string;
-  /** A sentence for people. */
+  /** A sentence that explains the problem. */
   message: string;
   /**
-   * The location: a file or archive entry, a JSON Pointer or key path, and a line and column counted from 1.
-   * Each is null if unknown.
+   * The location of the problem: a file or archive entry, a JSON Pointer or key path, and the line and
+   * column, starting at 1. All of these are null if unknown.
    */
   file: string | null;
   pointer: string | null;
@@ -106,18 +107,20 @@ export function finding(
   return { severity, code, message, file: null, pointer: null, line: null, column: null, ...place };
 }
 
-/** Formats a finding as `file:line:column: message`, like compilers do, omitting parts that are null. */
+/**
+ * Formats a finding like a compiler would, as `file:line:column: message`. Parts that are null are left out.
+ */
 export function describeFinding({ file, pointer, line, column, message }: Finding): string {
-  // The bundle itself is omitted, because the line above or the message names it.
+  // Leave out the bundle itself, because the message or the line above mentions it already.
   const position = [file === '.' ? null : file, line, column].filter((part) => part !== null).join(':');
   const place = [position, pointer ?? ''].filter((part) => part !== '').join(' ');
   return place === '' ? message : `${place}: ${message}`;
 }
 
 /**
- * Returns the public form of an error, for run records that can be read without a token. Local paths become
- * `<path>`, and `internal_error` keeps only its general description. The log contains the original under the
- * same run id.
+ * Returns an error that is safe to show without a token, in the records of runs. Local paths become `<path>`,
+ * and an `internal_error` only has its general description. The original is in the log, under the same run
+ * id.
  */
 export function publicError(error: ErrorRecord): ErrorRecord {
   if (error.code === 'internal_error') {
@@ -131,7 +134,7 @@ export function publicError(error: ErrorRecord): ErrorRecord {
   };
 }
 
-/** Returns the public form of a finding. */
+/** Returns a finding that is safe to show without a token. */
 export function publicFinding(finding: Finding): Finding {
   return {
     ...finding,
@@ -140,12 +143,13 @@ export function publicFinding(finding: Finding): Finding {
   };
 }
 
-// A quoted path may contain spaces, while a bare one ends at the first space. A slash inside a word, a URL or
-// a relative path does not start a path. Text after an HTTP method is a request path.
+// A path in quotes can contain spaces; one without quotes ends at the first space. A slash in the middle of a
+// word, a URL or a relative path does not begin a path. Anything after an HTTP method is the path of a
+// request.
 const quotedPath = /(["'`])(?:\/|~\/|[A-Za-z]:\\)[^"'`]*\1/g;
 const barePath = /(?<![\w:/.~%-]|\b(?:GET|HEAD|POST|PATCH|DELETE) )(?:\/|~\/)[^\s"'`,;:)\]}]+/g;
 
-/** Returns the text with every absolute path replaced by `<path>`. */
+/** Replaces each absolute path with `<path>`. */
 export function withoutPaths(text: string): string {
   return text.replaceAll(quotedPath, '$1<path>$1').replaceAll(barePath, '<path>');
 }

@@ -1,30 +1,30 @@
 import type { Clock } from './clock.ts';
 
 /**
- * Yields to the event loop between pieces of work. The promise resolves when the next piece may start. If
- * undefined is returned, it may start immediately.
+ * Lets the event loop run between two pieces of work. Wait for the promise before you continue, or continue
+ * right away if there is none.
  */
 export type YieldToEventLoop = () => Promise<void> | undefined;
 
-/** Never yields. For code that has the event loop to itself. */
+/** Never lets the event loop run. For code that has a thread to itself. */
 export const neverYield: YieldToEventLoop = () => undefined;
 
-/** Shares the event loop between background work and new connections. */
+/** Makes sure that background work does not hold up new connections. */
 export interface SharedEventLoop {
   yieldToEventLoop: YieldToEventLoop;
-  /** Must be called for each accepted connection. */
+  /** Call this for each connection that was accepted. */
   onAccepted: () => void;
 }
 
 const sliceMs = 1;
-/** The maximum number of consecutive event loop turns that only accept connections. */
+/** How many turns of the event loop in a row can be reserved for accepting connections. */
 const maxSkippedTurns = 16;
 
 /**
- * Returns one `YieldToEventLoop` for all background work on an event loop. Its users share about a
- * millisecond per turn of the loop, in the order of their calls. Node.js accepts one connection per turn, so
- * a new connection may wait for many turns. Therefore, a turn that accepted one is followed by a turn without
- * work, up to `maxSkippedTurns` times in a row.
+ * Returns one `YieldToEventLoop` for all the background work on an event loop. All of it together gets about
+ * a millisecond per turn of the loop, first come, first served. Node.js accepts only one connection per turn,
+ * so it might take many turns until a new connection is accepted. Therefore, if a connection was accepted in
+ * one turn, there is no work in the next, up to `maxSkippedTurns` times in a row.
  */
 export function sharedEventLoop({ monotonic }: Pick<Clock, 'monotonic'>): SharedEventLoop {
   const waiting: (() => void)[] = [];
@@ -44,7 +44,7 @@ export function sharedEventLoop({ monotonic }: Pick<Clock, 'monotonic'>): Shared
   const next = (): void => {
     waiting.shift()?.();
     if (waiting.length === 0) return;
-    // Runs after the current user's piece of work, which may be its last one for now.
+    // This runs after the piece of work that was just released, which may be the caller's last one for now.
     queueMicrotask(() => {
       if (monotonic() < until) next();
       else setImmediate(turn);

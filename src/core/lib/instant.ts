@@ -1,8 +1,9 @@
 declare const instantBrand: unique symbol;
 /**
- * An instant with all the digits that were written: RFC 3339 in UTC, with a fraction of at least three digits
- * and no trailing zeros beyond those, like `2026-11-20T01:02:03.000Z`. Equal instants are equal texts. (A
- * `Date` would truncate the fraction to milliseconds.) Only `parseInstant` creates instants.
+ * A point in time as an RFC 3339 string in UTC, such as `2026-11-20T01:02:03.000Z`. The fraction has at least
+ * three digits, and no trailing zeros beyond those. Unlike a `Date`, which only has milliseconds, it keeps
+ * all digits that were written. Two instants are equal if their strings are. The only way to get one is
+ * `parseInstant`.
  */
 export type Instant = string & { readonly [instantBrand]: true };
 
@@ -10,12 +11,12 @@ type InstantVerdict = { ok: true; value: Instant } | { ok: false; reason: string
 
 const timestamp = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))$/;
 
-/** The length is limited because fractions are kept unchanged, also in catalogs and events. */
+/** There has to be a limit, since the fraction is copied to catalogs and events in full. */
 const maxFractionDigits = 64;
 
 /**
- * Parses an RFC 3339 time with a zone. The date and time must exist. All digits of the fraction are
- * significant.
+ * Parses an RFC 3339 time with a time zone. It must be a date and time that exists. Every digit of the
+ * fraction counts.
  */
 export function parseInstant(text: string): InstantVerdict {
   const match = timestamp.exec(text);
@@ -49,16 +50,16 @@ export function parseInstant(text: string): InstantVerdict {
 }
 
 /**
- * Returns a negative number if `a` is earlier than `b`, 0 if they are equal, and a positive number if it is
- * later.
+ * Returns a negative number if `a` is before `b`, a positive number if it is after `b`, and 0 if they are
+ * equal.
  */
 export function compareInstants(a: Instant, b: Instant): number {
-  // Remove the Z, which sorts after digits. The rest sorts as text.
+  // Without the Z, which sorts after digits, string order is the same as time order.
   const [first, second] = [a.slice(0, -1), b.slice(0, -1)];
   return first < second ? -1 : first > second ? 1 : 0;
 }
 
-/** Converts an instant to a `Date`, truncated to milliseconds. */
+/** Returns an instant as a `Date`. The fraction is cut off after milliseconds. */
 export function dateOf(instant: Instant): Date {
   return new Date(`${instant.slice(0, 23)}Z`);
 }
@@ -77,7 +78,8 @@ const months = 'January February March April May June July August September Octo
 );
 
 /**
- * Formats an instant like `20 November 2026, 01:02 UTC`, independent of the machine's language and time zone.
+ * Formats an instant like `20 November 2026, 01:02 UTC`, no matter what language and time zone the machine
+ * uses.
  */
 export function instantForPeople(instant: Instant): string {
   const [date = '', time = ''] = instant.split('T');

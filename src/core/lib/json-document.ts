@@ -1,8 +1,8 @@
 /**
- * Returns the JSON document of a command or a response (`schemas/cli-output.schema.json`). Names are
- * converted to snake case object by object while writing, because a run may have a hundred thousand objects.
+ * Returns the JSON document of a command or an HTTP response (`schemas/cli-output.schema.json`). Names are
+ * changed to snake case one object at a time while writing, since a run can have a hundred thousand objects.
  *
- * @param indent Number of spaces per indentation level. With 0, the document is a single line.
+ * @param indent How many spaces to indent each level by; 0 to write everything on one line.
  */
 export function jsonDocument(kind: string, body: object, indent: number): string {
   return JSON.stringify({ schemaVersion: 1, kind, ...body }, inSnakeCase, indent);

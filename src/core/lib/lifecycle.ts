@@ -2,9 +2,9 @@
 export type Release = () => void | Promise<void>;
 
 /**
- * Runs `work`, then calls everything that it registered with `onRelease`, in reverse order and exactly once
- * each, even if one of them fails. If `work` failed, throws its error. Otherwise, throws the first error of a
- * release.
+ * Runs `work` and afterwards calls everything that it passed to `onRelease`, last one first. Each is called
+ * once, even if another one fails. If `work` throws, that error is thrown; otherwise, the first error from a
+ * release is.
  */
 export async function withReleasers<T>(
   work: (onRelease: (release: Release) => void) => Promise<T>,
@@ -23,9 +23,9 @@ export async function withReleasers<T>(
 }
 
 /**
- * Opens something that outlives the call, such as a daemon. If `open` throws, everything acquired so far is
- * released in reverse order and the error is rethrown. Errors of releases are ignored. If `open` returns,
- * nothing is released, because the result owns the acquired resources.
+ * Opens something that stays open after this returns, such as a daemon. If `open` throws, everything it has
+ * acquired so far is released, last one first, and the error is thrown again. Errors while releasing are
+ * ignored. If `open` succeeds, nothing is released, because what it acquired now belongs to the result.
  */
 export async function releasedOnFailure<T>(
   open: (onFailure: (release: Release) => void) => Promise<T>,

@@ -3,16 +3,16 @@ import path from 'node:path';
 import { errnoOf } from './system-errors.ts';
 
 /*
- * A process shows that it is alive by listening on a socket in a directory. After it dies, the kernel refuses
- * connections. This also works across containers, in which process ids differ.
+ * Shows that a process is alive. It listens on a socket in some directory, and once it is dead, the kernel
+ * refuses connections to that socket. Unlike process ids, this works across containers.
  */
 
-/** A length that socket addresses may have on every system. */
+/** Socket addresses of this length work on every system. */
 const maxAddressBytes = 100;
 
 /**
- * Returns the address of a socket in a directory. `opened` is a descriptor of the directory, used if the path
- * is long.
+ * Returns the address of a socket in a directory. If the path is too long, the address goes through `opened`,
+ * which is a file descriptor of the directory.
  */
 export function socketAddress(directory: string, opened: number, name: string): string {
   const plain = path.join(directory, name);
@@ -21,7 +21,7 @@ export function socketAddress(directory: string, opened: number, name: string): 
 
 const codesOfDead = new Set(['ECONNREFUSED', 'ENOENT']);
 
-/** Returns true if a live process listens at the address. */
+/** Reports whether a process that is alive is listening at the address. */
 export function hasListener(address: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(address);
@@ -29,12 +29,12 @@ export function hasListener(address: string): Promise<boolean> {
       socket.destroy();
       resolve(true);
     });
-    // Any other failure, such as missing permissions, does not mean that the process is dead.
+    // A different error, such as a missing permission, does not mean that the process is dead.
     socket.once('error', (error) => resolve(!codesOfDead.has(errnoOf(error) ?? '')));
   });
 }
 
-/** Listens until the server is closed. Does not keep the process alive. Throws system errors. */
+/** Listens until the server is closed, but lets the process exit. Throws system errors. */
 export function listenAt(address: string): Promise<Server> {
   const server = createServer((socket) => socket.destroy());
   return new Promise((resolve, reject) => {

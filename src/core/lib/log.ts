@@ -1,26 +1,26 @@
 import { escapeRegExp } from './text.ts';
 
-/** The levels of lines that the core writes. */
+/** The levels that the core logs at. */
 export type LineLevel = 'debug' | 'info' | 'warn' | 'error';
 
-/** The logger that the core needs. A pino `Logger` satisfies it without an adapter. */
+/** The logger that the core expects. A `Logger` from pino can be used as it is. */
 export interface Log {
   debug(fields: object, message: string): void;
   info(fields: object, message: string): void;
   warn(fields: object, message: string): void;
   error(fields: object, message: string): void;
-  /** Returns true if lines of the level are shown. If the method is absent, this is unknown. */
+  /** Reports whether lines at this level are shown. If this is missing, they may or may not be. */
   isLevelEnabled?(level: 'debug'): boolean;
 }
 
 const nothing = (): void => undefined;
 export const silentLog: Log = { debug: nothing, info: nothing, warn: nothing, error: nothing };
 
-/** Log levels, most verbose first, with pino's names. */
+/** The log levels, from the most verbose to the least, under the names that pino uses. */
 export const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 export type LogLevel = (typeof logLevels)[number];
 
-/** Which requests are logged. */
+/** Which HTTP requests to log. */
 export const requestLoggings = ['all', 'errors', 'none'] as const;
 export type RequestLogging = (typeof requestLoggings)[number];
 
@@ -30,22 +30,21 @@ export interface LogSettings {
 }
 
 /**
- * Controls which lines the log of a long-running program shows. The settings may change while the program
- * runs, so callers read them for each line.
+ * Decides which lines a long-running program logs. The settings can change at any time, so read them for each
+ * line.
  */
 export interface LogControl {
-  /** Which requests are currently logged. */
+  /** Which HTTP requests to log right now. */
   readonly requests: RequestLogging;
-  /** Returns true if lines of the level are shown. */
+  /** Reports whether lines at this level are shown. */
   shows(level: LogLevel): boolean;
-  /** Applies these settings from now on. */
+  /** Uses these settings from now on. */
   set(settings: LogSettings): void;
 }
 
 /**
- * Starts with level info and logs all requests. With `verbose`, later settings cannot raise the level above
- * debug, because the flag was set by a user who started the program manually. `onLevel` is called whenever
- * the level may have changed.
+ * Starts at level info, and logs all requests. `verbose` is a command-line flag, so whatever the settings say
+ * later, the level is at least debug. `onLevel` is called when the level may have changed.
  */
 export function logControl({
   verbose = false,
@@ -68,23 +67,23 @@ export function logControl({
 
 const rank = (level: LogLevel): number => logLevels.indexOf(level);
 
-/** Removes known secrets from text that is logged or shown, including library errors. */
+/** Hides secrets that we know in text that is logged or shown, including the errors of libraries. */
 export interface Redaction {
-  /** Values shorter than six characters are ignored. */
+  /** Adds secrets to hide. Anything with fewer than six characters is ignored. */
   add(values: Iterable<string>): void;
-  /** Returns the text with every known secret replaced by `[secret]`. */
+  /** Replaces each secret with `[secret]`. */
   clean(text: string): string;
 }
 
-// Shorter values would blank out ordinary words, and no useful secret is that short.
+// Anything shorter could be an ordinary word, and no useful secret is that short.
 const minSecretChars = 6;
 
-/** Matches a signed JWT. The values of ID tokens and access tokens are not known in advance. */
+/** Matches a signed JWT. ID tokens and access tokens come from outside, so we cannot know them beforehand. */
 const signedJwt = /\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*/g;
 
 /**
- * Recognizes every signed JWT, and each value as is, escaped in JSON, and escaped in a URL. If a value is a
- * URL, its password is also recognized.
+ * Recognizes all signed JWTs, and each secret as it is, or escaped in JSON or in a URL. If a secret is a URL,
+ * its password is recognized as well.
  */
 export function newRedaction(): Redaction {
   const known = new Set<string>();
@@ -93,7 +92,7 @@ export function newRedaction(): Redaction {
     add(values) {
       for (const value of values)
         for (const form of formsOf(value)) if (form.length >= minSecretChars) known.add(form);
-      // Replace the longest first, because one may contain another.
+      // The longest ones go first, because a secret may contain another one.
       const forms = [...known].sort((a, b) => b.length - a.length).map(escapeRegExp);
       pattern = forms.length === 0 ? null : new RegExp(forms.join('|'), 'g');
     },

@@ -1,6 +1,6 @@
 /*
- * Shares one listener per signal. Node.js warns of a leak if eleven listeners wait for one signal, which is
- * normal with eleven uploads.
+ * Uses a single listener for each signal. Node.js warns about a leak if a signal has more than ten listeners,
+ * but with eleven uploads, that would be perfectly normal.
  */
 
 const waiting = new WeakMap<AbortSignal, Waiting>();
@@ -11,10 +11,10 @@ interface Waiting {
 }
 
 /**
- * Calls `callback` once when `signal` aborts, or immediately if it has already aborted. Callbacks run in
- * registration order and must not throw.
+ * Calls `callback` once when `signal` aborts, or right away if it already has. Callbacks are called in the
+ * order they were added, and must not throw.
  *
- * @returns A function that unregisters the callback. It may be called twice.
+ * @returns A function that removes the callback. You can call it twice.
  */
 export function onAbort(signal: AbortSignal, callback: () => void): () => void {
   if (signal.aborted) {
@@ -25,7 +25,7 @@ export function onAbort(signal: AbortSignal, callback: () => void): () => void {
   const entry = { call: callback };
   callbacks.add(entry);
   return () => {
-    // A signal composed of other signals stays in memory as long as it has a listener.
+    // A signal that was made from other signals stays in memory as long as it has a listener.
     if (!callbacks.delete(entry) || callbacks.size > 0) return;
     signal.removeEventListener('abort', listener);
     waiting.delete(signal);
@@ -38,7 +38,7 @@ function waitingFor(signal: AbortSignal): Waiting {
   const callbacks: Waiting['callbacks'] = new Set();
   const listener = (): void => {
     waiting.delete(signal);
-    // Iterate over the live set, so that an earlier callback can unregister a later one.
+    // Iterate over the set itself, so that one callback can still remove another.
     for (const entry of callbacks) {
       callbacks.delete(entry);
       entry.call();
@@ -51,8 +51,8 @@ function waitingFor(signal: AbortSignal): Waiting {
 }
 
 /**
- * Yields the chunks of `input` until the signal aborts. The iteration then throws the signal's reason
- * immediately, even if the input is stalled. Closes the input without waiting for it.
+ * Yields the chunks of `input`. As soon as the signal aborts, throws the signal's reason, even if the input
+ * is stalled. The input is closed, but this does not wait for it.
  */
 export async function* abortable(
   input: AsyncIterable<Uint8Array>,
@@ -66,8 +66,8 @@ export async function* abortable(
   try {
     for (;;) {
       signal.throwIfAborted();
-      // Create a promise for each step, because one long-lived promise in a race would retain every chunk it
-      // ever raced against.
+      // Every step needs its own promise. A promise that lives as long as the loop would keep every chunk it
+      // was raced against in memory.
       const step = await new Promise<IteratorResult<Uint8Array>>((resolve, reject) => {
         stop = reject;
         iterator.next().then(resolve, reject);
@@ -77,7 +77,7 @@ export async function* abortable(
     }
   } finally {
     release();
-    // A generator that waits for its next chunk closes only after that, so the caller must not wait for it.
+    // If a generator is waiting for its next chunk, it cannot close until it has one, so do not wait here.
     iterator.return?.().then(undefined, () => undefined);
   }
 }

@@ -1,14 +1,14 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { onAbort } from './on-abort.ts';
 
-/** Number of items after which the loop yields to the event loop. */
+/** How many items to process before letting the event loop run. */
 const itemsPerYield = 256;
 
 /**
- * Runs `work` on each item, limiting concurrency to `concurrency` (at least 1). After the first failure,
- * starts no further items, waits for those in progress so that none is running while the caller cleans up,
- * and then throws the first failure. Yields to the event loop periodically, because work that never waits,
- * such as on a local disk, would otherwise block timers, including the lease's.
+ * Runs `work` on each item, with up to `concurrency` (at least 1) of them at a time. After the first failure,
+ * no other item is started. The ones that are running are allowed to finish, so that the caller can clean up
+ * safely, and the failure is thrown. The event loop gets to run every now and then. Otherwise, work that
+ * never waits, as on a local disk, would hold up timers, including the one that renews the lease.
  */
 export async function inParallel<T>(
   items: Iterable<T>,
@@ -30,25 +30,25 @@ export async function inParallel<T>(
       failures.push(error);
     }
   };
-  // Use plain runners, because p-map creates several promises per item.
+  // Simple loops are cheaper than p-map, which creates several promises for each item.
   await Promise.all(Array.from({ length: concurrency }, runner));
   if (failures.length > 0) throw failures[0];
 }
 
 /**
- * A weighted counting semaphore. Permits are granted in request order, so that small requests do not starve a
- * large one.
+ * A semaphore for requests of different sizes. Permits are handed out first come, first served, so that a
+ * large request does not have to wait forever while small ones get in.
  */
 export interface Semaphore {
   /**
-   * Acquires all `permits` together (at least 1; more than the capacity counts as the whole capacity).
-   * Returns a function that releases them, which may be called twice. If `signal` aborts first, the request
-   * leaves the queue and throws the signal's reason.
+   * Waits for `permits` permits, at least 1, and returns a function that gives them back. You can call that
+   * twice. A request for more than there are gets all of them. If `signal` aborts first, throws the signal's
+   * reason and stops waiting.
    */
   acquire(permits: number, signal?: AbortSignal): Promise<() => void>;
   /**
-   * Like `acquire`, but does not wait. Returns null if the permits are not free or other requests are
-   * waiting.
+   * Like `acquire`, except that it returns null if there are not enough permits right now, or if other
+   * requests are waiting.
    */
   tryAcquire(permits: number): (() => void) | null;
 }
@@ -60,7 +60,7 @@ interface Waiting {
 
 export function createSemaphore(capacity: number): Semaphore {
   let free = capacity;
-  // A set preserves insertion order, and a cancelled request can be removed from anywhere in it.
+  // A set is ordered too, and a canceled request can be deleted from the middle of it.
   const queue = new Set<Waiting>();
 
   const grantNext = (): void => {
@@ -92,7 +92,7 @@ export function createSemaphore(capacity: number): Semaphore {
       const cancel = (): void => {
         queue.delete(waiting);
         reject(signal?.reason as Error);
-        // The requests behind it may fit even though this one did not.
+        // This request did not fit, but the ones behind it may.
         grantNext();
       };
       queue.add(waiting);

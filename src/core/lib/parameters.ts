@@ -2,50 +2,50 @@ import { dateOf, parseInstant } from './instant.ts';
 import { channelForm, isChannelName, parseRelativePath } from './paths.ts';
 
 /**
- * Describes a parameter that arrives as text: its documentation, and how its text is converted to a value.
- * The HTTP layer derives query parameters from these (`api/http/query-parameters.ts`).
+ * Describes a parameter that is passed as a string: its documentation, and how to turn it into a value. The
+ * HTTP API uses this for query parameters (`api/http/query-parameters.ts`).
  */
 export interface Parameter<T> {
   description: string;
-  /** The JSON Schema 2020-12 of the value. */
+  /** The JSON Schema of the value (2020-12). */
   schema: Readonly<Record<string, unknown>>;
   example?: unknown;
-  /** The value if the parameter is absent. */
+  /** The value to use if the parameter is missing. */
   absent: T;
-  /** Parses a text, which may be empty. Returns undefined if it is not a valid value. */
+  /** Parses a string, which may be empty. Returns undefined if it is invalid. */
   parse: (text: string) => T | undefined;
-  /** Completes the sentence `must be …`. */
+  /** Describes a valid value, in words that follow `must be`. */
   expected: string;
   /**
-   * Returns a hint that follows the message about an invalid text, if the caller's intent is clear from the
-   * text.
+   * Returns a hint to add to the message about an invalid value. Returns null if it is not clear what the
+   * caller wanted.
    */
   hint?: (text: string) => string | null;
-  /** Requests without the parameter are rejected. */
+  /** Refuse requests that do not have the parameter. */
   isRequired?: true;
-  /** The parameter is part of the path, not of the query. */
+  /** The parameter is in the path and not in the query. */
   isInPath?: true;
 }
 
-/** The parameters of one request, by name. */
+/** The parameters of a request, by name. */
 export type ParameterMap = Readonly<Record<string, Parameter<unknown>>>;
 
-/** The parsed values of declared parameters. */
+/** The parsed values of some parameters. */
 export type ValuesOf<P extends ParameterMap> = {
   [Name in keyof P]: P[Name] extends Parameter<infer T> ? T : never;
 };
 
 /**
- * A rule that relates parameters. Returns the name of a parameter that violates it and the end of a sentence
- * about it, or null. `values` has the parsed values. For a missing or invalid parameter, it has the `absent`
- * value.
+ * Checks parameters against each other. If a rule is broken, returns the name of a parameter that breaks it,
+ * and the rest of a sentence about it; otherwise, returns null. `values` contains the parsed values. If a
+ * parameter is missing or invalid, its value there is `absent`.
  */
 export type Rule = (
   given: ReadonlySet<string>,
   values: Readonly<Record<string, unknown>>,
 ) => { name: string; message: string } | null;
 
-/** Allows at most one of these parameters. */
+/** No more than one of these parameters may be used. */
 export function atMostOneOf(...names: string[]): Rule {
   return (given) => {
     const [first, second] = names.filter((name) => given.has(name));
@@ -54,14 +54,14 @@ export function atMostOneOf(...names: string[]): Rule {
   };
 }
 
-/** Allows `name` only together with `other`, which it qualifies. */
+/** `name` may only be used along with `other`. */
 export function onlyWith(name: string, other: string): Rule {
   return (given) => (given.has(name) && !given.has(other) ? { name, message: `needs "${other}"` } : null);
 }
 
 type About = Pick<Parameter<never>, 'description' | 'example'>;
 
-/** An identifier in any case, converted to uppercase, or null if absent. */
+/** An identifier in upper or lower case, which becomes uppercase; null if missing. */
 export function identifier(pattern: RegExp, expected: string, about: About): Parameter<string | null> {
   return {
     ...about,
@@ -75,7 +75,7 @@ export function identifier(pattern: RegExp, expected: string, about: About): Par
   };
 }
 
-/** Up to `max` identifiers separated by commas, or an empty list if absent. Duplicates count once. */
+/** Up to `max` identifiers, separated by commas. Duplicates are removed. Empty if missing. */
 export function identifiers(
   pattern: RegExp,
   max: number,
@@ -89,7 +89,7 @@ export function identifiers(
   );
 }
 
-/** Values from a closed list, in any case, separated by commas, or an empty list if absent. */
+/** Any of these values in upper or lower case, separated by commas. Empty if missing. */
 export function choices<const T extends string>(values: readonly T[], about: About): Parameter<readonly T[]> {
   return listOf(
     { max: values.length, expected: `any of ${values.join(', ')}, separated by commas`, ...about },
@@ -98,10 +98,7 @@ export function choices<const T extends string>(values: readonly T[], about: Abo
   );
 }
 
-/**
- * Up to `max` arbitrary names of up to `maxChars` characters each, separated by commas, or an empty list if
- * absent.
- */
+/** Up to `max` names, separated by commas, with up to `maxChars` characters each. Empty if missing. */
 export function names(max: number, maxChars: number, about: About): Parameter<readonly string[]> {
   return listOf(
     { max, expected: `up to ${max} names of up to ${maxChars} characters, separated by commas`, ...about },
@@ -110,7 +107,7 @@ export function names(max: number, maxChars: number, about: About): Parameter<re
   );
 }
 
-/** One value from a closed list, spelled exactly. */
+/** Exactly one of these values. Case matters. */
 export function choice<const T extends string, const A extends T | null>(
   values: readonly T[],
   absent: A,
@@ -125,7 +122,7 @@ export function choice<const T extends string, const A extends T | null>(
   };
 }
 
-/** Any text of up to `maxChars` UTF-16 code units, even an empty one, or null if absent. */
+/** Any text with up to `maxChars` UTF-16 code units, including none; null if missing. */
 export function freeText(maxChars: number, about: About): Parameter<string | null> {
   return {
     ...about,
@@ -136,7 +133,7 @@ export function freeText(maxChars: number, about: About): Parameter<string | nul
   };
 }
 
-/** Non-blank text of up to `maxChars` UTF-16 code units, or null if absent. */
+/** Text with up to `maxChars` UTF-16 code units that is not blank; null if missing. */
 export function words(maxChars: number, about: About): Parameter<string | null> {
   return {
     ...about,
@@ -147,7 +144,7 @@ export function words(maxChars: number, about: About): Parameter<string | null> 
   };
 }
 
-/** A point in time, truncated to milliseconds, or null if absent. */
+/** A point in time, cut off after milliseconds; null if missing. */
 export function moment(about: About): Parameter<Date | null> {
   return {
     ...about,
@@ -158,14 +155,14 @@ export function moment(about: About): Parameter<Date | null> {
       const verdict = parseInstant(text.trim());
       return verdict.ok ? dateOf(verdict.value) : undefined;
     },
-    // An unencoded plus sign is decoded as a space.
+    // A plus sign that was not encoded arrives as a space.
     hint: (text) => (/ \d\d:\d\d$/.test(text) ? 'write %2B for the + of a zone' : null),
   };
 }
 
 /**
- * The start or end of a period, or null if absent. A date stands for the whole day in UTC: `since` means its
- * first millisecond, `until` its last.
+ * The start or end of a period; null if missing. A date stands for the whole day, in UTC: `since` that date
+ * starts with its first millisecond, and `until` that date ends with its last.
  */
 export function periodBound(bound: 'since' | 'until', about: About): Parameter<Date | null> {
   const time = bound === 'since' ? '00:00:00.000Z' : '23:59:59.999Z';
@@ -179,7 +176,7 @@ export function periodBound(bound: 'since' | 'until', about: About): Parameter<D
   };
 }
 
-/** An integer from `min` to `max`, written only with decimal digits. */
+/** An integer from `min` to `max`, in decimal digits without a sign. */
 export function wholeNumber(min: number, max: number, absent: number, about: About): Parameter<number> {
   return {
     ...about,
@@ -204,7 +201,7 @@ export function flag(absent: boolean, about: About): Parameter<boolean> {
   };
 }
 
-/** The name of a release channel, or null if absent. */
+/** The name of a release channel; null if missing. */
 export function channelName(about: About): Parameter<string | null> {
   return {
     ...about,
@@ -215,7 +212,7 @@ export function channelName(about: About): Parameter<string | null> {
   };
 }
 
-/** A bundle path at a destination, with `.` for its root, or null if absent. */
+/** A bundle path, with `.` for the root of the destination; null if missing. */
 export function bundlePath(about: About): Parameter<string | null> {
   return {
     ...about,

@@ -1,35 +1,34 @@
 import { foldedPath, printableAscii } from './text.ts';
 
 /**
- * Defines which relative paths a bundle may contain. Manifests, archives and bundle names share one policy,
- * so that an accepted path is safe on every backend and every common file system.
+ * Decides which paths may be in a bundle. The rules are the same for manifests, archives and the names of
+ * bundles. A path that passes is safe to use on every backend and every common file system.
  */
 declare const relativePathBrand: unique symbol;
-/** A path accepted by `parseRelativePath`: relative, POSIX, NFC, with safe segments. */
+/** A relative POSIX path that passed `parseRelativePath`. It is in NFC, and all of its segments are safe. */
 export type RelativePath = string & { readonly [relativePathBrand]: true };
 
 export const maxSegmentBytes = 255;
 export const maxPathBytes = 1024;
-// C0, DEL and C1 controls, and the line and paragraph separators at which terminals and logs would break.
+// Control characters (C0, DEL and C1), and the line and paragraph separators, which would break a line in a
+// terminal or log.
 const controlCharacters = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/u;
 
 type PathVerdict = { ok: true; path: RelativePath } | { ok: false; reason: string };
 
-/**
- * Matches printable ASCII without quotation marks and backslashes, in segments that do not begin with a dot.
- */
+/** Matches printable ASCII without quotation marks and backslashes. No segment may begin with a dot. */
 const plainPath =
   /^[\x20\x21\x23-\x2d\x30-\x5b\x5d-\x7e][\x20\x21\x23-\x2e\x30-\x5b\x5d-\x7e]*(?:\/[\x20\x21\x23-\x2d\x30-\x5b\x5d-\x7e][\x20\x21\x23-\x2e\x30-\x5b\x5d-\x7e]*)*$/;
 
 /**
- * Returns true if a path consists only of harmless characters, as nearly all do. Such a path needs no escapes
- * in JSON. This is faster than `parseRelativePath`, which checks all other paths.
+ * Reports whether a path has nothing but harmless characters. Nearly every path does, and does not need to be
+ * escaped in JSON. This is faster than `parseRelativePath`, which checks all other paths.
  */
 export function isPlainPath(text: string): text is RelativePath {
   return text.length <= maxSegmentBytes && plainPath.test(text);
 }
 
-/** Checks a single path. */
+/** Checks one path on its own. */
 export function parseRelativePath(text: string): PathVerdict {
   if (isPlainPath(text)) return { ok: true, path: text };
   if (text === '') return refuse('is empty');
@@ -62,9 +61,9 @@ interface PathCollision {
 }
 
 /**
- * Checks paths against each other: each must be unique after case folding, and no file may be the directory
- * of another. Returns one finding for each path that collides with an earlier one, with its index. Takes time
- * linear in the total length of the paths.
+ * Checks whether paths get in each other's way: no two may be the same when case is ignored, and none may be
+ * a file if another needs it as a directory. Returns a finding, with an index, for each path that collides
+ * with an earlier one. The time it takes is proportional to the total length of all paths.
  */
 export function findCollisions(paths: readonly RelativePath[]): PathCollision[] {
   if (areApart(paths)) return [];
@@ -93,8 +92,8 @@ export function findCollisions(paths: readonly RelativePath[]): PathCollision[] 
 }
 
 /**
- * Returns true if `findCollisions` would find nothing, using a third of its time and memory. Fastest if paths
- * in the same directory are adjacent.
+ * Reports whether `findCollisions` would find nothing, with a third of the time and memory. It is fastest if
+ * files in the same directory are next to each other.
  */
 export function areApart(paths: readonly string[]): boolean {
   const files = new Set<string>();
@@ -112,9 +111,9 @@ export function areApart(paths: readonly string[]): boolean {
 }
 
 /**
- * Yields the parent directories of a relative path, outermost first: `a/b/c` yields `a`, then `a/b`. Yields
- * neither the path itself nor the root, so a path with one segment yields nothing. Evaluated lazily, so a
- * caller that stops early saves the rest.
+ * Yields the parent directories of a relative path, starting at the top: for `a/b/c`, those are `a` and
+ * `a/b`. The path itself and the root are not included, so a path with just one segment has none. A caller
+ * that does not need all of them can stop early.
  */
 export function* ancestorsOf(path: string): Generator<string, void, undefined> {
   for (let slash = path.indexOf('/'); slash !== -1; slash = path.indexOf('/', slash + 1))
@@ -122,57 +121,56 @@ export function* ancestorsOf(path: string): Generator<string, void, undefined> {
 }
 
 /**
- * Compares by ascending UTF-16 code units, which is the only path order in this project (JavaScript's own
- * `<`, never `localeCompare`).
+ * Compares two strings by their UTF-16 code units, as `<` does. Paths in this project are always sorted like
+ * this, and never with `localeCompare`.
  */
 export function compareCodeUnits(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
 /**
- * Names with this prefix belong to the publisher: state, lock and staging. They are never outputs and never
- * "content".
+ * All names that start with this belong to the publisher: state, lock and staging. They are never outputs and
+ * do not count as content.
  */
 export const reservedPrefix = '.publisher';
 
-/** The catalog at a destination bundle path. */
+/** The catalog of a bundle path. */
 export const stateName = '.publisher.json';
-/** The catalog's lock, on storages that can create a file exclusively. */
+/** The lock next to the catalog, on storage where only one process can create a file. */
 export const lockName = '.publisher.lock';
-/** The directory next to the catalog in which an attempt stages its outputs. */
+/** The directory next to the catalog where attempts stage their outputs. */
 export const stagingName = '.publisher.tmp';
 
 /**
- * Returns true if a path segment is reserved. Case is ignored, because `.PUBLISHER.json` is the state on a
- * case-insensitive file system.
+ * Reports whether a path segment is reserved. Case makes no difference, because on some file systems
+ * `.PUBLISHER.json` is the state.
  */
 export function isReservedSegment(segment: string): boolean {
   return foldedPath(segment).startsWith(reservedPrefix);
 }
 
-/** Returns true if any segment of the path is reserved. */
+/** Reports whether any segment of the path is reserved. */
 export function isReservedPath(path: string): boolean {
   return path.split('/').some(isReservedSegment);
 }
 
 /*
- * Bundle paths as written by people and in configurations: relative to the destination root, with `.` for the
- * root itself.
+ * Formats bundle paths for users. They are relative to the destination root, and `.` is the root itself.
  */
 
-/** Describes a bundle path for a message. */
+/** Returns a bundle path as it appears in messages. */
 export function describeBundlePath(destinationPath: string): string {
   return destinationPath === '.' ? 'the destination root' : `"${destinationPath}"`;
 }
 
-/** Returns a path within a bundle path, relative to the destination root. */
+/** Returns the path of something inside a bundle path, relative to the destination root. */
 export function pathWithin(destinationPath: string, within: string): string {
   return destinationPath === '.' ? within : `${destinationPath}/${within}`;
 }
 
 /**
- * The format of a channel name. It is like a host name label (RFC 1123), because servers use it as one. Names
- * of other entries next to the releases are excluded.
+ * A valid channel name. Servers may use it as part of a host name, so it has the form of a host name label
+ * (RFC 1123). The names of what is already next to the releases are not allowed.
  */
 export const channelForm = /^(?!(?:current|releases)$)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 

@@ -1,46 +1,49 @@
 import type { Clock, Timer } from './clock.ts';
 import { onAbort } from './on-abort.ts';
 
-/** Bytes are granted in pieces of this duration, so that progress is smooth and an abort ends a wait. */
+/**
+ * Bytes are released in pieces that take this long to transfer, so that progress is smooth and an abort takes
+ * effect quickly.
+ */
 const pieceMs = 100;
-/** How much idle time, in which no transfer waits, is credited later. */
+/** How much unused time can be made up for later, if there was nothing to transfer. */
 const creditMs = 100;
 /**
- * How much time is credited later if transfers wait too long, so that a busy process does not reduce
- * throughput.
+ * How much time can be made up for later if transfers had to wait too long. A busy process would be slower
+ * than its limit otherwise.
  */
 const maxLateMs = 1000;
 const minPieceBytes = 1024;
 
 interface Waiter {
   bytes: number;
-  /** The waiter with the smallest order is served first. */
+  /** The waiting transfer with the lowest number goes first. */
   order: number;
   grant: () => void;
 }
 
 /**
- * A token bucket shared by all concurrent transfers to a destination. It starts empty, so that even a
- * transfer of a few seconds keeps the rate from its first byte.
+ * A token bucket that all transfers to a destination share. It starts out empty, so even a transfer that only
+ * takes a few seconds does not exceed the rate.
  *
- * The oldest waiting transfer is served first. If transfers took turns, they would all end at the same time.
- * An object store receives each object once its last byte has been read, and would then receive all of them
- * simultaneously.
+ * The transfer that started first always goes first. If they took turns, all of them would end at about the
+ * same time. Since an object store receives nothing until an object has been read completely, it would then
+ * receive all of them at once.
  */
 export class RateLimiter {
   readonly #clock: Clock;
   readonly #bytesPerMs: number;
   readonly #pieceBytes: number;
-  /** Waiting transfers in the order in which they are served. */
+  /** The transfers that are waiting, first come, first served. */
   readonly #waiting: Waiter[] = [];
   #timer: Timer | null = null;
-  /** The monotonic time at which the granted bytes have passed. Never in the future. */
+  /** The time, on the monotonic clock, up to which bytes have been handed out. Never in the future. */
   #passedAt: number;
-  /** The monotonic time since which no transfer has been waiting. */
+  /** The time, on the monotonic clock, when there was last a transfer waiting. */
   #idleSince: number;
   #transfers = 0;
 
-  /** @param bytesPerSecond Greater than 0. */
+  /** @param bytesPerSecond Must be greater than 0. */
   constructor(clock: Clock, bytesPerSecond: number) {
     this.#clock = clock;
     this.#bytesPerMs = bytesPerSecond / 1000;
@@ -50,8 +53,8 @@ export class RateLimiter {
   }
 
   /**
-   * Yields the chunks in pieces at the given rate. Throws the signal's reason as soon as it aborts, and the
-   * errors of `chunks`.
+   * Yields the chunks in small pieces, no faster than the rate. Throws the signal's reason as soon as it
+   * aborts, or any error from `chunks`.
    */
   async *pace(chunks: AsyncIterable<Uint8Array>, signal?: AbortSignal): AsyncGenerator<Uint8Array> {
     const order = ++this.#transfers;
@@ -92,7 +95,7 @@ export class RateLimiter {
     this.#passedAt = Math.max(this.#passedAt + lostMs, now - maxLateMs);
   }
 
-  /** Serves the transfers whose bytes are due, and sets a timer for the next one. */
+  /** Lets all transfers continue whose turn it is, and sets a timer for the next one. */
   #serve(): void {
     this.#timer?.cancel();
     this.#timer = null;

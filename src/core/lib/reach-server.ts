@@ -3,9 +3,9 @@ import { connect as connectTls } from 'node:tls';
 import { onAbort } from './on-abort.ts';
 
 /**
- * Connects to the server of a URL (http, https, redis, rediss), using TLS if the URL requires it, and
- * disconnects without sending a request. Throws the connection error, such as ECONNREFUSED or a certificate
- * error, or the signal's reason.
+ * Connects to the server in a URL (http, https, redis or rediss) and disconnects without sending anything.
+ * Uses TLS if the URL does. Throws the error that prevented the connection, such as ECONNREFUSED or a problem
+ * with the certificate, or the signal's reason.
  */
 export async function reachServer(
   url: URL,
@@ -25,7 +25,7 @@ export async function reachServer(
         resolve();
         socket.end();
       })
-      // Keep the handler after connecting, because a server may reset a connection without a request.
+      // Do not remove this once connected. A server may reset a connection if there is no request.
       .on('error', reject)
       .on('close', release)
       .resume();

@@ -3,45 +3,54 @@ import { hasCode, WaybillError } from './errors.ts';
 
 export interface RetryPolicy {
   /**
-   * Number of attempts after the first, 0 or more. If `forMs` is set, applies only to calls after `signal`
-   * has aborted.
+   *  How many times to try again after the first attempt, at least 0. If `forMs` is set, that decides
+   * instead, and this is only used for calls after `signal` has aborted.
    */
   retries: number;
-  /** Retries for this many milliseconds after the first failure. If absent, `retries` limits the attempts. */
+  /**
+   * How long to keep trying after the first failure, in milliseconds. If this is missing, `retries` is the
+   * limit.
+   */
   forMs?: number;
-  /** Upper bound of the first pause in milliseconds. It doubles with each attempt. */
+  /** The longest that the first pause can be, in milliseconds. This doubles with each attempt. */
   baseMs: number;
-  /** Maximum pause in milliseconds, unless the server requests a longer one. */
+  /** The longest that any pause can be, in milliseconds, unless the server asks for more. */
   capMs: number;
 }
 
-/** The policy for parts of a call that is also retried as a whole, and for deliveries. */
+/** For deliveries, and for the parts of a call that will also be retried as a whole. */
 export const briefRetryPolicy: RetryPolicy = { retries: 3, baseMs: 500, capMs: 10_000 };
 
-/** The default policy, with which a storage call survives a server restart. */
+/** The default. A storage call keeps trying for long enough to get through a server restart. */
 export const defaultRetryPolicy: RetryPolicy = { ...briefRetryPolicy, forMs: 60_000 };
 
-/** Pauses between the attempts of a run, each of which retries its calls for a minute. */
+/** The pauses between attempts of a run. In each attempt, calls are retried for up to a minute. */
 export const runPauses: Pick<RetryPolicy, 'baseMs' | 'capMs'> = { baseMs: 10_000, capMs: 300_000 };
 
 /**
- * Maximum pause in milliseconds that a call accepts from a server. If the server requests more, it does not
- * retry.
+ * The longest that a server can make a call wait, in milliseconds. If the server wants more, the call fails.
  */
 export const maxRetryAfterMs = 60_000;
 
-/** An outage of one server, shared by all calls to it. */
-interface Outage {
+/** Calls that are retried briefly stop once an outage has lasted this long, in milliseconds. */
+const maxBriefOutageMs = 60_000;
+/** An attempt that takes this long, in milliseconds, failed because the server was silent. */
+const slowAttemptMs = 10_000;
+
+/** An outage of one server, shared by all calls to it, and by the retries within a call. */
+export interface Outage {
   /** Monotonic time of the first failure since the last response, or undefined while the server responds. */
   since?: number | undefined;
+  /** The latest failure of a slow attempt, and its monotonic time. */
+  silence?: { failure: unknown; at: number };
 }
 
 export interface RetryOptions {
   policy: RetryPolicy;
-  /** Shared by all calls to a server. Together they wait for `forMs`, and later calls are retried briefly. */
+  /** Shared by all calls to a server. Together they wait for `forMs`, and later calls are brief (`retry`). */
   outage?: Outage;
   clock: Clock;
-  /** Returns a number in [0, 1). Replaced in tests only. */
+  /** Returns a number in [0, 1). Only set in tests. */
   random?: () => number;
   signal?: AbortSignal;
   onRetry?: (failure: unknown, attempt: number, pauseMs: number) => void;
@@ -51,15 +60,22 @@ export interface RetryOptions {
  * Runs `work` again while it fails with `storage_transient`. The pause is drawn uniformly from [0, min(cap,
  * base · 2^n)) ("full jitter": M. Brooker, Exponential Backoff and Jitter, AWS Architecture Blog, 2015), or
  * is the failure's `retryAfterSeconds`. Throws any other failure immediately, and the signal's reason if it
- * aborts during a pause. Calls made after that, such as those that undo a publication, are retried `retries`
- * times. `work` receives the attempt number, counted from 1.
+ * aborts during a pause. `work` receives the attempt number, counted from 1.
+ *
+ * Brief calls are retried `retries` times: those without `forMs`, those made after the signal aborted, such
+ * as calls that undo a publication, and those made when the outage has already lasted for `forMs`. In a long
+ * outage, a slow attempt is not repeated, and calls that follow it fail immediately with its error.
+ * Otherwise each call that cleans up would wait for a silent server several times.
  */
 export async function retry<T>(options: RetryOptions, work: (attempt: number) => Promise<T>): Promise<T> {
   const { policy, clock, signal, outage = {}, random = Math.random } = options;
   const { forMs } = policy;
-  const elapsedMs = (): number => (outage.since === undefined ? 0 : clock.monotonic() - outage.since);
-  const startsLate = forMs !== undefined && outage.since !== undefined && elapsedMs() >= forMs;
+  const isLong = (): boolean =>
+    outage.since !== undefined && clock.monotonic() - outage.since >= (forMs ?? maxBriefOutageMs);
+  const startsLate = isLong();
+  if (startsLate) throwIfSilent(outage, clock);
   for (let attempt = 1; ; attempt += 1) {
+    const startedAt = clock.monotonic();
     try {
       const result = await work(attempt);
       outage.since = undefined;
@@ -69,10 +85,13 @@ export async function retry<T>(options: RetryOptions, work: (attempt: number) =>
         outage.since = undefined;
         throw failure;
       }
-      outage.since ??= clock.monotonic();
+      const now = clock.monotonic();
+      outage.since ??= now;
+      const isSlow = now - startedAt >= slowAttemptMs;
+      if (isSlow) outage.silence = { failure, at: now };
       const isStopping = signal?.aborted === true;
       const isBrief = forMs === undefined || isStopping || startsLate;
-      const isOver = isBrief ? attempt > policy.retries : elapsedMs() >= forMs;
+      const isOver = isBrief ? attempt > policy.retries || (isSlow && isLong()) : isLong();
       const hintMs = hintOf(failure);
       if (isOver || hintMs > maxRetryAfterMs) throw failure;
       const pauseMs = Math.max(hintMs, fullJitterMs(policy, attempt, random));
@@ -82,9 +101,13 @@ export async function retry<T>(options: RetryOptions, work: (attempt: number) =>
   }
 }
 
+function throwIfSilent({ silence }: Outage, clock: Clock): void {
+  if (silence !== undefined && clock.monotonic() - silence.at < slowAttemptMs) throw silence.failure;
+}
+
 /**
- * Returns the pause in milliseconds after the failed attempt number `attempt`, drawn uniformly from [0,
- * min(cap, base · 2^(attempt - 1))).
+ * Returns how long to wait after attempt number `attempt`, in milliseconds: a random time from [0, min(cap,
+ * base · 2^(attempt - 1))).
  */
 export function fullJitterMs(
   { baseMs, capMs }: Pick<RetryPolicy, 'baseMs' | 'capMs'>,
@@ -98,7 +121,9 @@ function hintOf(failure: unknown): number {
   return failure instanceof WaybillError ? 1000 * (failure.retryAfterSeconds ?? 0) : 0;
 }
 
-/** Parses a Retry-After header in seconds or as a date (RFC 9110, 10.2.3). Returns milliseconds. */
+/**
+ * Parses a Retry-After header, which has either seconds or a date (RFC 9110, 10.2.3). Returns milliseconds.
+ */
 export function parseRetryAfter(value: string | undefined, now: Date): number | undefined {
   if (value === undefined) return undefined;
   if (/^\d{1,9}$/.test(value)) return Number(value) * 1000;

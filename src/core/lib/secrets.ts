@@ -4,30 +4,31 @@ import { isAbsolute, join } from 'node:path';
 import { type Finding, finding, WaybillError } from './errors.ts';
 
 /**
- * Secret values by environment variable name. The real environment takes precedence over the files in
- * `secrets.directory`.
+ * The values of secrets, under the names of environment variables. If a variable is set in the environment,
+ * its file in `secrets.directory` is ignored.
  */
 export interface Secrets {
-  /** Returns the value, or undefined if it is absent or empty. */
+  /** Returns the secret, or undefined if it is missing or empty. */
   get(name: string): string | undefined;
   /**
-   * Returns the value. If it is absent or empty, throws `secrets_invalid` naming the variable and `neededBy`.
+   * Returns the secret. If it is missing or empty, throws a `secrets_invalid` error that says which variable
+   * is needed, and what for (`neededBy`).
    */
   require(name: string, neededBy: string): string;
   /**
-   * One warning for each variable whose file was ignored because the environment has another value. Warnings
-   * never contain values.
+   * A warning for each variable whose file was ignored because the environment has a different value. Values
+   * never appear in a warning.
    */
   readonly warnings: readonly Finding[];
 }
 
 export interface SecretsOptions {
   /**
-   * An absolute path, or null if none is configured. If null, the systemd directory in
-   * `CREDENTIALS_DIRECTORY` is read if that variable is set.
+   * An absolute path; null if there is none in the configuration. In that case, the systemd directory in
+   * `CREDENTIALS_DIRECTORY` is used if that variable is set.
    */
   directory: string | null;
-  /** The real environment, which is never modified. An empty value counts as unset. */
+  /** The environment. It is only read. A variable that is empty counts as not set. */
   env: Readonly<Record<string, string | undefined>>;
 }
 
@@ -35,10 +36,10 @@ export const maxSecretBytes = 64 * 1024;
 const fileNameForm = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 /**
- * Reads the secrets directory. Each file is named after an environment variable, and its content, without one
- * trailing newline, is the value. To support the layout of mounted Kubernetes secrets, symbolic links are
- * followed and entries that begin with `..` are skipped. Anything else throws `secrets_invalid`, with a
- * finding for each invalid entry.
+ * Reads the directory of secrets. Each file has the name of an environment variable and contains its value; a
+ * single newline at the end is removed. Symbolic links are followed, and names that start with `..` are
+ * skipped, because that is how Kubernetes mounts secrets. For anything else, throws a `secrets_invalid` error
+ * with a finding for each bad entry.
  */
 export async function loadSecrets({ directory: configured, env }: SecretsOptions): Promise<Secrets> {
   const given = configured === null ? credentialsDirectory(env) : null;
@@ -49,8 +50,7 @@ export async function loadSecrets({ directory: configured, env }: SecretsOptions
       : configured === null
         ? new Map<string, string>()
         : await readSecretFiles(configured);
-  // Copied once, so that later changes to the environment do not affect values that have already been
-  // checked.
+  // Use a copy, so that values that have been checked stay the same even if the environment changes later.
   const environment = new Map(
     Object.entries(env).filter(
       (entry): entry is [string, string] => entry[1] !== undefined && entry[1] !== '',
@@ -96,9 +96,10 @@ function credentialsDirectory({
 }
 
 /**
- * Reads the directory of systemd credentials. Its files may belong to another program, because a shell
- * started by a service inherits the variable but not the permissions. Files that cannot be read or are not
- * named like a variable are therefore skipped. A missing secret is reported later by name.
+ * Reads the directory of systemd credentials. The files may be meant for another program: a shell that was
+ * started by a service has the same variable, but not the same permissions. Files that cannot be read, or
+ * whose name is not that of a variable, are therefore skipped. If a secret that we need is missing, there
+ * will be an error about it later.
  */
 async function readCredentials(directory: string): Promise<Map<string, string>> {
   const names = await readdir(directory).catch((): string[] => []);
@@ -151,7 +152,7 @@ async function listNames(directory: string): Promise<string[]> {
 
 async function readSecretFile(file: string): Promise<{ value: string } | { reason: string }> {
   try {
-    // Without O_NONBLOCK, opening a named pipe would block forever.
+    // Without O_NONBLOCK, opening a named pipe would hang forever.
     const handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK);
     try {
       if (!(await handle.stat()).isFile()) return { reason: 'is not a file' };

@@ -1,8 +1,8 @@
 /*
- * Interprets the errors of system calls as reported by Node.js.
+ * Makes sense of the errors that Node.js throws when a system call fails.
  */
 
-/** Returns the code of a system error, such as `ENOENT`, or undefined for any other error. */
+/** Returns the code of a system error, such as `ENOENT`. Returns undefined for any other kind of error. */
 export function errnoOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
 }
@@ -17,8 +17,8 @@ const networkErrors: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns a text like `connection refused (127.0.0.1:6379)` for a network error, or the message of any other
- * error.
+ * Describes a network error, as in `connection refused (127.0.0.1:6379)`. For any other error, returns its
+ * message.
  */
 export function describeNetworkError(error: Error): string {
   const known = networkErrors[errnoOf(error) ?? ''];
@@ -47,8 +47,7 @@ export function isAbsent(error: unknown): boolean {
 }
 
 /**
- * Returns the result of `work`, or undefined if it fails because there is no such file. Rethrows other
- * errors.
+ * Returns the result of `work`, or undefined if the file it needs does not exist. Any other error is thrown.
  */
 export function undefinedIfAbsent<T>(work: () => T): T | undefined {
   try {

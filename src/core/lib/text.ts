@@ -1,8 +1,9 @@
 import { isUtf8 } from 'node:buffer';
 
 /*
- * Formats names that a bundle cannot contain for messages. File names are bytes, but a bundle contains only
- * UTF-8 names. Object keys can have segments that are impossible for directory entries.
+ * Formats names that cannot be in a bundle, so that they can be shown in messages. The name of a file can be
+ * any bytes, while a bundle only has names in UTF-8. Object keys can have segments that no directory entry
+ * could have.
  */
 
 export const noPath = 'is an object key with an empty, "." or ".." segment, which no path names';
@@ -10,12 +11,12 @@ export const notUtf8 = 'has a name that is not UTF-8';
 export const renameIt = 'rename it, for example with convmv -f latin1 -t utf8 --notest';
 export const composeIt = 'rename it, for example with convmv -f utf8 -t utf8 --nfc --notest';
 
-// Characters that JSON does not escape, but at which a terminal or a log would break.
+// Characters that JSON does not escape but that would break a line in a terminal or log.
 const others = /[\u007f-\u009f\u2028\u2029]/gu;
 
 /**
- * Returns a name as displayable text, distinct for every name. Invalid bytes become `\xhh`, and the rest is
- * escaped as in a JSON string. Takes linear time.
+ * Returns a name in a form that can be displayed. Different names are displayed differently: invalid bytes
+ * become `\xhh`, and everything else is escaped like a string in JSON. Takes linear time.
  */
 export function escapedName(bytes: Uint8Array): string {
   const name = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -30,7 +31,7 @@ export function escapedName(bytes: Uint8Array): string {
 }
 
 /**
- * Returns the length in bytes of the character that begins with this byte. A truncated character is not
+ * Returns how many bytes there are in a character that starts with this byte. If there are fewer, it is not
  * UTF-8.
  */
 function lengthOf(first: number): number {
@@ -45,32 +46,33 @@ function escapedText(text: string): string {
 }
 
 /**
- * Matches printable ASCII. Its length in characters equals its length in bytes, and folding it is just
- * lowercasing, which is several times faster.
+ * Matches printable ASCII, where each character is one byte, and lowercasing is all it takes to ignore case.
+ * That is several times faster.
  */
 export const printableAscii = /^[\x20-\x7e]*$/;
 
 /**
- * Returns the folded form of a path. Paths that are the same on a case-insensitive file system have the same
- * form.
+ * Returns a form of a path that ignores case. Two paths have the same form if they are the same file on a
+ * case-insensitive file system.
  */
 export function foldedPath(path: string): string {
   if (printableAscii.test(path)) return path.toLowerCase();
   return path.normalize('NFC').toLowerCase().toUpperCase().toLowerCase().normalize('NFC');
 }
 
-/** Returns a regular expression that matches exactly this text, with or without the `u` flag. */
+/** Returns a regular expression that matches this text and nothing else, with or without the `u` flag. */
 export function escapeRegExp(text: string): string {
   return text.replaceAll(/[\\^$.*+?()[\]{}|/-]/g, '\\$&');
 }
 
 /**
- * Returns the known word closest to a mistyped one by number of edits (inserting, deleting, replacing, or
- * swapping adjacent letters; "optimal string alignment"). Returns undefined if that takes too many edits for
- * its length. Letter case and the difference between `-` and `_` are ignored.
+ * Returns the known word that was probably meant. That is the one that takes the fewest edits, where an edit
+ * inserts, deletes or replaces a letter, or swaps two neighbors ("optimal string alignment"). Returns
+ * undefined if it takes too many for a word of this length. Case makes no difference, and `-` is the same as
+ * `_`.
  */
 export function nearest(word: string, known: readonly string[]): string | undefined {
-  // No known word is close to such a long one, and the search takes quadratic time in its length.
+  // Nothing known is anywhere near as long, and the time it takes grows with the square of the length.
   if (word.length > 64) return undefined;
   let best: { name: string; edits: number } | undefined;
   for (const name of known) {

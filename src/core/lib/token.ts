@@ -2,12 +2,12 @@ import { randomBytes } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
 /*
- * Tokens created by `waybill token new`: `wb_`, 160 random bits, and a CRC-32 of both. Secret scanners
- * recognize the prefix. The checksum detects typos.
+ * Tokens from `waybill token new`. They consist of `wb_`, 160 random bits, and a CRC-32 of both. The prefix
+ * is there so that secret scanners recognize them, and the checksum catches typos.
  */
 
 const prefix = 'wb_';
-/** RFC 4648 base32 in lowercase, without padding, so that no two letters differ only in case. */
+/** Base32 (RFC 4648) in lowercase and without padding. No two letters differ only in case. */
 const alphabet = 'abcdefghijklmnopqrstuvwxyz234567';
 const form = /^wb_[a-z2-7]{39}$/;
 const checksumChars = 7;
@@ -17,7 +17,7 @@ export function newToken(): string {
   return `${body}${checksumOf(body)}`;
 }
 
-/** Returns true if a text begins like such a token but is not valid. */
+/** Reports whether this looks like one of our tokens but is not valid. */
 export function isMistyped(text: string): boolean {
   if (!text.startsWith(prefix)) return false;
   const body = text.slice(0, -checksumChars);

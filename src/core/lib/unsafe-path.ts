@@ -2,34 +2,41 @@ import { accessSync, constants, lstatSync, readFileSync, readlinkSync, type Stat
 import { userInfo } from 'node:os';
 import path from 'node:path';
 
-/** Why another user could change a file or directory, or replace it with another one. */
+/** A reason why another user could change or replace a file or directory. */
 export interface Weakness {
-  /** The entry at fault: the path itself, or a directory or link that leads to it. */
+  /** The entry that is not safe: the path itself, or a directory or link on the way to it. */
   path: string;
-  /** `owner` means that an untrusted user owns it. `everyone` and `group` mean that they can write to it. */
+  /**
+   * `owner` means that it belongs to a user we do not trust, and `everyone` or `group` that they can write to
+   * it.
+   */
   kind: 'owner' | 'everyone' | 'group';
-  /** A predicate such as `can be written by every user (mode 0777)`. */
+  /**
+   * Says what is wrong, in words that follow the path, such as `can be written by every user (mode 0777)`.
+   */
   found: string;
-  /** The command that fixes the weakness. */
+  /** A command that fixes it. */
   remedy: string;
 }
 
 const maxLinks = 40;
 
 /**
- * Inspects a path and the directories and links that lead to it, as far as they exist, and returns the first
- * weakness of each kind. Follows the rule of OpenSSH's `StrictModes`, with three exceptions:
+ * Checks whether other users could change a path, or any directory or link on the way to it, as far as they
+ * exist. Returns the first weakness of each kind. The rules are those of `StrictModes` in OpenSSH, with three
+ * exceptions:
  *
- * - A sticky directory such as `/tmp` may lead to the path, because only an entry's owner can rename or
- *   remove it there.
- * - A group without other members may have write access (`groupIsPrivate`), because umask 002 with one group
- *   per user is common.
- * - A file system that is mounted read-only is safe, such as mounted Kubernetes secrets.
+ * - A sticky directory such as `/tmp` on the way to the path is fine, since only the owner of an entry can
+ *   rename or remove it there.
+ * - A group may have write access if it has no other members (`groupIsPrivate`). It is common to have umask
+ *   002 and a group for each user.
+ * - Anything on a file system that is mounted read-only is safe. Secrets in Kubernetes are mounted like that.
  *
- * Trusted owners are root, the user of this process, the user who called sudo, and the owner of `/`, because
- * the machine's root is user 65534 in a user namespace. Components that cannot be inspected are not reported.
+ * We trust root, the user of this process, and the user who called sudo. We also trust the owner of `/`,
+ * because in a user namespace, the root of the machine is user 65534. Anything that cannot be checked is left
+ * out.
  *
- * @param sudoUser The value of SUDO_UID, which is used only if this process runs as root.
+ * @param sudoUser The value of SUDO_UID. Only used if this process runs as root.
  */
 export function weaknessesOf(target: string, sudoUser?: string): Weakness[] {
   const owners = trustedOwners(sudoUser);
@@ -43,7 +50,7 @@ export function weaknessesOf(target: string, sudoUser?: string): Weakness[] {
     if (stats === null || links > maxLinks) break;
     if (stats.isSymbolicLink()) {
       links += 1;
-      // In a directory that is not sticky, the directory's mode determines who can replace the link.
+      // Unless the directory is sticky, the mode of the directory decides who can replace the link.
       if (isSticky && !owners.has(stats.uid)) add(weakOwner(entry, stats));
       const destination = readlinkSync(entry);
       if (path.isAbsolute(destination)) current = '/';
@@ -63,7 +70,7 @@ export function weaknessesOf(target: string, sudoUser?: string): Weakness[] {
   }
 }
 
-/** Returns the trusted owners, or null on a system without users. */
+/** Returns the owners that we trust, or null on a system that has no users. */
 function trustedOwners(sudoUser = '0'): ReadonlySet<number> | null {
   const user = process.geteuid?.();
   if (user === undefined) return null;
@@ -112,19 +119,19 @@ function lstatIfPossible(entry: string): Stats | null {
   }
 }
 
-/** Quotes text for a shell. */
+/** Quotes a path for use in a shell. */
 function quoted(entry: string): string {
   return /^[\w@%+=:,./-]+$/.test(entry) ? entry : `'${entry.replaceAll("'", String.raw`'\''`)}'`;
 }
 
 /*
- * Reads this machine's users and groups from `/etc/passwd` and `/etc/group`, because Node.js has no call for
- * them. Directory services such as LDAP are not queried.
+ *  Looks up users and groups in `/etc/passwd` and `/etc/group`, since Node.js has no function for that. Does
+ * not query directory services such as LDAP.
  */
 
 /**
- * Returns the name of this process's user, or a text like `user 1000` if a container runs as a user without a
- * name.
+ * Returns the name of the user that this process runs as. In a container, there may be none; in that case,
+ * returns something like `user 1000`.
  */
 export function currentUserName(): string {
   try {
@@ -134,20 +141,19 @@ export function currentUserName(): string {
   }
 }
 
-/** Returns undefined if the user has no name. */
+/** Returns the name of a user, or undefined if there is none. */
 export function userName(uid: number): string | undefined {
   return recordsOf('/etc/passwd').find(([, , id]) => id === String(uid))?.[0];
 }
 
-/** Returns undefined if the group has no name. */
+/** Returns the name of a group, or undefined if there is none. */
 function groupName(gid: number): string | undefined {
   return recordsOf('/etc/group').find(([, , id]) => id === String(gid))?.[0];
 }
 
 /**
- * Returns true if a group has no members other than these users, like the group that Debian and Red Hat
- * create for each user. Returns false for a group that is not in `/etc/group` if a directory service may know
- * it.
+ * Reports whether a group has no members except these users. Debian and Red Hat create a group like that for
+ * each user. If the group is not in `/etc/group`, but a directory service may know it, returns false.
  */
 function groupIsPrivate(gid: number, uids: ReadonlySet<number>): boolean {
   const users = recordsOf('/etc/passwd');
@@ -161,7 +167,7 @@ function groupIsPrivate(gid: number, uids: ReadonlySet<number>): boolean {
   );
 }
 
-/** Returns true if every group is in `/etc/group` or is synthesized from it by systemd or the C library. */
+/** Reports whether every group is in `/etc/group`, or is derived from it by systemd or the C library. */
 function filesNameAllGroups(): boolean {
   const line = linesOf('/etc/nsswitch.conf').find((one) => /^\s*group:/.test(one)) ?? 'group: files';
   const services = line

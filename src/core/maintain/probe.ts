@@ -8,16 +8,22 @@ import { joinKey, type Key, listedKey, nameOf } from '../storage/key.ts';
 import { canRename, type ConditionalWrites, type RenamingStorage, type Storage } from '../storage/storage.ts';
 
 /*
- * Probes what a storage supports, for `waybill config probe` and server tests.
+ * Finds out what a storage supports, for `waybill config probe` and for testing servers.
  */
 
 export interface Probe {
-  /** The latency of a `stat` call for a missing key, in milliseconds; null if the call failed. */
+  /** How long a `stat` call for a key that does not exist takes, in milliseconds; null if it failed. */
   latencyMs: { median: number; slowest: number } | null;
-  /** The server's clock minus the local clock, in milliseconds; null if the server does not report a time. */
+  /**
+   * How far the server's clock is ahead of ours, in milliseconds; null if the server does not say what time
+   * it is.
+   */
   clockOffsetMs: number | null;
   rename: Renames['renameKind'] | 'none';
-  /** The storage's own claim, or `none` if the probe disproved it; null if nothing may be written. */
+  /**
+   *  The level of support that the storage claims, or `none` if that turned out to be wrong; null if we may
+   * not write anything.
+   */
   conditionalWrites: ConditionalWrites | null;
   rights: Record<Right, Verdict>;
 }
@@ -25,7 +31,10 @@ export interface Probe {
 export const rightNames = ['list', 'read', 'create', 'replace', 'rename', 'remove'] as const;
 export type Right = (typeof rightNames)[number];
 
-/** `not_tried` means that the storage is read-only, lacks the operation, or that an earlier step failed. */
+/**
+ * `not_tried` means that the storage is read-only or does not have the operation, or that an earlier step
+ * failed.
+ */
 export interface Verdict {
   answer: 'yes' | 'no' | 'not_tried';
   error: ErrorRecord | null;
@@ -36,10 +45,10 @@ const probePrefix = `${reservedPrefix}-probe-`;
 const abandonedAfterMs = 600_000;
 
 /**
- * Tries the storage calls that a publication makes. With `write`, writes small files below a directory with a
- * reserved name (`.publisher-probe-…`), which publications, listings and verifications ignore. Removes them
- * afterwards, along with leftovers of killed probes. Without `write`, only reads. Does not throw if a
- * permission is missing, but reports it in the result.
+ * Makes the same calls to a storage that a publication makes. With `write`, small files are written to a
+ * directory with a reserved name (`.publisher-probe-…`), which publications, listings and verifications
+ * ignore. They are removed afterwards, and so are those of probes that were killed. Without `write`, files
+ * are only read. If a permission is missing, the result says so; this does not throw.
  */
 export async function probeStorage(
   storage: Storage,
@@ -71,7 +80,8 @@ export async function probeStorage(
 }
 
 /**
- * Returns the error for the first missing permission, in the order of `rightNames`, or null if there is none.
+ * Returns the error for the first permission that is missing, in the order of `rightNames`. Returns null if
+ * none is.
  */
 export function firstRefusal({ rights }: Probe): ErrorRecord | null {
   return rightNames.map((right) => rights[right].error).find((error) => error !== null) ?? null;
@@ -92,7 +102,7 @@ async function probeWrites(storage: Storage, clock: Clock, probe: Probe, attempt
     if (canRename(storage)) await attempt('rename', () => replaceStaged(storage, joinKey(staging, 'b'), key));
   } finally {
     await attempt('remove', async () => {
-      // Every publication ends with this call, even if nothing was staged.
+      // Each publication does this at the end, even if it has not staged anything.
       if (canRename(storage)) await storage.removeTree(staging);
       await storage.remove(key);
       await removeAbandoned(storage, clock, probe);
@@ -106,7 +116,10 @@ async function replaceStaged(storage: RenamingStorage, staged: Key, key: Key): P
   await storage.sync();
 }
 
-/** Removes leftovers of killed probes. A probe takes only seconds, so an old directory is not in use. */
+/**
+ * Removes what killed probes left behind. Since a probe is done after a few seconds, an old directory cannot
+ * be in use.
+ */
 async function removeAbandoned(storage: Storage, clock: Clock, probe: Probe): Promise<void> {
   const before = clock.now().getTime() + (probe.clockOffsetMs ?? 0) - abandonedAfterMs;
   const probes: Key[] = [];
@@ -118,7 +131,10 @@ async function removeAbandoned(storage: Storage, clock: Clock, probe: Probe): Pr
   }
 }
 
-/** Returns the latest modification time in milliseconds, or null if there are no files or no times. */
+/**
+ * Returns the time of the newest file in milliseconds. Returns null if there are no files, or none that has a
+ * time.
+ */
 async function newestBelow(storage: Storage, directory: Key): Promise<number | null> {
   let newest: number | null = null;
   for await (const { key } of storage.list(directory, { recursive: true })) {
@@ -128,7 +144,7 @@ async function newestBelow(storage: Storage, directory: Key): Promise<number | n
   return newest;
 }
 
-/** Creates the file exclusively, if the storage supports that. */
+/** Creates the file. If the storage can do that, fails if there already is one. */
 async function create(storage: Storage, key: Key): Promise<unknown> {
   const mode = (await storage.facts.conditionalWrites()) === 'none' ? 'replace' : 'create';
   return storage.write(key, bytesBody('1'), { mode });
@@ -164,7 +180,7 @@ async function latency(storage: Storage, clock: Clock): Promise<Probe['latencyMs
       times.push(clock.monotonic() - started);
     }
   } catch {
-    return null; // The listing, which follows, reports the reason.
+    return null; // The listing comes next, and it will report the reason.
   }
   times.sort((a, b) => a - b);
   return { median: times[Math.floor(trials / 2)] as number, slowest: times.at(-1) as number };

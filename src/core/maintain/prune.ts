@@ -27,26 +27,26 @@ export interface PruneOptions {
   policy: PrunePolicy;
   /** The destination's `limits.max_removed`; null for no limit. */
   maxRemoved: Amount | null;
-  /** Only report the decisions. Deletes nothing and takes no lease. */
+  /** Only report what would be deleted. Nothing is deleted, and no lease is taken. */
   dryRun: boolean;
 }
 
 export interface PruneReport {
-  /** One decision for each of the owner's outputs, newest first. */
+  /** A decision for each output of the owner, newest first. */
   decisions: PruneDecision[];
-  /** Why nothing was deleted: `too_many_removals` or `clock_ahead`; otherwise null. */
+  /** The reason for not deleting anything: `too_many_removals` or `clock_ahead`; null otherwise. */
   refused: ErrorRecord | null;
-  /** Confirmed deletions; `path` is relative to `destinationPath`. */
+  /** Files that are confirmed to be deleted. `path` is relative to `destinationPath`. */
   removed: { destinationPath: string; path: string }[];
-  /** Bundle paths that could not be read or where a deletion failed. */
+  /** Bundle paths that could not be read, or where deleting a file failed. */
   errors: { destinationPath: string; error: ErrorRecord }[];
 }
 
 /**
- * Removes one owner's old managed outputs according to the destination's policy. A deletion is recorded only
- * once it is confirmed, so that the state lists exactly the remaining files even after a failure. Throws
- * `prune_disabled`, or the storage's error if the destination cannot be listed. Failures at individual bundle
- * paths are in `errors`.
+ *  Deletes one owner's old outputs, according to the destination's policy. A file is dropped from the state
+ * only once it is confirmed to be deleted, so even after a failure, the state lists exactly the files that
+ * are still there. Throws `prune_disabled`, or the storage's error if the destination cannot be listed.
+ * Failures at a single bundle path are in `errors`.
  */
 export async function prune(
   context: CoreContext,
@@ -61,12 +61,12 @@ export async function prune(
   const candidates: PruneCandidate[] = [];
   const readable: string[] = [];
   for (const path of await managedPaths(root)) {
-    // Releases are removed as a whole, by retention.
+    // Releases are never pruned. Retention removes each one as a whole.
     if (releasePathOf(path) !== null) continue;
     const destinationPath = reportedPath(path);
     try {
       const { outputs } = requireCatalog((await readState(within(root, path))).state);
-      // The root index is not pruned, because each publication rewrites it.
+      // Do not prune the root index, because each publication writes it again anyway.
       for (const record of outputs) if (!isOfRootIndex(record)) candidates.push({ destinationPath, record });
       readable.push(destinationPath);
     } catch (error) {
@@ -98,8 +98,9 @@ export async function prune(
 }
 
 /**
- * Returns why nothing may be deleted, or null if deleting is allowed. If the local clock is ahead, all
- * outputs seem old. The storage's clock usually reveals that. If not, `limits.max_removed` limits the damage.
+ * Returns the reason why nothing may be deleted, or null if there is none. If our clock is ahead, every
+ * output looks old. Usually, we can tell from the storage's clock. If not, `limits.max_removed` keeps the
+ * damage small.
  */
 async function refusalOf(
   { clock }: CoreContext,
@@ -144,7 +145,7 @@ async function prunePath(
     const found = requireCatalog(lease.found.state);
     const { outputs, vanished } = await settleInterrupted(storage, found);
     const catalog: Catalog = { ...found, outputs, pending: null };
-    // Skip outputs that were published again after the decision.
+    // An output that was published again after the decision has to stay.
     const decided = new Map<string, OutputRecord>(planned.map((record) => [record.path, record]));
     const removed = catalog.outputs.filter(
       ({ path, updatedAt }) => decided.get(path)?.updatedAt === updatedAt,
@@ -161,7 +162,7 @@ async function prunePath(
     await sweepUnfinished(whileHeld(storage, lease), vanished);
     const { gone, failure } = await removeAll(storage, lease, removed, signal);
     for (const path of gone) confirmed(path);
-    // Without the lease, the state belongs to another attempt, and the next attempt settles the intent.
+    // Without the lease, the state belongs to another attempt. The next one will sort out the intent.
     if (failure !== null && hasCode(failure.error, 'lease_lost')) throw failure.error;
     const left = catalog.outputs.filter(({ path }) => !gone.has(path));
     await lease.writeState({
@@ -177,13 +178,13 @@ async function prunePath(
 
 interface Removal {
   gone: Set<string>;
-  /** `isUnknown` is true if the last file may or may not still exist. */
+  /** `isUnknown` means that there is no telling whether the last file still exists. */
   failure: { error: unknown; isUnknown: boolean } | null;
 }
 
 /**
- * Removes files one at a time and stops at the first failure. Then checks whether that file still exists,
- * because only the response may have been lost.
+ * Removes files one by one, until one of them fails. Then checks whether that file is still there: it could
+ * be that only the response was lost.
  */
 async function removeAll(
   storage: Storage,

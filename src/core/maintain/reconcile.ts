@@ -15,31 +15,32 @@ import { within } from '../storage/wrappers/within.ts';
 
 export interface ReconcileOptions {
   owner: Owner;
-  /** Only report. Writes nothing and takes no lease. */
+  /** Only report. Nothing is written, and no lease is taken. */
   dryRun: boolean;
-  /** Repair the records of every owner, not only those of `owner`. */
+  /**  Repair the records of all owners, not just those of `owner`. */
   allOwners: boolean;
 }
 
 export interface ReconcileReport {
-  /** The managed bundle path; `.` for the root, which does not have to be managed itself. */
+  /** The managed bundle path; `.` for the root, which is reported even if it is not managed. */
   destinationPath: string;
   /**
-   * Recorded outputs that do not exist. `repaired` means that the record was, or would be, removed. A
-   * release's records are never removed, because the damaged release would then look complete.
+   * Recorded outputs that do not exist. If `repaired` is true, the record was removed or, in a dry run, would
+   * be. Releases keep all their records, because otherwise, one with missing files would look complete.
    */
   missing: { path: string; owner: Owner; repaired: boolean }[];
-  /** Unrecorded files, sorted. They are reported but not changed. */
+  /** Files without a record, sorted. They are reported and left alone. */
   unmanaged: string[];
-  /** Why this bundle path could not be reconciled; otherwise null. */
+  /** The reason why this bundle path could not be reconciled; null otherwise. */
   error: ErrorRecord | null;
 }
 
 /**
- * Compares all of a destination's catalogs with a single listing of the storage, and removes the records of
- * missing outputs. Files outside managed bundle paths are reported for the root. Never deletes, adopts or
- * reads outputs, and never changes an invalid state. Throws `bundle_not_found` if the destination has no
- * state, or the storage's error if it cannot be listed. Failures at a bundle path are included in its report.
+ * Compares every catalog at a destination with a single listing of the storage, and removes the records of
+ * outputs that do not exist. Files that are not in any managed bundle path are reported for the root. Outputs
+ * are never read, deleted or adopted, and an invalid state is never changed. Throws `bundle_not_found` if
+ * there is no state at the destination, or the storage's error if it cannot be listed. If a bundle path
+ * fails, its report says so.
  */
 export async function reconcile(
   context: CoreContext,
@@ -48,7 +49,7 @@ export async function reconcile(
 ): Promise<ReconcileReport[]> {
   const { paths, files, strays } = await requireManagedSurvey(root);
   const reports: ReconcileReport[] = [];
-  // If the root itself is managed, files outside other bundle paths count as its content.
+  // If the root is managed, files that are not in another bundle path belong to it.
   const atRoot = files.get('') ?? new Set<string>();
   const pointers = await pointersAmong(root, [...strays, ...[...atRoot].map(listedKey)], paths);
   for (const pointer of pointers) atRoot.delete(pointer);
@@ -63,7 +64,8 @@ export async function reconcile(
 }
 
 /**
- * Returns the pointers of bundle paths with releases. A malformed ledger is treated as having no channels.
+ * Returns the pointers at bundle paths with releases. If a ledger is malformed, it counts as having no
+ * channels.
  */
 async function pointersAmong(
   root: Storage,
@@ -102,7 +104,7 @@ async function reconcilePath(
   }
 }
 
-/** Compares a state with the existing files. Throws `state_conflict` if the state is invalid. */
+/** Compares a state with the files that exist. Throws a `state_conflict` error if the state is invalid. */
 function compare(
   state: CatalogState,
   present: ReadonlySet<string>,
@@ -122,7 +124,7 @@ function isRepaired(owner: Owner, options: ReconcileOptions): boolean {
   return options.allOwners || sameOwner(owner, options.owner);
 }
 
-/** Compares again under the lease, because missing outputs may have been published in the meantime. */
+/** Takes the lease and compares again, since missing outputs may have been published in the meantime. */
 async function repair(context: CoreContext, storage: Storage, options: ReconcileOptions): Promise<void> {
   await withLease(context, storage, async (lease) => {
     const catalog = requireCatalog(lease.found.state);

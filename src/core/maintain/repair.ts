@@ -19,11 +19,14 @@ import { within } from '../storage/wrappers/within.ts';
 import type { VerifyReport } from './verify.ts';
 
 export interface RepairReport {
-  /** Outputs that were rewritten or, in a dry run, would be. `from` names the source of the content. */
+  /**
+   * Outputs that were written again or, in a dry run, would be. `from` is the place where the content was
+   * found.
+   */
   repaired: { path: string; from: string }[];
-  /** Outputs that were not repaired, and why. */
+  /** Outputs that were not repaired, with the reason. */
   unrepaired: { path: string; reason: string }[];
-  /** Why nothing could be repaired at this bundle path; otherwise null. */
+  /** The reason why nothing could be repaired at this bundle path; null otherwise. */
   error: ErrorRecord | null;
 }
 
@@ -32,16 +35,16 @@ interface RepairTarget {
   destination: DestinationConfig;
   /** Rooted at the destination. */
   root: Storage;
-  /** Writes nothing and takes no lease. */
+  /** Only report. Nothing is written, and no lease is taken. */
   dryRun: boolean;
 }
 
 /**
- * Rewrites outputs that a verification found missing or different, with exactly the recorded content. The
- * content comes from the source or, if it no longer exists there, from another destination of the pipeline.
- * Each bundle path is repaired in its own attempt, under its lease and with the publication protocol. Returns
- * a report for each verified bundle path, or null if there was nothing to repair. Failures at a bundle path
- * are included in its report.
+ * Repairs outputs that are missing or damaged, according to a verification. Their content has to be exactly
+ * what is recorded. It is taken from the source or, if it is gone from there, from another destination of the
+ * pipeline. Each bundle path is repaired in an attempt of its own, which takes the lease and follows the
+ * publication protocol. Returns a report for each bundle path that was verified, or null if there is nothing
+ * to repair. If a bundle path fails, its report says so.
  */
 export async function repair(
   context: CoreContext,
@@ -94,7 +97,7 @@ function whyNot({ owner }: OutputRecord, own: Owner): string {
     : `it belongs to ${owner.pipelineId}/${owner.destinationId}; repair it there`;
 }
 
-/** Rewrites the files and returns their paths. */
+/** Writes the files again. Returns their paths. */
 async function writeAgain(
   context: CoreContext,
   storage: Storage,
@@ -114,7 +117,7 @@ async function writeAgain(
     const untouched: OutputRecord[] = [];
     for (const record of catalog.outputs) {
       const known = found.get(record.path);
-      // A newer record means that the file was rewritten after the verification.
+      // If the record is newer, the file has been written since it was verified.
       if (known?.record.updatedAt === record.updatedAt) writes.push({ ...record, body: known.supply.body });
       else untouched.push(record);
     }
@@ -142,8 +145,8 @@ async function writeAgain(
 }
 
 /**
- * Returns the catalog. Throws `state_conflict` if it has an unfinished attempt, because the next run will
- * rewrite those files.
+ * Returns the catalog. If there is an unfinished attempt, throws a `state_conflict` error, since the next run
+ * will write those files anyway.
  */
 function settledCatalog(catalog: Catalog): Catalog {
   if (catalog.pending === null) return catalog;
@@ -153,24 +156,27 @@ function settledCatalog(catalog: Catalog): Catalog {
 }
 
 /*
- * Finds the content of damaged outputs for a repair.
+ * Finds the original content of outputs that have to be repaired.
  */
 
-/** A record's verified content. `from` is `source` or, for example, `destination "web"`. */
+/**
+ * The content of a record, which has been verified. `from` is `source`, or something like `destination
+ * "web"`.
+ */
 interface RepairSource {
   from: string;
   body: Body;
 }
 
 /**
- * Finds the content of a record published under `destinationPath`, or returns null if it is not available
- * anywhere.
+ * Looks for the content of a record that was published under `destinationPath`. Returns null if no place has
+ * it.
  */
 type FindRepairSource = (destinationPath: string, record: OutputRecord) => Promise<RepairSource | null>;
 
 /**
- * Searches the pipeline's source first, then its other destinations. If one of them cannot be read, logs a
- * warning and skips it. Registers the opened storages with `onRelease`.
+ * Looks in the pipeline's source first, and then in its other destinations. If one of them cannot be read, it
+ * is skipped with a warning in the log. Storages are opened as needed, and registered with `onRelease`.
  */
 function supplies(
   context: CoreContext,
@@ -212,7 +218,7 @@ function lazily<T>(make: () => Promise<T>): () => Promise<T> {
   return () => (made ??= make());
 }
 
-/** Searches the outputs that would be published from the source now. */
+/** Looks in the outputs that would be published from the source right now. */
 async function fromSource(
   context: CoreContext,
   onRelease: (release: Release) => void,
@@ -236,7 +242,9 @@ async function fromSource(
   };
 }
 
-/** Searches the records of another destination by digest, under any path. */
+/**
+ * Looks in the records of another destination. The path may be different, as long as the digest is the same.
+ */
 async function fromDestination(root: Storage): Promise<FindBody> {
   const places = new Map<string, { storage: Storage; record: OutputRecord }[]>();
   for (const path of await managedPaths(root)) {

@@ -18,16 +18,16 @@ export interface PruneCandidate {
 }
 
 export interface PruneDecision extends PruneCandidate {
-  /** True if the output should be removed. */
+  /** Whether to remove the output. */
   prune: boolean;
   reason: string;
 }
 
 /**
- * Selects outputs to prune by `updated_at`, across all of the destination's managed bundle paths. Keeps the
- * owner's newest `keepLatest` outputs. Prunes the others if they are older than `olderThanMs` milliseconds,
- * or regardless of their age if that is null. Equal times are ordered by path. Returns a decision for each of
- * the owner's outputs, newest first.
+ * Decides which outputs to prune, based on `updated_at` and across all managed bundle paths of a destination.
+ * The owner's newest `keepLatest` outputs stay. The others are pruned if they are older than `olderThanMs`
+ * milliseconds or, if that is null, no matter how old they are. Outputs with the same time are sorted by
+ * path. Returns a decision for each output of the owner, newest first.
  */
 export function selectPrunable(
   candidates: readonly PruneCandidate[],
@@ -52,7 +52,7 @@ export function selectPrunable(
       ...(policy.keepLatest === null ? [] : [`not among the newest ${policy.keepLatest}`]),
       ...(policy.olderThanMs === null ? [] : ['older than the policy allows']),
     ];
-    // A policy without limits must not delete everything.
+    // A policy that has no limits must not end up deleting everything.
     return reasons.length === 0
       ? { ...candidate, prune: false, reason: 'the policy sets no bound' }
       : { ...candidate, prune: true, reason: reasons.join(' and ') };
@@ -64,9 +64,9 @@ function placeOf({ destinationPath, record }: PruneCandidate): string {
 }
 
 /**
- * Throws `clock_ahead` if the local clock is ahead of the storage's clock. If the storage did not report a
- * time when it was opened and `mayWrite` is true, writes a small file to get its time. Accepts local storage,
- * and storage whose time is unknown. Throws the storage's error.
+ * Throws `clock_ahead` if our clock is ahead of the storage's. If the storage did not say what time it is
+ * when it was opened, and `mayWrite` is true, writes a small file to find out. Local storage is fine, and so
+ * is storage whose time we cannot find out. Throws the storage's error.
  */
 export async function refuseClockAhead(
   storage: Storage,

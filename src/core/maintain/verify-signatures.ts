@@ -18,9 +18,9 @@ import { listedKey } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
 
-/** Why a file at a bundle path does not match what the key signed. */
+/** A file at a bundle path that is not what the key signed. */
 export interface Distrusted {
-  /** `.publisher.json` for the catalog. */
+  /** For the catalog, this is `.publisher.json`. */
   path: string;
   reason: string;
 }
@@ -28,22 +28,22 @@ export interface Distrusted {
 export interface SignatureReport {
   /** The managed bundle path; `.` for the root. */
   destinationPath: string;
-  /** The number of files whose bytes were compared. */
+  /** How many files were read and compared. */
   verified: number;
-  /** Bytes read. */
+  /** How many bytes were read. */
   bytes: number;
   distrusted: Distrusted[];
-  /** Why this bundle path could not be verified; otherwise null. */
+  /** The reason why this bundle path could not be verified; null otherwise. */
   error: ErrorRecord | null;
 }
 
-/** A signed file with half a million names is about this large. */
+/** Large enough for a signed list of half a million names. */
 const maxListBytes = 256 * 2 ** 20;
 
 /**
- * Verifies every bundle path of a destination against the key: the checksums and their signature, the
- * statement, each file, and the catalog. Needs neither the configuration nor the daemon. Skips the root
- * index, which is not signed. Never writes. Throws the same errors as `requireManagedPaths`.
+ * Checks every bundle path of a destination against a key: the checksums and their signature, the statement,
+ * all files, and the catalog. You need neither the configuration nor the daemon for this. The root index is
+ * not signed, so it is skipped. Never writes. Throws the same errors as `requireManagedPaths`.
  */
 export async function verifySignatures(
   root: Storage,
@@ -82,13 +82,13 @@ async function verifyPath(
     for (const [path, digest] of statement.digests) if (!signed.has(path)) signed.set(path, digest);
   }
   const read = await compareFiles(storage, signed, reading, distrust);
-  // Without a trusted list, every output would be reported for the same reason.
+  // Without a list that can be trusted, there would be the same problem with each output.
   if (signed.size > 0) compareCatalog(catalog, signed, statement, distrust);
   distrusted.sort((a, b) => compareCodeUnits(a.path, b.path));
   return { ...read, distrusted, error: null };
 }
 
-/** Returns the digests in `SHA256SUMS`, or none if the file is not signed by the key. */
+/** Returns the digests in `SHA256SUMS`. If the key did not sign the file, there are none. */
 async function signedDigests(
   storage: Storage,
   key: PublicKey,
@@ -168,7 +168,9 @@ async function statementOf(
   return { digests, owner: { pipelineId: pipeline, destinationId: destination }, source, created };
 }
 
-/** Checks that both signed lists agree, because one of them may come from another publication. */
+/**
+ * Makes sure that the two signed lists are the same, because one of them could be from another publication.
+ */
 function compareSubjects(
   subjects: ReadonlyMap<string, Digest>,
   signed: ReadonlyMap<string, Digest>,
@@ -201,7 +203,7 @@ async function compareFiles(
   return { verified: signed.size, bytes };
 }
 
-/** Checks that the catalog records the signed outputs and nothing else. */
+/** Makes sure that the signed outputs are in the catalog, and that nothing else is. */
 function compareCatalog(
   { outputs, bundles }: Pick<Catalog, 'outputs' | 'bundles'>,
   signed: ReadonlyMap<string, Digest>,

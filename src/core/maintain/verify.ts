@@ -14,10 +14,10 @@ import { within } from '../storage/wrappers/within.ts';
 export interface VerifyOptions {
   concurrency: number;
   onBytes?: (count: number) => void;
-  /** Verify only these paths. Default: all. */
+  /** Only verify these paths; default: all of them. */
   subset?: Subset;
   /**
-   * How long the destination keeps releases without a pointer; null (the default) if it does not use
+   * How long the destination keeps a release that has no pointer; null (the default) if it does not use
    * releases.
    */
   lingerMs?: number | null;
@@ -33,29 +33,30 @@ interface Difference {
 export interface VerifyReport {
   /** The managed bundle path; `.` for the root. */
   destinationPath: string;
-  /** The number of outputs compared with their records. */
+  /** How many outputs were compared with their records. */
   verified: number;
-  /** The number of outputs outside the subset. */
+  /** How many outputs are not in the subset. */
   skipped: number;
-  /** Bytes read. */
+  /** How many bytes were read. */
   bytes: number;
-  /** Outputs that differ from their records. `expected` and `found` are digests, or sizes in bytes. */
+  /**  Outputs that differ from their records. `expected` and `found` are digests, or sizes in bytes. */
   differing: Difference[];
-  /** Whether there is an unfinished attempt. The paths that it announced were not read. */
+  /** Whether an attempt is unfinished. The paths that it may have touched were not read. */
   interrupted: boolean;
   /**
-   * Set if the bundle path is an unfinished release that no pointer points at; otherwise null. In that case,
-   * nothing published is missing, and `interrupted` is false.
+   * Set if this is a release that was not finished and has no pointer; null otherwise. In that case, readers
+   * are not missing anything, and `interrupted` is false.
    */
   unfinishedRelease: UnfinishedRelease | null;
-  /** Why this bundle path could not be verified; otherwise null. */
+  /** The reason why this bundle path could not be verified; null otherwise. */
   error: ErrorRecord | null;
 }
 
 /**
- * Reads each of a destination's recorded outputs in full and compares it with its record. Never writes. Reads
- * up to `concurrency` files at a time, and calls `onBytes` with the size of each chunk in bytes. Throws
- * `bundle_not_found` if the destination has no state, or the storage's error if it cannot be listed.
+ * Reads all recorded outputs of a destination completely, and compares them with their records. Up to
+ * `concurrency` files are read at a time, and `onBytes` is called with the size of each chunk. Never writes.
+ * Throws `bundle_not_found` if there is no state at the destination, or the storage's error if it cannot be
+ * listed.
  */
 export async function verify(root: Storage, options: VerifyOptions): Promise<VerifyReport[]> {
   const paths = await requireManagedPaths(root);
@@ -112,10 +113,10 @@ function differenceOf({ path, size, digest }: OutputRecord, actual: ActualConten
 }
 
 /*
- * Divides published paths into parts, so that verification can be spread over several days.
+ * Splits all published paths into parts, so that verifying them can be spread over several days.
  */
 
-/** One part of all published paths. `part` ranges from 1 to `parts`. */
+/** One of several parts. `part` is between 1 and `parts`. */
 export interface Subset {
   part: number;
   parts: number;
@@ -123,15 +124,15 @@ export interface Subset {
 
 const subsetForm = /^(\d{1,4})\/(\d{1,4})$/;
 
-/** Parses a subset such as `1/7`. Returns undefined if the text is malformed. */
+/** Parses a subset such as `1/7`. Returns undefined if it is malformed. */
 export function parseSubset(text: string): Subset | undefined {
   const [part = 0, parts = 0] = (subsetForm.exec(text) ?? []).slice(1).map(Number);
   return part >= 1 && part <= parts ? { part, parts } : undefined;
 }
 
 /**
- * Reports whether a published path belongs to this part. A hash of the path decides, so that every path
- * belongs to exactly one part, which never changes.
+ * Reports whether a published path is in this part. This depends on a hash of the path, so each path is in
+ * exactly one part, and always in the same one.
  */
 export function isInSubset({ part, parts }: Subset, destinationPath: string, path: string): boolean {
   const hash = createHash('sha256').update(`${destinationPath}/${path}`).digest();

@@ -1,8 +1,8 @@
 import ipaddr from 'ipaddr.js';
 
 /*
- * Decides which addresses a webhook may connect to. Loopback and private networks are allowed, because that
- * is where internal services run. Addresses that can only be a mistake or an attack on credentials are
+ * Decides which addresses a webhook may connect to. Loopback and private networks are fine, since internal
+ * services run there. Addresses that only make sense as a mistake, or as an attempt to steal credentials, are
  * refused.
  */
 
@@ -16,8 +16,8 @@ const refusedRanges: Readonly<Record<string, string>> = {
 };
 
 /**
- * Cloud metadata services outside the link-local range: AWS (instances, pods), Google and Scaleway over IPv6;
- * Azure, Alibaba and Oracle over IPv4.
+ * Metadata services of cloud providers that are not in the link-local range: AWS (for instances and pods),
+ * Google and Scaleway over IPv6; Azure, Alibaba and Oracle over IPv4.
  */
 const metadataAddresses = [
   'fd00:ec2::254',
@@ -30,8 +30,8 @@ const metadataAddresses = [
 ];
 
 /**
- * Returns why connecting to the address is refused, such as `a link-local address`, or null if it is allowed.
- * For an IPv6 address with an embedded IPv4 address, both are checked.
+ * Returns the reason for refusing to connect to this address, such as `a link-local address`, or null if it
+ * is allowed. If there is an IPv4 address inside an IPv6 address, both are checked.
  */
 export function refusedAddress(address: string, allowed: readonly string[]): string | null {
   if (!ipaddr.isValid(address)) return 'no address';
@@ -44,7 +44,7 @@ export function refusedAddress(address: string, allowed: readonly string[]): str
   return null;
 }
 
-/** Reports whether the text is an address or a CIDR range. */
+/** Reports whether this is an address or a CIDR range. */
 export function isAddressRange(text: string): boolean {
   return ipaddr.isValid(text) || ipaddr.isValidCIDR(text);
 }
@@ -52,13 +52,13 @@ export function isAddressRange(text: string): boolean {
 function reasonFor(address: Address): string | null {
   if (metadataAddresses.some((metadata) => isWithin(address, metadata)))
     return 'the address of a metadata service';
-  // All of 0.0.0.0/8 reaches the local machine.
+  // Any address in 0.0.0.0/8 is the local machine.
   if (address instanceof ipaddr.IPv4 && address.octets[0] === 0) return refusedRanges['unspecified'] ?? null;
   return refusedRanges[address.range()] ?? null;
 }
 
 /**
- * Returns the IPv4 addresses that may be embedded in an IPv6 address: mapped (::ffff:a.b.c.d), translated
+ * Returns the IPv4 addresses that an IPv6 address could contain: mapped (::ffff:a.b.c.d), translated
  * (::ffff:0:a.b.c.d), compatible (::a.b.c.d), NAT64 (RFC 6052, 8215), 6to4 (2002:aabb:ccdd::/48), Teredo (RFC
  * 4380) and ISATAP (RFC 5214).
  */
@@ -72,7 +72,7 @@ function embedded(address: Address): Address[] {
   if (isWithin(address, '::ffff:0:0/96') || isWithin(address, '::ffff:0:0:0/96')) found.push(last);
   if (isWithin(address, '::/96') && !isOwn) found.push(last);
   if (isWithin(address, '64:ff9b::/96')) found.push(last);
-  // A local NAT64 prefix is 48 to 96 bits long, depending on the network.
+  // The local prefix for NAT64 has 48 to 96 bits. The network decides how many.
   if (isWithin(address, '64:ff9b:1::/48')) found.push(last, ipv4(bytes[6], bytes[7], bytes[9], bytes[10]));
   if (isWithin(address, '2002::/16')) found.push(ipv4(...bytes.slice(2, 6)));
   if (isWithin(address, '2001::/32'))

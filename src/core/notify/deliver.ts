@@ -11,11 +11,11 @@ interface DeliverOptions {
   /** Returns a random number in [0, 1). Only set in tests. */
   random?: () => number;
   policy?: RetryPolicy;
-  /** Aborts the delivery immediately. */
+  /** Stops the delivery right away. */
   signal: AbortSignal;
-  /** Prevents further attempts, but lets the current one finish. */
+  /** Lets the current attempt finish, but does not start another one. */
   stopping: AbortSignal;
-  /** The delivery's span. */
+  /** The span of the delivery. */
   trace?: TraceContext;
   onRetry?: (refused: Refused, attempt: number, pauseMs: number) => void;
 }
@@ -23,22 +23,21 @@ interface DeliverOptions {
 export interface Delivery {
   delivered: boolean;
   tries: number;
-  /** Why the event was not delivered; null if it was. */
+  /** The reason why the event was not delivered; null if it was. */
   reason: string | null;
-  /** Whether the receiver permanently refuses further events. */
+  /** Whether the receiver has said that it never wants any more events. */
   gone: boolean;
-  /** Whether the failure is temporary. If false after a failure, the receiver rejected this event. */
+  /** Whether this is a temporary failure. If not, the receiver refused this particular event. */
   isTemporary: boolean;
 }
 
-/**
- * If a receiver requests a longer delay, the delivery fails, because waiting would hold up its other events.
- */
+/** If a receiver wants us to wait any longer, the delivery fails. Waiting would hold up other events. */
 const maxRetryAfterMs = 30_000;
 
 /**
- * Delivers one event in up to four attempts. The delays between them use full jitter as in `retry.ts`, unless
- * the receiver requests a specific delay. Never throws: a failure is returned with its reason.
+ * Delivers an event. If that fails, tries up to three more times, with full jitter between attempts as in
+ * `retry.ts`, or as long as the receiver asks us to wait. Never throws; a failure is returned with its
+ * reason.
  */
 export async function deliver(sink: Sink, event: Event, options: DeliverOptions): Promise<Delivery> {
   const { clock, signal, stopping, policy = briefRetryPolicy, random = Math.random } = options;
@@ -62,7 +61,7 @@ export async function deliver(sink: Sink, event: Event, options: DeliverOptions)
   }
 }
 
-/** Makes one attempt, which ends after `sink.timeoutMs` even if the sink does not return. */
+/** Makes a single attempt. It ends after `sink.timeoutMs`, even if the sink does not. */
 async function oneTry(
   sink: Sink,
   event: Event,
@@ -84,7 +83,7 @@ async function oneTry(
   try {
     return await Promise.race([tooLate, sink.send(event, both, trace)]);
   } catch {
-    // This is a bug in the sink. Its message may contain secrets.
+    // There is a bug in the sink. Do not repeat its message, because there could be secrets in it.
     return { ok: false, reason: 'the sink failed unexpectedly', retry: false };
   } finally {
     timer.cancel();
@@ -92,14 +91,14 @@ async function oneTry(
 }
 
 /*
- * Redelivers undelivered events.
+ * Tries again to deliver events that could not be delivered earlier.
  */
 
 export interface Redelivery {
   delivered: number;
-  /** The events that failed again, in order. They remain undelivered. */
+  /** The events that failed again, in order. They can be redelivered later. */
   failed: { eventId: string; type: string; reason: string }[];
-  /** The number of events that are still undelivered. */
+  /** How many events are still undelivered. */
   left: number;
   ended: RedeliveryEnd;
 }
@@ -107,10 +106,10 @@ export interface Redelivery {
 /**
  * The reason why a redelivery ended.
  *
- * - `all_tried`: every event was attempted.
- * - `failing`: the receiver is unreachable, so the remaining events were skipped.
- * - `time_over`: `maxDurationMs` elapsed before all events were sent.
- * - `stopping`: the process or the notifier is stopping.
+ * - `all_tried`: there was an attempt for every event.
+ * - `failing`: the receiver cannot be reached, so the other events were skipped.
+ * - `time_over`: not all events could be sent within `maxDurationMs`.
+ * - `stopping`: the process or the notifier is being stopped.
  */
 type RedeliveryEnd = 'all_tried' | 'failing' | 'time_over' | 'stopping';
 
@@ -118,21 +117,21 @@ interface RedeliverOptions {
   notifierId: string;
   undelivered: UndeliveredEvents;
   clock: Clock;
-  /** Delivers one event with the usual retries, as part of its original trace. */
+  /** Delivers an event with the usual retries. The delivery is added to the event's original trace. */
   send: (traced: TracedEvent) => Promise<Delivery>;
-  /** Returns true if another event may be started. */
+  /** Reports whether there is time for another event. */
   mayContinue: () => boolean;
 }
 
-/** No event is started after this time, because a client is waiting for the response. */
+/** After this long, no other event is started, because a client is waiting for a response. */
 const maxDurationMs = 20_000;
 
 /**
- * Redelivers undelivered events one at a time, in the order in which they happened. Delivered events are
- * removed. Events that fail keep their position. If the receiver rejects an event, redelivery continues with
- * the next one. If the receiver is unreachable, redelivery ends. An event is removed only after it was
- * delivered, so it may be delivered twice if the process exits in between. Throws `redelivery_running`, and
- * `queue_unavailable` if the events cannot be read.
+ * Delivers events that failed earlier, one by one, in the order they happened. An event that is delivered is
+ * removed, and one that fails again keeps its place. If the receiver refuses an event, this goes on to the
+ * next one; if it cannot be reached, this ends. Since an event is removed after it was delivered, it can
+ * arrive twice if the process exits in between. Throws `redelivery_running`, or `queue_unavailable` if the
+ * events cannot be read.
  */
 export async function redeliver(options: RedeliverOptions): Promise<Redelivery> {
   const { notifierId, undelivered } = options;

@@ -12,43 +12,48 @@ import type { NotifierConfig, OpenNotifier } from './sink-kinds.ts';
 export interface Outcome extends Delivery, TracedEvent {
   notifierId: string;
   kind: NotifierConfig['kind'];
-  /** Whether this is a redelivery of an event that could not be delivered before. */
+  /** Whether the event failed earlier and is being delivered again. */
   isRedelivery: boolean;
 }
 
-/** A failed attempt that will be retried. */
+/** A failed attempt that is going to be repeated. */
 export interface Postponed extends TracedEvent {
   notifierId: string;
-  /** The number of attempts for this delivery in this process. */
+  /** How many attempts this process has made to deliver the event. */
   tries: number;
   reason: string;
   /**
-   * When the next attempt starts, as RFC 3339 in UTC; null if another process retries, or this one after a
+   * The time of the next attempt (RFC 3339, UTC); null if another process will make it, or this one after a
    * restart.
    */
   nextTryAt: string | null;
 }
 
-/** The maximum number of waiting events per notifier. Any further events fail to be delivered. */
+/** How many events can wait for each notifier. If there are any more, their delivery fails. */
 export const maxWaiting = 10_000;
 
 export interface DeliveryQueueOptions {
   clock: Clock;
-  /** Failed attempts are logged at debug level. `onOutcome` receives the outcome of each delivery. */
+  /** Failed attempts are logged at debug level. How a delivery ends is reported to `onOutcome`. */
   log: Log;
-  /** Called for each event, unless it is kept for the next process, and after each redelivery. */
+  /**
+   * Called when the delivery of an event has ended, including a redelivery. Not called for events that are
+   * kept for the next process.
+   */
   onOutcome: (outcome: Outcome) => void;
-  /** Called for each attempt that will be retried, including by the next process. Must not throw. */
+  /**
+   * Called for every attempt that is going to be repeated, even if the next process does it. Must not throw.
+   */
   onPostponed?: (postponed: Postponed) => void;
-  /** Stores the events that could not be delivered. */
+  /** Stores events that could not be delivered. */
   undelivered: UndeliveredEvents;
-  /** Whether undelivered events are kept for the next process when this one exits. */
+  /** Whether undelivered events are still there for the next process after this one exits. */
   outlives: boolean;
-  /** Creates delivery spans. If absent, nothing is traced. */
+  /** Creates the spans of deliveries. Default: no tracing. */
   tracer?: Tracer;
-  /** Aborts all deliveries immediately. */
+  /** Stops all deliveries right away. */
   signal: AbortSignal;
-  /** After it aborts, each event is attempted only once. */
+  /** Once this aborts, there is only one attempt for each event. */
   stopping: AbortSignal;
   /** Only set in tests. */
   policy?: RetryPolicy;
@@ -59,16 +64,16 @@ interface WaitingEvent extends TracedEvent {
   ended: Ended;
 }
 
-/** Holds a notifier's waiting events, and runs the workers that pass them to its sink. */
+/** Contains the events that a notifier has yet to send, and runs the workers that pass them to its sink. */
 export class DeliveryQueue {
   readonly #options: DeliveryQueueOptions;
   #current: OpenNotifier;
   readonly #waiting: WaitingEvent[] = [];
   readonly #workers = new Set<Promise<void>>();
   readonly #redeliveries = new Set<Promise<Delivery>>();
-  /** The number of running deliveries for each sink. A replaced sink is closed after its last delivery. */
+  /** How many deliveries each sink is working on. A sink that was replaced is closed when it is done. */
   readonly #running = new Map<Sink, number>();
-  /** Whether the receiver permanently refuses further events. */
+  /** Whether the receiver has said that it never wants any more events. */
   #isGone = false;
 
   constructor(notifier: OpenNotifier, options: DeliveryQueueOptions) {
@@ -80,7 +85,7 @@ export class DeliveryQueue {
     return this.#current.config;
   }
 
-  /** Queues an event, and calls `ended` once its delivery has ended. */
+  /** Adds an event to the queue. Calls `ended` when its delivery is over. */
   add(traced: TracedEvent, ended: Ended): void {
     const event = { ...traced, ended };
     if (this.#waiting.length >= maxWaiting) {
@@ -91,19 +96,21 @@ export class DeliveryQueue {
     if (this.#workers.size < this.#current.sink.concurrency) this.#startWorker();
   }
 
-  /** Immediately redelivers an event that could not be delivered before, with the usual retries. */
+  /** Delivers an event that failed earlier, without waiting in the queue. There are the usual retries. */
   async resend(traced: TracedEvent): Promise<Delivery> {
     const notifier = this.#current;
     const sending = this.#send(notifier, traced);
     this.#redeliveries.add(sending);
     const delivery = await sending.finally(() => this.#redeliveries.delete(sending));
-    // A receiver that accepts an event is considered available again.
+    // If it accepts an event, the receiver is available after all.
     if (notifier === this.#current) this.#isGone = !delivery.delivered && (this.#isGone || delivery.gone);
     this.#report(notifier, traced, { ...delivery, isRedelivery: true });
     return delivery;
   }
 
-  /** Switches to another configuration and sink. Closes the previous sink once it is idle. */
+  /**
+   * Uses another configuration and sink from now on. The old sink is closed when it has nothing left to do.
+   */
   replace(next: OpenNotifier): void {
     const { sink } = this.#current;
     this.#current = next;
@@ -113,7 +120,7 @@ export class DeliveryQueue {
     for (let started = 0; started < missing; started += 1) this.#startWorker();
   }
 
-  /** Waits for all deliveries to end, then closes the sink. */
+  /** Closes the sink when all deliveries are over. */
   async close(): Promise<void> {
     while (this.#workers.size + this.#redeliveries.size > 0)
       await Promise.all([...this.#workers, ...this.#redeliveries]);
@@ -126,7 +133,8 @@ export class DeliveryQueue {
   }
 
   async #work(): Promise<void> {
-    // The new sink may allow less concurrency than the one it replaced. In that case, this worker ends.
+    // The sink may have been replaced with one that allows fewer deliveries at a time. If so, this worker
+    // ends.
     while (this.#workers.size <= this.#current.sink.concurrency) {
       const event = this.#waiting.shift();
       if (event === undefined) return;
@@ -179,8 +187,8 @@ export class DeliveryQueue {
       this.#keepForNextStart(traced, delivery);
       return;
     }
-    // Store the event as undelivered in the same tick in which it leaves the outbox, so that it is always in
-    // one of the two.
+    // An event leaves the outbox and becomes undelivered in the same tick, so it is always stored in one of
+    // the two.
     ended(
       delivery.delivered ? undefined : undelivered.keep(this.config.id, givenUp(traced, delivery, clock)),
     );
@@ -212,12 +220,12 @@ export class DeliveryQueue {
   }
 }
 
-/** Closes a replaced sink and ignores errors. */
+/** Closes a sink that was replaced. Errors do not matter. */
 function closeQuietly(sink: Sink): void {
   void sink.close().catch(() => undefined);
 }
 
-/** Returns the result of a delivery that failed before its first attempt. */
+/** Returns the result for an event that could not even be attempted. */
 export function unsent(reason: string, { gone = false } = {}): Delivery {
   return { delivered: false, tries: 0, reason, gone, isTemporary: false };
 }
@@ -236,7 +244,7 @@ export function givenUp(
   };
 }
 
-/** Starts a single span for all attempts of a delivery. */
+/** Starts a span for a delivery. It includes all attempts. */
 function deliverySpan(tracer: Tracer, { id, kind }: NotifierConfig, { event, ...trace }: TracedEvent): Span {
   return tracer.start('notify', {
     parent: traceOf(trace),

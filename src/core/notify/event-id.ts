@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { customAlphabet } from 'nanoid';
 import type { Occurrence } from './event.ts';
 
-// Standard Webhooks requires unique ids that do not contain a period.
+//  Standard Webhooks requires ids to be unique and not to contain a period.
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const length = 27;
 const randomId = customAlphabet(alphabet, length);
@@ -10,8 +10,9 @@ const randomId = customAlphabet(alphabet, length);
 export const newEventId = (): string => `msg_${randomId()}`;
 
 /**
- * Returns an event's id. Within a run, the id is derived from the occurrence: if a process dies after sending
- * a notification and the next one repeats it, receivers get the same id. Other events get a random id.
+ * Returns the id of an event. During a run, it depends on what happened. If a process dies right after
+ * sending a notification, the next one sends the same notification again, and receivers can tell by the id.
+ * All other events have random ids.
  */
 export function eventIdOf({ type, data }: Occurrence): string {
   if (!('run_id' in data) || data.run_id === null) return newEventId();

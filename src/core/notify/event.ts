@@ -3,9 +3,9 @@ import type { ErrorCode } from '../lib/error-codes.ts';
 import type { TraceContext } from '../tracing/trace-context.ts';
 
 /*
- * The events sent to notifiers, with the field names used in JSON (`schemas/event.schema.json`). Events
- * contain neither local paths nor secrets. Their size is limited to about 24 KiB: outputs that do not fit are
- * counted in `outputs_omitted`.
+ * The events that notifiers send. Field names are the ones used in JSON (`schemas/event.schema.json`). There
+ * are no local paths or secrets in an event. Its size is limited to about 24 KiB, and `outputs_omitted` says
+ * how many outputs did not fit.
  */
 
 export const subscribableTypes = [
@@ -19,74 +19,80 @@ export const subscribableTypes = [
 ] as const;
 
 export interface EventData {
-  /** A bundle was published to a destination, and the publication is committed. */
+  /** A bundle has been published to a destination and committed. */
   'bundle.published': {
     pipeline_id: string;
     destination_id: string;
     /** Relative to the destination root; `.` for the root. */
     destination_path: string;
-    /** The upload's run; null for the command line. */
+    /** The run of the upload; null on the command line. */
     run_id: string | null;
     bundle: BundleFacts;
     action: string;
-    /** The published release; null for the in-place layout. */
+    /** The release that was published; null for the in-place layout. */
     release: string | null;
-    /** The release's channel; null for the current release and for the in-place layout. */
+    /** The channel that it was published to; null for the current release and the in-place layout. */
     channel: string | null;
     counts: PublicationCounts;
-    /** Written outputs first, then kept ones. */
+    /** The outputs that were written come first, followed by those that were kept. */
     outputs: OutputFacts[];
     outputs_omitted: number;
   };
   /**
-   * Nothing was committed, or the outcome is unknown (`commit_unknown`). If the daemon retries, it sends
-   * `run.retry_scheduled` instead.
+   * Publishing a bundle failed. Nothing was committed, or we cannot tell (`commit_unknown`). If the daemon is
+   * going to try again, there is a `run.retry_scheduled` event instead.
    */
   'bundle.publish_failed': {
     pipeline_id: string;
-    /** null if no destination was reached because the source is unreadable or the bundle is invalid. */
+    /**
+     * null if the source could not be read or the bundle is invalid, so it did not get as far as a
+     * destination.
+     */
     destination_id: string | null;
     destination_path: string | null;
     run_id: string | null;
-    /** null if it failed before any bundle was selected. */
+    /** null if it failed before there was a bundle. */
     bundle: BundleFacts | null;
     action: string;
     error: EventError;
   };
-  /** One pipeline's outputs were removed from a bundle path. */
+  /** The outputs of a pipeline were removed from a bundle path. */
   'bundle.unpublished': {
     pipeline_id: string;
     destination_id: string;
     /** Relative to the destination root; `.` for the root. */
     destination_path: string;
-    /** The run that removed an orphan; null for the command line. */
+    /** If the bundle was an orphan, the run that removed it; null on the command line. */
     run_id: string | null;
-    /** null if the catalog does not record it. */
+    /** null if the catalog does not say. */
     bundle: BundleFacts | null;
-    /** `unpublish`: requested by a command. `orphan`: the bundle no longer exists in the source. */
+    /** With `unpublish`, a command asked for it. With `orphan`, the bundle is gone from the source. */
     reason: 'unpublish' | 'orphan';
     counts: { outputs_removed: number };
     /** Relative to the bundle path. */
     outputs: { path: string }[];
     outputs_omitted: number;
   };
-  /** A run failed with a transient error and will be retried. */
+  /** A run failed because of a temporary error, and is going to be tried again. */
   'run.retry_scheduled': {
     pipeline_id: string;
-    /** The destination that failed; null if none was reached. */
+    /** The destination that failed; null if the run did not get that far. */
     destination_id: string | null;
     run_id: string;
-    /** The number of the next attempt. */
+    /**  The number of the next attempt. */
     attempt: number;
     /** RFC 3339, UTC. */
     next_try_at: string;
-    /** When retrying ends and the run fails: RFC 3339, UTC. */
+    /** The time when we give up and the run fails (RFC 3339, UTC). */
     retry_until: string;
     error: EventError;
   };
-  /** A release was promoted. Publications that activate a release send `bundle.published` instead. */
+  /**
+   * A release became current because of a promotion. When it is published, there is a `bundle.published`
+   * event instead.
+   */
   'release.activated': ReleaseSwitch;
-  /** A rollback made an earlier release current. */
+  /** A rollback has made an earlier release current. */
   'release.rolled_back': ReleaseSwitch;
   'outputs.pruned': {
     pipeline_id: string;
@@ -95,7 +101,7 @@ export interface EventData {
     outputs: { destination_path: string; path: string }[];
     outputs_omitted: number;
   };
-  /** Sent by `waybill notify test`. */
+  /** A test event from `waybill notify test`. */
   'notifier.test': { notifier_id: string; message: string };
 }
 
@@ -112,15 +118,18 @@ export interface BundleFacts {
   name: string | null;
   /** RFC 3339, UTC. */
   created: string | null;
-  /** Omitted if the producer does not specify one. */
+  /** Missing if the producer did not add one. */
   revision?: Revision;
 }
 
-/** Written, linked and kept outputs add up to `outputs`. */
+/**
+ * How many outputs were published, and what was done with them. The written, linked and kept ones add up to
+ * `outputs`.
+ */
 export interface PublicationCounts {
   outputs: number;
   outputs_written: number;
-  /** Outputs linked or copied from the previous release. */
+  /** How many outputs were linked to or copied from the previous release. */
   outputs_linked: number;
   outputs_kept: number;
   outputs_removed: number;
@@ -134,9 +143,9 @@ export interface ReleaseSwitch {
   destination_id: string;
   /** Relative to the destination root; `.` for the root. */
   destination_path: string;
-  /** The release that is current now. */
+  /** The release that is current from now on. */
   release: string;
-  /** The previously current release; null if there was none. */
+  /** The release that was current before; null if there was none. */
   previous: string | null;
 }
 
@@ -146,31 +155,34 @@ export interface OutputFacts {
   digest: string;
   size: number;
   url: string | null;
-  /** `add` and `change`: the file was written. `keep` and `refresh`: the file did not change. */
+  /** With `add` and `change`, the file was written. With `keep` and `refresh`, it stayed as it was. */
   fate: 'add' | 'change' | 'keep' | 'refresh';
 }
 
 export type EventType = keyof EventData;
 export type SubscribableType = (typeof subscribableTypes)[number];
 
-/** An event before an id and a time are assigned. */
+/** Something that happened. It becomes an event when it gets an id and a time. */
 export type Occurrence = { [T in EventType]: { type: T; data: EventData[T] } }[EventType];
 
-/** A Standard Webhooks envelope. All attempts and all notifiers use the same id. */
+/**
+ * An event in the form of a Standard Webhooks envelope. Its id is the same for all attempts and all
+ * notifiers.
+ */
 export type Event = { id: string; /** When it happened: RFC 3339, UTC. */ timestamp: string } & Occurrence;
 
-/** An event and its trace context, which is the parent of its delivery spans. */
+/** An event, along with the trace that the spans of its delivery belong to. */
 export interface TracedEvent extends TraceContext {
   event: Event;
 }
 
 export function eventOf(occurrence: Occurrence, id: string, at: Date): Event {
   const { type, data } = occurrence;
-  // The keys are ordered for readability.
+  // The keys are in an order that is easy to read.
   return { id, type, timestamp: at.toISOString(), data } as Event;
 }
 
-/** Returns the pipeline that the event is about, or null if there is none. */
+/** Returns the id of the event's pipeline, or null if it has none. */
 export function pipelineOfEvent({ data }: Occurrence): string | null {
   return 'pipeline_id' in data ? data.pipeline_id : null;
 }

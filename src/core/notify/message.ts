@@ -3,10 +3,10 @@ import { nearest } from '../lib/text.ts';
 import type { Event, EventError } from './event.ts';
 
 /*
- * Formats events as human-readable messages.
+ * Turns events into messages for people.
  *
- * A template is a single line of text with fields such as `{{bundle}}`. Conditions, loops and expressions are
- * not supported.
+ * A template is one line of text with fields such as `{{bundle}}`. There are no conditions, loops or
+ * expressions.
  */
 
 const fieldNames = [
@@ -24,7 +24,7 @@ const fieldNames = [
 ] as const;
 
 type FieldName = (typeof fieldNames)[number];
-/** The values of the fields. A field is empty if the event does not have it. */
+/** The value of each field. If an event does not have a field, it is empty. */
 type Fields = Record<FieldName, string>;
 
 export const maxTemplateChars = 500;
@@ -45,34 +45,34 @@ export function parseTemplate(text: string): Verdict<string> {
     : { ok: true, value: text };
 }
 
-/** Replaces the fields in a validated template. Only the values are escaped. */
+/** Fills in the fields of a valid template. Only the values are escaped, and not the template itself. */
 export function fillTemplate(template: string, fields: Fields, escape: (value: string) => string): string {
   return template.replaceAll(field, (_, name: FieldName) => escape(fields[name])).trim();
 }
 
 /*
- * A human-readable message about an event. Bundle names and error messages come from producers and servers,
- * so each sink must escape the texts for its format.
+ *  A message about an event, for people to read. Bundle names and error messages come from producers and
+ * servers, so the sink that sends the message has to escape them.
  */
 
 export interface Message {
-  /** One sentence, such as `Failed to publish "talk" to maps/web`. */
+  /** A single sentence, such as `Failed to publish "talk" to maps/web`. */
   title: string;
-  /** Labels and values, each on one line. */
+  /** Labels with their values. None of them has a line break. */
   rows: readonly (readonly [label: string, value: string])[];
-  /** The URL of the run or pipeline in the console; null if the notifier has no `console_url`. */
+  /** The URL of the run or pipeline in the console; null if `console_url` is not set. */
   link: string | null;
   fields: Fields;
 }
 
 interface MessageOptions {
-  /** The daemon's base URL, with a trailing slash; null for messages without links. */
+  /** The base URL of the daemon, which ends with a slash; null to leave out links. */
   consoleUrl: string | null;
-  /** The maximum length of names and ids, in characters. Causes may be twice as long. */
+  /** How long names and ids can be, in characters. Error messages can be twice as long. */
   maxValueChars: number;
 }
 
-/** The content of a message before it is formatted. */
+/** The parts of a message, before they are put together. */
 interface Report {
   outcome: string;
   title: string;
@@ -122,7 +122,7 @@ function subjectOf({ data }: Event, short: (text: string) => string): Subject {
   };
 }
 
-/** Returns the bundle's name, or its path if it has no name. */
+/** Returns the name of the bundle or, if it has none, its path. */
 function bundleOf(data: Event['data']): string | null {
   const bundle = 'bundle' in data ? data.bundle : null;
   const path = 'destination_path' in data ? data.destination_path : null;
@@ -179,20 +179,23 @@ function linkOf({ data }: Event, consoleUrl: string): string {
   return `${consoleUrl}console`;
 }
 
-/** Formats an RFC 3339 time in UTC as `2026-11-20 02:04:34 UTC`. */
+/** Formats a time, as in `2026-11-20 02:04:34 UTC`. The argument is in RFC 3339 and UTC. */
 function spelledTime(timestamp: string): string {
   return `${timestamp.slice(0, 10)} ${timestamp.slice(11, 19)} UTC`;
 }
 
 /**
- * Replaces line breaks, control characters, bidirectional controls and lone surrogates, none of which may
- * reach a header, a log line or a chat.
+ * Replaces line breaks, control characters, bidirectional controls and lone surrogates. None of them should
+ * end up in a header, a log line or a chat.
  */
 export function oneLine(text: string): string {
   return text.toWellFormed().replaceAll(/(?![\u200c\u200d])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\uFFFD');
 }
 
-/** Shortens the text to at most `maxChars` UTF-16 code units, including an ellipsis if it was cut. */
+/**
+ * Returns text with no more than `maxChars` UTF-16 code units. If some of it is cut off, the last one is an
+ * ellipsis.
+ */
 export function shortened(text: string, maxChars: number): string {
   return text.length <= maxChars ? text : `${text.slice(0, maxChars - 1).replace(/[\ud800-\udbff]$/, '')}…`;
 }

@@ -21,31 +21,31 @@ export interface NotifierOptions extends Pick<
   'clock' | 'log' | 'onOutcome' | 'onPostponed' | 'policy' | 'random' | 'tracer'
 > {
   notifiers: readonly OpenNotifier[];
-  /** Stores events until their delivery has ended. Default: none. */
+  /** Stores events until their delivery is over; default: do not store them. */
   outbox?: Outbox;
-  /** Stores events that could not be delivered. Default: in memory. */
+  /** Stores events that could not be delivered; default: in memory. */
   undelivered?: UndeliveredEvents;
-  /** Aborts when the process is stopping. Each event is then attempted only once. */
+  /** Aborts when the process is about to stop. From then on, there is only one attempt for each event. */
   stopping?: AbortSignal;
 }
 
-/** The time limit for deliveries once `stopping` aborts. */
+/** How long deliveries can take once `stopping` has aborted. */
 const stoppingTimeoutMs = 10_000;
 
 /**
- * Sends events to receivers. Each notifier has its own queue, so that an unresponsive receiver delays neither
- * publications nor other receivers.
+ * Sends events to receivers. There is a queue for each notifier, so a receiver that does not respond holds up
+ * neither publications nor any other receiver.
  */
 export class Notifier {
   readonly #options: NotifierOptions;
   readonly #outbox: Outbox;
   readonly #undelivered: UndeliveredEvents;
   readonly #stopping: AbortSignal;
-  /** Aborts all deliveries. */
+  /** Stops all deliveries. */
   readonly #deadline = new AbortController();
-  /** The queues by notifier id. */
+  /** The queue of each notifier, by its id. */
   #queues: ReadonlyMap<string, DeliveryQueue>;
-  /** Removed notifiers that are still delivering events. */
+  /** Notifiers that have been removed but still have events to deliver. */
   readonly #removed = new Set<Promise<void>>();
   readonly #redeliveries = new Set<Promise<unknown>>();
   #isClosing = false;
@@ -62,8 +62,8 @@ export class Notifier {
   }
 
   /**
-   * Creates an event and queues it for every subscribed notifier. `trace` is the parent of the delivery
-   * spans. Returns without waiting.
+   * Creates an event and adds it to the queue of each notifier that wants it. The spans of the deliveries
+   * become children of `trace`. Does not wait for anything.
    */
   notify(occurrence: Occurrence, trace: TraceContext = {}): void {
     const event = eventOf(occurrence, eventIdOf(occurrence), this.#options.clock.now());
@@ -74,16 +74,16 @@ export class Notifier {
       traced,
       subscribed.map(([id]) => id),
       (notifierId, ended) => {
-        // The notifier may have been removed in the meantime, and this process may be stopping.
+        // The notifier may have been removed in the meantime. This process could also be about to stop.
         if (!this.#isClosing || !this.#outbox.outlives) this.#queue({ ...traced, notifierId, ended });
       },
     );
   }
 
   /**
-   * Replaces the notifiers. A notifier that remains keeps its waiting events and sends them with the new
-   * configuration. Running deliveries continue with the old one. A removed notifier receives no new events,
-   * but delivers those that are already queued.
+   * Replaces the notifiers. If a notifier is still there, it sends the events in its queue with the new
+   * configuration, while deliveries that have started continue with the old one. If it was removed, it gets
+   * no new events, but delivers the ones it has.
    */
   replace(notifiers: readonly OpenNotifier[]): void {
     const before = this.#queues;
@@ -102,8 +102,9 @@ export class Notifier {
   }
 
   /**
-   * Returns a notifier's undelivered events in the order in which they happened, or null if the notifier is
-   * not configured and has none. Throws `queue_unavailable` if they cannot be read.
+   * Returns the events that a notifier could not deliver, in the order they happened. Returns null if there
+   * are none and the notifier is not in the configuration. Throws `queue_unavailable` if the events cannot be
+   * read.
    */
   async undelivered(notifierId: string): Promise<Undelivered[] | null> {
     const list = await this.#undelivered.list(notifierId);
@@ -111,9 +112,9 @@ export class Notifier {
   }
 
   /**
-   * Redelivers the undelivered events; see `redeliver`. Starts no further events after `signal` aborts.
-   * Throws `notifier_not_found` if the notifier is not configured, `redelivery_running` or
-   * `queue_unavailable`.
+   * Delivers the events that failed earlier; see `redeliver`. Once `signal` aborts, no other event is
+   * started. Throws `notifier_not_found` if the notifier is not in the configuration, `redelivery_running`,
+   * or `queue_unavailable`.
    */
   async redeliver(notifierId: string, signal?: AbortSignal): Promise<Redelivery> {
     const queue = this.#queues.get(notifierId);
@@ -131,8 +132,9 @@ export class Notifier {
   }
 
   /**
-   * Waits for all deliveries to end, but at most `withinMs` milliseconds, or ten seconds once `stopping`
-   * aborts. Then drops the remaining events and closes the sinks. Later events are dropped.
+   * Waits up to `withinMs` milliseconds for all deliveries, or ten seconds after `stopping` has aborted.
+   * After that, any remaining events are dropped, and so are any that are added later. Finally, closes the
+   * sinks.
    */
   async close(withinMs: number): Promise<void> {
     this.#isClosing = true;
@@ -175,7 +177,7 @@ export class Notifier {
   }
 }
 
-/** Reports whether a notifier is subscribed to the occurrence. */
+/**  Reports whether a notifier is subscribed to this event. */
 export function wants({ events, pipelines }: NotifierConfig, occurrence: Occurrence): boolean {
   if (!(events as readonly string[]).includes(occurrence.type)) return false;
   const pipeline = pipelineOfEvent(occurrence);

@@ -2,10 +2,10 @@ import { WaybillError } from '../lib/errors.ts';
 import type { TracedEvent } from './event.ts';
 
 /*
- * The contract for storing events until they are delivered. Queues implement it.
+ * Stores events until they have been delivered. There is an implementation for each kind of queue.
  */
 
-/** An event for one notifier. Plain data. */
+/** An event that a notifier has to deliver. Plain data. */
 export interface OutboxEvent extends TracedEvent {
   notifierId: string;
 }
@@ -15,24 +15,24 @@ export interface AbandonedEvent extends OutboxEvent {
 }
 
 /**
- * Called when a delivery has succeeded or failed. A failed event is then stored elsewhere, and the outbox
- * removes it only after `kept` has resolved.
+ * Call this when a delivery has succeeded or failed. A failed event is stored somewhere else, and stays in
+ * the outbox until `kept` resolves.
  */
 export type Ended = (kept?: Promise<void>) => void;
 
-/** Stores events until their delivery has ended, even if the process exits before that. */
+/** Stores events until their delivery is over, even if this process exits before that. */
 export interface Outbox {
-  /** Whether undelivered events are kept for other processes when this one exits. */
+  /** Whether undelivered events are still there for other processes after this one exits. */
   readonly outlives: boolean;
   /**
-   * Called once. `take` receives the events left by earlier processes, oldest first. If several processes
-   * share the outbox, it also receives the events of processes that exit later.
+   * Call this once. Events that earlier processes left behind are passed to `take`, oldest first. If several
+   * processes share the outbox, so are the events of any process that exits later.
    */
   open(take: (left: AbandonedEvent) => void): void;
   /**
-   * Stores an event for these notifiers. Calls `deliver` for each of them once the event may be delivered:
-   * either immediately, or when it is stored where other processes can find it. Does not call it for an event
-   * that was already stored by a process that has exited.
+   * Stores an event for these notifiers. As soon as it may be delivered, calls `deliver` for each of them.
+   * This is either right away, or when other processes can find the event. If a process that has exited
+   * stored the same event before, `deliver` is not called.
    */
   keep(
     traced: TracedEvent,
@@ -41,7 +41,7 @@ export interface Outbox {
   ): void;
 }
 
-/** An outbox that stores nothing. Undelivered events are lost when the process exits. */
+/** Stores nothing. If the process exits, undelivered events are lost. */
 export const noOutbox: Outbox = {
   outlives: false,
   open: () => undefined,
@@ -51,57 +51,55 @@ export const noOutbox: Outbox = {
 };
 
 /*
- * The contract for storing events that could not be delivered. Queues implement it.
+ * Stores events that could not be delivered. There is an implementation for each kind of queue.
  */
 
-/** An event that could not be delivered to one notifier. Plain data. */
+/** An event that a notifier could not deliver. Plain data. */
 export interface Undelivered extends TracedEvent {
-  /** The total number of attempts. */
+  /** How many attempts there were in total. */
   tries: number;
-  /** Why the last delivery failed, without secrets. */
+  /** The reason why the last delivery failed. Does not contain secrets. */
   reason: string;
-  /** When the last delivery failed, as RFC 3339 in UTC. */
+  /** The time when the last delivery failed (RFC 3339, UTC). */
   givenUpAt: string;
 }
 
 /**
- * Undelivered events by notifier. If a notifier has more than `maxUndelivered` events, the oldest are
- * dropped. Events of notifiers that are no longer configured are kept.
+ * The undelivered events of each notifier. If there are more than `maxUndelivered`, the oldest are dropped. A
+ * notifier's events stay when it is removed from the configuration.
  */
 export interface UndeliveredEvents {
-  /**
-   * Stores an event, replacing any earlier entry for it. Resolves once the event is stored. Never rejects.
-   */
+  /** Stores an event, and replaces it if it is there already. Resolves when it is stored. Never rejects. */
   keep(notifierId: string, undelivered: Undelivered): Promise<void>;
-  /** Returns the events in the order in which they happened. */
+  /** Returns the events in the order they happened. */
   list(notifierId: string): Promise<Undelivered[]>;
-  /** Removes an event after its delivery. */
+  /** Removes an event that has been delivered. */
   remove(notifierId: string, eventId: string): Promise<void>;
-  /** Returns the number of events for each notifier that has any. */
+  /** Returns how many events there are for each notifier. Leaves out notifiers that have none. */
   counts(): Promise<ReadonlyMap<string, number>>;
   /**
-   * Acquires the exclusive right to redeliver a notifier's events until `release` is called. Throws
-   * `redelivery_running` if another client holds it.
+   * Claims the events of a notifier, so that no other client can redeliver them before `release` is called.
+   * Throws a `redelivery_running` error if another client has done this.
    */
   claim(notifierId: string): Promise<Claim>;
 }
 
 export interface Claim {
-  /** Never rejects. */
+  /** Ends the claim. Never rejects. */
   release(): Promise<void>;
 }
 
-/** The maximum number of stored events per notifier. */
+/** How many events to store for each notifier. */
 export const maxUndelivered = 1_000;
 
-/** A stored event with its position. */
+/** An event in the store, with its place in the order. */
 export interface UndeliveredEntry {
   undelivered: Undelivered;
-  /** Orders events that happened in the same millisecond. */
+  /** Decides the order of events that happened in the same millisecond. */
   seq: number;
 }
 
-/** Compares events by when they happened. */
+/** Compares two events by the time when they happened. */
 export function inOrder(a: UndeliveredEntry, b: UndeliveredEntry): number {
   const [first, second] = [a.undelivered.event.timestamp, b.undelivered.event.timestamp];
   return first < second ? -1 : first > second ? 1 : a.seq - b.seq;
@@ -116,29 +114,27 @@ export function redeliveryRunning(notifierId: string): WaybillError {
 }
 
 /*
- * Keeps a process's undelivered events in memory. The embedded queue also writes them to disk.
+ * Stores the undelivered events of a process in memory. The embedded queue also writes them to disk.
  */
 
-/** One undelivered event for one notifier. Plain data. */
+/** An event that a notifier could not deliver. Plain data. */
 export interface StoredUndelivered extends UndeliveredEntry {
   notifierId: string;
 }
 
 interface UndeliveredInMemoryOptions {
-  /** Events stored by earlier processes, in any order. Default: none. */
+  /** Events from earlier processes, in any order; default: none. */
   left?: readonly StoredUndelivered[];
-  /** Called for each change, to persist it. null removes the event. */
+  /** Called with every change so that it can be saved, or with null if the event was removed. */
   write?: (key: { notifierId: string; eventId: string }, kept: StoredUndelivered | null) => void;
-  /** Called when a notifier's oldest event was dropped because of the limit. */
+  /** Called when the oldest event of a notifier had to be dropped because there were too many. */
   onDropped?: (notifierId: string, count: number) => void;
 }
 
-/**
- * Creates an in-memory store. All changes take effect synchronously, before the returned promises resolve.
- */
+/** Returns a store in memory. Changes take effect right away, even before the promise resolves. */
 export function undeliveredInMemory(options: UndeliveredInMemoryOptions = {}): UndeliveredEvents {
   const { left = [], write = () => undefined, onDropped = () => undefined } = options;
-  /** Keyed by notifier, then by event. */
+  /** Stored events, by notifier and then by event. */
   const books = new Map<string, Map<string, StoredUndelivered>>();
   const claimed = new Set<string>();
   let lastSeq = 0;

@@ -3,7 +3,7 @@ import type { Log } from '../lib/log.ts';
 import { traceFields } from '../tracing/trace-context.ts';
 import type { Outcome } from './delivery-queue.ts';
 
-/** Returns the warning for a failed delivery, or null if it succeeded. */
+/** Returns a warning about a delivery that failed, or null if it succeeded. */
 export function outcomeWarning({
   delivered,
   reason,
@@ -19,7 +19,7 @@ export function outcomeWarning({
   return finding('warning', 'event_not_delivered', message);
 }
 
-/** Logs the outcome of a delivery. */
+/** Logs how a delivery ended. */
 export function logOutcome(outcome: Outcome, log: Log): void {
   const { event, notifierId, tries } = outcome;
   const fields = {
@@ -35,10 +35,13 @@ export function logOutcome(outcome: Outcome, log: Log): void {
   else log.warn({ ...fields, code: warning.code }, warning.message);
 }
 
-// An unresponsive receiver causes one warning per event, all with the same text.
+// If a receiver does not respond, there is a warning for each event, and they all say the same.
 const maxWarningsPerNotifier = 10;
 
-/** Collects a run's warnings: the first few for each notifier in full, and a count of the rest. */
+/**
+ * Collects the warnings of a run. For each notifier, the first few are shown in full, and the others are only
+ * counted.
+ */
 export function collectWarnings(): { onOutcome: (outcome: Outcome) => void; warnings: () => Finding[] } {
   const shown: Finding[] = [];
   const counts = new Map<string, number>();

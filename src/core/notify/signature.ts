@@ -2,20 +2,20 @@ import { createHmac } from 'node:crypto';
 import { WaybillError } from '../lib/errors.ts';
 
 /*
- * Implements signatures as in Standard Webhooks 1.0 (https://github.com/standard-webhooks/standard-webhooks),
- * with the symmetric scheme `v1`: HMAC-SHA256 over `id.timestamp.body`.
+ * Signs messages as in Standard Webhooks 1.0 (https://github.com/standard-webhooks/standard-webhooks). The
+ * scheme is `v1`, which is symmetric: HMAC-SHA256 over `id.timestamp.body`.
  */
 
 export type SigningKey = Uint8Array;
 
-// Standard Webhooks requires 192 to 512 bits.
+//  Standard Webhooks requires 192 to 512 bits.
 const keyBytes = { min: 24, max: 64 };
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?$/;
 
 /**
- * Parses the keys in a secret: `whsec_` followed by base64, or several of these separated by spaces while a
- * key is being rotated. Any other text is a plain secret whose UTF-8 bytes are the key. Throws
- * `secrets_invalid`, which names the variable but never includes the value.
+ * Parses the keys in a secret. A key is `whsec_` followed by base64. While a key is being replaced, there can
+ * be several, separated by spaces. Anything else is a plain secret, and the key is its UTF-8 bytes. Throws a
+ * `secrets_invalid` error, which says which variable is wrong but does not include the secret.
  */
 export function parseSigningSecret(secret: string, name: string): { keys: SigningKey[]; isPlain: boolean } {
   const refuse = (reason: string): WaybillError =>
@@ -41,8 +41,8 @@ export function parseSigningSecret(secret: string, name: string): { keys: Signin
 }
 
 /**
- * Returns the three Standard Webhooks headers, with one signature per key. `at` is the time of the attempt,
- * not of the event.
+ * Returns the three headers of Standard Webhooks, with a signature for each key. `at` is the time of this
+ * attempt, and not that of the event.
  */
 export function signedHeaders(
   keys: readonly SigningKey[],

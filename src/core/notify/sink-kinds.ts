@@ -12,7 +12,7 @@ import { logKind } from './sinks/log.ts';
 import { redisKind } from './sinks/redis.ts';
 import { webhookKind } from './sinks/webhook.ts';
 
-/** All kinds of notifiers, in the order used by the reference pages. */
+/** All kinds of notifiers. The reference pages list them in this order. */
 const sinkKinds = {
   log: logKind,
   file: fileKind,
@@ -23,7 +23,7 @@ const sinkKinds = {
   email: emailKind,
 };
 
-/** An entry of `notifiers`. */
+/** An entry in `notifiers`. */
 export const notifier = variants('kind', 'a notifier', {
   log: logKind.settings,
   file: fileKind.settings,
@@ -36,13 +36,15 @@ export const notifier = variants('kind', 'a notifier', {
 
 export type NotifierConfig = ResolvedBy<typeof notifier>;
 
-/** A configured notifier and its open sink. */
+/** A notifier in the configuration, with its sink. */
 export interface OpenNotifier {
   config: NotifierConfig;
   sink: Sink;
 }
 
-/** A kind typed to accept any kind's configuration. It must only be passed its own. */
+/**
+ *  A kind of notifier, typed so that it accepts the configuration of any kind. Only pass it one of its own.
+ */
 interface AnySinkKind {
   secrets(config: NotifierConfig): string[];
   open(config: NotifierConfig, context: SinkContext): Promise<Sink>;
@@ -54,8 +56,8 @@ export function sinkKindOf({ kind }: Pick<NotifierConfig, 'kind'>): AnySinkKind 
 }
 
 /**
- * Opens the sinks of the configured notifiers, without connecting. Loads the code of a sink only if it is
- * configured, because most runs need none. Throws `secrets_invalid` if a secret is missing or malformed.
+ * Opens the sinks of these notifiers, without connecting to anything. The code of a sink is only loaded if it
+ * is used, because most runs do not need any. Throws `secrets_invalid` if a secret is missing or malformed.
  */
 export async function openNotifiers(
   configs: readonly NotifierConfig[],

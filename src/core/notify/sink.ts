@@ -8,15 +8,15 @@ import type { TraceContext } from '../tracing/trace-context.ts';
 import { type Event, subscribableTypes } from './event.ts';
 import { maxTemplateChars, parseTemplate } from './message.ts';
 
-/** A destination for events. Each kind has a file in `sinks/`. */
+/** Somewhere to send events. There is a file in `sinks/` for each kind. */
 export interface Sink {
-  /** The number of concurrent attempts. If greater than one, events may arrive out of order. */
+  /** How many attempts can run at a time. With more than one, events may arrive in a different order. */
   readonly concurrency: number;
-  /** The timeout for one attempt, in milliseconds. */
+  /** How long an attempt can take, in milliseconds. */
   readonly timeoutMs: number;
   /**
-   * Makes one attempt. Failures are returned, never thrown, and contain no secrets. `trace` is the delivery's
-   * span, to be passed on to the receiver.
+   * Makes a single attempt. A failure is returned and never thrown, and does not contain secrets. `trace` is
+   * the span of the delivery, for the receiver to continue.
    */
   send(event: Event, signal: AbortSignal, trace?: TraceContext): Promise<Attempted>;
   close(): Promise<void>;
@@ -26,30 +26,30 @@ export type Attempted = { ok: true } | Refused;
 
 export interface Refused {
   ok: false;
-  /** A clause for messages, such as `the receiver answered 503`. */
+  /** A clause for use in messages, such as `the receiver answered 503`. */
   reason: string;
-  /** Whether retrying may help. */
+  /** Whether it makes sense to try again. */
   retry: boolean;
-  /** The delay requested by the receiver. */
+  /** How long the receiver wants us to wait, in milliseconds. */
   retryAfterMs?: number;
-  /** Whether the receiver permanently refuses further events. */
+  /** Whether the receiver has said that it never wants any more events. */
   gone?: boolean;
 }
 
 /**
- * Declares a kind of notifier. Each file in `sinks/` has one, and `sink-kinds.ts` lists them. Only `open` and
- * `reach` load the code that sends events.
+ * Declares a kind of notifier. Every file in `sinks/` has one, and `sink-kinds.ts` lists them all. The code
+ * that sends events is loaded only by `open` and `reach`.
  */
 export interface SinkKind<S extends Setting> {
-  /** The settings for this kind of notifier, created by `notifierSettings`. */
+  /** The settings of this kind of notifier, from `notifierSettings`. */
   readonly settings: S;
-  /** Returns the names of the environment variables needed to open the sink. */
+  /** Returns the environment variables that are needed to open the sink. */
   secrets(config: ResolvedBy<S>): string[];
-  /** Loads the sink without connecting. Throws `secrets_invalid`. */
+  /** Loads the sink, without connecting to anything. Throws `secrets_invalid`. */
   open(config: ResolvedBy<S>, context: SinkContext): Promise<Sink>;
   /**
-   * Checks whether events would arrive, without sending one or leaving anything behind. Returns the result as
-   * a clause for messages. Throws `secrets_invalid`, and `unreachable` with a hint.
+   * Finds out whether events would arrive, without sending any or leaving anything behind. Returns a clause
+   * for use in messages. Throws `secrets_invalid`, or `unreachable` with a hint.
    */
   reach(config: ResolvedBy<S>, context: SinkContext & { signal: AbortSignal }): Promise<string>;
 }
@@ -58,9 +58,9 @@ export interface SinkContext {
   clock: Clock;
   log: Log;
   secrets: Secrets;
-  /** The notifier's name in messages: `notifier "hook"`. */
+  /** The notifier as it appears in messages: `notifier "hook"`. */
   neededBy: string;
-  /** Receives warnings about settings that work but should be changed. */
+  /** Called with warnings about settings that work but are not a good idea. */
   warn: (warning: Finding) => void;
 }
 
@@ -68,7 +68,7 @@ export function sinkKind<S extends Setting>(kind: SinkKind<S>): SinkKind<S> {
   return kind;
 }
 
-/** Settings shared by all notifiers. */
+/** Settings that every notifier has. */
 const common = {
   id: id().required().description('Name of the notifier, for logs and warnings.').example('hook'),
   events: list(choice(...subscribableTypes), {
@@ -82,7 +82,7 @@ const common = {
   ),
 };
 
-/** Returns the settings for one kind: the common ones, `kind` with its summary, and `own`. */
+/** Returns the settings of a kind of notifier: those that all have, `kind` with its summary, and `own`. */
 export function notifierSettings<const Kind extends string, Own extends Settings>(
   name: Kind,
   summary: string,
@@ -93,12 +93,12 @@ export function notifierSettings<const Kind extends string, Own extends Settings
   return map({ ...common, kind, ...own }, { check: check as never });
 }
 
-/** The `timeout` setting for sinks that send over a network. */
+/** The `timeout` setting of sinks that use a network. */
 export const timeoutSetting = duration({ atLeast: '100ms', atMost: '60s' })
   .default('5s')
   .description('Time limit for one attempt. An event gets up to four attempts.');
 
-/** Returns a template setting. Its description starts with `what`. */
+/** Returns the setting for a template. `what` is how its description starts. */
 export function templateSetting(what: string) {
   return text(
     `one line of at most ${maxTemplateChars} characters, with fields such as {{bundle}}`,
@@ -111,7 +111,7 @@ export function templateSetting(what: string) {
     .example('{{pipeline}}: {{bundle}} {{outcome}}');
 }
 
-/** The `console_url` setting for notifiers that people read. */
+/** The `console_url` setting of notifiers whose messages are read by people. */
 export const consoleUrlSetting = baseUrl()
   .description(
     'URL of the daemon as browsers open it, with its base path. Messages then link to the run or pipeline in the console.',

@@ -12,21 +12,25 @@ import type { Owner } from '../storage/identity.ts';
 import { nameOf } from '../storage/key.ts';
 
 /*
- * The contract for generators, which create outputs from a bundle. `generators.ts` lists them.
+ * The interface of a generator, which makes new outputs out of a bundle. All of them are listed in
+ * `generators.ts`.
  */
 
 export interface GeneratorInput {
   bundle: DigestedBundle;
-  /** The outputs of earlier generators. */
+  /** The outputs that other generators have made before this one. */
   siblings: readonly Sibling[];
-  /** The key and facts for signed outputs; null if the destination does not sign its outputs. */
+  /**
+   * The key to sign with, and what to say about the publication; null if the destination does not sign its
+   * outputs.
+   */
   signing: (PublicationFacts & { secret: SecretKey }) | null;
 }
 
-/** The facts about a publication that are included in a statement. */
+/**  The facts about a publication that go into a signed statement. */
 export interface PublicationFacts {
   owner: Owner;
-  /** null if the publication is not run by a daemon. */
+  /** null if there is no daemon. */
   runId: string | null;
   /** null for schedules, watched sources and commands. */
   publisher: PublisherIdentity | null;
@@ -34,7 +38,7 @@ export interface PublicationFacts {
   version: string;
 }
 
-/** Another generated output, in its final form. */
+/** Another generated output, once it is final. */
 export interface Sibling {
   path: RelativePath;
   kind: string;
@@ -42,44 +46,44 @@ export interface Sibling {
   size: number;
 }
 
-/** A generated output. Nothing is generated before `open` is called. */
+/** A generated output. Nothing happens until `open` is called. */
 export interface GeneratedFile {
   path: RelativePath;
   kind: string;
   contentType: string;
-  /** A digest of everything that determines the content. Equal inputs must produce equal content. */
+  /** A digest of everything the content depends on. If it is the same, the content must be, too. */
   inputs: Digest;
   /**
-   * Whether the content also names the run, which is not part of the inputs. As long as the inputs are
-   * unchanged, the published file is kept.
+   * Whether the content also contains the id of the run, even though that is not one of the inputs. The
+   * published file is kept for as long as the inputs stay the same.
    */
   namesRun?: boolean;
-  /** Streams the content, which is the same every time. */
+  /** Streams the content. It is the same every time. */
   open(): AsyncIterable<Uint8Array>;
 }
 
 /**
- * Generates one kind of output. Increment `version` with every code change that affects the content, so that
- * published outputs are regenerated. To add a generator, list it in `generators.ts` and add a setting to the
- * configuration.
+ * Makes one kind of output. If you change the code in a way that changes the content, increment `version`, so
+ * that published outputs are generated again. To add a generator, list it in `generators.ts` and add a
+ * setting to turn it on.
  */
 export interface Generator {
   name: string;
   version: number;
   switchedBy: keyof GeneratedOutputs;
-  /** Returns the outputs for this bundle, or none if the generator does not apply to it. */
+  /** Returns the outputs for this bundle, or none if the generator has nothing to do. */
   describe(input: GeneratorInput): Promise<GeneratedFile[]>;
 }
 
 /**
- * Returns a digest of the inputs. Pass only lists and scalars, because the JSON form of objects depends on
- * key order.
+ * Returns a digest of the inputs. Do not pass objects, only lists and scalars: the JSON of an object depends
+ * on the order of its keys.
  */
 export function digestInputs(...inputs: readonly unknown[]): Digest {
   return digestOf(JSON.stringify(inputs));
 }
 
-/** Generates the content on the first call and keeps it in memory. Only use it for small content. */
+/** Generates the content when it is first needed and keeps it in memory. Only for small content. */
 export function keptBytes(make: () => string): () => AsyncIterable<Uint8Array> {
   let kept: Buffer | undefined;
   return async function* () {
@@ -88,7 +92,9 @@ export function keptBytes(make: () => string): () => AsyncIterable<Uint8Array> {
   };
 }
 
-/** Returns the content of `SHA256SUMS`, which lists every file and every generated output before it. */
+/**
+ * Returns the content of `SHA256SUMS`. It lists the files of the bundle, and all outputs generated so far.
+ */
 export function checksumsText({ bundle, siblings }: Pick<GeneratorInput, 'bundle' | 'siblings'>): string {
   return [...bundle.files, ...siblings.filter(({ path }) => path !== checksumsName)]
     .map(({ path, digest }): [string, string] => [path, hexOf(digest)])
@@ -98,11 +104,12 @@ export function checksumsText({ bundle, siblings }: Pick<GeneratorInput, 'bundle
 }
 
 /*
- * The names of generated outputs. They depend only on the manifest, so a bundle with a conflicting file is
- * rejected before its files are read: by the API before it responds with 202, by `validate`, and by each run.
+ * The names of generated outputs. They depend only on the manifest. If one of them is also the name of a
+ * file, we can refuse the bundle without reading its files: in the API before it responds with 202, in
+ * `validate`, and in each run.
  */
 
-/** A bundle as described by its manifest. */
+/** A bundle, as far as its manifest describes it. */
 interface NamedBundle extends Pick<SourceBundle, 'path' | 'name'> {
   files: readonly { path: RelativePath; kind: string }[];
 }
@@ -110,7 +117,8 @@ interface NamedBundle extends Pick<SourceBundle, 'path' | 'name'> {
 type Output = keyof GeneratedOutputs;
 
 /**
- * In order of precedence: an output with `auto` is skipped if its name is already taken by an earlier one.
+ * If two outputs have the same name, the first one gets it. The other one is left out if its setting is
+ * `auto`.
  */
 const namesOf: Record<Output, (bundle: NamedBundle) => RelativePath[]> = {
   archive: (bundle) => [archiveName(bundle)],
@@ -134,23 +142,26 @@ export const checksumsSignatureName = 'SHA256SUMS.minisig' as RelativePath;
 export const attestationName = 'attestation.json' as RelativePath;
 export const indexName = 'index.html' as RelativePath;
 
-/** Returns the last segment of the bundle's path, or of its name. */
+/**
+ * Returns the name for a bundle's archive. This is the last segment of the bundle's path or, at the root, of
+ * its name.
+ */
 export function archiveName({ path, name }: Pick<NamedBundle, 'path' | 'name'>): RelativePath {
   const verdict = parseRelativePath(`${nameOf(path === '.' ? (name ?? 'bundle') : path)}.tar.gz`);
   return verdict.ok ? verdict.path : ('bundle.tar.gz' as RelativePath);
 }
 
-/** Returns the page's name for a scene map, such as `maps/scenes.html` for `maps/scenes.json`. */
+/** Returns the name of the page for a scene map, such as `maps/scenes.html` for `maps/scenes.json`. */
 export function sceneMapPageName(path: RelativePath): RelativePath {
   return path.replace(/(\.json)?$/i, '.html') as RelativePath;
 }
 
-/** The outputs to generate for a bundle, with `auto` resolved. */
+/** Whether to generate each of the outputs for a bundle. There is no `auto` anymore. */
 export type ChosenOutputs = Record<Output, boolean>;
 
 /**
- * Decides which outputs a destination generates for a bundle. `taken` contains an error for each output name
- * that is already used by one of the bundle's files or another output.
+ * Decides which outputs a destination generates for a bundle. `taken` has an error for each output whose name
+ * is already the name of a file in the bundle, or of another output.
  */
 export function chooseOutputs(
   bundle: NamedBundle,
@@ -176,14 +187,19 @@ export function chooseOutputs(
   return { chosen, taken };
 }
 
-/** Reports whether an output is wanted. A signature signs the checksums, so it implies them. */
+/**
+ * Reports whether an output is wanted. The signature is that of the checksums, so it requires them as well.
+ */
 function isWanted(outputs: GeneratedOutputs, output: Output): boolean {
   const signs = (outputs.signature ?? null) !== null;
   if (output === 'signature' || output === 'checksums') return signs || outputs[output] === true;
   return outputs[output] !== false;
 }
 
-/** Combines all name conflicts into one error. `name` is the bundle's name for the message. */
+/**
+ * Returns a single error for all outputs whose names are taken. `name` is the bundle, as it appears in the
+ * message.
+ */
 export function namesTaken(name: string, taken: readonly Finding[]): WaybillError {
   return invalidBundle(name, taken, {
     hint: 'change the setting named above, or rename the file in the bundle',
@@ -192,12 +208,12 @@ export function namesTaken(name: string, taken: readonly Finding[]): WaybillErro
 
 interface Conflict {
   path: string;
-  /** null for one of the bundle's files. */
+  /** null if this is a file in the bundle. */
   output: Output | null;
 }
 
 /**
- * Finds paths that conflict with a name, either because they are equal after case folding or because they are
+ * Finds paths that get in the way of a name, because they are the same except for case, or because they are
  * below it.
  */
 class PresentNames {

@@ -23,8 +23,9 @@ import { indexGenerator } from './index-page.ts';
 import { attestationGenerator, signatureGenerator } from './signature.ts';
 
 /**
- * Generates a tar.gz of the whole bundle: the original `manifest.json` and its signature, followed by the
- * listed files. It can be uploaded again as a bundle. It is generated on each `open` and never stored.
+ * Makes a tar.gz of the whole bundle, which can be uploaded as a bundle again. It contains the original
+ * `manifest.json` and its signature, followed by the listed files. The archive is never stored, but made each
+ * time it is opened.
  */
 const archiveGenerator: Generator = {
   name: 'archive',
@@ -54,8 +55,8 @@ function filesOf({ manifestFile, signatureFile = null, files }: GeneratorInput['
 }
 
 /**
- * Generates `SHA256SUMS` for `sha256sum -c`, with every listed file and every generated output before it.
- * Names need no escaping, because the path policy allows neither backslashes nor line breaks.
+ * Makes a `SHA256SUMS` file for `sha256sum -c`. It lists the files of the bundle, and all outputs generated
+ * so far. Names never have to be escaped, since backslashes and line breaks are not allowed in paths.
  */
 const checksumsGenerator: Generator = {
   name: 'checksums',
@@ -79,7 +80,8 @@ function covered({ bundle, siblings }: GeneratorInput): [path: string, hex: stri
 }
 
 /**
- * Generates an HTML page next to each scene map in the bundle: `maps/scenes.json` gets `maps/scenes.html`.
+ * Makes an HTML page for each scene map in the bundle, right next to it: for `maps/scenes.json`, that is
+ * `maps/scenes.html`.
  */
 const sceneMapPageGenerator: Generator = {
   name: 'scene_map_page',
@@ -110,7 +112,7 @@ async function render(file: DigestedFile): Promise<string> {
   return renderSceneMapPage(map, { findings, documentHref: encodeURIComponent(nameOf(file.path)) });
 }
 
-/** Each generator sees the outputs of earlier ones, so the checksums cover all other outputs. */
+/** A generator can see the outputs of those before it, so the checksums cover all other outputs. */
 export const generators: readonly Generator[] = [
   archiveGenerator,
   sceneMapPageGenerator,

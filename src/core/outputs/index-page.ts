@@ -10,7 +10,7 @@ import { digestInputs, type Generator, type GeneratorInput, indexName, keptBytes
 const templates = new URL('../../../templates/', import.meta.url);
 let source: Promise<Source> | undefined;
 
-/** The templates and styles of the page. */
+/** The page's templates and styles. */
 interface Source {
   template: string;
   style: string;
@@ -26,9 +26,9 @@ async function readSource(): Promise<Source> {
 }
 
 /**
- * Generates `index.html`, a page that lists the bundle's content. It loads nothing but the bundle's pictures.
- * The template escapes all text, and the content security policy allows only the page's own style and no
- * scripts.
+ * Makes a page, `index.html`, that lists what is in the bundle. The only things it loads are pictures from
+ * the bundle. The template escapes all text, and the content security policy allows the style of the page
+ * itself, and no scripts.
  */
 export const indexGenerator: Generator = {
   name: 'index',
@@ -56,20 +56,20 @@ export const indexGenerator: Generator = {
 interface Page {
   title: string;
   created: string;
-  /** `created` in a human-readable form. */
+  /** `created` as people would write it. */
   createdText: string;
   total: string;
   files: Row[];
   sceneMaps: Row[];
   archives: Row[];
-  /** The first few pictures that browsers can show and that are not too large for the page. */
+  /** The first few pictures that a browser can display and that are not too large to have on the page. */
   pictures: Row[];
 }
 
 interface Row {
   href: string;
   path: string;
-  /** Empty if the file has no special kind. */
+  /** Empty if it is an ordinary file. */
   kind: string;
   size: string;
   digest: string;
@@ -104,7 +104,7 @@ interface Listed {
 }
 
 function row({ path, kind, size, digest }: Listed): Row {
-  // The `./` prevents a path with a colon from being read as a URL scheme.
+  // Without `./`, a path with a colon in it would look like a URL with a scheme.
   const href = `./${path.split('/').map(encodeURIComponent).join('/')}`;
   const shownKind = kind === 'file' ? '' : kind.replaceAll('_', ' ');
   return { href, path, kind: shownKind, size: formatSize(size), digest };

@@ -3,38 +3,38 @@ import { compareCodeUnits } from '../lib/paths.ts';
 import { formatSize } from '../lib/settings/units.ts';
 
 /**
- * Returns the link to a path below the root. If `baseUrl` is unknown, the link is relative, which works
+ * Returns a link to a path below the root. If we do not know `baseUrl`, the link is relative. That works
  * because the feeds are at the root.
  */
 export function linkTo(path: string, baseUrl: string | null): string {
-  // The `./` prevents a path with a colon from being read as a URL scheme.
+  // Without `./`, a path with a colon in it would look like a URL with a scheme.
   return (baseUrl ?? './') + path.split('/').map(encodeURIComponent).join('/');
 }
 
 /*
- * The entries in a root index.
+ * The entries of a root index.
  */
 
-/** A bundle in a root index. All fields come from its catalog. */
+/** A bundle in a root index. Everything here comes from the bundle's catalog. */
 export interface ListedBundle {
-  /** The bundle path, relative to the destination root. */
+  /** The path of the bundle, relative to the destination root. */
   path: string;
-  /** The manifest's `created`, as RFC 3339; null if the catalog does not record it. */
+  /** The time in the manifest (RFC 3339); null if the catalog does not have it. */
   created: string | null;
-  /** The time of the latest publication, as RFC 3339. */
+  /** The time when it was last published (RFC 3339). */
   published: string;
   outputs: number;
   bytes: number;
-  /** The bundle's main page, relative to the destination root. */
+  /** The main page of the bundle, relative to the destination root. */
   page: string;
-  /** The bundle's first scene map page, relative to the destination root; null if there is none. */
+  /** The page of the bundle's first scene map, relative to the destination root; null if there is none. */
   sceneMap: string | null;
 }
 
-/** The maximum number of entries. */
+/** How many entries there can be. */
 export const maxListed = 100;
 
-/** Returns up to `maxListed` bundles, newest first. */
+/** Returns the newest `maxListed` bundles, starting with the newest one. */
 export function newestOf(bundles: readonly ListedBundle[]): ListedBundle[] {
   return [...bundles]
     .sort((a, b) => Date.parse(b.published) - Date.parse(a.published) || compareCodeUnits(a.path, b.path))
@@ -47,13 +47,15 @@ export function isSameBundle(a: ListedBundle | null, b: ListedBundle | null): bo
 }
 
 /*
- * Writes the newest bundles as a JSON Feed, and reads them back for the next update.
+ * Writes a JSON Feed of the newest bundles, and reads it again for the next update.
  */
 
 export interface RootListing {
-  /** The pipeline's id. */
+  /** The id of the pipeline. */
   title: string;
-  /** Identifies the feed across updates, owners and locations. */
+  /**
+   * Identifies the feed. It stays the same across updates, and is different for other owners and locations.
+   */
   identity: readonly string[];
   /** Ends with `/`; null if unknown. */
   baseUrl: string | null;
@@ -61,7 +63,7 @@ export interface RootListing {
   bundles: readonly ListedBundle[];
 }
 
-/** The key of the waybill extension in each item. JSON Feed allows such extensions. */
+/** The key of our own data in each item. JSON Feed allows extensions like this. */
 const ownMember = '_waybill';
 
 export function jsonFeed({ title, identity, baseUrl, bundles }: RootListing): string {
@@ -84,8 +86,9 @@ export function jsonFeed({ title, identity, baseUrl, bundles }: RootListing): st
 }
 
 /**
- * Returns the bundles in a feed that `jsonFeed` wrote, or null if the format is different, such as that of
- * another version. The caller must check the bytes against the catalog first, because the content is trusted.
+ * Returns the bundles in a feed from `jsonFeed`, or null if it looks different, for example because it is
+ * from another version. The content is trusted, so the caller must first make sure that the bytes match the
+ * catalog.
  */
 export function bundlesInFeed(text: string): ListedBundle[] | null {
   try {
@@ -111,7 +114,7 @@ export function summaryOf({ outputs, bytes }: ListedBundle): string {
   return `${outputs} ${outputs === 1 ? 'file' : 'files'}, ${formatSize(bytes)}`;
 }
 
-/** Returns a version 8 UUID (RFC 9562), derived from a digest of the parts so that it is reproducible. */
+/** Returns a version 8 UUID (RFC 9562). It is made from a digest of the parts, so it is always the same. */
 export function idOf(parts: readonly string[]): string {
   const hex = hexOf(digestOf(JSON.stringify(parts)));
   const variant = ((parseInt(hex.slice(16, 17), 16) & 3) | 8).toString(16);

@@ -9,18 +9,18 @@ import { digestInputs } from './generator.ts';
 import { idOf, jsonFeed, linkTo, type ListedBundle, type RootListing, summaryOf } from './json-feed.ts';
 
 /*
- * Renders a root index's files: a page, a JSON feed and an Atom feed.
+ * Renders the files of a root index: a page, a JSON feed and an Atom feed.
  */
 
-/** Increment this with every code change that affects the content. */
+/** Increment this whenever you change the code in a way that changes the content. */
 export const rootIndexVersion = 2;
 
-/** A file in the root index. */
+/** A file of the root index. */
 export interface RootFile {
   path: RelativePath;
   kind: string;
   contentType: string;
-  /** A digest of everything that determines the content. */
+  /** A digest of everything the content depends on. */
   inputs: Digest;
   text: string;
 }
@@ -28,7 +28,7 @@ export interface RootFile {
 const templates = new URL('../../../templates/', import.meta.url);
 let source: Promise<Source> | undefined;
 
-/** The files' templates and styles. */
+/** The templates and styles of the files. */
 interface Source {
   page: string;
   atom: string;
@@ -49,7 +49,7 @@ async function readSource(): Promise<Source> {
   return { page, atom, style: styles.join('') };
 }
 
-/** Returns the page and feeds that list the latest bundles below a root. */
+/** Returns the page and the feeds with the latest bundles below a root. */
 export async function rootIndexFiles(listing: RootListing): Promise<RootFile[]> {
   source ??= readSource();
   const { page, atom, style } = await source;

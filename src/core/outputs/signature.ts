@@ -16,7 +16,7 @@ import {
 } from './generator.ts';
 
 /*
- * Generates the outputs enabled by `outputs.signature`: a signature of the checksums, and a signed statement
+ * Makes the outputs that `outputs.signature` asks for: a signature of the checksums, and a signed statement
  * about the publication.
  */
 
@@ -24,7 +24,8 @@ export const statementType = 'application/vnd.in-toto+json';
 export const predicateType = 'urn:waybill:publication:1';
 
 /**
- * Generates `SHA256SUMS.minisig`. It contains the bundle's time, so that equal outputs get equal signatures.
+ * Makes `SHA256SUMS.minisig`. Its timestamp is that of the bundle, so if the outputs are the same, the
+ * signature is, too.
  */
 export const signatureGenerator: Generator = {
   name: 'signature',
@@ -47,8 +48,8 @@ export const signatureGenerator: Generator = {
 };
 
 /**
- * Generates `attestation.json`, an in-toto statement in a DSSE envelope that lists all other outputs by
- * digest.
+ * Makes `attestation.json`, which is an in-toto statement in a DSSE envelope. It lists all other outputs with
+ * their digests.
  */
 export const attestationGenerator: Generator = {
   name: 'attestation',
@@ -62,8 +63,8 @@ export const attestationGenerator: Generator = {
         path: attestationName,
         kind: 'attestation',
         contentType: 'application/json',
-        // The inputs exclude run and publisher, so the statement of the run that published these outputs is
-        // kept.
+        // The run and the publisher are not inputs. A later run that changes nothing therefore keeps the
+        // statement, which is from the run that published these outputs.
         inputs: digestInputs(JSON.stringify(stable), secret.publicKey.id),
         namesRun: true,
         open: keptBytes(() => envelopeText(statementType, Buffer.from(statementText(stable, facts)), secret)),

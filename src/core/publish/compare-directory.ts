@@ -13,7 +13,7 @@ import { readReleases } from '../releases/store.ts';
 import { findBundles } from './find-bundles.ts';
 import { planOutputs } from './outputs.ts';
 
-/** The pipeline and destination to compare the directory against. */
+/** The pipeline and destination that the directory is compared with. */
 interface Target {
   pipeline: PipelineConfig;
   destination: DestinationConfig;
@@ -21,9 +21,9 @@ interface Target {
 }
 
 /**
- * Returns the changes that readers would see if `directory` were published over a release. A directory
- * without a manifest is one bundle. Writes nothing. Throws `invalid_bundle`, `state_conflict` if a catalog is
- * invalid, or a storage or file system error.
+ * Returns the changes readers would see if `directory` were published in place of a release. A directory
+ * without a manifest counts as a single bundle. Writes nothing. Throws `invalid_bundle`, `state_conflict` if
+ * a catalog is invalid, or an error from the storage or file system.
  */
 export async function compareDirectory(
   context: CoreContext,
@@ -44,7 +44,7 @@ export async function compareDirectory(
   );
   if (destination.workflow === 'replacement') return differenceBetween(before, planned);
   const paths = new Set<string>(planned.map(({ path: name }) => name));
-  // An additive release also contains the current release's files.
+  // An additive release keeps the current release's files.
   const carried = published.filter(({ path: name }) => !paths.has(name));
   return differenceBetween(
     before,
@@ -64,7 +64,7 @@ async function withBundle<T>(
   return withReleasers(async (onRelease) => {
     const storage = await context.openStorage(location, { readOnly: true, mustExist: true, dryRun: true });
     onRelease(() => storage.close());
-    // Use the same name as `push` for uploads, or as a run for a source's bundle.
+    // Name the bundle as `push` would for an upload pipeline, and as a run would otherwise.
     const name = source.backend === 'http_upload' ? path.basename(directory) : id;
     const found = await findBundles(
       context,

@@ -7,16 +7,17 @@ import { asAborted } from './publish-request.ts';
 import type { Progress } from './results/result.ts';
 
 /*
- * A server that responds slowly, but does respond, could keep a publication running forever. The daemon and
- * `waybill run` therefore limit each attempt of a run, and the core limits each scan of a source.
+ * Time limits for runs and source scans. A server that is slow but keeps responding could otherwise keep a
+ * publication running forever. The daemon and `waybill run` limit each attempt of a run; the core limits each
+ * scan of a source.
  */
 
 type Stoppable = Pick<CoreContext, 'clock' | 'signal'>;
 
 /**
- * Runs one attempt of a run. The signal passed to `work` aborts when the context's signal does, or with
- * `run_timeout` at the pipeline's deadline. `work` must then stop. The error names the step that the run had
- * reached.
+ * Runs one attempt of a run. `work` must stop when its signal aborts, which happens when the context's signal
+ * aborts or, with a `run_timeout` error, at the pipeline's deadline. That error says which step the run was
+ * at.
  */
 export async function withinRunTimeout<T>(
   context: Stoppable,
@@ -40,8 +41,8 @@ export async function withinRunTimeout<T>(
 }
 
 /**
- * Scans a pipeline's source. Throws `discovery_timeout` once the pipeline's `discovery_timeout` has passed.
- * If the context's signal aborts first, throws its reason, even while a server is not responding.
+ * Scans a pipeline's source. Throws `discovery_timeout` when the pipeline's `discovery_timeout` is over. If
+ * the context's signal aborts first, throws its reason right away, even if a server is not responding.
  */
 export async function withinDiscoveryTimeout<T>(
   context: Stoppable,
@@ -77,9 +78,9 @@ async function withDeadline<T>(
   }
 }
 
-/** Derives the current step of a run from its progress events. */
+/** Works out which step a run is at from its progress events. */
 class Steps {
-  /** Destinations whose plan is being applied, with the number of outputs written and to write. */
+  /** Destinations that are being written to, with the number of outputs written so far and the total. */
   readonly #open = new Map<string, { written: number; outputs: number }>();
 
   add(progress: Progress): void {

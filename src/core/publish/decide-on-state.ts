@@ -12,18 +12,17 @@ import { changesDestination, type DecisionInput, type Observation, type Plan } f
 import type { PublishRequest } from './publish-request.ts';
 
 /*
- * Observes a bundle path and decides what to do there. The decision is made once without the lease, and again
- * while holding it.
+ * Looks at a bundle path and decides what to do there: first without the lease, then again while holding it.
  */
 
-/** Makes a decision based on a state that was just read. */
+/** Makes a decision for a state that was just read. */
 export type DecideOn = (stored: StoredState) => Promise<Plan>;
 
 /**
- * Returns the decision function for one publication. `storage` is rooted at the bundle path, `root` at the
- * destination. The function throws the refusals that are not in the decision table: those of `decide` and
- * `respectClaim`, `bucket_root_protected`, `catalog_too_large`, `stale_bundle` and `too_many_removals`. It
- * also throws any error from `onDecided`.
+ * Returns the function that makes decisions for one publication. `storage` is rooted at the bundle path and
+ * `root` at the destination. Besides the errors of `decide` and `respectClaim`, the function can throw
+ * `bucket_root_protected`, `catalog_too_large`, `stale_bundle`, `too_many_removals`, and any error from
+ * `onDecided`.
  */
 export function decider(
   { storage, root }: { storage: Storage; root: Storage },
@@ -33,8 +32,8 @@ export function decider(
 ): DecideOn {
   let last: { stored: StoredState; observed: Observation; decided: Plan } | undefined;
   return async (stored) => {
-    // If the state is unchanged, no publisher has touched the recorded files. Checking them again would
-    // dominate the cost of a publication that keeps most of its outputs.
+    // If the state is the same as before, no publisher has touched the recorded files. Checking them again
+    // would be the slowest part of a publication that keeps most of its outputs.
     const known = last !== undefined && isSameState(last.stored, stored) ? last.observed : undefined;
     const observed = await observe(storage, input, stored, known?.damaged);
     const isAsBefore = known !== undefined && isEquivalent(known, observed);
@@ -50,13 +49,13 @@ export function decider(
   };
 }
 
-/** The maximum number of observations if other publishers keep changing the state. */
+/**  How many times to look again if other publishers keep changing the state. */
 const maxLooks = 10;
 
 /**
- * Decides without the lease. The state may be old, because it was read before the outputs were hashed. A
- * decision that depends on unrecorded files is final only if the state did not change during the observation,
- * because publishers write their intent first.
+ * Decides without holding the lease. The state may be out of date, because it was read before the outputs
+ * were hashed. If the decision depends on files that are not in the state, it is only final if the state was
+ * the same before and after looking at them. Publishers write their intent first, so a change would show.
  */
 export async function decideOnLatest(
   storage: Storage,
@@ -72,14 +71,17 @@ export async function decideOnLatest(
   }
 }
 
-/** Reports whether the plan depends on unrecorded files, because they cause a refusal or would be deleted. */
+/**
+ * Reports whether the plan depends on files that are not in the state, because it would delete them or
+ * because they are the reason for refusing to publish.
+ */
 export function dependsOnStrays({ action, clears }: Plan): boolean {
   return clears || !(changesDestination(action) || action === 'skip_same');
 }
 
 /**
- * Reports whether two observations of the same state found nothing beyond its records, so that both lead to
- * the same plan.
+ * Reports whether two observations of the same state came across nothing but recorded files. Both then lead
+ * to the same plan.
  */
 function isEquivalent(a: Observation, b: Observation): boolean {
   const isPlain = ({ contentPresent, unrecorded, nested, contents, obstacles }: Observation): boolean =>
@@ -94,8 +96,8 @@ export function isSameState(a: StoredState, b: StoredState): boolean {
 }
 
 /**
- * Refuses a forced replacement if the destination root is a whole bucket, because it would also delete
- * unrelated objects. Throws `bucket_root_protected` if the backend protects the bucket root.
+ * Refuses a forced replacement if the destination root is a whole bucket, since that would delete unrelated
+ * objects as well. Throws `bucket_root_protected` on backends that protect the bucket root.
  */
 export function refuseBucketRoot(
   { clears, destinationPath }: Pick<Plan, 'clears' | 'destinationPath'>,

@@ -19,7 +19,7 @@ import { keyOf, listedKey } from '../storage/key.ts';
 import type { Stamp, Storage } from '../storage/storage.ts';
 import { followLinks } from '../storage/wrappers/follow-links.ts';
 
-/** The bundles of a source, and the paths excluded by its patterns. */
+/** The bundles in a source, and the paths that its patterns exclude. */
 interface FoundBundles extends Discovery {
   excluded: readonly string[];
 }
@@ -27,9 +27,10 @@ interface FoundBundles extends Discovery {
 const maxConcurrentFiles = 8;
 
 /**
- * Finds the bundles in a pipeline's source: directories with a manifest or, with `manifest: auto`, the source
- * directory itself with a generated manifest. Reads only files that changed since the last call. A dry run
- * does not write the digest cache. Throws the same errors as `discoverBundles`.
+ * Finds the bundles in a pipeline's source. Each directory with a manifest is one; with `manifest: auto`, the
+ * source directory itself is the only one, and its manifest is generated. Files that have not changed since
+ * the last call are not read again. A dry run leaves the digest cache alone. Throws the same errors as
+ * `discoverBundles`.
  */
 export async function findBundles(
   context: Pick<CoreContext, 'clock' | 'log' | 'cacheDirectory' | 'signal'>,
@@ -40,7 +41,7 @@ export async function findBundles(
   const isAuto = autoManifest !== undefined && source.backend !== 'http_upload';
   if (!isAuto || (await storage.stat(listedKey(manifestName)))?.type === 'file')
     return { ...(await discoverBundles(storage, context.signal)), excluded: [] };
-  // Timestamps come from the server's clock, so apply its offset if known.
+  // File timestamps come from the server's clock, so correct for its offset if we know it.
   const listedAt = new Date(context.clock.now().getTime() + (storage.facts.clockOffsetMs ?? 0));
   const { files, findings, excluded } = await selectFiles(storage, autoManifest, { stamps: true });
   const found: FoundBundles = { candidates: [], invalid: [], warnings: [], excluded };
@@ -84,8 +85,8 @@ function countFindings(files: readonly SelectedFile[], findings: readonly Findin
 }
 
 /**
- * Hashes and counts the files that are not cached. A file that changes while it is being read is reported as
- * a finding.
+ *  Returns the digests of these files. Files that are not in the cache are hashed, and `read` is the number
+ * of those. A file that changes while it is being read becomes a finding.
  */
 async function digestsOf(
   { signal }: Pick<CoreContext, 'signal'>,
@@ -115,7 +116,7 @@ async function digestsOf(
   return { digests, read: unknown.length };
 }
 
-/** Hashes a file. Returns null if it changed since it was listed. */
+/** Returns a file's digest, or null if the file has changed since it was listed. */
 async function measureUnchanged(
   storage: Storage,
   { path: file, size, stamp }: SelectedFile,
@@ -133,7 +134,7 @@ async function measureUnchanged(
   }
 }
 
-/** Tolerates rounding: `stat` rounds to milliseconds, object stores to seconds. */
+/** Compares times with some tolerance: `stat` rounds to milliseconds, and object stores round to seconds. */
 function isOfTime({ modifiedAt, isExact }: Stamp, time: Date | null): boolean {
   return time === null || Math.abs(time.getTime() - modifiedAt.getTime()) <= (isExact ? 1_000 : 1);
 }
@@ -185,7 +186,9 @@ export async function openSource(
   return followLinks(storage, { root, linksTo: links.linksTo, open });
 }
 
-/** Returns a pipeline's source location. Throws `usage` for an upload pipeline. */
+/**
+ * Returns the location of a pipeline's source. Throws a `usage` error for upload pipelines, which have none.
+ */
 export function readableSource({ id, source }: PipelineConfig): SourceLocation {
   if (source.backend !== 'http_upload') return source;
   throw new WaybillError('usage', `pipeline "${id}" accepts uploads and has no source to read`, {

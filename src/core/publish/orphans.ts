@@ -19,25 +19,25 @@ import { unpublishListed } from './root-index/listed-changes.ts';
 import { unpublication } from './unpublish/unpublication.ts';
 
 /*
- * Finds published bundles that no longer exist in the source.
+ * Finds published bundles that are gone from the source.
  */
 
-/** The entries of a complete source listing that may be, or may hide, a bundle. */
+/** The entries of a complete source listing that are bundles, or might contain one. */
 export type SourceListing = Pick<Discovery, 'warnings'> & {
   candidates: readonly { path: string }[];
   invalid: readonly { path: string }[];
 };
 
-/** Selects the bundles published by one owner from one source. */
+/** Identifies bundles by the owner and source they were published from. */
 export interface PublishedFrom {
   owner: Owner;
   source: Pick<SourceIdentity, 'backend' | 'id'>;
 }
 
 /**
- * Returns the paths that may still exist in the source: every bundle, valid or not, and everything that
- * discovery skipped, such as links and dot directories. Discovery does not descend into skipped paths, so
- * they may also contain bundles.
+ * Returns the paths that may still be in the source: valid and invalid bundles, and everything that discovery
+ * skipped, such as links and dot directories. Since discovery does not look inside skipped paths, there could
+ * be bundles in them.
  */
 export function heldPaths({ candidates, invalid, warnings }: SourceListing): Set<string> {
   return new Set([
@@ -46,7 +46,7 @@ export function heldPaths({ candidates, invalid, warnings }: SourceListing): Set
   ]);
 }
 
-/** Reports whether the path is in `held` or below one of its paths. */
+/** Reports whether `held` contains the path or one of its parent directories. */
 export function isHeld(held: ReadonlySet<string>, path: string): boolean {
   if (held.has('.')) return true;
   for (let at = path; at !== ''; at = at.slice(0, Math.max(at.lastIndexOf('/'), 0)))
@@ -55,8 +55,8 @@ export function isHeld(held: ReadonlySet<string>, path: string): boolean {
 }
 
 /**
- * Reports whether the owner has outputs at the bundle path and all of them come from the bundle with the same
- * path in this source. Outputs announced by the owner's interrupted attempt also count.
+ * Reports whether the owner has outputs at the bundle path, all of them from the bundle with the same path in
+ * this source. Outputs that the owner's interrupted attempt announced count as well.
  */
 export function isFromSource(
   { outputs, pending }: Catalog,
@@ -79,11 +79,11 @@ interface Orphan {
   /** Relative to the destination root. */
   destinationPath: string;
   layout: Layout;
-  /** The bundle that was published there; null if the catalog does not record it. */
+  /** The bundle that was published there; null if the catalog does not say. */
   bundle: PublishedBundle | null;
-  /** All outputs that unpublishing would remove, sorted. */
+  /** The outputs that unpublishing would remove, sorted. */
   outputs: string[];
-  /** The total size of the recorded outputs. */
+  /** The total size of the recorded outputs, in bytes. */
   bytes: number;
   /** The catalog's generation. */
   generation: number;
@@ -94,15 +94,16 @@ interface FoundOrphans {
   /** Sorted by path. */
   orphans: Orphan[];
   /**
-   * The number of the owner's recorded outputs in orphans (`removed`) and in the whole destination (`total`).
+   * How many of the owner's recorded outputs are in orphans (`removed`) and in the whole destination
+   * (`total`).
    */
   counts: { removed: number; total: number };
 }
 
 /**
- * Finds the bundle paths that match `from` and no longer exist in the source. Makes one recursive listing.
- * With `counted`, also reads the catalogs of held paths to count their outputs. Skips invalid catalogs and
- * catalogs of other owners. Throws the storage's error.
+ * Finds the bundle paths that match `from` and are gone from the source. Lists the destination once,
+ * recursively. With `counted`, also reads the catalogs of bundles that still exist, to count their outputs.
+ * Ignores invalid catalogs and other owners' catalogs. Throws the storage's error.
  */
 export async function findOrphans(
   root: Storage,
@@ -137,19 +138,19 @@ export async function findOrphans(
 export interface OrphanTask {
   destination: DestinationConfig;
   from: PublishedFrom;
-  /** The listing from which the bundles were selected. */
+  /** The source listing that the bundles were selected from. */
   listing: SourceListing;
   /** Lists the source again. */
   listAgain: () => Promise<SourceListing>;
-  /** Whether any part of the pipeline failed. If so, nothing is removed. */
+  /** Whether any part of the pipeline failed, in which case nothing is removed. */
   hasFailed: boolean;
 }
 
 /**
- * Reports or removes orphans, which are bundles that no longer exist in the source, depending on the
- * destination's `orphans` setting. Bundle paths are unpublished one at a time, each in its own attempt. To be
- * removed, a bundle must be missing from two listings, one before and one after the publications, and its
- * catalog must not have changed since it was found. Never throws: failures are in the returned result.
+ * Reports or removes orphans, which are bundles that are gone from the source. The destination's `orphans`
+ * setting decides which. To be safe, a bundle is only removed if it is missing from two listings, one before
+ * and one after publishing, and if its catalog has not changed since the orphan was found. Bundle paths are
+ * unpublished one by one, each in its own attempt. Never throws; failures are part of the result.
  */
 export async function settleOrphans(
   context: CoreContext,
@@ -210,8 +211,8 @@ async function settleAt(
 const notAfterFailure = 'orphans are kept until the rest of the pipeline succeeds';
 
 /**
- * Enforces `limits.max_removed`. Also refuses removals if the source has no bundles at all, because a missing
- * mount is more likely than a request to remove everything. Throws `too_many_removals`.
+ * Checks the number of removals against `limits.max_removed`. Also refuses if there is not a single bundle in
+ * the source, because that usually means that a mount is missing. Throws `too_many_removals`.
  */
 function refuseRemoval(
   { destination: { limits } }: OrphanTask,
@@ -230,7 +231,7 @@ function refuseRemoval(
   );
 }
 
-/** Unpublishes an orphan. Returns null if another process has already removed it. */
+/** Unpublishes an orphan. Returns null if another process has removed it already. */
 async function remove(
   context: CoreContext,
   root: Storage,
@@ -246,7 +247,7 @@ async function remove(
       layout,
       dryRun,
       concurrency: destination.fileConcurrency,
-      // The limit was already checked for the whole destination.
+      // The limit applies to the whole destination and has been checked.
       maxRemoved: null,
       orphan: {
         runId: runId ?? null,

@@ -29,24 +29,25 @@ export interface OutputsOptions {
   /** Relative to the destination root; `.` for the root. */
   destinationPath: string;
   /**
-   * The current records. An output that was recorded with the same generator, version and inputs is not
-   * generated again.
+   * The current records. A generated output is not generated again if its generator, version and inputs are
+   * the same as in its record.
    */
   recorded: readonly OutputRecord[];
-  /** The key for signed outputs. Default: no signing. */
+  /** The key to sign outputs with. Default: do not sign. */
   signing?: Signing | null;
-  /** Returns the published file of a record, or null if its size differs from the record. */
+  /** Returns the published file of a record, or null if its size is not the recorded one. */
   published?: (record: OutputRecord) => Promise<Body | null>;
-  /** Receives progress while files without a declared digest are read. */
+  /** Called with progress while files without a declared digest are read. */
   reading?: Reading | undefined;
 }
 
 /**
- * Plans the outputs of a bundle at a destination: its listed files and the enabled generated outputs, sorted
- * by path. Reads files without a declared digest, and the inputs of generated outputs that are not recorded.
+ * Plans a bundle's outputs at a destination: the files it lists, and the generated outputs that are enabled,
+ * sorted by path. Files are read only to compute a digest that was not declared, or to generate an output
+ * that is not recorded yet.
  *
  * Throws `invalid_bundle`, before reading anything, if a generated output has the same name as a listed file;
- * `body_mismatch` if a file differs from the manifest; or the source's error.
+ * `body_mismatch` if a file does not match the manifest; or the source's error.
  */
 export async function planOutputs(bundle: SourceBundle, options: OutputsOptions): Promise<PlannedOutput[]> {
   const { chosen, taken } = chooseOutputs(bundle, {
@@ -72,14 +73,14 @@ export async function planOutputs(bundle: SourceBundle, options: OutputsOptions)
   return planned.sort((a, b) => compareCodeUnits(a.path, b.path));
 }
 
-/** Loads the generators lazily, because they load a template engine. */
+/** Generators are imported on demand, because they pull in a template engine. */
 async function wantedGenerators(chosen: ChosenOutputs): Promise<Generator[]> {
   if (!Object.values(chosen).includes(true)) return [];
   const { generators } = await import('../outputs/generators.ts');
   return generators.filter(({ switchedBy }) => chosen[switchedBy]);
 }
 
-/** Listed files with the same content type share one metadata object. */
+/** Returns a function that builds the metadata of listed files, with one shared object per content type. */
 function sharedMetadata(cacheControl: string | null): (contentType: string) => GeneratedMetadata {
   const known = new Map<string, GeneratedMetadata>();
   return (contentType) => {
@@ -126,7 +127,9 @@ async function plannedGenerated(
   return file.namesRun === true ? { ...output, namesRun: true } : output;
 }
 
-/** Returns the published content of a generated output, or null if it must be regenerated. */
+/**
+ * Returns the content of a generated output that is already published, or null if it must be generated again.
+ */
 async function keptBody(
   file: GeneratedFile,
   record: OutputRecord,
@@ -156,9 +159,9 @@ interface Signing extends PublicationFacts {
 }
 
 /**
- * Returns the key of `outputs.signature` and the facts for the signed statement, or null if the destination
- * does not sign its outputs. Throws `secrets_invalid` if the secret is missing, and `signing_key_invalid` if
- * it is not a key or has a passphrase. Errors never contain the key.
+ * Returns the key from `outputs.signature` and the facts that go into the signed statement, or null if the
+ * destination does not sign its outputs. Throws `secrets_invalid` if the secret is missing, and
+ * `signing_key_invalid` if it is not a private key or needs a passphrase. The key never appears in an error.
  */
 export async function signingOf(
   { secrets }: { secrets: Secrets },

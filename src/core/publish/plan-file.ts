@@ -15,17 +15,17 @@ const planFileVersion = 2;
 export interface PlanFile {
   schema_version: typeof planFileVersion;
   kind: 'waybill_plan';
-  /** The catalog version that the plan was made for. */
+  /** The catalog version at the time the plan was made. */
   catalog_version: typeof catalogVersion;
   /** RFC 3339, UTC. */
   created_at: string;
-  /** The requested destinations of each pipeline, in publication order. */
+  /** The destinations to publish to for each pipeline, in order. */
   targets: { pipeline_id: string; destination_ids: string[] }[];
   force: boolean;
   allow_removals: boolean;
   /** The channel to publish to; null for the current release and for the in-place layout. */
   channel: string | null;
-  /** The `configurationDigest` of the targets. */
+  /** The `configurationDigest` of `targets`. */
   configuration: Digest;
   decisions: DecisionRecord[];
   /** The SHA-256 digest of all other fields, as canonical JSON (RFC 8785). */
@@ -48,8 +48,8 @@ export function planFile(content: PlanContent): PlanFile {
 }
 
 /**
- * Parses a plan file. Throws `plan_invalid` if the bytes are not a plan, the version is not supported, or the
- * digest does not match.
+ * Parses a plan file. Throws `plan_invalid` if it is not a plan, has an unsupported version, or does not
+ * match its digest.
  */
 export function parsePlanFile(bytes: Uint8Array, file: string): PlanFile {
   let document: unknown;
@@ -73,7 +73,7 @@ export function parsePlanFile(bytes: Uint8Array, file: string): PlanFile {
   return document as PlanFile;
 }
 
-/** Checks only the fields that are read individually. The rest of each decision is compared as a whole. */
+/** Checks the fields that are used individually. The rest of a decision is only ever compared as a whole. */
 function isWellFormed({
   targets,
   force,
@@ -114,21 +114,24 @@ function invalid(file: string, reason: string): WaybillError {
 }
 
 /*
- * The decisions in a plan file, and their comparison with a later run's decisions.
+ * Records a plan's decisions in a file, and compares them with those of a later run.
  */
 
 /**
- * The decision for one bundle path and the state it is based on, with the plan file's field names. Two
- * decisions are equal if their canonical JSON is equal.
+ * The decision for one bundle path and the state it is based on. Field names are those of the plan file. Two
+ * decisions are the same if their canonical JSON is.
  */
 interface DecisionRecord {
   pipeline_id: string;
   destination_id: string;
   /** Relative to the destination root; `.` for the root. */
   destination_path: string;
-  /** The bundle to publish. For an orphan, the published bundle, or null if the catalog has no record. */
+  /**
+   * The bundle to publish. For an orphan, this is the published bundle, or null if the catalog does not
+   * record it.
+   */
   bundle: { backend: string; source: string; path: string; created: string } | null;
-  /** The digest of `.publisher.json`; null if the file did not exist. */
+  /** The digest of `.publisher.json`, or null if there was no such file. */
   state: string | null;
   action: string;
   reason: string;
@@ -151,7 +154,7 @@ export function decisionRecord({ plan, planned, stored }: Decided): DecisionReco
   };
 }
 
-/** Returns the record for an orphan's removal. */
+/** Returns the record of the decision to remove an orphan. */
 export function orphanRecord({ work, stored }: DecidedOrphan): DecisionRecord {
   const { owner, destinationPath, action, removes } = work;
   const bundle = publishedBy(stored.state, owner);
@@ -178,7 +181,7 @@ export function placeOf({ pipeline_id, destination_id, destination_path }: Place
   return `${pipeline_id}/${destination_id} ${destination_path}`;
 }
 
-/** Decisions by place. A later decision for the same place replaces the earlier one. */
+/** Collects decisions by place. Adding another one for the same place replaces the first. */
 export class Decisions {
   readonly #byPlace = new Map<string, DecisionRecord>();
 
@@ -190,13 +193,15 @@ export class Decisions {
     return this.#byPlace.get(placeOf(place));
   }
 
-  /** Sorted by place. */
+  /** Returns all decisions, sorted by place. */
   all(): DecisionRecord[] {
     return [...this.#byPlace].sort(([a], [b]) => compareCodeUnits(a, b)).map(([, record]) => record);
   }
 }
 
-/** Describes how the current decision differs from the planned one, or returns null if they are equal. */
+/**
+ * Describes how the current decision is different from the planned one. Returns null if they are the same.
+ */
 function differenceOf(
   planned: DecisionRecord | undefined,
   current: DecisionRecord | undefined,
@@ -223,8 +228,8 @@ export function planStale(reason: string, findings: readonly Finding[] = []): Wa
 }
 
 /**
- * Throws `plan_stale` unless the current decisions equal the planned ones. With `isPartial`, some decisions
- * could not be made, so a missing decision does not count as a difference.
+ * Throws a `plan_stale` error unless the decisions are still the planned ones. `isPartial` means that some of
+ * them could not be made, in which case a missing decision is not a difference.
  */
 export function refuseStalePlan(
   planned: readonly DecisionRecord[],
@@ -247,7 +252,7 @@ export function refuseStalePlan(
   throw planStale(`${first.file ?? ''}: ${first.message}${others}; nothing was changed`, findings);
 }
 
-/** Throws `plan_stale` unless `current` equals the planned decision for its place. */
+/** Throws a `plan_stale` error if `current` is not the decision planned for its place. */
 export function refuseOtherDecision(
   planned: ReadonlyMap<string, DecisionRecord>,
   current: DecisionRecord,
@@ -262,9 +267,9 @@ function differenceFinding(record: DecisionRecord, difference: string): Finding 
 }
 
 /**
- * Returns the digest of every setting that affects a publication to these destinations. For sources, this
- * includes the location and identity, but not the connection settings. For secrets, it includes the names,
- * but not the values.
+ * Returns a digest of every setting that makes a difference for a publication to these destinations. It
+ * covers the location and identity of sources but not how to connect to them, and the names of secrets but
+ * not their values.
  */
 export function configurationDigest(
   targets: readonly { pipeline: PipelineConfig; destinations: readonly DestinationConfig[] }[],

@@ -6,20 +6,21 @@ import type { Key } from '../storage/key.ts';
 import type { Body, EntryType } from '../storage/storage.ts';
 
 /*
- * The data types of planning: observations, decisions and plans. A dry run prints a plan, and a run executes
- * it.
+ * The data types used in planning: observations, decisions and plans. A dry run prints a plan; a real run
+ * carries it out.
  */
 
-/** The desired state of an output: its content, and its record without a time. */
+/** An output as it should be: its content, and its record except for the time. */
 export interface PlannedOutput extends Omit<OutputRecord, 'updatedAt'> {
   body: Body;
   /**
-   * Whether the content names the run, so that another run generates different bytes from the same inputs.
+   * Whether the content contains the run's id. If so, every run generates different bytes from the same
+   * inputs.
    */
   namesRun?: boolean;
 }
 
-/** The labels from the specification's decision table, except `error`, which is not a decision. */
+/** The actions in the specification's decision table. `error` is missing, because it is not a decision. */
 export type Action =
   Exclude<AttemptAction, 'prune' | 'unpublish'> | 'skip_same' | 'fail_unmanaged' | 'fail_conflict';
 
@@ -28,9 +29,7 @@ export function changesDestination(action: Action): boolean {
   return action !== 'skip_same' && action !== 'fail_unmanaged' && action !== 'fail_conflict';
 }
 
-/**
- * Explains why the action was chosen: a stable code, and a sentence that names the deciding paths or values.
- */
+/** Explains a decision with a stable code and a sentence that names the paths or values that led to it. */
 export interface Reason {
   code: ReasonCode;
   message: string;
@@ -52,59 +51,60 @@ export type ReasonCode =
   | 'path_obstructed'
   | 'state_invalid'
   | 'state_unsupported'
-  /* Only for the releases layout. */
+  /* For the releases layout only. */
   | 'release_of_other_owner'
   | 'rolled_back'
   | 'layout_changed'
   | 'channel_set';
 
-/** The observed state of one destination bundle path: all the facts that a decision may use. */
+/** The state of a bundle path when it was last checked. Decisions may not use anything else. */
 export interface Observation {
   state: CatalogState;
   /**
-   * Whether the state alone settles the decision (see `isSettledByState`). If so, the other fields are empty.
+   * Whether the state alone is enough to decide (see `isSettledByState`). The other fields are then empty.
    */
   isSettled: boolean;
   /**
-   * Whether files other than the publisher's own exist outside nested managed bundle paths. Only determined
-   * if the state is neither valid nor legacy.
+   * Whether there are files outside nested managed bundle paths that are not the publisher's own. Only set if
+   * the state is neither valid nor legacy.
    */
   contentPresent: boolean;
-  /** Planned paths that exist in storage but are not recorded. Only determined if the state is valid. */
+  /** Planned paths that exist in storage but not in the state. Only set if the state is valid. */
   unrecorded: RelativePath[];
   /**
-   * Managed bundle paths strictly below this one, relative to it. Only determined if a planned path or a
-   * forced deletion could affect them.
+   * Managed bundle paths somewhere below this one, relative to it. Only set if a planned path or a forced
+   * deletion might affect them.
    */
   nested: string[];
   /**
-   * Planned paths that are recorded with the planned content, but whose file does not match the record. Only
-   * determined if the state is valid.
+   * Planned paths that are recorded with the planned content, but whose files have been damaged. Only set if
+   * the state is valid.
    */
   damaged: ReadonlyMap<string, Damage>;
   /**
-   * The files that a forced replacement would delete or overwrite, sorted. Never includes the publisher's own
-   * files. Only determined if force is allowed.
+   * The files that a forced replacement would delete or overwrite, sorted. The publisher's own files are
+   * never among them. Only set if force is allowed.
    */
   contents: readonly Key[];
   /**
-   * Unrecorded entries that block planned writes, by path: a file or link where a directory is needed, or a
-   * directory with foreign content where a file is needed. Only determined if the state is valid or legacy.
+   * Unrecorded entries that are in the way of a planned write, by path: a file or link where a directory is
+   * needed, or a directory with foreign content where a file is needed. Only set if the state is valid or
+   * legacy.
    */
   obstacles: ReadonlyMap<string, EntryType>;
-  /** Whether the storage stores an output's headers along with its content. */
+  /** Whether the storage saves headers along with an output's content. */
   keepsHeaders: boolean;
-  /** The maximum size of a file that can be restored after it was replaced or removed; null for no limit. */
+  /** The largest file that can be backed up before it is replaced or removed, in bytes; null for no limit. */
   largestKeptBytes: number | null;
 }
 
 /** Identifies a bundle in the catalog. */
 export interface BundleIdentity extends Pick<PublishedBundle, 'source' | 'created'> {
-  /** The trusted key that signed the bundle. Not recorded in the catalog. */
+  /** The trusted key that the bundle was signed with. The catalog does not record it. */
   signedBy?: KeyId;
 }
 
-/** Everything that a decision depends on. */
+/** Everything a decision depends on. */
 export interface DecisionInput {
   owner: Owner;
   /** The bundle that the outputs come from. */
@@ -113,33 +113,34 @@ export interface DecisionInput {
   force: boolean;
   /** Relative to the destination root; `.` for the root. */
   destinationPath: string;
-  /** Sorted by path, each path once. */
+  /** Sorted by path, without duplicates. */
   planned: readonly PlannedOutput[];
   observed: Observation;
 }
 
 /**
- * The planned change to one path.
+ * The change to one path.
  *
- * - `add`: a file is written where none was known.
- * - `change`: an existing file is replaced.
- * - `keep`: the file stays, and only the time of its record changes.
- * - `refresh`: the file stays, and its record changes.
- * - `remove`: the file and its record are removed.
+ * - `add`: write a file where there was none.
+ * - `change`: replace an existing file.
+ * - `keep`: leave the file alone, and update only the time in its record.
+ * - `refresh`: leave the file alone, and update its record.
+ * - `remove`: delete the file and its record.
  */
 export type Fate = 'add' | 'change' | 'keep' | 'refresh' | 'remove';
 
 /**
- * The reason for a path's fate, as a stable code.
+ * The reason for a change, as a stable code.
  *
- * Written paths: `not_recorded`; `content_differs` (digest or size) or `headers_differ` compared with the
- * record; `missing`, `size_differs` or `not_a_file` for the recorded file; `interrupted` (an unfinished
- * attempt announced the path, so its content is unknown); `legacy_state` (a superseded record); `forced`.
+ * Paths to write: `not_recorded`; `content_differs` (different digest or size than recorded) or
+ * `headers_differ`; `missing`, `size_differs` or `not_a_file` if the published file is damaged; `interrupted`
+ * if an unfinished attempt may have written it, so its content is unknown; `legacy_state` if its record is
+ * from an older version; `forced`.
  *
- * Kept paths: `same`, or the only record field that differs: `headers_differ` (the storage keeps no headers),
- * `kind_differs`, `generator_differs`, `source_differs`, `url_differs`.
+ * Paths to keep: `same`, or the one thing about the record that is different: `headers_differ` (if the
+ * storage does not save headers), `kind_differs`, `generator_differs`, `source_differs`, `url_differs`.
  *
- * Removed paths: `omitted` by a replacement; `interrupted` (the unfinished attempt intended to remove it);
+ * Paths to remove: `omitted` by a replacement; `interrupted` if an unfinished attempt was going to remove it;
  * `cleared` by force.
  */
 export type ChangeReason =
@@ -158,10 +159,10 @@ export type ChangeReason =
   | 'omitted'
   | 'cleared';
 
-/** How a published file differs from its record, judging by metadata alone. */
+/** The way in which a published file is damaged, as far as its metadata shows. */
 export type Damage = 'missing' | 'size_differs' | 'not_a_file';
 
-/** The planned change to one path. Plain data. */
+/** The change to one path. Plain data. */
 export interface PlannedChange {
   path: string;
   fate: Fate;
@@ -169,8 +170,8 @@ export interface PlannedChange {
 }
 
 /**
- * A decision. A dry run prints it, and `apply` executes it. All lists are empty if the action changes
- * nothing.
+ * A decision. A dry run prints it, and `apply` carries it out. If nothing is to be changed, all lists are
+ * empty.
  */
 export interface Plan {
   owner: Owner;
@@ -182,32 +183,36 @@ export interface Plan {
   /** Planned outputs to write (`add`, `change`), sorted by path. */
   writes: PlannedOutput[];
   /**
-   * Planned outputs whose files do not change (`keep`, `refresh`), sorted by path. The commit updates the
-   * time in their records.
+   * Planned outputs whose files stay as they are (`keep`, `refresh`), sorted by path. Committing updates the
+   * times in their records.
    */
   kept: PlannedOutput[];
   /**
-   * Files to remove after all writes succeeded, sorted: outputs of this owner that a replacement omits, files
-   * that this owner's interrupted attempt intended to remove, and all files that force clears.
+   * Files to remove after everything has been written, sorted: this owner's outputs that are missing from a
+   * replacement, files that this owner's interrupted attempt was going to remove, and everything that force
+   * clears.
    */
   removes: Key[];
-  /** True for `force_replace`: `removes` then lists all unplanned files below the bundle path. */
+  /**
+   * True for `force_replace`. In that case, `removes` lists all files below the bundle path that are not
+   * planned.
+   */
   clears: boolean;
-  /** Recorded files to replace or remove that are too large to be restored after a failure. */
+  /**  Recorded files that will be replaced or removed, but are too large to be restored after a failure. */
   unkept: string[];
-  /** The records of all other paths. */
+  /** The records of all paths that the plan does not mention. */
   untouched: OutputRecord[];
   /**
-   * One entry per path in `writes`, `kept` and `removes`: the planned paths first, then the removed ones,
-   * each sorted.
+   * One entry for each path in `writes`, `kept` and `removes`: first the planned paths, then the removed
+   * ones, both sorted.
    */
   changes: PlannedChange[];
 }
 
-/** What an attempt does: execute a plan, or remove an owner's outputs from a bundle path. */
+/** The work of one attempt: carry out a plan, or remove an owner's outputs from a bundle path. */
 export interface Work extends Pick<Plan, 'owner' | 'writes' | 'kept' | 'removes' | 'clears' | 'untouched'> {
   action: Action | 'unpublish';
-  /** The bundle that is published there afterwards; null if the owner no longer has one. */
+  /** The bundle that will be published there afterwards; null if the owner has none there anymore. */
   bundle: BundleIdentity | null;
 }
 

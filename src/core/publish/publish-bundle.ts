@@ -22,13 +22,13 @@ import { abortedIfStopped, type BundlePublication, type PublishRequest } from '.
 import { failedResult } from './results/action-result.ts';
 import type { ActionResult } from './results/result.ts';
 
-/** The maximum number of rounds if other processes keep changing the bundle path. */
+/**  How many times to start over if other processes keep changing the bundle path. */
 const maxRounds = 10;
 
 /**
- * Publishes one bundle to one destination in the destination's layout, or only reports the plan in a dry run.
- * `root` is rooted at the destination root. If the process is killed at any point, the next run finishes the
- * work. Never throws: failures are returned as the action `error`.
+ * Publishes one bundle to one destination. A dry run only reports the plan. `root` is rooted at the
+ * destination root. If the process is killed halfway through, the next run finishes the work. Never throws;
+ * failures are returned as the action `error`.
  */
 export async function publishBundle(
   context: CoreContext,
@@ -58,8 +58,8 @@ export async function publishBundle(
 }
 
 /**
- * Observes, decides and acts, repeating until no other process interferes. A layout migration takes its own
- * round. Throws `destination_busy` after ten rounds.
+ * Observes the bundle path, decides and publishes, and starts over if another process gets in the way. A
+ * layout migration counts as a round of its own. Throws `destination_busy` after ten rounds.
  */
 async function publishIn<S extends ObservedState, D extends Decision>(
   layout: PublicationLayout<S, D>,
@@ -80,7 +80,7 @@ async function publishIn<S extends ObservedState, D extends Decision>(
       recorded: state.kind === 'valid' ? state.catalog.outputs : [],
       reading: request.reading,
     });
-    // The decision was already reported before the migration.
+    // The decision has been reported already, before the migration.
     const options = hasMigrated ? { ...request, onDecided: undefined } : request;
     const decision = await layout.decide(observed, candidate, options);
     if (round === 1) reportPlan(request, publication, decision);
@@ -100,8 +100,8 @@ async function publishIn<S extends ObservedState, D extends Decision>(
 }
 
 /**
- * Refuses to publish inside a release: the files would be visible to the release's readers and removed along
- * with it. Throws `nested_managed_path`.
+ * Refuses to publish inside a release, where readers of the release would see the files and where they would
+ * be deleted along with it. Throws `nested_managed_path`.
  */
 function refuseWithinRelease(destinationPath: string): void {
   const release = releaseAround(destinationPath);

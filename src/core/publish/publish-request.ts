@@ -10,50 +10,51 @@ import type { Plan, PlannedOutput } from './plan.ts';
 import type { Progress } from './results/result.ts';
 import type { DecidedOrphan } from './unpublish/unpublication.ts';
 
-/** A decision and its inputs. */
+/** A decision, and what it was based on. */
 export interface Decided {
   plan: Plan;
   planned: readonly PlannedOutput[];
   stored: StoredState;
 }
 
-/** The options of a publication. They are passed unchanged to each destination and bundle. */
+/** The options of a publication, which are the same for all destinations and bundles. */
 export interface PublishRequest {
-  /** Only report the plan. Writes nothing, takes no lease and sends no notifications. */
+  /** Only report what would happen. Nothing is written, no lease is taken and no notifications are sent. */
   dryRun: boolean;
-  /** Replace everything at a bundle path where publishing would otherwise be refused. */
+  /** Publish even where publishing would normally be refused, and replace everything at the bundle path. */
   force: boolean;
-  /** Allow removing more published outputs than the destination's `limits.max_removed`. */
+  /** Allow the run to remove more published outputs than `limits.max_removed`. */
   allowRemovals?: boolean;
   /** Publish only to these destinations. Default: all. */
   destinationIds?: readonly string[];
-  /** Publish to this channel, and only at destinations that define it. */
+  /** Publish to this channel. Destinations that do not define it are left out. */
   channel?: string;
   /**
-   * Called with each decision before it is applied. If it throws, the publication fails. It may be called
-   * several times for one bundle path: without the lease, while holding it, and again whenever other
-   * publishers interfere. The last decision counts.
+   * Called with each decision before it is carried out; throw to prevent the publication. It can be called
+   * several times for a bundle path: once without the lease, once with it, and again each time another
+   * publisher gets in the way. Only the last decision counts.
    */
   onDecided?: (decided: Decided) => void;
-  /** Like `onDecided`, but for each orphan to be removed. If it throws, the orphan is kept. */
+  /** Like `onDecided`, but for an orphan that is about to be removed. If it throws, the orphan stays. */
   onOrphan?: (decided: DecidedOrphan) => void;
   onProgress?: (progress: Progress) => void;
-  /** Receives progress while files without a declared digest are read, before planning. */
+  /** Called with progress while files without a declared digest are read, before anything is planned. */
   reading?: Reading;
-  /** The run's span, which is the parent of the destinations' spans. */
+  /** The run's span. The spans of the destinations become its children. */
   trace?: TraceContext;
-  /** The id of the upload's run, included in events. */
+  /** The id of the run, for events. */
   runId?: string;
-  /** The identity that requested the run, included in signed statements. */
+  /** The user or client that requested the run. Its name goes into signed statements. */
   publisher?: PublisherIdentity;
   /**
-   * When an interrupted run started, as RFC 3339. Outputs that it committed since then are reported as
-   * published even if nothing is left to do, because the first notification may have been lost.
+   * The time when this run was first started, if it was interrupted since (RFC 3339). Outputs that it
+   * committed after that time are reported as published even if there is nothing left to do, since the first
+   * notification may never have been sent.
    */
   reportCommitsSince?: string;
 }
 
-/** One bundle and the place to publish it. */
+/** A bundle and the place to publish it. */
 export interface BundlePublication {
   bundle: SourceBundle;
   owner: Owner;
@@ -61,23 +62,23 @@ export interface BundlePublication {
   /** Relative to the destination root; `.` for the root. */
   destinationPath: string;
   /**
-   * Selects the newest bundle again from the current source. Set if the bundle was selected as the newest in
-   * its source, because another run may since have published a newer one.
+   * Goes back to the source and selects the newest bundle again. Set if this bundle was selected for being
+   * the newest one, because another run may have published a newer one in the meantime.
    */
   selectAgain?: () => Promise<SourceBundle>;
-  /** Receives warnings about a successful publication that require action by the operator. */
+  /** Called with warnings if a publication succeeded but still needs the operator's attention. */
   warn?: (warning: Finding) => void;
 }
 
-/**
- * Converts the error to an `aborted` error if it is the signal's abort reason. Returns any other error
- * unchanged.
- */
+/** Returns an `aborted` error if this error is the signal's abort reason, or else the error itself. */
 export function abortedIfStopped(error: unknown, signal: AbortSignal | undefined): unknown {
   return signal?.aborted === true && error === signal.reason ? asAborted(error) : error;
 }
 
-/** Converts an abort signal's reason to a `WaybillError`, by default `aborted`. */
+/**
+ * Turns the reason of an abort signal into a `WaybillError`, with the code `aborted` unless it already is
+ * one.
+ */
 export function asAborted(reason: unknown): WaybillError {
   if (reason instanceof WaybillError) return reason;
   return new WaybillError('aborted', 'the publication was stopped before it finished', {

@@ -20,8 +20,8 @@ import type { PublishedPath } from './root-index/listed-changes.ts';
 import type { MappedBundle, Selection, Selector } from './select-bundles.ts';
 
 /**
- * Publishes the selected bundles to one destination, one at a time, and sends a notification for each. Never
- * throws: failures are in the result.
+ * Publishes the selected bundles to a destination, one after the other, and sends a notification for each.
+ * Never throws; failures are part of the result.
  */
 export async function publishToDestination(
   context: CoreContext,
@@ -80,8 +80,8 @@ export async function publishToDestination(
 }
 
 /**
- * Opens the destination, unless there is nothing to publish, and publishes the bundles until the signal
- * aborts. Throws the signal's reason if bundles were skipped and no result reports the abort yet.
+ * Publishes the bundles until the signal aborts. If there are none, the destination is not even opened.
+ * Throws the signal's reason if it aborted before all bundles were published and no result shows that.
  */
 async function publishAll(
   context: CoreContext,
@@ -107,7 +107,7 @@ async function publishAll(
       add(published);
       decided.push({ destinationPath, action: published.action, state: published.state });
       if (context.signal?.aborted !== true || index === bundles.length - 1) continue;
-      // If no result reports the abort yet, report that the other bundles were skipped.
+      // The remaining bundles are skipped, so make sure that the abort is reported.
       if (published.action.error === null) throw asAborted(context.signal.reason);
       return;
     }
@@ -116,16 +116,16 @@ async function publishAll(
 }
 
 interface Published {
-  /** The published bundle, which may differ from the first selection. */
+  /** The bundle that was published. It may be a newer one than was first selected. */
   bundle: SourceBundle;
   action: ActionResult;
-  /** Whether this run committed the unchanged outputs before it was interrupted. */
+  /** Whether an interrupted attempt of this same run has already committed the outputs. */
   isOwn: boolean;
-  /** The state that the last decision was based on. */
+  /** The state on which the last decision was based. */
   state: CatalogState | null;
 }
 
-/** Loads the root index code only if a destination has one. */
+/** Updates the root index. The code is only loaded if the destination has one. */
 async function listAtRoot(
   context: CoreContext,
   storage: Storage,
@@ -133,7 +133,7 @@ async function listAtRoot(
   decided: readonly PublishedPath[],
   { dryRun, channel }: PublishRequest,
 ): Promise<void> {
-  // The root index lists only current releases, not channels.
+  // Channels are not listed in the root index.
   if (!destination.rootIndex || dryRun || channel !== undefined) return;
   const { listPublished } = await import('./root-index/listed-changes.ts');
   const warning = await listPublished(context, storage, { owner, destination }, decided);
@@ -172,7 +172,8 @@ async function publishSelected(
 }
 
 /**
- * Returns the selection's only bundle. Throws the selection's error, or `bundle_not_found` if it is empty.
+ * Returns the one bundle in the selection. Throws the selection's error, or `bundle_not_found` if it is
+ * empty.
  */
 function onlyBundle({ bundles: [selected], error }: Selection): SourceBundle {
   if (error !== null) {
@@ -183,7 +184,10 @@ function onlyBundle({ bundles: [selected], error }: Selection): SourceBundle {
   throw new WaybillError('bundle_not_found', 'the source no longer has a bundle');
 }
 
-/** Warns about a creation time in the future: until then, later bundles would count as older. */
+/**
+ * Warns if the bundle was created in the future. Bundles created between now and then would look older, so
+ * they might not be published.
+ */
 function createdWarnings(
   { created }: SourceBundle,
   { destinationPath }: ActionResult,
@@ -212,7 +216,7 @@ function rootWarnings(destination: DestinationConfig, { action }: ActionResult, 
   return [finding('warning', 'destination_root_replaced', message)];
 }
 
-/** Starts the span for one of a run's destinations. Returns null for a dry run, or if tracing is off. */
+/** Starts a span for one destination of a run. Returns null in a dry run or if tracing is off. */
 export function destinationSpan(
   { tracer }: Pick<CoreContext, 'tracer'>,
   { pipelineId, destinationId }: Owner,
@@ -227,7 +231,7 @@ export function destinationSpan(
   });
 }
 
-/** Ends the span with the destination's outcome. */
+/** Ends the span and records how the publication went. */
 export function endSpan(span: Span | null, { actions: all, error }: DestinationResult): void {
   if (span === null) return;
   const failure = error ?? all.find((action) => action.error !== null)?.error ?? null;
@@ -250,10 +254,9 @@ export function endSpan(span: Span | null, { actions: all, error }: DestinationR
 const sum = (counts: readonly number[]): number => counts.reduce((all, count) => all + count, 0);
 
 /**
- * Returns the public URL of a bundle path, based on `public_base_url`, or null if none is configured. A
- * channel uses the URL from its own setting. Without that setting, a channel has a URL only if the server
- * serves the destination root directly (`current_in_url`), because the channel is then a directory. The URL
- * ends with `/`.
+ * Returns the public URL of a bundle path, ending with `/`, or null if it has none. It is based on
+ * `public_base_url`. A channel can have its own base URL. If it does not, it has a URL only if the web server
+ * exposes the destination root (`current_in_url`), where the channel is a directory.
  *
  * @param channel The channel to publish to; null for the current content.
  */
@@ -265,7 +268,7 @@ export function publicUrl(
   const path = destinationPath === '.' ? [] : destinationPath.split('/');
   const at = (base: string | null, ...more: string[]): string | null =>
     base === null ? null : base + [...path, ...more].map((name) => `${encodeURIComponent(name)}/`).join('');
-  // On S3, pointers are objects, so readers cannot follow them as paths.
+  // On S3, a pointer is an object, so it does not work as part of a URL.
   const isServedAsItIs = releases?.currentInUrl === true && location.backend !== 's3';
   if (channel === null) return at(publicBaseUrl, ...(releases?.currentInUrl === true ? ['current'] : []));
   const own = releases?.channels.find(({ name }) => name === channel)?.publicBaseUrl ?? null;

@@ -24,13 +24,13 @@ import {
 } from './select-bundles.ts';
 
 /*
- * The entry points for publishing, used by `waybill run` and the daemon.
+ * The entry points to publishing, which `waybill run` and the daemon call.
  */
 
 /**
- * Publishes the bundles of a configured source to the pipeline's destinations. Destinations are published to
- * in parallel and fail independently. Source and destination failures are in the result. Upload pipelines are
- * skipped with a warning. Throws only `channel_not_found`.
+ * Publishes the bundles of a source to a pipeline's destinations, all at the same time. If one destination
+ * fails, the others still go ahead. Failures of the source or a destination are part of the result. Upload
+ * pipelines are skipped with a warning. The only error thrown is `channel_not_found`.
  */
 export async function publishPipeline(
   context: CoreContext,
@@ -39,7 +39,7 @@ export async function publishPipeline(
 ): Promise<PipelineResult> {
   const { source } = pipeline;
   if (source.backend === 'http_upload') return skipped(pipeline);
-  // Rejects an unknown channel before opening anything.
+  // Fail on an unknown channel before opening anything.
   chosenDestinations(pipeline, request);
   const result = await publishFromSource(context, pipeline, source, request).catch((error: unknown) =>
     unreadSource(pipeline, request, errorRecord(error)),
@@ -50,8 +50,8 @@ export async function publishPipeline(
 }
 
 /**
- * Publishes bundles that are already loaded, such as uploads. Destination failures are in the result. Throws
- * only `channel_not_found`.
+ * Publishes bundles that have been loaded already, such as uploads. Failures of a destination are part of the
+ * result. The only error thrown is `channel_not_found`.
  */
 export async function publishBundles(
   context: CoreContext,
@@ -102,7 +102,7 @@ async function publishFromSource(
       warnings: [...warnings, ...loaded.warnings, ...(bundles === 0 ? [noBundles] : [])],
       invalidBundles: [...invalid, ...loaded.invalid],
     });
-    // Channel publications are temporary, so they never remove orphans.
+    // A channel is temporary, so publishing to one should never remove orphans.
     if (request.channel !== undefined) return published;
     return withOrphans(context, pipeline, published, request, {
       source: origin,
@@ -113,7 +113,7 @@ async function publishFromSource(
 }
 
 /**
- * Handles orphans once all destinations have been published to. None are removed if any publication failed.
+ * Deals with orphans after publishing to all destinations. If any publication failed, no orphan is removed.
  */
 async function withOrphans(
   context: CoreContext,

@@ -8,10 +8,10 @@ import { compareCodeUnits } from '../lib/paths.ts';
 import type { PipelineResult } from './results/result.ts';
 
 /*
- * Selects the bundles to publish to each destination.
+ * Selects which bundles to publish to each destination.
  */
 
-/** The bundles for one destination. If `error` is set, no bundles are selected. */
+/** The bundles to publish to a destination. Empty if `error` is set. */
 export interface Selection {
   bundles: MappedBundle<SourceBundle>[];
   warnings: Finding[];
@@ -20,13 +20,15 @@ export interface Selection {
 
 export interface Selector {
   select: (destination: DestinationConfig) => Promise<Selection>;
-  /** Selects from the source again; null for bundles without a source, such as uploads. */
+  /**
+   * Reads the source again and makes a new selection. null for bundles that have no source, such as uploads.
+   */
   selectAgain: ((destination: DestinationConfig) => Promise<Selection>) | null;
 }
 
 export type InvalidBundle = PipelineResult['invalidBundles'][number];
 
-/** Selects from bundles that are already loaded, such as uploads. */
+/** Selects from bundles that have been loaded already, such as uploads. */
 export function selectLoaded(bundles: readonly SourceBundle[]): Selector {
   return {
     select: async ({ mapping }) => {
@@ -37,7 +39,7 @@ export function selectLoaded(bundles: readonly SourceBundle[]): Selector {
   };
 }
 
-/** A listing of a source. */
+/** The bundles found in a source. */
 export interface SourceContent {
   candidates: readonly BundleCandidate[];
   invalid: readonly InvalidBundle[];
@@ -45,11 +47,11 @@ export interface SourceContent {
 }
 
 /**
- * Selects and loads the bundles of a source for one destination.
+ * Selects the bundles in a source to publish to one destination, and loads them.
  *
- * If the destination preserves paths, only the invalid bundles are excluded. If it publishes only the newest
- * bundle, a single invalid manifest means that nothing is selected: that bundle might be the newest, and
- * publishing an older one would hide the failure.
+ * A destination that preserves paths gets every valid bundle. A destination with just the newest bundle gets
+ * nothing at all if there is an invalid manifest: that bundle could be the newest, and publishing an older
+ * one would cover up the problem.
  */
 export async function selectFromSource(
   { mapping }: DestinationConfig,
@@ -78,7 +80,7 @@ export async function selectFromSource(
   return { bundles, warnings, error: null };
 }
 
-/** Loads each selected bundle once for all destinations. */
+/** Loads bundles. A bundle that goes to several destinations is only loaded once. */
 export class BundleLoader {
   readonly #read: (candidate: BundleCandidate) => Promise<SourceBundle>;
   readonly #loaded = new Map<string, Promise<SourceBundle | WaybillError>>();
@@ -87,7 +89,7 @@ export class BundleLoader {
     this.#read = read;
   }
 
-  /** Loads a bundle. Returns an error if it is invalid or untrusted, and throws any other error. */
+  /** Loads a bundle. An invalid or untrusted bundle is returned as an error; other errors are thrown. */
   async load(candidate: BundleCandidate): Promise<SourceBundle | WaybillError> {
     const known = this.#loaded.get(candidate.path);
     if (known !== undefined) return known;
@@ -100,8 +102,8 @@ export class BundleLoader {
   }
 
   /**
-   * Returns the invalid bundles and the warnings for all loaded bundles. Excludes read errors, which are
-   * reported by the destinations that selected the bundle.
+   * Returns the invalid bundles, and the warnings of all bundles that were loaded. Read errors are not
+   * included, because the destinations that selected the bundle report them.
    */
   async outcome(): Promise<{ invalid: InvalidBundle[]; warnings: Finding[] }> {
     const invalid: InvalidBundle[] = [];
@@ -115,7 +117,7 @@ export class BundleLoader {
   }
 }
 
-/** Error codes that affect one bundle but not the others in its source. */
+/** Errors that make one bundle unusable but do not affect the others in its source. */
 export const unfitCodes: readonly ErrorCode[] = [
   'invalid_bundle',
   'signature_missing',
@@ -123,7 +125,7 @@ export const unfitCodes: readonly ErrorCode[] = [
   'signing_key_untrusted',
 ];
 
-/** Reports whether the error is specific to the bundle, so that the others can still be published. */
+/** Reports whether this error only affects its own bundle. If so, the others can still be published. */
 export function isUnfit(error: unknown): error is WaybillError {
   return error instanceof WaybillError && unfitCodes.includes(error.code);
 }
@@ -141,9 +143,9 @@ interface MappableBundle {
 }
 
 /**
- * Maps bundles to destination paths. `preserve_relative` maps every bundle to its own path, sorted by path.
- * `fixed` maps the newest bundle to the root and adds a warning that names it. If several bundles are equally
- * new, the first one by path is chosen.
+ * Assigns a destination path to each bundle. With `preserve_relative`, that is the bundle's own path, and the
+ * result is sorted by path. With `fixed`, only the newest bundle is published, at the root, and a warning
+ * says which one it was. If several bundles are equally new, the first by path wins.
  */
 export function mapBundles<T extends MappableBundle>(
   mapping: DestinationConfig['mapping'],

@@ -1,15 +1,15 @@
 /*
- * Rules for the claims in a trusted publisher's ID token. They are used to check the configuration and every
- * token exchange.
+ * The rules for claims in the ID token of a trusted publisher. They are used to check the configuration, and
+ * each time a token is exchanged.
  */
 
-/** The value that a claim must have: an exact value, one of several values, or a pattern. */
+/**  A condition for a claim: it must have a certain value, or one of several values, or match a pattern. */
 export type ClaimRule = string | readonly string[] | { glob: string };
 export type ClaimRules = Readonly<Record<string, ClaimRule>>;
 
 /**
- * Returns the names of the claims that break a rule, in the order of the rules. Only text can match: a
- * number, Boolean, list or missing claim breaks any rule.
+ * Returns the claims that break a rule, in the order of the rules. Only a string can match. If a claim is a
+ * number, a Boolean or a list, or if there is no such claim, that breaks the rule.
  */
 export function brokenRules(rules: ClaimRules, claims: Readonly<Record<string, unknown>>): string[] {
   return Object.entries(rules)
@@ -18,9 +18,9 @@ export function brokenRules(rules: ClaimRules, claims: Readonly<Record<string, u
 }
 
 /**
- * Reports whether a person's claims satisfy a role's rules. In a list of texts, such as groups, at least one
- * entry must match. `email` counts only if the issuer has verified it, because users may be able to choose
- * it.
+ * Reports whether a person's claims satisfy the rules for a role. In a list of strings, such as groups, at
+ * least one of them has to match. `email` counts only if the issuer has verified it, because people may be
+ * able to enter whatever they want.
  */
 export function fulfils(rules: ClaimRules, claims: Readonly<Record<string, unknown>>): boolean {
   return Object.entries(rules).every(([name, rule]) => {
@@ -38,8 +38,8 @@ function matches(rule: ClaimRule, value: unknown): boolean {
 }
 
 /**
- * Reports whether the value matches the pattern, in which `*` matches any characters except `/`. Runs in
- * linear time in the length of the value.
+ * Reports whether the value matches the pattern. A `*` stands for any characters other than `/`. The time it
+ * takes is proportional to the length of the value.
  */
 export function matchesGlob(pattern: string, value: string): boolean {
   const wanted = pattern.split('/');
@@ -65,8 +65,8 @@ function matchesPart(pattern: string, value: string): boolean {
 }
 
 /**
- * Claims that are names. A name can be abandoned and registered by a new owner, so each one also needs an
- * exact value for one of these ids.
+ * Claims that contain a name. The owner of a name may give it up and someone else may register it, so there
+ * must also be an exact value for one of these ids.
  */
 const idsOfNames: Readonly<Record<string, readonly string[]>> = {
   repository: ['repository_id', 'repository_owner_id'],
@@ -79,7 +79,10 @@ const idsOfNames: Readonly<Record<string, readonly string[]>> = {
   'oidc.circleci.com/vcs-origin': ['oidc.circleci.com/project-id'],
 };
 
-/** Issuers that sign tokens for anyone. Without one of these ids, all of their users would match. */
+/**
+ * Issuers that sign tokens for anyone who asks. Without one of these ids, every one of their users would
+ * match.
+ */
 const sharedIssuers: readonly { form: RegExp; ids: readonly string[] }[] = [
   {
     form: /^https:\/\/token\.actions\.githubusercontent\.com(\/|$)/,
@@ -90,8 +93,8 @@ const sharedIssuers: readonly { form: RegExp; ids: readonly string[] }[] = [
 ];
 
 /**
- * Returns why the rules are too weak, because they identify a publisher only by names or not at all, or null
- * if they are sufficient. `expected` describes the fix.
+ * Returns the reason why the rules are too weak: they identify a publisher only by names, or do not identify
+ * anyone. Returns null if there is no problem. `expected` says how to fix it.
  */
 export function weakRules(issuer: string, rules: ClaimRules): { reason: string; expected: string } | null {
   const isExact = (name: string): boolean => {

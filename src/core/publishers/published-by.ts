@@ -1,24 +1,24 @@
 /**
- * A trusted publisher's identity, as stored in run records. All fields except `publisher_id` are taken from
- * the claims of its ID token, and are null if the token lacks the claim.
+ * Identifies a trusted publisher in the record of a run. Apart from `publisher_id`, all of this is taken from
+ * the claims in the ID token, and is null if there is no such claim.
  */
 export interface PublishedBy {
   publisher_id: string;
-  /** The claim `sub`. */
+  /** The `sub` claim. */
   subject: string | null;
   repository: string | null;
   ref: string | null;
   sha: string | null;
-  /** The id of the run, pipeline or build in the CI system. */
+  /** The id that the CI system has for the run, pipeline or build. */
   ci_run_id: string | null;
-  /** The SHA-256 digest of all claims: `sha256:` followed by hexadecimal digits. */
+  /** The SHA-256 digest of all claims, as `sha256:` and hexadecimal digits. */
   claims_digest: string;
 }
 
-/** The identity that requested a run: a trusted publisher, or a token from `upload_tokens`. */
+/** Identifies the client that requested a run: a trusted publisher, or a token from `upload_tokens`. */
 export type PublisherIdentity = PublishedBy | { token_id: string };
 
-/** The claim names used by GitHub Actions, GitLab, Buildkite and CircleCI, in this order. */
+/** The names that claims have in GitHub Actions, GitLab, Buildkite and CircleCI, in this order. */
 const claimsOf = {
   repository: ['repository', 'project_path', 'pipeline_slug', 'oidc.circleci.com/vcs-origin'],
   ref: ['ref', 'build_branch', 'oidc.circleci.com/vcs-ref'],
@@ -30,8 +30,8 @@ const maxLength = 200;
 const control = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g;
 
 /**
- * Extracts the identity from verified claims. Truncates long texts and replaces control characters with
- * spaces.
+ * Takes the identity from claims that have been verified. Long values are cut off, and control characters
+ * become spaces.
  */
 export function publishedBy(
   publisherId: string,
@@ -46,7 +46,8 @@ export function publishedBy(
     }
     return null;
   };
-  // Buildkite also has a `pipeline_id` claim, but it identifies the pipeline itself. Its builds have numbers.
+  // Buildkite has a claim called `pipeline_id`, too, but there it means the pipeline and not a run. Its
+  // builds have numbers.
   const runNames = Object.hasOwn(claims, 'build_number') ? ['build_number'] : claimsOf.ci_run_id;
   return {
     publisher_id: publisherId,

@@ -6,23 +6,25 @@ import { changeReleases } from './store.ts';
 import { type SwitchRefusal, unusable } from './stored-releases.ts';
 
 /*
- * Channels are named pointers that expire, in addition to the current pointer. A channel protects its release
- * from removal. Publishing to a channel does not make the release a rollback target.
+ * Channels are named pointers that exist next to the current pointer and expire after a while. A release is
+ * not removed as long as a channel points at it, but publishing to a channel does not make the release a
+ * rollback target.
  */
 
 export interface ChannelSwitch {
   name: string;
   to: ReleaseId;
-  /** The channel's release when the switch was decided; null if there was none. */
+  /** The release that the channel pointed at when this was decided; null if it did not exist. */
   from: ReleaseId | null;
-  /** Time until the channel expires, in milliseconds. */
+  /** How long until the channel expires, in milliseconds. */
   ttlMs: number;
 }
 
 /**
- * Points a channel at a release that was just published, or renews its expiry. Returns null on success.
- * Refuses if the channel was switched in the meantime, if the release is incomplete or being removed, or if
- * the pointer's name is taken by a foreign file. Throws the same errors as `changeReleases`.
+ * Points a channel at a release that was just published, or extends the channel's life. Returns null if that
+ * worked. Refuses if another process has switched the channel in the meantime, if the release is incomplete
+ * or being removed, or if there already is a foreign file with the pointer's name. Throws the same errors as
+ * `changeReleases`.
  */
 export async function setChannel(
   context: LeaseContext,
@@ -57,8 +59,8 @@ async function refusalOf(
 }
 
 /**
- * Reports whether the pointer's name is free. On object stores it always is, because channels are fields of
- * the pointer object.
+ * Reports whether there is no foreign file with the pointer's name. That is never a problem on an object
+ * store, where channels are fields of the pointer object.
  */
 async function isFree(storage: Storage, name: string): Promise<boolean> {
   if (storage.readLink === undefined) return true;
@@ -69,15 +71,15 @@ async function isFree(storage: Storage, name: string): Promise<boolean> {
 }
 
 /**
- * Removes the expired channels, their pointers first, and returns their names. Throws the same errors as
- * `changeReleases`.
+ * Removes the expired channels and returns their names. The pointers are removed first. Throws the same
+ * errors as `changeReleases`.
  */
 export async function removeExpiredChannels(context: LeaseContext, storage: Storage): Promise<string[]> {
   return removing(context, storage, (releases) => expiredChannels(releases, context.clock.now()));
 }
 
 /**
- * Removes a channel before it expires. Returns false if there is none. Throws the same errors as
+ * Removes a channel before it expires. Returns false if it does not exist. Throws the same errors as
  * `changeReleases`.
  */
 export async function removeChannel(context: LeaseContext, storage: Storage, name: string): Promise<boolean> {

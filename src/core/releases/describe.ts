@@ -18,56 +18,56 @@ import {
 } from './stored-releases.ts';
 
 /*
- * Views of a bundle path's releases, for the CLI, the API and the console.
+ * Describes the releases of a bundle path for the CLI, the API and the console.
  */
 
-/** One release. Plain data. */
+/** A release. Plain data. */
 export interface ReleaseView extends StoredRelease {
   isCurrent: boolean;
-  /** Whether it is the default rollback target. */
+  /** Whether this is the release that a rollback goes to by default. */
   isLastGood: boolean;
-  /** Whether it was rolled back, so that runs do not make it current again. */
+  /** Whether the release was rolled back. Runs do not make it current again then. */
   isRolledBack: boolean;
   isBeingRemoved: boolean;
   /** The channels that point at it, sorted. */
   channels: string[];
-  /** The bundle that it was published from; null if not recorded in its catalog. */
+  /** The bundle that it was published from; null if the catalog does not say. */
   bundle: { path: string; created: string } | null;
-  /** The number of recorded outputs; null if the catalog is unreadable. */
+  /** How many outputs are recorded; null if the catalog cannot be read. */
   outputs: number | null;
-  /** The total size of the recorded outputs; null if the catalog is unreadable. */
+  /** The size of all recorded outputs in bytes; null if the catalog cannot be read. */
   bytes: number | null;
-  /** When it last became current, as RFC 3339 in UTC; null if never. */
+  /** The last time it became current (RFC 3339, UTC); null if it never was. */
   activatedAt: string | null;
-  /** When another release replaced it as current, as RFC 3339 in UTC; null if none did. */
+  /** The last time another release replaced it (RFC 3339, UTC); null if that never happened. */
   leftAt: string | null;
 }
 
-/** Plain data. */
+/** A channel. Plain data. */
 export interface ChannelView {
   name: string;
-  /** null if the pointer is missing or does not point at a release. */
+  /** null if the pointer is missing or points at something other than a release. */
   release: ReleaseId | null;
-  /** The time of the last publication to it, as RFC 3339 in UTC. */
+  /** The last time something was published to it (RFC 3339, UTC). */
   setAt: string;
   /** RFC 3339, UTC. */
   expiresAt: string;
 }
 
 export interface ReleasesView {
-  /** null if there is no pointer or it does not point at a release. */
+  /** null if there is no pointer, or if it points at something other than a release. */
   current: ReleaseId | null;
-  /** The target of a pointer that does not point at a release; otherwise null. */
+  /** The target of the pointer, if it is not a release; null otherwise. */
   foreignTarget: string | null;
   /** Sorted by name. */
   channels: ChannelView[];
-  /** Sorted by the bundle's creation time, newest first. */
+  /** Sorted by the creation time of the bundle, newest first. */
   releases: ReleaseView[];
 }
 
 /**
- * Returns the releases of the bundle path that `storage` is rooted at, from the pointers, the ledger and the
- * catalogs. Throws `state_conflict` if the ledger is malformed, or the storage's error.
+ * Returns the releases of the bundle path that `storage` is rooted at, based on the pointers, the ledger and
+ * the catalogs. Throws `state_conflict` if the ledger is malformed, or the storage's error.
  */
 export async function describeReleases(storage: Storage): Promise<ReleasesView> {
   const found = await readReleases(storage);
@@ -105,12 +105,14 @@ function viewOf(release: StoredRelease, catalog: Catalog | null, found: Releases
 
 export interface ReleaseDetails {
   outputs: { path: string; kind: string; digest: string; size: number; url: string | null }[];
-  /** Why it cannot become current; null if it can. Based on the names and sizes of its files. */
+  /**
+   * The reason why it cannot become current; null if it can. Only the names and sizes of files are checked.
+   */
   unusable: Unusable | null;
 }
 
 /**
- * Returns the outputs of one release, and whether it is complete. Throws `state_conflict` if its catalog is
+ * Returns the outputs of a release, and whether they are all there. Throws `state_conflict` if its catalog is
  * invalid.
  */
 export async function releaseDetails(storage: Storage, id: ReleaseId): Promise<ReleaseDetails> {
@@ -121,17 +123,17 @@ export async function releaseDetails(storage: Storage, id: ReleaseId): Promise<R
   };
 }
 
-/** The differences between two releases, as sorted paths. */
+/** The paths that are different between two releases. Each list is sorted. */
 export interface ReleaseDifference {
   added: string[];
   removed: string[];
-  /** Paths with different content or headers. */
+  /** Paths whose content or headers are different. */
   changed: string[];
-  /** The number of equal paths. */
+  /** How many paths are the same. */
   same: number;
 }
 
-/** Compares two releases. Throws `state_conflict` if either catalog is invalid. */
+/** Compares two releases. Throws a `state_conflict` error if one of the catalogs is invalid. */
 export async function compareReleases(
   storage: Storage,
   from: ReleaseId,
@@ -141,10 +143,10 @@ export async function compareReleases(
   return differenceBetween(before.outputs, after.outputs);
 }
 
-/** The fields that determine whether readers see a change. */
+/** The parts of an output that make a difference to readers. */
 type ComparedOutput = Pick<OutputRecord, 'path' | 'digest' | 'size' | 'generated'>;
 
-/** Compares two lists of outputs, which must be sorted by path. */
+/** Compares two lists of outputs. Both have to be sorted by path. */
 export function differenceBetween(
   before: readonly ComparedOutput[],
   after: readonly ComparedOutput[],
@@ -171,22 +173,23 @@ function isSame(a: ComparedOutput, b: ComparedOutput): boolean {
   );
 }
 
-/** Returns the catalog of a release. Throws `state_conflict` if it is invalid. */
+/** Returns a release's catalog. Throws a `state_conflict` error if it is invalid. */
 export async function catalogOf(storage: Storage, id: ReleaseId): Promise<Catalog> {
   return requireCatalog((await readState(releaseIn(storage, id))).state);
 }
 
 /**
- * Maps managed paths to bundle paths, in the same order. `.` is the root. A release maps to its bundle path.
+ * Turns managed paths into bundle paths and keeps their order. The root is `.`. For a release, the result has
+ * the bundle path that it belongs to.
  */
 export function bundlePathsAmong(managed: readonly (Key | '')[]): string[] {
   return [...new Set(managed.map((path) => releasePathOf(path)?.bundlePath ?? reportedPath(path)))];
 }
 
 /**
- * Returns the state published at the bundle path that `storage` is rooted at: the in-place catalog or the
- * catalog of the current release. If a migration left both, `preferred` decides. Throws the storage's error,
- * or `state_conflict` if the ledger is malformed.
+ * Returns the state published at the bundle path that `storage` is rooted at. It comes from the catalog of
+ * the current release or, with the in-place layout, from the one at the bundle path. If a migration left
+ * both, `preferred` decides. Throws `state_conflict` if the ledger is malformed, or the storage's error.
  */
 export async function publishedState(
   storage: Storage,
@@ -198,20 +201,21 @@ export async function publishedState(
   return current === null ? inPlace : { ...(await readState(releaseIn(storage, current))), release: current };
 }
 
-/** An unfinished release that no pointer points at. Plain data. */
+/** A release that was not finished and has no pointer. Plain data. */
 export interface UnfinishedRelease {
   state: 'writing' | 'abandoned';
   /** RFC 3339, UTC. */
   startedAt: string;
-  /** The first run after this time removes the release. RFC 3339, UTC; null if no run removes it. */
+  /**  The time after which the next run removes the release (RFC 3339, UTC); null if no run will. */
   removedAfter: string | null;
 }
 
 /**
- * Describes a destination's managed path `path` as an unfinished release. Returns null if it is not a
- * release, if it is finished, or if a pointer points or may point at it.
+ * Describes the release at `path`, if it is unfinished and no pointer points at it, now or soon. Returns null
+ * in all other cases, including when `path` is not a release.
  *
- * @param lingerMs How long a release without readers is kept; null if the destination does not use releases.
+ * @param lingerMs How long to keep a release that has no readers; null if the destination does not use
+ * releases.
  */
 export async function unfinishedRelease(
   root: Storage,

@@ -5,15 +5,15 @@ import { type Channel, emptyLedger, type Ledger, type Releases } from './ledger.
 import { parseReleaseId, releaseAt, type ReleaseId, releaseKey } from './release.ts';
 
 /*
- * Reads and writes the ledger as JSON. On object stores, the same document is also the pointer.
+ * Reads and writes the ledger in its JSON form. On an object store, the same document is the pointer, too.
  */
 
 export const ledgerVersion = 1;
 export const maxLedgerBytes = 16 << 20;
 
 /**
- * Serializes a bundle path's ledger. Pass `current` if the document is also the pointer. It is the only field
- * that readers need.
+ * Returns the JSON of a bundle path's ledger. If the document is also the pointer, pass `current`, the only
+ * field that readers care about.
  */
 export function serialiseReleases(
   ledger: Ledger,
@@ -42,8 +42,8 @@ export function serialiseReleases(
 }
 
 /**
- * Parses the output of `serialiseReleases`. `place` names the document in errors. Throws `state_conflict` if
- * the document is malformed or has a newer version. The channels are taken from the ledger.
+ * Parses a document from `serialiseReleases`. Errors refer to it as `place`. Throws `state_conflict` if it is
+ * malformed or from a newer version. The channels in the result are the ones in the ledger.
  */
 export function parseReleases(bytes: Uint8Array, place: string): Releases {
   try {

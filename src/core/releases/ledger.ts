@@ -2,36 +2,36 @@ import { compareCodeUnits } from '../lib/paths.ts';
 import type { ReleaseId } from './release.ts';
 
 /*
- * The ledger of a bundle path's releases, and the functions that change it.
+ * The ledger of a bundle path's releases. Functions that change it return a new one.
  */
 
 /**
- * Facts about a bundle path's releases that are not in the pointer. The pointer alone determines the current
- * release. If the two are changed in separate steps, the ledger is written first, and its change takes effect
- * only once the pointer follows.
+ * Records what the pointer does not say about the releases of a bundle path. Only the pointer decides which
+ * release is current. Where they cannot be changed together, the ledger is written first, and the change
+ * counts once the pointer has been switched, too.
  */
 export interface Ledger {
-  /** One entry per release that was, or was about to become, current. The latest entry is last. */
+  /** One entry for each release that was current, or was going to be. The last one is the latest. */
   history: readonly Activation[];
   /**
-   * The rollbacks in effect, usually at most one. During a second rollback there are two, so that the first
-   * stays in effect until the switch.
+   * The rollbacks in effect. Normally, there is one at most. A second rollback adds another, because the
+   * first one must not end before the switch.
    */
   rollbacks: readonly Rollback[];
-  /** Releases that are being removed and can no longer become current. */
+  /** Releases that are being removed, so they must not become current anymore. */
   removing: readonly ReleaseId[];
-  /** Sorted by name. Includes channels whose pointer does not exist yet. */
+  /** Sorted by name. A channel can be listed before its pointer exists. */
   channels: readonly Channel[];
-  /** Releases that a channel used to point at. They are listed until they are removed. */
+  /** Releases that channels no longer point at. They stay in this list until they are removed. */
   leftByChannels: readonly { id: ReleaseId; leftAt: string }[];
 }
 
-/** A named pointer that expires, in addition to the current pointer. */
+/** A pointer with a name, next to the current pointer. It expires after a while. */
 export interface Channel {
   name: string;
-  /** The release that it points at, or is about to point at. */
+  /** The release that it points at or will soon point at. */
   id: ReleaseId;
-  /** The time of the last publication to it, as RFC 3339 in UTC. */
+  /** The last time something was published to it (RFC 3339, UTC). */
   setAt: string;
   /** RFC 3339, UTC. */
   expiresAt: string;
@@ -41,25 +41,27 @@ export interface Activation {
   id: ReleaseId;
   /** RFC 3339, UTC. */
   activatedAt: string;
-  /** When another release replaced it; null if none did, or if it never became current. */
+  /** The time when another release replaced it; null if none did, or if it never became current after all. */
   leftAt: string | null;
 }
 
-/** A rollback. It is in effect while `to` is current. */
+/** A rollback, which is in effect while `to` is the current release. */
 export interface Rollback {
   to: ReleaseId;
-  /** The releases that runs must not make current again. */
+  /** The releases that were rolled back. Runs must not make them current again. */
   from: readonly ReleaseId[];
 }
 
 /** The pointers and the ledger of a bundle path. */
 export interface Releases {
   ledger: Ledger;
-  /** null if there is no pointer or it does not point at a release (see `foreignTarget`). */
+  /** null if there is no pointer, or if it points at something else (see `foreignTarget`). */
   current: ReleaseId | null;
-  /** The target of a pointer that does not point at a release; otherwise null. */
+  /** The target of the pointer, if it is not a release; null otherwise. */
   foreignTarget: string | null;
-  /** The release that each channel's pointer points at. Omits pointers that do not point at a release. */
+  /**
+   * The release that each channel points at. A channel whose pointer points at something else is left out.
+   */
   channels: ReadonlyMap<string, ReleaseId>;
 }
 
@@ -78,14 +80,14 @@ export const noReleases: Releases = {
   channels: new Map<string, ReleaseId>(),
 };
 
-/** Returns the releases that were rolled back, so that runs do not make them current again. */
+/** Returns the releases that have been rolled back and that runs must not make current again. */
 export function rolledBack({ ledger, current }: Pick<Releases, 'ledger' | 'current'>): ReleaseId[] {
   return effective({ ledger, current }).flatMap(({ from }) => [...from]);
 }
 
 /**
- * Returns the default rollback target, or null if there is none. It is the most recent earlier release that
- * was not itself rolled back and is not being removed.
+ * Returns the release to roll back to by default, or null if there is none. It is the last one that was
+ * current before, leaving out releases that were rolled back or are being removed.
  */
 export function lastGood(releases: Releases): ReleaseId | null {
   const { ledger, current } = releases;
@@ -98,8 +100,9 @@ export function lastGood(releases: Releases): ReleaseId | null {
 }
 
 /**
- * Returns the ledger to write before a switch to `to`. Rollbacks in effect are kept: the switch will end
- * them, but they must stay in effect if it never happens. `rollback` is null unless the switch is a rollback.
+ * Returns the ledger to write before switching to `to`. Current rollbacks are still in it: the switch ends
+ * them, but if it never happens, they must remain in effect. `rollback` is null unless this is a rollback
+ * itself.
  */
 export function beforeSwitch(
   { ledger, current }: Releases,
@@ -116,13 +119,16 @@ export function beforeSwitch(
   return { ...ledger, history, rollbacks: rollback === null ? rollbacks : [...rollbacks, rollback] };
 }
 
-/** Returns the ledger after the bundle path was unpublished, with all pointers removed. */
+/**
+ * Returns the ledger for a bundle path that has been unpublished, so that nothing points at a release
+ * anymore.
+ */
 export function leaving({ ledger, current }: Releases, now: string): Ledger {
   const history = ledger.history.map((one) => (one.id === current ? { ...one, leftAt: now } : one));
   return { ...ledger, history, rollbacks: [], channels: [] };
 }
 
-/** Returns the rollback from the current release to `to`. */
+/** Returns a rollback from the current release to `to`. */
 export function rollbackTo(releases: Releases, to: ReleaseId): Rollback {
   const { current } = releases;
   const from = new Set([...rolledBack(releases), ...(current === null ? [] : [current])]);
@@ -130,19 +136,19 @@ export function rollbackTo(releases: Releases, to: ReleaseId): Rollback {
   return { to, from: [...from] };
 }
 
-/** Returns the ledger without rollbacks. */
+/** Returns the ledger with all rollbacks ended. */
 export function resumed(ledger: Ledger): Ledger {
   return { ...ledger, rollbacks: [] };
 }
 
-/** Returns the ledger that announces the removal of these releases. */
+/** Returns the ledger with these releases added to those that are being removed. */
 export function announcing(ledger: Ledger, ids: readonly ReleaseId[]): Ledger {
   return { ...ledger, removing: [...new Set([...ledger.removing, ...ids])].sort() };
 }
 
 /**
- * Returns the ledger after these releases were removed. An id that is no longer announced is kept, because
- * the release may have been published again.
+ * Returns the ledger once these releases are gone. If one of them is not being removed anymore, it may have
+ * been published again, so it stays.
  */
 export function forgetting(ledger: Ledger, ids: readonly ReleaseId[]): Ledger {
   const gone = new Set(ids.filter((id) => ledger.removing.includes(id)));
@@ -154,7 +160,7 @@ export function forgetting(ledger: Ledger, ids: readonly ReleaseId[]): Ledger {
   };
 }
 
-/** Returns the ledger to write before a channel switches to another release or is renewed. */
+/** Returns the ledger to write before switching a channel, or extending its life. */
 export function withChannel(releases: Releases, channel: Channel): Ledger {
   const { ledger } = releases;
   const others = ledger.channels.filter(({ name }) => name !== channel.name);
@@ -163,20 +169,20 @@ export function withChannel(releases: Releases, channel: Channel): Ledger {
   return { ...ledger, channels, leftByChannels: leftSince(ledger, left, channel.setAt) };
 }
 
-/** Returns the ledger after these channels were removed. */
+/** Returns the ledger without these channels, which have been removed. */
 export function withoutChannels(releases: Releases, names: readonly string[], now: string): Ledger {
   const { ledger } = releases;
   const channels = ledger.channels.filter(({ name }) => !names.includes(name));
   return { ...ledger, channels, leftByChannels: leftSince(ledger, channelTargets(releases, names), now) };
 }
 
-/** Returns the names of the expired channels. */
+/** Returns the names of the channels that have expired. */
 export function expiredChannels({ ledger }: Pick<Releases, 'ledger'>, now: Date): string[] {
   const isOver = ({ expiresAt }: Channel): boolean => Date.parse(expiresAt) <= now.getTime();
   return ledger.channels.filter(isOver).map(({ name }) => name);
 }
 
-/** Returns the releases that these channels point at, or are about to point at. Default: all channels. */
+/** Returns the releases that these channels point at or will soon point at. Default: all channels. */
 export function channelTargets({ ledger, channels }: Releases, names?: readonly string[]): ReleaseId[] {
   const isSelected = (name: string): boolean => names?.includes(name) ?? true;
   const announced = ledger.channels.filter(({ name }) => isSelected(name)).map(({ id }) => id);

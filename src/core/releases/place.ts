@@ -15,8 +15,8 @@ import { readReleases } from './store.ts';
 import { releaseIds } from './stored-releases.ts';
 
 /*
- * Resolves user-supplied names of destinations, bundle paths, releases and channels. Errors for unknown names
- * suggest similar ones.
+ * Looks up destinations, bundle paths, releases and channels by the names that users give. If a name is
+ * unknown, the error suggests a similar one.
  */
 
 /** A bundle path with releases. */
@@ -27,7 +27,10 @@ export interface Place {
   storage: Storage;
 }
 
-/** Returns the destination with this name. Throws `destination_not_found` with a suggestion. */
+/**
+ * Returns the destination called `name`. Throws `destination_not_found` with a suggestion if it does not
+ * exist.
+ */
 export function destinationNamed({ id, destinations }: PipelineConfig, name: string): DestinationConfig {
   const found = destinations.find((destination) => destination.id === name);
   if (found !== undefined) return found;
@@ -35,7 +38,7 @@ export function destinationNamed({ id, destinations }: PipelineConfig, name: str
   throw unknownName('destination_not_found', `destination of the pipeline "${id}"`, name, known);
 }
 
-/** Throws `no_releases` if the destination is published in place. */
+/** Throws a `no_releases` error if the destination uses the in-place layout. */
 export function requireReleasesLayout({ id, releases }: Pick<DestinationConfig, 'id' | 'releases'>): void {
   if (releases !== null) return;
   throw new WaybillError('no_releases', `destination "${id}" is published in place: it has no releases`, {
@@ -44,7 +47,8 @@ export function requireReleasesLayout({ id, releases }: Pick<DestinationConfig, 
 }
 
 /**
- * Returns the destinations with this channel. Throws `channel_not_found` with a suggestion if there are none.
+ * Returns the destinations that define this channel. If none does, throws `channel_not_found` with a
+ * suggestion.
  */
 export function destinationsWithChannel<T extends Pick<DestinationConfig, 'releases'>>(
   destinations: readonly T[],
@@ -57,7 +61,7 @@ export function destinationsWithChannel<T extends Pick<DestinationConfig, 'relea
   throw unknownName('channel_not_found', 'channel', channel, [...new Set(known)].sort());
 }
 
-/** Opens the destination, runs `work` and closes it. */
+/** Opens the destination for `work`, and closes it afterwards. */
 export async function atDestination<T>(
   context: CoreContext,
   { location }: { location: StorageLocation },
@@ -72,8 +76,8 @@ export async function atDestination<T>(
 }
 
 /**
- * Returns the bundle path to work on: `path`, or by default the only path with releases. Throws
- * `bundle_path_needed` if there are several, `not_published` if there is none, or the storage's error.
+ * Returns the bundle path to work on: `path` or, if that is not set, the only one that has releases. Throws
+ * `bundle_path_needed` if more than one does, `not_published` if none does, or the storage's error.
  */
 export async function placeOf(
   root: Storage,
@@ -97,8 +101,8 @@ export async function placeOf(
 }
 
 /**
- * Resolves a release id, a channel name, or `current`. Throws `release_not_found` with a suggestion, or the
- * same errors as `readReleases`.
+ * Returns the release with this id, the release that this channel points at, or the `current` one. Throws
+ * `release_not_found` with a suggestion, or any error from `readReleases`.
  */
 export async function releaseNamed({ storage, destinationPath }: Place, name: string): Promise<ReleaseId> {
   const id = parseReleaseId(name);
@@ -116,8 +120,8 @@ export interface ListedPath extends ReleasesView {
 }
 
 /**
- * Returns the releases of one bundle path or, without `path`, of all bundle paths with releases, sorted by
- * path. Throws the same errors as `describeReleases`.
+ * Returns the releases at a bundle path. Without `path`, returns those of all bundle paths, sorted by path.
+ * Throws the same errors as `describeReleases`.
  */
 export async function listReleases(
   root: Storage,
@@ -131,13 +135,13 @@ export async function listReleases(
   return listed;
 }
 
-/** Returns the bundle paths with releases, sorted. Makes one recursive listing. */
+/** Returns the bundle paths that have releases, sorted. Lists the destination once, recursively. */
 export async function pathsWithReleases(root: Storage): Promise<string[]> {
   const paths = (await managedPaths(root)).flatMap((path) => releasePathOf(path)?.bundlePath ?? []);
   return [...new Set(paths)];
 }
 
-/** Returns the place of a bundle path, without checking that it has releases. */
+/**  Returns the place for a bundle path, without checking that it has any releases. */
 export function placeAt(root: Storage, destinationPath: string): Place {
   return { destinationPath, storage: within(root, parseBundlePath(destinationPath)) };
 }
@@ -149,7 +153,10 @@ const noneYet: Partial<Record<ErrorCode, string>> = {
     'add the channel to `releases.channels` of a destination with layout: releases, then publish to it',
 };
 
-/** Returns an error for an unknown name. The hint suggests the most similar name and lists the known ones. */
+/**
+ * Returns an error for a name that does not exist. Its hint suggests the most similar name and lists the
+ * others.
+ */
 export function unknownName(
   code: ErrorCode,
   what: string,

@@ -4,26 +4,26 @@ import type { Instant } from '../lib/instant.ts';
 import { joinKey, type Key, listedKey } from '../storage/key.ts';
 
 /*
- * Release ids, and the names of release directories and pointers.
+ * Release ids, and the names that releases and pointers have in storage.
  */
 
 declare const releaseBrand: unique symbol;
 /**
- * A release id, such as `20261121T101500Z-9f2c41aa`. It consists of the bundle's creation time in UTC and the
- * first digits of a digest of the outputs.
+ * A release id such as `20261121T101500Z-9f2c41aa`: the time when the bundle was created, in UTC, and the
+ * first digits of a digest of its outputs.
  */
 export type ReleaseId = string & { readonly [releaseBrand]: true };
 
-/** How a bundle path is published: in place, or as releases with one current release. */
+/** How files are arranged at a bundle path: in place, or as releases, one of which is current. */
 export type Layout = 'in_place' | 'releases';
 
-/** The directory that contains the releases, relative to the bundle path. */
+/** The directory with the releases, relative to the bundle path. */
 export const releasesKey = joinKey('', 'releases');
-/** The pointer that readers follow: a symbolic link or, on an object store, an object. */
+/** The pointer that readers follow. It is a symbolic link or, on an object store, an object. */
 export const currentLinkKey = joinKey('', 'current');
 export const currentObjectKey = joinKey('', 'current.json');
 
-/** Everything that determines an output's content, headers and record. */
+/** The parts of an output that decide its content, headers and record. */
 export type ReleasedOutput = Omit<OutputRecord, 'updatedAt'>;
 
 const idForm = /^\d{8}T\d{6}Z-[0-9a-f]{8}$/;
@@ -31,21 +31,22 @@ const withinRelease = /^(?:.+\/)?releases\/\d{8}T\d{6}Z-[0-9a-f]{8}(?=\/|$)/i;
 const releasePathForm = /^(?:(.+)\/)?releases\/([^/]+)$/;
 
 /**
- * Returns the key of a channel's pointer. On object stores, channels are fields of `current.json` instead.
+ * Returns the key of a channel's pointer. There is none on an object store, where channels are fields of
+ * `current.json`.
  */
 export function channelLinkKey(name: string): Key {
   return joinKey('', name);
 }
 
-/** Parses a release id. Returns undefined if the text is not one. */
+/** Parses a release id. Returns undefined if it is not one. */
 export function parseReleaseId(text: string): ReleaseId | undefined {
   return idForm.test(text) ? (text as ReleaseId) : undefined;
 }
 
 /**
- * Returns the release id for a bundle with these outputs. Equal plans have equal ids, so a run after a crash
- * finds the directory that was started. All recorded fields of an output except its time affect the id,
- * because a release's records never change. `outputs` must be sorted by path.
+ * Returns the id of the release for these outputs. The same plan always has the same id, so a run after a
+ * crash finds the directory that was started. The id depends on every recorded field of an output except its
+ * time, since the records in a release never change. `outputs` must be sorted by path.
  */
 export function releaseIdOf(created: Instant, outputs: Iterable<ReleasedOutput>): ReleaseId {
   const hash = startDigest().update(created);
@@ -60,12 +61,14 @@ export function releaseIdOf(created: Instant, outputs: Iterable<ReleasedOutput>)
   return `${second}Z-${hexOf(finishDigest(hash)).slice(0, 8)}` as ReleaseId;
 }
 
-/** Returns the directory of a release, relative to its bundle path. */
+/** Returns a release's directory, relative to the bundle path. */
 export function releaseKey(id: ReleaseId): Key {
   return joinKey(releasesKey, id);
 }
 
-/** Splits a release's path into its bundle path (`.` for the root) and id. Returns null for other paths. */
+/**
+ * Splits the path of a release into its bundle path (`.` for the root) and id. Returns null if it is not one.
+ */
 export function releasePathOf(path: string): { bundlePath: string; id: ReleaseId } | null {
   const [, above, name = ''] = releasePathForm.exec(path) ?? [];
   const id = parseReleaseId(name);
@@ -73,14 +76,14 @@ export function releasePathOf(path: string): { bundlePath: string; id: ReleaseId
 }
 
 /**
- * Returns the release directory that the path names or is inside of, or null if there is none. Ignores case,
- * because some file systems do.
+ *  Returns the release directory that contains this path, or the path itself if it is one. Returns null if it
+ * is neither. Ignores case, because some file systems do.
  */
 export function releaseAround(path: string): string | null {
   return withinRelease.exec(path)?.[0] ?? null;
 }
 
-/** Reports whether a key within a bundle path is a pointer, a release or a file in a release. */
+/** Reports whether a key in a bundle path is a pointer, a release, or a file that belongs to a release. */
 export function isOfReleases(key: string, channels: readonly string[] = []): boolean {
   const [first = '', second = ''] = key.split('/');
   if (first !== releasesKey)
@@ -88,7 +91,7 @@ export function isOfReleases(key: string, channels: readonly string[] = []): boo
   return parseReleaseId(second) !== undefined;
 }
 
-/** Parses a pointer's target. Returns null if it is not a release. */
+/** Returns the release that a pointer's target refers to, or null if the target is something else. */
 export function releaseAt(target: string): ReleaseId | null {
   const prefix = `${releasesKey}/`;
   const name = listedKey(target);

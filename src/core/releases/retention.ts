@@ -3,22 +3,24 @@ import type { ReleaseId } from './release.ts';
 import type { StoredRelease } from './stored-releases.ts';
 
 /*
- * Decides which releases to remove.
+ * Decides which releases can be removed.
  */
 
 export interface RetentionRule {
-  /** The number of complete releases to keep in addition to the current one. */
+  /** How many complete releases to keep besides the current one. */
   keep: number;
-  /** How long a release is kept after it was written or last used, in milliseconds. */
+  /** How long to keep a release after it was written or was last in use, in milliseconds. */
   lingerMs: number;
 }
 
 /**
- * Returns the releases to remove, sorted: complete releases beyond the newest `keep`, and abandoned ones, in
- * both cases after `lingerMs`. Never removes the current release, the default rollback target, a channel's
- * release, or a release that is unreadable or being written. Releases that were only used by former channels
- * do not count toward `keep`. Removes nothing if the pointer does not point at a release, because it is then
- * unknown which files readers use.
+ * Returns the releases to remove, sorted. These are complete releases, except for the newest `keep`, and
+ * abandoned ones, provided that they have not been in use for `lingerMs`.
+ *
+ * Some releases are never removed: the current one, the default target of a rollback, those that a channel
+ * points at, and those that are unreadable or still being written. A release that was only ever used by a
+ * channel does not count as one of the `keep`. If the pointer does not point at a release, nothing is
+ * removed, because there is no way to tell which files are in use.
  */
 export function retired(
   releases: Releases,
@@ -46,8 +48,8 @@ export function retired(
 }
 
 /**
- * Returns the time after which a run removes an unfinished release without a pointer, as RFC 3339 in UTC.
- * Returns null if an attempt may still be working on it.
+ * Returns the time when a run may remove an unfinished release that has no pointer (RFC 3339, UTC). Returns
+ * null if an attempt may still be working on it.
  */
 export function removableFrom(
   releases: Releases,
@@ -62,7 +64,7 @@ export function removableFrom(
 interface Uses {
   leftAt: ReadonlyMap<ReleaseId, string | null>;
   channelLeftAt: ReadonlyMap<ReleaseId, string>;
-  /** Returns when a release was written or last used, whichever is later; empty if neither is known. */
+  /** Returns the time when a release was written or was last in use, whichever is later. Empty if unknown. */
   lastUse: (release: StoredRelease) => string;
 }
 
@@ -74,7 +76,7 @@ function uses({ ledger: { history, leftByChannels } }: Releases): Uses {
   return { leftAt, channelLeftAt, lastUse };
 }
 
-/** Reports whether a release or channel may be due for removal, judging by the ledger alone. */
+/** Reports whether it may be time to remove a release or channel, as far as the ledger shows. */
 export function isRetirementDue(releases: Releases, rule: RetentionRule, now: Date): boolean {
   const { history, leftByChannels, removing } = releases.ledger;
   if (removing.length > 0 || expiredChannels(releases, now).length > 0) return true;

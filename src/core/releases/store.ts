@@ -20,36 +20,36 @@ import {
 import { releaseIds } from './stored-releases.ts';
 
 /*
- * Reads and changes a bundle path's pointers and ledger. On file systems, the pointer is a symbolic link, and
- * the ledger is a file next to it. Both are changed under the bundle path's lease, the ledger first. On
- * object stores, a single object is both. It is written conditionally on its version, and a change that loses
- * a race is decided again.
+ * Reads and changes the pointers and the ledger of a bundle path. On a file system, the pointer is a symbolic
+ * link and the ledger is a file next to it. They are changed under the lease of the bundle path, first the
+ * ledger and then the pointer. On an object store, a single object serves as both. It is written on the
+ * condition that its version has not changed. If another process was faster, the change is decided again.
  */
 
 export const ledgerKey = joinKey('', `${reservedPrefix}.releases.json`);
 
 export interface ReleasesChange<T> {
-  /** The value that `changeReleases` returns. */
+  /** The value for `changeReleases` to return. */
   result: T;
-  /** The new pointers and ledger; null for no change. */
+  /** The pointers and ledger to write; null to change nothing. */
   next: NextReleases | null;
 }
 
 export interface NextReleases {
   ledger: Ledger;
-  /** The new current release; null removes the pointer. */
+  /** The release to make current; null to remove the pointer. */
   current: ReleaseId | null;
-  /** The new targets of changed channels; null removes a pointer. Default: no changes. */
+  /** The new targets of channels that change; null to remove a pointer. Default: no channel changes. */
   channels?: ReadonlyMap<string, ReleaseId | null>;
 }
 
-/** The maximum number of attempts if other processes keep changing the object first. */
+/**  How many times to try if other processes keep changing the object first. */
 const maxTries = 20;
 
 /**
- * Throws `storage_permanent` unless the storage can atomically replace a link or conditionally write an
- * object. Without either, readers could see a mixture of releases, or publishers could overwrite each other's
- * changes.
+ * Throws a `storage_permanent` error unless the storage can replace a link atomically, or write an object on
+ * a condition. Without that, readers could see a mix of two releases, or one publisher could overwrite
+ * another publisher's change.
  */
 export async function requireReleases(storage: Storage): Promise<void> {
   const hint = 'use `layout: in_place` for this destination, or another server';
@@ -88,11 +88,12 @@ export async function readReleases(storage: Storage): Promise<Releases> {
 }
 
 /**
- * Reads the pointers and the ledger, calls `decide` and writes its result, serialized with other processes.
- * `decide` may be called several times. It must check that the release to activate is usable.
+ * Reads the pointers and the ledger, calls `decide`, and writes the result. No other process can make a
+ * change in between. `decide` may run more than once. It has to make sure that the release to activate is
+ * usable.
  *
  * Throws any error from `decide`, `destination_busy` if other processes keep changing the object first,
- * `lease_lost`, `commit_unknown` if the outcome cannot be determined, or the storage's error.
+ * `lease_lost`, `commit_unknown` if there is no way to tell whether it worked, or the storage's error.
  */
 export async function changeReleases<T>(
   context: LeaseContext,
@@ -111,9 +112,9 @@ export async function changeReleases<T>(
 }
 
 /**
- * Removes the ledger of a bundle path without releases. On an object store, the ledger is kept, because
- * servers do not guarantee conditional deletes. There it is also the pointer, and records that no release is
- * current. Throws the same errors as `changeReleases`.
+ * Removes the ledger of a bundle path that has no releases anymore. On an object store, the ledger stays,
+ * because not all servers support conditional deletes. The same object is the pointer there, and says that no
+ * release is current. Throws the same errors as `changeReleases`.
  */
 export async function forgetReleases(context: LeaseContext, storage: Storage): Promise<void> {
   if (storage.rename === undefined) return;
@@ -133,7 +134,7 @@ async function changeFiles(
   updatedAt: string,
 ): Promise<void> {
   const held = whileHeld(storage, lease);
-  // Remove pointers before their ledger entries: a pointer without an entry would never be removed.
+  // Remove a pointer before its ledger entry. A pointer without an entry would be there forever.
   for (const [name, id] of channels)
     if (id === null && found.channels.has(name)) await setLink(held, lease, channelLinkKey(name), null);
   if (ledger !== found.ledger) {
@@ -148,7 +149,7 @@ async function changeFiles(
     if (id !== null && found.channels.get(name) !== id) await setLink(held, lease, channelLinkKey(name), id);
 }
 
-/** Atomically replaces the link, or removes it if `id` is null. */
+/** Changes the link atomically. If `id` is null, removes it. */
 async function setLink(held: Storage, lease: Lease, key: Key, id: ReleaseId | null): Promise<void> {
   const target = id === null ? null : releaseKey(id);
   await lease.fence();
@@ -193,8 +194,8 @@ async function changeObject<T>(
 }
 
 /**
- * Gets the version before the content, so that a change between the two calls makes the conditional write
- * fail.
+ * Reads the version before the content. If the object changes between the two calls, the conditional write
+ * fails, as it should.
  */
 async function readObject(storage: Storage): Promise<{ releases: Releases; version: string | null }> {
   const version = (await storage.stat(currentObjectKey))?.version ?? null;

@@ -8,24 +8,24 @@ import { within } from '../storage/wrappers/within.ts';
 import { parseReleaseId, type ReleaseId, releaseKey, releasesKey } from './release.ts';
 
 /*
- * Reads releases and their state from storage. `storage` is always rooted at the bundle path.
+ * Reads releases and their states from storage, which is always rooted at the bundle path.
  */
 
-/** A release found in storage. */
+/** A release as found in storage. */
 export interface StoredRelease {
   id: ReleaseId;
   /**
-   * - `complete`: its catalog contains no intent.
+   * - `complete`: there is no intent in its catalog.
    * - `writing`: an attempt may be working on it.
-   * - `abandoned`: an attempt started it but is no longer working on it.
-   * - `unreadable`: its catalog is invalid or has a newer version.
+   * - `abandoned`: an attempt started it, and is not working on it anymore.
+   * - `unreadable`: its catalog is invalid or from a newer version.
    */
   state: 'complete' | 'writing' | 'abandoned' | 'unreadable';
-  /** When its catalog was written, as RFC 3339 in UTC; null if unknown. */
+  /** The time when its catalog was written (RFC 3339, UTC); null if unknown. */
   writtenAt: string | null;
 }
 
-/** Returns the ids of all releases with a directory, sorted. */
+/** Returns the ids of all releases that have a directory, sorted. */
 export async function releaseIds(storage: Storage): Promise<ReleaseId[]> {
   const ids: ReleaseId[] = [];
   for await (const { key, type } of storage.list(releasesKey, { recursive: false })) {
@@ -36,9 +36,8 @@ export async function releaseIds(storage: Storage): Promise<ReleaseId[]> {
 }
 
 /**
- * Yields the releases, sorted by id, each with its catalog if the catalog is valid. Skips directories without
- * a catalog: either nothing has been written there yet, or everything was removed. Throws the storage's
- * error.
+ * Yields the releases, sorted by id. If the catalog is valid, it is included. Directories without a catalog
+ * are skipped, because they have nothing in them yet, or nothing anymore. Throws the storage's error.
  */
 export async function* eachRelease(
   storage: Storage,
@@ -49,8 +48,8 @@ export async function* eachRelease(
 }
 
 /**
- * Like `eachRelease`, but without catalogs. Also returns the directories without a catalog, where an attempt
- * may be just starting or was killed.
+ * Like `eachRelease`, except that there are no catalogs. Directories without a catalog are returned as well:
+ * an attempt may have just started there, or it may have been killed.
  */
 export async function surveyReleases(
   storage: Storage,
@@ -68,27 +67,27 @@ async function* eachDirectory(storage: Storage): AsyncIterable<{ id: ReleaseId; 
     yield { id, state: (await readState(releaseIn(storage, id))).state };
 }
 
-/** Why a release cannot become current. */
+/** The reason why a release cannot become current. */
 export type Unusable =
   | { why: 'not_found' }
   | { why: 'unfinished' }
   | { why: 'unreadable' }
   | { why: 'damaged'; path: string; others: number };
 
-/** Why a switch was refused. `id` is the requested or chosen release. */
+/** The reason why a switch was refused. `id` is the release that was requested or chosen. */
 export type SwitchRefusal =
   | { why: 'foreign_pointer'; target: string }
   | { why: 'nothing_to_go_back_to' }
   | { why: 'rolled_back'; id: ReleaseId }
   | { why: 'being_removed'; id: ReleaseId }
   | { why: 'overtaken'; id: ReleaseId }
-  /** A foreign file has the same name as the channel's pointer. */
+  /** There is a foreign file with the same name as the channel's pointer. */
   | { why: 'name_taken'; name: string }
   | (Unusable & { id: ReleaseId });
 
 /**
- * Returns why a release is incomplete, or null if it is complete. Checks only names and sizes, so that a
- * rollback does not read file contents. Throws the storage's error.
+ * Returns the reason why a release is not complete, or null if it is. Only names and sizes are checked, so a
+ * rollback does not have to read any files. Throws the storage's error.
  */
 export async function unusable(storage: Storage, id: ReleaseId): Promise<Unusable | null> {
   const release = releaseIn(storage, id);
@@ -105,7 +104,7 @@ export function releaseIn(storage: Storage, id: ReleaseId): Storage {
   return within(storage, releaseKey(id));
 }
 
-/** Returns the files that are missing or differ in size, in catalog order. */
+/** Returns the files that are missing or have the wrong size, in the same order as in the catalog. */
 async function damagedIn(release: Storage, { outputs }: Catalog): Promise<string[]> {
   const paths = outputs.map(({ path }) => path);
   const found = await sizesOf(release, paths);
@@ -116,7 +115,7 @@ function stateOf(state: CatalogState): Pick<StoredRelease, 'state' | 'writtenAt'
   return state.kind === 'valid' ? releaseState(state.catalog) : { state: 'unreadable', writtenAt: null };
 }
 
-/** Returns a release's state according to its catalog, which must be valid. */
+/** Returns the state of a release, based on its catalog, which must be valid. */
 export function releaseState({
   pending,
   updatedAt,

@@ -8,6 +8,7 @@ import type { Storage } from '../storage/storage.ts';
 import { removeChannel } from './channels.ts';
 import {
   beforeSwitch,
+  emptyLedger,
   lastGood,
   type Releases,
   resumed,
@@ -21,19 +22,19 @@ import { changeReleases, readReleases, type ReleasesChange } from './store.ts';
 import { type SwitchRefusal, unusable } from './stored-releases.ts';
 
 /*
- * Makes a release current after a publication, by a rollback or by a promotion. Every function throws the
- * same errors as `changeReleases`.
+ * Makes a release current, either after publishing it or because of a rollback or promotion. All functions
+ * here throw the same errors as `changeReleases`.
  */
 
 export interface SwitchOptions {
-  /** Only decide and report. Changes nothing and takes no lease. */
+  /** Only report what would happen. Nothing is changed, and no lease is taken. */
   dryRun: boolean;
 }
 
 interface ActivateOptions extends SwitchOptions {
-  /** Refuse unless this release, or `to` itself, is current; null for no current release. */
+  /** Refuse unless this release is current or `to` already is; null if no release should be current. */
   from?: ReleaseId | null;
-  /** Refuse if this returns false. It is called when no other switch can happen before this one. */
+  /** Refuse if this returns false. By the time it is called, no other switch can come first. */
   isStill?: () => Promise<boolean>;
 }
 
@@ -43,8 +44,8 @@ export type SwitchResult =
   | { outcome: 'refused'; refusal: SwitchRefusal };
 
 /**
- * Makes a newly published release current. Refuses a rolled-back release, because only a promotion may bring
- * it back.
+ * Makes a release current that was just published. If it was rolled back before, this refuses, because only a
+ * promotion may bring it back.
  */
 export async function activate(
   context: LeaseContext,
@@ -62,8 +63,8 @@ export async function activate(
 }
 
 /**
- * Makes an earlier release current, by default the last good one. Later runs do not make the rolled-back
- * release, or one that was rolled back earlier, current again.
+ * Makes an earlier release current. By default, this is the last good one. From then on, runs do not bring
+ * back the release that was rolled back, or any that were rolled back before.
  */
 export async function rollBack(
   context: LeaseContext,
@@ -71,14 +72,14 @@ export async function rollBack(
   target: ReleaseId | null,
   options: SwitchOptions,
 ): Promise<SwitchResult> {
-  return deciding(context, storage, options, async (releases) => {
+  return decidingIfAny(context, storage, options, async (releases) => {
     const to = target ?? lastGood(releases);
     if (to === null) return refused({ why: 'nothing_to_go_back_to' });
     return switchTo(context, storage, releases, to, rollbackTo(releases, to));
   });
 }
 
-/** Makes any release current and ends the rollback. */
+/** Makes a release current, whichever it is. Ends the rollback. */
 export async function promote(
   context: LeaseContext,
   storage: Storage,
@@ -90,13 +91,13 @@ export async function promote(
   );
 }
 
-/** Ends the rollback. The next run that publishes a rolled-back release makes it current. */
+/** Ends the rollback. A release that was rolled back becomes current as soon as a run publishes it again. */
 export async function resume(
   context: LeaseContext,
   storage: Storage,
   options: SwitchOptions,
 ): Promise<SwitchResult> {
-  return deciding(context, storage, options, async (releases) => withoutRollback(releases));
+  return decidingIfAny(context, storage, options, async (releases) => withoutRollback(releases));
 }
 
 type Decision = ReleasesChange<SwitchResult>;
@@ -109,6 +110,24 @@ async function deciding(
 ): Promise<SwitchResult> {
   if (dryRun) return (await decide(await readReleases(storage))).result;
   return changeReleases(context, storage, decide);
+}
+
+/**
+ * Like `deciding`, for a bundle path that may not exist. Takes no lease if there is no ledger and nothing to
+ * change, because the lease would create the directory.
+ */
+async function decidingIfAny(
+  context: LeaseContext,
+  storage: Storage,
+  options: SwitchOptions,
+  decide: (releases: Releases) => Promise<Decision>,
+): Promise<SwitchResult> {
+  const found = await readReleases(storage);
+  if (found.ledger === emptyLedger) {
+    const { result, next } = await decide(found);
+    if (next === null) return result;
+  }
+  return deciding(context, storage, options, decide);
 }
 
 async function switchTo(
@@ -140,7 +159,7 @@ function refused(refusal: SwitchRefusal): Decision {
   return { result: { outcome: 'refused', refusal }, next: null };
 }
 
-/** Returns the error for a refused switch. `where` is the bundle path's name for messages. */
+/** Returns the error for a switch that was refused. `where` is the bundle path, as it appears in messages. */
 export function switchRefused(refusal: SwitchRefusal, where: string): WaybillError {
   const { message, hint } = explain(refusal);
   return new WaybillError('release_unusable', `${where}: ${message}; the current release is unchanged`, {
@@ -199,10 +218,10 @@ function explain(refusal: SwitchRefusal): { message: string; hint: string } {
 }
 
 /*
- * Handles the `releases` commands and routes for one bundle path.
+ * Implements the `releases` commands, and the same operations in the API, for a bundle path.
  */
 
-/** A switch request. A rollback without `release` uses the last good release. */
+/** A request to switch releases. If a rollback has no `release`, it goes to the last good one. */
 export type SwitchRequest =
   | { verb: 'rollback'; release?: string }
   | { verb: 'promote'; release: string }
@@ -210,8 +229,8 @@ export type SwitchRequest =
   | { verb: 'drop'; channel: string };
 
 /**
- * The current release before and after the switch. In a dry run, the release that would be current. Plain
- * data.
+ * The release that was current before the switch, and the one that is current now or, in a dry run, would be.
+ * Plain data.
  */
 export interface Switched {
   from: ReleaseId | null;
@@ -219,9 +238,9 @@ export interface Switched {
 }
 
 /**
- * Carries out the request at a bundle path, and notifies if the current release changed. Idempotent. Throws
- * `release_not_found`, `channel_not_found`, `release_unusable` if the switch is refused, and the same errors
- * as `changeReleases`.
+ * Does what the request asks for at a bundle path. If the current release changes, sends a notification.
+ * Idempotent. Throws `release_not_found`, `channel_not_found`, `release_unusable` if the switch is refused,
+ * and the same errors as `changeReleases`.
  */
 export async function switchAt(
   context: CoreContext,
@@ -276,7 +295,7 @@ async function performSwitch(
   }
 }
 
-/** Returns the event for a switch that was requested by a client. */
+/** Returns the event for a switch that a client requested. */
 function switchOccurrence(
   { pipelineId, destinationId }: Owner,
   { destinationPath, from, to }: { destinationPath: string; from: ReleaseId | null; to: ReleaseId },

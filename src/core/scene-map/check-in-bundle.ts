@@ -1,14 +1,14 @@
 import type { Finding } from '../lib/errors.ts';
 
-/** The kind used for scene maps in a manifest. */
+/** The kind of a scene map in a manifest. */
 export const sceneMapKind = 'scene_map';
-/** The maximum size in bytes, because scene maps are checked in memory. */
+/** The maximum size in bytes. It is limited because a scene map is checked in memory. */
 export const maxSceneMapBytes = 16 * 2 ** 20;
 
 /**
- * Checks a scene map in a bundle. `file` is its name in the findings. Errors make the bundle invalid, but
- * violations of content rules are only warnings. The validator is loaded lazily, because most bundles contain
- * no scene maps.
+ * Checks a scene map in a bundle. Findings refer to it as `file`. Errors make the bundle invalid; violations
+ * of content rules are warnings. The validator is imported on demand, because most bundles have no scene
+ * maps.
  */
 export async function checkSceneMapBytes(bytes: Uint8Array, file: string): Promise<Finding[]> {
   const { checkSceneMap } = await import('./read-scene-map.ts');

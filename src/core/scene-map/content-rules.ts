@@ -5,9 +5,9 @@ import { countSentences, isWithinSentenceLimit } from './sentences.ts';
 import type { Transcript } from './transcript.ts';
 
 /**
- * Checks the content rules that a schema cannot express: order, gaps, overlaps, coverage of the scope,
- * existing boundaries, ids and summaries. With a transcript, the segment after another is the transcript's
- * next id. Without one, it is the next integer.
+ * Checks the rules that a schema cannot express: order, gaps, overlaps, whether the whole scope is covered,
+ * whether boundaries exist, ids and summaries. If there is a transcript, the next segment is the one with the
+ * next id in it. Otherwise, it is the next integer.
  */
 export function contentFindings(map: SceneMap, transcript?: Transcript): PlacelessFinding[] {
   const found: PlacelessFinding[] = [];
@@ -17,7 +17,7 @@ export function contentFindings(map: SceneMap, transcript?: Transcript): Placele
   checkIds(map, inOrder, found);
   checkTexts(map, found);
   if (transcript !== undefined) checkBoundariesExist(map, transcript, found);
-  // Return one more than the limit, so that the caller can report that there are others.
+  // If there are more than the limit, return one extra, so that the caller can tell.
   return found.length > maxFindings ? found.slice(0, maxFindings + 1) : found;
 }
 
@@ -35,7 +35,7 @@ function reportUnsafe(id: number, pointer: string, found: PlacelessFinding[]): v
   found.push({ code: 'unsafe_integer', message, pointer });
 }
 
-/** Checks each scene individually and against the previous one. Reports whether all scenes are in order. */
+/** Checks each scene on its own, and against the one before it. Reports whether all of them are in order. */
 function checkSpans({ scenes }: SceneMap, found: PlacelessFinding[]): boolean {
   let inOrder = true;
   let before: Scene | undefined;
@@ -58,7 +58,9 @@ function checkSpans({ scenes }: SceneMap, found: PlacelessFinding[]): boolean {
   return inOrder;
 }
 
-/** Checks that the scenes, sorted by start, cover the scope from its first segment to its last. */
+/**
+ * Checks whether the scenes, sorted by where they start, cover the scope from the first segment to the last.
+ */
 function checkCover(map: SceneMap, transcript: Transcript | undefined, found: PlacelessFinding[]): void {
   const { first_segment_id: first, last_segment_id: last } = map.session_scope;
   let reached = first - 1;
@@ -111,7 +113,10 @@ function checkCover(map: SceneMap, transcript: Transcript | undefined, found: Pl
   found.push({ code: 'gap', message: gapMessage(rest, after), pointer });
 }
 
-/** Returns the indexes of the scenes with valid spans, sorted by start. Most maps are already in order. */
+/**
+ * Returns the indexes of the scenes that have a valid span, sorted by where they start. In most maps, they
+ * already are.
+ */
 function byStart(scenes: readonly Scene[]): number[] {
   const order: number[] = [];
   let sorted = true;
@@ -146,7 +151,7 @@ interface Ids {
   one: boolean;
 }
 
-/** Returns a phrase for the segments from `from` to `to` (inclusive), or null if there are none. */
+/** Returns a phrase for the segments from `from` to `to`, including both. Returns null if there are none. */
 function idsBetween(from: number, to: number, transcript: Transcript | undefined): Ids | null {
   if (from > to) return null;
   if (transcript === undefined) return { text: range(from, to), one: from === to };
@@ -167,7 +172,7 @@ function range(from: number, to: number): string {
   return to === from + 1 ? `segments ${from} and ${to}` : `segments ${from} to ${to}`;
 }
 
-/** Returns the index of the first id that is at least `id`. */
+/** Returns the index of the first id that is `id` or greater. */
 function lowerBound(ids: readonly number[], id: number): number {
   let low = 0;
   let high = ids.length;
@@ -209,8 +214,8 @@ function checkIds({ scenes }: SceneMap, inOrder: boolean, found: PlacelessFindin
 }
 
 /**
- * Reports whether all ids share a prefix and have ascending numbers, as in nearly every map. Such ids are
- * unique and sequential, so they need no lookup table.
+ * Reports whether all ids have the same prefix, and their numbers are ascending. Nearly every map is like
+ * this. Such ids are unique and in order, so there is no need for a lookup table.
  */
 function plainlyAscending(scenes: readonly Scene[]): boolean {
   let prefix: string | undefined;
@@ -235,7 +240,8 @@ function isDigit(code: number): boolean {
 function checkTexts(map: SceneMap, found: PlacelessFinding[]): void {
   const { source_description: description } = map.session_scope;
   if (isBlank(description)) reportBlank('source_description', '/session_scope/source_description', found);
-  // There may be a hundred thousand scenes, so use counted loops and create pointers only for findings.
+  // There can be a hundred thousand scenes. Loops with a counter are faster, and pointers are only made for
+  // findings.
   for (let index = 0; index < map.scenes.length; index++) {
     const scene = map.scenes[index] as Scene;
     const { summary, main_participants: people } = scene;

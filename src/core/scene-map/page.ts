@@ -6,19 +6,23 @@ import type { Scene, SceneMap } from './generated/schema-types.ts';
 import { confidences, modes, sceneMapStats, segmentsOf } from './stats.ts';
 
 interface PageOptions {
-  /** Findings from the check. They are shown at the top of the page and next to each affected scene. */
+  /**
+   * Findings from a check. They are shown at the top of the page, and next to each scene that they are about.
+   */
   findings?: readonly Finding[];
-  /** The relative path for a back link, for example to the bundle's listing. */
+  /** The relative path of a page to link back to, such as the one that lists the bundle. */
   documentHref?: string;
 }
 
-/** The maximum number of participants with a filter. It is limited because each filter is a style rule. */
+/**
+ * How many participants to offer as filters. There is a style rule for each one, so this has to be limited.
+ */
 const maxParticipantFilters = 100;
 
 /**
- * Renders a valid scene map as a self-contained HTML page. The page contains no scripts, so nothing in the
- * document can be executed. Filters are implemented with form controls and style rules. The output is
- * deterministic.
+ * Renders a valid scene map as an HTML page that needs no other files. The page has no scripts, so nothing in
+ * the document can ever run. Filters are made of form controls and style rules. The output is always the
+ * same.
  */
 export function renderSceneMapPage(map: SceneMap, options: PageOptions = {}): string {
   const view = pageView(map, options);
@@ -37,7 +41,7 @@ function template(): ejs.TemplateFunction {
   return compiled;
 }
 
-/** @param name The file's path below `templates`. */
+/** @param name The path of the file below `templates`. */
 function read(name: string): string {
   return readFileSync(new URL(`../../../templates/${name}`, import.meta.url), 'utf8');
 }
@@ -68,9 +72,7 @@ function pageView(map: SceneMap, { findings = [], documentHref }: PageOptions): 
   };
 }
 
-/**
- * The number of scenes that the browser lays out together. It is even, so that two columns have equal length.
- */
+/** How many scenes the browser lays out at a time. This is even, so that two columns have the same length. */
 const groupSize = 16;
 
 function groupsOf(scenes: readonly object[]): object[][] {
@@ -135,23 +137,24 @@ function sceneOf({ pointer }: Finding): number | null {
 }
 
 /**
- * Removes control characters and lone surrogates, which have no UTF-8 encoding. Markup is escaped by the
+ * Removes control characters, and lone surrogates, which cannot be encoded in UTF-8. Markup is escaped by the
  * template.
  */
 function clean(text: string): string {
   return text.toWellFormed().replace(/(?![\n\t])\p{Cc}/gu, '\uFFFD');
 }
 
-/** The minimum width of a bar in percent, to keep it visible. */
+/**  The minimum width of a bar, in percent. A narrower one would be invisible. */
 const minBarWidth = 0.05;
-/** The height of a lane, in pixels. */
+/**  The height of a lane, in pixels. */
 const laneHeight = 30;
 const barHeights = { High: 24, Medium: 15, Low: 7 } as const;
-/** The width in percent that a number needs per digit, by screen size. */
+/**  The width that a number needs for each digit, in percent. It depends on the size of the screen. */
 const roomForDigit = { wide: 0.75, middling: 1.5, phone: 3.2 };
 
 /**
- * A map's timeline as bars. Horizontal values are percentages of the width, vertical values are in pixels.
+ * The bars of a timeline. Horizontal positions are percentages of the width; vertical positions are in
+ * pixels.
  */
 interface Timeline {
   laneHeight: number;
@@ -168,7 +171,7 @@ interface Bar {
   width: string;
   height: number;
   classes: string;
-  /** null if the bar is too narrow for its number. */
+  /** null if there is no room in the bar for its number. */
   label: Label | null;
 }
 
@@ -176,14 +179,16 @@ interface Label {
   x: string;
   y: number;
   /**
-   * `above` places the label above the bar. `narrow` and `middling` labels are hidden on narrower screens.
+   * With `above`, the label is above the bar. On small screens, labels with `narrow` or `middling` are
+   * hidden.
    */
   classes: string;
 }
 
 /**
- * Computes the bars, to scale along the scope. A bar's lane shows the mode, and its height the confidence.
- * Bars are clipped to the scope, so that a single distant id does not compress all others.
+ *  Lays out the bars to scale along the scope. A bar's lane shows the mode, and its height shows the
+ * confidence. Anything outside the scope is cut off, so that one distant id does not squeeze all the other
+ * bars.
  */
 function timelineOf(map: SceneMap, classesOf: (scene: Scene) => string): Timeline {
   const { first_segment_id: from, last_segment_id: to } = map.session_scope;
@@ -216,7 +221,7 @@ function labelOf(
     ...(isAbove ? ['above'] : []),
     ...(room < roomForDigit.middling ? ['narrow'] : room < roomForDigit.phone ? ['middling'] : []),
   ];
-  // This is the baseline. At a font size of 11 pixels, digits are 8 pixels tall.
+  // The baseline. In a font size of 11 pixels, digits are 8 pixels high.
   const y = isAbove ? bottom - height - 3 : bottom - (height - 8) / 2;
   return { x: (left + width / 2).toFixed(3), y, classes: classes.join(' ') };
 }

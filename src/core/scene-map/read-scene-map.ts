@@ -19,25 +19,28 @@ import { schemaFindings } from './schema-findings.ts';
 import type { Transcript } from './transcript.ts';
 
 interface CheckOptions {
-  /** Skips the content rules. */
+  /** Do not check the content rules. */
   schemaOnly?: boolean;
   transcript?: Transcript;
-  /** The maximum size in bytes. Default: `maxDocumentBytes`. */
+  /** How large the document can be, in bytes; default: `maxDocumentBytes`. */
   maxBytes?: number;
-  /** The maximum number of findings. Default and upper limit: `maxFindings`. */
+  /** How many findings to report. This cannot be more than `maxFindings`, which is the default. */
   maxReported?: number;
 }
 
 export interface SceneMapCheck {
-  /** The document; null if it does not match the schema. */
+  /** The document; null if it is not valid according to the schema. */
   map: SceneMap | null;
-  /** Findings in text order. Errors make the document invalid. Warnings are violations of content rules. */
+  /**
+   * Findings in the order they appear in the text. With an error, the document is invalid. Warnings are about
+   * content rules.
+   */
   findings: Finding[];
 }
 
 /**
- * Checks a scene map document. Returns text and schema violations as errors, and violations of content rules
- * as warnings. Never throws.
+ * Checks a scene map. Problems with the text or the schema are errors, and violations of content rules are
+ * warnings. Never throws.
  */
 export function checkSceneMap(bytes: Uint8Array, file: string, options: CheckOptions = {}): Finding[] {
   return readSceneMap(bytes, file, options).findings;
@@ -56,8 +59,8 @@ const codeOf: Record<JsonProblemKind, FindingCode> = {
 };
 
 /**
- * Reads and checks a scene map document. If there are findings, the document is read a second time to locate
- * them. Never throws.
+ * Reads a scene map and checks it. If anything is found, the document is read again to find out where it is.
+ * Never throws.
  */
 export function readSceneMap(bytes: Uint8Array, file: string, options: CheckOptions = {}): SceneMapCheck {
   const maxBytes = options.maxBytes ?? maxDocumentBytes;
@@ -86,7 +89,7 @@ export function readSceneMap(bytes: Uint8Array, file: string, options: CheckOpti
     valid && options.schemaOnly !== true ? contentFindings(value as SceneMap, options.transcript) : [];
   if (valid && !isBroken && rules.length === 0) return { map: value as SceneMap, findings: [] };
 
-  // If nothing could be recovered, schema findings would be meaningless.
+  // If nothing could be recovered, it makes no sense to compare it with the schema.
   const isUnderstood = problems.length === 0 || value !== undefined;
   const breaks = valid || !isUnderstood ? [] : schemaFindings(value, maxFindings);
   const findings = locate(text, file, problems, [...breaks, ...rules]);
@@ -102,7 +105,10 @@ function refused(finding: Finding): SceneMapCheck {
   return { map: null, findings: [finding] };
 }
 
-/** Rejects excessively large or deeply nested documents before parsing, to protect memory and the stack. */
+/**
+ * Refuses a document before it is parsed if it is so large, or has so many levels, that memory or the stack
+ * could run out.
+ */
 function refuseShape({ depth, containers }: JsonShape, file: string): Finding | null {
   if (depth > maxDepth) {
     const message = `Objects and arrays are nested ${depth} deep; at most ${maxDepth} are read, and a scene map needs 4.`;
@@ -122,8 +128,8 @@ function byteOrderMark(file: string): Finding {
 }
 
 /**
- * Returns the number of properties in a document that matches the schema. If its text has more colons than
- * that, it contains a duplicate key.
+ * Returns how many properties there are in a document, if it is valid according to the schema. If there are
+ * more colons in the text, it has a duplicate key.
  */
 function propertiesOf(map: SceneMap): number {
   return 7 + 9 * map.scenes.length;
@@ -168,7 +174,7 @@ function asFinding({ kind, message, pointer }: JsonProblem): {
 function cap(findings: Finding[], file: string, limit = maxFindings): Finding[] {
   if (findings.length <= limit) return findings;
   const message = `More than ${limit} findings; the first ${limit} are reported. Fix them and check again.`;
-  // Truncating the list must never leave an invalid document with only warnings.
+  // When cutting off the list, make sure that an invalid document still has an error.
   const shown = [...findings]
     .sort((a, b) => Number(b.severity === 'error') - Number(a.severity === 'error'))
     .slice(0, limit);

@@ -1,20 +1,21 @@
 import { type Finding, finding } from '../lib/errors.ts';
 
 /*
- * Limits on documents, so that hostile input uses bounded memory and results in a clear error.
+ * Limits for documents. A malicious one cannot use unlimited memory, and leads to a clear error.
  */
 
 export const maxDocumentBytes = 64 * 1024 * 1024;
-/** The maximum number of objects and arrays. A map of 100,000 scenes has 200,003. */
+/** How many objects and arrays there can be. In a map with 100,000 scenes, there are 200,003. */
 export const maxContainers = 1_000_000;
-/** The maximum nesting depth. The schema needs 4. */
+/** How deep they can be nested. The schema needs 4 levels. */
 export const maxDepth = 64;
-/** The maximum number of findings per document. An additional one reports that there are more. */
+/** How many findings a document can have. If there are more, another finding says so. */
 export const maxFindings = 10_000;
 
 /**
- * The codes for scene map findings, with their rules. `error` findings make the document invalid. `warning`
- * findings are violations of content rules. A test checks that `docs/scene-map.md` lists all codes.
+ * The codes of scene map findings, with the rules that they stand for. An `error` makes a document invalid. A
+ * `warning` is about a content rule. There is a test that makes sure that all codes are in
+ * `docs/scene-map.md`.
  */
 export const findingCodes = {
   document_too_large: {
@@ -62,7 +63,10 @@ export const findingCodes = {
 
 export type FindingCode = keyof typeof findingCodes;
 
-/** A finding without a line and column. `atKey` locates it at the property's name instead of its value. */
+/**
+ * A finding that does not have a line and column yet. With `atKey`, it will point to the name of the property
+ * and not to its value.
+ */
 export interface PlacelessFinding {
   code: FindingCode;
   message: string;
@@ -79,10 +83,10 @@ export function sceneMapFinding(
 }
 
 /*
- * Formats the result of a check as JSON, SARIF and GitHub annotations.
+ * Formats the results of checks as JSON, SARIF and GitHub annotations.
  */
 
-/** One document's findings. */
+/** The findings for a document. */
 export interface CheckedFile {
   file: string;
   findings: readonly Finding[];
@@ -90,14 +94,14 @@ export interface CheckedFile {
 
 interface SceneMapReport {
   schema_version: 1;
-  /** True if there are no errors. */
+  /** Whether there are no errors. */
   valid: boolean;
-  /** True if there are no findings. */
+  /** Whether there are no findings. */
   clean: boolean;
   files: { file: string; valid: boolean; findings: readonly Finding[] }[];
 }
 
-/** Returns the JSON report that is printed by the CLI and returned by the HTTP API. */
+/** Returns a report as JSON, for the CLI and the HTTP API. */
 export function sceneMapReport(checked: readonly CheckedFile[]): SceneMapReport {
   const files = checked.map(({ file, findings }) => ({
     file,
@@ -112,7 +116,7 @@ export function sceneMapReport(checked: readonly CheckedFile[]): SceneMapReport 
   };
 }
 
-/** Returns a SARIF 2.1.0 log for code scanners. */
+/** Returns a log in SARIF 2.1.0, for code scanners. */
 export function sarifReport(checked: readonly CheckedFile[]): object {
   const used = [...new Set(checked.flatMap(({ findings }) => findings.map(({ code }) => code)))].sort();
   const about = new Map<string, string>(
@@ -153,7 +157,7 @@ function sarifResult({ severity, code, message, file, pointer, line, column }: F
   };
 }
 
-/** Returns a GitHub workflow command that adds an annotation at the finding's location. */
+/** Returns a workflow command for GitHub, which shows the finding where it is in the file. */
 export function githubAnnotation({ severity, code, message, file, line, column, pointer }: Finding): string {
   const properties = { file, line, col: column, title: `scene map: ${code}` };
   const listed = Object.entries(properties)

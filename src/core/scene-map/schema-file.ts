@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** Returns the unmodified text of `scene-map.schema.json`. */
+/** Returns the text of `scene-map.schema.json`, exactly as it is. */
 export function sceneMapSchemaText(): string {
   return readFileSync(new URL('scene-map.schema.json', import.meta.url), 'utf8');
 }

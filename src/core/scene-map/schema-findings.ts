@@ -6,9 +6,9 @@ import type { Scene, SceneMap, SessionScope } from './generated/schema-types.ts'
 import type { FindingCode, PlacelessFinding } from './report.ts';
 
 /**
- * Describes violations of the schema in sentences. Returns up to `limit` findings, and one more if there are
- * others. The work is bounded for any document, because scenes are checked in slices and checking stops at
- * the limit.
+ * Describes in sentences how a document violates the schema. Returns up to `limit` findings, or one extra if
+ * there are more. Scenes are checked in slices, and checking ends at the limit, so no document can make this
+ * take forever.
  */
 export function schemaFindings(document: unknown, limit: number): PlacelessFinding[] {
   const found: PlacelessFinding[] = [];
@@ -28,7 +28,7 @@ const sliceLength = 50;
 interface Slice {
   value: unknown;
   firstScene: number;
-  /** True for the first slice, whose findings include those about the rest of the document. */
+  /** Whether this is the first slice, which also has the findings about the rest of the document. */
   whole: boolean;
 }
 
@@ -46,8 +46,8 @@ function* slices(document: unknown, limit: number): Generator<Slice> {
 }
 
 /**
- * Returns a copy without surplus unknown properties and invalid strings, because only a limited number can be
- * reported.
+ * Returns a copy without any unknown properties and invalid strings beyond the limit, because they would not
+ * be reported anyway.
  */
 function clip(value: unknown, limit: number, depth: number): unknown {
   if (depth > 2) return value;
@@ -62,8 +62,8 @@ function clip(value: unknown, limit: number, depth: number): unknown {
   for (const key of Object.keys(value)) {
     if (!Object.hasOwn(known, key) && unknown++ > limit) continue;
     const inner = key === 'scenes' ? value[key] : clip(value[key], limit, depth + 1);
-    // In parsed JSON, `__proto__` is an own property. A plain assignment would set the prototype instead and
-    // hide the property.
+    // In parsed JSON, `__proto__` is a normal property. Simply assigning it would change the prototype, and
+    // it would be missing here.
     Object.defineProperty(kept, key, { value: inner, enumerable: true, configurable: true, writable: true });
   }
   return kept;
@@ -73,7 +73,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The known properties. The compiler checks them against the schema's types. */
+/** The known properties. If one of them is missing, this does not compile. */
 const known: Record<keyof SceneMap | keyof SessionScope | keyof Scene, true> = {
   artifact_type: true,
   session_scope: true,
@@ -185,7 +185,7 @@ function shown(value: unknown): string {
   return typeof value === 'number' ? `the number ${value}` : String(value);
 }
 
-/** Returns the most similar allowed word, or null if none is similar. */
+/** Returns the word that is most similar, or null if none is. */
 function nearest(word: string, allowed: readonly string[]): string | null {
   if (word.length > 60) return null;
   const plain = (text: string): string => text.toLowerCase().replace(/[^a-z0-9]/g, '');

@@ -1,7 +1,7 @@
 /**
- * Counts the sentences in a text as a reader would. Corrects `Intl.Segmenter`, which also splits after
- * abbreviations, initials and list numbers, inside quotations and brackets, and before lower case ("…!" she
- * said).
+ * Counts sentences the way a reader would. `Intl.Segmenter` counts too many: it also splits after
+ * abbreviations, initials and list numbers, inside quotations and brackets, and before a lowercase letter
+ * ("…!" she said).
  */
 export function countSentences(text: string): number {
   if (text.trim() === '') return 0;
@@ -12,8 +12,8 @@ export function countSentences(text: string): number {
 }
 
 /**
- * Reports whether a text definitely has at most `limit` sentences. This cheap check avoids the full count for
- * most texts.
+ * Reports whether a text is certain to have no more than `limit` sentences. This is cheap, and means that
+ * most texts do not have to be counted.
  */
 export function isWithinSentenceLimit(text: string, limit: number): boolean {
   let ends = 0;
@@ -30,8 +30,8 @@ export function isWithinSentenceLimit(text: string, limit: number): boolean {
 }
 
 /**
- * Reports whether a non-ASCII character can end a sentence. Common characters (accented letters, dashes and
- * curly quotes) take the fast path.
+ * Reports whether a sentence can end with this character, if it is not ASCII. The most common ones (letters
+ * with accents, dashes and curly quotes) are handled first, because that is fast.
  */
 function mayEnd(code: number): boolean {
   if (code < 0x0589) return code === 0x85;
@@ -39,7 +39,7 @@ function mayEnd(code: number): boolean {
   return code >= 0x2020 && code <= 0x2029 ? true : nonLatinEnd.test(String.fromCharCode(code));
 }
 
-// Surrogates are assumed to end a sentence, without a closer look.
+//  Surrogates are treated as if they could end a sentence, without looking any closer.
 const nonLatinEnd = /[\p{Sentence_Terminal}\p{Cs}]/u;
 let segmenter: Intl.Segmenter | undefined;
 
@@ -68,7 +68,7 @@ function isContinued(current: string, next: string, rest: string): boolean {
   return abbreviation.test(done) || initial.test(done) || /^\(?\d{1,2}\.$/.test(done);
 }
 
-/** Reports whether a quotation or bracket opened in `done` is still open. */
+/** Reports whether there is a quotation or bracket in `done` that has not been closed. */
 function stillOpen(done: string, rest: string): boolean {
   const count = (pattern: RegExp): number => done.match(pattern)?.length ?? 0;
   if (count(/"/g) % 2 === 1 && rest.includes('"')) return true;

@@ -14,7 +14,7 @@ export const confidences = [
 
 export interface Tally {
   scenes: number;
-  /** The number of integers from each scene's start to its end. */
+  /** How many integers there are from the start to the end of each scene. */
   segments: number;
 }
 
@@ -26,15 +26,15 @@ export interface SceneMapStats {
   segments: number;
   modes: Record<Scene['primary_mode'], Tally>;
   confidences: Record<Scene['boundary_confidence'], Tally>;
-  /** Sorted by number of scenes (descending), then by name. */
+  /** Sorted by the number of scenes, highest first, and then by name. */
   participants: ({ name: string } & Tally)[];
   shortest: { scene_id: string; segments: number } | null;
   longest: { scene_id: string; segments: number } | null;
 }
 
 /**
- * Counts a map's scenes and segments by mode, confidence and participant. Scenes that end before they start
- * count as having no segments.
+ * Counts the scenes and segments of a map by mode, confidence and participant. A scene that ends before it
+ * starts has no segments.
  */
 export function sceneMapStats(map: SceneMap): SceneMapStats {
   const { first_segment_id: first, last_segment_id: last } = map.session_scope;

@@ -1,10 +1,10 @@
 import { parse } from 'csv-parse/sync';
 import { WaybillError } from '../lib/errors.ts';
 
-/** A transcript's segment ids, for the content rules. */
+/** The ids of a transcript's segments, as needed for the content rules. */
 export interface Transcript {
   format: TranscriptFormat;
-  /** Contains at least one id. Ascending, without duplicates. */
+  /** Ascending and without duplicates. There is at least one. */
   ids: readonly number[];
 }
 
@@ -12,21 +12,21 @@ export type TranscriptFormat = 'json' | 'jsonl' | 'csv' | 'webvtt' | 'srt';
 
 export interface TranscriptOptions {
   /**
-   * The field names to try for a segment's id in JSON, JSON Lines and CSV, in order of preference. Default:
-   * `segment_id`.
+   * Fields that could contain the id of a segment in JSON, JSON Lines and CSV. The first one found is used.
+   * Default: `segment_id`.
    */
   idKeys?: readonly string[];
   /**
-   * Which id a cue has in WebVTT and SRT: the number above it, its position in the file (from 1), or (`auto`)
-   * the number if every cue has one, and the position otherwise.
+   * Which id to use for a cue in WebVTT and SRT: the number above it, or its position in the file, starting
+   * at 1. With `auto`, the number is used if every cue has one, and the position otherwise.
    */
   cueIds?: 'number' | 'order' | 'auto';
 }
 
 /**
- * Reads a transcript's segment ids. Supports a JSON array, JSON Lines or CSV with an integer `segment_id`,
- * WebVTT and SRT, and detects the format from the content. Throws `usage` with the reason and the line for
- * any other content.
+ * Reads the ids of a transcript's segments. The format is detected from the content. It can be a JSON array,
+ * JSON Lines or CSV with an integer `segment_id`, WebVTT, or SRT. For anything else, throws a `usage` error
+ * that says what is wrong, and in which line.
  */
 export function readTranscript(bytes: Uint8Array, file: string, options: TranscriptOptions = {}): Transcript {
   const text = decode(bytes, file);
@@ -148,7 +148,10 @@ function fromCsv(text: string, file: string, keys: readonly string[]): number[] 
 
 const timing = /^(?:\d+:)?\d\d:\d\d[.,]\d{3}[ \t]*-->[ \t]*(?:\d+:)?\d\d:\d\d[.,]\d{3}(?:[ \t].*)?$/;
 
-/** Returns the cue ids in WebVTT or SRT. A cue is a timing line with an optional number above it. */
+/**
+ * Returns the ids of cues in WebVTT or SRT. Each cue has a line with its timing, and may have a number above
+ * that.
+ */
 function cueIds(text: string, file: string, choice: 'number' | 'order' | 'auto'): number[] {
   const numbers: (number | null)[] = [];
   const lines = text.split('\n');

@@ -5,7 +5,9 @@ import type { SecretKey } from './secret-key.ts';
 
 /* Reads and writes DSSE envelopes: https://github.com/secure-systems-lab/dsse */
 
-/** Returns an envelope with one signature as text. Equal inputs produce equal text. */
+/**
+ * Returns an envelope with one signature as a string. The result is always the same for the same arguments.
+ */
 export function envelopeText(payloadType: string, payload: Uint8Array, secret: SecretKey): string {
   const signature = sign(null, covered(payloadType, payload), secret.key).toString('base64');
   const signatures = [{ keyid: secret.publicKey.id, sig: signature }];
@@ -13,7 +15,7 @@ export function envelopeText(payloadType: string, payload: Uint8Array, secret: S
   return `${JSON.stringify({ payloadType, payload: encoded, signatures }, null, 2)}\n`;
 }
 
-/** Returns the payload of an envelope, if its type matches and the key signed it. */
+/** Returns the payload of an envelope, provided that it has this type and was signed with this key. */
 export function openEnvelope(text: string, payloadType: string, key: PublicKey): Parsed<Buffer> {
   let document: unknown;
   try {
@@ -58,12 +60,15 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null;
 }
 
-/** Quotes a text for messages: at most 40 characters, without control characters. */
+/**
+ * Quotes text for use in a message. Anything beyond 40 characters is cut off, and control characters are
+ * escaped.
+ */
 function quoted(text: string): string {
   return JSON.stringify(text.slice(0, 40));
 }
 
-/** Returns the DSSE pre-authentication encoding, which is the signed text. */
+/**  Returns the bytes that are signed, in the pre-authentication encoding of DSSE. */
 function covered(payloadType: string, payload: Uint8Array): Buffer {
   const head = `DSSEv1 ${Buffer.byteLength(payloadType)} ${payloadType} ${payload.byteLength} `;
   return Buffer.concat([Buffer.from(head), payload]);

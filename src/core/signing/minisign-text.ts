@@ -1,8 +1,13 @@
-/** The text format shared by minisign keys and signatures: comment lines and base64 lines. */
+/**
+ * Reads and writes the text files that minisign uses for keys and signatures. They consist of lines with
+ * comments and base64.
+ */
 
-/** Larger files are refused before parsing. Files written by minisign are smaller than 10 KiB. */
+/**
+ * A file that is larger than this is refused without parsing it. Those from minisign are smaller than 10 KiB.
+ */
 export const maxFileBytes = 16 * 1024;
-/** minisign's limit for each of its two comments, in bytes. */
+/** How long each of the two comments can be in minisign, in bytes. */
 const maxCommentBytes = 1024;
 export const maxTrustedCommentBytes = 8192;
 
@@ -14,7 +19,7 @@ export function refuse(reason: string): { ok: false; reason: string } {
   return { ok: false, reason };
 }
 
-/** Splits a file into `count` lines, of which the first is an untrusted comment. */
+/** Splits a file into its lines. There must be `count`, and the first must be an untrusted comment. */
 export function linesOf(bytes: Uint8Array, count: number): Parsed<string[]> {
   if (bytes.byteLength > maxFileBytes) return refuse(`it has more than ${maxFileBytes} bytes`);
   let text: string;
@@ -34,7 +39,7 @@ export function linesOf(bytes: Uint8Array, count: number): Parsed<string[]> {
   return { ok: true, value: lines };
 }
 
-/** Decodes a base64 line, accepting only its canonical form. */
+/**  Decodes a line of base64. Only the canonical encoding is accepted. */
 export function bytesOf(line: string, size: number, what: string): Parsed<Buffer> {
   const bytes = Buffer.from(line, 'base64');
   if (bytes.toString('base64') !== line) return refuse(`${what} is not base64`);
@@ -42,16 +47,19 @@ export function bytesOf(line: string, size: number, what: string): Parsed<Buffer
   return { ok: true, value: bytes };
 }
 
-/** Returns the content of a file with an untrusted comment and one line of base64. */
+/** Returns the text of a file that has an untrusted comment and a line of base64. */
 export function keyFileText(comment: string, bytes: Uint8Array): string {
   return `${commentStart}${comment}\n${Buffer.from(bytes).toString('base64')}\n`;
 }
 
 declare const keyIdBrand: unique symbol;
-/** A key pair's id, as printed by minisign: 16 upper-case hexadecimal digits. It is not secret. */
+/**
+ * The id of a key pair, in the form that minisign prints: 16 uppercase hexadecimal digits. It is not a
+ * secret.
+ */
 export type KeyId = string & { readonly [keyIdBrand]: true };
 
-/** Converts eight little-endian bytes to a key id. */
+/** Turns eight bytes into a key id. The first byte is the least significant one. */
 export function keyIdOf(bytes: Buffer): KeyId {
   return bytes.readBigUInt64LE().toString(16).toUpperCase().padStart(16, '0') as KeyId;
 }

@@ -3,7 +3,7 @@ import { bytesOf, keyFileText, type KeyId, keyIdOf, linesOf, type Parsed, refuse
 
 export interface PublicKey {
   id: KeyId;
-  /** The eight bytes of the id, as stored in files. */
+  /** The eight bytes of the id, the way they are stored in a file. */
   idBytes: Buffer;
   /** 32 bytes. */
   raw: Buffer;
@@ -12,7 +12,7 @@ export interface PublicKey {
 
 const size = 2 + 8 + 32;
 
-/** Parses a public key's base64 line, in the form accepted by `minisign -P`. */
+/** Parses the base64 line of a public key, which is what `minisign -P` takes. */
 export function parsePublicKey(line: string): Parsed<PublicKey> {
   const read = bytesOf(line, size, 'the key');
   if (!read.ok) return read;
@@ -32,12 +32,12 @@ export function publicKeyOf(idBytes: Buffer, raw: Buffer): PublicKey {
   return { id: keyIdOf(idBytes), idBytes, raw, key: createPublicKey({ key: jwk, format: 'jwk' }) };
 }
 
-/** Returns a public key's base64 line. */
+/** Returns the base64 line of a public key. */
 export function publicKeyLine({ idBytes, raw }: PublicKey): string {
   return Buffer.concat([Buffer.from('Ed'), idBytes, raw]).toString('base64');
 }
 
-/** Returns the content of a `.pub` file. */
+/** Returns the text of a `.pub` file. */
 export function publicKeyFile(key: PublicKey): string {
   const bytes = Buffer.concat([Buffer.from('Ed'), key.idBytes, key.raw]);
   return keyFileText(`minisign public key ${key.id}`, bytes);

@@ -16,16 +16,18 @@ export interface SecretKey {
   key: KeyObject;
 }
 
-/** The limits for libsodium's scrypt, as recorded in a key file. */
+/** The limits for scrypt in libsodium, as they are stored in a key file. */
 export interface ScryptLimits {
   ops: bigint;
   /** In bytes. */
   mem: bigint;
 }
 
-/** The limits used by minisign: 1 GiB of memory and about two seconds. */
+/** The limits that minisign uses: 1 GiB of memory, and about two seconds. */
 export const defaultLimits: ScryptLimits = { ops: 1n << 25n, mem: 1n << 30n };
-/** Key files with a higher limit are refused, because the parameters are not authenticated. */
+/**
+ * If a key file needs more memory than this, it is refused, because anyone could have changed its parameters.
+ */
 const maxMemBytes = 1n << 30n;
 
 export const maxPassphraseBytes = 1024;
@@ -38,14 +40,14 @@ export function newSecretKey(): SecretKey {
   return withId(privateKey, randomBytes(8));
 }
 
-/** An encrypted or unencrypted key file. Check `needsPassphrase` before prompting for a passphrase. */
+/** A key file, which may be encrypted. Look at `needsPassphrase` before asking for a passphrase. */
 export interface SecretKeyFile {
   needsPassphrase: boolean;
-  /** Decrypts the key. Never throws: a wrong passphrase is returned as a refusal. */
+  /** Decrypts the key. Never throws; if the passphrase is wrong, the result says so. */
   open(passphrase: string): Promise<Parsed<SecretKey>>;
 }
 
-/** Parses a secret key file. Refusals never include any of its content. */
+/** Parses a secret key file. If that fails, the reason does not include anything from the file. */
 export function parseSecretKeyFile(bytes: Uint8Array): Parsed<SecretKeyFile> {
   const lines = linesOf(bytes, 2);
   if (!lines.ok) return lines;
@@ -67,7 +69,7 @@ export function parseSecretKeyFile(bytes: Uint8Array): Parsed<SecretKeyFile> {
   return { ok: true, value: { needsPassphrase: true, open } };
 }
 
-/** Returns the content of a secret key file. It is not encrypted if there is no passphrase. */
+/** Returns the text of a secret key file. Without a passphrase, it is not encrypted. */
 export async function secretKeyFile(
   secret: SecretKey,
   passphrase: string | null,
@@ -77,7 +79,7 @@ export async function secretKeyFile(
   const seed = Buffer.from(secret.key.export({ format: 'jwk' }).d ?? '', 'base64url');
   const secretBytes = Buffer.concat([seed, raw]);
   const isEncrypted = passphrase !== null;
-  // minisign omits the checksum from keys without a passphrase.
+  // If there is no passphrase, minisign leaves out the checksum.
   const checksum = isEncrypted ? checksumOf(idBytes, secretBytes) : Buffer.alloc(32);
   const pair = Buffer.concat([idBytes, secretBytes, checksum]);
   const salt = isEncrypted ? randomBytes(32) : Buffer.alloc(32);
@@ -108,7 +110,7 @@ function withId(key: KeyObject, idBytes: Buffer): SecretKey {
   return { key, publicKey: publicKeyOf(idBytes, Buffer.from(x, 'base64url')) };
 }
 
-/** Computes BLAKE2b-256, which Node.js does not provide. */
+/** Returns a BLAKE2b-256 digest. Node.js does not have that. */
 function checksumOf(idBytes: Buffer, secretBytes: Buffer): Uint8Array {
   return blake2b(Buffer.concat([Buffer.from('Ed'), idBytes, secretBytes]), { dkLen: 32 });
 }
@@ -126,7 +128,7 @@ function stretched(passphrase: string, salt: Buffer, limits: ScryptLimits): Prom
   );
 }
 
-/** Implements libsodium's `pickparams`. */
+/** Does the same as `pickparams` in libsodium. */
 function parametersOf({ ops, mem }: ScryptLimits): { N: number; r: number; p: number } {
   const r = 8n;
   const least = ops < 32768n ? 32768n : ops;

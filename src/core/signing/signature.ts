@@ -11,28 +11,28 @@ import {
 import type { PublicKey } from './public-key.ts';
 import type { SecretKey } from './secret-key.ts';
 
-/** A signature file that was parsed but not verified. */
+/** A signature file. It has been parsed, but not verified. */
 export interface Signature {
   keyId: KeyId;
   /**
-   * True if the file's BLAKE2b-512 digest is signed (`ED`); false if the file itself is signed (`Ed`), as in
-   * old versions.
+   *  Whether the signature covers the BLAKE2b-512 digest of the file (`ED`). Otherwise, it covers the file
+   * itself (`Ed`), as in old versions.
    */
   isPrehashed: boolean;
   /** 64 bytes. */
   bytes: Buffer;
-  /** Only trusted once `signatureFault` returns null. */
+  /** Do not trust this before `signatureFault` has returned null. */
   trustedComment: string;
-  /** The signature of `bytes` and the trusted comment. 64 bytes. */
+  /** Signs `bytes` together with the trusted comment. 64 bytes. */
   global: Buffer;
 }
 
 const trustedStart = 'trusted comment: ';
 
 /**
- * Returns the content of a signature file. Equal inputs produce equal content.
+ * Returns the text of a signature file, which is always the same for the same arguments.
  *
- * @param trustedComment A single line that is covered by the signature.
+ * @param trustedComment A single line, which is signed as well.
  */
 export function signatureFile(content: Uint8Array, secret: SecretKey, trustedComment: string): string {
   const signature = sign(null, prehash(content), secret.key);
@@ -48,7 +48,8 @@ export function signatureFile(content: Uint8Array, secret: SecretKey, trustedCom
 }
 
 /**
- * Returns a trusted comment as written by minisign, with the time in seconds since 1970 and the file name.
+ * Returns a trusted comment like those from minisign. It has the time, in seconds since 1970, and the name of
+ * the file.
  */
 export function trustedCommentOf(time: Date, file: string): string {
   return `timestamp:${Math.floor(time.getTime() / 1000)}\tfile:${file}\thashed`;
@@ -82,7 +83,10 @@ export function parseSignature(bytes: Uint8Array): Parsed<Signature> {
   };
 }
 
-/** Returns why a signature is not valid for this content, or null if it is. Compare the key ids first. */
+/**
+ * Returns the reason why this is not a valid signature for the content, or null if it is. Make sure first
+ * that the key ids are the same.
+ */
 export function signatureFault(content: Uint8Array, signature: Signature, { key }: PublicKey): string | null {
   const { isPrehashed, bytes, trustedComment, global } = signature;
   if (!verify(null, isPrehashed ? prehash(content) : content, key, bytes))

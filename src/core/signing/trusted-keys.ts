@@ -3,20 +3,20 @@ import { WaybillError } from '../lib/errors.ts';
 import type { KeyId } from './minisign-text.ts';
 import { parsePublicKey, type PublicKey } from './public-key.ts';
 
-/** Defines which signatures a pipeline accepts. Exactly one of `keys` and `keysFile` is set. */
+/** Decides which signatures a pipeline accepts. Either `keys` or `keysFile` is set, but not both. */
 export interface SignaturePolicy {
-  /** Whether to refuse bundles without a signature. */
+  /** Whether bundles that have no signature are refused. */
   required: boolean;
-  /** Public keys as base64 lines. */
+  /** The base64 lines of public keys. */
   keys: readonly string[] | null;
   /** An absolute path. */
   keysFile: string | null;
 }
 
 /**
- * Returns the trusted keys by id. `keys_file` is read again for each check, so a key is no longer trusted as
- * soon as it is removed. Throws `signing_key_invalid` if the file cannot be read, contains no keys, or
- * contains a line that is not a key.
+ * Returns the keys that are trusted, by id. `keys_file` is read each time, so once a key is removed, it is
+ * not trusted anymore. Throws `signing_key_invalid` if the file cannot be read, has no keys in it, or has a
+ * line that is not a key.
  */
 export function trustedKeys({ keys, keysFile }: SignaturePolicy): ReadonlyMap<KeyId, PublicKey> {
   const lines = keys ?? (keysFile === null ? [] : keyLines(readKeys(keysFile)));
@@ -30,7 +30,7 @@ export function trustedKeys({ keys, keysFile }: SignaturePolicy): ReadonlyMap<Ke
   return trusted;
 }
 
-/** Throws the same errors as `trustedKeys` if any pipeline's keys cannot be used. */
+/** Throws the same errors as `trustedKeys` if there is a problem with the keys of any pipeline. */
 export function requireTrustedKeys(
   pipelines: readonly { signatures?: SignaturePolicy | null | undefined }[],
 ): void {
@@ -38,8 +38,8 @@ export function requireTrustedKeys(
 }
 
 /**
- * Returns the key lines from the text of one or more `.pub` files. Skips comments, empty lines and lines that
- * start with `#`.
+ * Returns the lines with keys in the text of one or more `.pub` files. Comments, empty lines, and lines that
+ * start with `#` are skipped.
  */
 function keyLines(text: string): string[] {
   return text.split(/\r?\n/).filter((line) => !/^(?:untrusted comment:|#|\s*$)/.test(line));

@@ -1,19 +1,20 @@
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
+import type { Outage } from '../lib/retry.ts';
 import type { Secrets } from '../lib/secrets.ts';
 import type { Kinds, Settings } from '../lib/settings/declare.ts';
 import type { PathBase } from '../lib/settings/values.ts';
 import type { Storage } from './storage.ts';
 
 /**
- * The interface that each storage backend implements. A backend is a folder with a `backend.ts` that declares
- * a value of this type, a driver that loads the SDK, and one line in `backends.ts`. The declaration loads no
- * SDK: `open` imports the driver when it is called. All members except `open` are pure functions or
- * constants.
+ * The interface that a storage backend has to implement. A backend consists of a folder with a `backend.ts`
+ * that declares a value of this type, a driver that loads the SDK, and a line in `backends.ts`. Declaring a
+ * backend doesn't load its SDK. That happens in `open`, which imports the driver. Everything else is a
+ * constant or a pure function.
  *
- * `Document` is a location in the configuration file after validation, with its defaults filled in.
- * `Location` is the same with units converted and paths absolute. Destinations may have settings that sources
- * lack.
+ * A `Document` is a location from the configuration file, validated and with defaults filled in. In a
+ * `Location`, units have also been converted and paths are absolute. Destinations may have settings that
+ * sources don't have.
  */
 export interface StorageBackend<
   Name extends string,
@@ -22,44 +23,59 @@ export interface StorageBackend<
   DestinationDocument extends Document = Document,
   DestinationLocation extends Location = Location,
 > {
-  /** The value of `backend:` in the configuration and of `source.backend` in catalogs. Never rename it. */
+  /**
+   * The name used for `backend:` in the configuration and for `source.backend` in catalogs. It must never be
+   * renamed.
+   */
   readonly name: Name;
-  /** One sentence that describes `backend: <name>` in the JSON Schema and the reference. */
+  /** A sentence about `backend: <name>`, for the JSON Schema and the reference. */
   readonly summary: string;
 
-  /** Settings shared by sources, destinations and shared staging, by key, excluding `backend` itself. */
+  /**
+   * The settings that sources, destinations, and shared staging have in common, by key. `backend` isn't
+   * included.
+   */
   settings(kinds: Kinds): Settings;
-  /** Settings that only destinations have. */
+  /** The settings that only destinations have. */
   destinationSettings(kinds: Kinds): Settings;
-  /** Groups of keys that must be set together or not at all. */
+  /** Groups of keys that must either all be set or all be absent. */
   readonly setTogether: readonly (readonly string[])[];
   resolve(document: Document, base: PathBase): Location;
   resolveDestination(document: DestinationDocument, base: PathBase): DestinationLocation;
 
-  /** Returns the names of the environment variables needed to open the location. */
+  /** Returns the environment variables that are needed to open the location. */
   secrets(location: Location): string[];
   /**
-   * Describes the place for people, and serves as the source id in catalogs. The text is stable across runs
-   * of the same configuration and contains no secrets.
+   * Describes the location in messages. Also serves as the source id in catalogs, so it must not change
+   * between runs of the same configuration. Contains no secrets.
    */
   describe(location: Location): string;
-  /** Returns the physical place of the bytes, used to detect locations that are identical or nested. */
+  /**
+   * Returns where the bytes physically are, so that locations can be checked for being identical or nested.
+   */
   place(location: Location): Place;
-  /** Returns the local files and directories that the location uses, with the settings that name them. */
+  /**
+   * Returns the local files and directories that the location uses, along with the settings they come from.
+   */
   localPaths(location: Location): LocalPath[];
-  /** The setting to which findings about the place refer. */
+  /** The setting to mention if there is something wrong with the place. */
   readonly placeSetting: string;
-  /** Returns why the destination cannot be published to, as `found …; expected …`, or null if it can. */
+  /**
+   * Explains why the destination can't be published to, in the form `found …; expected …`. Returns null if it
+   * can.
+   */
   destinationFault(location: DestinationLocation): string | null;
 
-  /** Default number of files written concurrently at a destination, 1 to 64. */
+  /** The default number of files to write to a destination at the same time, from 1 to 64. */
   readonly fileConcurrency: {
     files: number;
-    /** A clause for the reference that follows "where", or null if the number is the usual one. */
+    /**
+     * Explains the number in the reference, as a clause that follows "where". null if it's the usual number.
+     */
     because: string | null;
   };
   /**
-   * Returns the content at the root that a forced replacement must not delete, or null if the root may be
+   * Returns what would be lost if a forced replacement cleared the root. Returns null if the root may be
    * cleared.
    */
   protectedRoot(location: DestinationLocation): ProtectedRoot | null;
@@ -68,20 +84,19 @@ export interface StorageBackend<
   open(location: Location, context: StorageContext, options: OpenOptions): Promise<Storage>;
 }
 
-/** Places overlap if their containers are equal and one root is the other or an ancestor of it. */
+/**
+ * Two places overlap if they are in the same container, and one root is the same as the other or contains it.
+ */
 export interface Place {
-  /** What contains the root: this machine, a server or a bucket. */
+  /** The machine, server, or bucket that contains the root. */
   container: string;
-  /**
-   * An absolute path within the container, separated by `/` and without a trailing slash. The container's
-   * root is `/`.
-   */
+  /** An absolute path in the container, without a trailing slash. The container's own root is `/`. */
   root: string;
 }
 
 /**
- * `content` is used for published files or their source. `private` means that only this process's user and
- * root may change the path.
+ * The purpose of a path. `content` means published files or their source. `private` means that only root and
+ * the user that runs this process may change it.
  */
 export type PathUse = 'content' | 'private';
 
@@ -93,29 +108,31 @@ export interface LocalPath {
 }
 
 export interface ProtectedRoot {
-  /** The object that would be lost, such as `the bucket`. */
+  /** The thing that would be lost, for example `the bucket`. */
   holder: string;
-  /** The change to the configuration that avoids the loss. */
+  /** Suggests the configuration change that avoids the loss. */
   hint: string;
 }
 
-/** Dependencies that are passed to drivers. */
+/** The dependencies of drivers. */
 export interface StorageContext {
   clock: Clock;
   log: Log;
   secrets: Secrets;
+  /** For drivers that retry parts of a call, which is also retried as a whole. */
+  outage?: Outage;
 }
 
 export interface OpenOptions {
-  /** Forbids all changes. Set for sources, and for destinations in a dry run. */
+  /** Prevents all changes. Set for sources, and for destinations during a dry run. */
   readOnly: boolean;
   /**
-   * If true, a missing root throws `storage_not_found`, as for sources. By default, the first write creates
-   * the root.
+   * If set, a missing root throws `storage_not_found`, which is what sources need. By default, the root is
+   * created by the first write.
    */
   mustExist?: boolean;
-  /** Also forbids writes to this machine, such as recording a new host key. */
+  /** Also prevents writes to this machine, for example adding a host key to the known hosts file. */
   dryRun?: boolean;
-  /** The maximum rate of written content, in bytes per second. There is no limit if it is null or absent. */
+  /** The maximum rate at which content is written, in bytes per second. null and undefined mean no limit. */
   maxRate?: number | null;
 }

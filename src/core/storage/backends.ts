@@ -3,7 +3,7 @@ import { localBackend } from './local/backend.ts';
 import { s3Backend } from './s3/backend.ts';
 import { sftpBackend } from './sftp/backend.ts';
 
-/** All storage backends, in the order of the reference. They are listed nowhere else. */
+/** All storage backends, in the order in which the reference lists them. This is the only list. */
 export const backends = byName({
   local: localBackend,
   sftp: sftpBackend,
@@ -22,7 +22,7 @@ export type DestinationLocation = ReturnType<Backend['resolveDestination']>;
 /** Any place that can be opened. */
 export type StorageLocation = SourceLocation | DestinationLocation;
 
-/** A backend whose type accepts the documents and locations of all backends. Pass it only its own. */
+/** A backend whose types accept documents and locations of any backend. Only pass it its own ones. */
 export type AnyBackend = StorageBackend<
   BackendName,
   LocationDocument,
@@ -38,19 +38,19 @@ export function backendOf({ backend }: { backend: BackendName }): AnyBackend {
   return backends[backend];
 }
 
-/** The kind of source that a pipeline or a published output has: a storage, or HTTP uploads. */
+/** The kind of source that a pipeline or published output has: a storage, or HTTP uploads. */
 export type SourceBackend = BackendName | 'http_upload';
 export const sourceBackends: readonly SourceBackend[] = [
   ...allBackends.map(({ name }) => name),
   'http_upload',
 ];
 
-/** Checks at compile time that each backend is listed under its own name. */
+/** Makes sure, at compile time, that each backend is listed under its own name. */
 function byName<const T extends { [Name in keyof T]: { readonly name: Name } }>(list: T): T {
   return list;
 }
 
-/** Describes the backend and the place for people. Contains no secrets. */
+/** Describes the backend and the location, for use in messages. Contains no secrets. */
 export function describeLocation(location: StorageLocation): string {
   return backendOf(location).describe(location);
 }

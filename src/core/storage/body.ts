@@ -3,7 +3,7 @@ import { WaybillError } from '../lib/errors.ts';
 import type { Key } from './key.ts';
 import type { Body, FileIdentity, Storage, WriteOptions, Written } from './storage.ts';
 
-/** Returns a body held in memory. Text is encoded as UTF-8. */
+/** Creates a body from bytes in memory. Text is encoded as UTF-8. */
 export function bytesBody(bytes: Uint8Array | string): Body {
   const buffer = typeof bytes === 'string' ? Buffer.from(bytes) : bytes;
   return {
@@ -15,8 +15,8 @@ export function bytesBody(bytes: Uint8Array | string): Body {
 }
 
 /**
- * Returns a body of `size` bytes that is read from a storage. If `identity` is given, reads fail if the
- * listed file has been replaced.
+ * Creates a body of `size` bytes that is read from a storage. If there is an `identity`, reading fails if the
+ * file has been replaced since it was listed.
  */
 export function storedBody(
   storage: Storage,
@@ -25,7 +25,7 @@ export function storedBody(
   return new StoredBody(storage, key, size, identity);
 }
 
-/** A class rather than a closure, because a bundle may contain a hundred thousand of these. */
+/** A class instead of a closure, because a bundle may have a hundred thousand of them. */
 class StoredBody implements Body {
   readonly size: number;
   readonly #storage: Storage;
@@ -40,8 +40,8 @@ class StoredBody implements Body {
   }
 
   /**
-   * Stops once more than `size` bytes have arrived, because a server may send endlessly. The reader notices
-   * the excess by counting.
+   * Reads the bytes. A server could keep sending forever, so this stops as soon as there are more than `size`
+   * of them. Readers notice, because they count the bytes.
    */
   async *open(): AsyncIterable<Uint8Array> {
     let size = 0;
@@ -54,8 +54,8 @@ class StoredBody implements Body {
 }
 
 /**
- * Reads a whole file into memory. Throws `storage_permanent` if it is larger than `limit` bytes, and
- * otherwise the errors of `storage.read`.
+ * Reads an entire file into memory. Throws `storage_permanent` if it's larger than `limit` bytes, or else the
+ * errors of `storage.read`.
  */
 export async function readAll(
   storage: Storage,
@@ -75,8 +75,8 @@ export async function readAll(
 }
 
 /**
- * Returns a stream's size in bytes and its digest, computed in one pass. `onBytes` receives the size of each
- * chunk.
+ * Determines the size of a stream in bytes and its digest in a single pass. `onBytes` is called with the size
+ * of each chunk.
  */
 export async function measure(
   chunks: AsyncIterable<Uint8Array>,
@@ -94,10 +94,7 @@ export async function measure(
 
 const nameEnds = '": ';
 
-/**
- * Throws `body_mismatch` if the actual size or digest differs from the expected one. `name` appears in the
- * message.
- */
+/** Throws `body_mismatch` if the size or digest isn't the expected one. `name` is used in the message. */
 export function checkBody(
   name: string,
   actual: { size: number; digest: Digest },
@@ -122,8 +119,8 @@ export function checkBody(
 }
 
 /**
- * Returns the result of `write`. A `body_mismatch` is rethrown with `name`, because the staging name would
- * mean nothing to users.
+ * Waits for `write`. If it fails with `body_mismatch`, replaces the file's name in the message by `name`.
+ * Otherwise, users would see the name of a staging file, which means nothing to them.
  */
 export async function namingBody<T>(name: string, write: Promise<T>): Promise<T> {
   try {
@@ -139,8 +136,8 @@ export async function namingBody<T>(name: string, write: Promise<T>): Promise<T>
 }
 
 /**
- * Reads a whole body into memory, once, and verifies its size and digest. A body that arrives in a single
- * chunk is not copied. Throws `body_mismatch`, or the signal's reason if the signal aborts.
+ * Reads a body into memory and verifies its size and digest. If the body consists of a single chunk, it isn't
+ * copied. Throws `body_mismatch`, or the signal's reason if that aborts.
  */
 export async function collect(
   name: string,

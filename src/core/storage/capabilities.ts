@@ -1,41 +1,43 @@
 import type { Key } from './key.ts';
 
 /*
- * Optional storage capabilities. A storage has either all members of a capability or none. Callers check for
- * the member (`storage.duplicate?.(…)`), or use a guard such as `canRename` and pass on the narrower type. An
- * unchecked call does not compile.
+ * What a storage may be able to do beyond the basics. A storage implements either all members of a capability
+ * or none of them. Before using a capability, callers have to check for the member (`storage.duplicate?.(…)`)
+ * or call a guard such as `canRename`, which narrows the type. Without a check, the call doesn't compile.
  */
 
 /**
- * Implemented by file systems, where names can change. Object stores lack it and write each object whole, in
- * place.
+ * For file systems, where files can be renamed. Object stores can't do that, and write each object in a
+ * single step instead.
  */
 export interface Renames {
   /**
-   * `atomic`: a rename replaces its target in one step. `replace_in_steps`: the old file is moved aside, the
-   * new one is moved in, and the old one is removed. A reader may briefly find nothing.
+   * `atomic`: renaming replaces the target in a single step. `replace_in_steps`: the old file is moved out of
+   * the way, the new one is moved in, and the old one is deleted. In between, readers may find no file at
+   * all.
    */
   readonly renameKind: 'atomic' | 'replace_in_steps';
-  /** Whether `rename` can move directories. */
+  /** Whether `rename` can also move directories. */
   readonly movesDirectories: boolean;
 
   /**
-   * Moves files in the given order. Each move replaces the file (in one step if `renameKind` is `atomic`) or
-   * the empty directory at its new key. With `isDirectory`, a directory moves with all its entries, in one
-   * step if its new key is free. Otherwise, its entries move one by one.
+   * Moves files, in the given order. Each of them replaces the file or empty directory at its new key. If
+   * `renameKind` is `atomic`, this happens in a single step. With `isDirectory`, a directory is moved with
+   * everything in it. That's a single step if the new key is free. Otherwise, its entries are moved one by
+   * one.
    *
-   * The content of every `from` is durable before the first name changes. Changed names are durable before a
-   * later rename or removal takes effect, and once `sync` returns. Removals are durable before a later
-   * rename. Nothing is flushed more often than that, because flushing is slow.
+   * Before the first name changes, the content of every `from` has been flushed to disk. Changed names are
+   * flushed before a later rename or removal takes effect, and when `sync` returns. Removals are flushed
+   * before a later rename. Flushing is slow, so it doesn't happen more often than that.
    *
-   * Throws `storage_not_found` at the first `from` that does not exist. Earlier moves have
-   * been made, and later ones have not.
+   * If a `from` doesn't exist, throws `storage_not_found`. By then, the moves before it have been made, and
+   * those after it haven't.
    */
   rename: (moves: readonly Move[]) => Promise<void>;
 
   /**
-   * Makes name changes by `rename`, `putBack` and `remove` durable. Does nothing for remote storages, whose
-   * servers are responsible for durability.
+   * Flushes name changes made by `rename`, `putBack`, and `remove` to disk. Remote storages do nothing here,
+   * since that's up to their servers.
    */
   sync: () => Promise<void>;
 }
@@ -43,55 +45,63 @@ export interface Renames {
 export interface Move {
   from: Key;
   to: Key;
-  /** Set if `from` is a directory of files written with mode `scratch`. Requires `movesDirectories`. */
+  /**
+   * Set if `from` is a directory whose files were written with the mode `scratch`. Requires
+   * `movesDirectories`.
+   */
   isDirectory?: true;
   /**
-   * The key to which the replaced file is moved, if it is kept by `move`. Readers may briefly find nothing at
-   * `to`. An existing file at `aside` is kept.
+   * Where to move the file that gets replaced, if it is kept by `move`. For a moment, readers may find
+   * nothing at `to`. If there already is a file at `aside`, it stays.
    */
   aside?: Key;
 }
 
-/** Implemented by file systems that have symbolic links. */
+/** For file systems that support symbolic links. */
 export interface Links {
-  /** Returns the target of the symbolic link at `key`, exactly as stored, or null if there is no link. */
+  /**
+   * Returns the target of the symbolic link at `key`, exactly as it's stored. Returns null if there is no
+   * link.
+   */
   readLink: (key: Key) => Promise<string | null>;
 }
 
 /**
- * Implemented by file systems that replace a symbolic link in one step. Object stores have no links and use a
- * pointer object instead, written only if its version matches.
+ * For file systems that can replace a symbolic link in a single step. Object stores don't have links. They
+ * use a pointer object, which is only overwritten if its version is the expected one.
  */
 export interface ReplaceableLinks extends Links {
   /**
-   * Makes `key` a symbolic link to `target`, a path relative to the link's directory. The target need not
-   * exist. Replaces an existing link in one step: readers see the old target or the new one. Durable once it
-   * returns. Throws `storage_exists` if `key` is not a link. `remove` removes a link and keeps its target.
+   * Makes `key` a symbolic link to `target`. The target is a path relative to the link's directory, and
+   * doesn't have to exist. An existing link is replaced in a single step, so readers see either the old
+   * target or the new one. The link has been flushed to disk when this returns. Throws `storage_exists` if
+   * there is something other than a link at `key`. To delete the link but not its target, use `remove`.
    */
   replaceLink: (key: Key, target: Key) => Promise<void>;
 }
 
 /**
- * Allows replaced and removed files to be put back. Without this capability, a failed publication is finished
- * by the next run.
+ * For storages where a publication that fails can be undone, because replaced and deleted files can be put
+ * back. Without this, the next run has to complete the publication.
  */
 export interface Backups {
-  /** Files above this size in bytes are not kept. If null, there is no limit. */
+  /** Files that are larger than this many bytes can't be put back. null means that there is no limit. */
   readonly largestKeptBytes: number | null;
 
   /**
-   * Ensures that the file at `key` can be put back after it is replaced or removed, and returns how. Does not
-   * change the file. Returns null if the key is free or a directory. `aside` is a free key in the attempt's
-   * staging directory, and is removed when that directory is swept.
+   * Makes sure that the file at `key` can be put back after it has been replaced or deleted, and returns how.
+   * The file itself isn't changed. Returns null if there is nothing at `key`, or if it is a directory.
+   * `aside` must be an unused key in the staging directory, where it is deleted together with everything
+   * else.
    *
-   * None of this is made durable, because it serves attempts that fail, not ones that are killed.
+   * None of this is flushed to disk. It's meant for attempts that fail, not for those that get killed.
    */
   keep: (key: Key, aside: Key) => Promise<Kept | null>;
 
   /**
-   * Puts a kept file back at its key, with its headers, replacing the current file. Succeeds if the file was
-   * never changed or is already back. Throws `storage_not_found` if neither the file nor its kept copy
-   * exists, and `storage_permanent` if the file was never kept.
+   * Puts a file back at its key, along with its headers, and replaces whatever is there now. If the file was
+   * never changed or is already back, that's fine, too. Throws `storage_not_found` if neither the file nor
+   * its copy exists anymore, and `storage_permanent` if it couldn't be kept in the first place.
    */
   putBack: (kept: Kept) => Promise<void>;
 }
@@ -101,80 +111,85 @@ export interface Kept {
   key: Key;
   aside: Key;
   by: KeptBy;
-  /** The storage's version of this content. It is null unless `by` is `version`. */
+  /** The version of this content, as assigned by the storage. null unless `by` is `version`. */
   version: string | null;
 }
 
 /**
- * - `link`: `aside` is a hard link to the file. Putting it back restores the same file, including its
- *   timestamps.
- * - `copy`: `aside` is a copy of the file, with its headers or its modification time.
- * - `version`: the storage itself keeps replaced and removed content.
- * - `move`: nothing has been done yet. To replace the file, the caller passes `aside` to `rename`. To remove
- *   it, the caller renames it to `aside`.
- * - `nothing`: the file cannot be put back, because it is too large to be copied or the server cannot copy.
+ * How a file can be put back:
+ *
+ * - `link`: `aside` is a hard link to the file. Putting it back restores the same file, even its timestamps.
+ * - `copy`: `aside` is a copy of the file, including its headers or its modification time.
+ * - `version`: the storage keeps old content on its own, even if it is replaced or deleted.
+ * - `move`: nothing has been done yet. To replace the file, the caller must pass `aside` to `rename`. To
+ *   delete it, the caller must rename it to `aside`.
+ * - `nothing`: it can't be put back, because it's too large to copy or the server isn't able to copy it.
  */
 export type KeptBy = 'link' | 'copy' | 'version' | 'move' | 'nothing';
 
-/** Implemented by storages that can make copies by themselves. */
+/** For storages that can copy files on their own. */
 export interface Duplicates {
   /**
-   * Duplicates the file at `from` to `to`, with its bytes and headers, without transferring it through this
-   * machine. Replaces an existing file. The result may be a hard link to the same file, because files are
-   * replaced and never modified. Returns the method used. Returns null, leaving `to` free, if `from` does not
-   * exist, if users other than its owner may change it, or if the server refuses.
+   * Copies the file at `from` to `to`, with its bytes and headers, without transferring it through this
+   * machine. An existing file at `to` is replaced. The result may be a hard link, since files are only ever
+   * replaced and never modified. Returns how the copy was made. Returns null if `from` doesn't exist, if
+   * users other than its owner may change it, or if the server refuses. In that case, there is nothing at
+   * `to`.
    */
   duplicate: (from: Key, to: Key) => Promise<'link' | 'copy' | null>;
 }
 
-/** Implemented by storages whose files and directories have modes. */
+/** For storages whose files and directories have modes (permissions). */
 export interface Modes {
   /**
-   * Sets the storage's modes on those of the given files and directories that exist. A dry run only counts
-   * them.
+   * Sets the configured modes on the given files and directories, if they exist. With `dryRun`, only counts
+   * how many would be changed.
    */
   fixModes: (managed: ManagedEntries, options: { dryRun: boolean }) => Promise<FixedModes>;
 }
 
-/** Published files with their sizes in bytes, and directories. A file whose size differs is left alone. */
+/**
+ * The published directories, and the published files with their sizes in bytes. If a file has a different
+ * size, it is left alone.
+ */
 export interface ManagedEntries {
   files: ReadonlyMap<Key, number>;
   directories: readonly Key[];
 }
 
-/** The number of entries whose mode was wrong. */
+/** The number of entries with the wrong mode. */
 export interface FixedModes {
   fixed: number;
-  /** Entries left unchanged because of their owner, the file system or the server. */
+  /** The entries that couldn't be changed, because of their owner, the file system, or the server. */
   refused: number;
 }
 
-/** Implemented by storages whose files are on this machine. */
+/** For storages that are on this machine. */
 export interface LocalAccess {
   readonly localFiles: LocalFiles;
 }
 
-/** File access with synchronous calls. */
+/** Gives direct access to files, using synchronous calls. */
 export interface LocalFiles {
-  /** Returns the size in bytes, or undefined if there is no such file. Throws system errors. */
+  /** Returns the size in bytes, or undefined if the file doesn't exist. Throws system errors. */
   sizeOf(key: Key): number | undefined;
 }
 
-/** Implemented by storages that can copy objects from another storage on the same server. */
+/** For storages that can copy objects from another storage on the same server. */
 export interface CopySource {
-  /** Returns where a key's object is on its server. */
+  /** Returns where on its server the object with this key is. */
   placeOf: (key: Key) => ObjectPlace;
 }
 
-/** The place of an object on a server. */
+/** The location of an object on its server. */
 export interface ObjectPlace {
-  /** The same for all buckets of a server. */
+  /** The same for all buckets on a server. */
   server: string;
   bucket: string;
-  /** The full object key, including any prefix of the storage. */
+  /** The full key of the object, including the prefix of the storage. */
   key: string;
 }
 
-/** All capabilities. */
+/** Everything that a storage may be able to do. */
 export interface Capabilities
   extends Renames, ReplaceableLinks, Backups, Duplicates, Modes, LocalAccess, CopySource {}

@@ -4,7 +4,7 @@ import { errnoOf } from '../lib/system-errors.ts';
 import type { Key } from './key.ts';
 import type { Storage } from './storage.ts';
 
-/** Errors that several drivers report with the same wording. */
+/** The errors that several drivers have in common, so that the wording is the same everywhere. */
 
 type Labelled = Pick<Storage, 'label'>;
 
@@ -29,7 +29,7 @@ export function readOnly(storage: Labelled, key: string): WaybillError {
   );
 }
 
-/** `storage_permanent`: a file cannot be put back because it was not kept. */
+/** `storage_permanent`: a file can't be put back, because it wasn't kept. */
 export function notKept(storage: Labelled, key: string): WaybillError {
   return new WaybillError(
     'storage_permanent',
@@ -37,7 +37,7 @@ export function notKept(storage: Labelled, key: string): WaybillError {
   );
 }
 
-/** `storage_permanent`: the storage cannot replace symbolic links in one step. */
+/** `storage_permanent`: the storage isn't able to replace symbolic links in a single step. */
 export function noLinks(storage: Labelled, cause?: unknown): WaybillError {
   return new WaybillError(
     'storage_permanent',
@@ -46,7 +46,9 @@ export function noLinks(storage: Labelled, cause?: unknown): WaybillError {
   );
 }
 
-/** `storage_permanent`: a key needs a directory where a file or a symbolic link is. */
+/**
+ * `storage_permanent`: a directory can't be created, because there is a file or a symbolic link in its place.
+ */
 export function notADirectory(
   storage: Labelled,
   directory: Key | '',
@@ -60,14 +62,14 @@ export function notADirectory(
   });
 }
 
-/** `storage_permanent`: a file cannot be moved to a key in one step. */
+/** `storage_permanent`: a file can't be moved to this key in a single step. */
 export function otherFileSystem(storage: Labelled, key: string): WaybillError {
   return new WaybillError('storage_permanent', `${storage.label}: "${key}" is on another file system`, {
     hint: 'something is mounted there, and files cannot be moved to it in one step; unmount it, or make it a destination of its own',
   });
 }
 
-/** `storage_full`: there is not enough room for the `bytes` or `files` to be written. */
+/** `storage_full`: there isn't enough space for the `bytes` or `files` to be written. */
 export function noRoom(
   storage: Labelled,
   need: ({ bytes: number } | { files: number }) & { free: number },
@@ -80,7 +82,7 @@ export function noRoom(
   );
 }
 
-/** `storage_permanent`: an object key is longer than S3 allows. */
+/** `storage_permanent`: an object's key is longer than S3 allows. */
 export function keyTooLong(storage: Labelled, key: string, maxBytes: number): WaybillError {
   return new WaybillError(
     'storage_permanent',
@@ -91,7 +93,7 @@ export function keyTooLong(storage: Labelled, key: string, maxBytes: number): Wa
 
 const mountHint = 'check the disk, and the server of a mounted file system';
 
-/** Maps the code of a system error to an error. All other codes map to `storage_permanent`. */
+/** Maps the codes of system errors to our own. All others become `storage_permanent`. */
 const systemErrors: Record<string, { code: ErrorCode; hint?: string }> = {
   ENOENT: { code: 'storage_not_found' },
   EACCES: { code: 'storage_denied', hint: 'give the user that runs waybill access to it' },
@@ -110,7 +112,10 @@ const systemErrors: Record<string, { code: ErrorCode; hint?: string }> = {
     code: 'storage_full',
     hint: 'raise the quota or free some space and run again; nothing was lost',
   },
-  EFBIG: { code: 'storage_full', hint: 'the file system or a limit does not allow files of this size' },
+  EFBIG: {
+    code: 'storage_permanent',
+    hint: 'the file system or a limit does not allow files of this size',
+  },
   EAGAIN: { code: 'storage_transient' },
   EBUSY: { code: 'storage_transient' },
   EINTR: { code: 'storage_transient' },
@@ -118,7 +123,7 @@ const systemErrors: Record<string, { code: ErrorCode; hint?: string }> = {
   ENFILE: { code: 'storage_transient' },
   ETIMEDOUT: { code: 'storage_transient' },
   ESTALE: { code: 'storage_transient' },
-  // Reported by a mounted file system whose server is unreachable.
+  // This is what a mounted network file system reports when its server is unreachable.
   EIO: { code: 'storage_transient', hint: mountHint },
   ENODEV: { code: 'storage_transient', hint: mountHint },
   ENOTCONN: { code: 'storage_transient', hint: mountHint },
@@ -128,8 +133,9 @@ const systemErrors: Record<string, { code: ErrorCode; hint?: string }> = {
 };
 
 /**
- * Maps a system error to a `storage_*` code: `storage_not_found`, `storage_denied`, `storage_full`,
- * `storage_transient` or otherwise `storage_permanent`. A `WaybillError` is returned unchanged.
+ * Converts a system error to a `WaybillError` with one of the codes `storage_not_found`, `storage_denied`,
+ * `storage_full`, `storage_transient`, and `storage_permanent`. If it already is a `WaybillError`, it's
+ * returned unchanged.
  */
 export function localFailure(storage: Labelled, key: string, error: unknown): WaybillError {
   if (error instanceof WaybillError) return error;
@@ -143,8 +149,8 @@ export function localFailure(storage: Labelled, key: string, error: unknown): Wa
 }
 
 /**
- * Formats a system error like `EACCES: permission denied`, without the absolute path and system call that
- * Node.js appends.
+ * Formats a system error, for example as `EACCES: permission denied`. The absolute path and the name of the
+ * system call, which Node.js puts at the end, are left out.
  */
 export function describeSystemError(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);

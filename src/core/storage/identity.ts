@@ -1,6 +1,6 @@
 import type { SourceBackend } from './backends.ts';
 
-/** The owner of an output: a pipeline and one of its destinations. */
+/** The pipeline and destination that an output belongs to. */
 export interface Owner {
   pipelineId: string;
   destinationId: string;
@@ -11,12 +11,13 @@ export function sameOwner(a: Owner, b: Owner): boolean {
 }
 
 /**
- * The origin of an output. It is stable across runs, so it never contains a staging path, run id or digest.
+ * The source of an output. It must be the same for every run, so it never contains a staging path, a run id,
+ * or a digest.
  */
 export interface SourceIdentity {
   backend: SourceBackend;
-  /** The configured location, or the pipeline's id for uploads. */
+  /** The location as configured. For uploads, it's the pipeline's id. */
   id: string;
-  /** The bundle's path relative to the source root. It is `.` for a bundle at the root. */
+  /** The path of the bundle, relative to the root of the source. For a bundle at the root, it's `.`. */
   path: string;
 }

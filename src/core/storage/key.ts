@@ -3,34 +3,35 @@ import { WaybillError } from '../lib/errors.ts';
 import { parseRelativePath, type RelativePath, stagingName } from '../lib/paths.ts';
 
 declare const keyBrand: unique symbol;
-/** A name within a storage: a relative path, or one of the publisher's own reserved names. */
+/**
+ * The name of a file in a storage. It's either a relative path, or one of the names that are reserved for
+ * waybill.
+ */
 export type Key = string & { readonly [keyBrand]: true };
 
-/** Converts a relative path to a key. Every relative path is a valid key. */
+/** Converts a relative path to a key, which always works. */
 export function keyOf(path: RelativePath): Key {
   return path as string as Key;
 }
 
-/** Joins segments that are already keys (or reserved names written in code). */
+/** Joins a key and a name. Both must already be valid, or be reserved names from the code. */
 export function joinKey(directory: Key | '', name: string): Key {
   return (directory === '' ? name : `${directory}/${name}`) as Key;
 }
 
-/**
- * Converts a name reported by a storage to a key. This guarantees only that the name comes from a listing.
- */
+/** Treats a name from a listing as a key. It hasn't been checked in any way. */
 export function listedKey(name: string): Key {
   return name as Key;
 }
 
-/** Returns true if each segment can be the name of a directory entry. Object keys may have other segments. */
+/** Returns true if all segments are valid names for directory entries. In object keys, they may not be. */
 export function hasSegmentsOnly(key: string): boolean {
   return splitAtOddSegment(key) === null;
 }
 
 /**
- * Splits a key before its first empty, `.` or `..` segment. Returns null if it has none. The slash between
- * the two parts belongs to neither: `a//b` becomes `a` and `/b`.
+ * Splits a key before the first segment that is empty, `.`, or `..`. The slash between the two parts is
+ * dropped, so `a//b` becomes `a` and `/b`. Returns null if there is no such segment.
  */
 export function splitAtOddSegment(key: string): { directory: Key | ''; rest: string } | null {
   let start = 0;
@@ -51,7 +52,7 @@ export function nameOf(key: string): string {
   return key.slice(key.lastIndexOf('/') + 1);
 }
 
-/** Parses a destination bundle path; `.` is the root. */
+/** Parses the path of a bundle at a destination, where `.` means the root. */
 export function parseBundlePath(text: string): Key | '' {
   if (text === '.' || text === '') return '';
   const verdict = parseRelativePath(text);
@@ -60,14 +61,17 @@ export function parseBundlePath(text: string): Key | '' {
 }
 
 /**
- * Returns the staging directory next to a key. The cleanup of abandoned attempts searches it for files left
- * behind by a crash.
+ * Returns the staging directory for a key, which is in the same directory. If files are left behind there
+ * after a crash, the cleanup of abandoned attempts finds them.
  */
 export function stagingBeside(key: Key): Key {
   return joinKey(parentOf(key), stagingName);
 }
 
-/** Returns a new key in the staging directory for bytes that are moved to `key` once complete. */
+/**
+ * Returns an unused key in the staging directory. Bytes are written there first, and moved to `key` when
+ * complete.
+ */
 export function scratchBeside(key: Key): Key {
   return joinKey(stagingBeside(key), `write-${randomUUID()}`);
 }

@@ -6,10 +6,12 @@ export interface FileModes {
   directory: number;
 }
 
-/** The modes of published files, which other users must be able to read. */
+/** The modes of published files. Other users have to be able to read them. */
 export const publishedModes: FileModes = { file: 0o644, directory: 0o755 };
 
-/** The modes of shared staging, which no other user needs to access. Sources are never written to. */
+/**
+ * The modes of files in shared staging, which other users don't need to access. Sources are never written to.
+ */
 export const privateModes: FileModes = { file: 0o600, directory: 0o700 };
 
 export interface ModesDocument {
@@ -17,7 +19,7 @@ export interface ModesDocument {
   directory_mode: string | number;
 }
 
-/** Returns the settings of destinations whose storage has modes. */
+/** The additional settings of destinations whose storage has modes. */
 export function modeSettings({ mode }: Kinds): Settings {
   return {
     file_mode: mode({ owner: [6, 7] })

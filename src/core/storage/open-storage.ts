@@ -1,4 +1,4 @@
-import { briefRetryPolicy, defaultRetryPolicy, retry, type RetryPolicy } from '../lib/retry.ts';
+import { briefRetryPolicy, defaultRetryPolicy, type Outage, retry, type RetryPolicy } from '../lib/retry.ts';
 import type { OpenOptions, StorageContext } from './backend.ts';
 import { backendOf, type StorageLocation } from './backends.ts';
 import type { Storage } from './storage.ts';
@@ -6,13 +6,13 @@ import { withLog } from './wrappers/log.ts';
 import { withRate } from './wrappers/rate.ts';
 import { withRetry } from './wrappers/retry.ts';
 
-/** Opens a source or destination. The caller closes it. Throws the backend's errors. */
+/** Opens a source or a destination, which the caller has to close. Throws the errors of the backend. */
 export type OpenStorage = (location: StorageLocation, options: OpenOptions) => Promise<Storage>;
 
 export interface RetryPolicies {
   /**
-   * The retry policy for opening. The default is brief, so a command fails within seconds if its storage is
-   * unreachable.
+   * The retry policy for opening a storage. The default is to give up soon: if a storage is unreachable, a
+   * command should fail within seconds.
    */
   opening?: RetryPolicy;
   /** The retry policy for calls to an open storage. */
@@ -20,9 +20,9 @@ export interface RetryPolicies {
 }
 
 /**
- * Returns a function that opens configured locations, adding retries, logging and the rate limit. After
- * `signal` aborts, calls are retried only briefly. Drivers are loaded on first use: loading an SDK takes a
- * hundred times as long as loading the command line.
+ * Returns a function that opens configured locations, with retries, logging, and a rate limit. Once `signal`
+ * has aborted, calls are only retried briefly. Drivers are loaded when they are first needed, because loading
+ * an SDK takes a hundred times as long as loading the rest of the command line.
  */
 export function storageOpener(
   context: StorageContext & { signal?: AbortSignal | undefined },
@@ -31,8 +31,9 @@ export function storageOpener(
   return async (location, options) => {
     const { clock, signal } = context;
     const shared = { clock, ...(signal === undefined ? {} : { signal }) };
+    const outage: Outage = {};
     const storage = await retry({ policy: opening, ...shared }, () =>
-      backendOf(location).open(location, context, options),
+      backendOf(location).open(location, { ...context, outage }, options),
     );
     const onRetry = (failure: unknown, attempt: number, pauseMs: number): void =>
       context.log.warn(
@@ -41,6 +42,11 @@ export function storageOpener(
       );
     const { maxRate = null } = options;
     const limited = maxRate === null ? storage : withRate(storage, clock, maxRate);
-    return withRetry(withLog(limited, context.log, clock), { policy: calls, ...shared, onRetry });
+    return withRetry(withLog(limited, context.log, clock), {
+      policy: calls,
+      outage,
+      ...shared,
+      onRetry,
+    });
   };
 }

@@ -4,16 +4,16 @@ import type { LocalFiles } from './capabilities.ts';
 import { keyOf } from './key.ts';
 import type { Storage } from './storage.ts';
 
-/** The storage members that report sizes. */
+/** The parts of a storage that are needed to determine sizes. */
 type SizeReader = Pick<Storage, 'localFiles' | 'list' | 'stat'>;
 
-/** The loop yields to timers, including the lease's, after this many files. */
+/** After this many files, give timers a chance to run, especially the lease's. */
 const filesPerYield = 2048;
 
 /**
- * Returns the sizes in bytes of the files that exist, by path. Links are ignored. A local storage is bypassed
- * with one system call per file, which takes a tenth of the time that its wrappers need. Other storages are
- * listed once. Throws the storage's own error.
+ * Determines the sizes in bytes of those files that exist, by path. Links are ignored. If the storage is
+ * local, its wrappers are bypassed, and each file takes a single system call, which is ten times as fast. All
+ * other storages are listed once. Throws the errors of the storage.
  */
 export async function sizesOf(
   storage: SizeReader,
@@ -42,7 +42,7 @@ async function askedFor(
       const size = files.sizeOf(keyOf(path));
       if (size !== undefined) sizes.set(path, size);
     } catch {
-      // Let the storage handle missing files, retries and error messages.
+      // Missing files, retries, and error messages are best handled by the storage.
       const found = await storage.stat(keyOf(path));
       if (found?.type === 'file') sizes.set(path, found.size);
     }

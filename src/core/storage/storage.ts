@@ -4,109 +4,111 @@ import type { Backups, Capabilities, ObjectPlace, Renames, ReplaceableLinks } fr
 import type { Key } from './key.ts';
 
 /**
- * The storage contract, which defines what publishing requires of a place that stores bytes under keys.
+ * Defines what waybill expects of a storage, which is a place that stores bytes under keys.
  *
- * A storage is opened at a root and sees nothing outside it. Keys are relative paths (`Key`). Directories
- * exist only because keys imply them: writing creates the missing ones, and removing the last file of a
- * directory removes the directory and its empty parents, up to but not including the root.
+ * A storage is opened at a root and can't access anything outside of it. Keys are relative paths (see `Key`).
+ * Directories only exist because of the files in them. Writing a file creates its directory if necessary.
+ * Deleting the last file in a directory deletes the directory, and its parents if they are empty, but never
+ * the root.
  *
- * Every implementation passes the suite in `test/contract/storage.ts`, which is this contract in executable
- * form. Failures are `WaybillError`s with a `storage_*` code or `body_mismatch`. `storage_transient` promises
- * that repeating the call is safe and may help. A failure is never turned into a success, and a timeout is a
- * failure.
+ * Every storage has to pass the tests in `test/contract/storage.ts`, which check everything that is described
+ * here. Errors are `WaybillError`s with the code `body_mismatch` or one that starts with `storage_`.
+ * `storage_transient` means that it is safe to repeat the call, and that this may help. If something fails or
+ * times out, it must never look like a success.
  *
- * The members below are the core. `capabilities.ts` defines optional ones, which are absent if probing during
- * opening shows that the storage does not have the capability.
+ * All storages have the members below. Those in `capabilities.ts` are optional. When a storage is opened, its
+ * capabilities are probed, and members that it doesn't support are left out.
  */
 export interface Storage extends Partial<Capabilities> {
   /**
-   * The name used in messages. It contains no secrets and no local paths, because messages leave this
-   * machine.
+   * The name of the storage in messages. Messages may leave this machine, so there are no secrets and no
+   * local paths in it.
    */
   readonly label: string;
   readonly facts: StorageFacts;
 
   /**
-   * Returns the metadata of the entry at `key`, or undefined if there is none. Symbolic links are not
-   * followed. Object stores report only files.
+   * Returns what is known about the entry at `key`, or undefined if there is none. Symbolic links aren't
+   * followed. In an object store, there are only files.
    */
   stat(key: Key): Promise<FileStat | undefined>;
 
   /**
-   * Lists the entries below `directory` ('' is the root), in no particular order: the files at any depth if
-   * `recursive`, otherwise the entries of one level. Directories are listed only in the one-level form. A
-   * directory that does not exist is treated as empty. Entries that no relative path can name are passed to
-   * `onUnreadable` and not listed. With `stamps`, each file has its stamp.
+   * Lists the entries in `directory`, where '' is the root, in any order. With `recursive`, that's all files
+   * below it. Otherwise, it's the files and directories directly in it. If the directory doesn't exist, the
+   * listing is empty. Entries whose names can't be part of a relative path are passed to `onUnreadable`
+   * instead. With `stamps`, every file comes with its stamp.
    */
   list(directory: Key | '', options: ListOptions): AsyncIterable<Entry>;
 
   /**
-   * Streams the bytes at `key` in order. Throws `storage_not_found` on the first step if there is no such
-   * file. For local storages, throws `body_mismatch` if the file is not the `expected` one from the listing.
+   * Reads the bytes at `key`. If there is no such file, throws `storage_not_found` before the first chunk. In
+   * a local storage, throws `body_mismatch` if the file isn't the one that was listed as `expected`.
    */
   read(key: Key, expected?: FileIdentity): AsyncIterable<Uint8Array>;
 
   /**
-   * Stores `body` at `key` and returns its size, digest and version.
+   * Stores `body` at `key`, and returns its size, digest, and version.
    *
-   * The body is verified and stored whole, or not at all: if it is shorter or longer than its `size`, or does
-   * not have the expected digest, the call throws `body_mismatch` and the key keeps its previous content.
-   * `WriteMode` lists the exceptions. Throws `storage_exists` if `mode` is `create` and the key is taken, and
-   * `storage_conflict` if `ifVersion` does not match.
+   * Either the whole body is stored, or nothing is. If the body is shorter or longer than its `size`, or if
+   * it doesn't have the expected digest, throws `body_mismatch`, and what was there before stays there. For
+   * exceptions, see `WriteMode`. Throws `storage_exists` if `mode` is `create` and there already is something
+   * at `key`, and `storage_conflict` if the version isn't `ifVersion`.
    */
   write(key: Key, body: Body, options: WriteOptions): Promise<Written>;
 
   /**
-   * Looks for obstacles to writing or removing files: a file or a link where a directory is needed, another
-   * file system, missing permissions, a name that is too long, or too little space. Returns the error with
-   * which the change would fail, naming the first component at fault and the next step. Returns null if no
-   * obstacle was found, which is not a guarantee. Never writes. Throws the storage's error if the check
-   * itself fails.
+   * Checks in advance whether files can be written or deleted. Possible obstacles are a file or link in the
+   * place of a directory, a different file system, missing permissions, a name that's too long, or too little
+   * disk space. Returns the error that the change would fail with. It says which part of the path is the
+   * problem, and what to do about it. Returns null if nothing was found, but that doesn't guarantee success.
+   * Never writes anything. If the check itself fails, throws the error of the storage.
    */
   obstacleTo(change: Change): Promise<WaybillError | null>;
 
   /**
-   * Removes the file and the remains of any unfinished write to it. Succeeds if there is no such file. Throws
-   * `storage_conflict` if `ifVersion` does not match and the storage supports the condition. Many do not, so
-   * it only supplements the caller's own check and never replaces it.
+   * Deletes the file, and anything left over from an unfinished write to it. Succeeds if the file doesn't
+   * exist. Throws `storage_conflict` if the version isn't `ifVersion`, provided that the storage is able to
+   * check this. Many aren't, so callers still need to do their own check.
    */
   remove(key: Key, options?: RemoveOptions): Promise<void>;
 
   /**
-   * Removes `directory` and everything below it. If the storage can rename, the whole tree first
-   * vanishes from its old keys in one step, so that another process still writing there fails instead of
-   * leaving files behind. Succeeds if there is no such directory.
+   * Deletes `directory` and everything in it. If the storage supports renaming, the directory first
+   * disappears from its old key in a single step. If another process is still writing to it, that process
+   * then fails, rather than leaving files behind. Succeeds if the directory doesn't exist.
    */
   removeTree(directory: Key): Promise<void>;
 
-  /** Releases connections and handles. Calling it again does nothing. */
+  /** Closes connections and file handles. Can be called more than once. */
   close(): Promise<void>;
 }
 
-/** Differences between storages, determined by probing the storage rather than by its backend. */
+/** The ways in which storages differ, determined by probing rather than by their backends. */
 export interface StorageFacts {
   /**
-   * The conditions that `write` supports. This is a function because an object store can only find out by
-   * writing a probe object, which it does on the first call. Throws `storage_denied` if a probe is needed and
-   * the storage was opened read-only.
+   * Returns which conditions `write` supports. For an object store, the first call has to write a probe
+   * object to find out. Throws `storage_denied` if that's necessary but the storage was opened read-only.
    */
   conditionalWrites: () => Promise<ConditionalWrites>;
   /**
-   * Whether the headers in `WriteOptions` are stored with the bytes, so that changing them requires a write.
+   * Whether the headers in `WriteOptions` are stored along with the bytes, in which case a file has to be
+   * written again to change them.
    */
   keepsHeaders: boolean;
   /**
-   * The server's clock minus the local clock in milliseconds, as observed while opening. It is 0 for this
-   * machine and null if unknown. S3 refuses signatures if the clocks differ by more than 15 minutes.
+   * The offset of the server's clock from the local clock in milliseconds, as measured when the storage was
+   * opened. It's positive if the server is ahead, 0 for this machine, and null if unknown. If the clocks
+   * differ by more than 15 minutes, S3 rejects signatures.
    */
   clockOffsetMs: number | null;
 }
 
 /** A storage whose files can be renamed. */
 export type RenamingStorage = Storage & Renames;
-/** A storage that can put replaced files back. */
+/** A storage that can put files back after they were replaced. */
 export type KeepingStorage = Storage & Backups;
-/** A storage whose symbolic links can be replaced in one step. */
+/** A storage that can replace symbolic links in a single step. */
 export type LinkingStorage = Storage & ReplaceableLinks;
 
 export function canRename(storage: Storage): storage is RenamingStorage {
@@ -121,15 +123,15 @@ export function canReplaceLinks(storage: Storage): storage is LinkingStorage {
   return storage.replaceLink !== undefined;
 }
 
-/** Identifies the local file that a name referred to when it was listed. */
+/** Identifies a local file, so that we notice if its name later refers to a different one. */
 export interface FileIdentity {
   device: number;
   inode: number;
 }
 
 /**
- * `full` supports both `create` and `ifVersion`, `create` supports only `create`, and `none` supports
- * neither. A write with an unsupported condition throws `storage_permanent`.
+ * The conditions that a storage supports for writes: both `create` and `ifVersion` (`full`), only `create`,
+ * or neither (`none`). A write with an unsupported condition throws `storage_permanent`.
  */
 export type ConditionalWrites = 'full' | 'create' | 'none';
 
@@ -137,12 +139,15 @@ export interface FileStat {
   type: EntryType;
   /** The size in bytes. It is 0 unless the type is `file`. */
   size: number;
-  /** The version of the content for `WriteOptions.ifVersion`, or null if the backend has no versions. */
+  /**
+   * The version of the content, to be used for `WriteOptions.ifVersion`. null if the backend doesn't have
+   * versions.
+   */
   version: string | null;
   /**
-   * The modification time by the clock of the machine that stores the file, or null if the backend does not
-   * report it. It is used for display and to find abandoned probes, never for decisions about published
-   * content.
+   * The time of the last modification, according to the clock of the machine that stores the file. null if
+   * the backend doesn't report it. Only used for display and to find abandoned probes, and never to make
+   * decisions about published content.
    */
   modifiedAt: Date | null;
 }
@@ -160,32 +165,38 @@ export interface Entry {
   type: EntryType;
   /** The size in bytes. It is 0 unless the type is `file`. */
   size: number;
-  /** Set for local files. */
+  /** Only set for local files. */
   identity?: FileIdentity;
-  /** Set for files if the listing was requested with stamps. */
+  /** Only set for files, and if the listing was asked for stamps. */
   stamp?: Stamp;
-  /** If the entry is a followed link, the link's target. */
+  /** If this is a link that was followed, its target. */
   linkTarget?: string;
-  /** If links are followed, why this one was not, as the predicate of a sentence. */
+  /**
+   * Explains why a link wasn't followed, in a storage that follows links. It completes the sentence "`PATH`
+   * …".
+   */
   unfollowed?: string;
 }
 
-/** The state of a file as shown in a listing, used to detect changes without reading the file. */
+/** The state of a file according to a listing. It's used to notice changes without reading the file. */
 export interface Stamp {
-  /** Equal ids mean equal bytes, unless the file changed again within two seconds of `modifiedAt`. */
+  /**
+   * If the ids are equal, so are the bytes, unless the file was changed again within two seconds of
+   * `modifiedAt`.
+   */
   id: string;
   modifiedAt: Date;
-  /** Whether equal ids always mean equal bytes. */
+  /** Whether equal ids mean equal bytes even then. */
   isExact: boolean;
 }
 
-/** An entry that no relative path can name. */
+/** An entry whose name can't be part of a relative path. */
 export interface UnreadableName {
-  /** `no_path` means that an object key has an empty, `.` or `..` segment. */
+  /** `no_path` means that there is an empty, `.`, or `..` segment in an object key. */
   reason: 'not_utf8' | 'no_path';
   directory: Key | '';
   /**
-   * The rest of its key, with U+FFFD for bytes that are not UTF-8, and the same text escaped by
+   * The rest of its key, once with U+FFFD in place of bytes that aren't valid UTF-8, and once escaped by
    * `escapedName`.
    */
   decoded: string;
@@ -193,38 +204,41 @@ export interface UnreadableName {
   type: EntryType;
 }
 
-/** A change that is about to be made. */
+/** A change to a storage, before it is made. */
 export interface Change {
-  /** Keys of the files to write. */
+  /** The keys of the files to be written. */
   writes: readonly Key[];
-  /** Keys of the files to remove, if they exist. */
+  /** The keys of the files to be deleted, if they exist. */
   removes: readonly Key[];
-  /** The directory in which the new files are staged. It need not exist. */
+  /** The directory in which new files are staged. It doesn't have to exist. */
   from: Key | '';
-  /** Number of bytes to write, or null to skip the check of free space. */
+  /** The number of bytes to be written. If null, the free space isn't checked. */
   bytes: number | null;
 }
 
-/** Bytes that can be reread from the start, so that a retry just calls `open()` again. */
+/** Bytes that can be read more than once. To retry, just call `open()` again. */
 export interface Body {
   /** The size in bytes. */
   readonly size: number;
   open(): AsyncIterable<Uint8Array>;
   /**
-   * Locates these bytes on a server. A storage of the same server may copy them there, without reading the
-   * body, if the object was stored with the digest that the write expects. Called again right before the copy
-   * request is sent, when it may throw to prevent the copy.
+   * Locates these bytes on a server. Another storage on the same server may then copy them instead of reading
+   * this body, provided that the object was stored with the digest that the write expects. Called again right
+   * before the copy request is sent, and may throw at that point to stop it.
    */
   readonly origin?: (() => ObjectPlace) | undefined;
 }
 
 /**
- * - `replace`: replaces the content of the key in one step.
- * - `create`: succeeds only if the key is free, else throws `storage_exists`. Exactly one of several
- *   concurrent writers succeeds, and no reader sees a partial file. Meant for locks. A local disk syncs the
- *   content: after a power loss the file may be missing, but it is never empty.
- * - `scratch`: for keys that have no other readers and are renamed later. A failed write may leave partial
- *   bytes at the key.
+ * How to write a file:
+ *
+ * - `replace`: replaces the current content in a single step.
+ * - `create`: only succeeds if the key is free, and otherwise throws `storage_exists`. If there are several
+ *   writers at once, exactly one of them succeeds, and readers never see a partial file. This is meant for
+ *   locks. On a local disk, the content is synced. If the power fails, the file may be missing, but it's
+ *   never empty.
+ * - `scratch`: for keys that nothing else reads, which are renamed afterwards. If the write fails, part of
+ *   the bytes may be left there.
  */
 export type WriteMode = 'replace' | 'create' | 'scratch';
 
@@ -233,21 +247,23 @@ export interface WriteOptions {
   /** The digest that the body must have. */
   digest?: Digest;
   /**
-   * Writes only if the stored version is this one, else throws `storage_conflict`. Requires
-   * `conditionalWrites` to be `full`.
+   * Only writes if this is the version that is currently stored, and otherwise throws `storage_conflict`.
+   * Requires `conditionalWrites` to be `full`.
    */
   ifVersion?: string;
-  /** Headers that an object store keeps with the bytes. File systems ignore them. */
+  /** Headers for object stores to store with the bytes. File systems ignore them. */
   headers?: ObjectHeaders;
-  /** Whether `max_rate` limits the write. True for outputs, false for locks and catalogs. */
+  /**
+   * True if `max_rate` applies to this write. That's the case for outputs, but not for locks and catalogs.
+   */
   isContent?: boolean;
   signal?: AbortSignal;
-  /** Called with the size in bytes of each chunk taken from the body. */
+  /** Called with the size of each chunk read from the body, in bytes. */
   onBytes?: (count: number) => void;
 }
 
 export interface RemoveOptions {
-  /** Removes only this version. */
+  /** Only deletes the file if it has this version. */
   ifVersion?: string;
 }
 
@@ -260,6 +276,6 @@ export interface Written {
   /** The size in bytes. */
   size: number;
   digest: Digest;
-  /** The stored version, or null if the backend has no versions. */
+  /** The version that was stored, or null if the backend doesn't have versions. */
   version: string | null;
 }

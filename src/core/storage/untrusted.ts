@@ -2,25 +2,28 @@ import { WaybillError } from '../lib/errors.ts';
 import type { Storage } from './storage.ts';
 
 /*
- * Protects against broken or hostile storage servers. Their responses are bounded, so that none can block
- * this process, and the names they return cannot lead outside the requested location.
+ * Protects waybill from storage servers that are broken or malicious. It limits the size of responses, so
+ * that none of them can block this process, and makes sure that listed names don't lead outside of the
+ * requested location.
  */
 
-/** Maximum depth of nested directories in a listing. */
+/** The maximum depth of nested directories in a listing. */
 export const maxDepth = 64;
-/** Maximum number of names in one response. */
+/** Maximum number of names in one directory or response. */
 export const maxNames = 1_000_000;
-/** Maximum number of names in all pages of a listing. */
+/** Maximum size of the names of one directory, in UTF-16 code units. */
+export const maxNameUnits = 256 << 20;
+/** Maximum number of names in all pages or directories of a listing. */
 export const maxListed = 10_000_000;
-/** Maximum number of consecutive pages without a name. */
+/** The maximum number of consecutive pages without a single name. */
 export const maxEmptyPages = 1_000;
 
-/** Returns true if this is a valid name for a directory entry reported by a server. */
+/** Returns true if a server may use this as the name of a directory entry. */
 export function isName(name: string): boolean {
   return name !== '' && name !== '.' && name !== '..' && !/[/\0]/.test(name);
 }
 
-/** `storage_permanent`: a server's response is refused. */
+/** `storage_permanent`: we don't trust a server's response. */
 export function distrusted(storage: Pick<Storage, 'label'>, why: string): WaybillError {
   return new WaybillError(
     'storage_permanent',

@@ -1,25 +1,22 @@
 import { WaybillError } from '../lib/errors.ts';
 
-/**
- * The `tracing` section of the configuration. If a value is null, the corresponding `OTEL_…` variable is
- * used.
- */
+/** The `tracing` section of the configuration. If a setting is null, the `OTEL_…` variable for it is used. */
 export interface TracingSettings {
-  /** The collector's base URL, without a trailing `/`. The exporter appends `/v1/traces`. */
+  /** The base URL of the collector, which does not end with `/`. The exporter adds `/v1/traces`. */
   endpoint: string | null;
-  /** The name of the variable with the headers for every export, in the form `name=value,name=value`. */
+  /** The variable that contains headers to send with every export, as in `name=value,name=value`. */
   headersEnv: string | null;
   serviceName: string | null;
-  /** The share of traces started in this process that are recorded, from 0 to 1. */
+  /**  The fraction of traces started in this process that are recorded, from 0 to 1. */
   sampleRatio: number | null;
 }
 
 /**
- * Returns a function that decides whether to record a trace that starts in this process. It uses
- * `sample_ratio` or, if that is not set, `OTEL_TRACES_SAMPLER` and its argument. By default, all traces are
- * recorded. The decision depends only on the first 8 hexadecimal digits of the trace id, so every process
- * makes the same one. For traces started elsewhere, the original decision applies, as with the
- * `parentbased_…` samplers. Throws `config_invalid` for an invalid variable.
+ * Returns a function that decides whether to record a trace that starts in this process. This depends on
+ * `sample_ratio` or, if it is not set, on `OTEL_TRACES_SAMPLER` and its argument. By default, every trace is
+ * recorded. All processes make the same decision, because it is based on nothing but the first 8 hexadecimal
+ * digits of the trace id. If a trace started somewhere else, it was decided there, as with the
+ * `parentbased_…` samplers. Throws `config_invalid` if a variable is invalid.
  */
 export function samplingOf(
   { sampleRatio }: Pick<TracingSettings, 'sampleRatio'>,
@@ -60,8 +57,8 @@ function argumentOf(text: string): number {
 }
 
 /**
- * Limits for the span queue. The SDK's defaults are an export every 5 s, 2,048 queued spans, and 512 spans
- * per export.
+ * Limits for the queue of spans. By default, the SDK exports every 5 s, with up to 2,048 spans in the queue
+ * and 512 per export.
  */
 export interface BatchLimits {
   scheduledDelayMillis?: number;
@@ -77,7 +74,10 @@ const variables = {
   OTEL_BSP_MAX_EXPORT_BATCH_SIZE: 'maxExportBatchSize',
 } as const satisfies Record<string, keyof BatchLimits>;
 
-/** Reads the limits from the `OTEL_BSP_…` variables. Throws `config_invalid` if a number is malformed. */
+/**
+ * Reads the limits from the `OTEL_BSP_…` variables. Throws a `config_invalid` error if one of them is not a
+ * number.
+ */
 export function batchLimitsOf(env: Readonly<Record<string, string | undefined>>): BatchLimits {
   const limits: BatchLimits = {};
   for (const [name, limit] of Object.entries(variables)) {
@@ -93,13 +93,14 @@ export function batchLimitsOf(env: Readonly<Record<string, string | undefined>>)
 }
 
 const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
-// Matches visible ASCII and spaces. The HTTP client would reject anything else, but only when the first span
-// is sent.
+// Matches visible ASCII and spaces. The HTTP client would refuse anything else, but not before it sends the
+// first span.
 const headerValue = /^[\u0020-\u007e]*$/;
 
 /**
- * Parses a secret in the format of `OTEL_EXPORTER_OTLP_HEADERS`: `name=value` pairs separated by commas, with
- * percent-encoded values. Throws `secrets_invalid`, which names the variable but never includes a value.
+ * Parses a secret that has the format of `OTEL_EXPORTER_OTLP_HEADERS`: pairs such as `name=value`, separated
+ * by commas, with values that are percent-encoded. Throws a `secrets_invalid` error, which says which
+ * variable is wrong but does not include its value.
  */
 export function parseExportHeaders(secret: string, name: string): Record<string, string> {
   const headers: Record<string, string> = {};

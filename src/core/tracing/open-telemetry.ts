@@ -19,40 +19,47 @@ import type { FinishedSpan, SpanKind } from './span.ts';
 import type { SpanContext } from './trace-context.ts';
 
 /*
- * The OTLP exporter. Import it only if spans are exported, because loading OpenTelemetry is slow.
+ * Exports spans with OTLP. It takes a while to load OpenTelemetry, so do not import this unless there are
+ * spans to export.
  */
 
 export interface SpanExportOptions {
   /**
-   * The base URL. If null, the `OTEL_EXPORTER_OTLP_…` variables are used, with `http://localhost:4318` as the
-   * default.
+   * The base URL; null to use the `OTEL_EXPORTER_OTLP_…` variables. If those are not set either, it is
+   * `http://localhost:4318`.
    */
   endpoint: string | null;
   headers: Record<string, string>;
-  /** If null, `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` are used, with `waybill` as the default. */
+  /**
+   * null to use `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES`. If those are not set either, it is
+   * `waybill`.
+   */
   serviceName: string | null;
   version: string;
   limits: BatchLimits;
-  /** The timeout for one export including retries, in milliseconds. Default: the SDK's. */
+  /** How long an export can take, including retries, in milliseconds. Default: that of the SDK. */
   exportTimeoutMs?: number | undefined;
-  /** Called with the reason when exports start to fail, and with null when they recover. */
+  /** Called with the reason when exports start to fail, and with null when they work again. */
   onHealth: (failure: string | null) => void;
 }
 
-/** The time limit for connecting, in milliseconds. The exporter's own timeout starts after connecting. */
+/**
+ * How long connecting can take, in milliseconds. The exporter has a timeout, but that only starts after
+ * connecting.
+ */
 const connectMs = 10_000;
 
-/** Sends spans to a collector in batches, in the background. */
+/** Sends spans to a collector in the background, a batch at a time. */
 export interface SpanExport {
-  /** Queues the span without waiting. Drops it if the queue is full. */
+  /** Adds the span to the queue and does not wait. If the queue is full, the span is dropped. */
   add(span: FinishedSpan): void;
-  /** Sends the queued spans. Never rejects. */
+  /** Sends everything in the queue. Never rejects. */
   close(): Promise<void>;
 }
 
 /**
- * Exports spans as OTLP over HTTP, encoded as JSON. Compression, certificates and timeouts are configured
- * with the SDK's environment variables.
+ * Exports spans as OTLP over HTTP, in JSON. To configure compression, certificates and timeouts, use the
+ * environment variables of the SDK.
  */
 export function openSpanExport(options: SpanExportOptions): SpanExport {
   const { endpoint, headers, onHealth, exportTimeoutMs } = options;
@@ -83,8 +90,8 @@ function resourceOf({ serviceName, version }: SpanExportOptions): Resource {
 }
 
 /**
- * Wraps the exporter to report failures, because the SDK's processor silently drops spans that could not be
- * sent.
+ * Wraps the exporter so that failures are reported. If spans cannot be sent, the SDK's processor just drops
+ * them.
  */
 function reportingHealth(exporter: SpanExporter, onHealth: SpanExportOptions['onHealth']): SpanExporter {
   let isFailing = false;
@@ -101,8 +108,8 @@ function reportingHealth(exporter: SpanExporter, onHealth: SpanExportOptions['on
 }
 
 /**
- * Describes an error without its message, which may contain the collector's response or a URL with a
- * password.
+ * Describes an error. Its message is left out, because it could contain a response from the collector, or a
+ * URL with a password.
  */
 function reasonOf(error: Error | undefined): string {
   const code = error !== undefined && 'code' in error ? error.code : undefined;

@@ -8,16 +8,16 @@ import { type FinishedSpan, noTracer, recordingTracer, type Tracer } from './spa
 
 export interface Tracing {
   readonly tracer: Tracer;
-  /** Exports a span that ended on another thread of this process. */
+  /** Exports a span from another thread of this process. */
   report(span: FinishedSpan): void;
   /**
-   * Exports the recorded spans. Spans that are not sent within `withinMs` milliseconds are lost. Never
-   * rejects.
+   * Exports all recorded spans. If some have not been sent after `withinMs` milliseconds, they are lost.
+   * Never rejects.
    */
   close(withinMs: number): Promise<void>;
 }
 
-/** Disabled tracing, which records and exports nothing. */
+/** Does not record or export anything, for when tracing is off. */
 export const noTracing: Tracing = {
   tracer: noTracer,
   report: () => undefined,
@@ -31,19 +31,21 @@ export interface TracingContext {
   env: Readonly<Record<string, string | undefined>>;
   version: string;
   /**
-   * The timeout for one export including retries, in milliseconds. Default: the SDK's, or its environment
-   * variables.
+   * How long an export can take, including retries, in milliseconds. Default: that of the SDK or of its
+   * environment variables.
    */
   exportTimeoutMs?: number;
 }
 
 /**
- * Sets up tracing as configured, without connecting to the collector. OpenTelemetry is loaded only if tracing
- * is on. `OTEL_SDK_DISABLED=true` disables tracing regardless of the configuration. Throws `secrets_invalid`
- * if the headers are missing or malformed, and `config_invalid` for an invalid environment variable.
+ * Sets up tracing according to the configuration, without connecting to the collector. OpenTelemetry is not
+ * loaded unless tracing is on. If `OTEL_SDK_DISABLED=true`, it is off, whatever the configuration says.
+ * Throws `secrets_invalid` if the headers are missing or malformed, and `config_invalid` if an environment
+ * variable is invalid.
  *
- * A slow or unreachable collector never blocks the program. Spans wait in a bounded queue, and those that do
- * not fit are dropped. One line is logged when exports start to fail, and another when they recover.
+ * If the collector is slow or cannot be reached, the program never has to wait. Spans are kept in a queue,
+ * and if that is full, they are dropped. There is a line in the log when exports start to fail, and another
+ * when they work again.
  */
 export async function openTracing(
   settings: TracingSettings | null,
@@ -88,7 +90,10 @@ async function closeWithin(spans: SpanExport, withinMs: number, clock: Clock): P
   });
 }
 
-/** Rejects gRPC, because a collector's gRPC port silently drops spans sent over HTTP. */
+/**
+ * Refuses gRPC. If spans are sent over HTTP to the port that a collector uses for gRPC, they get lost without
+ * an error.
+ */
 function refuseOtherProtocols(env: TracingContext['env']): void {
   for (const name of ['OTEL_EXPORTER_OTLP_TRACES_PROTOCOL', 'OTEL_EXPORTER_OTLP_PROTOCOL']) {
     const protocol = env[name];

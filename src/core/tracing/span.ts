@@ -3,33 +3,33 @@ import type { Clock } from '../lib/clock.ts';
 import { formatTraceparent, parseTraceparent, type SpanContext, type TraceContext } from './trace-context.ts';
 
 /*
- * Creates the spans of a trace. A span refers to its parent by a `TraceContext`, which is passed as plain
- * text in jobs, Redis records, messages to threads and webhooks. This file does not depend on OpenTelemetry,
- * which is loaded only by the exporter.
+ * Creates the spans of a trace. A `TraceContext` identifies the parent of a span. It is a pair of strings, so
+ * it can be part of jobs, records in Redis, messages to threads, and webhooks. OpenTelemetry is not used
+ * here; only the exporter loads it.
  */
 
 export type SpanKind = 'server' | 'internal' | 'consumer' | 'client';
 export type SpanAttributes = Record<string, string | number | boolean>;
 
 export interface SpanOptions {
-  /** The parent span. An empty or malformed context starts a new trace. */
+  /** The parent of the span. If it is empty or malformed, a new trace starts here. */
   parent?: TraceContext;
   kind: SpanKind;
   attributes?: SpanAttributes;
-  /** How long ago the span started, in milliseconds. Default: 0. */
+  /** How long ago the span really started, in milliseconds. Default: 0. */
   agoMs?: number;
 }
 
 export interface Span {
-  /** The parent context for child spans. Empty if tracing is off. */
+  /** Pass this as `parent` to create a child span. Empty if tracing is off. */
   readonly trace: TraceContext;
   set(attributes: SpanAttributes): void;
   /**
-   * Marks the span as failed. Takes a code rather than a message, because secrets are only removed from
-   * messages in the log.
+   * Marks the span as failed. This takes a code, because a message could contain secrets, which are removed
+   * only in the log.
    */
   fail(code: string): void;
-  /** Reports the span. A span that never ends is never reported. Further calls do nothing. */
+  /** Ends the span and reports it. A span that never ends is not reported. Ending it twice does nothing. */
   end(): void;
 }
 
@@ -38,7 +38,7 @@ export interface Tracer {
   start(name: string, options: SpanOptions): Span;
 }
 
-/** A span that has ended. Plain data, so that it can be sent between threads. */
+/** A span that has ended. Plain data, so it can be sent to another thread. */
 export interface FinishedSpan extends SpanContext {
   name: string;
   kind: SpanKind;
@@ -47,9 +47,9 @@ export interface FinishedSpan extends SpanContext {
   startedAt: number;
   endedAt: number;
   attributes: SpanAttributes;
-  /** The error code; null if the span succeeded. */
+  /** The code of the error; null if there was none. */
   error: string | null;
-  /** The `tracestate` that was received with the trace, unchanged. */
+  /** The `tracestate` that came with the trace, unchanged. */
   tracestate?: string;
 }
 
@@ -60,7 +60,7 @@ const untraced: Span = {
   end: () => undefined,
 };
 
-/** Records nothing, but passes on the context of a trace that was started by another process. */
+/** Records nothing. If another process has started a trace, its context is still passed on. */
 export const noTracer: Tracer = {
   isOn: false,
   start: (_name, { parent }) =>
@@ -69,17 +69,17 @@ export const noTracer: Tracer = {
 
 export interface TracerOptions {
   clock: Pick<Clock, 'now' | 'monotonic'>;
-  /** Called with each span that ends. Must not throw. */
+  /** Called with each span when it ends. Must not throw. */
   report: (span: FinishedSpan) => void;
   /**
-   * Decides whether to record a trace that starts in this process. Traces started elsewhere already carry the
-   * decision.
+   * Decides whether to record a trace that starts in this process. If it started somewhere else, that was
+   * decided there.
    */
   samples: (traceId: string) => boolean;
 }
 
 /**
- * Returns a tracer that records spans. Spans in an unsampled trace are not reported, but the trace's id is
+ * Returns a tracer that records spans. If a trace is not sampled, its spans are not reported, but its id is
  * still passed on.
  */
 export function recordingTracer({ clock, report, samples }: TracerOptions): Tracer {
@@ -102,7 +102,8 @@ export function recordingTracer({ clock, report, samples }: TracerOptions): Trac
         end() {
           if (!isOpen) return;
           isOpen = false;
-          // The wall clock may be adjusted during the span, so the duration comes from the monotonic clock.
+          // The wall clock may be set to a different time in the meantime, so measure the duration with the
+          // monotonic clock.
           const endedAt = startedAt + (clock.monotonic() - startedMonotonic);
           if (context.isSampled)
             report({
@@ -129,7 +130,7 @@ function contextBelow(parent: SpanContext | null, samples: TracerOptions['sample
   return { traceId, spanId, isSampled: samples(traceId) };
 }
 
-/** Returns a random id. It is never all zeros, which W3C Trace Context does not allow. */
+/** Returns a random id. It is never all zeros, because W3C Trace Context does not allow that. */
 function randomId(bytes: number): string {
   const id = randomBytes(bytes);
   return id.every((byte) => byte === 0) ? randomId(bytes) : id.toString('hex');

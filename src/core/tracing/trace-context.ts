@@ -1,10 +1,10 @@
-/** Identifies a span within a trace, as in W3C Trace Context. */
+/** Identifies a span in a trace, as in W3C Trace Context. */
 export interface SpanContext {
-  /** 32 lower-case hexadecimal digits. */
+  /** 32 hexadecimal digits in lowercase. */
   traceId: string;
-  /** 16 lower-case hexadecimal digits. */
+  /** 16 hexadecimal digits in lowercase. */
   spanId: string;
-  /** Whether the trace is recorded. The process that starts the trace decides. */
+  /** Whether the trace is recorded. That is decided by the process that starts it. */
   isSampled: boolean;
 }
 
@@ -12,8 +12,8 @@ const form = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
 const isZero = /^0+$/;
 
 /**
- * Parses a `traceparent`. Returns null if it is missing or malformed, which W3C treats as no parent. For
- * versions later than 00, only the fields of version 00 are read.
+ *  Parses a `traceparent`. Returns null if it is missing or malformed, in which case W3C says that there is
+ * no parent. For versions after 00, only the fields of version 00 are used.
  */
 export function parseTraceparent(text: string | undefined): SpanContext | null {
   const [, version, traceId = '', spanId = '', flags = '', more] = form.exec(text ?? '') ?? [];
@@ -26,26 +26,26 @@ export function formatTraceparent({ traceId, spanId, isSampled }: SpanContext): 
   return `00-${traceId}-${spanId}-${isSampled ? '01' : '00'}`;
 }
 
-/** Returns the log field that links a line to its trace, or no field if there is no trace. */
+/** Returns a log field with the id of the trace, or no fields if there is no trace. */
 export function traceFields({ traceparent }: { traceparent?: string }): { trace_id?: string } {
   const context = traceparent === undefined ? null : parseTraceparent(traceparent);
   return context === null ? {} : { trace_id: context.traceId };
 }
 
 /**
- * A position in a trace, as the two header values defined by W3C Trace Context. It is stored in jobs and sent
- * to other hosts and threads. Empty if there is no trace.
+ * A place in a trace, in the form of the two headers of W3C Trace Context. It is stored in jobs, and sent to
+ * other hosts and threads. Empty if there is no trace.
  */
 export interface TraceContext {
   /** The parent span. */
   traceparent?: string;
-  /** Data from other tracing systems. It is passed on, but never interpreted. */
+  /** Data that other tracing systems have added. We only pass it on. */
   tracestate?: string;
 }
 
 /**
- * Returns the context received with a request or in the process's environment. As W3C requires, a malformed
- * `traceparent` is treated as if there were no context, and a malformed `tracestate` is dropped.
+ * Returns the context that came with a request or from the environment. Following W3C, a malformed
+ * `traceparent` means that there is no context, and a malformed `tracestate` is dropped.
  */
 export function receivedTrace(traceparent: string | undefined, tracestate: string | undefined): TraceContext {
   if (traceparent === undefined || parseTraceparent(traceparent) === null) return {};
@@ -53,7 +53,7 @@ export function receivedTrace(traceparent: string | undefined, tracestate: strin
   return state === '' ? { traceparent } : { traceparent, tracestate: state };
 }
 
-/** Picks the trace context from a larger object, such as a job. */
+/** Takes the trace context out of a larger object, such as a job. */
 export function traceOf({ traceparent, tracestate }: TraceContext): TraceContext {
   return {
     ...(traceparent === undefined ? {} : { traceparent }),
@@ -61,8 +61,8 @@ export function traceOf({ traceparent, tracestate }: TraceContext): TraceContext
   };
 }
 
-// W3C Trace Context, 3.3.1: propagate at least 512 characters of the list, and drop long members first. The
-// list is stored in every job and event, so it is shortened to that minimum.
+// W3C Trace Context (3.3.1) asks us to pass on at least 512 characters of the list, and to drop long members
+// first. The list is stored in every job and event, so it is never longer than that.
 const maxCharacters = 512;
 const maxMembers = 32;
 const maxShortMember = 128;
@@ -71,7 +71,10 @@ const key = /(?:[a-z][a-z0-9_\-*/]{0,255}|[a-z0-9][a-z0-9_\-*/]{0,240}@[a-z][a-z
 const value = /[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]/;
 const member = new RegExp(`^${key.source}=${value.source}$`);
 
-/** Validates the list, trims whitespace around its members and shortens it. Returns '' if it is malformed. */
+/**
+ * Checks the list, removes spaces around its members, and shortens it if necessary. Returns '' if it is
+ * malformed.
+ */
 function propagatedState(tracestate: string): string {
   const members = tracestate
     .split(',')

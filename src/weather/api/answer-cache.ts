@@ -1,34 +1,36 @@
 import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 
-/** An answer before it is encoded. */
+/** A response that has not been compressed yet. */
 interface Produced<A> {
   answer: A;
-  /** Expiry time, in milliseconds of the monotonic clock. */
+  /** When to discard it, in monotonic milliseconds. */
   until: number;
-  /** True if this is the last good answer because the database is unreachable. */
+  /** True if this is an old response, used because the database is unreachable. */
   isStale: boolean;
 }
 
 interface AnswerCache<A> {
   /**
-   * Returns the answer for this key: the cached one, the one in progress, or a new one from `make`. If the
-   * database is unreachable, returns the last good answer while that is fresh, and passes the error to
-   * `onStale`. Otherwise throws the errors of `make`.
+   * Returns the response for this key. Takes it from the cache, waits if it is already being created, or
+   * calls `make`. If the database is unreachable, falls back to the last good response if that is not too
+   * old, and passes the error to `onStale`. Otherwise throws the errors of `make`.
    */
   of(key: string, make: () => Promise<A>, onStale: (error: unknown) => void): Promise<Produced<A>>;
 }
 
 interface CacheableAnswer {
-  /** Size of the body in bytes. */
+  /** The size of the body in bytes. */
   bytes: number;
-  /** How long the answer may be served in place of a failed read, in milliseconds. 0 disables this. */
+  /**
+   * How long this response may be used while the database is unreachable, in milliseconds. 0 to never use it.
+   */
   staleIfErrorMs: number;
 }
 
 export const maxKept = { entries: 1000, bytes: 32 * 1024 * 1024 };
 
-/** @param cacheMs How long an answer is cached, in milliseconds. 0 disables caching. */
+/** @param cacheMs How long to cache a response, in milliseconds. 0 disables the cache. */
 export function newAnswerCache<A extends CacheableAnswer>(clock: Clock, cacheMs: number): AnswerCache<A> {
   const kept = new ByteCache<Produced<A>>(maxKept);
   const lastGood = new ByteCache<A>(maxKept);
@@ -39,14 +41,14 @@ export function newAnswerCache<A extends CacheableAnswer>(clock: Clock, cacheMs:
     make: () => Promise<A>,
     onStale: (error: unknown) => void,
   ): Promise<Produced<A>> => {
-    // Measured from before the read, so that a cached answer is never older than `cacheMs`.
+    // Start counting before the read. Otherwise, responses could be older than `cacheMs`.
     const now = clock.monotonic();
     const until = now + cacheMs;
     try {
       const answer = await make();
       const produced = { answer, until, isStale: false };
       if (cacheMs > 0) {
-        // The answer's encoded forms are cached with it. Together they are no larger than the answer.
+        // Compressed copies are kept along with the response, and together they are no larger than it is.
         const bytes = 2 * answer.bytes + key.length;
         kept.set(key, produced, { bytes, until });
         lastGood.set(key, answer, { bytes, until: now + answer.staleIfErrorMs });
@@ -76,8 +78,8 @@ function isDatabaseUnavailable(error: unknown): boolean {
 }
 
 /**
- * Caches values for a limited time and within size limits. Evicts the oldest entry first. Times are
- * milliseconds of a monotonic clock.
+ * A cache with a time limit for each entry and a total size. If it is full, the oldest entry is removed.
+ * Times are in monotonic milliseconds.
  */
 export class ByteCache<T> {
   readonly #entries = new Map<string, { value: T; bytes: number; until: number }>();
@@ -96,7 +98,7 @@ export class ByteCache<T> {
     return undefined;
   }
 
-  /** Ignores a value that is larger than the whole cache. */
+  /** Does nothing if the value is larger than the whole cache. */
   set(key: string, value: T, { bytes, until }: { bytes: number; until: number }): void {
     this.#delete(key);
     if (bytes > this.#limits.bytes) return;

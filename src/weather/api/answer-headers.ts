@@ -4,14 +4,14 @@ import type { AnswerMeta, RejectedFields } from '../render/formats.ts';
 import { instant } from '../values.ts';
 
 /**
- * Reports whether data that becomes stale at `staleAt` is stale. `staleAt` is in milliseconds since the
- * epoch, or null if the data never becomes stale.
+ * Reports whether data is out of date. `staleAt` is in milliseconds since the epoch, or null if the data
+ * never goes out of date.
  */
 export function isStale(staleAt: number | null, now: Date): boolean {
   return staleAt !== null && now.getTime() >= staleAt;
 }
 
-/** Returns an answer's `meta`, or null if there is nothing to report. */
+/** Returns the `meta` member of a response, or null if it would be empty. */
 export function asOfMeta(reading: Reading<object>, stale: boolean): AnswerMeta | null {
   const { asOf, rejected = [], resolved, unknown = [], otherIssues = [], newerIssuedAt } = reading;
   const meta: AnswerMeta = {
@@ -37,8 +37,8 @@ function counted(rejected: readonly Rejection[]): RejectedFields[] {
 }
 
 /**
- * Returns the `Link` (RFC 8288) to the next page, which has the same query and format but another range. It
- * is relative to the request, so that it works behind any proxy.
+ * Returns the `Link` header (RFC 8288) for the next page: the same query in the same format, but for another
+ * range. The URL is relative, so it works behind any proxy.
  */
 export function linkToNext(query: object, format: string, { start, end }: NextPage): string {
   const next: Record<string, unknown> = {
@@ -52,18 +52,19 @@ export function linkToNext(query: object, format: string, { start, end }: NextPa
   return `<?${search.toString()}>; rel="next"`;
 }
 
-/** Determines an answer's `Last-Modified`. */
+/** Decides on the `Last-Modified` date of responses. */
 export interface Dates {
-  /** `key` identifies the resource and its format. */
+  /** `key` identifies the resource and its format. Returns null if there is no safe date. */
   of(key: string, etag: string, lastModified: Date | null, now: Date): Date | null;
 }
 
 const maxKnown = 2000;
 
 /**
- * A date is a valid validator only if no other bytes ever had it. But rows can change without their date
- * changing, and dates have whole seconds. An answer therefore gets no date if it has changed since an answer
- * with this date or a later one. It also gets none within the same second, because more changes may follow.
+ * A date must only be sent if no other content of the resource has ever had the same date. However, rows can
+ * change without their date changing, and HTTP dates are in whole seconds. A response therefore gets no date
+ * if the content has changed since an earlier response with this date or a later one. It also gets none until
+ * the second of the date is over, because the content may change again until then.
  */
 export function newDates(): Dates {
   const known = new Map<string, { etag: string; date: number; isSafe: boolean }>();

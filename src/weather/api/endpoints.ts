@@ -6,24 +6,24 @@ import type { Parameter, ParameterMap } from '../../core/lib/parameters.ts';
 import { type FamilyName, familyNames, weatherFamilies } from '../families.ts';
 import type { WeatherFamily } from '../family.ts';
 
-/** A family's endpoint, as the API serves it. */
+/** The HTTP endpoint of a weather family. */
 export interface WeatherEndpoint {
   family: FamilyName;
   path: string;
   operationId: string;
   summary: string;
   template: string;
-  /** Applies to answers that have data. */
+  /** The max-age of responses that have data. */
   maxAgeSeconds: number;
   itemNames: Readonly<Record<string, string>>;
-  /** The formats that the endpoint offers. */
+  /** The formats that this endpoint supports. */
   formats: readonly Format[];
-  /** Error codes in addition to those of every endpoint. */
+  /** Error codes of this endpoint, in addition to those that all endpoints have. */
   problems: readonly ErrorCode[];
   query: QueryParameters<{ format: string | null }>;
 }
 
-/** One endpoint per family, in the order of the OpenAPI document. */
+/** The endpoints in the order of the OpenAPI document, one for each family. */
 export const weatherEndpoints: readonly WeatherEndpoint[] = familyNames.map((family) =>
   endpointOf(family, weatherFamilies[family]),
 );
@@ -39,7 +39,10 @@ function endpointOf(family: FamilyName, declared: WeatherFamily): WeatherEndpoin
   return { ...served, family, template, itemNames, formats, query };
 }
 
-/** Returns a family's formats. Families with locations offer GeoJSON, and tables offer CSV. */
+/**
+ * Returns the formats for a family. GeoJSON is only available if its records have locations, and CSV if they
+ * are tables.
+ */
 function formatsOf(family: WeatherFamily): Format[] {
   return [
     ...commonFormats,
@@ -49,8 +52,8 @@ function formatsOf(family: WeatherFamily): Format[] {
 }
 
 /**
- * Returns the format parameter. It accepts any non-empty text. Content negotiation rejects an unknown format
- * and lists the offered formats.
+ * Creates the `format` parameter. It accepts any non-empty text, because content negotiation rejects unknown
+ * formats with an error that lists the supported ones.
  */
 function formatParameter(formats: readonly Format[]): Parameter<string | null> {
   return {
@@ -62,15 +65,15 @@ function formatParameter(formats: readonly Format[]): Parameter<string | null> {
   };
 }
 
-/** The part of a request that determines its answer. */
+/** The parts of a request that affect the response. */
 export interface WeatherRequest {
-  /** The URL, including the query. */
+  /** The URL with its query string. */
   url: string;
   accept: string | undefined;
   acceptEncoding: string | undefined;
 }
 
-/** @param url The URL, including the query. */
+/** @param url The URL with its query string. */
 export function weatherRequest(url: string, headers: IncomingHttpHeaders): WeatherRequest {
   const { accept, 'accept-encoding': encodings } = headers;
   return { url, accept, acceptEncoding: Array.isArray(encodings) ? encodings.join() : encodings };

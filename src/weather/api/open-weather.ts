@@ -14,16 +14,16 @@ import { createWeatherService, newWeatherObserver, type WeatherService } from '.
 
 export interface OpenedWeather {
   service: WeatherService;
-  /** Reports whether the database responds. */
+  /** Checks whether the database responds. */
   health: DatabaseHealth;
-  /** Closes the databases. */
+  /** Closes all databases. */
   close(): Promise<void>;
 }
 
 /**
- * Opens the configured databases and creates the service for the first of them. Throws the same errors as
- * `openWeatherDatabases`, with the context before the message. With `allowUnreachable`, an unreachable
- * database is only logged.
+ * Opens the configured databases. Weather requests are served from the first one. Throws the same errors as
+ * `openWeatherDatabases`, with the context in front of the message. If `allowUnreachable` is set, a database
+ * that cannot be reached is only logged.
  */
 export async function openWeather({
   config,
@@ -60,7 +60,10 @@ export async function openWeather({
   return { service, health: newDatabaseHealth(reader, clock), close: () => reader.close() };
 }
 
-/** Throws `package_missing` or `secrets_invalid` before opening any database. */
+/**
+ * Checks in advance that the databases can be opened, without connecting. Throws `package_missing` or
+ * `secrets_invalid`.
+ */
 export async function requireForDatabases(config: Config, secrets: Secrets): Promise<void> {
   const own = { ...config, pipelines: [], notifiers: [], uploadTokens: [] };
   await inContext('open databases', () => {
@@ -69,18 +72,21 @@ export async function requireForDatabases(config: Config, secrets: Secrets): Pro
   });
 }
 
-/** Reports whether the weather database responds, without waiting for it. */
+/** Checks whether the weather database responds, without blocking. */
 export interface DatabaseHealth {
   /**
-   * Returns the result of the last finished probe. Starts another probe if that result is older than two
-   * seconds.
+   * Returns the last known result. If it is more than two seconds old, also starts a new check in the
+   * background.
    */
   isHealthy(): boolean;
 }
 
 const freshMs = 2000;
 
-/** Probes in the background. A probe can take as long as a read, which is too long for a readiness check. */
+/**
+ * Checks in the background. It can take as long as a read until we know that a database does not respond, and
+ * a readiness check cannot wait that long.
+ */
 function newDatabaseHealth(reader: { probe(): Promise<void> }, clock: Clock): DatabaseHealth {
   let isHealthy = true;
   let probedAt = -Infinity;

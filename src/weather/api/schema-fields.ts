@@ -4,9 +4,9 @@ import type { FamilyName } from '../families.ts';
 import { count, geometry, instantOf, listOf, oneOf, record, text, textOrNull } from '../fields.ts';
 import { unknownReasons } from '../values.ts';
 
-/** JSON Schemas that all weather answers share. */
+/** JSON Schemas that the responses of all families have in common. */
 
-/** The metadata of an answer. */
+/** The `meta` member of a response. */
 export const metaSchema: JsonSchema = {
   description: 'Present only if it has a member.',
   type: 'object',
@@ -68,7 +68,7 @@ export const metaSchema: JsonSchema = {
   },
 };
 
-/** Schema of an answer as GeoJSON, for every family. */
+/** The schema of GeoJSON responses, for all families. */
 export const collectionSchema: JsonSchema = {
   description: 'A collection of GeoJSON (RFC 7946) with two foreign members.',
   type: 'object',
@@ -100,7 +100,8 @@ export const collectionSchema: JsonSchema = {
 };
 
 /**
- * Returns a real answer for each family, with shortened lists and texts (`schemas/weather-examples.json`).
+ * Returns an example response for each family, from `schemas/weather-examples.json`. They are real responses
+ * with shortened lists and texts.
  */
 export function weatherExamples(): Readonly<Record<FamilyName, unknown>> {
   const file = new URL('../../../schemas/weather-examples.json', import.meta.url);

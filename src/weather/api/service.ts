@@ -24,39 +24,44 @@ import { ByteCache, maxKept, newAnswerCache } from './answer-cache.ts';
 import { asOfMeta, type Dates, isStale, linkToNext, newDates } from './answer-headers.ts';
 import type { WeatherEndpoint, WeatherRequest } from './endpoints.ts';
 
-/** A rendered answer that is ready to be sent, along with its endpoint. */
+/** A rendered response, and the endpoint that it is from. */
 export interface WeatherAnswer extends TaggedAnswer {
   endpoint: WeatherEndpoint;
-  /** How long the answer may be served in place of a failed read, in milliseconds. 0 disables this. */
+  /**
+   * How long this response may be used while the database is unreachable, in milliseconds. 0 to never use it.
+   */
   staleIfErrorMs: number;
 }
 
 export interface WeatherService {
-  /** Throws `invalid_parameter`, `unsupported_format`, `template_error` and the reader's errors. */
+  /**
+   * Responds to a weather request. Throws `invalid_parameter`, `unsupported_format`, `template_error`, and
+   * the errors of the reader.
+   */
   answer(endpoint: WeatherEndpoint, request: WeatherRequest): Promise<WeatherAnswer>;
-  /** Returns the answer to exactly this request, if it is still cached. */
+  /** Returns the cached response to an identical request, if there is one. */
   hot(request: WeatherRequest): WeatherAnswer | undefined;
   /**
-   * Returns a record and its freshness, for pages that combine several records. Throws the same errors as
+   * Returns the current record of a family, for pages that combine several of them. Throws the same errors as
    * `answer`.
    */
   record<Name extends FamilyName>(family: Name, query: QueryOf<Name>): Promise<CurrentRecord<Name>>;
-  /** The outlines of zones, by their UGC codes. */
+  /** Returns the outlines of forecast zones, looked up by UGC code. */
   zoneOutlines: ZoneOutlines;
-  /** The newest observations of many stations. */
+  /** Returns the latest observation of each of several stations. */
   newestObservations: NewestObservations;
 }
 
-/** A family's current record. */
+/** The current record of a weather family. */
 interface CurrentRecord<Name extends FamilyName> {
   data: RecordOf<Name> | null;
   stale: boolean;
-  /** When it was measured, issued or fetched. null if unknown. */
+  /** When the data was measured, issued or fetched. null if unknown. */
   asOf: Date | null;
   resolved: ResolvedPlace | null;
-  /** Parts that are unknown, as opposed to empty. */
+  /** Parts of the record that could not be determined. Without this, they would look empty. */
   unknown: readonly UnknownPart[];
-  /** Parts that come from a different issue than the record. */
+  /** Parts of the record that come from a different issuance of the product. */
   otherIssues: readonly { field: string; issuedAt: string }[];
 }
 
@@ -68,18 +73,19 @@ interface ServiceParts {
   observer: WeatherObserver;
 }
 
-/** In seconds. */
+/** In seconds. Short, because data may arrive at any time. */
 const maxAgeWithoutData = 15;
 
 /**
- * Answers weather reads. Identical concurrent reads share one query. Rendered answers are cached for
- * `cacheMs`, in each requested coding. If the database is unreachable, the last good answer is sent while its
- * data is not stale.
+ * Serves weather data. If several clients ask for the same thing at the same time, only one query is sent.
+ * Rendered responses are cached for `cacheMs`, including their compressed versions. If the database is
+ * unreachable, clients get the last good response for as long as its data is not stale.
  */
 export function createWeatherService(parts: ServiceParts): WeatherService {
   const { clock, settings, observer } = parts;
   const { cacheMs } = settings;
-  // There are two caches: one by parsed query, and one by the request as written, which needs no parsing.
+  // There are two caches. One is keyed by the parsed query. The other is keyed by the raw request, to skip
+  // parsing.
   const byMeaning = newAnswerCache<WeatherAnswer>(clock, cacheMs);
   const byRequest = new ByteCache<WeatherAnswer>(maxKept);
   const encode = newAnswerEncoder<WeatherAnswer>();
@@ -103,7 +109,7 @@ export function createWeatherService(parts: ServiceParts): WeatherService {
     async record(family, query) {
       const { reading, stale } = await readNow(family, query, parts);
       const { data, asOf = null, resolved = null, unknown = [], otherIssues = [] } = reading;
-      // The reader returns the record type of the requested family.
+      // Safe, because the reader returns the type that belongs to the family.
       return { data: data as RecordOf<typeof family> | null, stale, asOf, resolved, unknown, otherIssues };
     },
     zoneOutlines: (ugcs) => parts.reader.zoneOutlines(ugcs),
@@ -115,7 +121,7 @@ function requestKey({ url, accept = '', acceptEncoding = '' }: WeatherRequest): 
   return `${url} ${accept}\n${acceptEncoding}`;
 }
 
-/** RFC 7234, section 5.5.2: the warning of a cache that could not revalidate. */
+/** The warning defined in RFC 7234, section 5.5.2, for caches that could not revalidate a response. */
 function withStaleWarning(answer: WeatherAnswer): WeatherAnswer {
   const headers = { ...answer.headers, Warning: '111 waybill "Revalidation Failed"' };
   return { ...answer, headers };
@@ -131,13 +137,13 @@ interface Asked {
 
 interface ReadNow {
   reading: Reading<object>;
-  /** Milliseconds since the epoch, or null if it never becomes stale. */
+  /** In milliseconds since the epoch. null if the data never becomes stale. */
   staleAt: number | null;
   stale: boolean;
   now: Date;
 }
 
-/** Reads a family and reports the result to the observer. */
+/** Reads a record from the database and reports the result to the observer. */
 async function readNow(
   family: FamilyName,
   query: object,
@@ -145,7 +151,7 @@ async function readNow(
 ): Promise<ReadNow> {
   const reading = await readFamily(reader, family, query);
   const now = clock.now();
-  // Places, histories and single alerts are never stale.
+  // Some families never become stale: places, histories and single alerts.
   const ages: Partial<Record<`${FamilyName}Ms`, number>> = settings.staleAfter;
   const staleAt = staleAtOf(reading, ages[`${family}Ms`] ?? Infinity);
   const stale = isStale(staleAt, now);
@@ -165,7 +171,7 @@ async function answerOf(
   const maxAge = data === null ? maxAgeWithoutData : endpoint.maxAgeSeconds;
   const headers = {
     'Cache-Control': `public, max-age=${maxAge}`,
-    // The file name that browsers suggest when saving the answer.
+    // Suggests a file name for saving the response.
     ...(format === 'csv' ? { 'Content-Disposition': `inline; filename="${fileName(endpoint)}.csv"` } : {}),
     ...(reading.next === undefined ? {} : { Link: linkToNext(query, format, reading.next) }),
   };
@@ -173,7 +179,8 @@ async function answerOf(
     vary: 'Accept, Accept-Encoding',
     headers: stale ? { ...headers, Warning: '110 waybill "Response is Stale"' } : headers,
   });
-  // A template can change without a newer date of the data.
+  // Do not send a date with text responses. If a template is edited, they change without the data becoming
+  // newer.
   const dated = format === 'text' || stale ? null : reading.lastModified;
   const staleIfErrorMs = stale || staleAt === null ? 0 : staleAt - now.getTime();
   return { endpoint, staleIfErrorMs, ...answer, lastModified: dates.of(key, answer.etag, dated, now) };
@@ -215,7 +222,7 @@ async function render(
   }
 }
 
-/** Cannot happen, because an endpoint offers only formats of its family. */
+/** Never happens, because an endpoint only accepts formats that its family has. */
 function withoutFormat(format: Format): TypeError {
   return new TypeError(`${format} of a family that does not have it`);
 }
@@ -224,27 +231,27 @@ function unitsOf(query: object): UnitSystem {
   return 'units' in query && query.units === 'us' ? 'us' : 'si';
 }
 
-/** Dependencies of the weather routes. */
+/** The dependencies of the weather routes. */
 export interface WeatherPorts {
-  /** null if no database is configured. */
+  /** null if no weather database is configured. */
   weather: WeatherService | null;
 }
 
-/** Receives the results of reads, for the log and the metrics. */
+/** Gets the result of each read, for logging and metrics. */
 interface WeatherObserver {
   answered(
     family: FamilyName,
     answer: { stale: boolean; asOf: Date | null; rejected: readonly Rejection[] },
   ): void;
-  /** Called when the last good answer was sent because the database did not respond. */
+  /** Called when the database did not respond and an earlier response was used instead. */
   servedStale(family: FamilyName, error: unknown): void;
 }
 
 const maxNamed = 10_000;
 
 /**
- * Counts and logs each bad field of each record once, no matter how often it is read. Forgets all of them
- * once there are 10,000.
+ * Logs and counts invalid fields. Each field of a record is reported only once, even if it is read many
+ * times. After 10,000 reports, the list is cleared.
  */
 export function newWeatherObserver(log: Log, metrics: WeatherMetrics | null): WeatherObserver {
   const named = new Set<string>();

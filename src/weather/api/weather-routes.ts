@@ -27,7 +27,7 @@ const headers: Record<string, Header> = {
 const text: MediaType = { schema: { type: 'string' } };
 const examples = weatherExamples();
 
-/** One route per weather family. Present only if a database is configured. */
+/** The routes of the weather families. They only exist if a database is configured. */
 export const weatherRoutes: readonly Route<WeatherPorts>[] = weatherEndpoints.map((endpoint) => ({
   method: 'get',
   path: endpoint.path,
@@ -58,12 +58,12 @@ export const weatherRoutes: readonly Route<WeatherPorts>[] = weatherEndpoints.ma
     },
 }));
 
-/** Returns the format of an error response, based on the request's URL and Accept header. */
+/** Chooses the format for an error response from the request's URL and `Accept` header. */
 export function problemFormOf(url: string, accept: string | undefined): ProblemForm {
   return negotiateProblem(formatOf(url), accept);
 }
 
-/** Returns the query's format, even if it is not offered. */
+/** Returns the `format` parameter, even if the endpoint does not support that format. */
 function formatOf(url: string): string | null {
   const begin = url.indexOf('?');
   return begin === -1 ? null : new URLSearchParams(url.slice(begin)).get('format');
@@ -81,7 +81,7 @@ function success({ summary, family, formats }: WeatherEndpoint): ResponseObject 
   };
 }
 
-/** Returns the OpenAPI content for one format. */
+/** Returns the OpenAPI description of the response in one of the formats. */
 function content(format: Format, family: FamilyName): Record<string, MediaType> {
   switch (format) {
     case 'json':

@@ -2,24 +2,28 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { createSemaphore, type Semaphore } from '../../core/lib/parallel.ts';
 
 /**
- * Admits reads to connections. Rejects with the code POOL_TIMEOUT after a wait, or immediately with POOL_FULL
- * if the wait would be too long. With POOL_FULL, `retryAfterSeconds` estimates when a retry may succeed.
+ * Waits until a read may use a connection, and returns a function to call when it is done. Rejects with the
+ * code POOL_TIMEOUT if none becomes free in time, or immediately with POOL_FULL if the wait would clearly be
+ * too long. In that case, `retryAfterSeconds` estimates when it is worth trying again.
  */
 export type Admission = (family: string) => Promise<() => void>;
 
 export interface AdmissionLimits {
-  /** Maximum number of concurrent reads across all families. */
+  /** The maximum number of concurrent reads, across all families. */
   maxConcurrent: number;
   /**
-   * Maximum number of concurrent reads of one family. The remaining connections stay free for other families
-   * while this family's tables are locked.
+   * The maximum number of concurrent reads in one family. If its tables are locked, the other families can
+   * still use the rest.
    */
   share: number;
-  /** Time limit of a read in milliseconds, including the time spent waiting. */
+  /** The time limit for a read in milliseconds, including the wait. */
   waitMs: number;
 }
 
-/** Acts as a bulkhead: a family whose reads hang uses only its share of the connections. */
+/**
+ * Limits the number of concurrent reads, both overall and per family. If the reads of one family hang, they
+ * cannot take up all connections.
+ */
 export function openAdmission(limits: AdmissionLimits, clock: Clock): Admission {
   const all = newQueue(limits.maxConcurrent);
   const families = new Map<string, Queue>();
@@ -39,7 +43,7 @@ interface Queue {
   places: Semaphore;
   capacity: number;
   waiting: number;
-  /** Estimated duration of a read in milliseconds, based on earlier reads. 0 if there were none. */
+  /** The estimated duration of a read in milliseconds, based on earlier reads. 0 if there have been none. */
   takesMs: number;
 }
 
@@ -47,12 +51,12 @@ function newQueue(capacity: number): Queue {
   return { places: createSemaphore(capacity), capacity, waiting: 0, takesMs: 0 };
 }
 
-/** Recent reads have the most weight, because locks appear and disappear suddenly. */
+/** Updates the estimate. Recent reads count the most, because locks come and go suddenly. */
 function learn(queue: Queue, durationMs: number): void {
   queue.takesMs += (durationMs - queue.takesMs) / 4;
 }
 
-/** Returns the number of milliseconds until a read that arrives now would be done. */
+/** Estimates when a read that is queued now would be done, in milliseconds from now. */
 function doneInMs({ waiting, capacity, takesMs }: Queue): number {
   return ((waiting + 1) / capacity + 1) * takesMs;
 }
@@ -69,8 +73,8 @@ function takeFree(own: Queue, all: Queue): (() => void) | null {
 }
 
 /**
- * Waits for a place. Rejects immediately if the wait would be too long, because it would only delay later
- * reads.
+ * Waits for a free connection. If the wait is expected to take too long, gives up right away, because the
+ * read would time out anyway and only delay those behind it.
  */
 async function wait(own: Queue, all: Queue, waitMs: number, clock: Clock): Promise<() => void> {
   const doneIn = Math.max(doneInMs(own), doneInMs(all));

@@ -3,7 +3,7 @@ import type { PgTable } from 'drizzle-orm/pg-core';
 import { isPosition, shapeOf } from '../shape.ts';
 import { earliest, latest } from './columns.ts';
 
-/** Why a field was set to null or a row was left out. */
+/** Why a field was set to null, or a whole row was left out. */
 export type RejectionReason =
   | 'bad_geometry'
   | 'bad_instant'
@@ -14,31 +14,32 @@ export type RejectionReason =
   | 'unknown_time_zone'
   | 'unknown_value';
 
-/** A bad field of one record. */
+/** An invalid field in a record. */
 export interface Rejection {
-  /** Table and column, such as `observations.temperature_c`. */
+  /** The table and column: `observations.temperature_c`. */
   field: string;
   reason: RejectionReason;
-  /** Identifies the record within its table, such as `KNYC 2026-01-20T17:51:00Z`. */
+  /** The record's key within its table: `KNYC 2026-01-20T17:51:00Z`. */
   record: string;
-  /** True if the whole record was left out. */
+  /** True if the whole record had to be left out. */
   isLeftOut: boolean;
 }
 
 export type Note = (rejection: Rejection) => void;
 
-/** Checks a non-null value. Returns the reason for rejecting it, or null. */
+/** Checks a value that is not null. Returns null if it is valid, or the reason why it is not. */
 export type FieldCheck = (value: unknown) => RejectionReason | null;
 
 /**
- * The possible range for each unit suffix of a column name. The limits are far beyond every record ever
- * measured. Quality letters and `currentConditions` handle values that are merely unlikely.
+ * The valid range for each unit, which is the suffix of the column's name. The limits are well beyond any
+ * record ever measured. Values that are only unlikely are dealt with elsewhere, by quality letters and
+ * `currentConditions`.
  */
 const unitLimits: readonly [suffix: string, least: number, most: number][] = [
   ['latitude_deg', -90, 90],
   ['longitude_deg', -180, 180],
   ['_deg', 0, 360],
-  // Sensors do report 149 °C, along with a quality letter that rejects it.
+  // Sensors do report 149 °C, with a quality letter that marks the value as wrong.
   ['_c', -150, 200],
   ['_pct', 0, 100.5],
   ['_kmh', 0, 600],
@@ -49,8 +50,8 @@ const unitLimits: readonly [suffix: string, least: number, most: number][] = [
 ];
 
 /**
- * Returns a check for numbers in a column with this name. A number must be finite and within the range of its
- * unit.
+ * Returns a check for numeric columns. The number must be finite, and within the range for the unit in the
+ * column's name.
  */
 export function numberCheck(columnName: string): FieldCheck {
   const [, min, max] = unitLimits.find(([suffix]) => columnName.endsWith(suffix)) ?? [
@@ -68,7 +69,7 @@ function instantCheck(value: unknown): RejectionReason | null {
   return value instanceof Date && value >= earliest && value < latest ? null : 'bad_instant';
 }
 
-/** Returns a check for the time of a past event, which must not be after `until`. */
+/** Returns a check for times of past events, which cannot be after `until`. */
 export function pastCheck(until: Date): FieldCheck {
   return (value) =>
     instantCheck(value) ?? (value instanceof Date && value.getTime() > until.getTime() ? 'in_future' : null);
@@ -78,12 +79,11 @@ export function oneOf(values: readonly string[]): FieldCheck {
   return (value) => (typeof value === 'string' && values.includes(value) ? null : 'unknown_value');
 }
 
-/** Checks that a value is a JSON object. */
 function objectCheck(value: unknown): RejectionReason | null {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? null : 'bad_json';
 }
 
-/** Checks that a value is a JSON object of short texts, such as quality letters. */
+/** Checks that a value is a JSON object whose values are short strings, such as quality letters. */
 export function textsCheck(value: unknown): RejectionReason | null {
   if (objectCheck(value) !== null) return 'bad_json';
   return Object.values(value as object).every((text) => typeof text === 'string') ? null : 'bad_json';
@@ -92,7 +92,7 @@ export function textsCheck(value: unknown): RejectionReason | null {
 const zones = new Map<unknown, boolean>();
 const maxZones = 2000;
 
-/** Checks that a time zone name is supported by the runtime. */
+/** Checks that a value is the name of a time zone that Node.js knows. */
 export function timeZoneCheck(value: unknown): RejectionReason | null {
   let known = zones.get(value);
   if (known === undefined) {
@@ -111,8 +111,8 @@ function isTimeZone(timeZone: string): boolean {
 }
 
 /**
- * Checks that a value is a GeoJSON point, polygon, multipolygon or collection of polygons, with closed rings
- * of positions on Earth.
+ * Checks that a value is a GeoJSON point, polygon, multipolygon, or collection of polygons. All positions
+ * must be on Earth, and all rings closed.
  */
 export function geometryCheck(value: unknown): RejectionReason | null {
   if (objectCheck(value) !== null) return 'bad_geometry';
@@ -122,8 +122,8 @@ export function geometryCheck(value: unknown): RejectionReason | null {
 }
 
 /**
- * Checks a row as it was read. A bad field becomes null. If the table requires the field, the row is left out
- * (null), unless `nullable` names the field. Each rejection is noted.
+ * Validates a row from the database. Invalid fields are set to null. If the column cannot be null, and is not
+ * listed in `nullable` either, returns null instead of the row. Every invalid field is passed to `note`.
  */
 type Cleaner<Row, N extends keyof Row> = <R extends Record<keyof Row, unknown>>(
   row: R,
@@ -136,11 +136,11 @@ export type Cleaned<Row, N extends PropertyKey> = {
 };
 
 interface CleanerOptions<Row, N extends keyof Row> {
-  /** The fields that identify a row in the log. */
+  /** The columns that identify a row in log messages. */
   key: readonly (keyof Row & string)[];
-  /** Fields that the table requires but a reader can do without. */
+  /** Columns that may be set to null in the result even though the table does not allow it. */
   nullable?: readonly N[];
-  /** Checks that are applied in addition to those of the column's type. */
+  /** Checks that replace the default ones for some columns. */
   checks?: Partial<Record<keyof Row, FieldCheck>>;
 }
 
@@ -149,13 +149,14 @@ interface Field {
   field: string;
   check: FieldCheck;
   isRequired: boolean;
-  /** A null in a required column is a JSON null, which does not count as a value. */
+  /** Whether the column may be null. If not, a null in it is a JSON null, which is invalid. */
   isNullable: boolean;
 }
 
 /**
- * Derives a table's checks from its columns: finite numbers within the limits of their unit, valid instants,
- * members of closed lists, known time zones, and geometries. The checks in `checks` are added to these.
+ * Creates a cleaner for a table. By default, the checks depend on the type of the column: numbers must be
+ * finite and within the range for their unit, and times, enum values, time zones and geometries must be
+ * valid.
  */
 export function cleanerOf<T extends PgTable, N extends keyof T['$inferSelect'] = never>(
   table: T,

@@ -8,18 +8,20 @@ const instantType = customType<{ data: Date; driverData: string }>({
 });
 
 /**
- * Declares a column that holds an instant (`timestamptz`), read as a `Date`. Values that a `Date` cannot hold
- * (`infinity`, years BC) become an invalid date, which the row's checks detect.
+ * Declares a `timestamptz` column that is read as a `Date`. Values outside the range of `Date`, such as
+ * `infinity` or years BC, become an invalid date, which is caught when the row is validated.
  */
 export function instantColumn(name: string) {
   return instantType(name);
 }
 
-/** The range of plausible instants in weather records. Other values are placeholders or mistakes. */
+/**
+ * Weather records cannot be from before or after these times. Anything else is a placeholder or a mistake.
+ */
 export const earliest = new Date('1800-01-01T00:00:00Z');
 export const latest = new Date('2200-01-01T00:00:00Z');
 
-/** Returns the column as SQL that is null for an implausible instant. */
+/** Returns an SQL expression for the column that is null if the time is not plausible. */
 export function saneInstant(column: AnyColumn): SQL {
   return sql`case when ${column} >= '1800-01-01Z'::timestamptz and ${column} < '2200-01-01Z'::timestamptz then ${column} end`;
 }
@@ -29,15 +31,15 @@ function dateOf(value: string | Date): Date {
   return /^\d{4}-/.test(value) && !value.endsWith('BC') ? new Date(value) : new Date(NaN);
 }
 
-/** How far a feeder's clock may be ahead of this one, in milliseconds. */
+/** The maximum time by which a feeder's clock may be ahead of ours, in milliseconds. */
 const aheadMs = 60 * 60_000;
 
-/** Returns the latest instant at which something can have been measured, issued or fetched. */
+/** Returns the latest plausible time for something that has been measured, issued or fetched. */
 export function presentUntil(now: Date): Date {
   return new Date(now.getTime() + aheadMs);
 }
 
-/** Rows in the order of the query. `until` limits the instant by which they are ordered. */
+/** Selects some rows of an ordered query. If `until` is set, rows with a later time are skipped. */
 export interface Page {
   limit: number;
   offset: number;
@@ -45,9 +47,9 @@ export interface Page {
 }
 
 /**
- * Returns the first clean row, or null. The first row is nearly always clean, so it is read alone. If it is
- * not, a page follows, so that bad rows are noted. The last attempt reads only rows up to the present,
- * because an instant far in the future is the most common fault, and such rows would stay first for years.
+ * Returns the first row that is valid, or null. Since that is usually the very first row, tries it alone, and
+ * only reads more if it is invalid, which also reports the invalid rows. In the end, skips rows with times in
+ * the future. They are the most common mistake, and would otherwise come first for years.
  */
 export async function firstClean<Row, Clean>(
   now: Date,

@@ -6,38 +6,33 @@ import { WaybillError } from '../../core/lib/errors.ts';
 
 const maxBackoffSeconds = 1;
 
-/** The driver's options for one connection, apart from its server. */
+/** Options for a client of the driver, in addition to the server's address. */
 interface ConnectionOptions {
-  /** Maximum number of connections. */
   maxConnections: number;
-  /** How many statements may be sent on one connection before the first is answered. */
+  /** The number of statements to send on a connection without waiting for the first result. */
   inTurn: number;
-  /**
-   * Whether the driver closes a connection after 30 to 60 minutes and opens a new one for later statements.
-   */
+  /** Whether the driver replaces connections that are 30 to 60 minutes old. */
   isRenewed: boolean;
-  /**
-   * Called when one of its connections was closed, before the statements waiting on that connection are
-   * notified.
-   */
+  /** Called when a connection was closed, before the statements that were waiting on it fail. */
   onClose?: () => void;
 }
 
-/** Opens clients for one server. They connect on first use. */
+/** Creates clients for a server. A client connects when it is first used. */
 export type Connect = (options: ConnectionOptions) => postgres.Sql;
 
 /**
- * Connects to a PostgreSQL server. Every session is read-only, regardless of the role's permissions.
- * `deadlineMs` is the time limit of a read.
+ * Prepares to connect to a PostgreSQL server. All sessions are read-only, even if the role could write.
+ * `deadlineMs` limits how long a read may take.
  *
  * @throws `secrets_invalid` if `url` is not a valid URL.
  */
 export function connectTo(config: PostgresConfig, url: string, deadlineMs: number): Connect {
-  // The server's own timeouts fire first, so that a slow query does not look like a dead connection.
+  // The timeouts in the server have to be shorter than ours. Otherwise, a slow query looks like a dead
+  // connection.
   const statementTimeoutMs = Math.min(config.statementTimeoutMs, Math.ceil(deadlineMs * 0.8));
   const lockTimeoutMs = config.lockTimeoutMs < statementTimeoutMs ? config.lockTimeoutMs : 0;
   return ({ maxConnections, inTurn, isRenewed, onClose = () => undefined }) => {
-    /** This option is missing from the driver's types. */
+    /** Not included in the driver's types. */
     const pipelining = { max_pipeline: inTurn };
     try {
       return preparing(
@@ -47,8 +42,8 @@ export function connectTo(config: PostgresConfig, url: string, deadlineMs: numbe
           ...(isRenewed ? {} : { max_lifetime: null }),
           connect_timeout: Math.ceil(config.connectTimeoutMs / 1000),
           backoff: (attempt: number) => Math.min(0.05 * 2 ** attempt, maxBackoffSeconds),
-          // Otherwise the driver would query the server's array types on every connection. drizzle parses
-          // arrays itself.
+          // Saves a query on each new connection. The driver would ask for the server's array types, but
+          // drizzle parses arrays itself.
           fetch_types: false,
           onnotice: () => undefined,
           onclose: onClose,
@@ -64,7 +59,7 @@ export function connectTo(config: PostgresConfig, url: string, deadlineMs: numbe
         }),
       );
     } catch {
-      // The error about an invalid URL contains the URL, including its password.
+      // Do not include the original error, because it contains the URL with the password.
       throw new WaybillError('secrets_invalid', `the secret ${config.urlEnv} is not the URL of a database`, {
         hint: 'expected postgres://user:password@host:5432/database',
       });
@@ -72,7 +67,7 @@ export function connectTo(config: PostgresConfig, url: string, deadlineMs: numbe
   };
 }
 
-/** The driver's options for the next connection. */
+/** The address that the driver is about to connect to. */
 interface Target {
   host: readonly string[];
   port: readonly number[];
@@ -80,13 +75,13 @@ interface Target {
 }
 
 /**
- * Opens a client whose `end` also destroys connections that the server does not close. The driver alone would
- * only send its part of the shutdown and wait for the server's. Throws if `url` is invalid.
+ * Creates a client whose `end` also destroys connections that the server does not close. The driver itself
+ * only closes its own side and then waits for the server. Throws if `url` is invalid.
  */
 export function openClient(url: string, options: postgres.Options<Record<string, never>>): postgres.Sql {
   const sockets = new Set<Socket>();
   let attempts = 0;
-  /** This option is missing from the driver's types. */
+  /** Not included in the driver's types. */
   const connecting = {
     socket: ({ host, port, path }: Target): Socket => {
       const index = attempts++ % host.length;
@@ -94,7 +89,7 @@ export function openClient(url: string, options: postgres.Options<Record<string,
       const socket = path ? connect(path) : connect(at);
       sockets.add(socket);
       for (const one of sockets) if (one.destroyed) sockets.delete(one);
-      // The driver reads the host for TLS.
+      // The driver looks at the host when it sets up TLS.
       return Object.assign(socket, at);
     },
   };
@@ -117,8 +112,8 @@ function replacing<Name extends keyof postgres.Sql>(
 }
 
 /**
- * Prepares drizzle's statements, so that the server parses and plans each one once per connection. The driver
- * does this only for its own statements.
+ * Makes drizzle use prepared statements, so that the server parses and plans each statement only once per
+ * connection. The driver only prepares its own statements.
  */
 function preparing(client: postgres.Sql): postgres.Sql {
   return withUnsafe(client, (text, parameters, options) =>
@@ -127,7 +122,8 @@ function preparing(client: postgres.Sql): postgres.Sql {
 }
 
 /**
- * Returns the client with a different `unsafe`, which is the method that drizzle uses to send its statements.
+ * Returns a client that sends drizzle's statements with another function. Drizzle uses the `unsafe` method to
+ * send them.
  */
 export function withUnsafe(client: postgres.Sql, unsafe: postgres.Sql['unsafe']): postgres.Sql {
   return replacing(client, 'unsafe', unsafe);
@@ -136,17 +132,18 @@ export function withUnsafe(client: postgres.Sql, unsafe: postgres.Sql['unsafe'])
 interface Watched {
   since: number;
   until: number;
-  /** null once the caller has its result. The work itself may end later. */
+  /** null once the caller's promise has settled. The query itself may still be running. */
   reject: ((error: unknown) => void) | null;
 }
 
-/** Settles like the work, or rejects with the code ETIMEDOUT if the work takes too long. */
+/** Resolves or rejects along with the work. If the work takes too long, rejects with the code ETIMEDOUT. */
 export type Watchdog = <T>(work: Promise<T>) => Promise<T>;
 
 /**
- * Watches queries with a single timer, because one timer per query would be too expensive for short queries.
- * Calls `onDead` if the connection returned nothing at all while a query was late, or if a late query is
- * still unanswered after the same time again. Slow responses alone do not end a connection.
+ * Enforces a time limit on queries. A single timer checks all of them, because a timer per query would be too
+ * expensive for short ones. Calls `onDead` if a query is late and nothing at all was received while it was
+ * waiting, or if a late query still has no result after waiting as long again. A connection that is merely
+ * slow is not considered dead.
  */
 export function openWatchdog(withinMs: number, clock: Clock, onDead: () => void): Watchdog {
   const watched = new Set<Watched>();
@@ -187,7 +184,7 @@ export function openWatchdog(withinMs: number, clock: Clock, onDead: () => void)
           resolve(value);
         },
         (error: unknown) => {
-          // A query that never got a connection does not indicate whether the connection works.
+          // A query that was never sent does not tell us whether the connection works.
           if (neverSent(error)) watched.delete(mine);
           else settled();
           mine.reject?.(error);

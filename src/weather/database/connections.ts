@@ -5,37 +5,39 @@ import { type Connect, withUnsafe } from './connect.ts';
 import { closeSeconds, type Connections, type Queries, type Work } from './database.ts';
 import { isCutOff } from './errors.ts';
 
-/** A client with a single connection, which is used by one read at a time. */
+/** A client with a single connection. It is used for one read at a time. */
 interface Line {
   client: Sql;
   /** Sends nothing once the connection has been lost. */
   queries: Queries;
-  /** True if the connection was closed while it was in use. */
+  /** True if the connection was closed during a read. */
   isLost: boolean;
   /**
-   * When the connection stops being reused, in milliseconds of the monotonic clock. Servers keep a lot of
-   * state per session.
+   * When to stop reusing the connection, in monotonic milliseconds. It is replaced now and then because
+   * servers accumulate a lot of state per session.
    */
   until: number;
 }
 
-/** The driver would close a connection of that age between two statements of a transaction. */
+/**
+ * We replace connections ourselves, because the driver might do it between two statements of a transaction.
+ */
 const lifetimeMs = 45 * 60_000;
 
-/** Connections that each serve one read at a time, with one or more statements. */
+/** Connections for reads with one or more statements. A connection is used for one read at a time. */
 interface OwnConnections extends Connections {
-  /** Runs several statements on one consistent read-only snapshot. */
+  /** Runs several statements in one read-only transaction, so that they all see the same data. */
   snapshot<T>(work: Work<T>): Promise<T>;
 }
 
 /**
- * Opens one connection per read in progress, and the caller limits their number. Up to `inTurn` statements of
- * a read are sent together.
+ * Opens a connection for each read in progress. The caller has to limit how many there are. Up to `inTurn`
+ * statements of a read are sent together.
  *
- * Does not use the driver's `begin`. In version 3.4, it writes a transaction's next statement or `rollback`
- * to a closed connection, in a callback whose error ends the process. A client with a single connection
- * reports that the connection was closed. After that, the read sends nothing more and its client is never
- * reused.
+ * This does not use the driver's `begin`. In version 3.4, if the connection is closed during a transaction,
+ * the driver still writes the next statement or `rollback` to it, in a callback whose error ends the process.
+ * Instead, each client has a single connection and notices when it is closed. The read then sends nothing
+ * more, and the client is not used again.
  */
 export function openOwn(connect: Connect, inTurn: number, clock: Clock): OwnConnections {
   const free: Line[] = [];
@@ -49,11 +51,11 @@ export function openOwn(connect: Connect, inTurn: number, clock: Clock): OwnConn
     try {
       return await done;
     } catch (error) {
-      // If a statement's connection closes, the driver hangs the next statement of that client.
+      // Once a connection has been closed during a statement, the driver would hang on the client's next one.
       if (isCutOff(error)) line.isLost = true;
       throw error;
     } finally {
-      // Missing if `renew` has already closed it.
+      // If it is not there, `renew` has already closed it.
       if (used.delete(line)) {
         if (isClosed || line.isLost || clock.monotonic() >= line.until) void line.client.end({ timeout: 0 });
         else free.push(line);
@@ -87,7 +89,7 @@ function openLine(connect: Connect, inTurn: number, until: number): Line {
   };
   const client = connect({ maxConnections: 1, inTurn, isRenewed: false, onClose });
   const whileOpen = withUnsafe(client, (...statement) => {
-    // Otherwise the driver would open another connection for it, outside the transaction.
+    // The driver would open a new connection and run the statement there, outside of the transaction.
     if (line.isLost) throw closed();
     return client.unsafe(...statement);
   });
@@ -97,7 +99,7 @@ function openLine(connect: Connect, inTurn: number, until: number): Line {
 
 async function inSnapshot<T>(line: Line, work: Work<T>): Promise<T> {
   await line.client.unsafe('begin isolation level repeatable read read only').simple();
-  // Opening may have closed earlier connections.
+  // Beginning the transaction may have closed an older connection, which would have set this.
   line.isLost = false;
   try {
     const result = await work(line.queries);
@@ -124,8 +126,8 @@ interface Pool {
 }
 
 /**
- * Opens `maxConnections` connections for single statements. Up to `inTurn` statements share one connection at
- * a time.
+ * Opens up to `maxConnections` connections for single statements. Up to `inTurn` statements can be waiting on
+ * the same connection.
  */
 export function openShared(connect: Connect, maxConnections: number, inTurn: number): Connections {
   const open = (): Pool => {
@@ -144,8 +146,8 @@ export function openShared(connect: Connect, maxConnections: number, inTurn: num
       try {
         return await work(used.queries);
       } catch (error) {
-        // The driver may have stalled that connection permanently. Other reads finish on their own
-        // connections.
+        // The driver may never use that connection again. Let the other reads finish, and switch to a new
+        // client.
         if (isCutOff(error)) replace(used, closeSeconds);
         throw error;
       }

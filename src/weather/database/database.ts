@@ -1,37 +1,37 @@
 import type { PgDatabase, PgQueryResultHKT } from 'drizzle-orm/pg-core';
 
-/** Runs the queries that drizzle builds. It is the same for every driver. */
+/** Runs drizzle queries with either driver. */
 export type Queries = PgDatabase<PgQueryResultHKT>;
 
-/** A read-only weather database. Its methods throw the errors of `databaseError`. */
+/** A weather database, for reading only. All methods throw the errors of `databaseError`. */
 export interface WeatherDatabase {
   readonly name: string;
   /**
-   * Runs a single statement, which is a snapshot in itself. `family` selects the share of the connections, as
-   * it does for `snapshot`.
+   * Runs a single statement. `family` determines which share of the connections it uses, as with `snapshot`.
    */
   one<T>(work: (queries: Queries) => Promise<T>, family?: string): Promise<T>;
-  /** Runs several statements on a consistent snapshot. */
+  /** Runs several statements that all see the same data. */
   snapshot<T>(work: (queries: Queries) => Promise<T>, family?: string): Promise<T>;
   /** Checks that the database responds. */
   probe(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Work on a database, defined by the statements that it sends. */
+/** A function that sends the statements of a read. */
 export type Work<T> = (queries: Queries) => Promise<T>;
 
-/** Connections to one server, opened on demand. Methods throw the driver's errors. */
+/** Connections to a server, which are opened when needed. All methods throw the driver's errors. */
 export interface Connections {
   /** Runs one statement. */
   one<T>(work: Work<T>): Promise<T>;
   /**
-   * Closes every connection immediately, including those with pending requests. The next read opens new ones.
+   * Closes all connections at once, even if statements are waiting on them. They are opened again when
+   * needed.
    */
   renew(): void;
-  /** Closes the connections after waiting a limited time for statements in progress. */
+  /** Closes the connections, but first gives running statements some time to finish. */
   close(): Promise<void>;
 }
 
-/** How many seconds statements in progress may take after a close. */
+/** The time that running statements get before their connections are closed, in seconds. */
 export const closeSeconds = 5;

@@ -4,10 +4,10 @@ import { WaybillError } from '../../core/lib/errors.ts';
 const held = new Set<string>();
 
 /**
- * Ensures that only one process opens a directory's embedded database. Two processes would destroy it, and
- * the database itself has no protection against this. The lock is the file `<directory>.lock`, which contains
- * its holder's process id. A lock is taken over if its holder has ended. Returns a function that releases the
- * lock.
+ * Makes sure that only one process opens an embedded database. A second process would corrupt it, and the
+ * database does not prevent that itself. The lock is a file `<directory>.lock` with the id of the process
+ * that holds it. If that process no longer exists, the lock is taken over. Returns a function that releases
+ * the lock.
  */
 export async function lockDirectory(directory: string): Promise<() => Promise<void>> {
   const file = `${directory.replace(/\/+$/, '')}.lock`;

@@ -1,9 +1,8 @@
 import { WaybillError } from '../../core/lib/errors.ts';
 
 /**
- * Converts a database error to one from the closed list. The message is the database's own sentence or a
- * fixed one, never a statement. drizzle puts the SQL into its message, so only the wrapped error is used and
- * kept as the cause.
+ * Converts an error from a database to a `WaybillError`. Its message never contains the statement: drizzle's
+ * errors include the SQL, so only the error inside them is used, and kept as the cause.
  */
 export function databaseError(thrown: unknown, name: string): WaybillError {
   const origin = originOf(thrown);
@@ -31,7 +30,10 @@ export function databaseError(thrown: unknown, name: string): WaybillError {
   });
 }
 
-/** Returns the error for a database that still has the old outlook tables. */
+/**
+ * Explains a schema mismatch in the outlook tables, which may still have the old structure. Returns other
+ * errors unchanged.
+ */
 export function outlookShapeRequired(thrown: unknown): unknown {
   if (!(thrown instanceof WaybillError) || thrown.code !== 'schema_mismatch') return thrown;
   return new WaybillError(
@@ -41,7 +43,10 @@ export function outlookShapeRequired(thrown: unknown): unknown {
   );
 }
 
-/** Returns the error for a database without the place tables, which were added later. */
+/**
+ * Explains a schema mismatch in the tables of places, which a feeder may not have added yet. Returns other
+ * errors unchanged.
+ */
 export function placesRequired(thrown: unknown): unknown {
   if (!(thrown instanceof WaybillError) || thrown.code !== 'schema_mismatch') return thrown;
   return new WaybillError(
@@ -52,16 +57,16 @@ export function placesRequired(thrown: unknown): unknown {
 }
 
 /**
- * Reports whether a connection was closed during a statement, or was not established in time. Version 3.4 of
- * the driver does not report a connection that ends during a statement, and sends nothing on the next
- * connection. Each later start then lasts until its timeout (`closed` in its `connection.js` does not reset
- * `nextWriteTimer`).
+ * Reports whether a connection was closed during a statement, or could not be opened in time. After the
+ * former, version 3.4 of the driver sends nothing on the next connection either, because `closed` in its
+ * `connection.js` does not reset `nextWriteTimer`. Every later attempt to connect then takes until its
+ * timeout.
  */
 export function isCutOff(thrown: unknown): boolean {
   return /^(CONNECTION_CLOSED|CONNECT_TIMEOUT|ECONNRESET|EPIPE)$/.test(codeOf(originOf(thrown)));
 }
 
-/** Returns the seconds until a connection may be free, if admission refused the read. */
+/** If there was no free connection, returns how many seconds to wait before trying again. */
 function retryOf(origin: unknown): { retryAfterSeconds?: number } {
   const isKnown = origin instanceof Error && 'retryAfterSeconds' in origin;
   return isKnown ? { retryAfterSeconds: Number(origin.retryAfterSeconds) } : {};
@@ -77,7 +82,7 @@ function originOf(thrown: unknown): unknown {
 function codeOf(thrown: unknown): string {
   if (!(thrown instanceof Error)) return '';
   if ('code' in thrown && typeof thrown.code === 'string') return thrown.code;
-  // Node.js tries every address of a name and wraps the errors.
+  // Node.js tries all addresses of a hostname. If none works, it wraps the errors in one.
   return thrown instanceof AggregateError ? codeOf(thrown.errors[0]) : '';
 }
 
@@ -100,14 +105,14 @@ const network = new Set([
 ]);
 
 /**
- * Classes 08 (connection), 28 (authorization), 53 (resources), 57P0 (shutdown), and the codes 57014
- * (statement timeout) and 55P03 (lock timeout).
+ * Class 08 is about the connection, 28 about authorization, 53 about resources, and 57P0 about a shutdown.
+ * 57014 is a statement timeout, and 55P03 a lock timeout.
  */
 function isUnavailable(code: string): boolean {
   return network.has(code) || /^(08...|28...|53...|57P0.|57014|55P03)$/.test(code);
 }
 
-/** The driver drops the server's message if a connection ends during a statement. */
+/** If a connection ends during a statement, the driver discards the server's message. */
 const isEnded = new Set([
   'CONNECTION_CLOSED',
   'CONNECTION_DESTROYED',

@@ -4,7 +4,10 @@ import { asWaybillError } from '../../core/lib/errors.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
 import type { WeatherDatabase } from './database.ts';
 
-/** Opens the database without probing it. A driver and its package are loaded only if they are configured. */
+/**
+ * Opens a database without checking that it responds. Drivers, and the packages they need, are only loaded if
+ * they are configured.
+ */
 export async function openDatabase(
   config: DatabaseConfig,
   { secrets, ...limits }: { secrets: Secrets; deadlineMs: number },
@@ -21,8 +24,8 @@ export async function openDatabase(
 const againAfterMs = 1000;
 
 /**
- * Returns a database that opens on first use, and retries at most once per second while it is unreachable.
- * Throws configuration errors immediately.
+ * Returns a database that is opened when it is first used. If it is unreachable, it is tried again, but not
+ * more than once per second. Errors in the configuration are thrown immediately.
  */
 export async function openWhenThere(
   name: string,

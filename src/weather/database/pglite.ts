@@ -13,8 +13,8 @@ import { lockDirectory } from './directory-lock.ts';
 import { databaseError } from './errors.ts';
 
 /**
- * Opens a directory's embedded database, which must exist. It has a single session, so reads run in sequence.
- * Refuses a read immediately if it would wait longer than `deadlineMs`.
+ * Opens the embedded database in a directory. It must already exist. Reads run one after another, because
+ * there is only one session. A read that would have to wait longer than `deadlineMs` fails immediately.
  */
 export async function openPglite(
   { name, directory, schema }: PgliteConfig,
@@ -37,19 +37,19 @@ export async function openPglite(
   }
 }
 
-/** Wraps an embedded database that is already open. */
+/** Uses an embedded database that is already open. */
 export function pgliteDatabase(
   name: string,
   queries: Queries,
   { clock, deadlineMs }: { clock: Clock; deadlineMs: number },
   close: () => Promise<void>,
 ): WeatherDatabase {
-  // The database runs in this process, so no connection to it can be dead.
+  // There is no connection that could be dead, because the database runs in this process.
   const inTime = openWatchdog(deadlineMs, clock, () => undefined);
   const admit = openAdmission({ maxConcurrent: 1, share: 1, waitMs: deadlineMs }, clock);
   const admitted = async <T>(family: string, work: () => Promise<T>): Promise<T> => {
     const release = await admit(family);
-    // The session stays busy until an abandoned read has ended.
+    // If a read is abandoned, the session is still busy until it has finished.
     return work().finally(release);
   };
   const guarded = async <T>(family: string, work: () => Promise<T>): Promise<T> => {
@@ -75,7 +75,8 @@ export function pgliteDatabase(
 }
 
 /**
- * Requires an existing database. PGlite would create an empty one, but the reader must not create anything.
+ * Throws an error if there is no database in the directory. PGlite would create an empty one, but a reader
+ * must not do that.
  */
 async function mustHoldDatabase(name: string, directory: string): Promise<void> {
   const file = await stat(join(directory, 'PG_VERSION')).catch(() => null);

@@ -8,20 +8,22 @@ import type { Connections, WeatherDatabase } from './database.ts';
 import { databaseError } from './errors.ts';
 
 /**
- * Maximum number of single statements that share a connection concurrently. They are sent together and
- * answered in order, which halves the cost of a read.
+ * The maximum number of single statements waiting on the same connection. They are sent together and their
+ * results arrive in order, which halves the cost of a read.
  */
 const statementsInTurn = 8;
 
-/** Runs reads on a subset of the connections, with limits on admission and time. */
+/**
+ * Runs a read on some of the connections, and limits how many there are at a time and how long each takes.
+ */
 type Lane = <T>(family: string, read: () => Promise<T>) => Promise<T>;
 
 /**
- * Opens read-only connections. The session rejects writes, regardless of the role's permissions. Single
- * statements and snapshots use separate connections, because a statement waits for all earlier ones on its
- * connection. Each family has a share of the connections. A read takes at most `deadlineMs`, including its
- * wait for a connection. The connections count as dead if queries get neither a row nor the server's own
- * timeout. All of them are then replaced.
+ * Opens a database for reading. The sessions are read-only, even if the role could write. Single statements
+ * and snapshots use different connections, since a statement has to wait for all earlier ones on its
+ * connection. A family can only use its share of the connections. A read takes at most `deadlineMs`,
+ * including the wait for a connection. If queries get neither a result nor the server's own timeout error,
+ * all connections are considered dead and replaced.
  */
 export function openPostgres(
   config: PostgresConfig,
@@ -53,7 +55,10 @@ export function openPostgres(
   };
 }
 
-/** Returns how many connections serve single statements, or 0 if all reads share one connection. */
+/**
+ * Splits the pool into connections for single statements and for snapshots. With only one connection,
+ * `singles` is 0 and everything uses the same one.
+ */
 function connectionsOf(poolSize: number): { singles: number; snapshots: number } {
   const singles = poolSize === 1 ? 0 : Math.max(1, Math.floor(poolSize / 4));
   return { singles, snapshots: poolSize - singles };
@@ -70,7 +75,7 @@ function openLane(
   const inTime = openWatchdog(deadlineMs, clock, () => connections.renew());
   const admitted = async <T>(family: string, read: () => Promise<T>): Promise<T> => {
     const release = await admit(family);
-    // An abandoned read occupies its connection until the server has responded.
+    // If a read is abandoned, its connection is still busy until the server has responded.
     return read().finally(release);
   };
   return async (family, read) => {

@@ -4,39 +4,42 @@ import { NothingToLoad, reasonOf } from './documents/rows.ts';
 import { load } from './tables/load.ts';
 import type { Statements, Target } from './tables/upsert.ts';
 
-/** A document from any source. */
+/** A document to load, from any source. */
 export interface Arrived {
-  /** A path or URL, for people to read. */
+  /** The path or URL, for display. */
   place: string;
-  /** The document's file name, real or assumed. Some documents lack information that only the name has. */
+  /**
+   * The file name of the document, or one made up for it. Some kinds of documents cannot be read without it.
+   */
   name: string;
   text: string;
-  /** The time of the request. If null, the document's own times count. */
+  /** When the document was requested. If null, the times in the document are used. */
   receivedAt: Date | null;
-  /** Runs in the same transaction as the document's records. */
+  /** Additional statements to run in the same transaction. */
   alongside?: (statements: Statements) => Promise<void>;
 }
 
-/** The outcome for a document. */
+/** The result of loading a document. */
 export interface FeedResult {
   place: string;
   /**
-   * `unchanged`: all of its data was already stored. `skipped`: it has no data for the reader. `failed`: it
-   * is broken or could not be fetched.
+   * `unchanged` if all of its data had already been stored. `skipped` if it has no data that we use. `failed`
+   * if it is invalid or could not be fetched.
    */
   outcome: 'loaded' | 'unchanged' | 'skipped' | 'failed';
   families: string[];
-  /** Number of rows that were inserted or changed. */
+  /** The number of rows that were inserted or updated. */
   rows: number;
-  /** Why it was skipped or failed. */
+  /** Why the document was skipped or failed. */
   reason: string | null;
-  /** Broken items that were left out, each with its position and the reason. */
+  /** Invalid items that were skipped, with their position and the reason. */
   leftOut: string[];
 }
 
 /**
- * Reads a document and writes either all of its records or none. Reports any fault of the document without
- * throwing. Throws the database's errors (`database_unavailable`, `schema_mismatch`, `internal_error`).
+ * Reads a document and stores its records, either all of them or none. Problems with the document are
+ * returned in the result. Throws the database's errors: `database_unavailable`, `schema_mismatch` or
+ * `internal_error`.
  */
 export async function feedDocument(target: Target, arrived: Arrived): Promise<FeedResult> {
   const { place, name, text, receivedAt, alongside } = arrived;
@@ -65,7 +68,7 @@ export async function feedDocument(target: Target, arrived: Arrived): Promise<Fe
   }
 }
 
-/** Returns the outcome for a document from which nothing was written. */
+/** Creates the result for a document that changed nothing in the database. */
 export function notFed(
   place: string,
   outcome: 'unchanged' | 'skipped' | 'failed',

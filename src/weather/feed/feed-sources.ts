@@ -15,20 +15,20 @@ export interface FeedOptions {
   config: FeedConfig;
   clock: Clock;
   signal: AbortSignal;
-  /** Called with the outcome for each document as soon as it is known. */
+  /** Called with the result for each document, as soon as it is available. */
   onResult: (fed: FeedResult) => void;
-  /** Returns a number in [0, 1). Replaced only in tests. */
+  /** Returns a number in [0, 1). For tests. */
   random?: () => number;
 }
 
 export interface ForeverOptions extends FeedOptions {
-  /** Replaces the configured intervals, in milliseconds. */
+  /** Overrides the configured intervals, in milliseconds. */
   intervalMs: number | null;
-  /** Called with the error of a round and the time until the next attempt. */
+  /** Called when a round fails, with the error and the time until the next attempt. */
   onTrouble: (error: unknown, againAfterMs: number) => void;
 }
 
-/** A kind of source, polled at its own interval. */
+/** A group of sources that are polled together, at the same interval. */
 interface PolledSource {
   everyMs: number;
   pollOnce: () => Promise<void>;
@@ -38,8 +38,8 @@ const retryAfterTroubleMs = 10_000;
 const minPollMs = 500;
 
 /**
- * Polls every configured source once, and scans the watched directory once. Throws the database's errors and
- * the reason of `signal`.
+ * Polls all configured sources once, and loads the files in the watched directory. Throws the database's
+ * errors, or the reason of `signal` if it is aborted.
  */
 export async function feedOnce(options: FeedOptions): Promise<void> {
   const polledSources = await openPolledSources({ ...options, intervalMs: null, settled: true });
@@ -47,15 +47,16 @@ export async function feedOnce(options: FeedOptions): Promise<void> {
 }
 
 /**
- * Polls until `signal` aborts, then finishes the rounds in progress. Retries while the database is
- * unreachable. Throws the database's other errors (`schema_mismatch`, `internal_error`).
+ * Polls all configured sources until `signal` is aborted, and then finishes the rounds in progress. Keeps
+ * trying while the database is unreachable. Throws its other errors, `schema_mismatch` and `internal_error`.
  */
 export async function feedForever(options: ForeverOptions): Promise<void> {
   const { clock, signal, onTrouble, config } = options;
-  // If the directory is missing at startup, that is a configuration mistake rather than a temporary outage.
+  // If the directory does not exist at startup, it is most likely a mistake in the configuration, so fail
+  // right away.
   if (config.watch !== null) await filesAt(config.watch.directory);
   const polledSources = await openPolledSources({ ...options, settled: false });
-  // If one source fails permanently, the others stop as well.
+  // If polling one source fails for good, also stop the others.
   const failed = new AbortController();
   const ended = AbortSignal.any([signal, failed.signal]);
   const isOver = (): boolean => ended.aborted;
@@ -83,7 +84,7 @@ export async function feedForever(options: ForeverOptions): Promise<void> {
   );
 }
 
-/** Waits for all the work to end, then throws the first failure. */
+/** Waits until all of the work has ended, and then throws the first error. */
 async function allEnded(works: readonly Promise<void>[]): Promise<void> {
   for (const result of await Promise.allSettled(works)) if (result.status === 'rejected') throw result.reason;
 }
@@ -120,7 +121,7 @@ async function openNwsSources(
   return [...byName].map(([name, sources]) => ({
     everyMs: intervalMs ?? config.intervals[`${name}Ms`],
     pollOnce: async () => {
-      // Discussions belong to outlooks, which should be loaded first.
+      // Load outlooks before their discussions, because a discussion belongs to an outlook.
       for (const part of [isDocument, isList])
         await inParallel(sources.filter(part), config.concurrency, async (source) => {
           for (const fed of await poll(polling, source)) onResult(fed);

@@ -1,6 +1,9 @@
-/** The colors that the National Weather Service and the Storm Prediction Center use for their products. */
+/** The official colors of the National Weather Service and the Storm Prediction Center. */
 
-/** Alert colors in order of precedence. Earlier ones are drawn on top. See weather.gov/help-map. */
+/**
+ * The colors of alerts, see weather.gov/help-map. The most important ones come first, and are drawn on top of
+ * the others.
+ */
 const alertColours: Readonly<Record<string, string>> = {
   'Tsunami Warning': '#fd6347',
   'Tornado Warning': '#ff0000',
@@ -119,7 +122,7 @@ export function alertColour(event: string): string {
   return Object.hasOwn(alertColours, event) ? (alertColours[event] ?? otherAlert) : otherAlert;
 }
 
-/** Returns an alert's precedence. A lower rank takes precedence. */
+/** Returns how important an alert is. A lower rank is more important. */
 export function alertRank(event: string): number {
   return ranks.get(event) ?? ranks.size;
 }
@@ -134,13 +137,16 @@ const categories: Readonly<Record<string, string>> = {
 };
 const colour = /^#[0-9a-f]{6}$/i;
 
-/** Returns the color that the outlook gives an area if it is valid, otherwise its category's color. */
+/** Returns the area's own color if it is valid, or else the default color of its category. */
 export function outlookColour({ label, fill }: { label: string; fill: string | null }): string {
   if (fill !== null && colour.test(fill)) return fill;
   return Object.hasOwn(categories, label) ? (categories[label] ?? otherAlert) : '#b0b7c0';
 }
 
-/** Temperatures in degrees Celsius below which a color applies. All colors are light enough for dark text. */
+/**
+ * A color is used for temperatures below this, in degrees Celsius. All of them are light enough for dark
+ * text.
+ */
 const steps: readonly [below: number, colour: string][] = [
   [-25, '#d9c2f0'],
   [-15, '#c3b8f2'],

@@ -7,42 +7,42 @@ import { isWithin, type MapFrame, type StateOutline, type ZoneShapes } from './m
 import { outlinePath, type Point, projected } from './projection.ts';
 import { dataOf, type Section, sectionOf } from './section.ts';
 
-/** The content of the map page. */
+/** Everything that the map page shows. */
 export interface MapContent {
   query: MapQuery;
   now: Date;
   state: StateOutline | null;
   frame: MapFrame;
-  /** All stations in the country or the state. */
+  /** All stations in the selected state, or in the whole country. */
   stations: readonly PlaceData[];
   shown: readonly MapStation[];
-  /** The stations found, or null if there was no name search. */
+  /** The stations that match the search; null if there is no search. */
   found: readonly PlaceData[] | null;
   alerts: Section<AlertsData>;
-  /** The outlook's times and day, or null if the map shows alerts. */
+  /** The day and times of the outlook; null if the map shows alerts. */
   outlook: Section<{ day: number; issuedAt: string; validFrom: string; validUntil: string }> | null;
   areas: readonly MapArea[];
-  /** Ids of alerts with a known outline. Empty if the map shows an outlook. */
+  /** Ids of the alerts that are drawn on the map. Empty if it shows an outlook. */
   drawnAlerts: readonly string[];
 }
 
-/** A station on the map, with its newest observation. */
+/** A station on the map and its latest observation. */
 export interface MapStation {
   place: PlaceData;
   at: Point;
-  /** In degrees Celsius if it has a temperature. null if it could not be read. */
+  /** In degrees Celsius. null if the observation could not be read. */
   observation: ObservationData | null;
 }
 
-/** Number of grid cells across the width of the map. Each cell shows at most one station. */
+/** The number of grid cells from left to right. Each cell shows at most one station. */
 const columns = 26;
-/** In minutes. Older observations do not describe the current weather. */
+/** In minutes. Older observations no longer describe the current weather. */
 const maxAge = 180;
 const minuteMs = 60_000;
 
 /**
- * Selects the preferred station in each grid cell from those with recent observations. The grid spreads the
- * stations over the frame so that their figures do not overlap.
+ * Selects stations to show on the map. The map is divided into a grid so that the numbers do not overlap, and
+ * the best station with a recent observation is selected in each cell.
  */
 export function spread(stations: readonly PlaceData[], frame: MapFrame): { place: PlaceData; at: Point }[] {
   const cell = frame.width / columns;
@@ -59,8 +59,8 @@ export function spread(stations: readonly PlaceData[], frame: MapFrame): { place
 }
 
 /**
- * Selects stations at least `share` of the map's width apart, so that their figures do not overlap. Preferred
- * stations come first.
+ * Selects stations that are not too close together, so that their numbers do not overlap. The distance is at
+ * least `share` of the map's width. The best stations are selected first.
  */
 export function apart(shown: readonly MapStation[], { width }: MapFrame, share: number): MapStation[] {
   const kept: MapStation[] = [];
@@ -71,14 +71,14 @@ export function apart(shown: readonly MapStation[], { width }: MapFrame, share: 
 }
 
 /**
- * Ranks stations. Airports, which have four-letter ids, come first because they report the most fields, then
- * stations with newer observations.
+ * Returns how useful a station is. Airports, which have four-letter ids, are best because they report the
+ * most. Apart from that, the newer the observation, the better.
  */
 function weight({ id, newestAge }: PlaceData): number {
   return (/^[KP][A-Z]{3}$/.test(id) ? 1000 : 0) - (newestAge ?? maxAge);
 }
 
-/** Adds the newest observation of each station, in degrees Celsius. */
+/** Adds the latest observation of each station, with temperatures in degrees Celsius. */
 export async function observed(
   weather: Pick<WeatherService, 'newestObservations'>,
   stations: readonly { place: PlaceData; at: Point }[],
@@ -89,17 +89,17 @@ export async function observed(
   return stations.map((each) => ({ ...each, observation: newest.get(each.place.id) ?? null }));
 }
 
-/** An area of one color, with its line in the legend. */
+/** Areas with the same color, and their entry in the legend. */
 interface MapArea {
   label: string;
   colour: string;
-  /** SVG path data. Empty if no part of it is on the map. */
+  /** SVG path data. Empty if no part of the area is on the map. */
   shape: string;
-  /** Number of alerts, or null for an outlook. */
+  /** The number of alerts; null for outlooks. */
   count: number | null;
 }
 
-/** Groups alerts by event. Events that take precedence come last, so that they are drawn on top. */
+/** Groups alerts by event. The most important ones come last, because they are drawn on top. */
 export async function alertAreas(
   alerts: readonly AlertData[],
   zoneShapes: ZoneShapes,
@@ -118,7 +118,7 @@ export async function alertAreas(
     const shapes =
       geometry === null ? affectedZones.map((key) => zones.get(key) ?? '') : [outlinePath(geometry, least)];
     for (const shape of shapes) area.shapes.add(shape);
-    // The alert's own outline may be outside this map.
+    // An alert with an outline of its own counts as drawn even if it is not on this map.
     if (geometry !== null || (shapes.length > 0 && shapes.every((shape) => shape !== ''))) drawn.push(id);
   }
   const areas = [...byEvent]
@@ -132,7 +132,7 @@ export async function alertAreas(
   return { areas, drawn };
 }
 
-/** Returns an outlook's categories, lowest first. */
+/** Returns the areas of an outlook, starting with the lowest category. */
 export function outlookAreas({ areas }: ConvectiveOutlookData, least: number): MapArea[] {
   return areas
     .filter(
@@ -153,9 +153,8 @@ const maxCandidates = 50;
 const maxNamed = 5;
 
 /**
- * Returns the names of alerts that may apply at a place, because one of their outlines is missing or
- * unreadable. Alerts for the place's state and alerts without zones come first. Empty if every alert has all
- * of its outlines.
+ * Returns alerts that might apply to a station because some of their outlines are missing or cannot be read.
+ * Those for the state of the station, and those without any zones, come first.
  */
 export async function unplacedAlerts(
   weather: WeatherService,

@@ -4,18 +4,21 @@ import { type Parameter, wholeNumber } from '../../core/lib/parameters.ts';
 import { searchParameter, stateParameter, unitsParameter } from '../places/place-parameters.ts';
 import type { UnitSystem } from '../units.ts';
 
-/** The query of the map page. */
+/** The query parameters of the map page. */
 export interface MapQuery {
-  /** Two letters, or null for the whole country. */
+  /** A two-letter code; null for the whole country. */
   state: string | null;
-  /** Words from a station's name, or null if there is no search. */
+  /** Part of a station's name to search for; null if there is no search. */
   q: string | null;
-  /** The day of an outlook, or null to show alerts. */
+  /** The outlook day; null to show alerts. */
   day: number | null;
   units: UnitSystem;
 }
 
-/** Treats an empty value as absent, because forms also send empty fields. */
+/**
+ * Makes a parameter accept an empty value, which means the same as leaving it out. Browsers submit every form
+ * field, even the empty ones.
+ */
 function orEmpty<T>(parameter: Parameter<T>): Parameter<T> {
   const { absent, parse } = parameter;
   return { ...parameter, parse: (text) => (text.trim() === '' ? absent : parse(text)) };
@@ -31,20 +34,20 @@ const own = {
 const map = queryParameters(own, { code: 'invalid_parameter' });
 const station = queryParameters({ units: own.units }, { code: 'invalid_parameter' });
 
-/** The units of a page, taken from its URL, else from the cookie, else `us`. */
+/** The units to show. They are taken from the URL, or else from the cookie. The default is `us`. */
 export interface ChosenUnits {
   units: UnitSystem;
-  /** True if the URL names the units, so that they are remembered. */
+  /** True if the units are in the URL. In that case, we remember them in the cookie. */
   isChosen: boolean;
 }
 
-/** Throws `invalid_parameter`. */
+/** Parses the query of the map page. Throws `invalid_parameter`. */
 export function mapQuery(url: string, remembered: UnitSystem | null): MapQuery & ChosenUnits {
   const { units, ...query } = map.read(url);
   return { ...query, ...chosen(units, remembered) };
 }
 
-/** Throws `invalid_parameter`. */
+/** Parses the query of a station's page. Throws `invalid_parameter`. */
 export function stationQuery(url: string, remembered: UnitSystem | null): ChosenUnits {
   return chosen(station.read(url).units, remembered);
 }
@@ -54,7 +57,8 @@ function chosen(units: UnitSystem | null, remembered: UnitSystem | null): Chosen
 }
 
 /**
- * Returns the query for a link that changes the units. The link names the units so that they are remembered.
+ * Returns the query string for a link to other units. Unlike in other links, the units are always included,
+ * so that they are remembered.
  */
 export function unitsText(query: Partial<MapQuery> & { units: UnitSystem }): string {
   const parameters = new URLSearchParams(queryText(query));
@@ -62,7 +66,10 @@ export function unitsText(query: Partial<MapQuery> & { units: UnitSystem }): str
   return `?${parameters.toString()}`;
 }
 
-/** Returns the map's changed query for a link, such as `?state=NY`. Empty for the default map. */
+/**
+ * Returns the query string for a link to a map, such as `?state=NY`. Parameters with default values are left
+ * out, so it can be empty.
+ */
 export function queryText(query: Partial<MapQuery>): string {
   const { state = null, q = null, day = null, units = 'us' } = query;
   const parameters = new URLSearchParams();
@@ -74,7 +81,10 @@ export function queryText(query: Partial<MapQuery>): string {
   return text === '' ? '' : `?${text}`;
 }
 
-/** The units that a browser chose last, stored in the weather pages' cookie `waybill_units`. */
+/**
+ * The units that were last chosen in this browser. They are stored in a cookie for the weather pages,
+ * `waybill_units`.
+ */
 
 const yearSeconds = 365 * 24 * 60 * 60;
 
@@ -84,8 +94,8 @@ export function rememberedUnits({ headers }: Pick<IncomingMessage, 'headers'>): 
 }
 
 /**
- * Returns the cookie header for a page whose URL names the units. Returns no headers if the URL does not name
- * them.
+ * Returns the headers of a page whose URL names the units. It sets a cookie, so no shared cache may store it.
+ * Returns no headers if the URL does not name them.
  */
 export function unitsHeaders(
   { units, isChosen }: { units: UnitSystem; isChosen: boolean },
@@ -93,5 +103,5 @@ export function unitsHeaders(
 ): Record<string, string> {
   if (!isChosen) return {};
   const attributes = `Max-Age=${yearSeconds}; Path=${basePath}weather/; HttpOnly; SameSite=Lax`;
-  return { 'Set-Cookie': `waybill_units=${units}; ${attributes}` };
+  return { 'Set-Cookie': `waybill_units=${units}; ${attributes}`, 'Cache-Control': 'private, no-cache' };
 }

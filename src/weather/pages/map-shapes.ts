@@ -6,21 +6,21 @@ import type { WeatherService } from '../api/service.ts';
 import type { ZoneKey } from '../places/position.ts';
 import { mapSize, outlinePath } from './projection.ts';
 
-/** A state as drawn on the map. */
+/** A state on the map. */
 export interface StateOutline {
-  /** Two letters. */
+  /** The two-letter code. */
   code: string;
   name: string;
-  /** Left, top, right, bottom, in pixels of the map. */
+  /** The bounding box in pixels of the map: left, top, right, bottom. */
   box: readonly [number, number, number, number];
-  /** SVG path data for the map of the country (`coarse`) and of the state (`fine`). */
+  /** SVG path data. `coarse` is for the map of the country, and `fine` for the map of the state. */
   coarse: string;
   fine: string;
 }
 
 let known: readonly StateOutline[] | undefined;
 
-/** Returns the states on the map, sorted by name. */
+/** Returns all states on the map, sorted by name. */
 export function states(): readonly StateOutline[] {
   known ??= JSON.parse(
     readFileSync(packagedFile('templates/weather-pages/states.json'), 'utf8'),
@@ -28,7 +28,7 @@ export function states(): readonly StateOutline[] {
   return known;
 }
 
-/** The visible part of the map. */
+/** The part of the map to show. */
 export interface MapFrame {
   left: number;
   top: number;
@@ -38,7 +38,10 @@ export interface MapFrame {
 
 export const wholeCountry: MapFrame = { left: 0, top: 0, ...mapSize };
 
-/** Returns the smallest frame around a state that has a margin and the proportions of the whole map. */
+/**
+ * Returns the part of the map to show for a state. It includes a margin, and has the proportions of the whole
+ * map.
+ */
 export function frameOf({ box: [left, top, right, bottom] }: Pick<StateOutline, 'box'>): MapFrame {
   const room = 1.15;
   const ratio = mapSize.width / mapSize.height;
@@ -57,7 +60,7 @@ export function isWithin({ left, top, width, height }: MapFrame, [x, y]: readonl
   return x >= left && x <= left + width && y >= top && y <= top + height;
 }
 
-/** Reports whether two boxes have a point in common. */
+/** Reports whether two boxes overlap or touch. */
 export function overlaps(frame: MapFrame, [left, top, right, bottom]: StateOutline['box']): boolean {
   return (
     left <= frame.left + frame.width &&
@@ -67,18 +70,24 @@ export function overlaps(frame: MapFrame, [left, top, right, bottom]: StateOutli
   );
 }
 
-/** Returns the path of a packaged file, given its path from the root, for both the build and the sources. */
+/**
+ * Returns the path of a file in the package. `file` is relative to the package's root. Works both from source
+ * and in a build.
+ */
 function packagedFile(file: string): string {
   return fileURLToPath(new URL(`../../../${file}`, import.meta.url));
 }
 
-/** Returns the shapes of zones on the map by key, with points at least `least` pixels apart. */
+/**
+ * Returns the outlines of zones as SVG path data. Points that are less than `least` pixels apart are left
+ * out.
+ */
 export type ZoneShapes = (keys: readonly ZoneKey[], least: number) => Promise<ReadonlyMap<ZoneKey, string>>;
 
-/** In milliseconds. Outlines are revised twice a year. */
+/** In milliseconds. The NWS only changes outlines twice a year. */
 const keptMs = 60 * 60_000;
 const limits = { entries: 20_000, bytes: 16 * 1024 * 1024 };
-/** Outlines are large, so they are read and converted in batches of this size. */
+/** Outlines are large, so we read and convert only this many at a time. */
 const batchSize = 50;
 
 export function openZoneShapes(weather: Pick<WeatherService, 'zoneOutlines'>, clock: Clock): ZoneShapes {

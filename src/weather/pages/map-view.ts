@@ -82,9 +82,9 @@ export function mapView(content: MapContent, base: string): Page {
   };
 }
 
-/** The map's full width divided by its width on a phone. */
+/** The full width of the map divided by its width on a phone. */
 const phoneScale = 3;
-/** The width of a figure as a share of the map's width. */
+/** The width of a temperature on the map, as a fraction of the map's width. */
 const phoneShare = 0.11;
 const wideShare = 0.026;
 
@@ -107,7 +107,10 @@ interface Notice {
   text: string;
 }
 
-/** Returns notices about problems, and the notice that nothing is in effect if that is certain. */
+/**
+ * Returns notices about problems with the data. Also says that no alerts are in force, but only if that is
+ * certain.
+ */
 function noticesOf(content: MapContent): Notice[] {
   const { alerts, outlook, now, query, shown, stations } = content;
   const notices: Notice[] = [];
@@ -144,13 +147,13 @@ function noticesOf(content: MapContent): Notice[] {
   if (outlook === null && unplaced.length > 0)
     notices.push({
       status: 'warning',
-      text: `Not on the map, since their areas are not known: ${namesOf(unplaced)}.`,
+      text: `Not on the map, because their areas are unknown: ${namesOf(unplaced)}.`,
     });
   const elsewhere = dataOf(alerts)?.unplaced ?? 0;
   if (outlook === null && elsewhere > 0)
     notices.push({
       status: 'warning',
-      text: `${plural(elsewhere, 'more alert')} may hold here, since the area is not known.`,
+      text: `${plural(elsewhere, 'more alert')} of unknown area may apply here.`,
     });
   const tests = dataOf(alerts)?.tests ?? [];
   if (outlook === null && tests.length > 0)
@@ -168,7 +171,7 @@ function noticesOf(content: MapContent): Notice[] {
   return notices;
 }
 
-/** Hazards that only the station pages show. */
+/** Hazards that the map does not show, but the station pages do. */
 const otherHazards = ['tornado', 'wind', 'hail'];
 
 function unknownNotices(unknown: readonly UnknownPart[]): Notice[] {
@@ -187,7 +190,7 @@ function unknownNotices(unknown: readonly UnknownPart[]): Notice[] {
 
 const maxNamed = 10;
 
-/** Formats up to ten alerts like `Flood Watch (Kings; Queens), …`. */
+/** Lists up to ten alerts with their areas: `Flood Watch (Kings; Queens), …`. */
 function namesOf(alerts: readonly { event: string; areaDescription: string }[]): string {
   const names = alerts
     .slice(0, maxNamed)
@@ -231,15 +234,16 @@ export function stationHref(id: string, { units }: Pick<MapQuery, 'units'>, here
 
 const maxListed = 100;
 
-/** Lists alerts, most urgent first. */
+/** Returns the alerts to list next to the map, the most important ones first. */
 function alertsOf(alerts: readonly AlertData[], { state }: MapQuery): object[] {
   const sorted = [...alerts].sort((a, b) => alertRank(a.event) - alertRank(b.event));
-  // The list for the whole country would be too long.
+  // For the whole country there can be hundreds, so list only the first few.
   return sorted.slice(0, state === null ? 25 : maxListed).map((alert) => alertLine(alert));
 }
 
 /**
- * Formats an alert for a page. Its end is shown in `timeZone`, which defaults to the time zone of its area.
+ * Prepares an alert for a page. Its end is shown in `timeZone`. By default, that is the time zone of the
+ * alert's area.
  */
 export function alertLine(
   alert: AlertData,
@@ -263,7 +267,10 @@ function asInstruction(paragraph: Paragraph): Paragraph & { isInstruction: boole
   return { ...paragraph, isInstruction: true };
 }
 
-/** Returns the time zone of most of a state, or the Storm Prediction Center's time zone for the country. */
+/**
+ * Returns the time zone that most of a state is in. For the whole country, returns the time zone of the Storm
+ * Prediction Center.
+ */
 function zoneOfState(state: string | null): string {
   return state === null ? 'America/Chicago' : textHelpers.zoneOf([`${state}Z001`]);
 }

@@ -2,21 +2,21 @@ import { type HourlyForecastData } from '../records/family-fields.ts';
 import { textHelpers } from '../render/text-helpers.ts';
 import { quantity } from './words.ts';
 
-/** A chart of the coming hours: temperature, dew point, chance of precipitation and wind. */
+/** A chart of the next hours, with temperature, dew point, chance of precipitation and wind. */
 export interface Meteogram {
   width: number;
   height: number;
-  /** Top and bottom of the temperature and precipitation panels. */
+  /** The upper and lower edges of the two parts of the chart. */
   panels: { temperature: Panel; precipitation: Panel };
-  /** SVG path data, with a gap for each hour without a value. */
+  /** SVG path data. Hours without a value leave a gap. */
   temperature: string;
   dewpoint: string;
-  /** Horizontal grid lines with their labels. */
+  /** Labeled horizontal grid lines. */
   levels: { y: number; text: string }[];
   bars: { x: number; y: number; width: number; height: number }[];
   hours: { x: number; text: string; wind: string; isMidnight: boolean; day: string | null }[];
   nights: { x: number; width: number }[];
-  /** Text alternative for the chart. */
+  /** A description of the chart for screen readers. */
   summary: string;
 }
 
@@ -35,7 +35,7 @@ const everyHours = 3;
 /** Half the width of a wind label. */
 const maxText = 20;
 
-/** Returns null if fewer than two hours have a temperature. */
+/** Draws a chart for an hourly forecast. Returns null if fewer than two hours have a temperature. */
 export function meteogram({ periods, timeZone, units }: HourlyForecastData): Meteogram | null {
   const values = periods.flatMap(({ temperature, dewpoint }) =>
     [temperature, dewpoint].filter((one) => one !== null),
@@ -100,7 +100,7 @@ function windText({ windDirection, windSpeedMax }: Period): string {
   return windSpeedMax === 0 ? 'calm' : `${windDirection ?? ''} ${Math.round(windSpeedMax)}`.trim();
 }
 
-/** Chooses steps of 2, 5, 10 and so on, for at most about five levels. */
+/** Chooses a scale with round steps (2, 5, 10 and so on) and about five lines at most. */
 function scaleOf(
   values: readonly number[],
   unit: string,

@@ -2,26 +2,26 @@ import { geoAlbersUsa } from 'd3-geo';
 import { polygonsOf, type Ring } from '../shape.ts';
 import type { Geometry } from '../values.ts';
 
-/** A point on the map, in pixels of a 975 by 610 image. */
+/** A position on the map, in pixels of an image that is 975 wide and 610 high. */
 export type Point = readonly [x: number, y: number];
 
 export const mapSize = { width: 975, height: 610 };
 
-// Same as in the state outlines (`scripts/state-outlines.ts`).
+// Keep in sync with `scripts/state-outlines.ts`.
 const albers = geoAlbersUsa().scale(1300).translate([487.5, 305]);
 
 /**
- * Projects a place onto the map. Returns null outside the map, for example for Pacific islands other than
- * Hawaii.
+ * Projects coordinates onto the map. Returns null for places that are not on it, such as Pacific islands
+ * other than Hawaii.
  */
 export function projected(longitude: number, latitude: number): Point | null {
   return albers([longitude, latitude]);
 }
 
 /**
- * Returns the outline of a polygon or multipolygon as SVG path data. It is empty if no part is on the map.
- * Omits points closer than `least` pixels to the previous point. Long edges follow the sphere. Parts beyond
- * the edge of the map are cut off.
+ * Converts a polygon or multipolygon to SVG path data, which is empty if no part of it is on the map. Points
+ * that are less than `least` pixels from the previous one are left out. Long edges follow the curve of the
+ * Earth. Everything beyond the edge of the map is cut off.
  *
  * @param geometry GeoJSON that passed `geometryCheck`
  */
@@ -50,7 +50,7 @@ function ringsPath(rings: readonly Ring[], least: number): string {
 
 const maxStepDeg = 0.5;
 
-/** Returns a ring's corners, with intermediate points on long edges. */
+/** Yields the points of a ring. Adds intermediate points on long edges. */
 function* withSteps(ring: Ring): Generator<readonly [longitude: number, latitude: number]> {
   let before: Ring[number] | undefined;
   for (const corner of ring) {

@@ -5,14 +5,14 @@ import type { QueryOf, RecordOf } from '../reader.ts';
 import type { UnknownPart } from '../values.ts';
 
 /**
- * A part of a page: either its record, or the reason why the record cannot be read. Other parts are
- * unaffected.
+ * The data for a part of a page, or the reason why it could not be read. The rest of the page can still be
+ * shown.
  */
 export type Section<T> =
   | { kind: 'read'; data: T | null; stale: boolean; asOf: Date | null; unknown: readonly UnknownPart[] }
   | { kind: 'refused'; why: string };
 
-/** Reads a family for a part of a page. Never throws a database error. */
+/** Reads the record for a part of a page. If the database fails, that is part of the result. */
 export async function sectionOf<Name extends FamilyName>(
   weather: WeatherService,
   family: Name,
@@ -26,7 +26,8 @@ export async function sectionOf<Name extends FamilyName>(
 }
 
 /**
- * Returns a reason suitable for the page's readers, without details of the database. Throws any other error.
+ * Returns a reason that is safe to show on a public page, without details about the database. Rethrows errors
+ * that are not from the database.
  */
 function publicReason(thrown: unknown): string {
   switch (asWaybillError(thrown).code) {

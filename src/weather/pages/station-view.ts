@@ -31,6 +31,7 @@ import {
   moment,
   plural,
   quantity,
+  readableQuantity,
   skyOf,
   temperatureUnit,
   windOf,
@@ -43,17 +44,20 @@ export interface StationContent {
   conditions: Section<CurrentConditionsData>;
   newest: Section<ObservationData | ObservationsData>;
   alerts: Section<AlertsData>;
-  /** Some of the alerts that may apply here. */
+  /**
+   * Alerts that might apply to this station, because we do not know exactly where they do. Only some of them
+   * if there are many.
+   */
   unplaced: readonly UnplacedAlert[];
   hourly: Section<HourlyForecastData>;
   narrative: Section<NarrativeForecastData>;
   outlooks: readonly Section<ConvectiveOutlookData>[];
-  /** null if no forecast names an office. */
+  /** null if no forecast says which office is responsible. */
   discussion: Section<ForecastDiscussionData> | null;
   stories: Section<WeatherStoriesData> | null;
 }
 
-/** Renders the page of a station. */
+/** Renders the page of a weather station. */
 export function stationView(content: StationContent, base: string): Page {
   const { place, now, units, alerts, hourly, narrative, discussion } = content;
   const here = `${base}weather/`;
@@ -127,7 +131,10 @@ function noticeOf(section: Section<object>, what: string, now: Date): Notice | n
   return { status: 'warning', text: `This ${what} is stale: it is ${ageOf(section.asOf, now)} old.` };
 }
 
-/** Returns the current conditions, or else the station's newest observation, labeled as such. */
+/**
+ * Returns the current conditions. Without them, returns the latest observation of the station, labeled
+ * accordingly.
+ */
 function presentOf({ conditions, newest, hourly, place, now }: StationContent) {
   const current = dataOf(conditions);
   const found = dataOf(newest);
@@ -165,8 +172,8 @@ function presentOf({ conditions, newest, hourly, place, now }: StationContent) {
         ['Dew point', quantity(shown.dewpoint, units.temperature)],
         ['Humidity', quantity(shown.relativeHumidity, units.relativeHumidity)],
         ['Wind', windOf(shown, units.windSpeed)],
-        ['Pressure', quantity(shown.altimeter ?? shown.seaLevelPressure, units.pressure)],
-        ['Visibility', quantity(shown.visibility, units.visibility)],
+        ['Pressure', readableQuantity(shown.altimeter ?? shown.seaLevelPressure, units.pressure)],
+        ['Visibility', readableQuantity(shown.visibility, units.visibility)],
         ['Rain in the last hour', quantity(shown.precipitation1h, units.precipitation)],
         ['Clouds', cloudsOf(shown.clouds, units.cloudBase)],
       ].filter(([, value]) => value !== '' && value !== '–'),
@@ -188,7 +195,9 @@ function alertsOf(
   return { notices, list, tests };
 }
 
-/** Returns the notice about alerts that may apply here. Alerts that certainly apply never hide it. */
+/**
+ * Returns a notice about alerts that might apply here. It is shown in addition to those that certainly do.
+ */
 function unplacedNotice(section: Section<AlertsData>, named: readonly UnplacedAlert[]): Notice | null {
   const unplaced = dataOf(section)?.unplaced ?? 0;
   const others = unplaced - named.length;
@@ -199,7 +208,7 @@ function unplacedNotice(section: Section<AlertsData>, named: readonly UnplacedAl
   if (unplaced > 0)
     return {
       status: 'warning',
-      text: `${plural(unplaced, 'more alert')} may hold here, since the area is not known${names.length === 0 ? '' : `: ${names.join(', ')}`}.`,
+      text: `${plural(unplaced, 'more alert')} of unknown area may apply here${names.length === 0 ? '' : `: ${names.join(', ')}`}.`,
     };
   const isUnknown = section.kind === 'read' && section.unknown.some(({ field }) => field === 'alerts');
   return isUnknown ? { status: 'warning', text: 'Some alerts cannot be read; one may hold here.' } : null;
@@ -212,7 +221,7 @@ function risksOf(sections: readonly Section<ConvectiveOutlookData>[]): object[] 
   return sections.map((section, index) => {
     const data = dataOf(section);
     if (data === null || !isPresent(section))
-      return { day: `Day ${index + 1}`, text: 'The risk is not known', colour: null, chances: '' };
+      return { day: `Day ${index + 1}`, text: 'Risk unknown', colour: null, chances: '' };
     const of = (hazard: string) => data.risk?.find((each) => each.hazard === hazard);
     const category = of('categorical');
     const label = category?.category ?? null;
@@ -220,7 +229,7 @@ function risksOf(sections: readonly Section<ConvectiveOutlookData>[]): object[] 
       const risk = of(hazard);
       if (risk === undefined || risk.state === 'none') return [];
       const name = hazard.replace('_', ' ');
-      if (risk.state === 'unknown') return risk.reason === 'not_covered' ? [] : [`${name} not known`];
+      if (risk.state === 'unknown') return risk.reason === 'not_covered' ? [] : [`${name} unknown`];
       return risk.probability === null ? [] : [`${name} ${risk.probability}%`];
     });
     return {
@@ -233,7 +242,7 @@ function risksOf(sections: readonly Section<ConvectiveOutlookData>[]): object[] 
 }
 
 function categoryText(category: OutlookRiskData | undefined): string {
-  if (category === undefined) return 'The risk is not known';
+  if (category === undefined) return 'Risk unknown';
   const { state, reason, categoryText: words, category: label } = category;
   if (reason === 'not_covered') return 'Not covered by this outlook';
   switch (state) {
@@ -243,14 +252,14 @@ function categoryText(category: OutlookRiskData | undefined): string {
       return 'No thunderstorms expected';
     case 'unknown':
       return label === null
-        ? 'The risk is not known: the outlook has arrived in part'
+        ? 'Risk unknown: the outlook has arrived in part'
         : `${words ?? label} or higher: the outlook has arrived in part`;
   }
 }
 
 /**
- * Reports whether it is daytime at this time according to the forecast. Assumes daytime if there is no
- * forecast.
+ * Reports whether it is day or night at this time, according to the forecast. Without a forecast, assumes
+ * that it is day.
  */
 function isDaytimeAt(forecast: HourlyForecastData | null, at: string): boolean {
   const near = forecast?.periods.find(({ endsAt }) => endsAt > at);

@@ -25,16 +25,16 @@ import { mapView } from './map-view.ts';
 import { dataOf, sectionOf } from './section.ts';
 import { stationView } from './station-view.ts';
 
-/** A page needs many reads, so requests within this time share one page. In milliseconds. */
+/** Creating a page takes many reads, so requests within this many milliseconds get the same page. */
 const keptMs = 15_000;
 
 type PagePorts = HttpPorts & WeatherPorts;
-/** Returns the site that the pages belong to. */
+/** Returns the settings that all pages of the site share. */
 type SiteOf = (ports: PagePorts) => Site;
 
 /**
- * Returns the routes of the map and the station pages, below `weather/`. They are present only if a database
- * is configured.
+ * Returns the routes for the map and for stations, below `weather/`. They only exist if a database is
+ * configured.
  */
 export function weatherPages(siteOf: SiteOf): readonly PageRoute<PagePorts>[] {
   const isPresent = ({ weather }: PagePorts): boolean => weather !== null;
@@ -87,7 +87,10 @@ interface PageParts {
   weather: WeatherService;
   clock: Clock;
   site: Site;
-  /** Returns the cached or pending page for these URL parts and units, or a new one. */
+  /**
+   * Calls `make` to create a page, unless the same page with the same units is in the cache or already being
+   * created.
+   */
   kept: (parts: readonly unknown[], units: ChosenUnits, make: () => Promise<Page>) => Promise<TaggedAnswer>;
 }
 
@@ -109,12 +112,12 @@ function partsOf(ports: PagePorts, siteOf: SiteOf): PageParts {
   };
 }
 
-/** Large enough for all places. There are few enough to keep in memory. */
+/** Larger than the number of places, all of which easily fit in memory. */
 const maxPlaces = 100_000;
 const maxFound = 50;
 const maxAlerts = 500;
 
-/** Throws the reader's error if stations cannot be read, because a map needs them. */
+/** Creates the map page. Throws the reader's error if the stations cannot be read. */
 async function mapPage(
   parts: { weather: WeatherService; zoneShapes: ZoneShapes; base: string },
   query: MapQuery,
@@ -152,7 +155,10 @@ const maxStationAlerts = 50;
 const hours = 48;
 const outlookDays = [1, 2, 3];
 
-/** Throws `not_found` for an unknown station, and the reader's errors for that query. */
+/**
+ * Creates the page of a station. Throws `not_found` if there is no such station, and the reader's errors if
+ * the station cannot be looked up.
+ */
 async function stationPage(
   { weather, base }: { weather: WeatherService; base: string },
   { id, units, now }: { id: string; units: UnitSystem; now: Date },
@@ -197,7 +203,7 @@ async function stationPage(
   );
 }
 
-/** @param id Untrusted input. */
+/** @param id untrusted */
 async function placeOf(weather: WeatherService, id: string): Promise<PlaceData> {
   const asked = id.toUpperCase();
   const isOne = /^[A-Z0-9]{3,8}$/.test(asked);

@@ -1,16 +1,23 @@
 import { textHelpers } from '../render/text-helpers.ts';
 import { converterOf, type UnitSystem } from '../units.ts';
 
-/** Formats quantities, times and ages for people. */
+/** Turns quantities, times and ages into text for people. */
 
 const signs: Readonly<Record<string, string>> = { degC: '°C', degF: '°F', deg: '°' };
 export const unknown = '–';
 
-/** Formats a quantity like `21.5 °C`, or as a dash if unknown. */
+/** Formats a quantity: `21.5 °C`. If it is unknown, returns a dash. */
 export function quantity(value: number | null | undefined, unit: string, digits?: number): string {
   if (value === null || value === undefined) return unknown;
   const figure = digits === undefined ? String(value) : value.toFixed(digits);
   return `${figure.replace('-', '−')}${unit === '%' ? '' : '\u00a0'}${signs[unit] ?? unit}`;
+}
+
+/** Returns a value in pascals or meters with the unit that forecasts for people use. */
+export function readableQuantity(value: number | null | undefined, unit: string): string {
+  if (typeof value === 'number' && unit === 'Pa') return quantity(value / 100, 'hPa', 0);
+  if (typeof value === 'number' && unit === 'm' && value >= 1000) return quantity(value / 1000, 'km', 0);
+  return quantity(value, unit);
 }
 
 export function temperatureUnit(units: UnitSystem): string {
@@ -20,8 +27,8 @@ export function temperatureUnit(units: UnitSystem): string {
 const cardinals: Readonly<Record<string, string>> = { N: 'north', E: 'east', S: 'south', W: 'west' };
 
 /**
- * Spells out a compass point, so that `NNW` becomes `north-northwest`. Returns null if it is not a compass
- * point.
+ * Spells out the direction of a compass point: `NNW` becomes `north-northwest`. Returns null for anything
+ * else.
  */
 export function directionOf(point: string): string | null {
   if (!/^[NESW]{1,3}$/.test(point)) return null;
@@ -29,7 +36,7 @@ export function directionOf(point: string): string | null {
   return names.length < 3 ? names.join('') : `${names[0]}-${names.slice(1).join('')}`;
 }
 
-/** Formats wind like `North-northwest at 15 km/h, gusts to 30 km/h` or `Calm`. */
+/** Describes wind: `North-northwest at 15 km/h, gusts to 30 km/h`, or `Calm`. */
 export function windOf(
   wind: { windDirection: number | null; windSpeed: number | null; windGust: number | null },
   unit: string,
@@ -42,7 +49,7 @@ export function windOf(
   return `${capital(from ?? unknown)} at ${quantity(windSpeed, unit, 0)}${gusts}`;
 }
 
-/** Formats forecast wind like `West 8 to 16 km/h` or `Calm`. */
+/** Describes wind in a forecast: `West 8 to 16 km/h`, or `Calm`. */
 export function forecastWindOf(
   wind: { windDirection: string | null; windSpeedMin: number | null; windSpeedMax: number | null },
   unit: string,
@@ -60,7 +67,7 @@ function capital(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-/** Formats an instant like `Tue 20 Jan 12:51 EST`. */
+/** Formats a time: `Tue 20 Jan 12:51 EST`. */
 export function moment(instant: string | Date | null, timeZone: string | null): string {
   const text = instant instanceof Date ? instant.toISOString() : instant;
   return text === null ? unknown : textHelpers.time(text, timeZone, 'row');
@@ -68,7 +75,7 @@ export function moment(instant: string | Date | null, timeZone: string | null): 
 
 const minuteMs = 60_000;
 
-/** Formats an age like `5 minutes`, `3 hours` or `2 days`. */
+/** Formats how long ago something was: `5 minutes`, `3 hours` or `2 days`. */
 export function ageOf(from: Date, now: Date): string {
   const minutes = Math.max(0, Math.floor((now.getTime() - from.getTime()) / minuteMs));
   if (minutes < 120) return plural(minutes, 'minute');
@@ -81,7 +88,8 @@ export function plural(count: number, noun: string): string {
 }
 
 /**
- * Returns an observation's text, or else its phenomena, such as `Light freezing rain, fog in the vicinity`.
+ * Describes the weather in an observation in words: `Light freezing rain, fog in the vicinity`. Prefers the
+ * observation's own text.
  */
 export function skyOf(sky: Parameters<typeof textHelpers.weather>[0]): string | null {
   const text = textHelpers.weather(sky);
@@ -98,7 +106,10 @@ const amounts = {
   VV: 'sky obscured, vertical visibility',
 } as const;
 
-/** Formats clouds like `Broken clouds at 3,000 ft, overcast at 5,000 ft`. Empty if no layer is known. */
+/**
+ * Describes clouds: `Broken clouds at 3,000 ft, overcast at 5,000 ft`. Returns an empty string if nothing is
+ * known about them.
+ */
 export function cloudsOf(
   clouds: readonly { amount: keyof typeof amounts; base: number | null }[],
   unit: string,
@@ -112,19 +123,19 @@ export function cloudsOf(
   return capital(text);
 }
 
-/** Splits an alert's text, which has lines of 69 characters, into paragraphs for a page. */
+/** Splits the text of an alert into paragraphs. The original is broken into lines of 69 characters. */
 
 export interface Paragraph {
-  /** For example, `What` in `* WHAT...Heavy snow.`. null if there is none. */
+  /** For example, `What` if the text is `* WHAT...Heavy snow.`. null if there is no label. */
   label: string | null;
   text: string;
-  /** True if line breaks and spaces must be preserved, as in a table. */
+  /** True if spaces and line breaks are significant, as in a table. */
   isTable: boolean;
 }
 
 /**
- * Returns a text's paragraphs. They are separated by blank lines and list items, but not by single line
- * breaks.
+ * Returns the paragraphs of a text. Blank lines and list items start a new one, but single line breaks do
+ * not.
  */
 export function paragraphsOf(text: string | null): Paragraph[] {
   return (text ?? '')
@@ -144,7 +155,7 @@ function isTable(part: string): boolean {
   return part.split('\n').filter((line) => /\S(?: {3,}|\t+)\S/.test(line)).length >= 2;
 }
 
-/** The icons that `templates/weather-pages/icons.ejs` draws. */
+/** The icons in `templates/weather-pages/icons.ejs`. */
 type Icon =
   | 'thunder'
   | 'sleet'
@@ -170,7 +181,10 @@ const iconWords: readonly [RegExp, Icon][] = [
   [/wind|breez|blust/i, 'wind'],
 ];
 
-/** Returns null if no word is known. An icon never adds information to its text. */
+/**
+ * Returns the icon for a description of the weather, or null if there is none. Icons are only decoration, and
+ * never say more than the text.
+ */
 export function iconOf(sky: string | null, isDaytime: boolean): Icon | null {
   const icon = sky === null ? undefined : iconWords.find(([pattern]) => pattern.test(sky))?.[1];
   if (icon === undefined) return null;

@@ -10,17 +10,20 @@ import type { Geometry } from '../values.ts';
 import { fireZones, zones } from './place-lists.ts';
 import { type Box, partsOf, type Position, ugcOf, type ZoneKey, zoneKey, zoneKind } from './position.ts';
 
-/** A polygon or multipolygon, and its owner. */
+/** A polygon or multipolygon, and the ids of its owners, such as alerts. */
 export interface Outline {
   owners: readonly string[];
   geometry: Geometry;
 }
 
-/** Finds outlines among hundreds of thousands without examining each one. Immutable once built. */
+/**
+ * Searches hundreds of thousands of outlines without checking each of them. Cannot be changed once it has
+ * been built.
+ */
 export interface OutlineIndex {
-  /** Returns the owners of outlines that contain a point or have it on their edge, each owner once. */
+  /** Returns the owners of all outlines that the point is in, or on the edge of. */
   at(position: Position): ReadonlySet<string>;
-  /** Returns the owners of outlines that have any point in common with a box. */
+  /** Returns the owners of all outlines that overlap or touch the box. */
   within(box: Box): ReadonlySet<string>;
 }
 
@@ -28,13 +31,13 @@ interface Owned extends Polygon {
   owners: readonly string[];
 }
 
-/** Number of outlines between two yields to the event loop. */
+/** The number of outlines to process before yielding to the event loop. */
 const outlinesPerYield = 1000;
 
 /**
- * Builds an index. Edges are straight in longitude and latitude, and take the shorter way around Earth. A
- * pole lies within a polygon that reaches it at any longitude. Does not modify its input, and yields to other
- * work while it builds.
+ * Builds an index. Edges are straight lines in longitude and latitude, and go the shorter way around the
+ * Earth. If a polygon reaches a pole at any longitude, the pole is considered part of it. Lets other work run
+ * while it builds, and does not modify its input.
  */
 export async function outlineIndex(outlines: readonly Outline[]): Promise<OutlineIndex> {
   const polygons: Owned[] = [];
@@ -62,7 +65,7 @@ export async function outlineIndex(outlines: readonly Outline[]): Promise<Outlin
   };
 }
 
-/** Reports whether a polygon or multipolygon contains a point or has it on its edge. */
+/** Reports whether a point is in a polygon or multipolygon, or on its edge. */
 export function contains(geometry: Geometry, position: Position): boolean {
   return polygonsOf(geometry).some(({ rings, box }) =>
     turnsOf(searchOf(position)).some((turned) => overlap(box, turned) && isIn(rings, position, turned)),
@@ -73,7 +76,7 @@ function overlap(a: Box, b: Box): boolean {
   return a.west <= b.east && b.west <= a.east && a.south <= b.north && b.south <= a.north;
 }
 
-/** Returns a point's search box. A pole has every longitude. */
+/** Returns the box to search for outlines at a point. At a pole, it includes all longitudes. */
 function searchOf(position: Position): Box {
   const { latitude, longitude } = position;
   const parallel = { south: latitude, north: latitude };
@@ -82,9 +85,7 @@ function searchOf(position: Position): Box {
     : { ...parallel, west: longitude, east: longitude };
 }
 
-/**
- * `box` is the point's search box, shifted by whole turns of the globe so that it overlaps the polygon's box.
- */
+/** @param box The box to search, shifted by multiples of 360° so that it overlaps the box of the polygon. */
 function isIn(rings: readonly Ring[], position: Position, box: Box): boolean {
   return isAtPole(position) || holds(rings, box);
 }
@@ -93,7 +94,7 @@ function isAtPole({ latitude }: Position): boolean {
   return Math.abs(latitude) === 90;
 }
 
-/** `box` is a point. */
+/** @param box A single point. */
 function holds(rings: readonly Ring[], { west, south }: Box): boolean {
   return booleanPointInPolygon([west, south], {
     type: 'Polygon',
@@ -109,7 +110,7 @@ function meetsBox(rings: readonly Ring[], box: Box): boolean {
   );
 }
 
-/** Reports whether any part of a segment lies in a box (Liang and Barsky). */
+/** Reports whether any part of a line is in the box, using the Liang–Barsky algorithm. */
 function crosses([x0, y0]: Point, [x1, y1]: Point, { west, south, east, north }: Box): boolean {
   let [from, to] = [0, 1];
   const bounds: readonly Point[] = [
@@ -130,10 +131,10 @@ function ownersOf(polygons: readonly Owned[]): ReadonlySet<string> {
   return new Set(polygons.flatMap(({ owners }) => owners));
 }
 
-/** Returns the outlines of zones and counties by key. Unknown ones are omitted. */
+/** Returns the outlines of zones and counties, by key. Those that are not found are left out. */
 export type ZoneOutlines = (keys: readonly ZoneKey[]) => Promise<ReadonlyMap<ZoneKey, Geometry>>;
 
-/** A database without the outlines table has no outlines. */
+/** If the database has no table of outlines, nothing is found. */
 export function openZoneOutlines(database: WeatherDatabase): ZoneOutlines {
   return async (keys) => {
     if (keys.length === 0) return new Map();
@@ -147,8 +148,8 @@ export function openZoneOutlines(database: WeatherDatabase): ZoneOutlines {
 }
 
 /**
- * Returns zone outlines by key. Fire-weather zones have a separate table that was added later. Without it,
- * none of them are known. Throws the database's errors.
+ * Reads the outlines of zones, by key. Fire weather zones are in a table that was added later; if the table
+ * does not exist, none of them are found. Throws the database's errors.
  */
 export async function readZones(
   database: WeatherDatabase,
@@ -173,8 +174,8 @@ async function rowsOf(
   table: typeof zones | typeof fireZones,
   keys: readonly ZoneKey[],
 ): Promise<{ ugc: string; geometry: Geometry }[]> {
-  // Passed as one JSON value, because preparing a statement with a thousand parameters takes longer than
-  // answering it.
+  // Pass the keys as a single JSON value. Preparing a statement with a thousand parameters would take longer
+  // than running it.
   const list = JSON.stringify(keys.map(ugcOf));
   const rows = await database.one((queries) =>
     queries

@@ -4,40 +4,43 @@ import { around } from 'geokdbush';
 import KDBush from 'kdbush';
 import { type Box, partsOf, type Position } from './position.ts';
 
-/** A station, grid cell or office that can be searched by location. */
+/** A station, forecast grid cell or office, for searching by location. */
 export interface Place extends Position {
   id: string;
   name: string | null;
   elevationM: number | null;
   timeZone: string | null;
-  /** Two letters. */
+  /** The two-letter code of the state. */
   state: string | null;
 }
 
-/** A place, with its distance and bearing from a point. */
+/** A place, and how far away it is in which direction. */
 export interface Nearby {
   place: Place;
-  /** Great-circle distance in kilometers, on a sphere with Earth's mean radius. */
+  /** The great-circle distance in kilometers, on a sphere with the Earth's mean radius. */
   distanceKm: number;
-  /** Bearing from the point to the place, in degrees clockwise from north, from 0 to less than 360. */
+  /** The direction from the point to the place, in degrees clockwise from north. Less than 360. */
   bearingDeg: number;
 }
 
-/** Conditions that a place must meet. A null condition is ignored. */
+/** Conditions for a search. Those that are null are ignored. */
 interface PlaceFilter {
   box: Box | null;
   state: string | null;
   words: string | null;
 }
 
-/** Finds places among tens of thousands without examining each one. Immutable once built. */
+/**
+ * Searches tens of thousands of places without checking each of them. Cannot be changed once it has been
+ * built.
+ */
 export interface PlaceIndex {
-  /** Returns the place with this identifier. */
   get(id: string): Place | undefined;
-  /** Returns the matching places, sorted by identifier. */
+  /** Returns the places that meet all conditions, sorted by id. */
   matching(filter: PlaceFilter): readonly Place[];
   /**
-   * Returns up to `limit` places that are at most `withinKm` away, ordered by distance, then by identifier.
+   * Returns the nearest places within `withinKm`, but no more than `limit`. Nearer ones come first. If the
+   * distance is the same, they are sorted by id.
    */
   nearest(
     from: Position,
@@ -45,12 +48,12 @@ export interface PlaceIndex {
   ): readonly Nearby[];
 }
 
-/** Slightly more than half of Earth's circumference, so that no place is farther away. */
+/** A little more than half the Earth's circumference. No place is farther away than this. */
 const halfwayRoundKm = 20_015.12;
-/** More than the rounding error of a distance, yet negligible on the ground. */
+/** Large enough to cover rounding errors, but insignificant on the ground. */
 const toleranceKm = 1e-6;
 
-/** Builds an index. If several places have the same identifier, the last one counts. */
+/** Builds an index. If an id occurs more than once, the last place with it is used. */
 export function placeIndex(places: readonly Place[]): PlaceIndex {
   const byId = new Map(places.map((place) => [place.id, place]));
   const sorted = [...byId.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
@@ -70,7 +73,8 @@ export function placeIndex(places: readonly Place[]): PlaceIndex {
           : around(tree, from.longitude, from.latitude, count, Math.min(reachKm, halfwayRoundKm), accepts);
       const far = search(limit, withinKm + toleranceKm).at(-1);
       if (far === undefined) return [];
-      // Includes places as far away as the last one, so that the order of equals does not depend on the tree.
+      // Also look at places that are just as far away as the last one. Otherwise, the structure of the tree
+      // would decide which of them is included.
       const reachKm = kilometres(from, sorted[far] as Place) + toleranceKm;
       return search(Infinity, reachKm)
         .map((index) => nearby(from, sorted[index] as Place))
@@ -81,12 +85,15 @@ export function placeIndex(places: readonly Place[]): PlaceIndex {
   };
 }
 
-/** Distances that differ only by rounding count as equal, because a pole has many longitudes. */
+/**
+ * Rounds distances, to keep rounding errors from affecting the order. They occur at a pole, for example,
+ * which has many longitudes.
+ */
 function inMillimetres({ distanceKm }: Nearby): number {
   return Math.round(distanceKm * 1e6);
 }
 
-/** Returns a place's distance and bearing from a point. */
+/** Returns how far away a place is and in which direction. */
 function nearby(from: Position, place: Place): Nearby {
   const degrees = bearing(pair(from), pair(place));
   return { place, distanceKm: kilometres(from, place), bearingDeg: (degrees + 360) % 360 };
@@ -94,7 +101,8 @@ function nearby(from: Position, place: Place): Nearby {
 
 function kilometres(from: Position, to: Position): number {
   const found = distance(pair(from), pair(to), { units: 'kilometers' });
-  // For opposite points, rounding can make the argument of the square root negative.
+  // For points on opposite sides of the Earth, a rounding error can lead to the square root of a negative
+  // number.
   return Number.isNaN(found) ? halfwayRoundKm : found;
 }
 
@@ -130,8 +138,7 @@ function hasAll(words: readonly string[], wanted: readonly string[]): boolean {
 }
 
 /**
- * Splits text into lowercase words without accents, separated by any characters other than letters and
- * digits.
+ * Splits text into lowercase words without accents. Anything other than letters and digits separates words.
  */
 function wordsOf(text: string): string[] {
   return text
@@ -142,7 +149,7 @@ function wordsOf(text: string): string[] {
     .filter((word) => word !== '');
 }
 
-/** The requested point, and how far from it the answer may be. */
+/** The area to search: a point and the maximum distance from it. */
 export interface SearchArea {
   point: Position;
   radiusKm: number;
@@ -152,12 +159,12 @@ export function searchAreaOf(point: Position | null, radiusKm: number): SearchAr
   return point === null ? null : { point, radiusKm };
 }
 
-/** Number of places to try in one query. Nearly always, one of the nearest places has data. */
+/** The number of nearest places to check in each query. One of the first ten almost always has data. */
 const batches = [10, 100, Infinity];
 
 /**
- * Returns up to `limit` of the nearest places that have data, nearest first. `having` selects those places
- * from a list of identifiers.
+ * Returns the nearest places that have data, up to `limit`. `having` checks which of the places in a list
+ * have any.
  */
 export async function nearestHaving(
   index: PlaceIndex,

@@ -12,7 +12,7 @@ import type { Queries, WeatherDatabase } from '../database/database.ts';
 import { placesRequired } from '../database/errors.ts';
 import type { Place, PlaceIndex } from './place-index.ts';
 
-/** The tables that hold locations. */
+/** The tables of places and their outlines. */
 
 export const stations = pgTable('stations', {
   stationId: text('station_id').notNull(),
@@ -23,7 +23,7 @@ export const stations = pgTable('stations', {
   timeZone: text('time_zone').notNull(),
   state: text('state'),
 });
-/** Grid cells of forecasts. */
+/** Grid cells that have forecasts. */
 export const locations = pgTable('locations', {
   locationId: text('location_id').notNull(),
   name: text('name'),
@@ -40,20 +40,20 @@ export const offices = pgTable('offices', {
   timeZone: text('time_zone'),
   state: text('state'),
 });
-/** Outlines of public, marine and offshore zones, and of counties. */
+/** Outlines of counties, and of public, marine and offshore zones. */
 export const zones = pgTable('zones', {
   ugc: text('ugc').notNull(),
   name: text('name'),
   geometry: jsonb('geometry').$type<Record<string, unknown>>().notNull(),
 });
-/** Outlines of fire-weather zones, whose codes are also used by public zones. */
+/** Outlines of fire weather zones. They have the same codes as public zones. */
 export const fireZones = pgTable('fire_zones', {
   ugc: text('ugc').notNull(),
   name: text('name'),
   geometry: jsonb('geometry').$type<Record<string, unknown>>().notNull(),
 });
 
-/** All places of one kind, along with the rejections. */
+/** All places of one kind, and the invalid values that were found. */
 interface PlaceList {
   index: PlaceIndex;
   rejected: readonly Rejection[];
@@ -62,9 +62,9 @@ interface PlaceList {
 export type PlaceKind = 'stations' | 'locations' | 'offices';
 
 /**
- * Every place in the database, held in memory, because places are few, rarely change, and are searched by
- * distance. A list is checked after `freshMs` and rebuilt if it has changed. Throws the database's errors,
- * and `schema_mismatch` with the name of a missing table or column.
+ * All places in the database. They are kept in memory, because there are not many, they rarely change, and
+ * most searches are by distance. After `freshMs`, a list is checked, and loaded again if it has changed.
+ * Throws the database's errors. If a table or column is missing, throws `schema_mismatch` with its name.
  */
 export type PlaceLists = Readonly<Record<PlaceKind, () => Promise<PlaceList>>>;
 
@@ -107,7 +107,7 @@ function cached(database: WeatherDatabase, clock: Clock, kind: PlaceKind): () =>
 
 const tables = { stations, locations, offices };
 
-/** Returns a version that changes whenever any row changes. */
+/** Returns a value that changes whenever a row is added, changed or removed. */
 function versionOf(queries: Queries, kind: PlaceKind): PromiseLike<{ version: string }[]> {
   const table = tables[kind];
   const version = sql<string>`count(*) || ' ' || coalesce(sum(hashtextextended(${table}::text, 0)), 0)`;
@@ -143,7 +143,7 @@ const selects: Readonly<Record<PlaceKind, (queries: Queries) => PromiseLike<Plac
 async function listOf(kind: PlaceKind, rows: readonly PlaceRow[]): Promise<PlaceList> {
   const rejected: Rejection[] = [];
   const places = rows.flatMap((row) => cleanPlace(kind, row, (each) => rejected.push(each)) ?? []);
-  // Loaded on the first request for a place, which most programs never receive.
+  // Loaded only when needed, because most processes never look up a place.
   const { placeIndex } = await import('./place-index.ts');
   return { index: placeIndex(places), rejected };
 }
@@ -152,7 +152,7 @@ const latitudeCheck = numberCheck('latitude_deg');
 const longitudeCheck = numberCheck('longitude_deg');
 const elevationCheck = numberCheck('elevation_m');
 
-/** Returns null if its position is unknown. */
+/** Returns null if the position of the place is unknown. */
 function cleanPlace(kind: PlaceKind, row: PlaceRow, note: Note): Place | null {
   const { id, name, state } = row;
   const clean = <T>(column: string, value: T, check: FieldCheck, isLeftOut: boolean): T | null => {

@@ -10,7 +10,7 @@ import {
 import { instant } from '../values.ts';
 import { type Box, isInUnitedStates, type Position } from './position.ts';
 
-/** The parameters that several families share. */
+/** Query parameters that several families have in common. */
 
 export const stationPattern = /^[A-Z0-9]{3,8}$/;
 
@@ -18,14 +18,14 @@ export const unitsParameter = choice(['si', 'us'], 'si', {
   description: '`si`: degC, km/h, Pa, m, mm. `us`: degF, mph, inHg, mi, ft, in.',
 });
 
-/** null selects any office. */
+/** null for all offices. */
 export const officeParameter = identifier(
   /^[A-Z]{3}$/,
   'the three letters of a forecast office, such as OKX',
   { description: 'A forecast office. Without it: the newest of any.', example: 'OKX' },
 );
 
-/** Requires `start` to be before `end`, by at most `maxMs` milliseconds. */
+/** Checks that `start` is before `end`, and that the range is no longer than `maxMs` milliseconds. */
 export function rangeRule(maxMs: number): Rule {
   const hours = maxMs / (60 * 60_000);
   const most = hours > 500 ? `${hours / 24} days` : `${hours} hours`;
@@ -43,7 +43,7 @@ export function rangeRule(maxMs: number): Rule {
   };
 }
 
-/** The parameters of requests for places. */
+/** The query parameters for searching places. */
 
 const degrees = String.raw`[-+]?\d{1,3}(\.\d{1,15})?`;
 const pair = new RegExp(`^${degrees},${degrees}$`);
@@ -51,8 +51,8 @@ const quartet = new RegExp(`^${degrees}(,${degrees}){3}$`);
 const example = '40.78,-73.97';
 
 /**
- * Returns a parameter for `lat,lon`, which is null if absent. Rejects a point that lies in the United States
- * only if its numbers are swapped.
+ * Creates a parameter for a point, `lat,lon`. The value is null if it is absent. A point that would be in the
+ * United States with latitude and longitude swapped is rejected as a probable mistake.
  */
 export function pointParameter(description: string): Parameter<Position | null> {
   return {
@@ -75,8 +75,8 @@ export function pointParameter(description: string): Parameter<Position | null> 
 }
 
 /**
- * Returns a parameter for `west,south,east,north`, as in GeoJSON, which is null if absent. A west greater
- * than the east crosses 180°.
+ * Creates a parameter for a box, `west,south,east,north` as in GeoJSON. The value is null if it is absent. If
+ * west is greater than east, the box crosses the 180° meridian.
  */
 export function boxParameter(description: string): Parameter<Box | null> {
   return {
@@ -129,7 +129,9 @@ function boxOf(text: string): Box | null {
   return { west, south, east, north };
 }
 
-/** Removes spaces at commas and at both ends. A plus sign that was not encoded also arrives as a space. */
+/**
+ * Removes spaces around commas and at both ends. In a URL, a plus sign that was not encoded is a space, too.
+ */
 function compacted(text: string): string {
   return text.trim().replaceAll(/ *, */g, ',');
 }
@@ -146,7 +148,7 @@ function isBox({ west, south, east, north }: Box): boolean {
   return corners.every(isOnEarth) && south <= north;
 }
 
-/** Returns a box's southwestern corner. */
+/** Returns the southwest corner of a box. */
 function cornerOf({ west, south }: Box): Position {
   return { latitude: south, longitude: west };
 }

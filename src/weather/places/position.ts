@@ -4,8 +4,8 @@ import type { Box, Position } from '../values.ts';
 export type { Box, Position };
 
 /**
- * Returns the box itself, or its two parts on either side of the antimeridian, each with its west before its
- * east.
+ * Splits a box that crosses the antimeridian into two, each with west less than east. Returns other boxes
+ * unchanged.
  */
 export function partsOf(box: Box): readonly Box[] {
   return box.west <= box.east
@@ -16,7 +16,7 @@ export function partsOf(box: Box): readonly Box[] {
       ];
 }
 
-/** Boxes around the states and territories of the United States, to detect swapped coordinates. */
+/** Boxes around all states and territories, used to detect swapped coordinates. */
 const unitedStates: readonly [Box, ...Box[]] = [
   { west: -125, south: 24, east: -66, north: 50 },
   { west: 172, south: 51, east: -129, north: 72 },
@@ -28,13 +28,13 @@ const unitedStates: readonly [Box, ...Box[]] = [
 
 const [contiguousStates] = unitedStates;
 
-/** An approximation. The Storm Prediction Center issues outlooks only for these states. */
+/** An approximation. The Storm Prediction Center only issues outlooks for these states. */
 export function isInContiguousStates({ latitude, longitude }: Position): boolean {
   const { west, south, east, north } = contiguousStates;
   return longitude >= west && longitude <= east && latitude >= south && latitude <= north;
 }
 
-/** An approximation that uses a box around each part of the country. */
+/** An approximation that checks a box around each part of the country. */
 export function isInUnitedStates({ latitude, longitude }: Position): boolean {
   return unitedStates
     .flatMap(partsOf)
@@ -45,9 +45,9 @@ export function isInUnitedStates({ latitude, longitude }: Position): boolean {
 }
 
 /**
- * Returns the IANA name of the time zone at a position in degrees. Off the coasts, this is a nautical zone
- * such as `Etc/GMT+5`. The library's table is too coarse at the date line. It assigns some United States
- * islands to the country across that line, which this function corrects.
+ * Returns the time zone for coordinates in degrees, as an IANA name. At sea, it is a nautical time zone such
+ * as `Etc/GMT+5`. The library is not precise enough near the date line, where it puts some islands of the
+ * United States in a neighboring country, so we correct those.
  */
 export function timeZoneAt(latitude: number, longitude: number): string {
   const zone = lookup(latitude, longitude);
@@ -58,31 +58,28 @@ export function timeZoneAt(latitude: number, longitude: number): string {
   return zone;
 }
 
-/** The kinds of zones and counties. Fire-weather zones have codes that public zones also have. */
+/** Kinds of zones. The codes of fire weather zones are also used for public zones. */
 export const zoneKinds = ['public', 'county', 'fire', 'marine', 'offshore'] as const;
 export type ZoneKind = (typeof zoneKinds)[number];
 
-/**
- * A zone of a certain kind, as api.weather.gov names it in URLs, such as `fire/COZ040`. Codes alone are
- * ambiguous.
- */
+/** A zone and its kind, as in the URLs of api.weather.gov: `fire/COZ040`. A code alone can be ambiguous. */
 export type ZoneKey = `${ZoneKind}/${string}`;
 
 export function zoneKey(ugc: string, kind: ZoneKind): ZoneKey {
   return `${kind}/${ugc}`;
 }
 
-/** Returns a key's code, such as `COZ040`. */
+/** Returns the UGC code in a key: `COZ040`. */
 export function ugcOf(key: ZoneKey): string {
   return key.slice(key.indexOf('/') + 1);
 }
 
-/** Marine and Great Lakes areas, identified by the first two letters of their zone codes. */
+/** Marine areas, including the Great Lakes. The code of a zone starts with one of these. */
 const marineAreas = /^(A[MN]|GM|L[CEHMOS]|P[HKMSZ]|SL)/;
 
 /**
- * Returns a zone's kind based on the type in its source, or else on its code. `forecast` is not a separate
- * kind.
+ * Returns the kind of a zone. It is derived from the type that the source gives, or else from the code. The
+ * type `forecast` covers several kinds.
  */
 export function zoneKind(ugc: string, type: string): ZoneKind {
   if (type === 'fire') return 'fire';

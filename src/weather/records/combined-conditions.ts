@@ -8,10 +8,10 @@ import {
 } from './observation-record.ts';
 
 /**
- * Computes relative humidity in percent from temperature and dewpoint in °C.
+ * Calculates the relative humidity in percent from the temperature and dew point in °C.
  *
- * Magnus form with the coefficients of O. A. Alduchov and R. E. Eskridge, "Improved Magnus Form Approximation
- * of Saturation Vapor Pressure", Journal of Applied Meteorology 35 (1996).
+ * Uses the Magnus formula with the coefficients from O. A. Alduchov and R. E. Eskridge, "Improved Magnus Form
+ * Approximation of Saturation Vapor Pressure", Journal of Applied Meteorology 35 (1996).
  */
 export function relativeHumidity(temperatureC: number, dewpointC: number): number {
   const magnus = (t: number): number => (17.625 * t) / (243.04 + t);
@@ -19,8 +19,8 @@ export function relativeHumidity(temperatureC: number, dewpointC: number): numbe
 }
 
 /**
- * Computes wind chill in °C from temperature in °C and wind in km/h. Returns null above 50 °F or with wind of
- * 3 mph or less, where it is not defined.
+ * Calculates the wind chill in °C from the temperature in °C and the wind speed in km/h. Returns null if it
+ * is not defined, which is the case above 50 °F or if the wind is 3 mph or less.
  *
  * Uses the 2001 formula of the National Weather Service and Environment Canada, in °F and mph.
  */
@@ -33,10 +33,10 @@ export function windChill(temperatureC: number, windSpeedKmh: number): number | 
 }
 
 /**
- * Computes the heat index in °C from temperature in °C and relative humidity in percent.
+ * Calculates the heat index in °C from the temperature in °C and the relative humidity in percent.
  *
- * L. P. Rothfusz, "The Heat Index Equation", NWS Southern Region technical attachment SR 90-23 (1990), with
- * the two adjustments of the Weather Prediction Center. Below 80 °F, the simple formula is used.
+ * See L. P. Rothfusz, "The Heat Index Equation", NWS Southern Region technical attachment SR 90-23 (1990).
+ * Includes the two adjustments of the Weather Prediction Center, and its simpler formula below 80 °F.
  */
 export function heatIndex(temperatureC: number, relativeHumidityPct: number): number {
   const t = fahrenheit(temperatureC);
@@ -46,9 +46,10 @@ export function heatIndex(temperatureC: number, relativeHumidityPct: number): nu
 }
 
 /**
- * Returns the apparent temperature in °C and the method used, according to NWS Instruction 10-201: wind chill
- * at 50 °F or less with wind above 3 mph, heat index at 80 °F or more, and otherwise the temperature itself.
- * The temperature is also used if wind or humidity is unknown.
+ * Returns what the temperature feels like in °C, and how it was calculated. According to NWS Instruction
+ * 10-201, this is the wind chill if it is 50 °F or less and the wind is above 3 mph, the heat index if it is
+ * 80 °F or more, and the temperature itself otherwise. If the wind or the humidity is unknown, the
+ * temperature is used.
  */
 export function feelsLike(
   temperatureC: number,
@@ -80,7 +81,7 @@ function regression(t: number, r: number): number {
   );
 }
 
-/** Corrects the regression, because dry air cools better and very moist air worse. */
+/** Adjusts the heat index for dry air, which cools better, and for very humid air, which cools worse. */
 function adjustment(t: number, r: number): number {
   if (r < 13 && t >= 80 && t <= 112) return -((13 - r) / 4) * Math.sqrt((17 - Math.abs(t - 95)) / 17);
   if (r > 85 && t >= 80 && t <= 87) return ((r - 85) / 10) * ((87 - t) / 5);
@@ -88,20 +89,23 @@ function adjustment(t: number, r: number): number {
 }
 
 export interface CurrentConditions {
-  /** The first station, in the given order, that has a value. */
+  /** The first of the given stations that has a value. */
   station: ObservationRow['station'];
   observedAt: Date;
   values: MeasuredRow;
   sky: ObservationRow | null;
   feelsLike: { value: number; method: FeelsLikeMethod } | null;
   /**
-   * The observation that each value comes from. Wind, sky (text, weather, clouds) and each precipitation
-   * window are each taken as a unit.
+   * The observation that each value comes from. Wind speed, direction and gusts always come from the same
+   * one. The same is true of the text, weather and clouds, and of the values for a precipitation period.
    */
   sources: Record<SourcedField, ObservationRow | null>;
 }
 
-/** The column that decides which observation supplies a field, or null for the sky, which has several. */
+/**
+ * The column that determines which observation is used for a field. null for the sky, which depends on
+ * several columns.
+ */
 const sourceColumns = {
   temperature: 'temperatureC',
   dewpoint: 'dewpointC',
@@ -128,10 +132,11 @@ const aheadMs = 5 * 60_000;
 const derivableMs = 60 * 60_000;
 
 /**
- * Combines the observations of several stations. Each field has its newest usable value within the window
- * `(now − maxAge, now + 5 min]`. An earlier station in `stations` takes precedence over a newer value.
- * Related values (wind; text, weather and clouds) come from one observation. Derived values take their inputs
- * from one station, at most an hour apart. Returns null if no observation lies in the window.
+ * Combines observations from several stations into current conditions. For each field, it uses the latest
+ * valid value from the first station in `stations` that has one between `now − maxAge` and `now + 5 min`.
+ * Values that belong together, such as those for wind, come from one observation. Values are only derived
+ * from inputs of the same station that are at most an hour apart. Returns null if none of the observations is
+ * recent enough.
  */
 export function currentConditions(
   observations: readonly ObservationRow[],
@@ -214,15 +219,16 @@ function valuesOf(sources: CurrentConditions['sources']): MeasuredRow {
 }
 
 /**
- * Computes humidity, heat index and wind chill from the other values of the answer, because reported ones
- * might not match these.
+ * Calculates the humidity, the heat index and the wind chill, instead of using reported values, which might
+ * not fit the other values in the response.
  */
 function derive(values: MeasuredRow, sources: CurrentConditions['sources']): CurrentConditions['feelsLike'] {
   const { temperatureC: t, dewpointC: td } = values;
   const { temperature, dewpoint } = sources;
   if (t === null || temperature === null) return null;
   if (td !== null && dewpoint !== null && td <= t + 1 && belongTogether(temperature, dewpoint)) {
-    // A dewpoint that exceeds the temperature by no more than the tolerance counts as saturation.
+    // A dew point above the temperature is treated as saturated air if the difference is within the
+    // tolerance.
     values.relativeHumidityPct = Math.min(100, relativeHumidity(t, td));
     sources.relativeHumidity = temperature;
   }
@@ -246,7 +252,7 @@ const temperatureBounds: [number, number] = [-90, 60];
 const pressureBounds: [number, number] = [85_000, 109_000];
 const windBounds: [number, number] = [0, 410];
 
-/** The physically possible range near the ground. */
+/** The physically possible range of each quantity near the ground. */
 const bounds: Partial<Record<MeasuredColumn, [number, number]>> = {
   temperatureC: temperatureBounds,
   dewpointC: temperatureBounds,
@@ -260,13 +266,13 @@ const bounds: Partial<Record<MeasuredColumn, [number, number]>> = {
   windChillC: [-120, 60],
 };
 
-/** MADIS letters for values that failed their checks (X, B) or are questionable (Q). */
+/** Quality letters for values that failed (X, B) or are doubtful (Q) according to MADIS. */
 const refusedLetters: ReadonlySet<string> = new Set(['X', 'Q', 'B']);
 
 /**
- * Returns a column's value. Returns null if its quality letter rejects it, it is impossible near the ground,
- * or the dewpoint is above the temperature. Current conditions, observations and the map all use this
- * function.
+ * Returns a value from an observation if it can be used. Returns null if its quality letter marks it as
+ * wrong, if it is physically impossible near the ground, or if the dew point is above the temperature.
+ * Current conditions, observations and the map must all use this function.
  */
 export function usable(row: MeasuredRow & Pick<ObservationRow, 'qc'>, column: MeasuredColumn): number | null {
   const value = row[column];

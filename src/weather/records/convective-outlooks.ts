@@ -56,9 +56,9 @@ const parameters = {
 };
 
 /**
- * The newest outlook for a day, or the newest one whose window includes the current time. Its hazards are
- * published one at a time. Until all have arrived, `findRuns` fills in the missing ones. Windows can be
- * shortened, so no window is assumed.
+ * The latest outlook for a day or, with `select=effective`, the latest one that is valid now. The hazards of
+ * an outlook are published one by one, so until all of them have arrived, `findRuns` uses older ones in their
+ * place. An outlook's valid time is always read from the data, because it can be shorter than usual.
  */
 export const convectiveOutlooks = weatherFamily({
   tables: [outlookRuns, outlooks],
@@ -91,8 +91,7 @@ function readOutlook(
     const { run } = found;
     const isRead = geometry || point !== null;
     const rows = (await rowsOf(queries, found, isRead)).flatMap(
-      // An area without its geometry is still part of the outlook. A row about a whole hazard has no
-      // geometry.
+      // If the geometry was not read, or the row is about a whole hazard, a missing geometry is not an error.
       (row) => cleanArea(row, notes.note, isRead && !isMarker(row) ? {} : { geometry: () => null }) ?? [],
     );
     const { percentage } = converterOf('si');
@@ -118,7 +117,8 @@ function readOutlook(
     };
     const unknown = unknownParts(states, hazard);
     const isWhole = unknown.length === 0 && found.others.length === 0 && found.newerIssuedAt === null;
-    // The effective outlook changes with the clock, and missing parts arrive with a different date.
+    // Do not send a date if the response can change without it: which outlook is effective depends on the
+    // time, and a missing part may arrive with an older date.
     const lastModified = select === 'effective' || !isWhole ? null : run.receivedAt;
     return {
       ...reading({ data, lastModified, asOf: run.issuedAt }, notes),
@@ -144,7 +144,7 @@ function areaData(area: OutlookAreaData, withGeometry: boolean): OutlookAreaData
   };
 }
 
-/** Returns the rows of the run and of each hazard taken from another run. */
+/** Returns the rows of the run, with those of some hazards taken from other runs. */
 async function rowsOf(queries: Queries, { run, others }: FoundRuns, isRead: boolean) {
   const { geometry: shape, ...columns } = getTableColumns(outlooks);
   const rows = await queries
@@ -158,12 +158,12 @@ async function rowsOf(queries: Queries, { run, others }: FoundRuns, isRead: bool
 
 const hazardRank = sql`array_position(array['categorical','tornado','wind','hail','any_severe'], ${outlooks.hazard})`;
 
-/** The run that answers, and the runs that supply the hazards it lacks. */
+/** The run to return, and other runs for the hazards that it does not have. */
 interface FoundRuns {
   run: Run;
-  /** Hazards that the run lacks or that a newer run has, each with the newest run that has it. */
+  /** The runs to use for single hazards that are missing in this run, or newer in another one. */
   others: readonly (readonly [Hazard, Run])[];
-  /** When the newest run was issued, if it is not the run that answers. */
+  /** When the newest run was issued, if that is not the run to return. */
   newerIssuedAt: Date | null;
 }
 
@@ -175,14 +175,14 @@ interface Search {
 
 type Run = NonNullable<ReturnType<typeof cleanRun>>;
 
-/** More issues than any window ever has. */
+/** More runs than there ever are for the same valid time. */
 const maxIssues = 50;
 
 /**
- * Finds the runs for an answer. The Storm Prediction Center publishes the discussion and each hazard
- * separately and in any order, and a fetch can fail. The newest run that has its main hazard answers. A
- * discussion alone is not an outlook. Every other hazard comes from the newest run with an overlapping window
- * that has it. Returns null if no run has any hazard.
+ * Finds the run to return. The Storm Prediction Center publishes the discussion and each hazard separately,
+ * in any order, and fetching them can fail. This returns the newest run that has the main hazard, since a
+ * discussion by itself is not an outlook. For each of the other hazards, it returns the newest run that has
+ * that hazard and overlaps the valid time. Returns null if there are no hazards at all.
  */
 async function findRuns(queries: Queries, search: Search, { note }: Notes): Promise<FoundRuns | null> {
   const { day, now } = search;
@@ -217,7 +217,7 @@ async function findRuns(queries: Queries, search: Search, { note }: Notes): Prom
   return { run, others, newerIssuedAt: isNewest ? null : (newest?.issuedAt ?? null) };
 }
 
-/** Returns runs, newest first. With `overlapping`, returns only runs whose window overlaps this one. */
+/** Selects runs, newest first. If `overlapping` is given, their valid time must overlap it. */
 function runsOf(
   queries: Queries,
   { day, now, isEffective }: Search,
@@ -250,7 +250,8 @@ function cleanRun(row: Awaited<ReturnType<typeof runsOf>>[number], note: Notes['
 }
 
 /**
- * Hazards of a run whose areas, or whose lack of areas, have been received. Intensities arrive separately.
+ * The hazards of a run that have been received, including those without areas. Intensities do not count,
+ * because they arrive separately.
  */
 const present = sql<string[]>`(select coalesce(json_agg(distinct ${outlooks.hazard}), '[]') from ${outlooks}
   where ${outlooks.runId} = ${outlookRuns}.run_id and ${outlooks.kind} <> 'intensity')`.mapWith(

@@ -50,7 +50,10 @@ const parameters = {
   units: unitsParameter,
 };
 
-/** Current conditions at the requested stations, or at the station of the newest observation. */
+/**
+ * Current conditions at the requested stations. By default, these are the conditions at the station with the
+ * latest observation.
+ */
 export const currentConditions = weatherFamily({
   tables: observations.tables,
   endpoint: {
@@ -106,7 +109,7 @@ async function readConditions(
   const clean = rows.flatMap((row) => cleanedObservation(row, notes.note, window.now) ?? []);
   const conditions = aggregate(clean, stations, window);
   if (conditions === null) return noReading(notes);
-  // There is no modification date, because values enter and leave the window as time passes.
+  // There is no modification date, because old observations stop counting as time passes.
   const data = conditionsData(conditions, converterOf(query.units));
   const found = reading({ data, lastModified: null, asOf: conditions.observedAt }, notes);
   const resolved = near.find(({ place }) => place.id === conditions.station.stationId);

@@ -33,7 +33,7 @@ const discussionSections = pgTable('forecast_discussion_sections', {
 
 const clean = cleanerOf(forecastDiscussionRows, { key: ['productId'], nullable: ['receivedAt'] });
 
-/** The newest forecast discussion of an office, or of any office. */
+/** The latest area forecast discussion of an office or, by default, of any office. */
 export const forecastDiscussions = weatherFamily({
   tables: [forecastDiscussionRows, discussionSections],
   endpoint: {
@@ -108,7 +108,10 @@ const discussions = pgTable('outlook_discussions', {
 
 const cleanDiscussion = cleanerOf(discussions, { key: ['productId'] });
 
-/** The discussion of the most recently issued outlook for a day that has one. */
+/**
+ * The latest convective outlook discussion for a day. It can belong to an earlier outlook if the latest one
+ * has no discussion yet.
+ */
 export const outlookDiscussions = weatherFamily({
   tables: [outlookRuns, discussions],
   endpoint: {

@@ -21,11 +21,9 @@ import {
 import type { ZoneKey } from '../places/position.ts';
 import { type UnknownReason, unknownReasons } from '../values.ts';
 
-/*
- * The records of alerts, forecasts, discussions, stories and outlooks.
- */
+/* The fields of alerts, forecasts, discussions, stories and outlooks. */
 
-/** Hazards of convective outlooks, as the feeder stores them and the reader expects them. */
+/** The hazards of convective outlooks. The feeder stores them under these names. */
 export const hazards = ['categorical', 'tornado', 'wind', 'hail', 'any_severe'] as const;
 export type Hazard = (typeof hazards)[number];
 

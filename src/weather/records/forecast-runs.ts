@@ -21,7 +21,7 @@ import { type Converter, forecastUnits } from '../units.ts';
 import { instant, instantOrNull, pointGeometry } from '../values.ts';
 import { type ForecastPeriodData, type ForecastRunData } from './family-fields.ts';
 
-/** What hourly and narrative forecasts have in common: runs of one kind, each with its periods. */
+/** Shared code for hourly and narrative forecasts. A forecast is a run with a list of periods. */
 
 export const forecastRuns = pgTable('forecast_runs', {
   runId: bigint('run_id', { mode: 'number' }).notNull(),
@@ -61,7 +61,7 @@ const forecastPeriods = pgTable('forecast_periods', {
 
 export const forecastTables = [forecastRuns, forecastPeriods];
 
-/** null selects any grid cell. */
+/** null for all grid cells. */
 export const locationParameter = identifier(
   /^[A-Z]{3}\/\d{1,3},\d{1,3}$/,
   'a grid cell: office, slash, x, comma, y, such as OKX/33,35',
@@ -85,10 +85,10 @@ const cleanForecastPeriod = cleanerOf(forecastPeriods, { key: ['runId', 'number'
 type ForecastRunRow = Cleaned<typeof forecastRuns.$inferSelect, (typeof dispensable)[number]>;
 type ForecastPeriodRow = typeof forecastPeriods.$inferSelect;
 
-/** The position of a run's cell, or null if no table has it. */
+/** The position of a grid cell, or null if there is no table of positions. */
 type CellPlace = Position | null;
 
-/** Returns a single place: the cell with its periods. */
+/** Returns the grid cell as a single item that contains all periods. */
 export function forecastFeatures(record: ForecastRunData): Features {
   const { units, ...properties } = record;
   const { location: id, latitude, longitude } = record;
@@ -132,22 +132,25 @@ export function periodData(period: ForecastPeriodRow, convert: Converter): Forec
   };
 }
 
-/** Selects a forecast and its periods. */
+/** Selects a forecast and some of its periods. */
 interface ForecastQuery {
   kind: ForecastRunRow['kind'];
-  /** null selects the newest run of any place. */
+  /** null for the newest run of any grid cell. */
   location: string | null;
-  /** Answers with the nearest cell that has a current forecast. null if no point was requested. */
+  /** Use the nearest grid cell that has a current forecast. null if the request does not contain a point. */
   searchArea: SearchArea | null;
-  /** Maximum number of periods. */
+  /** The maximum number of periods. */
   count: number;
-  /** Omits periods that end at or before this time. */
+  /** Leave out periods that have ended by this time. */
   from: Date;
-  /** Omits periods that begin at or after this time. null includes all periods of the run. */
+  /** Leave out periods that begin at this time or later. null for no limit. */
   until: Date | null;
 }
 
-/** Returns the newest run of a kind, for one place or for any, with its first `count` periods. */
+/**
+ * Reads the newest run of this kind, either for one grid cell or for any, and the first `count` of its
+ * periods.
+ */
 export async function readForecast<T>(
   { database, clock, places }: WeatherSource,
   query: ForecastQuery,
@@ -181,13 +184,16 @@ export async function readForecast<T>(
       .orderBy(asc(forecastPeriods.number));
     const periods = rows.flatMap((row) => cleanForecastPeriod(row, notes.note) ?? []).slice(0, count);
     const data = dataOf(run, index?.get(run.locationId) ?? null, periods);
-    // Periods end as the clock advances, without any change to the data.
+    // There is no modification date, because periods are left out once they are over.
     const found = reading({ data, lastModified: null, asOf: run.generatedAt }, notes);
     return near === null ? found : { ...found, resolved: resolvedPlace('location', near) };
   });
 }
 
-/** Returns null if no table has the positions of cells. Throws instead if the request needs them. */
+/**
+ * Returns the grid cells with their positions, or null if they cannot be read. If the request depends on
+ * them, throws instead.
+ */
 async function cellsOf(places: PlaceLists, isAsked: boolean): Promise<PlaceIndex | null> {
   try {
     return (await places.locations()).index;
@@ -197,7 +203,10 @@ async function cellsOf(places: PlaceLists, isAsked: boolean): Promise<PlaceIndex
   }
 }
 
-/** Returns null if no point was requested, or undefined if there is no cell near it. */
+/**
+ * Returns the nearest grid cell with a current forecast, or undefined if there is none nearby. Returns null
+ * if the request does not contain a point.
+ */
 async function nearestCell(
   queries: Queries,
   index: PlaceIndex | null,
@@ -236,7 +245,8 @@ function selectRuns(queries: Queries, { kind, location }: ForecastQuery, { limit
     )
     .orderBy(
       desc(forecastRuns.generatedAt),
-      // For a single place, the key allows only one run per instant, and the index lacks this column.
+      // Not needed for a single grid cell, where no two runs have the same time. The index does not contain
+      // this column.
       ...(location === null ? [desc(forecastRuns.runId)] : []),
     )
     .limit(limit)

@@ -18,9 +18,7 @@ import {
   unit,
 } from '../fields.ts';
 
-/*
- * The records of observations, current conditions and places.
- */
+/* The fields of observations, current conditions and places. */
 
 export type FeelsLikeMethod = 'wind_chill' | 'heat_index' | 'temperature';
 
@@ -208,9 +206,9 @@ export type MeasuredData = FieldsOf<typeof measured>;
 export type PresentWeatherData = DataOf<typeof presentWeather>[number];
 export type CloudData = DataOf<typeof clouds>[number];
 export type ObservationData = DataOf<typeof observation>;
-/** An observation without its station and units, which the answer contains only once. */
+/** An observation in a list for one station. The station and the units are not repeated for each of them. */
 export type PastObservationData = FieldsOf<typeof pastFields>;
-/** The newest observation of each of several stations, and the stations without one. */
+/** The latest observation of each of several stations. Also lists the stations that have none. */
 export type ObservationsData = DataOf<typeof severalObservations>;
 export type ObservationHistoryData = DataOf<typeof observationHistoryRecord>;
 export type CurrentConditionsData = DataOf<typeof currentConditionsRecord>;

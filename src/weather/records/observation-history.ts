@@ -118,14 +118,14 @@ function rangeOf(
 }
 
 /**
- * Advances by at least 1 ms. Otherwise, several observations in the same millisecond would repeat the same
- * page forever.
+ * Always advances by at least 1 ms. Otherwise, if several observations have the same time, the next page
+ * could be the same page again.
  */
 function nextStart(next: Date, start: Date): Date {
   return next > start ? next : new Date(start.getTime() + 1);
 }
 
-/** Returns one place per observation, located at the station. */
+/** Returns an item for each observation. All of them are at the position of the station. */
 function historyFeatures({ observations, ...about }: ObservationHistoryData): Features {
   const { latitude, longitude } = about.station;
   const geometry = pointGeometry(latitude, longitude);

@@ -10,7 +10,7 @@ import {
   type StationData,
 } from './observation-fields.ts';
 
-/** The measured columns of an observation, in stored units. */
+/** The measured values of an observation, in the units of the table. */
 export const measuredColumns = [
   'temperatureC',
   'dewpointC',
@@ -36,7 +36,7 @@ export type MeasuredRow = Record<MeasuredColumn, number | null>;
 export interface StationRow {
   stationId: string;
   name: string;
-  /** null if the table's value is impossible. The same applies to `timeZone` and `receivedAt`. */
+  /** null if the value in the table is invalid. This is also how `timeZone` and `receivedAt` work. */
   latitudeDeg: number | null;
   longitudeDeg: number | null;
   elevationM: number | null;
@@ -48,23 +48,26 @@ export interface ObservationRow extends MeasuredRow {
   receivedAt: Date | null;
   textDescription: string | null;
   rawMessage: string | null;
-  /** Quality letters, keyed by the column's name in the table: `{"temperature_c": "V"}`. */
+  /** Quality letters by column name: `{"temperature_c": "V"}`. */
   qc: Record<string, string>;
   station: StationRow;
   presentWeather: PresentWeatherData[];
   clouds: CloudData[];
 }
 
-/** Converts `temperatureMax24hC` to `temperature_max_24h_c`, its name in the table and in `qc`. */
+/** Converts `temperatureMax24hC` to `temperature_max_24h_c`, as it is called in the table and in `qc`. */
 export function columnName(column: MeasuredColumn): string {
   return column.replace(/(?<=[a-z])(?=[0-9])|(?=[A-Z])/g, '_').toLowerCase();
 }
 
-/** Observations as they are returned: converted, and rounded once. */
+/**
+ * Converts observations to the form in which they are returned. Values are converted from the stored units,
+ * and rounded only once.
+ */
 
 type Quality = ObservationData['quality'];
 
-/** Returns a single place: the station. */
+/** Returns the station as a single item. */
 export function stationFeatures(record: { station: StationData; units: object }): Features {
   const { units, ...properties } = record;
   const { id, latitude, longitude } = record.station;
@@ -130,7 +133,7 @@ export function pastObservationData(row: ObservationRow, convert: Converter): Pa
   };
 }
 
-/** Maps `temperature_c` in `qc` to `temperature` in `quality`. Names in `quality` have no units. */
+/** The names that are used in `quality`. They have no units: `temperature_c` in `qc` is `temperature`. */
 const qualityNames = measuredColumns.map((column) => ({
   name: column.replace(/(Pct|Deg|Kmh|Pa|Mm|C|M)$/, '') as keyof Quality,
   column: columnName(column),

@@ -34,7 +34,7 @@ const measured = {
   windChill: 'temperature',
 } as const;
 
-/** The input for a row: one observation or part of one. */
+/** The input for a row of the table, which is an observation on its own or one in a list. */
 interface TableRow extends PlacelessRow, PlaceOfRow {}
 
 interface PlaceOfRow {
@@ -63,11 +63,11 @@ const columns: readonly Column<TableRow>[] = [
   ...fields({ textDescription: null, rawMessage: null }),
 ];
 
-/** One observation, several, or those of one station. */
+/** A single observation, a list for several stations, or a list for one station. */
 type ObservationTableData =
   TableRow | { observations: readonly TableRow[] } | (PlaceOfRow & { observations: readonly PlacelessRow[] });
 
-/** One row per observation. Quality letters are only in the other formats. */
+/** One row per observation. The CSV does not include quality letters. */
 export const observationTable = weatherTable(columns, (data: ObservationTableData) => {
   if (!('observations' in data)) return [data];
   if (!('station' in data)) return data.observations;
@@ -76,8 +76,7 @@ export const observationTable = weatherTable(columns, (data: ObservationTableDat
 });
 
 /**
- * Spells out weather, such as `light freezing rain`. A spreadsheet would interpret the code, `-FZRA`, as a
- * formula.
+ * Describes weather in words: `light freezing rain`. The code, `-FZRA`, would be a formula in a spreadsheet.
  */
 function inWords({ intensity, modifier, phenomenon, inVicinity }: PresentWeatherData): string {
   const words = [intensity, modifier, phenomenon, inVicinity ? 'in vicinity' : null];
@@ -91,7 +90,7 @@ function layer({ amount, base }: CloudData): string {
   return base === null ? amount : `${amount} ${base}`;
 }
 
-/** The observation tables, with their rows as they are read: complete and clean. */
+/** Selects observations from the database and validates them. */
 
 export const observationRows = pgTable('observations', {
   stationId: text('station_id').notNull(),
@@ -136,20 +135,20 @@ export const observationClouds = pgTable('observation_clouds', {
 });
 
 const ownColumns = getTableColumns(observationRows);
-// The column was added later, and observations do not need it.
+// Observations do not need the column `state`, which older databases do not have.
 const stationColumns = { ...getTableColumns(stations), state: sql<null>`null` };
 const belongs = (table: typeof observationWeather | typeof observationClouds): SQL | undefined =>
   and(eq(table.stationId, observationRows.stationId), eq(table.observedAt, observationRows.observedAt));
 
-/** The time range of observations, which excludes the first moment and includes the second. */
+/** A range of times. It does not include `after`, but it does include the other end. */
 interface ObservedWithin {
   after: Date;
   until: Date;
 }
 
 /**
- * Returns those of these stations that have an observation in that time range. With `isMeasured`, the
- * observation must contain a number.
+ * Returns those stations that have an observation in the time range. If `isMeasured` is set, it has to
+ * contain at least one number.
  */
 export async function stationsHaving(
   queries: Queries,
@@ -176,8 +175,8 @@ export async function stationsHaving(
 }
 
 /**
- * Throws `invalid_parameter` for unknown stations. If the table is empty, no station counts as unknown,
- * unless `isNeeded` is set because the answer consists of station data.
+ * Throws `invalid_parameter` if a station does not exist. If the table is empty, accepts any station, unless
+ * `isNeeded` is set because the response is about the station itself.
  */
 export async function requireStations(
   queries: Queries,
@@ -205,8 +204,8 @@ export async function requireStations(
 }
 
 /**
- * Selects observations with their station, weather and clouds, in one statement and therefore from one
- * snapshot.
+ * Selects observations along with their stations, weather and clouds. This is a single statement, so that all
+ * of it is from the same snapshot.
  */
 export function selectObservations(queries: Queries, where?: SQL) {
   const weather = sql<PresentWeatherData[]>`(select coalesce(json_agg(json_build_object(
@@ -239,7 +238,7 @@ const cloudAmounts: readonly unknown[] = ['SKC', 'CLR', 'FEW', 'SCT', 'BKN', 'OV
 const baseCheck = numberCheck('base_m');
 const intensityCheck = oneOf(['light', 'heavy']);
 
-/** Returns a station from the table. */
+/** Returns a station. Throws an error if it does not exist. */
 export async function stationOf(queries: Queries, stationId: string, note: Note): Promise<StationRow> {
   const [row] = await queries.select(stationColumns).from(stations).where(eq(stations.stationId, stationId));
   const station = row === undefined ? null : cleanStation(row, note);
@@ -250,8 +249,8 @@ export async function stationOf(queries: Queries, stationId: string, note: Note)
 type SelectedObservation = Awaited<ReturnType<typeof selectObservations>>[number];
 
 /**
- * Returns an observation's valid parts, or null if it is invalid, for example if it was observed after `now`.
- * Each invalid part is noted.
+ * Validates an observation. Invalid parts are removed and reported through `note`. Returns null if the
+ * observation as a whole is invalid, for example because its time is after `now`.
  */
 export function cleanedObservation(row: SelectedObservation, note: Note, now: Date): ObservationRow | null {
   const own = cleanObservation(row, note, { observedAt: pastCheck(presentUntil(now)) });
@@ -279,7 +278,10 @@ export function cleanedObservation(row: SelectedObservation, note: Note, now: Da
   return { ...whole, ...refusedOf(whole) };
 }
 
-/** Sets each value that `usable` rejects to null. The quality letter remains and provides the reason. */
+/**
+ * Returns null for each value that cannot be used. The quality letter is kept, so that readers can see the
+ * reason.
+ */
 function refusedOf(row: ObservationRow): Partial<MeasuredRow> {
   const refused = measuredColumns.filter((column) => row[column] !== null && usable(row, column) === null);
   return Object.fromEntries(refused.map((column) => [column, null]));

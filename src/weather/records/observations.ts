@@ -56,10 +56,7 @@ const parameters = {
   units: unitsParameter,
 };
 
-/**
- * The newest observation of a station, of several stations, of the station nearest to a point, or of any
- * station.
- */
+/** The latest observation of one or more stations, of the station nearest to a point, or of any station. */
 export const observations = weatherFamily({
   tables: [stations, observationRows, observationWeather, observationClouds],
   endpoint: {
@@ -107,7 +104,7 @@ async function readNewest(
 ): Promise<Reading<ObservationData>> {
   const notes = newNotes();
   const row = await database.one((queries) => newestClean(queries, station, clock.now(), notes.note));
-  // This is checked only now, because a station with an observation is always in the table.
+  // Check this last. If a station has an observation, it always exists.
   if (row === null && station !== null) await database.one((queries) => requireStations(queries, [station]));
   if (row === null) return noReading(notes);
   const data = observationData(row, convert);
@@ -136,7 +133,7 @@ async function readEach(
     : reading({ data, lastModified: null, asOf: new Date(newest) }, notes);
 }
 
-/** Returns the newest observation with a value, from the nearest station that has one. */
+/** Returns the latest observation from the nearest station that has reported any values. */
 async function readNearest(
   { database, clock, places }: WeatherSource,
   searchArea: SearchArea,
@@ -149,7 +146,7 @@ async function readNearest(
   return database.snapshot(async (queries) => {
     const having = (ids: readonly string[]): Promise<ReadonlySet<string>> =>
       stationsHaving(queries, ids, within, { isMeasured: true });
-    // Includes stations beyond the nearest one, because all of its values may be rejected.
+    // Try several stations, because all values of the nearest one may turn out to be unusable.
     for (const near of await nearestHaving(index, searchArea, { limit: 10, having })) {
       const rows = await selectObservations(
         queries,
@@ -200,8 +197,8 @@ function pageOf(queries: Queries, station: string | null, { limit, offset, until
 const statements = new WeakMap<Queries, ReturnType<typeof prepareLatest>>();
 
 /**
- * Both statements are built once per database, because building them takes longer than the database's
- * response.
+ * Returns prepared statements for a database. Building one takes longer than running it, so they are built
+ * only once.
  */
 function prepared(queries: Queries): ReturnType<typeof prepareLatest> {
   const known = statements.get(queries) ?? prepareLatest(queries);
@@ -223,8 +220,8 @@ function prepareLatest(queries: Queries) {
 }
 
 /**
- * Returns the newest observation of each station since a given time, in stored units, by station identifier.
- * Uses one statement for many stations. Invalid observations are left out.
+ * Returns the latest observation of each station, if it is after `since`, by station id. Values are in the
+ * units of the table. A single statement reads all stations. Invalid observations are left out.
  */
 export type NewestObservations = (
   stations: readonly string[],
@@ -234,7 +231,7 @@ export type NewestObservations = (
 export function openNewestObservations(database: WeatherDatabase, clock: Clock): NewestObservations {
   return async (stations, since) => {
     const now = clock.now();
-    // Searches the primary key backwards for each station, then fetches the rows by it.
+    // For each station, searches backward in the primary key, and then gets the row.
     const newest = sql`(${observationRows.stationId}, ${observationRows.observedAt}) in (
       select o.station_id, o.observed_at
       from jsonb_array_elements_text(${JSON.stringify(stations)}::text::jsonb) as wanted(id)

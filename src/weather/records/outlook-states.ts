@@ -22,8 +22,8 @@ import {
 } from './family-fields.ts';
 
 /**
- * Returns the hazards in the Storm Prediction Center's outlooks for a day. Each one is published as a
- * separate file.
+ * Returns the hazards that the Storm Prediction Center's outlook has for this day. Each of them is in a file
+ * of its own.
  */
 export function hazardsOf(day: number): readonly Hazard[] {
   if (day >= 4) return ['any_severe'];
@@ -31,13 +31,14 @@ export function hazardsOf(day: number): readonly Hazard[] {
 }
 
 /**
- * Labels of rows that represent a whole hazard, with rank 0 and an empty geometry. `NONE`: no area is
- * outlined. `UNKNOWN`: the provider cannot say. `UNREADABLE`: part of the file cannot be read.
+ * Labels of rows that are not an area but stand for a whole hazard. They have rank 0 and an empty geometry.
+ * `NONE` means that there is no area. `UNKNOWN` means that the provider cannot say. `UNREADABLE` means that
+ * part of the file could not be read.
  */
 const markers = ['NONE', 'UNKNOWN', 'UNREADABLE'] as const;
 export type Marker = (typeof markers)[number];
 
-/** What convective outlooks and their discussions have in common: runs, one for each issue of a day. */
+/** Shared code for convective outlooks and their discussions. Each issuance for a day is a run. */
 
 export const outlookRuns = pgTable('outlook_runs', {
   runId: bigint('run_id', { mode: 'number' }).notNull(),
@@ -64,10 +65,10 @@ export const outlooks = pgTable('outlooks', {
   geometry: jsonb('geometry').$type<Record<string, unknown>>().notNull(),
 });
 
-/** A run is valid even without the time at which it was written. */
+/** The time at which the run was stored is optional. */
 export const cleanOutlookRun = cleanerOf(outlookRuns, { key: ['day', 'issuedAt'], nullable: ['receivedAt'] });
 
-/** Starts at 1, which is today. */
+/** Day 1 is today. */
 export const dayParameter = wholeNumber(1, 8, 1, { description: 'Day of the outlook; 1 is today.' });
 
 type Window = Pick<typeof outlookRuns.$inferSelect, 'day' | 'issuedAt' | 'validFrom' | 'validUntil'>;
@@ -82,7 +83,7 @@ export function windowData(run: Window): OutlookWindowData {
   };
 }
 
-/** Runs `work`. If it fails because the tables lack the structure that outlooks need, the error says so. */
+/** Runs `work`. If the tables do not have the structure that outlooks need, the error says so. */
 export async function requireShape<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -91,9 +92,12 @@ export async function requireShape<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** The state of each hazard of an outlook: its areas, none, or unknown with the reason. */
+/**
+ * Determines the state of each hazard in an outlook: either it has areas, or there is no risk, or it is
+ * unknown for some reason.
+ */
 
-/** An area, or a row about a whole hazard. */
+/** A row for an area or for a whole hazard. */
 type Row = Pick<OutlookAreaData, 'hazard' | 'kind' | 'label' | 'rank'>;
 
 type HazardStates<Area> = ReadonlyMap<Hazard, { state: Known<readonly Area[]>; areas: readonly Area[] }>;
@@ -103,8 +107,9 @@ export function isMarker({ label, rank }: Pick<Row, 'label' | 'rank'>): boolean 
 }
 
 /**
- * Returns the state of every hazard in the day's outlook, and of any others in the rows. A hazard without
- * rows is unknown. `areas` contains the known areas even if others are unknown.
+ * Returns the state of each hazard that the day's outlook should have, or that there are rows for. A hazard
+ * without any rows is unknown. `areas` contains the areas that are known, even if the state is unknown
+ * because of others.
  */
 export function hazardStates<Area extends Row>(day: number, rows: readonly Area[]): HazardStates<Area> {
   const expected = new Set<Hazard>([...hazardsOf(day), ...rows.map(({ hazard }) => hazard)]);
@@ -123,20 +128,23 @@ export function hazardStates<Area extends Row>(day: number, rows: readonly Area[
 function stateOf<Area extends Row>(areas: readonly Area[], found: readonly Marker[]): Known<readonly Area[]> {
   if (found.includes('UNREADABLE')) return unknown('unreadable');
   if (found.includes('UNKNOWN')) return unknown('predictability_too_low');
-  // Intensity groups are published separately and do not determine the hazard's state.
+  // Intensities are published separately, so they do not show that the hazard's areas have arrived.
   if (areas.some(({ kind }) => kind !== 'intensity')) return known(areas);
   return found.includes('NONE') ? empty : unknown('not_received');
 }
 
-/** Returns the highest readable category. `unknownParts` reports whether a higher one is possible. */
+/**
+ * Returns the highest category that could be read. If `unknownParts` contains the category, there could be a
+ * higher one.
+ */
 export function highestCategory<Area extends Row>(states: HazardStates<Area>): string | null {
   const categorical = states.get('categorical');
   return highestOf((categorical?.areas ?? []).filter(({ kind }) => kind === 'category'))?.label ?? null;
 }
 
 /**
- * Returns the unknown hazards in the list, in the form of `meta.unknown`, and the highest category if that is
- * unknown.
+ * Returns those of the requested hazards whose state is unknown, in the form of `meta.unknown`. Also includes
+ * the highest category if it is unknown.
  */
 export function unknownParts<Area extends Row>(
   states: HazardStates<Area>,
@@ -160,8 +168,9 @@ export function unknownParts<Area extends Row>(
 type RiskArea = OutlookAreaData & { isThere: boolean | null };
 
 /**
- * Returns a hazard's risk at a point. An area's `isThere` is null if its outline is unknown. Outside the area
- * that the provider covers (`isCovered`), the risk is unknown if no outline contains the point.
+ * Returns the risk of a hazard at a point. For areas whose outline is unknown, `isThere` is null. If the
+ * point is not in any outline, and the provider does not cover its location either (`isCovered`), the risk is
+ * unknown.
  */
 export function riskAt(
   hazard: Hazard,

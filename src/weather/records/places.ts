@@ -42,7 +42,7 @@ const parameters = {
   units: unitsParameter,
 };
 
-/** Weather stations, with the age of their newest observation. */
+/** Weather stations, each with the age of its latest observation. */
 export const stations = weatherFamily({
   tables: [tables.stations, observationRows],
   endpoint: {
@@ -62,7 +62,7 @@ export const stations = weatherFamily({
   },
 });
 
-/** Grid cells of forecasts, with the age of their newest forecast. */
+/** Forecast grid cells, each with the age of its latest forecast. */
 export const locations = weatherFamily({
   tables: [tables.locations, forecastRuns],
   endpoint: {
@@ -82,7 +82,7 @@ export const locations = weatherFamily({
   },
 });
 
-/** Forecast offices, with the age of their newest discussion. */
+/** Forecast offices, each with the age of its latest discussion. */
 export const offices = weatherFamily({
   tables: [tables.offices, forecastDiscussionRows],
   endpoint: {
@@ -102,7 +102,7 @@ export const offices = weatherFamily({
   },
 });
 
-/** The table and columns that hold a place's newest record. */
+/** The table and columns with the time of a place's latest record. */
 interface Newest {
   kind: PlaceKind;
   place: PgTable;
@@ -110,7 +110,7 @@ interface Newest {
   of: PgTable;
   by: AnyColumn;
   at: AnyColumn;
-  /** Each condition takes one backward search in the index of `of`. */
+  /** Conditions for the records. Each one is a separate backward search in the index of `of`. */
   among: readonly SQL[];
 }
 
@@ -165,7 +165,7 @@ async function readPlaces(
     total: matching.length,
     places: found.map((each) => placeData(each, dates.get(each.place.id) ?? null, { now, units })),
     units: placeUnits(units),
-    // Ages change as the clock advances.
+    // There is no modification date, because ages change all the time.
     reading: { lastModified: null, ...(rejected.length === 0 ? {} : { rejected }) },
   };
 }

@@ -29,7 +29,10 @@ const stories = pgTable('weather_stories', {
 const cleanRun = cleanerOf(storyRuns, { key: ['office', 'fetchedAt'] });
 const cleanStory = cleanerOf(stories, { key: ['runId', 'position'], nullable: ['startsAt', 'endsAt'] });
 
-/** The stories of the newest run of an office, or of any office, in the office's own order. */
+/**
+ * The current weather stories of an office or, by default, of any office. They are in the order that the
+ * office chose.
+ */
 export const weatherStories = weatherFamily({
   tables: [storyRuns, stories],
   endpoint: {

@@ -8,41 +8,44 @@ import { type Polygon, polygonsOf } from '../shape.ts';
 import { converterOf, type UnitSystem } from '../units.ts';
 import type { Geometry, Instant, UnknownPart, WeatherTable } from '../values.ts';
 
-/** Remarks about an answer's data. Each one is absent unless it applies. */
+/** Information about the data in a response. Members are left out if they do not apply. */
 export interface AnswerMeta {
-  /** Always true if present. The data is older than it should be. */
+  /** Always true. Means that the data is older than it should be. */
   stale?: true;
-  /** When the newest of the data was measured, issued or fetched. Present together with `stale`. */
+  /** When the newest data was measured, issued or fetched. Only present together with `stale`. */
   asOf?: Instant;
-  /** The place that answers for the requested point. */
+  /** The place that was found for the requested point. */
   resolved?: ResolvedPlace;
-  /** Unknown parts of the record. A null or an empty list there does not mean that there is nothing. */
+  /**
+   * Parts of the record that are unknown. If they are null or empty, that does not mean that there is
+   * nothing.
+   */
   unknown?: readonly UnknownPart[];
-  /** Parts taken from an earlier issue, because the newest issue has not fully arrived. */
+  /** Parts that are from an earlier issuance, because the latest one has not been received completely. */
   otherIssues?: readonly { field: string; issuedAt: Instant }[];
-  /** When a newer issue was published that has not arrived completely enough to answer with. */
+  /** When the latest version was issued, if too much of it is still missing for it to be returned. */
   newerIssuedAt?: Instant;
-  /** Fields set to null and records left out because their values are impossible. */
+  /** Fields that were set to null, and records that were left out, because their values are impossible. */
   rejected?: readonly RejectedFields[];
 }
 
 export interface RejectedFields {
-  /** Table and column. */
+  /** The table and column. */
   field: string;
   reason: RejectionReason;
   count: number;
 }
 
-/** Returns the envelope of a JSON answer. `meta` is left out if it is null. */
+/** Returns a JSON response: `data`, and `meta` if it is not null. */
 export function renderJson(data: object | null, meta: AnswerMeta | null = null): string {
   return JSON.stringify(meta === null ? { data } : { data, meta });
 }
 
 /**
- * Renders a table as CSV (RFC 4180). Lines end with CRLF. The first line has the column names, with the unit
- * in parentheses if there is one. Unknown values are empty. Without a record, only the names are written.
- * Text that a spreadsheet would run as a formula (starting with = + - @, a tab or a carriage return) is
- * prefixed with an apostrophe, as OWASP recommends. Numbers are left as they are.
+ * Returns a table as CSV (RFC 4180), with CRLF line endings. The first line contains the column names, with
+ * units in parentheses. If there is no record, it is the only line. Values that are unknown are empty. Text
+ * that a spreadsheet could run as a formula, because it begins with = + - @, a tab or a carriage return, gets
+ * an apostrophe in front, as OWASP recommends. Numbers are not changed.
  */
 export function renderCsv(table: WeatherTable, data: object | null, system: UnitSystem): string {
   const { units } = converterOf(system);
@@ -58,14 +61,14 @@ export function renderCsv(table: WeatherTable, data: object | null, system: Unit
 
 const schemaInstance = 'http://www.w3.org/2001/XMLSchema-instance';
 
-/** The name for one item of each list, keyed by the name of the list. */
+/** The name for a single item of each list, by the name of the list. */
 type ItemNames = Readonly<Record<string, string>>;
 const metaItemNames: ItemNames = { rejected: 'fields', unknown: 'part', otherIssues: 'part' };
 
 /**
- * Renders the same data as XML: `<response><data>…`, with the element names of JSON. null becomes `xsi:nil`,
- * a list becomes a wrapper with one child per item, and a GeoJSON geometry becomes its JSON text. Characters
- * that XML 1.0 forbids are dropped.
+ * Returns a response as XML, `<response><data>…`, in which the elements have the same names as in JSON. null
+ * becomes `xsi:nil`, a list becomes an element with a child for each item, and a GeoJSON geometry is included
+ * as JSON. Characters that are not allowed in XML 1.0 are removed.
  */
 export function renderXml(data: object | null, itemNames: ItemNames, meta: AnswerMeta | null = null): string {
   const about: Record<string, XmlNode> = meta === null ? {} : { meta: nodeOf('meta', meta, metaItemNames) };
@@ -90,8 +93,8 @@ function nodeOf(name: string, value: unknown, itemNames: ItemNames): XmlNode {
 }
 
 /**
- * Renders the places of an answer as a GeoJSON collection (RFC 7946). Data about the whole answer is in the
- * foreign members `data` (null if there is no record) and `meta`, with the names of the JSON format.
+ * Returns the items of a record as a GeoJSON collection (RFC 7946). Everything else is in the foreign members
+ * `data`, which is null if there is no record, and `meta`. Names are the same as in JSON.
  */
 export function renderGeoJson(features: Features | null, meta: AnswerMeta | null = null): string {
   const { about, places } = features ?? { about: null, places: [] };
@@ -109,8 +112,8 @@ export function renderGeoJson(features: Features | null, meta: AnswerMeta | null
 }
 
 /**
- * Converts a geometry to the form that RFC 7946 requires: outer rings run counterclockwise and holes
- * clockwise (3.1.6), and polygons are cut at the antimeridian (3.1.9).
+ * Converts a geometry to follow RFC 7946: outer rings are counterclockwise and holes clockwise (3.1.6), and
+ * polygons are cut at the antimeridian (3.1.9).
  *
  * @param geometry Must have passed `geometryCheck`.
  */
@@ -125,10 +128,7 @@ export function mapGeometry(geometry: Geometry): Geometry {
   return rewind(shape) as unknown as Geometry;
 }
 
-/**
- * Returns a polygon's parts on either side of the antimeridian, or the polygon itself if it does not cross
- * it.
- */
+/** Splits a polygon that crosses the antimeridian. Returns other polygons unchanged. */
 function cut({ rings, box }: Polygon): number[][][][] {
   const coordinates = rings.map((ring) => ring.map(([longitude, latitude]) => [longitude, latitude]));
   if (box.east <= 180) return [coordinates];

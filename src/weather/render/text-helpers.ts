@@ -5,13 +5,13 @@ import type { Geometry, UnknownPart, UnknownReason } from '../values.ts';
 const points = 'N NNE NE ENE E ESE SE SSE S SSW SW WSW W WNW NW NNW'.split(' ');
 const unknown = '--';
 
-/**
- * Helpers for text templates, in addition to `data` and `request`. All of them accept null and print `--` for
- * it.
- */
+/** The helper functions for text templates. All of them accept null, and return `--` for it. */
 export const textHelpers = { num, time, compass, wrap, list, upper, row, zoneOf, weather, wind, why };
 
-/** Formats a number with a fixed or natural number of decimals, followed by its unit if there is one. */
+/**
+ * Formats a number and its unit, if there is one. `digits` is the number of decimals; by default, there are
+ * as many as necessary.
+ */
 function num(value: number | null | undefined, unit = '', digits?: number): string {
   if (value === null || value === undefined) return unknown;
   const figure = digits === undefined ? String(value) : value.toFixed(digits);
@@ -19,8 +19,8 @@ function num(value: number | null | undefined, unit = '', digits?: number): stri
 }
 
 /**
- * Formats an instant in a time zone: `full` Tue 20 Jan 2026 12:51 EST, `row` Tue 20 Jan 12:51 EST, `date` Tue
- * 20 Jan 2026, `short` Tue 12:51, `hour` 12:51.
+ * Formats a time in a time zone, in one of these styles: `full` Tue 20 Jan 2026 12:51 EST, `row` Tue 20 Jan
+ * 12:51 EST, `date` Tue 20 Jan 2026, `short` Tue 12:51, `hour` 12:51.
  */
 function time(
   instant: string | null | undefined,
@@ -42,7 +42,7 @@ function time(
   return style === 'date' ? date : `${date} ${hour} ${parts['timeZoneName']}`;
 }
 
-/** Converts degrees to one of the 16 compass points. */
+/** Converts degrees to one of the 16 points of the compass. */
 function compass(degrees: number | null | undefined): string {
   if (degrees === null || degrees === undefined) return unknown;
   return points[Math.round(degrees / 22.5) % 16] ?? unknown;
@@ -56,7 +56,8 @@ interface Phenomenon {
 }
 
 /**
- * Returns an observation's text, or else its phenomena, such as `Light freezing rain, fog in the vicinity`.
+ * Describes the weather in an observation in words: `Light freezing rain, fog in the vicinity`. Prefers the
+ * observation's own text.
  */
 function weather(
   sky: { textDescription: string | null; presentWeather: readonly Phenomenon[] } | null | undefined,
@@ -72,7 +73,7 @@ function weather(
   return joined === '' ? unknown : joined.charAt(0).toUpperCase() + joined.slice(1);
 }
 
-/** Formats wind direction and speed like `NNW 6.8 mph`, `variable 6.8 mph` or `calm`. */
+/** Describes wind: `NNW 6.8 mph`, `variable 6.8 mph` or `calm`. */
 function wind(
   each: { windDirection: number | null; windSpeed: number | null; windGust: number | null },
   show: (value: number | null) => string,
@@ -92,15 +93,15 @@ const reasons: Readonly<Record<UnknownReason, string>> = {
   not_covered: 'it does not cover this place',
 };
 
-/** Explains in words why a part of the record is unknown. Returns null if it is known. */
+/** Says in words why a part of the record is unknown. Returns null if it is known. */
 function why(meta: { unknown?: readonly UnknownPart[] } | null | undefined, field: string): string | null {
   const part = meta?.unknown?.find((one) => one.field === field);
   return part === undefined ? null : reasons[part.reason];
 }
 
 /**
- * Wraps text to lines of at most `width` characters, each prefixed with `indent`. Preserves paragraphs and
- * the lines of tables. A word that is longer gets its own line.
+ * Wraps text to a maximum of `width` characters per line, including the `indent`. Paragraphs and tables are
+ * kept as they are. If a word is too long, it gets a line of its own.
  */
 function wrap(text: string | null | undefined, width = 80, indent = ''): string {
   if (text === null || text === undefined) return indent + unknown;
@@ -110,7 +111,9 @@ function wrap(text: string | null | undefined, width = 80, indent = ''): string 
     .join('\n\n');
 }
 
-/** Detects columns, which are gaps of tabs or at least three spaces in two or more lines. */
+/**
+ * Recognizes tables by their columns: two or more lines have a tab, or at least three spaces, between words.
+ */
 function isTable(paragraph: string): boolean {
   return paragraph.split('\n').filter((line) => /\S(?: {3,}|\t+)\S/.test(line)).length >= 2;
 }
@@ -122,7 +125,7 @@ function kept(paragraph: string, indent: string): string {
     .join('\n');
 }
 
-/** List items start on new lines and continue indented under their text. */
+/** Every list item begins on a new line. If it needs more lines, they are indented. */
 function fill(paragraph: string, width: number, indent: string): string {
   return paragraph
     .trim()
@@ -147,8 +150,8 @@ function fillItem(item: string, width: number, indent: string): string {
 }
 
 /**
- * Formats cells in columns, each padded to its width. A negative width aligns to the right. Longer text
- * continues below in its own column.
+ * Arranges cells in columns of the given widths. If the width is negative, the text is right-aligned. If it
+ * is too long, it continues in the same column on the next line.
  */
 function row(...cells: [text: string, width: number][]): string {
   const columns = cells.map(([text, width]) => ({ lines: within(text, Math.abs(width)), width }));
@@ -200,7 +203,10 @@ function formatOf(timeZone: string): Intl.DateTimeFormat {
   return format;
 }
 
-/** Time zones used by most of a state or marine area, each with the first letters of its UGC codes. */
+/**
+ * The time zone that most of each state or marine area is in. These areas are the first two letters of UGC
+ * codes.
+ */
 const areas: Readonly<Record<string, string>> = {
   'America/New_York':
     'CT DC DE FL GA IN KY MA MD ME MI NC NH NJ NY OH PA RI SC VA VT WV AN AM LE LO LH LC SL',
@@ -219,8 +225,8 @@ const byArea = new Map(
 );
 
 /**
- * Returns the time zone at the middle of the outline if it is known and not at sea. Otherwise returns the
- * time zone of the first area in the list of UGC codes, or UTC if that is unknown. For display only.
+ * Returns the time zone in the middle of the outline. If there is no outline, or its middle is at sea,
+ * returns the time zone of the first UGC code, or UTC if that is unknown. Only precise enough for display.
  */
 export function zoneOf(
   zones: readonly string[] | null | undefined,

@@ -6,7 +6,7 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import type { AnswerMeta } from './formats.ts';
 import { textHelpers } from './text-helpers.ts';
 
-/** The request as seen by templates: its endpoint and its parameters, with defaults filled in. */
+/** The request as templates see it: the endpoint, and all parameters with their default values. */
 export interface TextRequest {
   endpoint: string;
   parameters: object;
@@ -14,8 +14,8 @@ export interface TextRequest {
 
 export interface TextRenderer {
   /**
-   * Renders the directory's file `<template>.txt.tmpl`. Throws `unsupported_format` if it is missing or
-   * cannot be read, and `template_error` if it cannot be compiled or throws.
+   * Renders the template in `<template>.txt.tmpl`. Throws `unsupported_format` if the file is missing or
+   * cannot be read, and `template_error` if it cannot be compiled or throws an error.
    */
   render(
     template: string,
@@ -30,10 +30,13 @@ interface Compiled {
   template: (locals: object) => string;
 }
 
-/** The directory of the bundled templates. */
+/** The directory of the templates that come with the package. */
 export const packagedTemplates = fileURLToPath(new URL('../../../templates/weather', import.meta.url));
 
-/** Renders the operator's templates (EJS, trusted like the configuration). Recompiles changed files. */
+/**
+ * Renders templates in EJS. They belong to the operator, and are trusted in the same way as the
+ * configuration. If a file changes, it is compiled again.
+ */
 export function createTextRenderer(baseDir: string): TextRenderer {
   const compiled = new Map<string, Compiled>();
   return {
@@ -54,8 +57,8 @@ export function createTextRenderer(baseDir: string): TextRenderer {
 }
 
 /**
- * Reads and compiles the templates with these names, without rendering them. Returns those that are missing.
- * Throws `template_error` for the first one that cannot be read or compiled.
+ * Compiles templates in order to check them, without rendering anything. Returns the names of those that are
+ * missing. Throws `template_error` for the first one that cannot be read or compiled.
  */
 export async function missingTemplates(baseDir: string, names: readonly string[]): Promise<string[]> {
   const missing: string[] = [];
@@ -81,23 +84,26 @@ function firstLine(thrown: unknown): string {
 }
 
 function compile(source: string, filename: string): (locals: object) => string {
-  // The output is text rather than HTML, so nothing is escaped. The options are fixed, so that requests
-  // cannot influence them.
+  // Escape nothing, because the output is plain text. No other options are set, so that a request cannot
+  // influence them.
   const escape = (value: string | number | boolean | null | undefined): string => String(value ?? '');
   return ejs.compile(source, { escape, filename, async: false });
 }
 
-/** Changes whenever the file's contents change, as far as the file system shows. */
+/** Returns a value that changes when the file does, going by its modification time, size and inode. */
 async function versionOf(file: string): Promise<string> {
   return readable(file, async () => {
     const found = await stat(file, { bigint: true });
-    // Reading from a pipe or a device might never end.
+    // Reading from a named pipe or a device might never end.
     if (!found.isFile()) throw new Error('it is not a regular file');
     return `${found.mtimeNs}.${found.size}.${found.ino}`;
   });
 }
 
-/** Adds remarks above the template's output, so that template authors do not need to handle them. */
+/**
+ * Returns the lines to print before the template's output, with information that template authors would
+ * otherwise have to handle.
+ */
 function headingOf(meta: AnswerMeta | null, data: object | null): string {
   if (meta === null) return '';
   const { unknown = [], otherIssues = [], newerIssuedAt } = meta;

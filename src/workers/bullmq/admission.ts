@@ -34,18 +34,18 @@ export interface AdmissionsOptions {
     share(job: PublishJob, name: string): Promise<PublishJob>;
     remove(name: string): Promise<void>;
   };
-  /** Called once the run is in the store. */
+  /** Called once the run has been stored in Redis. */
   onAccepted: (pipelineId: string) => Promise<void>;
 }
 
 /** An upload that this process is receiving. */
 class HeldSlot {
   readonly slot: Slot;
-  /** True if the upload holds one of the queue's slots. An upload whose key was already used holds none. */
+  /** True if the upload occupies a queue slot. It doesn't if its Idempotency-Key was already used. */
   hasSlot: boolean;
-  /** The upload's name in shared staging, or null if it has none yet. It is renewed along with the slot. */
+  /** The upload's name in shared staging, or null until it gets one. Renewed together with the slot. */
   staged: string | null = null;
-  /** True once the upload has been accepted, refused or released. */
+  /** True once the upload has been accepted, rejected, or released. */
   isEnded = false;
   readonly #store: RunStore;
   readonly #renewal: Timer;
@@ -59,12 +59,14 @@ class HeldSlot {
     });
   }
 
-  /** Redis refuses a renewal that arrives after the release (`renew.lua`). */
+  /**
+   * Stops the renewals. One that is already on its way is harmless: `renew.lua` ignores it after the release.
+   */
   stopRenewing(): void {
     this.#renewal.cancel();
   }
 
-  /** Releases the slot and the key. If that fails, they expire. */
+  /** Releases the slot and the key. If Redis can't be reached, both simply expire. */
   async release(): Promise<void> {
     this.stopRenewing();
     await this.#store.release(this.slot).catch(() => undefined);
@@ -72,9 +74,10 @@ class HeldSlot {
 }
 
 /**
- * The uploads that this process is receiving. A slot and its key store the id of the request that holds them.
- * They expire unless this process renews them, so a dead API blocks them for at most `workerTimeoutMs`. The
- * name in shared staging expires later, because losing it means losing the uploaded bytes.
+ * Tracks the uploads that this process is currently receiving. Each one reserves a slot and its
+ * Idempotency-Key, which expire unless this process keeps renewing them. A crashed API therefore blocks them
+ * for at most `workerTimeoutMs`. The name in shared staging lives longer, because the uploaded bytes are
+ * deleted once it expires.
  */
 export class Admissions {
   readonly #options: AdmissionsOptions;
@@ -144,7 +147,7 @@ export class Admissions {
     if (this.#phase === 'open') this.#phase = 'draining';
   }
 
-  /** Resolves when no upload is being received. */
+  /** Resolves when no uploads are in progress. */
   async idle(): Promise<void> {
     if (this.#held.size > 0) await new Promise<void>((resolve) => (this.#onIdle = resolve));
   }
@@ -161,7 +164,7 @@ export class Admissions {
     try {
       const replay = await this.#replayOf(held, digest);
       if (replay !== null) return replay;
-      // During this upload, the first run with this key was forgotten or failed.
+      // While this upload was in progress, the first run with its key was deleted or failed.
       held.hasSlot ||= await this.#takeSlot(held.slot);
       return await this.#queue(held, job, digest);
     } catch (error) {
@@ -173,8 +176,8 @@ export class Admissions {
   }
 
   /**
-   * Looks for a run with the same key. Called before the bundle is shared, because a replay does not need it.
-   * Returns null if no run has the key.
+   * Looks for an earlier run with the same key, and returns null if there isn't one. This happens before the
+   * bundle is copied to shared staging, since a replay doesn't need the copy.
    */
   async #replayOf(held: HeldSlot, digest: Digest): Promise<AcceptedRun | null> {
     this.#refuseIfClosed();
@@ -195,8 +198,8 @@ export class Admissions {
     this.#refuseIfClosed();
     const { record, queued } = this.#newRecord(job);
     held.stopRenewing();
-    // If this throws, the run may or may not have been accepted. The bundle is kept in either case: the run
-    // needs it, or housekeeping sweeps it as unwanted.
+    // If this throws, we don't know whether the run was accepted. Keep the bundle: either the run needs it,
+    // or housekeeping will eventually delete it as abandoned.
     const answer = await store.accept(held.slot, sharedJob, queued, digest, name);
     switch (answer.outcome) {
       case 'ok':
@@ -214,14 +217,14 @@ export class Admissions {
     }
   }
 
-  /** Returns the record for the client and the record of the waiting run. */
+  /** Creates the run's record in two versions: one for the client's response, and one for the queue. */
   #newRecord(job: PublishJob): { record: RunRecord; queued: RunRecord } {
     const { clock } = this.#options;
     const record = acceptedRun(job, clock.now());
     return { record, queued: queuedRun(record, clock.now()) };
   }
 
-  /** If this fails, housekeeping sweeps the name later. */
+  /** Removes the archive from shared staging. On failure, housekeeping removes it later. */
   async #unshare(name: string | null): Promise<void> {
     const { shared, log } = this.#options;
     if (name === null) return;
@@ -236,7 +239,10 @@ export class Admissions {
     if (this.#held.size === 0) this.#onIdle?.();
   }
 
-  /** Returns false if the key was already used. Nothing will be queued then, so no slot was taken. */
+  /**
+   * Reserves a slot. Returns false without taking one if the key was already used, because nothing will be
+   * queued.
+   */
   async #takeSlot(slot: Slot): Promise<boolean> {
     const outcome = await this.#options.store.reserve(slot, this.#limitsOf(slot.pipelineId));
     if (outcome === 'full' || outcome === 'pipeline_full') throw await this.#noSlot(outcome, slot.pipelineId);

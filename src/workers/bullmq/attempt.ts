@@ -8,7 +8,7 @@ import type { RunRecord } from '../queue/run-record.ts';
 import { progressedRun } from '../queue/run-transitions.ts';
 import type { TakenRun } from './run-store.ts';
 
-/** The result of a run on this host: the worker's result, or the error that ended it. */
+/** The outcome of a run on this host: the worker's result, or the error that ended the run. */
 export type Outcome = { result: JobResult } | { error: unknown };
 
 export interface AttemptOptions {
@@ -19,15 +19,17 @@ export interface AttemptOptions {
   onProgress: (progress: JobProgress) => void;
 }
 
-/** A run fails after this many workers have died while running it. */
+/** A run fails once this many workers have died while running it. */
 const maxTakes = 5;
-/** A killed worker leaves its lease behind at the destination. The lease becomes stale after two minutes. */
+/**
+ * A worker that is killed can't release its lease at the destination. The lease goes stale after two minutes.
+ */
 const staleLeaseMs = 180_000;
 const busyPauseMs = 5_000;
 
 /**
- * Runs a job that this worker has taken. If an earlier worker died during the run, its lease may remain. In
- * that case this function waits up to three minutes for the lease to expire. Never rejects.
+ * Runs a job that this worker has claimed. If an earlier worker died in the middle of the run, its lease may
+ * still be there, so this waits up to three minutes for it to expire. Never rejects.
  */
 export async function attempt(taken: TakenRun, options: AttemptOptions): Promise<Outcome> {
   const { takes, begunAt } = taken;
@@ -49,8 +51,8 @@ export async function attempt(taken: TakenRun, options: AttemptOptions): Promise
 }
 
 /**
- * Reports whether another worker holds the lease of at least one destination. Failures at other destinations
- * must not prevent a retry there.
+ * Reports whether at least one destination is leased by another worker. If so, a retry is worthwhile, even if
+ * other destinations have failed for good.
  */
 function isBusy({ run }: JobResult): boolean {
   return run.pipelines
@@ -70,8 +72,8 @@ function tooManyTakes(): WaybillError {
 const pauseMs = 200;
 
 /**
- * Keeps the record of a run in progress up to date. Saves at most five times per second and runs one save at
- * a time. If a save fails, the next one replaces it.
+ * Keeps a running job's record up to date. It saves at most five times per second and never runs two saves at
+ * once. A failed save isn't retried, since the next one overwrites it anyway.
  */
 export class ProgressSaver {
   record: RunRecord;
@@ -92,7 +94,7 @@ export class ProgressSaver {
     this.#saveLater();
   }
 
-  /** Stops saving. Resolves once no save is in progress. */
+  /** Stops saving, and resolves once the save in progress (if any) has finished. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#timer?.cancel();

@@ -17,24 +17,25 @@ interface BullmqEventsOptions extends RedisServer {
   log: Log;
   prefix: string;
   /**
-   * A host that has been silent for this many milliseconds counts as dead. Other hosts then deliver its
+   * A host that doesn't report for this many milliseconds is considered dead, and other hosts deliver its
    * events.
    */
   hostLifeMs: number;
   onDropped: (notifierId: string, count: number) => void;
 }
 
-/** How long closing waits for Redis, in milliseconds. */
+/** The time that `close` waits for Redis, in milliseconds. */
 const closeTimeoutMs = 5_000;
 
 /**
- * Opens the events of all hosts in Redis. They use a separate connection, because the last ones are delivered
- * or given up after the queue is closed. Throws the same errors as `RedisLink.open`.
+ * Opens the event outbox and the list of undelivered events, which all hosts share through Redis. They have
+ * their own connection because the last events are still being sent when the queue has already been closed.
+ * Throws the same errors as `RedisLink.open`.
  */
 export async function bullmqEvents(options: BullmqEventsOptions): Promise<EventStore> {
   const { clock, log } = options;
   const prefix = keyRoot(options.prefix, options);
-  // The queue's connection logs outages and problems of this Redis.
+  // Outages are already logged by the queue's own connection.
   const link = await RedisLink.open({ ...options, log: silentLog });
   const script = defineScripts(link.redis, prefix);
   const run: RunScript = (...call) => link.ask(() => script(...call));
@@ -46,7 +47,7 @@ export async function bullmqEvents(options: BullmqEventsOptions): Promise<EventS
     undelivered: undelivered.events,
     outbox,
     flushed: () => outbox.settled(),
-    // Notes are written one at a time to keep their order.
+    // Write one at a time, so that the order is preserved.
     note: (runId, note) =>
       void (noting = noting
         .then(() => noteDelivery(runId, note))
@@ -76,7 +77,7 @@ interface EventOutboxOptions {
   link: Pick<RedisLink, 'upForMs'>;
   run: RunScript;
   /**
-   * A host that has been silent for this many milliseconds counts as dead. Other hosts then deliver its
+   * A host that doesn't report for this many milliseconds is considered dead, and other hosts deliver its
    * events.
    */
   hostLifeMs: number;
@@ -84,26 +85,26 @@ interface EventOutboxOptions {
 
 const maxPollMs = 1_000;
 const retryEveryMs = 500;
-/** Maximum number of events taken from dead hosts per call. */
+/** Maximum number of events to take over from dead hosts in one call. */
 const maxTaken = 200;
 
 /**
- * Stores the undelivered events of all hosts in Redis. An event of a run is stored before it is sent and
- * before the end of its run is recorded. Therefore a crash loses neither, and a process that repeats the run
- * does not report the event twice. Each host delivers its own events. Once a host is silent or has stopped,
- * the first host to notice delivers the rest.
+ * Stores events in Redis until they are delivered. Each event of a run is stored before it is sent, and
+ * before the run is recorded as ended. That way a crash can't lose either of them, and if another process
+ * repeats the run, it doesn't send the event a second time. Each host delivers its own events. If a host dies
+ * or shuts down, the first host to notice delivers the rest.
  */
 class EventOutbox implements Outbox {
   readonly outlives = true;
   readonly #options: EventOutboxOptions;
   readonly #host = randomUUID();
   readonly #closing = new AbortController();
-  /** The deliveries that this process handles, by notifier and event. */
+  /** The deliveries this process is responsible for, by notifier and event. */
   readonly #known = new Set<string>();
   #storing: Promise<void> = Promise.resolve();
   #ending: Promise<void> = Promise.resolve();
   #polling: Promise<void> = Promise.resolve();
-  /** True if the response to the last poll was lost, along with the events that it assigned to this host. */
+  /** True if we never got the response to the last poll. It may have assigned events to this host. */
   #hasMissed = false;
 
   constructor(options: EventOutboxOptions) {
@@ -114,17 +115,19 @@ class EventOutbox implements Outbox {
     this.#polling = this.#poll(take);
   }
 
-  /** Events are written one at a time to keep their order. */
+  /** Stores the event. Writes happen one at a time, so that the order is preserved. */
   keep(...event: Parameters<Outbox['keep']>): void {
     this.#storing = this.#storing.then(() => this.#store(...event));
   }
 
-  /** Resolves once Redis has all events so far. Never rejects. Waits while Redis is unreachable. */
+  /**
+   * Resolves once every event so far is stored in Redis, however long Redis is unreachable. Never rejects.
+   */
   async settled(): Promise<void> {
     await this.#storing;
   }
 
-  /** Leaves this host's undelivered events to the other hosts. Waits for Redis until `signal` aborts. */
+  /** Hands this host's undelivered events over to the other hosts. Waits for Redis until `signal` aborts. */
   async close(signal: AbortSignal): Promise<void> {
     const release = onAbort(signal, () => this.#closing.abort());
     await this.#ending;
@@ -148,7 +151,7 @@ class EventOutbox implements Outbox {
       return [notifierId, JSON.stringify(kept)];
     });
     for (const notifierId of notifierIds) this.#known.add(fieldOf(notifierId, event.id));
-    // If a bug prevents the event from being stored, it is still delivered.
+    // Deliver the event even if a bug kept us from storing it.
     const answer = await this.#untilAnswered(() => run('tellEvent', args, texts)).catch((error: unknown) => {
       this.#logDefect(error);
       return 1;
@@ -185,8 +188,7 @@ class EventOutbox implements Outbox {
 
   async #takeLeft(take: (left: AbandonedEvent) => void): Promise<void> {
     const { link, log, run, hostLifeMs } = this.#options;
-    // After a Redis outage that affected all hosts, live hosts need time to report before others take their
-    // events.
+    // After an outage that cut off every host, give the live ones time to report in before taking over.
     const limit = link.upForMs() < hostLifeMs ? 0 : maxTaken;
     const own = Number(this.#hasMissed);
     this.#hasMissed = true;
@@ -210,7 +212,7 @@ class EventOutbox implements Outbox {
     }
   }
 
-  /** Repeats the call until Redis responds. Resolves with undefined if this process stops first. */
+  /** Retries the call until Redis responds. Resolves with undefined if this process shuts down first. */
   async #untilAnswered<T>(work: () => Promise<T>): Promise<T | undefined> {
     for (;;) {
       try {
@@ -228,7 +230,7 @@ class EventOutbox implements Outbox {
   }
 }
 
-/** Returns null if another program has replaced the event. */
+/** Parses a stored event. Returns null if another program has overwritten it. */
 function keptEventOf(text: string): OutboxEvent | null {
   const value = jsonOf(text);
   const isValid = isObject(value) && typeof value['notifierId'] === 'string' && isEvent(value['event']);

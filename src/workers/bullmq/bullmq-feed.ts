@@ -17,11 +17,11 @@ interface RunFeedOptions {
   clock: Clock;
   link: RedisLink;
   reads: Pick<RunReads, 'changes'>;
-  /** Redis channel that publishes each change as `<revision> <record>`. */
+  /** The Redis channel on which every change is published as `<revision> <record>`. */
   channel: string;
 }
 
-/** Reports changes to runs on any host to the watchers in this process. */
+/** Notifies this process's watchers when a run changes on any host. */
 export interface RunFeed {
   /** See `JobQueue.watch`. */
   watch(onChange: () => void): RunWatch;
@@ -29,16 +29,18 @@ export interface RunFeed {
 }
 
 /**
- * The number of runs whose newest changes are kept in memory. Readers that are further behind query Redis.
+ * The number of runs whose latest changes are kept in memory. Watchers that have fallen further behind read
+ * from Redis.
  */
 const maxKept = 1_000;
-/** How often the feed checks for missed changes. A dead subscription can look alive. */
+/** How often the feed checks for missed changes, because a dead subscription can look healthy. */
 const checkMs = 5_000;
 
 /**
- * Keeps the queue's newest changes in memory while there are watchers. A change therefore costs one message
- * per host, regardless of the number of watchers. Revisions have no gaps. The feed reads missing changes from
- * Redis after a gap, after a quiet period, and after a reconnect.
+ * Keeps the queue's latest changes in memory as long as there are watchers. Each change then costs one
+ * message per host, no matter how many watchers there are. Revisions are consecutive, so a gap means that a
+ * message was lost. The feed re-reads from Redis after a gap, after a reconnect, and when no message has
+ * arrived for a while.
  */
 export function runFeed(options: RunFeedOptions): RunFeed {
   return new RedisRunFeed(options);
@@ -47,9 +49,9 @@ export function runFeed(options: RunFeedOptions): RunFeed {
 class RedisRunFeed implements RunFeed {
   readonly #options: RunFeedOptions;
   readonly #watchers = new Set<() => void>();
-  /** null until the first read after the first watcher subscribed. */
+  /** null until the first watcher subscribes and the first read completes. */
   #changes: RunChanges | null = null;
-  /** The newest revision seen in a message. */
+  /** The highest revision announced by any message so far. */
   #newestSeen = 0;
   #reading: Promise<void> | undefined;
   #subscriber: RedisClient | undefined;
@@ -87,7 +89,7 @@ class RedisRunFeed implements RunFeed {
     return changes.after(place.revision, query) ?? (await this.#read(place.revision, query));
   }
 
-  /** Reads a page of changes that are no longer in memory. */
+  /** Reads a page of changes that are too old to be in memory. */
   async #read(revision: number, { limit, wants }: ChangeQuery): Promise<ChangePage | null> {
     const found = await this.#options.reads.changes(revision, limit);
     if (found.horizon > revision) return null;
@@ -104,7 +106,7 @@ class RedisRunFeed implements RunFeed {
     };
   }
 
-  /** Returns the changes in memory, after catching up with Redis. */
+  /** Catches up with Redis and returns the changes in memory. */
   async #upToDate(): Promise<RunChanges> {
     await this.#catchUp();
     if (this.#changes === null) throw new TypeError('no watcher is registered');
@@ -116,7 +118,7 @@ class RedisRunFeed implements RunFeed {
     if (this.#subscriber === undefined) {
       const subscriber = link.another();
       subscriber.on('message', (_channel: string, text: string) => this.#onMessage(text));
-      // Runs on each connection, because ioredis is configured not to resubscribe (`link.ts`).
+      // Subscribe on every connection, since automatic resubscription is turned off in `redis-client.ts`.
       subscriber.on('ready', () => this.#subscribe(subscriber, channel));
       subscriber.connect().catch(() => undefined);
       this.#subscriber = subscriber;
@@ -126,10 +128,10 @@ class RedisRunFeed implements RunFeed {
 
   #subscribe(subscriber: RedisClient, channel: string): void {
     if (this.#watchers.size === 0) return;
-    // Reads the changes published before the subscription. This fails only if the connection does.
+    // Catch up on changes published before we subscribed. This only fails if the connection does.
     void subscriber
       .subscribe(channel)
-      // A read in progress may predate the subscription.
+      // The read in progress may have started before we subscribed.
       .then(() => this.#reading)
       .then(() => this.#catchUp())
       .catch(() => undefined);
@@ -145,7 +147,7 @@ class RedisRunFeed implements RunFeed {
 
   #onMessage(text: string): void {
     const revision = Number(text.slice(0, text.indexOf(' ')));
-    // Any program may publish to the channel.
+    // Any program can publish to this channel.
     if (!Number.isSafeInteger(revision)) return;
     this.#newestSeen = Math.max(this.#newestSeen, revision);
     const changes = this.#changes;
@@ -157,11 +159,11 @@ class RedisRunFeed implements RunFeed {
     } else void this.#catchUp().catch(() => undefined);
   }
 
-  /** Reads the changes that this host lacks. Concurrent calls share one read. */
+  /** Reads the changes that this process is missing. Concurrent calls share a single read. */
   #catchUp(): Promise<void> {
     return (this.#reading ??= this.#readNewest().finally(() => {
       this.#reading = undefined;
-      // A message arrived too late to be included in the last read.
+      // A message arrived too late to be part of the last read.
       if (this.#changes !== null && this.#newestSeen > this.#changes.revision)
         void this.#catchUp().catch(() => undefined);
     }));
@@ -171,7 +173,7 @@ class RedisRunFeed implements RunFeed {
     const [known, heard] = [this.#changes, this.#newestSeen];
     const found = await this.#options.reads.changes(known?.revision ?? null, maxKept);
     if (this.#isClosed || this.#watchers.size === 0) return;
-    // Redis restarted without its most recent changes.
+    // Redis restarted and lost its latest changes.
     if (this.#newestSeen === heard) this.#newestSeen = Math.min(heard, found.revision);
     const isLater = known?.epoch === found.epoch && known.revision <= found.revision;
     if (known !== null && known === this.#changes && isLater && found.changes.length < maxKept) {
@@ -193,22 +195,22 @@ class RedisRunFeed implements RunFeed {
   }
 }
 
-/** Waits for runs that any host may finish. */
+/** Waits for runs to finish, on whichever host they run. */
 export interface FinishPoll {
   /** See `JobQueue.untilFinished`. */
   wait(runId: string, signal: AbortSignal): Promise<void>;
-  /** Ends every wait. Resolves once no query is in progress. */
+  /** Ends all waits, and resolves once no query is in flight. */
   close(): Promise<void>;
 }
 
 const pollMs = 200;
 
 /**
- * Polls Redis five times a second while any caller waits, with one call for all awaited runs. A subscription
- * could lose the message about a finished run without any sign of it. Waits continue while Redis is
- * unreachable.
+ * Polls Redis five times per second while there are callers waiting. A single call covers all the runs being
+ * waited for. A subscription wouldn't be reliable here, because it can silently lose the message that a run
+ * finished. Callers keep waiting while Redis is unreachable.
  *
- * @param finishedOf Returns the given runs that are finished or unknown.
+ * @param finishedOf Returns which of the given runs are finished or unknown.
  */
 export function finishPoll(
   clock: Clock,
@@ -229,7 +231,7 @@ export function finishPoll(
   function begin(): void {
     polling ??= poll().finally(() => {
       polling = undefined;
-      // A caller may have arrived after the last poll.
+      // A caller may have started waiting after the last poll.
       if (waiters.runIds.length > 0) begin();
     });
   }

@@ -12,60 +12,60 @@ export interface BullmqQueueOptions {
   log: Log;
   redis: RedisServer & { prefix: string };
   pipelineIds: readonly string[];
-  /** Maximum number of uploads in progress and waiting runs, across all hosts. */
+  /** The maximum number of uploads in progress plus waiting runs, across all hosts. */
   queueSize: number;
-  /** The same limit for one pipeline. If null, only `queueSize` applies. Default: null. */
+  /** The same limit for a single pipeline. null means that only `queueSize` applies. Default: null. */
   maxWaitingOf?: (pipelineId: string) => number | null;
-  /** Number of concurrent jobs on this host. */
+  /** The maximum number of concurrent jobs on this host. */
   maxConcurrency: number;
-  /** How long a finished run is kept, in milliseconds. */
+  /** How long finished runs are kept, in milliseconds. */
   retentionMs: number;
   /**
-   * A process that has been silent for this many milliseconds counts as dead. Other hosts then take its runs,
-   * and its uploads in progress are forgotten.
+   * A process that doesn't report for this many milliseconds is considered dead. Other hosts then take over
+   * its runs and drop its unfinished uploads.
    */
   workerTimeoutMs: number;
   shared: SharedBundles;
-  /** Authenticates jobs. Default: no authentication. */
+  /** Signs jobs and verifies their signatures. Default: jobs aren't signed. */
   seal?: JobSeal;
   /**
-   * Called when a finished run is forgotten, on whichever host notices first. If that host dies before the
-   * call completes, another host calls it again.
+   * Called when a finished run is deleted, on whichever host gets to it first. If that host dies halfway
+   * through, another host calls it again.
    */
   onExpire: (job: PublishJob) => Promise<void>;
   /**
-   * Called when a job no longer needs its staged files but its record is kept. Default: no-op. If the call
-   * fails, or this host dies first, another host removes the files from shared staging.
+   * Called when a job's staged files are no longer needed but its record is kept. Default: no-op. If this
+   * fails or the host dies first, another host removes the files from shared staging.
    */
   discard?: (job: PublishJob) => Promise<void>;
-  /** How long bundles of ended runs stay staged. Default: as long as their records are kept. */
+  /** How long the bundles of finished runs stay staged. Default: as long as their records. */
   keep?: KeepLimits;
   /** How failed runs are retried. Default: never. */
   retries?: RetriesOf;
   /**
-   * Called before the outcome of an attempt is recorded, and when a run ends while it waits for its next
-   * attempt. `next` is the run's new record.
+   * Called before the outcome of an attempt is recorded, and when a run ends while waiting for its next
+   * attempt. `next` is the record that is about to be saved.
    */
   onOutcome?: (job: PublishJob, next: RunRecord) => void;
   /**
-   * Resolves once all events so far are stored outside this process. A run ends only after that. Never
-   * rejects. Default: resolves immediately.
+   * Resolves once all events so far have been stored outside this process. The queue doesn't end a run until
+   * then. Never rejects. Default: resolves immediately.
    */
   flushed?: () => Promise<void>;
 }
 
-/** Moves staged bundles from the host that received them to the hosts that publish them. */
+/** Moves staged bundles from the host that received them to whichever host publishes them. */
 export interface SharedBundles {
   /**
-   * Stores the staged bundle as `name` in a location that every host can reach. Resolves with the job to
-   * queue.
+   * Copies the staged bundle to a location that all hosts can reach, under the given name. Resolves with the
+   * job to queue.
    */
   share(job: PublishJob, name: string): Promise<PublishJob>;
-  /** Removes the archive with this name. Succeeds if it does not exist. */
+  /** Removes the archive with this name. It's not an error if it doesn't exist. */
   remove(name: string): Promise<void>;
 }
 
-/** Returns the options with every default filled in. */
+/** Fills in the defaults. */
 export function resolveOptions(options: BullmqQueueOptions) {
   return {
     ...options,

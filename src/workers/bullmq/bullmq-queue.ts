@@ -35,33 +35,34 @@ import { type RunStore, runStore } from './run-store.ts';
 import { RunWorker } from './run-worker.ts';
 import { supersede } from './superseding.ts';
 
-/** Lifetime of the key that `prove` writes, in milliseconds. */
+/** The lifetime of the key that `prove` writes, in milliseconds. */
 const probeLifeMs = 60_000;
 
-/** The parts of a queue that need a Redis connection. */
+/** The parts of the queue that need a connection to Redis. */
 interface Opened {
   link: RedisLink;
-  /** The prefix of all keys and channels. */
+  /** The prefix of every key and channel. */
   root: string;
   store: RunStore;
   pipelines: PipelineQueues;
 }
 
 /**
- * A queue shared by several hosts through Redis.
+ * A job queue that several hosts share through Redis.
  *
- * The store (`scripts/`) holds the state of each run. BullMQ holds one ticket per run and decides which run
- * is next. Each pipeline has its own queue with at most one active job, whose lock the worker renews. An
- * accepted run is in the outbox until its ticket is in BullMQ's queue. The accepting host moves it there
- * immediately, and every host checks once per second for runs that a dead host left behind. Accepting a run
- * is therefore a single step, and lost or duplicate tickets are harmless.
+ * The Lua scripts in `scripts/` keep the state of each run. BullMQ gets one ticket per run and only decides
+ * which run goes next. Every pipeline has its own BullMQ queue with at most one active job, and the worker
+ * keeps renewing the lock on that job. An accepted run first goes to an outbox, and leaves it once its ticket
+ * is in BullMQ's queue. The host that accepted the run moves it right away, and once per second every host
+ * checks for runs that a dead host left in the outbox. As a result, accepting a run is a single atomic step,
+ * and it doesn't matter if a ticket gets lost or duplicated.
  *
- * Once per second, each host also starts eligible pipelines and stops cancelled runs in case the message was
- * lost. It also removes expired bundles and runs, and abandoned archives in shared staging
- * (`housekeeping.ts`).
+ * Once per second, each host also starts pipelines that are ready and stops cancelled runs, in case it missed
+ * a message. It also removes expired bundles and runs, and abandoned archives in shared staging (see
+ * `housekeeping.ts`).
  *
- * A host looks for dead workers' jobs only after its connection has been up for `workerTimeoutMs`. If Redis
- * was unreachable for every host, live workers have locked their jobs again by that time.
+ * A host takes over dead workers' jobs only after its own connection has been up for `workerTimeoutMs`. If an
+ * outage cut off every host, that gives the live workers enough time to lock their jobs again.
  */
 export class BullmqQueue implements JobQueue {
   readonly triggers: Triggers;
@@ -73,7 +74,7 @@ export class BullmqQueue implements JobQueue {
   readonly #admissions: Admissions;
   readonly #finishes: FinishPoll;
   readonly #feed: RunFeed;
-  /** The channel that wakes the dispatchers of all hosts. */
+  /** The channel used to wake up the dispatchers on all hosts. */
   readonly #channel: string;
   readonly #housekeeping: Housekeeping;
   #observer = unobserved;
@@ -103,7 +104,7 @@ export class BullmqQueue implements JobQueue {
     });
   }
 
-  /** Throws the same errors as `RedisLink.open` and `PipelineQueues.open`. */
+  /** Connects to Redis. Throws the same errors as `RedisLink.open` and `PipelineQueues.open`. */
   static async open(options: BullmqQueueOptions): Promise<BullmqQueue> {
     const { clock, log, workerTimeoutMs } = options;
     const { prefix, ...server } = options.redis;
@@ -125,21 +126,21 @@ export class BullmqQueue implements JobQueue {
   }
 
   /**
-   * Adds pipelines whose runs this host should take. Pipelines are never removed, because their accepted runs
-   * must still be published. Throws `queue_unavailable`.
+   * Adds pipelines for this host to run. Pipelines are never removed, because the runs already accepted for
+   * them still need to be published. Throws `queue_unavailable`.
    */
   async addPipelines(pipelineIds: readonly string[]): Promise<void> {
     await this.#pipelines.add(pipelineIds);
     for (const id of pipelineIds) this.#dispatcher?.consider(id);
   }
 
-  /** Throws `queue_unavailable` if Redis cannot store data. */
+  /** Checks that Redis can store data. Throws a `queue_unavailable` error if it can't. */
   async prove(): Promise<void> {
     const now = this.#options.clock.now().toISOString();
     await this.#link.ask(() => this.#link.redis.set(`${this.#root}:probe`, now, 'PX', probeLifeMs));
   }
 
-  /** Reports whether this host is stopping the run so that another host runs it again. */
+  /** Reports whether this host is aborting the run in order to hand it over to another host. */
   isInterrupted(runId: string): boolean {
     return this.#dispatcher?.isInterrupted(runId) ?? false;
   }
@@ -217,7 +218,7 @@ export class BullmqQueue implements JobQueue {
     }
     if (outcome === 'forgotten') {
       await this.#pipelines.withdraw(record.pipeline_id, runId);
-      // Other runs may have been waiting behind it.
+      // Runs that were waiting behind this one may be able to start now.
       this.#wake(record.pipeline_id);
       await this.#discard(done.job);
     }
@@ -253,7 +254,7 @@ export class BullmqQueue implements JobQueue {
       from === this.#channel ? dispatcher.consider(id) : dispatcher.cancel(id),
     );
     const channels = [this.#channel, `${this.#root}:cancel`];
-    // Runs on each connection, because ioredis is configured not to resubscribe (`link.ts`).
+    // Subscribe on every connection, since automatic resubscription is turned off in `redis-client.ts`.
     subscriber.on('ready', () => void subscriber.subscribe(...channels).catch(() => undefined));
     subscriber.connect().catch(() => undefined);
     for (const id of pipelines.ids) dispatcher.consider(id);

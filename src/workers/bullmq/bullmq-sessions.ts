@@ -9,23 +9,23 @@ export interface BullmqEndedSessionsOptions extends RedisServer {
   prefix: string;
 }
 
-/** The latest time that a `Date` can represent. */
+/** The latest time a `Date` can hold. */
 const lastTime = 8.64e15;
-/** How long a request waits for the first connection to Redis, in milliseconds. */
+/** The timeout for the first connection to Redis, in milliseconds. */
 const withinMs = 3_000;
-/** How long requests skip waiting for Redis after a failed connection, in milliseconds. */
+/** After a failed connection, requests don't wait for Redis for this long, in milliseconds. */
 const retryAfterMs = 15_000;
 
 /**
- * The ended sessions of all hosts. Connects on the first request, because most daemons rarely need this
- * store.
+ * Keeps track of sessions that were ended on any host. It doesn't connect until the first request, because
+ * most daemons rarely need it.
  */
 export function bullmqEndedSessions({ prefix, ...server }: BullmqEndedSessionsOptions): EndedSessions {
   const { clock } = server;
   let link: Promise<RedisLink> | undefined;
   const linked = (): Promise<RedisLink> => {
     if (link !== undefined) return link;
-    // The queue's connection logs outages.
+    // Outages are already logged by the queue's own connection.
     link = RedisLink.open({ ...server, withinMs, log: silentLog });
     link.catch(() => clock.timeout(retryAfterMs, () => (link = undefined), { unref: true }));
     return link;
@@ -49,7 +49,7 @@ export function bullmqEndedSessions({ prefix, ...server }: BullmqEndedSessionsOp
       const ends = await ask(({ redis }) => redis.mget(ids.map(key)));
       ids.forEach((id, index) => {
         const end = ends[index] ?? null;
-        // The session still counts as ended if another program has replaced the time.
+        // Even if another program overwrote the time, treat the session as ended.
         if (end !== null) found.set(id, new Date(Number.isSafeInteger(Number(end)) ? Number(end) : lastTime));
       });
       return found;

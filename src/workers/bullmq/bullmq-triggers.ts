@@ -9,11 +9,11 @@ import { isTrigger, jsonOf } from './job-shape.ts';
 import type { RedisLink } from './link.ts';
 import type { RunScript } from './scripts.ts';
 
-/** The triggers of all hosts. Each call is one atomic step in Redis. */
+/** Stores the triggers of all hosts. Every call is a single atomic step in Redis. */
 export interface TriggerStore {
   /** See `Triggers.last`. */
   lastTrigger(pipelineId: string, kind: TriggerKind): Promise<Trigger | null>;
-  /** Like `Triggers.decide`, but takes the run's first record. */
+  /** Like `Triggers.decide`, except that the caller supplies the run's first record. */
   trigger(
     job: TriggeredJob,
     record: RunRecord,
@@ -21,7 +21,7 @@ export interface TriggerStore {
   ): Promise<Decision>;
 }
 
-/** @param key Returns the Redis key of a name in the scripts. */
+/** @param key Maps a name used in the scripts to its Redis key. */
 export function triggerStore(
   { ask, redis }: RedisLink,
   run: RunScript,
@@ -51,15 +51,16 @@ export function triggerStore(
 }
 
 /**
- * Triggers do not use BullMQ's job schedulers. Those compute the next tick when a worker takes the last one,
- * so after an outage they always catch up exactly one tick. Their jobs also live outside the store that has
- * the records. Here, the tick and its run are one step in Redis.
+ * Decides on triggers in Redis. We don't use BullMQ's job schedulers, because they only compute the next tick
+ * when a worker picks up the previous one. After an outage, they therefore always catch up on exactly one
+ * tick. Their jobs are also stored apart from our run records, while here the tick and its run are written in
+ * one step.
  */
 export function bullmqTriggers(options: {
   clock: Clock;
   store: TriggerStore;
   isOpen: () => boolean;
-  /** Called once the run is in the store. */
+  /** Called once the run has been stored in Redis. */
   onAccepted: (pipelineId: string) => Promise<void>;
 }): Triggers {
   const { clock, store, isOpen, onAccepted } = options;
@@ -80,7 +81,7 @@ export function bullmqTriggers(options: {
   };
 }
 
-/** Returns null if there is none, or if another program has replaced it. */
+/** Parses a stored trigger. Returns null if there isn't one, or if another program has overwritten it. */
 function triggerOf(text: string | null | undefined): Trigger | null {
   const value = jsonOf(text ?? '');
   return isTrigger(value) ? value : null;

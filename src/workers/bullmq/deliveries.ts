@@ -31,13 +31,13 @@ interface BullmqUndeliveredOptions {
   onDropped: (notifierId: string, count: number) => void;
 }
 
-/** How long a host that dies during a redelivery blocks the other hosts, in milliseconds. */
+/** If a host dies during a redelivery, other hosts have to wait this long, in milliseconds. */
 const claimLifeMs = 15_000;
 const retryEveryMs = 500;
 
 /**
- * The undelivered events of all hosts, in Redis. While Redis is unreachable, new events wait in memory.
- * `close` waits for them until `signal` aborts.
+ * Stores the undelivered events of all hosts in Redis. While Redis is unreachable, new events wait in memory,
+ * and `close` keeps trying to store them until `signal` aborts.
  */
 export function bullmqUndelivered({ clock, log, link, run, prefix, onDropped }: BullmqUndeliveredOptions): {
   events: UndeliveredEvents;
@@ -72,7 +72,7 @@ export function bullmqUndelivered({ clock, log, link, run, prefix, onDropped }: 
 
   return {
     events: {
-      // Events are written one at a time to keep their order.
+      // Write one at a time, so that the order is preserved.
       keep: (notifierId, undelivered) => (writing = writing.then(() => write(notifierId, undelivered))),
       list: async (notifierId) => {
         const found = await link.ask(() => link.redis.hvals(`${prefix}:undelivered:${notifierId}`));
@@ -105,7 +105,7 @@ async function claim(notifier: string, run: RunScript, clock: Clock): ReturnType
   const extend = async (lifeMs: number): Promise<boolean> =>
     (await run('claimUndelivered', { notifier, owner, lifeMs })) === 1;
   if (!(await extend(claimLifeMs))) throw redeliveryRunning(notifier);
-  // If Redis is unreachable for longer than this, two hosts may send the same event with the same id.
+  // If Redis is unreachable for longer than this, two hosts may send the same event, with the same id.
   const heartbeat = clock.every(claimLifeMs / 3, () => void extend(claimLifeMs).catch(() => undefined));
   return {
     release: async () => {
@@ -115,7 +115,7 @@ async function claim(notifier: string, run: RunScript, clock: Clock): ReturnType
   };
 }
 
-/** Returns an empty list if another program has replaced the value. */
+/** Parses an undelivered event. Returns an empty list if another program has overwritten it. */
 function keptOf(text: string): UndeliveredEntry[] {
   const space = text.indexOf(' ');
   const [seq, undelivered] = [Number(text.slice(0, space)), jsonOf(text.slice(space + 1))];
@@ -125,10 +125,10 @@ function keptOf(text: string): UndeliveredEntry[] {
 }
 
 /**
- * Implements `JobQueue.noteDelivery` in Redis. The deliveries are stored next to the record, because the
- * worker overwrites the whole record. Each save of the record merges them in.
+ * Implements `JobQueue.noteDelivery` in Redis. Failed deliveries are stored next to the record rather than in
+ * it, because the worker overwrites the whole record on every save. Each save then merges them back in.
  *
- * @param at Returns the Redis key of a name.
+ * @param at Maps a name used in the scripts to its Redis key.
  */
 export function deliveryNotes(
   { ask, redis }: Pick<RedisLink, 'ask' | 'redis'>,
@@ -145,7 +145,7 @@ export function deliveryNotes(
   };
 }
 
-// Returns JSON members of a record, without the braces. `withDeliveries` in `shared.lua` inserts them.
+// Formats the members of the record as JSON without the braces, for `withDeliveries` in `shared.lua`.
 function textOf({ failed_deliveries, failed_deliveries_omitted }: FailedDeliveries): string {
   return JSON.stringify({ failed_deliveries, failed_deliveries_omitted }).slice(1, -1);
 }

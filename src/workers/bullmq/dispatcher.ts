@@ -17,10 +17,10 @@ export interface DispatcherOptions {
   worker: RunWorker;
   clock: Clock;
   log: Log;
-  /** Number of concurrent runs on this host. */
+  /** The maximum number of concurrent runs on this host. */
   maxConcurrency: number;
   workerTimeoutMs: number;
-  /** Notifies every host that the pipeline may have a job. */
+  /** Notifies all hosts that the pipeline may have a job waiting. */
   wake: (pipelineId: string) => void;
 }
 
@@ -32,21 +32,23 @@ interface Running {
 }
 
 /**
- * Takes and runs jobs while this process has a free slot.
+ * Claims jobs and runs them, as long as this process has a free slot.
  *
- * `candidates` are the pipelines that may have a job. A host announces a pipeline when it adds a job, or when
- * it ends one and another is waiting. Once per second, every pipeline with a waiting run is added in case a
- * message was lost. A single call takes a job. It returns a locked job, or nothing if none is waiting or
- * another host is running one for this pipeline. Paused pipelines are skipped. The store checks again when it
- * hands out the run.
+ * `candidates` holds the pipelines that may have a job waiting. A host announces a pipeline when it adds a
+ * job, or when a job ends and another one is waiting behind it. Once per second, all pipelines with waiting
+ * runs are added as well, in case a message got lost. Claiming a job is a single call. It returns a locked
+ * job, or nothing if there isn't one or if another host is already running one for this pipeline. Paused
+ * pipelines are skipped, and the store checks for that again before it hands out the run.
  *
- * A heartbeat keeps the run, and BullMQ's lock on its job. The run continues while Redis is unreachable. Both
- * may expire, but no other host can take the run during that time. The heartbeat resumes before any host
- * looks for stalled jobs (`bullmq-queue.ts`). BullMQ then returns the job to the queue, where it stays until
- * the run has ended.
+ * While a run is in progress, a heartbeat renews the worker's hold on the run and BullMQ's lock on its job.
+ * The run goes on even if Redis becomes unreachable. The hold and the lock may both expire then, but no other
+ * host can claim the run as long as Redis is down. Once Redis is back, the heartbeat resumes before any host
+ * starts looking for stalled jobs (see `bullmq-queue.ts`). BullMQ may still return the job to the queue,
+ * where it stays until the run has ended.
  *
- * If only this host was cut off and another worker now has the run, this host stops its run and drops the
- * outcome. Until then, the lease at the destination prevents the two workers from conflicting.
+ * If only this host lost its connection, another worker may have claimed the run in the meantime. This host
+ * then aborts its run and discards the outcome. Until it notices, the lease at the destination keeps the two
+ * workers from interfering with each other.
  */
 export class Dispatcher {
   readonly #options: DispatcherOptions;
@@ -63,12 +65,12 @@ export class Dispatcher {
     options.link.redis.on('ready', () => [...this.#running.values()].forEach(({ beat }) => beat()));
   }
 
-  /** Takes the pipeline's next job if there is one and a slot is free. */
+  /** Claims the pipeline's next job, provided that there is one and a slot is free. */
   consider(pipelineId: string): void {
     if (!this.#isStopped) this.#consider(pipelineId);
   }
 
-  /** Ids of the runs in progress on this host. */
+  /** The ids of the runs in progress on this host. */
   get runIds(): string[] {
     return [...this.#running.values()].map(({ runId }) => runId);
   }
@@ -78,20 +80,20 @@ export class Dispatcher {
     this.#find(runId)?.abort.abort(cancelled());
   }
 
-  /** Reports whether this host is stopping the run so that another worker runs it again. */
+  /** Reports whether this host is aborting the run in order to hand it over to another worker. */
   isInterrupted(runId: string): boolean {
     const signal = this.#find(runId)?.abort.signal;
     return signal?.aborted === true && !hasCode(signal.reason, 'cancelled');
   }
 
-  /** Stops taking jobs. Resolves once no job is running. */
+  /** Stops claiming jobs, and resolves once the ones in progress have finished. */
   async settled(): Promise<void> {
     this.#isStopped = true;
     await this.#pumping;
     await Promise.all([...this.#running.values()].map(({ done }) => done));
   }
 
-  /** Stops this host's runs and returns them to the queue for other hosts. Resolves with their ids. */
+  /** Aborts this host's runs and returns them to the queue for other hosts. Resolves with their ids. */
   async abort(): Promise<string[]> {
     const { worker } = this.#options;
     const text = 'this worker stopped before the run was done; another takes it up';
@@ -139,7 +141,7 @@ export class Dispatcher {
     }
   }
 
-  /** Starts the pipeline's next run if this host can take it. */
+  /** Starts the pipeline's next run, if this host is able to claim it. */
   async #beginNext(pipelineId: string): Promise<void> {
     const { store, pipelines } = this.#options;
     if (!(await store.mayTake(pipelineId))) return;
@@ -183,12 +185,13 @@ export class Dispatcher {
   }
 
   /**
-   * Starts the pipeline's next run. If none is waiting, other workers are not woken: adding a run wakes them.
-   * Called after the job has ended, so that it sees runs added in the meantime.
+   * Starts the pipeline's next run. Called after the previous job has ended, so that runs added in the
+   * meantime are noticed. If nothing is waiting, there is no need to wake the other workers, since adding a
+   * run will do that.
    */
   async #continuePipeline(pipelineId: string): Promise<void> {
     const { store, wake } = this.#options;
-    // If Redis does not respond, wake every host.
+    // If Redis doesn't respond, assume that a run is waiting.
     const waiting = await store.waiting([pipelineId]).catch(() => [pipelineId]);
     if (waiting.length === 0) return;
     wake(pipelineId);

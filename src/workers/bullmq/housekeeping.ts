@@ -14,19 +14,19 @@ export interface HousekeepingOptions extends Pick<
   link: RedisLink;
   store: RunStore;
   pipelines: PipelineQueues;
-  /** undefined until this host starts taking runs. */
+  /** Returns the dispatcher, or undefined if this host hasn't started running jobs yet. */
   dispatcher: () => Dispatcher | undefined;
-  /** Moves the pipeline's accepted runs to BullMQ. */
+  /** Moves the pipeline's accepted runs from the outbox to BullMQ. */
   handOver: (pipelineId: string) => Promise<void>;
-  /** Removes the staged files of a job whose record is kept. */
+  /** Removes a job's staged files, but keeps its record. */
   discard: (job: PublishJob) => Promise<void>;
 }
 
 const tickMs = 1_000;
-/** Maximum number of expired runs, and of abandoned archives, that one host removes per tick. */
+/** The maximum number of expired runs, and of abandoned archives, to remove per tick. */
 const sweepLimit = 100;
 
-/** Periodic work that every host does once per second. */
+/** The maintenance work that every host does once per second. */
 export class Housekeeping {
   readonly #options: HousekeepingOptions;
   readonly #closing = new AbortController();
@@ -43,7 +43,10 @@ export class Housekeeping {
     await this.#ticking;
   }
 
-  /** A series of failures is logged once. The Redis link logs outages itself. */
+  /**
+   * Runs one round of maintenance. If it keeps failing, only the first failure is logged. Outages are logged
+   * by the Redis link.
+   */
   async #tick(clock: Clock): Promise<void> {
     const { signal } = this.#closing;
     let hasFailed = false;

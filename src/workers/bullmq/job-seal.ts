@@ -5,15 +5,15 @@ import type { PublishJob } from '../queue/job.ts';
 import { asJob, jsonOf } from './job-shape.ts';
 
 /**
- * Converts jobs to text for Redis, where other programs may change it. If keys are configured, the text
- * carries a MAC over the whole job: run id, pipeline, channel, bundle path, and the name, size and digest of
- * the staged archive.
+ * Converts jobs to text for Redis, where other programs might tamper with them. If keys are configured, the
+ * text includes a MAC that covers the whole job: run id, pipeline, channel, bundle path, and the name, size,
+ * and digest of the staged archive.
  */
 export interface JobSeal {
   seal(job: PublishJob): string;
   /**
-   * Returns the job. Throws `job_rejected` if the text is not a job or belongs to a run or pipeline other
-   * than `run`. If keys are configured, also throws it unless one of them produced the MAC.
+   * Parses the text. Throws a `job_rejected` error if it isn't a job, if it belongs to a different run or
+   * pipeline than `run`, or if keys are configured and none of them matches the MAC.
    */
   open(text: string, run?: { runId: string; pipelineId?: string }): PublishJob;
 }
@@ -21,7 +21,10 @@ export interface JobSeal {
 const sealed = /^(\{.*),"mac":"([0-9a-f]{64})"\}$/s;
 const minKeyCharacters = 32;
 
-/** Signs with the first key and accepts all of them. Without keys, nothing is signed or checked. */
+/**
+ * Signs with the first key, and accepts signatures made with any of them. Without keys, nothing is signed or
+ * verified.
+ */
 export function jobSeal(keys: readonly string[] = []): JobSeal {
   const [first] = keys;
   const macOf = (key: string, body: string): Buffer =>
@@ -49,14 +52,14 @@ export function jobSeal(keys: readonly string[] = []): JobSeal {
 }
 
 /**
- * Returns an ended run's job, with or without a valid MAC, or null if the text is not a job. The job is used
- * only to remove its archive, and shared staging checks that name.
+ * Parses the job of a run that has ended, even if its MAC is invalid. Returns null if the text isn't a job.
+ * The result is only used to remove the job's archive, and shared staging validates that name itself.
  */
 export function endedJob(text: string): PublishJob | null {
   return asJob(jsonOf(text));
 }
 
-/** Returns the error for a run whose job or record was replaced by another program. */
+/** Creates the error for a run whose job or record was overwritten by another program. */
 export function unreadable(what: 'job' | 'record'): WaybillError {
   return new WaybillError('job_rejected', `the ${what} of the run in Redis is unreadable; it was not run`, {
     hint: 'find out which program changed Redis; then upload the bundle again',
@@ -64,8 +67,8 @@ export function unreadable(what: 'job' | 'record'): WaybillError {
 }
 
 /**
- * Returns the keys listed in `server.queue.signing_key_envs`. Throws `secrets_invalid` if one is missing or
- * too short.
+ * Reads the keys listed in `server.queue.signing_key_envs`. Throws `secrets_invalid` if one is missing or too
+ * short.
  */
 export function signingKeys(names: readonly string[], secrets: Pick<Secrets, 'require'>): string[] {
   return names.map((name) => {

@@ -1,8 +1,8 @@
 import type { PublishJob, Trigger } from '../queue/job.ts';
 
 /**
- * Parses a Redis value as JSON. Returns undefined if it is not JSON, because another program may have
- * replaced it.
+ * Parses a value from Redis as JSON. Returns undefined if it isn't valid JSON, which can happen if another
+ * program overwrote it.
  */
 export function jsonOf(text: string): unknown {
   try {
@@ -21,7 +21,7 @@ const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && Numb
 const isArchive = (value: unknown): boolean =>
   isObject(value) && isText(value['name']) && isText(value['digest']) && isCount(value['size']);
 
-/** Reports whether a value has the event fields that are needed to sort and send it. */
+/** Checks that a value has the fields needed to sort and send an event. */
 export function isEvent(value: unknown): boolean {
   return (
     isObject(value) &&
@@ -36,14 +36,14 @@ export function isTrigger(value: unknown): value is Trigger {
   return kind === 'schedule' ? isText(tick) && isText(schedule) : kind === 'watch' && isText(state);
 }
 
-/** Fields that a job may lack, each with its check. */
+/** The optional fields of a job, with the check that each has to pass. */
 const optional: Readonly<Record<string, (value: unknown) => boolean>> = {
   ...{ rerunOf: isText, channel: isText, begunAt: isText, tokenId: isText },
   ...{ traceparent: isText, tracestate: isText, revision: isObject, publishedBy: isObject },
   ...{ trigger: isTrigger, archive: isArchive, bytes: isCount, description: isText },
 };
 
-/** Returns the value as a job, or null if it has a different shape. */
+/** Returns the value as a job, or null if it doesn't look like one. */
 export function asJob(value: unknown): PublishJob | null {
   if (!isObject(value) || !isText(value['runId']) || !isText(value['pipelineId'])) return null;
   const { staged } = value;

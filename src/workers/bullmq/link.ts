@@ -8,13 +8,13 @@ import { type RedisClient, redisClient, type RedisServer } from './redis-client.
 export interface LinkOptions extends RedisServer {
   log: Log;
   clock: Clock;
-  /** How long to wait for the first connection, in milliseconds. Default: 10,000. */
+  /** The timeout for the first connection, in milliseconds. Default: 10,000. */
   withinMs?: number;
 }
 
 const firstConnectionMs = 10_000;
 
-/** Replies about the state of Redis rather than about the call. */
+/** Redis errors that are caused by the server's current state rather than by the call itself. */
 const passing =
   /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|OOM|MISCONF|BUSY|NOREPLICAS|NOAUTH|WRONGPASS|NOPERM|UNBLOCKED)\b/;
 
@@ -23,7 +23,10 @@ interface Refusal {
   hint: string;
 }
 
-/** Why Redis rejects writes and what an operator can do about it, keyed by the first word of the reply. */
+/**
+ * Explains to operators why Redis rejects writes and what they can do about it. Keyed by the reply's first
+ * word.
+ */
 const refusals: Record<string, Refusal> = {
   OOM: {
     why: 'Redis is out of memory and stores nothing',
@@ -46,27 +49,29 @@ const refusals: Record<string, Refusal> = {
   },
 };
 const refusalLogEveryMs = 60_000;
-/** How long a refusal is reported as the reason for a missing connection. */
+/** For this long after a command was rejected, its error is given as the reason for a missing connection. */
 const refusalExplainsMs = 5_000;
 
 /**
- * This process's connection to Redis, which is restored after each loss. A call fails immediately while the
- * connection is down. If the connection breaks before the reply, the call is not repeated, because only the
- * caller knows whether that is safe.
+ * This process's connection to Redis. It reconnects automatically, and calls fail immediately while it is
+ * down. If the connection drops before the reply arrives, the call isn't repeated, because only the caller
+ * knows whether that would be safe.
  */
 export class RedisLink {
   readonly redis: RedisClient;
   readonly server: RedisServer;
   readonly #clock: Clock;
   readonly #log: Log;
-  /** Additional clients with the same settings. */
+  /** Additional clients that use the same settings. */
   readonly #others: RedisClient[] = [];
-  /** When the connection came up or a call last failed. null while the connection is down. */
+  /**
+   * The time at which the connection came up or a call last failed, whichever is later. null while it's down.
+   */
   #upSince: number | null = null;
   #lastFailure = 'no answer';
   #isOutageLogged = false;
   #lastRefusal: { refusal: Refusal; at: number } | null = null;
-  /** When each refusal was last logged. */
+  /** The time at which each kind of rejection was last logged. */
   readonly #loggedAt = new Map<string, number>();
 
   private constructor({ log, clock }: { log: Log; clock: Clock }, server: RedisServer) {
@@ -86,9 +91,10 @@ export class RedisLink {
   }
 
   /**
-   * Connects, and checks that this Redis keeps its data. Throws `secrets_invalid` if the URL is malformed and
-   * `queue_unavailable` if nothing answers in time. Throws `config_invalid` if Redis would evict data, or if
-   * the settings name a single Redis but it is a Cluster, or vice versa.
+   * Connects, and checks that this Redis won't lose data. Throws `secrets_invalid` if the URL is malformed,
+   * `queue_unavailable` if nothing answers in time, and `config_invalid` if Redis is set up to evict data.
+   * Also throws `config_invalid` if the settings are for a single Redis but this one is a Cluster, or the
+   * other way around.
    */
   static async open(options: LinkOptions): Promise<RedisLink> {
     const { log, clock, withinMs = firstConnectionMs, ...server } = options;
@@ -104,21 +110,24 @@ export class RedisLink {
   }
 
   /**
-   * Makes a call to Redis. Throws `queue_unavailable` if Redis is unreachable, or cannot answer or store
-   * anything at the moment. Any other error is a bug. Errors never contain the URL or a command's arguments.
+   * Runs a Redis call. Throws `queue_unavailable` if Redis is unreachable or currently can't answer or store
+   * anything. Any other error is a bug. Errors never include the URL or any command arguments.
    */
   readonly ask = async <T>(work: () => Promise<T>): Promise<T> => {
     try {
       return await work();
     } catch (error) {
-      // There was no reply, but the connection did not close either, so the line is dead. Reconnecting also
-      // triggers everything that runs after a reconnect.
-      if (error instanceof Error && error.message === 'Command timed out') this.redis.disconnect(true);
-      // Reconnect after READONLY, because another server may now be the primary.
+      // We got no reply, yet the connection didn't close, so it must be dead. Reconnecting also triggers the
+      // code that has to run after every reconnect.
+      // In a Cluster, only the connection to one node is dead, and `socketTimeout` closes it. Reconnecting would
+      // break the calls to all the other nodes.
+      if (error instanceof Error && error.message === 'Command timed out' && !(this.redis instanceof Cluster))
+        this.redis.disconnect(true);
+      // Reconnect after READONLY, since another server may be the primary by now.
       const refusal = refusalOf(error);
       if (refusal !== null) this.#noteRefusal(refusal);
       const thrown = asUnavailable(error, refusal ?? (isReply(error) ? null : this.#recentRefusal()));
-      // A single Cluster node may be unreachable while the connection is up.
+      // In a Cluster, one node may be unreachable even though the connection is up.
       if (hasCode(thrown, 'queue_unavailable') && this.#upSince !== null)
         this.#upSince = this.#clock.monotonic();
       throw thrown;
@@ -126,15 +135,16 @@ export class RedisLink {
   };
 
   /**
-   * Returns how long, in milliseconds, the connection has been up with every call answered. Returns 0 while
-   * it is down.
+   * Returns how long, in milliseconds, the connection has been up without a failed call. Returns 0 if it's
+   * down.
    */
   upForMs(): number {
     return this.#upSince === null ? 0 : Math.max(1, this.#clock.monotonic() - this.#upSince);
   }
 
   /**
-   * Returns an additional, unconnected client with the same settings. It is closed together with this link.
+   * Creates another client with the same settings. It isn't connected yet, and gets closed along with this
+   * link.
    */
   another(): RedisClient {
     const other = redisClient(this.server);
@@ -156,7 +166,7 @@ export class RedisLink {
         resolve(true);
       });
     });
-    // The promise rejects at the first failure, but the client keeps trying.
+    // This promise rejects at the first failure, but the client keeps retrying.
     this.redis.connect().catch(() => undefined);
     if (await ready) return;
     const { urlEnv } = this.server;
@@ -178,7 +188,7 @@ export class RedisLink {
     if (!this.#isOutageLogged) return;
     this.#isOutageLogged = false;
     this.#log.info({}, 'redis is back');
-    // Their connections may be half-open, so reconnect them.
+    // The other clients' connections may be half-open, so reconnect those as well.
     for (const other of this.#others) other.disconnect(true);
   }
 
@@ -191,7 +201,7 @@ export class RedisLink {
     this.#upSince = null;
   }
 
-  /** Logs the refusal, at most once a minute. */
+  /** Logs that Redis rejected a command, at most once per minute. */
   #noteRefusal(refusal: Refusal): void {
     const now = this.#clock.monotonic();
     this.#lastRefusal = { refusal, at: now };
@@ -209,8 +219,8 @@ export class RedisLink {
 }
 
 /**
- * Makes a BullMQ or ioredis error safe to log. The original contains the command with its arguments, and
- * `AUTH` is a command.
+ * Strips a BullMQ or ioredis error of everything that isn't safe to log. The original includes the command
+ * and its arguments, which for `AUTH` means the password.
  */
 export function plain(error: unknown): Error {
   const { name, message } = error instanceof Error ? error : new Error(String(error));
@@ -232,17 +242,20 @@ function asUnavailable(error: unknown, refusal: Refusal | null): WaybillError | 
   });
 }
 
-/** Returns null if the error is not such a reply. */
+/**
+ * Finds the explanation for an error. Returns null if Redis didn't reject the command for one of the known
+ * reasons.
+ */
 function refusalOf(error: unknown): Refusal | null {
-  // Redis wraps the reply to a command that a script called.
+  // If the command was called by a script, Redis wraps the reply.
   const word =
     /\b(OOM|READONLY|MISCONF|NOPERM|NOAUTH|WRONGPASS|WRONGTYPE)\b/.exec(plain(error).message)?.[1] ?? '';
   return isReply(error) ? (refusals[word] ?? null) : null;
 }
 
 /**
- * Reports whether Redis rejected a command because another program replaced a value with one of a different
- * type or shape.
+ * Reports whether Redis rejected a command because of a value with the wrong type or format, which means that
+ * another program has overwritten it.
  */
 export function isDamage(error: unknown): error is Error {
   return isReply(error) && /^(?:ERR|WRONGTYPE)\b/.test(error.message);
@@ -253,11 +266,12 @@ function isReply(error: unknown): error is Error {
 }
 
 /**
- * Throws if the server is a node of a Cluster and the settings name a single Redis.
+ * Checks the server's settings.
  *
- * Throws if Redis has an eviction policy and a memory limit: it would silently drop accepted uploads, keys
- * and locks. Warns if it has a policy but no limit, because setting a limit later would start eviction. Warns
- * if it does not persist its data, because a restart would lose accepted runs.
+ * Throws a `config_invalid` error if the server is a Cluster node but the settings are for a single Redis, or
+ * if it has both a memory limit and an eviction policy, since it would then silently drop accepted uploads,
+ * keys, and locks. Only warns if there is a policy but no limit, because eviction would start as soon as one
+ * is set. Also warns if persistence is off, because a restart would lose accepted runs.
  */
 async function checkServer({ redis, ask }: RedisLink, log: Log): Promise<void> {
   const nodes = redis instanceof Cluster ? redis.nodes('master') : [redis];

@@ -17,17 +17,17 @@ export interface PipelineQueuesOptions {
   prefix: string;
   pipelineIds: readonly string[];
   retentionMs: number;
-  /** A worker that has been silent for this many milliseconds counts as dead. */
+  /** A worker that doesn't report for this many milliseconds is considered dead. */
   workerTimeoutMs: number;
 }
 
 /**
- * Opening hundreds of queues concurrently would block the event loop from reading replies. Calls would time
- * out, and Redis would appear unreachable.
+ * Limits how many queues are opened at once. Opening hundreds of them would keep the event loop from reading
+ * replies, so calls would time out and Redis would seem unreachable.
  */
 const maxConcurrentOpens = 8;
 const addWithinMs = 10_000;
-/** BullMQ's responses when another worker holds the lock or the job is not active. */
+/** The error codes BullMQ returns if another worker holds the lock, or if the job isn't active. */
 const lost: ReadonlySet<number> = new Set([
   ErrorCode.JobNotExist,
   ErrorCode.JobLockNotExist,
@@ -37,7 +37,9 @@ const lost: ReadonlySet<number> = new Set([
 const keptForBoard = 1000;
 const keptEvents = 1000;
 
-/** BullMQ's queues, one per pipeline. Each has at most one active job, regardless of the number of hosts. */
+/**
+ * The BullMQ queues, one per pipeline. Each has at most one active job, no matter how many hosts there are.
+ */
 export class PipelineQueues {
   readonly #options: PipelineQueuesOptions;
   readonly #tickets: Tickets;
@@ -49,7 +51,7 @@ export class PipelineQueues {
     this.#tickets = new Tickets({ ...options, keep, keptEvents, lockMs: options.workerTimeoutMs });
   }
 
-  /** Throws `queue_unavailable`. */
+  /** Opens a queue for each pipeline. Throws `queue_unavailable`. */
   static async open(options: PipelineQueuesOptions): Promise<PipelineQueues> {
     const pipelines = new PipelineQueues(options);
     await pipelines.#open(options.pipelineIds);
@@ -66,12 +68,12 @@ export class PipelineQueues {
   }
 
   /**
-   * Opens queues for pipelines that have none yet. Throws `queue_unavailable`, including if opening takes too
-   * long.
+   * Opens queues for the pipelines that don't have one yet. Throws `queue_unavailable` if Redis is
+   * unreachable or too slow.
    */
   async add(pipelineIds: readonly string[]): Promise<void> {
     const { link, clock } = this.#options;
-    // BullMQ would wait indefinitely for a connection.
+    // BullMQ would wait for a connection forever, so check first.
     await link.ask(() => link.redis.ping());
     const inTime = new AbortController();
     const late = clock.sleep(addWithinMs, inTime.signal).then(
@@ -90,15 +92,15 @@ export class PipelineQueues {
   }
 
   /**
-   * Moves accepted runs from the outbox into the pipeline's queue, in order of acceptance. Idempotent, and
-   * safe to call from several hosts concurrently.
+   * Moves accepted runs from the outbox to the pipeline's queue, in the order in which they were accepted.
+   * It's idempotent, and several hosts can safely call it at the same time.
    */
   async handOver(pipelineId: string): Promise<void> {
     const pipeline = this.#pipelines.get(pipelineId);
     if (pipeline === undefined) return;
     const { store } = this.#options;
-    // Runs are in ascending order, and each host reads before it adds. A run that left the outbox in the
-    // meantime is already in the queue.
+    // Hosts read the outbox before they add anything, and the runs come in ascending order. If a run has
+    // disappeared from the outbox in the meantime, another host has already queued it.
     const runIds = await store.outbox(pipelineId);
     if (runIds.length === 0) return;
     const jobs = runIds.filter(isRunId).map((runId) => ({
@@ -109,8 +111,8 @@ export class PipelineQueues {
     await this.#tickets.repaired(
       pipeline,
       () => pipeline.queue.addBulk(jobs),
-      // Redis may have stored a ticket without its place in the queue. Adding it a second time would then
-      // have no effect.
+      // Redis may have stored the ticket itself, but not its place in the queue. Adding it again would then
+      // do nothing.
       async () => {
         await Promise.all(jobs.map(({ data }) => pipeline.queue.remove(data.run_id).catch(this.#logError)));
       },
@@ -119,15 +121,15 @@ export class PipelineQueues {
   }
 
   /**
-   * Locks the pipeline's next job and resolves with it. Resolves with undefined if no job is waiting or one
-   * is already active.
+   * Locks the pipeline's next job and resolves with it, or with undefined if none is waiting or one is
+   * already active.
    */
   async next(pipelineId: string, token: string): Promise<Job<Ticket> | undefined> {
     const pipeline = this.#pipelines.get(pipelineId);
     return pipeline === undefined ? undefined : this.#tickets.next(pipeline, token);
   }
 
-  /** Returns dead workers' jobs to the heads of their queues. */
+  /** Puts dead workers' jobs back at the head of their queues. */
   async rescue(): Promise<void> {
     for (const [pipelineId, pipeline] of this.#pipelines) {
       const stalled = await this.#tickets.repaired(pipeline, () =>
@@ -141,13 +143,13 @@ export class PipelineQueues {
     }
   }
 
-  /** Extends the lock on a job if this token still holds it. */
+  /** Extends the lock on a job, provided that this token still holds it. */
   async hold(job: Job<Ticket>, token: string): Promise<void> {
     const { link, workerTimeoutMs } = this.#options;
     await link.ask(() => job.extendLock(token, workerTimeoutMs));
   }
 
-  /** Ends the job in BullMQ. Does nothing if the token no longer holds the lock. */
+  /** Marks the job as done in BullMQ. Does nothing if the token no longer holds the lock. */
   end(job: Job<Ticket>, token: string, record: RunRecord | null): Promise<void> {
     return this.#settle(job, token, () =>
       record?.status === 'failed'
@@ -157,8 +159,8 @@ export class PipelineQueues {
   }
 
   /**
-   * Marks a job as failed if the store has no run for it, or removes it if its id cannot be a run id. Does
-   * nothing if the lock is lost.
+   * Marks a job as failed because the store has no run for it, or removes it if its id can't be a run id.
+   * Does nothing if the lock is lost.
    */
   async reject(job: Job<Ticket>, token: string): Promise<void> {
     const pipeline = this.#pipelines.get(job.queueName);
@@ -166,20 +168,21 @@ export class PipelineQueues {
   }
 
   /**
-   * Removes the ticket of a run that will never start. If that fails, the ticket ends when a worker takes it.
+   * Removes the ticket of a run that is never going to start. On failure, the ticket is dropped once a worker
+   * picks it up.
    */
   async withdraw(pipelineId: string, runId: string): Promise<void> {
     await this.#pipelines.get(pipelineId)?.queue.remove(runId).catch(this.#logError);
   }
 
-  /** Returns the job to the head of its queue. */
+  /** Puts the job back at the head of its queue. */
   requeue(job: Job<Ticket>, token: string): Promise<void> {
     return this.#settle(job, token, () => job.moveToWait(token));
   }
 
   /**
-   * Prevents the job from being taken for `pauseMs` milliseconds. With `blocks`, it waits at the head of its
-   * queue and blocks the other jobs (`RunStore.mayTake`).
+   * Keeps workers from picking up the job for `pauseMs` milliseconds. With `blocks`, it waits at the head of
+   * the queue, ahead of the pipeline's other jobs (see `RunStore.mayTake`).
    */
   postpone(
     job: Job<Ticket>,
@@ -190,9 +193,9 @@ export class PipelineQueues {
     return this.#settle(job, token, () => (blocks ? job.moveToWait(token) : job.moveToDelayed(dueAt, token)));
   }
 
-  /** Makes a postponed job available now. */
+  /** Makes a postponed job available immediately. */
   async promote(pipelineId: string, runId: string): Promise<void> {
-    // BullMQ refuses to promote a job that is not delayed. Such a job is already waiting.
+    // BullMQ only promotes delayed jobs. Any other job is already waiting.
     await this.#options.link.ask(() =>
       unlessLockLost(this.#pipelines.get(pipelineId)?.queue.backend.promote(runId)),
     );
@@ -216,9 +219,9 @@ export class PipelineQueues {
     const worker = new Worker<Ticket>(id, null, {
       ...shared,
       lockDuration: workerTimeoutMs,
-      // Minimum time between two checks across all hosts. Each host checks more often than that.
+      // The minimum time between two checks across all hosts. Each host tries more often than that.
       stalledInterval: Math.ceil(workerTimeoutMs / 4),
-      // `attempt.ts` limits how often a run is restarted.
+      // The limit on restarts is in `attempt.ts`.
       maxStalledCount: 1_000_000,
       autorun: false,
     });
@@ -233,18 +236,18 @@ export class PipelineQueues {
     this.#pipelines.set(id, { queue, worker });
   }
 
-  /** Makes a BullMQ call about a job if `token` still holds its lock. */
+  /** Makes a BullMQ call about a job, provided that `token` still holds its lock. */
   async #settle(job: Job<Ticket>, token: string, work: () => Promise<unknown>): Promise<void> {
     const pipeline = this.#pipelines.get(job.queueName);
     if (pipeline !== undefined)
       await this.#tickets.settle(pipeline, job, token, () => unlessLockLost(work()));
   }
 
-  /** BullMQ shares the connection and does not close it. Its errors come from calls, which reject as well. */
+  /** BullMQ shares our connection and doesn't close it. Its errors come from calls, which reject as well. */
   readonly #logError = (error: Error): void => this.#options.log.debug({ err: plain(error) }, 'bullmq');
 }
 
-/** Ignores BullMQ's response that another worker holds the lock or that the job is not active. */
+/** Ignores the error BullMQ returns if another worker holds the lock or the job isn't active. */
 async function unlessLockLost(work: Promise<unknown> | undefined): Promise<void> {
   try {
     await work;

@@ -3,22 +3,25 @@ import type { BullmqConfig } from '../../core/config/config.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
 
-/** A Redis server and how to find its primary. */
+/** The settings for connecting to Redis and finding the primary. */
 export interface RedisServer {
-  /** Contains the password, so never log it. */
+  /** Includes the password, so it must never be logged. */
   url: string;
-  /** Name of the environment variable that holds the URL, for messages. */
+  /** The environment variable that contains the URL, for use in messages. */
   urlEnv: string;
-  /** Sentinels that report the primary. The URL then supplies the user, password, database and TLS. */
+  /**
+   * The Sentinels to ask for the primary. The URL then only provides the user, password, database, and TLS
+   * setting.
+   */
   sentinels?: BullmqConfig['redisSentinels'];
-  /** True if the URL points to any node of a Cluster. */
+  /** True if the URL points to a node of a Redis Cluster (any of them will do). */
   isCluster?: boolean;
 }
 
-/** A client for a single Redis server or a Cluster. */
+/** A client for a single Redis server or for a Cluster. */
 export type RedisClient = Redis | Cluster;
 
-/** Throws `secrets_invalid` if the URL is missing. */
+/** Determines how to connect to Redis. Throws `secrets_invalid` if the URL is missing. */
 export function redisServer(
   { redisUrlEnv: urlEnv, redisSentinels: sentinels, redisCluster: isCluster }: BullmqConfig,
   secrets: Pick<Secrets, 'require'>,
@@ -27,14 +30,14 @@ export function redisServer(
 }
 
 /**
- * Returns the prefix of all keys. In a Cluster, keys with the same hash tag `{…}` are on the same node, and a
- * script can use only keys on one node.
+ * Returns the prefix for all keys. In a Cluster, a script can only use keys that are on the same node, so the
+ * prefix includes a hash tag `{…}` that keeps them together.
  */
 export function keyRoot(prefix: string, { isCluster = false }: Pick<RedisServer, 'isCluster'>): string {
   return isCluster ? `{${untagged(prefix)}}` : prefix;
 }
 
-/** Returns the prefix of BullMQ's keys for a pipeline. In a Cluster, each pipeline has its own hash tag. */
+/** Returns the prefix for a pipeline's BullMQ keys. In a Cluster, every pipeline gets its own hash tag. */
 export function ticketRoot(
   prefix: string,
   pipelineId: string,
@@ -48,7 +51,7 @@ const untagged = (prefix: string): string => prefix.replaceAll(/[{}]/g, '');
 const commandTimeoutMs = 3_000;
 const maxPauseMs = 1_000;
 
-/** Returns an unconnected client. Throws `secrets_invalid` if the URL is malformed. */
+/** Creates a client that isn't connected yet. Throws `secrets_invalid` if the URL is malformed. */
 export function redisClient(server: RedisServer): RedisClient {
   checkUrl(server);
   const { url, sentinels = null, isCluster = false } = server;
@@ -56,11 +59,11 @@ export function redisClient(server: RedisServer): RedisClient {
   const common = {
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: null,
-    // `autoResubscribe` fails silently on quick reconnects. Subscribe on each `ready` event instead.
+    // `autoResubscribe` can fail silently after a quick reconnect. Subscribers listen for `ready` instead.
     autoResubscribe: false,
     connectTimeout: commandTimeoutMs,
     commandTimeout: commandTimeoutMs,
-    // After a failover, the old primary rejects writes.
+    // After a failover, the old primary is read-only, so look for the new one.
     reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
   } satisfies RedisOptions;
   const own = { lazyConnect: true, enableOfflineQueue: false } as const;
@@ -96,13 +99,15 @@ function clusterClient(
   return new Cluster([{ host: hostname.replaceAll(/[[\]]/g, ''), port: Number(port || 6379) }], {
     ...own,
     clusterRetryStrategy: retryStrategy,
-    // A command may have run before its connection broke.
+    // Don't resend commands. They may have been executed before the connection broke.
     retryDelayOnFailover: 0,
     slotsRefreshTimeout: commandTimeoutMs,
-    // Certificates contain host names, but a Cluster may announce IP addresses.
+    // A Cluster may announce IP addresses, but certificates are issued for host names.
     dnsLookup: (address, callback) => callback(null, address),
     redisOptions: {
       ...common,
+      // Closes the connection to a node that no longer responds.
+      socketTimeout: commandTimeoutMs,
       ...(username === '' ? {} : { username: decodeURIComponent(username) }),
       ...(password === '' ? {} : { password: decodeURIComponent(password) }),
       ...(protocol === 'rediss:' ? { tls: {} } : {}),

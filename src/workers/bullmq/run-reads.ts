@@ -7,10 +7,10 @@ import { unreadable } from './job-seal.ts';
 import { isObject, jsonOf } from './job-shape.ts';
 import type { RunScript } from './scripts.ts';
 
-/** Reads the records that all hosts share. Throws `queue_unavailable` while Redis is unreachable. */
+/** Reads run records, which all hosts share. Throws `queue_unavailable` while Redis is unreachable. */
 export interface RunReads {
   find(runId: string): Promise<RunRecord | undefined>;
-  /** Returns the given runs that have finished or are unknown. */
+  /** Returns which of the given runs are finished or unknown. */
   finishedOf(runIds: readonly string[]): Promise<string[]>;
   /** See `JobQueue.list`. */
   list(pipelineIds: readonly string[], query: RunQuery): Promise<RunPage>;
@@ -19,24 +19,24 @@ export interface RunReads {
   /** See `JobQueue.waitingSince`. */
   waitingSince(pipelineIds: readonly string[]): Promise<(string | null)[]>;
   /**
-   * Returns at most `limit` runs that changed after the revision, oldest change first. Returns none if the
-   * revision is null.
+   * Returns up to `limit` runs that changed after the given revision, starting with the oldest change. If the
+   * revision is null, no runs are returned.
    */
   changes(after: number | null, limit: number): Promise<ChangesFound>;
 }
 
 export interface ChangesFound {
-  /** Identifies this generation of the data in Redis. */
+  /** Identifies this generation of the data, and changes if Redis loses it. */
   epoch: string;
-  /** Revision of the newest change. */
+  /** The revision of the latest change. */
   revision: number;
-  /** Newest revision of any deleted run. */
+  /** The highest revision among the runs that have been deleted. */
   horizon: number;
-  /** `record` is null if the run has expired. */
+  /** A change's `record` is null if the run has expired. */
   changes: { revision: number; record: RunRecord | null }[];
 }
 
-/** Maximum number of records per read. */
+/** The maximum number of records to read in one call. */
 const maxRead = 100;
 
 export function runReads(run: RunScript): RunReads {
@@ -84,7 +84,7 @@ export function runReads(run: RunScript): RunReads {
         return record === null ? null : (record.queued_at ?? record.accepted_at);
       }),
     changes: async (after, limit) => {
-      // Each call generates a new name. A reused name would be ambiguous after a data loss.
+      // Use a new name each time. Reusing one after a data loss would make the revisions ambiguous.
       const epoch = randomBytes(6).toString('hex');
       const answer = (await run('changes', { after: after ?? '', limit, epoch })) as (string | number)[];
       const [known, revision, horizon] = answer;
@@ -97,7 +97,7 @@ export function runReads(run: RunScript): RunReads {
   };
 }
 
-/** Splits a reply of alternating numbers and records into pairs. */
+/** Splits a reply with alternating numbers and records into pairs. */
 function pairsOf(answer: readonly (string | number)[]): { number: number; record: RunRecord | null }[] {
   return answer.flatMap((number, index) =>
     index % 2 === 0 ? [{ number: Number(number), record: optionalRecord(String(answer[index + 1])) }] : [],
@@ -107,7 +107,7 @@ function pairsOf(answer: readonly (string | number)[]): { number: number; record
 const statuses: readonly unknown[] = runStatuses;
 const lists = ['destinations', 'warnings', 'failed_deliveries'] as const;
 
-/** Returns null if the run has expired, or if another program has replaced the record. */
+/** Parses a record. Returns null if the run has expired, or if another program has overwritten the record. */
 export function optionalRecord(text: string): RunRecord | null {
   const value = jsonOf(text);
   if (!isObject(value) || !statuses.includes(value['status'])) return null;
@@ -120,7 +120,7 @@ export function optionalRecord(text: string): RunRecord | null {
   }
 }
 
-/** Throws `job_rejected` if another program has replaced the record. */
+/** Parses a record. Throws a `job_rejected` error if another program has overwritten it. */
 export function requiredRecord(text: string): RunRecord {
   const record = optionalRecord(text);
   if (record === null) throw unreadable('record');
@@ -128,7 +128,7 @@ export function requiredRecord(text: string): RunRecord {
 }
 
 /**
- * Returns the last successful run. Returns null if there is none or another program has replaced the value.
+ * Parses the last successful run. Returns null if there isn't one, or if another program has overwritten it.
  */
 function successOf(text: string): LastSuccess | null {
   const value = jsonOf(text);

@@ -11,27 +11,28 @@ import { optionalRecord, requiredRecord } from './run-reads.ts';
 import type { RunScript } from './scripts.ts';
 
 /**
- * Stores which pipelines are paused and which runs are cancelled, for all hosts. Each call is one step in
- * Redis.
+ * Stores which pipelines are paused and which runs are cancelled, across all hosts. Every call is a single
+ * atomic step in Redis.
  */
 export interface SteeringStore {
   /** Implements `JobQueue.pause`. `at` is the current time. */
   pause(pipelineId: string, reason: string | null, at: Date): Promise<Pause>;
-  /** Returns false if the pipeline was not paused. */
+  /** Resumes the pipeline. Returns false if it wasn't paused. */
   resume(pipelineId: string): Promise<boolean>;
   /**
-   * Reports whether a run of the pipeline may be taken: it is not paused, and no blocking run is waiting for
-   * its next try.
+   * Reports whether a worker may start one of the pipeline's runs. It may not if the pipeline is paused, if
+   * another worker is already running one, or if a blocking run is waiting for its next attempt.
    */
   mayTake(pipelineId: string): Promise<boolean>;
   /** See `JobQueue.pauses`. */
   pauses(): Promise<ReadonlyMap<string, Pause>>;
   /**
-   * Ends a waiting run with this record. Requests that a running one stop, through a message on `channel` and
-   * in `cancelled`. Resolves with null if the run is unknown.
+   * Cancels a run. If it is waiting, it ends with this record right away. If it is running, its worker learns
+   * that it should stop from a message on `channel` and from `cancelled`. Resolves with null if the run is
+   * unknown.
    */
   cancel(record: RunRecord, retentionMs: number): Promise<Cancelled | null>;
-  /** Returns the given runs that should stop. */
+  /** Returns which of the given runs have been cancelled and should stop. */
   cancelled(runIds: readonly string[]): Promise<string[]>;
 }
 
@@ -39,7 +40,7 @@ type Cancelled =
   | { outcome: 'forgotten'; record: RunRecord; job: PublishJob }
   | { outcome: 'stopping' | 'finished'; record: RunRecord };
 
-/** @param key The Redis hash of paused pipelines. */
+/** @param key The Redis hash that stores the paused pipelines. */
 export function steeringStore({ ask, redis }: RedisLink, run: RunScript, key: string): SteeringStore {
   return {
     pause: async (pipeline, reason, at) => {
@@ -74,7 +75,7 @@ const unreadablePause: Pause = {
   reason: 'another program has overwritten this pause in Redis; resume the pipeline to remove it',
 };
 
-/** Parses a pipeline's pause. The pipeline stays paused even if another program has replaced the value. */
+/** Parses the details of a pause. If another program overwrote them, the pipeline still counts as paused. */
 function pauseOf(text: string): Pause {
   const value = jsonOf(text);
   if (!isObject(value)) return unreadablePause;
@@ -83,14 +84,14 @@ function pauseOf(text: string): Pause {
   return isWhole ? { since, reason } : unreadablePause;
 }
 
-/** Reruns and the bundles kept for them. Each call is one step in Redis. */
+/** Stores reruns and the bundles kept for them. Every call is a single atomic step in Redis. */
 export interface RerunStore {
   /**
-   * Returns the job that the run was accepted with, without its bundle if that has been removed. Resolves
-   * with null if the run is unknown.
+   * Returns the job that the run was accepted with. If its bundle has been removed, the job comes without it.
+   * Resolves with null if the run is unknown.
    */
   jobOf(runId: string): Promise<PublishJob | null>;
-  /** Queues `job`, which repeats `old`. */
+  /** Queues `job` as a rerun of `old`. */
   rerun(
     old: PublishJob,
     job: PublishJob,
@@ -98,8 +99,8 @@ export interface RerunStore {
     limits: { queueSize: number; maxWaiting: number | null },
   ): Promise<Rerun>;
   /**
-   * Returns the jobs of at most `limit` runs whose bundles must be removed. No run can use these bundles
-   * after the call.
+   * Finds bundles that are past the limits and detaches them, so that no run can use them anymore. Returns
+   * the jobs of up to `limit` runs, whose bundles the caller then has to delete.
    */
   overkept(limits: KeepLimits, limit: number): Promise<PublishJob[]>;
   /** See `JobQueue.kept`. */
@@ -111,7 +112,7 @@ type Rerun =
   | { outcome: 'replay'; record: RunRecord; position: number }
   | { outcome: 'unknown' | 'unfinished' | 'gone' | 'full' | 'pipeline_full' };
 
-/** @param at Returns the Redis key of a name. */
+/** @param at Maps a name used in the scripts to its Redis key. */
 export function rerunStore(
   { ask, redis }: RedisLink,
   run: RunScript,
@@ -153,12 +154,12 @@ export function rerunStore(
   };
 }
 
-/** Runs that are waiting for their next try. Each call is one step in Redis. */
+/** Stores the runs that are waiting for their next attempt. Every call is a single atomic step in Redis. */
 export interface RetryStore {
   /**
-   * Makes the run of `owner` wait for its next try, with this record. With `blocks`, later runs of its
-   * pipeline wait behind it. Returns `lost` if the run has another owner, and `cancelled` if the run was
-   * cancelled and the caller must end it.
+   * Saves this record and schedules the run's next attempt. With `blocks`, the pipeline's later runs wait
+   * behind it. Returns `lost` if `owner` no longer owns the run, and `cancelled` if the run was cancelled and
+   * the caller should end it.
    */
   retry(
     owner: string,
@@ -166,26 +167,27 @@ export interface RetryStore {
     wait: { pauseMs: number; blocks: boolean },
   ): Promise<'ok' | 'lost' | 'cancelled'>;
   /**
-   * Makes the next try due, with this record. Returns `unchanged` if the run is not waiting for one, or null
-   * if it is unknown.
+   * Saves this record and makes the next attempt due immediately. Returns `unchanged` if the run isn't
+   * waiting for an attempt, or null if it's unknown.
    */
   retryNow(
     record: RunRecord,
   ): Promise<{ outcome: 'due' | 'unchanged' | 'finished'; record: RunRecord } | null>;
-  /** Returns the pipeline's runs that are waiting for their next try. */
+  /** Returns the pipeline's runs that are waiting for their next attempt. */
   retrying(pipelineId: string): Promise<{ record: RunRecord; job: PublishJob }[]>;
-  /** Returns the jobs of at most `limit` runs of the same pipeline that were accepted later, newest first. */
+  /** Returns up to `limit` jobs that the same pipeline accepted after this run, newest first. */
   newer(runId: string, limit: number): Promise<PublishJob[]>;
   /**
    * Ends a run with this record and keeps its bundle. Returns false if the run is no longer waiting for its
-   * next try.
+   * next attempt.
    */
   supersede(job: PublishJob, record: RunRecord, retentionMs: number): Promise<boolean>;
 }
 
 export function retryStore(run: RunScript, seal: JobSeal): RetryStore {
   /**
-   * Empty if the job is not authentic. Such a job replaces no other run, and fails when a worker takes it.
+   * Parses a job. Returns an empty list if the job isn't authentic. Such a job never replaces another run,
+   * and it fails as soon as a worker picks it up.
    */
   const authentic = (text: string): PublishJob[] => {
     try {

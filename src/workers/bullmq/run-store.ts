@@ -21,30 +21,32 @@ import {
 import { defineScripts, type RunScript } from './scripts.ts';
 
 /**
- * The state that all hosts share. Each call is one atomic step in Redis. Throws `queue_unavailable` while
- * Redis is unreachable.
+ * The state that all hosts share. Every call is a single atomic step in Redis, and throws `queue_unavailable`
+ * while Redis is unreachable.
  */
 export interface RunStore extends SteeringStore, TriggerStore, RerunStore, RetryStore, RunReads {
   /** See `JobQueue.noteDelivery`. */
   noteDelivery(runId: string, note: DeliveryNote): Promise<void>;
   /**
-   * Takes an upload slot and its key. Returns `used` if a run was already accepted with this key, in which
-   * case no slot is taken. Returns `full` if no slot is free, and `pipeline_full` if the pipeline already has
-   * `maxWaiting` uploads and waiting runs. Returns `busy` if another request is staging an upload with this
-   * key.
+   * Reserves an upload slot and the request's Idempotency-Key. Returns `used` if a run was already accepted
+   * with this key, in which case there is no need for a slot. Returns `full` if all slots are taken,
+   * `pipeline_full` if the pipeline already has `maxWaiting` uploads and waiting runs, and `busy` if another
+   * upload with the same key is in progress.
    */
   reserve(slot: Slot, limits: { queueSize: number; maxWaiting: number | null }): Promise<Reservation>;
-  /** Extends the lifetime of the slot, its key and the name `staged`. */
+  /** Extends the lifetimes of the slot, its key, and the name `staged`. */
   renew(slot: Slot, staged: string | null): Promise<void>;
   release(slot: Slot): Promise<void>;
-  /** Registers a name in shared staging before anything is written under it. */
+  /** Registers a name in shared staging. Must be called before anything is written under that name. */
   stage(staged: string): Promise<void>;
   /**
-   * Returns the result of the first upload with this key. Returns null if no run has the key or the failed
-   * run gives it up.
+   * Returns the run that was already accepted with this key. Returns null if there isn't one, or if it failed
+   * and the request asked to rerun failed runs.
    */
   replay(slot: Slot, digest: Digest): Promise<Replay | null>;
-  /** Returns `swept` if the name in shared staging became unwanted before the run could claim it. */
+  /**
+   * Turns the slot into a queued run. Returns `swept` if the staged archive was already considered abandoned.
+   */
   accept(
     slot: Slot,
     job: PublishJob,
@@ -52,15 +54,17 @@ export interface RunStore extends SteeringStore, TriggerStore, RerunStore, Retry
     digest: Digest,
     staged: string | null,
   ): Promise<Replay | { outcome: 'ok'; position: number } | { outcome: 'busy' | 'swept' }>;
-  /** Returns the ids of accepted runs that may not have reached BullMQ, in order of acceptance. */
+  /**
+   * Returns the ids of accepted runs that may not be in BullMQ's queue yet, in the order in which they were
+   * accepted.
+   */
   outbox(pipelineId: string): Promise<string[]>;
-  /** Returns the pipelines whose outbox is not empty. */
+  /** Returns the pipelines that have runs in their outbox. */
   outboxes(): Promise<string[]>;
   handedOver(pipelineId: string, runIds: readonly string[]): Promise<void>;
   /**
-   * Makes `owner` the owner of one of the pipeline's runs. Returns null if the run is finished, `paused` if
-   * its pipeline is paused, and `held` if a live worker is running it. Returns `EarlyRun` if its next try is
-   * not due yet.
+   * Makes `owner` the owner of a run. Returns null if the run is finished, `paused` if its pipeline is
+   * paused, `held` if another worker is running it, and an `EarlyRun` if its next attempt isn't due yet.
    */
   take(
     run: { runId: string; pipelineId: string },
@@ -68,9 +72,9 @@ export interface RunStore extends SteeringStore, TriggerStore, RerunStore, Retry
     at: Date,
   ): Promise<TakenRun | Rejected | EarlyRun | 'unknown' | 'paused' | 'held' | null>;
   /**
-   * `save`, `finish` and `requeue` do nothing and return false if the run has a different owner.
+   * `save`, `finish`, and `requeue` do nothing and return false if the run belongs to a different owner.
    *
-   * `bytes` is the size of the run's kept bundle, or null if the bundle is removed.
+   * `bytes` is the size of the bundle kept for reruns, or null if it isn't kept.
    */
   save(owner: string, record: RunRecord): Promise<boolean>;
   finish(
@@ -80,17 +84,20 @@ export interface RunStore extends SteeringStore, TriggerStore, RerunStore, Retry
   ): Promise<boolean>;
   requeue(owner: string, record: RunRecord): Promise<boolean>;
   depth(): Promise<QueueDepth>;
-  /** Returns the pace of one pipeline, or of all pipelines together if the id is null. */
+  /** Returns how fast a pipeline works through its runs. If the id is null, covers all pipelines. */
   pace(pipelineId: string | null): Promise<QueueLoad>;
-  /** Returns at most `limit` finished runs whose retention period is over. */
+  /** Returns up to `limit` finished runs whose retention period is over. */
   expired(limit: number): Promise<{ runId: string; job: PublishJob | null }[]>;
   forget(runId: string): Promise<void>;
-  /** Returns names in shared staging of uploads that were never accepted and whose API is dead. */
+  /** Returns up to `limit` archives that were staged by an API that died before the upload was accepted. */
   unwanted(limit: number): Promise<string[]>;
   forgetStaged(staged: string): Promise<void>;
-  /** Holds a running run for `ms` milliseconds. Returns false if another worker has it. */
+  /**
+   * Renews a worker's hold on a run for `ms` milliseconds. Returns false if another worker has claimed the
+   * run.
+   */
   hold(runId: string, owner: string, ms: number): Promise<boolean>;
-  /** Returns the given pipelines that may have a run to take. */
+  /** Returns which of the given pipelines may have a run to start. */
   waiting(pipelineIds: readonly string[]): Promise<string[]>;
 }
 
@@ -99,16 +106,16 @@ export type Reservation = 'ok' | 'used' | 'full' | 'pipeline_full' | 'busy';
 export interface Slot {
   id: string;
   pipelineId: string;
-  /** The hashed Idempotency-Key with its scope, or '' if the request has none. */
+  /** The hash of the Idempotency-Key and its scope, or '' if the request has no key. */
   key: string;
-  /** True if a failed run with this key gives the key up to this request. */
+  /** True if this request may reuse the key when the earlier run with it has failed. */
   rerunFailed: boolean;
 }
 
 export type Replay =
   { outcome: 'conflict' } | { outcome: 'replay'; record: RunRecord; position: number | null };
 
-/** A run whose job is not authentic. The caller ends the run with this error. */
+/** A run whose job isn't authentic. The caller should end the run with this error. */
 export interface Rejected {
   record: RunRecord;
   rejection: unknown;
@@ -117,28 +124,28 @@ export interface Rejected {
 export interface TakenRun {
   record: RunRecord;
   job: PublishJob;
-  /** True if the run was cancelled while it had no worker. The caller then ends it. */
+  /** True if the run was cancelled while no worker was running it. The caller should then end it. */
   isCancelled: boolean;
-  /** The number of times workers have taken the run, including this time. */
+  /** The number of times that workers have claimed this run, including this time. */
   takes: number;
-  /** When a worker first took the run (RFC 3339), or null if this is the first time. */
+  /** The time at which a worker first claimed the run (RFC 3339), or null if this is the first time. */
   begunAt: string | null;
 }
 
-/** A run whose next try is due in `pauseMs` milliseconds. */
+/** A run whose next attempt isn't due for another `pauseMs` milliseconds. */
 export interface EarlyRun {
   pauseMs: number;
-  /** True if later runs of the pipeline wait behind it. */
+  /** True if the pipeline's later runs have to wait for this one. */
   blocks: boolean;
 }
 
 /**
- * A dead API's archive stays in shared staging for this many slot lifetimes. It outlives the slot because
- * otherwise the client would have to send its bytes again.
+ * How long an archive survives in shared staging after its API died, as a multiple of the slot lifetime. It
+ * outlives the slot so that clients don't have to upload everything again.
  */
 const stagedLives = 20;
 
-/** Returns the Idempotency-Key as a hash that is the same on every host, or '' if there is none. */
+/** Hashes the Idempotency-Key, with the same result on every host. Returns '' if there is no key. */
 export function scopeKey(pipelineId: string, idempotency: AdmissionRequest['idempotency']): string {
   if (idempotency === undefined) return '';
   const scope = JSON.stringify([idempotency.caller, pipelineId, idempotency.key]);
@@ -146,8 +153,8 @@ export function scopeKey(pipelineId: string, idempotency: AdmissionRequest['idem
 }
 
 /**
- * @param slotLifeMs How long an API may be silent, in milliseconds, before it counts as dead and its slots
- * and keys become free.
+ * @param slotLifeMs An API that hasn't renewed its slots for this many milliseconds is considered dead, and
+ * its slots and keys are freed.
  */
 export function runStore(
   link: RedisLink,
@@ -201,7 +208,7 @@ export function runStore(
 
 type SlotStore = Pick<RunStore, 'reserve' | 'renew' | 'release' | 'stage' | 'replay' | 'accept'>;
 
-/** Manages uploads in progress until they are accepted. */
+/** Manages uploads until they are accepted. */
 function slotStore(run: RunScript, slotLifeMs: number, seal: JobSeal): SlotStore {
   const stagedLifeMs = stagedLives * slotLifeMs;
   return {
@@ -253,7 +260,7 @@ function slotStore(run: RunScript, slotLifeMs: number, seal: JobSeal): SlotStore
 
 type OwnedRuns = Pick<RunStore, 'take' | 'save' | 'finish' | 'requeue' | 'hold'>;
 
-/** Manages runs that a worker has taken. */
+/** Manages the runs that a worker has claimed. */
 function ownedRuns(run: RunScript, seal: JobSeal): OwnedRuns {
   return {
     take: async ({ runId, pipelineId }, owner, at) => {

@@ -16,7 +16,7 @@ import {
   failedRun,
   finishedRun,
   isCancelled,
-  queuedRun,
+  returnedRun,
   startedRun,
 } from '../queue/run-transitions.ts';
 import { attempt, type Outcome, ProgressSaver } from './attempt.ts';
@@ -34,7 +34,7 @@ export interface RunWorkerOptions {
   observer: RunObserver;
   retries: RetriesOf;
   retentionMs: number;
-  /** Removes the staged files of a job whose record is kept. */
+  /** Removes a job's staged files, but keeps its record. */
   discard: (job: PublishJob) => Promise<void>;
   /** See `BullmqQueueOptions.onOutcome`. */
   onOutcome: (job: PublishJob, next: RunRecord) => void;
@@ -42,21 +42,21 @@ export interface RunWorkerOptions {
   flushed: () => Promise<void>;
 }
 
-/** A run's BullMQ job, and the token that holds its lock. */
+/** A run's BullMQ job, along with the token that holds the lock on it. */
 interface Locked {
   job: Job<Ticket>;
   token: string;
 }
 
-/** Number of ended runs remembered so that none runs twice. */
+/** The number of ended runs to remember, so that none of them runs again. */
 const maxEnded = 1_000;
 const maxRetryPauseMs = 2_000;
-/** Maximum length of a logged id that another program chose. */
+/** Job ids may come from another program. Longer ones are truncated in the log. */
 const maxIdCharacters = 200;
-/** How long a stopping process waits for Redis, in milliseconds. */
+/** The time to wait for Redis while shutting down, in milliseconds. */
 const closeTimeoutMs = 20_000;
 
-/** Runs the jobs that this host has locked, and records their outcomes in the store and in BullMQ. */
+/** Executes the jobs that this host has locked, and records how they ended in the store and in BullMQ. */
 export class RunWorker {
   readonly #options: RunWorkerOptions;
   readonly #ended = new Map<string, { record: RunRecord; bytes: number | null }>();
@@ -67,12 +67,12 @@ export class RunWorker {
     this.#options = options;
   }
 
-  /** After this call, a run that does not succeed is returned to the queue. */
+  /** From now on, runs that don't succeed are returned to the queue. */
   stop(): void {
     this.#isStopping = true;
   }
 
-  /** Waits for the work, which stops retrying Redis after `closeTimeoutMs`. */
+  /** Waits for the work to finish. After `closeTimeoutMs`, calls to Redis are no longer retried. */
   async finish(work: Promise<unknown>): Promise<void> {
     const timer = this.#options.clock.timeout(closeTimeoutMs, () => this.#abandoned.abort());
     await work;
@@ -80,8 +80,8 @@ export class RunWorker {
   }
 
   /**
-   * Runs a locked job to completion and retries while Redis is unreachable. Resolves with true if the run was
-   * returned to the queue because this process is stopping.
+   * Runs a locked job to the end, and keeps retrying while Redis is unreachable. Resolves with true if the
+   * run went back to the queue because this process is shutting down.
    */
   async run(locked: Locked, signal: AbortSignal): Promise<boolean> {
     const { store, pipelines, clock } = this.#options;
@@ -90,13 +90,13 @@ export class RunWorker {
     const taken = isRunId(run.runId)
       ? await this.#retryUntilAvailable(() => store.take(run, token, clock.now()))
       : 'unknown';
-    // A worker recorded the end of the run but died before it ended the job.
+    // The run has ended, but its worker died before it could end the job.
     if (taken === null) await this.#retryUntilAvailable(() => pipelines.end(job, token, null));
     else if (taken === 'unknown') await this.#setAside(locked);
-    // The pipeline was paused, or another worker renewed its hold, after this host's check.
+    // Since we checked, the pipeline was paused or another worker renewed its hold on the run.
     else if (taken === 'paused' || taken === 'held')
       await this.#retryUntilAvailable(() => pipelines.requeue(job, token));
-    // A worker died before it could postpone the job.
+    // The attempt failed, but its worker died before it could postpone the job.
     else if ('pauseMs' in taken) await this.#retryUntilAvailable(() => pipelines.postpone(job, token, taken));
     else if (await this.#endAgain(locked)) return false;
     else if ('rejection' in taken) await this.#refuse(locked, taken);
@@ -105,8 +105,8 @@ export class RunWorker {
   }
 
   /**
-   * Ends a run again if it already ended on this host. Returns false otherwise. This happens only if Redis
-   * was edited or lost its last writes.
+   * Ends a run once more if this host has already ended it. Returns false if it hasn't. This only happens if
+   * Redis was edited by hand or lost its latest writes.
    */
   async #endAgain({ job, token }: Locked): Promise<boolean> {
     const { log, pipelines } = this.#options;
@@ -118,7 +118,7 @@ export class RunWorker {
     return true;
   }
 
-  /** Ends a job that has no run, because another program added the job or removed the run. */
+  /** Ends a job that has no run, because another program either added the job or removed the run. */
   async #setAside({ job, token }: Locked): Promise<void> {
     const { log, pipelines, observer } = this.#options;
     const run_id = job.id?.slice(0, maxIdCharacters);
@@ -130,7 +130,7 @@ export class RunWorker {
     observer.rejected({ pipelineId: job.queueName });
   }
 
-  /** Ends a run whose job or record is not authentic or cannot be read. */
+  /** Ends a run whose job or record can't be parsed or isn't authentic. */
   async #refuse({ job, token }: Locked, { record, rejection }: Rejected): Promise<void> {
     const { log, clock, pipelines, observer } = this.#options;
     const { run_id, pipeline_id } = record;
@@ -148,7 +148,7 @@ export class RunWorker {
     observer.rejected({ pipelineId: pipeline_id });
   }
 
-  /** Ends a run that a newer one replaced before this retry. Returns false if there is no newer run. */
+  /** Ends a run if it has been replaced by a newer one since its last attempt. Returns false if it hasn't. */
   async #supersede(locked: Locked, { job, record, isCancelled: isCancelling }: TakenRun): Promise<boolean> {
     const { store, clock, retries, onOutcome } = this.#options;
     if (record.attempt === 1 || isCancelling) return false;
@@ -161,7 +161,7 @@ export class RunWorker {
     return true;
   }
 
-  /** Makes one attempt. Resolves with true if the run was returned to the queue. */
+  /** Runs one attempt. Resolves with true if the run was returned to the queue. */
   async #try(locked: Locked, taken: TakenRun, signal: AbortSignal): Promise<boolean> {
     const { store, pipelines, clock, log, observer } = this.#options;
     const { job } = taken;
@@ -187,9 +187,7 @@ export class RunWorker {
     if (this.#isStopping && ended.status !== 'succeeded' && !wasCancelled) {
       await this.#keepEvents();
       log.info(fields, 'run given back');
-      await this.#retryUntilAvailable(() =>
-        store.requeue(locked.token, queuedRun({ ...taken.record }, clock.now())),
-      );
+      await this.#retryUntilAvailable(() => store.requeue(locked.token, returnedRun(taken.record)));
       await this.#retryUntilAvailable(() => pipelines.requeue(locked.job, locked.token));
       return true;
     }
@@ -197,12 +195,12 @@ export class RunWorker {
     return false;
   }
 
-  /** Reports whether the run was cancelled, even if the message has not arrived yet. */
+  /** Checks whether the run was cancelled, since the message may not have arrived yet. */
   async #isCancelled(runId: string): Promise<boolean> {
     return (await this.#retryUntilAvailable(() => this.#options.store.cancelled([runId]))).length > 0;
   }
 
-  /** Records the end of an attempt: the run either waits for its next try or has ended. */
+  /** Records the outcome of an attempt. The run has then either ended, or is waiting for its next attempt. */
   async #conclude(
     locked: Locked,
     job: PublishJob,
@@ -229,7 +227,7 @@ export class RunWorker {
     if ('error' in outcome) log.error({ ...fields, err: outcome.error }, 'run failed');
   }
 
-  /** Returns the run's record after an attempt, either final or queued for the next one. */
+  /** Returns the run's record after an attempt. It is either final, or queued for the next attempt. */
   async #afterTry(job: PublishJob, ended: RunRecord): Promise<RunRecord> {
     const { store, clock, retries } = this.#options;
     if (ended.status !== 'failed') return ended;
@@ -239,7 +237,7 @@ export class RunWorker {
     return newer === undefined ? next : supersededRun(ended, newer, clock.now());
   }
 
-  /** Makes the run wait for its next try. Returns false if it was cancelled or has a different owner. */
+  /** Schedules the run's next attempt. Returns false if it was cancelled or now belongs to another worker. */
   async #postpone({ job, token }: Locked, next: RunRecord): Promise<boolean> {
     const { store, pipelines, clock, retries } = this.#options;
     const blocks = retries(next.pipeline_id).whileRetrying === 'wait';
@@ -249,7 +247,7 @@ export class RunWorker {
     return outcome === 'ok';
   }
 
-  /** Records the end of a run and ends its job. Returns false if another worker has taken over the run. */
+  /** Records the end of a run and ends its job. Returns false if another worker has claimed the run. */
   async #end({ job, token }: Locked, of: PublishJob, last: RunRecord): Promise<boolean> {
     const { pipelines, log, discard } = this.#options;
     const record = { ...last, rerunnable: isRerunnable(of, last) };
@@ -274,14 +272,14 @@ export class RunWorker {
   }
 
   /**
-   * Waits until this attempt's events are stored. If this worker dies before it records the outcome, the next
-   * worker reports the missing events. Once the outcome is recorded, no other worker would.
+   * Waits until all events of this attempt have been stored. If this worker dies before it records the
+   * outcome, the next worker sends any missing events. Once the outcome is recorded, no other worker would.
    */
   #keepEvents(): Promise<void> {
     return this.#retryUntilAvailable(() => promised(this.#options.flushed(), this.#abandoned.signal));
   }
 
-  /** Repeats the call until Redis responds or this process stops retrying. */
+  /** Retries the call until Redis responds, or until this process gives up because it is shutting down. */
   async #retryUntilAvailable<T>(work: () => Promise<T>): Promise<T> {
     const { clock } = this.#options;
     const { signal } = this.#abandoned;
@@ -300,7 +298,7 @@ function hasFailed(outcome: Outcome): boolean {
   return 'error' in outcome || !allSucceeded(outcome.result.run.pipelines);
 }
 
-/** Returns a run's record after an attempt has ended. */
+/** Returns a run's record after an attempt. */
 function recordAfter(record: RunRecord, outcome: Outcome, isCancelling: boolean, now: Date): RunRecord {
   if (isCancelling) return cancelledRun(record, 'result' in outcome ? outcome.result.run : null, now);
   return 'result' in outcome
@@ -308,7 +306,7 @@ function recordAfter(record: RunRecord, outcome: Outcome, isCancelling: boolean,
     : failedRun(record, errorRecord(asWaybillError(outcome.error)), now);
 }
 
-/** Throws `queue_unavailable` if `signal` aborts first. */
+/** Waits for `work`. Throws a `queue_unavailable` error if `signal` aborts first. */
 async function promised(work: Promise<void>, signal: AbortSignal): Promise<void> {
   let release: () => void = () => undefined;
   const aborted = new Promise<never>((_resolve, reject) => {

@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs';
 import type { RedisClient } from './redis-client.ts';
 
 /**
- * The Lua scripts, one file each, for operations that must be atomic across hosts. Each file's header
- * describes the script and its return value. The names listed here are its arguments from `ARGV[2]` on, in
- * order. `scripts/shared.lua` describes the keys.
+ * The Lua scripts, one file each, for operations that have to be atomic across hosts. The header of each file
+ * explains what the script does and returns. The names listed here are its arguments, in order, starting at
+ * `ARGV[2]`. The keys are documented in `scripts/shared.lua`.
  */
 export const scripts = {
   reserve: {
@@ -80,8 +80,8 @@ type ScriptArguments<Name extends ScriptName> = Record<
 >;
 
 /**
- * Runs a script with named arguments. `rest` is appended for scripts that take a list. Resolves with the
- * script's return value. Throws ioredis errors.
+ * Calls a script with named arguments and resolves with its return value. For scripts that accept a list,
+ * `rest` is appended. Throws ioredis errors.
  */
 export type RunScript = <Name extends ScriptName>(
   name: Name,
@@ -92,13 +92,14 @@ export type RunScript = <Name extends ScriptName>(
 type Commands = Record<`waybill:${ScriptName}`, (...args: (string | number)[]) => Promise<unknown>>;
 
 /**
- * Defines the scripts as commands of this connection. ioredis sends only a script's hash, and resends the
- * text if Redis lost it in a restart.
+ * Defines the scripts as commands on this connection. ioredis only sends a script's hash, and sends the full
+ * text again if Redis lost it in a restart.
  *
- * The scripts build their keys from `root`. In a Cluster it has a hash tag, so all of them are on one node.
- * The two declared keys have the same tag and never exist. While the Cluster moves their slot, Redis rejects
- * any multi-key call with a missing key (TRYAGAIN) before the script runs. Therefore no script ever sees only
- * some of its keys.
+ * Scripts build their keys from `root`. In a Cluster, `root` contains a hash tag, so that all of the keys are
+ * on the same node. The two declared keys have the same tag, but never exist. This way, if the Cluster is
+ * just moving their slot to another node, Redis rejects the call with TRYAGAIN before the script starts,
+ * because a multi-key call can't have missing keys then. A script therefore never runs with only some of its
+ * keys present.
  */
 export function defineScripts(redis: RedisClient, root: string): RunScript {
   const shared = scriptText('shared');
@@ -112,7 +113,7 @@ export function defineScripts(redis: RedisClient, root: string): RunScript {
   };
 }
 
-/** @param name Path below `scripts/`, without the `.lua` extension. */
+/** @param name The path below `scripts/`, without the `.lua` extension. */
 export function scriptText(name: string): string {
   return readFileSync(new URL(`./scripts/${name}.lua`, import.meta.url), 'utf8');
 }

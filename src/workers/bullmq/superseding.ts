@@ -5,12 +5,11 @@ import type { RunRecord } from '../queue/run-record.ts';
 import { hasSamePlace, type RetriesOf, supersededRun } from '../queue/run-retry.ts';
 import type { RunStore } from './run-store.ts';
 
-/** Maximum number of later runs examined per pipeline. */
+/** The maximum number of later runs to look at per pipeline. */
 const maxNewer = 1_000;
 
 /**
- * Returns the id of the newest later run that publishes to the same place. Returns undefined if there is
- * none.
+ * Returns the id of the newest later run that publishes to the same place, or undefined if there isn't one.
  */
 export async function newerOf(
   store: Pick<RunStore, 'newer'>,
@@ -28,13 +27,13 @@ export interface SupersedeOptions {
   retentionMs: number;
   retries: RetriesOf;
   onOutcome: (job: PublishJob, next: RunRecord) => void;
-  /** Called for each run that has ended. */
+  /** Called for every run that this ends. */
   onEnd: (job: PublishJob) => Promise<void>;
 }
 
 /**
- * Ends the pipeline's runs that are waiting for their next try and have been replaced by newer ones. Called
- * after each acceptance. If this host dies first, such a run ends when its next try is due.
+ * Ends the pipeline's runs that are waiting for their next attempt but have been replaced by newer runs. This
+ * happens after each accepted upload. If the host dies first, such a run ends when its next attempt is due.
  */
 export async function supersede(pipelineId: string, options: SupersedeOptions): Promise<void> {
   const { store, clock, retries, retentionMs, onOutcome, onEnd } = options;

@@ -3,12 +3,12 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { isDamage, plain, type RedisLink } from './link.ts';
 
-/** A run's job in BullMQ. It has only the run's id, because the store has the run itself. */
+/** A run's job in BullMQ. It only contains the run's id, because everything else is in the store. */
 export interface Ticket {
   run_id: string;
 }
 
-/** A pipeline's BullMQ queue and the worker that takes its jobs. */
+/** A pipeline's BullMQ queue, and the worker that picks up its jobs. */
 export interface PipelineQueue {
   queue: Queue<Ticket>;
   worker: Worker<Ticket>;
@@ -17,25 +17,25 @@ export interface PipelineQueue {
 export interface TicketsOptions {
   link: RedisLink;
   log: Log;
-  /** How long and how many ended tickets BullMQ keeps, for dashboards. */
+  /** Limits the number and age of completed tickets, which BullMQ keeps for dashboards. */
   keep: { age: number; count: number };
   keptEvents: number;
-  /** Lifetime of the lock on a ticket, in milliseconds. */
+  /** The lifetime of the lock on a ticket, in milliseconds. */
   lockMs: number;
 }
 
-/** At most one ticket is active unless another program has added some. */
+/** Normally there is at most one active ticket, but another program may have added some. */
 const maxActive = 100;
 
-/** Every run id contains a period (`newRunId`). BullMQ's own key names do not. */
+/** Run ids always contain a period (see `newRunId`), unlike the names of BullMQ's own keys. */
 const runId = /^[A-Za-z0-9_-]+\.[A-Za-z0-9._-]{1,200}$/;
 
-/** Reports whether a run could have this id. Ids in Redis may come from another program. */
+/** Checks whether this could be a run id. Ids in Redis may come from another program. */
 export function isRunId(id: string): boolean {
   return runId.test(id);
 }
 
-/** Returns the error that the log and dashboards show for a ticket without a run. */
+/** Creates the error shown in the log and on dashboards for a ticket without a run. */
 export function foreignTicket(): WaybillError {
   return new WaybillError('job_rejected', 'waybill has no run for a job in its queue in Redis', {
     hint: 'find out which program put the job there',
@@ -43,9 +43,10 @@ export function foreignTicket(): WaybillError {
 }
 
 /**
- * Takes tickets. Other programs that can write to Redis may change them, so waybill reads only a ticket's id.
- * If BullMQ cannot read the rest, the ticket is rewritten, and the store decides whether the id belongs to a
- * run. If the queue itself is damaged, its settings are written again.
+ * Picks up tickets from BullMQ. Since any program with access to Redis can change a ticket, waybill reads
+ * only the id and ignores the rest. If BullMQ itself can't read the ticket, the ticket is rewritten, and the
+ * store decides whether the id belongs to a run. If the queue is corrupted, its settings are rewritten as
+ * well.
  */
 export class Tickets {
   readonly #options: TicketsOptions;
@@ -56,7 +57,7 @@ export class Tickets {
     this.#link = options.link;
   }
 
-  /** Returns a ticket's options. */
+  /** Returns the BullMQ options for a ticket. */
   optionsOf(runId: string) {
     const { keep } = this.#options;
     return { jobId: runId, attempts: 1, removeOnComplete: keep, removeOnFail: keep };
@@ -72,7 +73,7 @@ export class Tickets {
 
   /**
    * Makes a BullMQ call about a ticket that this process has locked. If Redis rejects the call, repairs the
-   * ticket and retries.
+   * ticket and tries again.
    */
   async settle(
     pipeline: PipelineQueue,
@@ -95,8 +96,8 @@ export class Tickets {
   }
 
   /**
-   * Makes a BullMQ call about a queue. If Redis rejects the call, repairs the queue and retries. `undo` is
-   * called between the two calls.
+   * Makes a BullMQ call about a queue. If Redis rejects the call, repairs the queue and tries again. In
+   * between, `undo` is called to revert the first call.
    */
   repaired<T>(pipeline: PipelineQueue, work: () => Promise<T>, undo?: () => Promise<void>): Promise<T> {
     return this.#link.ask(() => this.#repairing(pipeline, work, undo));
@@ -123,7 +124,7 @@ export class Tickets {
       const [, id] = (await pipeline.worker.backend.moveToActive(token)) as unknown[];
       return typeof id === 'string' && id !== '' ? id : undefined;
     } catch (error) {
-      // Redis or BullMQ could not read the ticket after locking it.
+      // BullMQ locked the ticket, but then either it or Redis couldn't read it.
       const id = await this.#lockedBy(pipeline, token);
       if (id === null) throw error;
       if (isRunId(id)) await this.#rewrite(pipeline, id, token);
@@ -154,7 +155,7 @@ export class Tickets {
     return null;
   }
 
-  /** Replaces everything that Redis has about the ticket except its place in the queue. */
+  /** Overwrites everything about the ticket except for its position in the queue. */
   async #rewrite({ queue }: PipelineQueue, id: string, token: string): Promise<void> {
     const key = queue.toKey(id);
     const data = JSON.stringify({ run_id: id });
@@ -163,7 +164,7 @@ export class Tickets {
     await this.#link.redis.multi().del(key).hset(key, fields).set(`${key}:lock`, token, 'PX', lockMs).exec();
   }
 
-  /** Removes a ticket. Does not delete its key, which may be one of BullMQ's own. */
+  /** Removes a ticket. Its key isn't deleted, because it might be one of BullMQ's own. */
   async #drop({ queue }: PipelineQueue, id: string): Promise<void> {
     await this.#link.redis
       .multi()
@@ -173,7 +174,7 @@ export class Tickets {
       .exec();
   }
 
-  /** Rewrites the queue's settings. The id counter is not needed because no ticket uses it. */
+  /** Rewrites the queue's settings, except for the id counter, which our tickets don't use. */
   async #repairQueue({ queue }: PipelineQueue, error: Error): Promise<void> {
     const { log, keptEvents } = this.#options;
     log.warn({ pipeline_id: queue.name, reason: plain(error).message }, 'repairing a queue in Redis');

@@ -1,52 +1,33 @@
 import type { Config } from '../../core/config/config.ts';
 import type { Disk } from '../../core/lib/disk.ts';
 import type { YieldToEventLoop } from '../../core/lib/event-loop.ts';
-import type { RunResult } from '../../core/publish/results/result.ts';
-import type { PublishJob } from '../queue/job.ts';
 import type { JobQueue } from '../queue/job-queue.ts';
 import type { RunObserver } from '../queue/run-observer.ts';
 import type { StagingArea } from '../staging/staged-directories.ts';
-import type { InspectionAnswer, InspectionRequest } from '../threads/inspection-request.ts';
-import type { ThreadStats } from '../threads/pool.ts';
-import type { PublishingPoolOptions } from '../threads/publishing-pool.ts';
-import type { ReleasesAnswer, ReleasesRequest } from '../threads/releases-request.ts';
+import type { PublishingPoolOptions, PublishingThreads } from '../threads/publishing-pool.ts';
 import type { HealthCheck } from './health-checks.ts';
 
 /**
- * Passes accepted uploads to worker threads. Combines the queue, the threads and the runs' staged
- * directories. Created by `openCoordinator`.
+ * Connects the queue, the worker threads, and the runs' staged directories, so that accepted uploads get
+ * published. Create one with `openCoordinator`.
  */
 export interface Coordinator {
   readonly queue: JobQueue;
   readonly staging: StagingArea;
-  /** Conditions that must hold to accept and publish uploads. */
+  /** Checks for everything that has to work for uploads to be accepted and published. */
   readonly checks: readonly HealthCheck[];
-  threads(): ThreadStats;
-  /**
-   * On a thread, determines what publishing a locally staged bundle or a pipeline's source would do. Changes
-   * nothing. Throws the same errors as `ThreadPool.process`.
-   */
-  plan(job: PublishJob, signal: AbortSignal): Promise<RunResult>;
-  /**
-   * Reads or switches a destination's releases. Runs on a thread of this process, regardless of the kind of
-   * queue. Throws the same errors as `PublishingThreads.releases`.
-   */
-  releases(request: ReleasesRequest, signal: AbortSignal): Promise<ReleasesAnswer>;
-  /**
-   * Reads a destination's published content on a thread of this process. Throws the same errors as
-   * `PublishingThreads.inspect`.
-   */
-  inspect(request: InspectionRequest, signal: AbortSignal): Promise<InspectionAnswer>;
+  /** The threads of this process, which publish and read destinations regardless of the kind of queue. */
+  readonly threads: PublishingThreads;
   /** Starts publishing. */
   start(): Promise<void>;
   /**
-   * Applies this configuration's pipelines, secrets directory and notifiers to runs that start after the
-   * call. Other settings keep their values from startup. Accepted runs of a removed pipeline keep using its
-   * last settings. Throws `queue_unavailable` and changes nothing if new pipelines cannot be registered in
-   * Redis.
+   * Applies the pipelines, secrets directory, and notifiers from a new configuration to all runs that start
+   * from now on. All other settings stay as they were at startup. If a pipeline was removed, runs that it has
+   * already accepted still use its old settings. If new pipelines can't be registered in Redis, throws a
+   * `queue_unavailable` error and changes nothing.
    */
   adopt(config: Config): Promise<void>;
-  /** Closes the queue like `JobQueue.close`, ends the threads, and clears staging. */
+  /** Closes the queue in the same way as `JobQueue.close`, then stops the threads and clears staging. */
   close(timeoutMs: number): Promise<{ unfinished: string[] }>;
 }
 
@@ -54,13 +35,13 @@ export interface CoordinatorOptions extends Omit<PublishingPoolOptions, 'setting
   /** The configuration at startup. */
   config: Config;
   /**
-   * Called before upload directories are created or removed, to share the event loop. Default: does not
+   * Gives other work a chance to run before upload directories are created or removed. Default: doesn't
    * yield.
    */
   yieldToEventLoop?: YieldToEventLoop;
-  /** The disk that holds upload directories. Default: calls block the process. */
+  /** The disk that upload directories are on. By default, disk calls block the process. */
   disk?: Disk;
-  /** Notified when a thread starts or ends a run. */
+  /** Notified whenever a thread starts or finishes a run. */
   observer?: RunObserver;
   /** See `EventStore.flushed`. */
   flushed?: () => Promise<void>;

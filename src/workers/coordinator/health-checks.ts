@@ -1,22 +1,32 @@
+import type { Trail } from '../../core/audit/trail.ts';
+import type { TrailSettings } from '../../core/audit/trail-writer.ts';
 import type { Clock } from '../../core/lib/clock.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import type { RunReader } from '../queue/job-queue.ts';
 import { provedAtMost, proveRoom, proveStaging } from '../staging/staging-check.ts';
 
-/** A condition for accepting uploads. */
+/** Something that has to work for uploads to be accepted. */
 export interface HealthCheck {
-  name: 'queue' | 'staging' | 'room' | 'shared_staging';
+  name: 'queue' | 'staging' | 'room' | 'shared_staging' | 'audit';
   /** The error code for a check that does not respond. */
   silent: ErrorCode;
-  /** How an operator can fix a failure. It is public, so it names settings but not their values. */
+  /**
+   * Explains to operators how to fix the problem. Since it is public, it may mention settings but not their
+   * values.
+   */
   remedy: string;
+  /** Whether uploads are accepted although the check fails. Default: false. */
+  isHarmless?: boolean;
   /** Throws an error without confidential details. May be called often. */
   prove(): Promise<void>;
 }
 
 const checkEveryMs = 1_000;
 
-/** Checks that the directory can receive uploads and has room for them. Only tests pass `everyMs`. */
+/**
+ * Checks that uploads can be written to the directory and that there is enough space. `everyMs` is only for
+ * tests.
+ */
 export function stagingChecks(directory: string, clock: Clock, everyMs = checkEveryMs): HealthCheck[] {
   return [
     {
@@ -35,9 +45,9 @@ export function stagingChecks(directory: string, clock: Clock, everyMs = checkEv
 }
 
 /**
- * Checks that the queue responds and can store accepted runs.
+ * Checks that the queue responds and is able to store runs.
  *
- * @param keeps Throws if the queue cannot store anything at the moment.
+ * @param keeps Throws if the queue can't store anything right now.
  */
 export function queueCheck(
   queue: Pick<RunReader, 'depth'>,
@@ -52,4 +62,26 @@ export function queueCheck(
       await queue.depth();
     },
   };
+}
+
+/**
+ * Checks that the audit trail can be written. Returns no check for a configuration without one.
+ *
+ * @param admitsActs Whether this process refuses acts that it cannot record, as `on_full` requires. A worker
+ *   publishes what was accepted, and its records wait.
+ */
+export function auditChecks(
+  settings: Pick<TrailSettings, 'onFull'> | null,
+  { trail, clock, admitsActs }: { trail: Pick<Trail, 'prove'>; clock: Clock; admitsActs: boolean },
+): HealthCheck[] {
+  if (settings === null) return [];
+  return [
+    {
+      name: 'audit',
+      silent: 'audit_unavailable',
+      remedy: 'see that the disk of audit.directory has room and that the daemon may write to it',
+      isHarmless: !admitsActs || settings.onFull === 'continue',
+      prove: provedAtMost(clock, checkEveryMs, () => trail.prove()),
+    },
+  ];
 }

@@ -6,7 +6,6 @@ import { neverYield } from '../../core/lib/event-loop.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import { eventIdOf } from '../../core/notify/event-id.ts';
 import { runFailure } from '../../core/publish/results/occurrences.ts';
-import type { RunResult } from '../../core/publish/results/result.ts';
 import { makeRoot } from '../../core/storage/local/root.ts';
 import { noTracing } from '../../core/tracing/open-tracing.ts';
 import { traceOf } from '../../core/tracing/trace-context.ts';
@@ -22,36 +21,34 @@ import {
   uploadDirectories,
   uploadDirectoryOf,
 } from '../staging/staged-directories.ts';
-import type { InspectionAnswer, InspectionRequest } from '../threads/inspection-request.ts';
-import type { ThreadStats } from '../threads/pool.ts';
 import { PublishingThreads } from '../threads/publishing-pool.ts';
-import type { ReleasesAnswer, ReleasesRequest } from '../threads/releases-request.ts';
 import { queueSettings, type RunSettings, runSettings } from '../threads/run-settings.ts';
 import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
 import { type HealthCheck, queueCheck, stagingChecks } from './health-checks.ts';
 
-/** Storage for runs that outlive the process. */
+/** Storage for runs that have to survive a restart of the process. */
 export interface RunPersistence {
   journal: Journal;
-  /** Throws the reason if runs cannot be stored at the moment. */
+  /** Throws an error with the reason if runs can't be stored right now. */
   check(): void;
 }
 
 const noPersistence: RunPersistence = { journal: noJournal, check: () => undefined };
 
 /**
- * The coordinator for a single process. The staging directory must be ready (`prepareStaging`). Closing
- * removes every upload directory from it, except for runs that outlive this process.
+ * The coordinator for a single process. Prepare the staging directory with `prepareStaging` first. When the
+ * coordinator closes, it removes all upload directories, except those of runs that will continue after a
+ * restart.
  */
 export class OneHostCoordinator implements Coordinator {
   readonly queue: MemoryQueue;
   readonly staging: StagingArea;
   readonly checks: readonly HealthCheck[];
+  readonly threads: PublishingThreads;
   readonly #options: CoordinatorOptions;
   readonly #journal: Journal;
   readonly #settings: RunSettings;
   readonly #news: RunEventBuffer;
-  readonly #threads: PublishingThreads;
 
   constructor(options: CoordinatorOptions, persistence: RunPersistence = noPersistence) {
     const { config, clock } = options;
@@ -71,7 +68,7 @@ export class OneHostCoordinator implements Coordinator {
       }),
       ...stagingChecks(directory, clock),
     ];
-    this.#threads = new PublishingThreads({
+    this.threads = new PublishingThreads({
       ...options,
       settings: this.#settings,
       notify: (occurrence, trace) => this.#news.add(occurrence, trace),
@@ -82,25 +79,9 @@ export class OneHostCoordinator implements Coordinator {
     const { observer, tracing: { tracer } = noTracing } = this.#options;
     const publish: JobProcessor = (job, context) => {
       this.#news.begin(job.runId);
-      return this.#threads.publish(job, context);
+      return this.threads.publish(job, context);
     };
     await this.queue.start(tracedRuns(publish, tracer), tracedWaits(observer, tracer));
-  }
-
-  threads(): ThreadStats {
-    return this.#threads.stats();
-  }
-
-  plan(job: PublishJob, signal: AbortSignal): Promise<RunResult> {
-    return this.#threads.plan(job, signal);
-  }
-
-  releases(request: ReleasesRequest, signal: AbortSignal): Promise<ReleasesAnswer> {
-    return this.#threads.releases(request, signal);
-  }
-
-  inspect(request: InspectionRequest, signal: AbortSignal): Promise<InspectionAnswer> {
-    return this.#threads.inspect(request, signal);
   }
 
   async adopt(config: Config): Promise<void> {
@@ -110,7 +91,7 @@ export class OneHostCoordinator implements Coordinator {
   async close(timeoutMs: number): Promise<{ unfinished: string[] }> {
     const { directory } = this.#options.config.server.staging;
     const closed = await this.queue.close(timeoutMs);
-    await this.#threads.close();
+    await this.threads.close();
     const kept = this.#journal.outlives ? stagedOf(this.queue.jobs(), directory) : new Set<string>();
     await sweepUploadDirectories(directory, kept);
     return closed;
@@ -136,8 +117,9 @@ export class OneHostCoordinator implements Coordinator {
 }
 
 /**
- * Reports whether to send the event to notifiers. An interrupted run's failure is not sent, because the next
- * process continues the run. Events that an earlier attempt or process already reported are not sent either.
+ * Reports whether notifiers should receive the event. The failure of an interrupted run isn't reported,
+ * because the next process is going to continue that run. Events that were already reported by an earlier
+ * attempt or process are skipped as well.
  */
 function isReported(queue: MemoryQueue, occurrence: Occurrence): boolean {
   const { type, data } = occurrence;
@@ -146,16 +128,17 @@ function isReported(queue: MemoryQueue, occurrence: Occurrence): boolean {
   return queue.markReported(data.run_id, eventIdOf(occurrence));
 }
 
-/** Returns the upload directories of these jobs. */
+/** Returns the upload directories used by these jobs. */
 export function stagedOf(jobs: Iterable<PublishJob>, staging: string): Set<string> {
   const directories = [...jobs].flatMap(({ staged }) => (staged === null ? [] : [staged]));
   return new Set(directories.map((staged) => uploadDirectoryOf(staging, staged)));
 }
 
 /**
- * Creates the staging directory, checks that it is writable, and removes upload directories left by earlier
- * processes, except those in `keep`. The removed directories have no record, so no run will use them.
- * Resolves with their names. Throws `config_invalid` if the directory cannot be used.
+ * Creates the staging directory if necessary, and makes sure it is writable. Upload directories that earlier
+ * processes left behind are removed, except for those in `keep`: they have no record, so no run will ever use
+ * them. Resolves with the names of the removed directories. Throws a `config_invalid` error if the directory
+ * can't be used.
  */
 export async function prepareStaging(
   directory: string,

@@ -10,9 +10,9 @@ import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
 import { OneHostCoordinator, prepareStaging, stagedOf } from './one-host.ts';
 
 /**
- * Opens the configured coordinator, with staging ready for uploads. `store` comes from `openConfiguredStore`.
- * Loads BullMQ only if it is configured. Throws `config_invalid` if staging cannot be used. With BullMQ, also
- * throws the same errors as `BullmqCoordinator.open`.
+ * Opens the coordinator that the configuration asks for, ready to receive uploads. Get `store` from
+ * `openConfiguredStore`. BullMQ is only loaded if it's configured. Throws `config_invalid` if the staging
+ * directory can't be used, and with BullMQ also the errors of `BullmqCoordinator.open`.
  */
 export async function openCoordinator(
   options: CoordinatorOptions & { secrets: Secrets; store?: QueueStore | null },
@@ -37,9 +37,9 @@ export async function openCoordinator(
 }
 
 /**
- * Returns the daemon's queue store, or null unless the queue is `embedded`. LMDB is loaded only in that case.
- * The caller closes the store after the coordinator and the notifiers. Throws `package_missing`, and the same
- * errors as `openQueueStore`.
+ * Opens the queue store if the queue is `embedded`, and returns null otherwise. LMDB is only loaded if it's
+ * needed. The caller must close the store last, after the coordinator and the notifiers. Throws
+ * `package_missing`, and the same errors as `openQueueStore`.
  */
 export async function openConfiguredStore({
   config,
@@ -56,7 +56,7 @@ export async function openConfiguredStore({
   return openQueueStore({ directory: queue.directory, staging: staging.directory, clock, log, onDropped });
 }
 
-/** LMDB is native code that is not available on every platform that Node.js supports. */
+/** Explains that LMDB is native code, which isn't available on every platform that Node.js supports. */
 function withoutLmdb(error: unknown): unknown {
   const { message } = error instanceof Error ? error : { message: '' };
   const [, platform, arch] = /No native build was found for platform=(\S+) arch=(\S+)/.exec(message) ?? [];
@@ -68,13 +68,13 @@ function withoutLmdb(error: unknown): unknown {
 }
 
 interface OnDropped {
-  /** Called after a notifier's oldest undelivered events were dropped. */
+  /** Called after a notifier's oldest undelivered events were deleted because there were too many. */
   onDropped: (notifierId: string, count: number) => void;
 }
 
 /**
- * Stores pending and undelivered events. The caller closes the store after the notifiers. With BullMQ, throws
- * if connecting to Redis fails.
+ * Opens the storage for events that are pending or could not be delivered. Close it after the notifiers. With
+ * BullMQ, throws an error if Redis can't be reached.
  */
 export async function openEvents({
   config,
@@ -96,7 +96,8 @@ export async function openEvents({
 }
 
 /**
- * Opens the store of ended console sessions, which are kept with the queue. The caller closes both together.
+ * Opens the list of console sessions that have been ended. It is stored together with the queue, and both
+ * must be closed together.
  */
 export async function openEndedSessions({
   config,
@@ -115,9 +116,10 @@ export async function openEndedSessions({
 }
 
 /**
- * Throws `config_invalid` if the queue belongs to one process, because other processes cannot reach it.
+ * Throws a `config_invalid` error unless the queue is in Redis. Any other queue belongs to a single process,
+ * so no other process can reach it.
  *
- * @param what The user's request, phrased as the beginning of a sentence.
+ * @param what What the user wanted to do. The error message starts with this text.
  */
 export function requireBullmq(config: Config, what: string): void {
   if (config.server.queue.driver === 'bullmq') return;

@@ -3,7 +3,6 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { neverYield } from '../../core/lib/event-loop.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
-import type { RunResult } from '../../core/publish/results/result.ts';
 import { storageOpener } from '../../core/storage/open-storage.ts';
 import { noTracing } from '../../core/tracing/open-tracing.ts';
 import type { BullmqQueueOptions } from '../bullmq/bullmq-options.ts';
@@ -18,33 +17,31 @@ import { openScratch } from '../staging/claimed-directory.ts';
 import { openSharedStaging, type SharedStaging } from '../staging/shared-staging.ts';
 import { type StagingArea, uploadDirectories } from '../staging/staged-directories.ts';
 import { provedAtMost } from '../staging/staging-check.ts';
-import type { InspectionAnswer, InspectionRequest } from '../threads/inspection-request.ts';
-import type { ThreadStats } from '../threads/pool.ts';
 import { PublishingThreads } from '../threads/publishing-pool.ts';
-import type { ReleasesAnswer, ReleasesRequest } from '../threads/releases-request.ts';
 import { queueSettings, type RunSettings, runSettings } from '../threads/run-settings.ts';
 import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
 import { type HealthCheck, queueCheck, stagingChecks } from './health-checks.ts';
 
-// Shared staging may be remote, and each request may cost money, so it is checked rarely.
+// Shared staging may be remote and may charge for every request, so don't check it too often.
 const checkSharedEveryMs = 10_000;
 
 /**
- * The coordinator for one of several hosts. The queue is in Redis, and bundles move through shared staging.
+ * The coordinator for one host out of several. They share a queue in Redis, and pass bundles to each other
+ * through shared staging.
  *
- * An upload is received into this process's scratch directory. Once validated, it is stored in shared staging
- * as a single archive. The worker extracts the archive into its own scratch directory and removes that after
- * the run.
+ * The process that receives an upload first writes it to its own scratch directory. After validation, the
+ * upload is copied to shared staging as a single archive. The worker extracts that archive into its own
+ * scratch directory, and deletes it there after the run.
  */
 export class BullmqCoordinator implements Coordinator {
   readonly queue: BullmqQueue;
   readonly staging: StagingArea;
   readonly checks: readonly HealthCheck[];
+  readonly threads: PublishingThreads;
   readonly #options: CoordinatorOptions;
   readonly #settings: RunSettings;
   readonly #directories: Directories;
   readonly #news: RunEventBuffer;
-  readonly #threads: PublishingThreads;
 
   private constructor(
     options: CoordinatorOptions,
@@ -61,13 +58,13 @@ export class BullmqCoordinator implements Coordinator {
     this.#directories = directories;
     this.#news = eventBuffer;
     const notify: CoordinatorOptions['notify'] = (occurrence, trace) => eventBuffer.add(occurrence, trace);
-    this.#threads = new PublishingThreads({ ...options, settings, notify });
+    this.threads = new PublishingThreads({ ...options, settings, notify });
   }
 
   /**
-   * Throws before any work starts: `secrets_invalid` if the Redis URL is missing or malformed,
-   * `queue_unavailable` if Redis is unreachable, and `config_invalid` if Redis, shared staging or the scratch
-   * directory cannot be used.
+   * Connects to Redis and checks both staging areas. Throws `secrets_invalid` if the Redis URL is missing or
+   * malformed, `queue_unavailable` if Redis is unreachable, and `config_invalid` if Redis, shared staging, or
+   * the scratch directory can't be used.
    */
   static async open(options: CoordinatorOptions & { secrets: Secrets }): Promise<BullmqCoordinator> {
     const { config, clock, log, secrets } = options;
@@ -79,7 +76,7 @@ export class BullmqCoordinator implements Coordinator {
     const directories = await openDirectories(options, staging.shared);
     const settings = runSettings(config);
     let queue: BullmqQueue | undefined;
-    // An interrupted run's failure is not sent, because another worker repeats the run.
+    // Don't report the failure of an interrupted run, since another worker will repeat the run.
     const eventBuffer = new RunEventBuffer((occurrence, trace) => {
       const { type, data } = occurrence;
       const isFailure = type === 'bundle.publish_failed' || type === 'run.retry_scheduled';
@@ -111,25 +108,9 @@ export class BullmqCoordinator implements Coordinator {
     await this.queue.start(tracedRuns(publish, tracer), tracedWaits(observer, tracer));
   }
 
-  threads(): ThreadStats {
-    return this.#threads.stats();
-  }
-
-  plan(job: PublishJob, signal: AbortSignal): Promise<RunResult> {
-    return this.#threads.plan(job, signal);
-  }
-
-  releases(request: ReleasesRequest, signal: AbortSignal): Promise<ReleasesAnswer> {
-    return this.#threads.releases(request, signal);
-  }
-
-  inspect(request: InspectionRequest, signal: AbortSignal): Promise<InspectionAnswer> {
-    return this.#threads.inspect(request, signal);
-  }
-
   async adopt(config: Config): Promise<void> {
     const before = this.#settings.get();
-    // This comes first, because a new pipeline's run may start as soon as its queue is open.
+    // Do this first, because a new pipeline may start a run as soon as its queue is open.
     this.#settings.adopt(config);
     try {
       await this.queue.addPipelines(config.pipelines.map(({ id }) => id));
@@ -141,17 +122,17 @@ export class BullmqCoordinator implements Coordinator {
 
   async close(timeoutMs: number): Promise<{ unfinished: string[] }> {
     const closed = await this.queue.close(timeoutMs);
-    await this.#threads.close();
+    await this.threads.close();
     await this.#directories.close();
     return closed;
   }
 
   async #publish(job: PublishJob, context: Parameters<JobProcessor>[1]): Promise<JobResult> {
     this.#news.begin(job.runId);
-    if (job.staged === null) return this.#threads.publish(job, context);
+    if (job.staged === null) return this.threads.publish(job, context);
     const directory = await this.staging.create();
     try {
-      return await this.#threads.publish({ ...job, staged: directory }, context);
+      return await this.threads.publish({ ...job, staged: directory }, context);
     } finally {
       await this.staging
         .discard(directory)
@@ -169,7 +150,7 @@ interface Directories {
   shared: SharedStaging;
   /** Absolute path of this process's scratch directory. */
   scratch: string;
-  /** The upload directories in `scratch`. */
+  /** Manages the upload directories in `scratch`. */
   uploads: StagingArea;
   close(): Promise<void>;
 }
@@ -181,7 +162,7 @@ async function openDirectories(
     log,
     secrets,
     disk,
-    yieldToEventLoop: breathe = neverYield,
+    yieldToEventLoop = neverYield,
   }: CoordinatorOptions & { secrets: Secrets },
   location: Parameters<typeof openSharedStaging>[0],
 ): Promise<Directories> {
@@ -190,14 +171,14 @@ async function openDirectories(
   return {
     shared,
     scratch: scratch.directory,
-    uploads: uploadDirectories(scratch.directory, breathe, disk),
+    uploads: uploadDirectories(scratch.directory, yieldToEventLoop, disk),
     close: async () => {
       await Promise.all([scratch.close(), shared.close()]);
     },
   };
 }
 
-/** Defines how the queue moves bundles to shared staging and removes them. */
+/** Lets the queue copy bundles to shared staging and remove them from there. */
 function bundlesIn({
   shared,
   uploads,

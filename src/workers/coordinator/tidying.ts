@@ -2,22 +2,20 @@ import { randomUUID } from 'node:crypto';
 import type { PipelineConfig } from '../../core/config/config.ts';
 import type { Clock, Timer } from '../../core/lib/clock.ts';
 import type { Log } from '../../core/lib/log.ts';
-import type { Coordinator } from './coordinator.ts';
+import type { PublishingThreads } from '../threads/publishing-pool.ts';
 
-/*
- * Removes expired channels, even at bundle paths that receive no more publications.
- */
+/* Removes expired channels, even at bundle paths that no longer receive publications. */
 
 export interface Tidying {
-  /** Called after a reload. */
+  /** Called after the configuration was reloaded. */
   update(pipelines: readonly PipelineConfig[]): void;
-  /** Stops any work in progress. */
+  /** Stops tidying, even in the middle of a round. */
   close(): Promise<void>;
 }
 
 export interface TidyingOptions {
   pipelines: readonly PipelineConfig[];
-  coordinator: Pick<Coordinator, 'releases'>;
+  threads: Pick<PublishingThreads, 'releases'>;
   clock: Clock;
   log: Log;
 }
@@ -25,10 +23,10 @@ export interface TidyingOptions {
 const maxMs = 3_600_000;
 
 /**
- * Tidies the releases of every destination that has channels: immediately, then every hour, or more often if
- * a channel expires sooner. Failures are logged and retried the next time.
+ * Removes expired channels from all destinations that have channels. It runs right away and then every hour,
+ * or more often if a channel expires sooner. Failures are logged and retried in the next round.
  */
-export function startTidying({ pipelines, coordinator, clock, log }: TidyingOptions): Tidying {
+export function startTidying({ pipelines, threads, clock, log }: TidyingOptions): Tidying {
   const stopping = new AbortController();
   const isStopping = (): boolean => stopping.signal.aborted;
   let timer: Timer | null = null;
@@ -40,7 +38,7 @@ export function startTidying({ pipelines, coordinator, clock, log }: TidyingOpti
       const about = { pipeline_id: pipelineId, destination_id: destinationId };
       try {
         const request = { kind: 'tidy', runId, pipelineId, destinationId, path: null } as const;
-        const answer = await coordinator.releases(request, stopping.signal);
+        const answer = await threads.releases(request, stopping.signal);
         if (answer.kind !== 'tidy') continue;
         for (const { destinationPath, ...gone } of answer.paths)
           log.info({ ...about, destination_path: destinationPath, ...gone }, 'releases tidied');
@@ -74,7 +72,7 @@ export function startTidying({ pipelines, coordinator, clock, log }: TidyingOpti
 interface Place {
   pipelineId: string;
   destinationId: string;
-  /** Time to live of the channel that expires first, in milliseconds. */
+  /** The shortest time to live of any channel at this destination, in milliseconds. */
   ttlMs: number;
 }
 

@@ -6,10 +6,10 @@ export interface DiskRequest {
   args: readonly unknown[];
 }
 
-/** The outcome of one call. */
+/** The result of one call. */
 export interface Outcome {
   value?: unknown;
-  /** The system error as plain data. */
+  /** The system error, converted to plain data. */
   error?: {
     message: string;
     code?: string | undefined;
@@ -18,8 +18,8 @@ export interface Outcome {
   };
 }
 
-/** The outcomes of the next calls, in order. Empty if the thread only reports progress. */
+/** The results of the next calls, in order. Empty if the thread only wants to say that it's still alive. */
 export type Answer = readonly Outcome[];
 
-/** How often a busy thread reports, in milliseconds. */
+/** The interval at which a busy thread sends answers, in milliseconds. */
 export const answerEveryMs = 1_000;

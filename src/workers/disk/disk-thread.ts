@@ -4,9 +4,9 @@ import * as calls from '../../core/lib/disk-calls.ts';
 import { type Answer, answerEveryMs, type DiskRequest, type Outcome } from './disk-messages.ts';
 
 /*
- * The thread that makes disk calls. If the disk stops responding, only this thread blocks. It receives
- * several calls at a time and answers when all are complete, or earlier if they take long. Early answers
- * distinguish a slow disk from an unreachable one.
+ * The thread that makes disk calls, so that nothing else blocks if the disk stops responding. It handles a
+ * batch of calls at a time and answers once they are all done. If they take a while, it answers earlier for
+ * the ones that are done, which shows that the disk is slow but still there.
  */
 parentPort?.on('message', (requests: readonly DiskRequest[]) => {
   let outcomes: Outcome[] = [];
@@ -35,7 +35,7 @@ function outcomeOf({ name, args }: DiskRequest, onProgress: () => void): Outcome
   }
 }
 
-/** Errors lose all properties except the message when they are sent to another thread. */
+/** Converts an error to plain data. Otherwise only its message would survive being sent to another thread. */
 function systemErrorOf(error: Error): NonNullable<Outcome['error']> {
   const { message, code, syscall, path } = error as NodeJS.ErrnoException;
   return { message, code, syscall, path };

@@ -7,18 +7,18 @@ import type { Answer, DiskRequest, Outcome } from './disk-messages.ts';
 
 export interface OpenedDisk {
   disk: Disk;
-  /** Throws `staging_unavailable` while the disk is not responding. */
+  /** Throws a `staging_unavailable` error if the disk isn't responding. */
   readonly requireAnswers: () => void;
-  /** Ends the thread after all calls are complete, or after `withinMs` milliseconds. */
+  /** Stops the thread once all calls are done, or after `withinMs` milliseconds at the latest. */
   readonly close: (withinMs: number) => Promise<void>;
 }
 
 export interface DiskOptions {
   clock: Clock;
   log: Log;
-  /** How long one call may take before the disk counts as unresponsive, in milliseconds. */
+  /** If a call takes longer than this, in milliseconds, the disk is considered unresponsive. */
   timeoutMs?: number;
-  /** Replaces the thread in tests. */
+  /** Runs a different thread in tests. */
   file?: URL;
 }
 
@@ -28,23 +28,24 @@ interface PendingCall extends DiskRequest {
 }
 
 const defaultTimeoutMs = 10_000;
-/** Maximum number of calls that the thread handles at a time. */
+/** Maximum number of calls to send to the thread in one batch. */
 const maxCalls = 64;
 
-/** The thread's module in this folder, compiled or from source. */
+/** The module that runs on the thread, either compiled or from source. */
 const diskThread = new URL(
   import.meta.url.endsWith('.ts') ? './disk-thread-from-source.mjs' : './disk-thread.js',
   import.meta.url,
 );
 
 /**
- * Opens a disk whose calls run on a thread. An unresponsive disk (frozen, or on an unreachable network)
- * therefore blocks only callers that need it. Several calls run at a time, and later ones form the next
- * batch.
+ * Opens a disk whose calls run on a separate thread. If the disk freezes or its network goes down, only
+ * callers that actually need the disk have to wait. Calls are sent in batches, and those that come in during
+ * a batch go into the next one.
  *
- * If a call takes longer than `timeoutMs`, all waiting calls are refused with `staging_unavailable`. New ones
- * are refused until the disk responds again. Calls in progress may still take effect. Removals always take
- * effect, and resolve immediately while the disk is unresponsive. A broken thread is replaced.
+ * If a call takes longer than `timeoutMs`, all pending calls fail with `staging_unavailable`, and so do new
+ * ones until the disk responds again. A call that was already in progress may still complete. Removals are
+ * always carried out eventually. While the disk is unresponsive, they resolve immediately. If the thread
+ * crashes, it is replaced.
  */
 export function openDisk(options: DiskOptions): OpenedDisk {
   const thread = new DiskThread(options);
@@ -58,7 +59,7 @@ export function openDisk(options: DiskOptions): OpenedDisk {
 class DiskThread {
   readonly #options: DiskOptions;
   #worker: Worker | null = null;
-  /** Calls that the thread is currently processing. */
+  /** The calls that the thread is working on right now. */
   #inFlight: PendingCall[] = [];
   #waiting: PendingCall[] = [];
   #timeout: Timer | null = null;
@@ -74,7 +75,7 @@ class DiskThread {
     if (this.#isClosed) return Promise.reject(new Error('the disk was closed'));
     if (this.#isUnresponsive && !isTidying(name)) return Promise.reject(this.#unresponsiveError());
     return new Promise((resolve, reject) => {
-      // Copies the bytes. A view would be sent with its whole buffer, and the caller may reuse that buffer.
+      // Copy the bytes. Sending a view would transfer its whole buffer, which the caller may want to reuse.
       const own = args.map((arg) => (arg instanceof Uint8Array ? new Uint8Array(arg) : arg));
       const call: PendingCall = { name, args: own, resolve, reject };
       if (this.#isUnresponsive) this.#release(call);
@@ -99,7 +100,7 @@ class DiskThread {
       });
     this.#isClosed = true;
     this.#timeout?.cancel();
-    // A thread that is blocked on a disk cannot be ended, so this does not wait for it.
+    // Don't wait for a thread that is blocked on the disk, since it can't be terminated.
     const ended = this.#worker?.terminate();
     if (this.#inFlight.length === 0) await ended;
   }
@@ -140,7 +141,7 @@ class DiskThread {
     this.#settle(answered.map((call, index) => () => settle(call, answer[index])));
   }
 
-  /** Settles completed calls and starts the next ones. */
+  /** Completes finished calls and sends the next batch. */
   #settle(ended: readonly (() => void)[]): void {
     const { clock, timeoutMs = defaultTimeoutMs } = this.#options;
     this.#timeout?.cancel();
@@ -167,7 +168,7 @@ class DiskThread {
     }
   }
 
-  /** Lets the caller continue without a result. */
+  /** Resolves a call right away, without a result. */
   #release(call: PendingCall): void {
     const { log } = this.#options;
     call.resolve(undefined);
@@ -188,8 +189,8 @@ class DiskThread {
 }
 
 /**
- * Reports whether a call still takes effect after its caller has given up. This holds if its result is unused
- * and it only removes files.
+ * Reports whether a call is carried out even after its caller has given up on it. That's the case if it only
+ * removes files and its result isn't needed.
  */
 function isTidying(name: DiskCallName): boolean {
   return name === 'remove' || name === 'endFile';

@@ -2,12 +2,15 @@ import { readLmdb } from './lmdb-file.ts';
 import { checkLmdbStructure } from './lmdb-structure.ts';
 
 /*
- * Reads the queue's file in a child process before the daemon does. LMDB maps the file into memory and trusts
- * it, so a damaged file can crash the process. Parts that only writers read, such as the free-page list, are
- * checked page by page.
+ * Reads the queue's file in a child process before the daemon opens it. LMDB maps the file into memory and
+ * trusts its contents, so a corrupted file can crash the process. Parts that are never read while reading
+ * entries, such as the list of free pages, are checked page by page.
  */
 
-/** Messages from the reader: batches of entries, followed by the failure, or null if every entry was read. */
+/**
+ * The messages from the child process: batches of entries, and then the error, or null if it has read
+ * everything.
+ */
 export type ReaderMessage = { entries: [key: string, value: string][] } | { failure: string | null };
 
 const portion = 500;
@@ -17,8 +20,8 @@ function answer(message: ReaderMessage): void {
 }
 
 /**
- * Sends the last message and then closes the channel. Node.js queues a message that arrives before its
- * listener, but throws if the channel is already closed.
+ * Sends the last message and closes the channel. The parent may not be listening yet, in which case Node.js
+ * queues the message. Closing the channel too early would make sending throw.
  */
 function conclude(failure: string | null): void {
   process.send?.({ failure } satisfies ReaderMessage, () => process.disconnect());

@@ -1,19 +1,19 @@
 import { crc32 } from 'node:zlib';
 
 /*
- * Each value in the queue's file contains its key, its length and a checksum. This detects corrupted values
- * and makes values recoverable from a file that is otherwise unreadable.
+ * Every value in the queue's file is stored along with its key, its length, and a checksum. This lets us
+ * detect corrupted values, and recover the intact ones from a file that can't be read otherwise.
  */
 const mark = 'waybill1';
 const form = /waybill1 ([0-9a-f]{8}) (\d{1,9}) /g;
 
-/** @param key Must not contain a space. */
+/** @param key Must not contain spaces. */
 export function framed(key: string, value: string): string {
   const body = Buffer.from(`${key} ${value}`);
   return `${mark} ${checksum(body)} ${body.length} ${body.toString()}`;
 }
 
-/** Returns the value framed for this key, or undefined if it is damaged. */
+/** Returns the value stored under this key, or undefined if it's corrupted. */
 export function unframed(key: string, text: string): string | undefined {
   const [head, sum, length] = new RegExp(`^${form.source}`).exec(text) ?? [];
   if (head === undefined) return undefined;
@@ -23,7 +23,7 @@ export function unframed(key: string, text: string): string | undefined {
   return isWhole ? rest.slice(key.length + 1) : undefined;
 }
 
-/** Finds every intact value at any position in the bytes. Some of them may be outdated. */
+/** Finds all intact values, wherever they are in the file. Some of them may be out of date. */
 export function* framedIn(bytes: Buffer): Generator<string> {
   for (const { 0: head, 1: sum, 2: length, index } of bytes.toString('latin1').matchAll(form)) {
     const begin = index + head.length;

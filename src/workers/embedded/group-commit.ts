@@ -3,28 +3,33 @@ import type { Clock, Timer } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 
 /**
- * The new state of an entry: a function that computes its value at write time, or null to remove the entry.
+ * The new state of an entry. It's either a function that returns the value when it is about to be written, or
+ * null to delete the entry.
  */
 export type Change = (() => string) | null;
 
 export interface Addition {
   key: string;
   value: () => string;
-  /** A directory whose contents must be durable before the entry, or null if there is none. */
+  /** A directory that has to be flushed to disk before the entry is written, or null. */
   directory: string | null;
 }
 
 export interface GroupCommitOptions {
   clock: Clock;
-  /** Makes these directories' contents durable. Resolves with those that failed and their errors. */
+  /** Flushes these directories to disk. Resolves with the ones that failed, along with their errors. */
   sync: (directories: readonly string[]) => Promise<ReadonlyMap<string, unknown>>;
-  /** Resolves once all entries are durable. If it fails, no entry was written. */
+  /**
+   * Writes the entries in one transaction, and resolves once they are on disk. If it fails, none of them was
+   * written.
+   */
   commit: (entries: ReadonlyMap<string, string | null>) => Promise<void>;
   /**
-   * Called with an error when writes start to fail with a new code, and with null once they succeed again.
+   * Called with the error when writing starts to fail (or fails in a new way), and with null once it works
+   * again.
    */
   onHealth: (failure: WaybillError | null) => void;
-  /** How long an addition may take to become durable, in milliseconds. */
+  /** The timeout for `add`, in milliseconds. */
   timeoutMs: number;
 }
 
@@ -36,19 +41,19 @@ interface Waiting extends Addition {
 const retryEveryMs = 5_000;
 
 /**
- * Writes entries in the background, many per transaction. One transaction is in progress at a time, and later
- * entries form the next one. On most disks this raises throughput from hundreds to about 10,000 entries per
- * second.
+ * Writes entries in the background and combines many of them into one transaction. Only one transaction is in
+ * progress at a time, and whatever comes in meanwhile goes into the next one. On most disks, this raises the
+ * throughput from a few hundred entries per second to about 10,000.
  *
- * `set` is for facts. It is retried until it is written, and only the last value counts. `add` is for
- * requests that take effect once written. It fails permanently if its transaction fails or the disk does not
- * respond in time.
+ * Use `set` for things that have already happened. It is retried until it succeeds, and if a key is set
+ * several times, only the last value counts. Use `add` for requests that are only accepted once they are on
+ * disk. It fails for good if its transaction fails or the disk doesn't respond in time.
  */
 export class GroupCommit {
   readonly #options: GroupCommitOptions;
   readonly #changes = new Map<string, Change>();
   #additions: Waiting[] = [];
-  /** Callers waiting for all earlier `set` calls to become durable. */
+  /** Callers of `settled` that are still waiting. */
   #settling: (() => void)[] = [];
   #working: Promise<void> | undefined;
   #retry: Timer | undefined;
@@ -64,8 +69,9 @@ export class GroupCommit {
   }
 
   /**
-   * Resolves once the entry is durable. Throws the errors of `sync` or `commit`, or `queue_unavailable` after
-   * `timeoutMs`. After a failure the entry may still be written, until its key is `set`.
+   * Resolves once the entry is on disk. Throws the errors of `sync` and `commit`, or `queue_unavailable`
+   * after `timeoutMs`. Even after a failure, the entry might still get written, unless its key is `set`
+   * afterwards.
    */
   add(addition: Addition): Promise<void> {
     const { clock, timeoutMs } = this.#options;
@@ -92,7 +98,7 @@ export class GroupCommit {
     });
   }
 
-  /** Resolves once all earlier `set` calls are durable. Waits indefinitely. */
+  /** Resolves once all earlier `set` calls have been written to disk, however long that takes. */
   settled(): Promise<void> {
     return new Promise((resolve) => {
       this.#settling.push(resolve);
@@ -100,14 +106,14 @@ export class GroupCommit {
     });
   }
 
-  /** The last failure, or null if a later write succeeded. */
+  /** The most recent failure, or null if writing has succeeded since. */
   get failure(): WaybillError | null {
     return this.#failure;
   }
 
   /**
-   * Waits at most `withinMs` milliseconds. Resolves with true if everything was written. `set` and `add` must
-   * not be called afterwards.
+   * Waits for up to `withinMs` milliseconds, and resolves with true if everything has been written. Don't
+   * call `set` or `add` after this.
    */
   async close(withinMs: number): Promise<boolean> {
     this.#retry?.cancel();
@@ -139,8 +145,8 @@ export class GroupCommit {
   }
 
   /**
-   * Never rejects. Ends in the same turn in which it finds nothing to write, so a caller that sets another
-   * entry after a write starts a new run.
+   * Writes until there is nothing left to write. `#working` is cleared in the same turn in which that is
+   * noticed, so an entry that is set right after a write is never overlooked. Never rejects.
    */
   async #work(): Promise<void> {
     try {
@@ -153,7 +159,7 @@ export class GroupCommit {
     }
   }
 
-  /** Returns true to continue immediately. */
+  /** Returns true if the next transaction should start right away. */
   async #writeAll(): Promise<boolean> {
     const changes = new Map(this.#changes);
     const additions = this.#additions;
@@ -171,14 +177,14 @@ export class GroupCommit {
       for (const [key, change] of changes) if (!this.#changes.has(key)) this.#changes.set(key, change);
       this.#settling.unshift(...settling);
       this.#retry = this.#options.clock.timeout(retryEveryMs, () => this.#begin(), { unref: true });
-      // Later additions are tried immediately because their callers are waiting.
+      // Don't make later additions wait for the retry, because their callers are waiting for them.
       return this.#additions.length > 0;
     }
   }
 
   async #write(changes: ReadonlyMap<string, Change>, additions: readonly Waiting[]): Promise<void> {
-    // All values are computed in one step, before the first await. Later changes go into the next
-    // transaction. Entries that changed together therefore stay consistent.
+    // Compute all values in one go, before the first await, so that entries that changed together are written
+    // in the same state. Later changes go into the next transaction.
     const entries = new Map<string, string | null>();
     for (const [key, change] of changes) entries.set(key, change === null ? null : change());
     const made = additions.map((addition) => ({ addition, value: addition.value() }));

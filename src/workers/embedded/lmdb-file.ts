@@ -4,15 +4,16 @@ import { open, type RootDatabase, type RootDatabaseOptionsWithPath } from 'lmdb'
 import { WaybillError } from '../../core/lib/errors.ts';
 import { makeDurable } from '../../core/lib/sync.ts';
 
-/** An open file of text entries. Only this process may have it open for writing. */
+/** An open LMDB file whose entries are text. Only this process may have it open for writing. */
 export interface LmdbFile {
   /**
-   * Resolves once all entries are durable. If it fails, no entry was written. A null value removes the entry.
+   * Writes entries, where null deletes the entry. Resolves once they are all on disk. If it fails, none was
+   * written.
    */
   commit(entries: ReadonlyMap<string, string | null>): Promise<void>;
   /**
-   * Sets the entry to `value` if `mayReplace` accepts its current value. Atomic across processes. Returns the
-   * resulting value.
+   * Sets an entry to `value`, provided that `mayReplace` agrees to replace the current one. This is atomic,
+   * even across processes. Returns the value that the entry has afterwards.
    */
   claim(key: string, value: string, mayReplace: (current: string | undefined) => boolean): string;
   close(): Promise<void>;
@@ -25,9 +26,9 @@ export function dataFile(directory: string): string {
 }
 
 /**
- * Creates an empty file in one step. LMDB writes a new file's headers without syncing them, so a power
- * failure could leave a damaged file. Does nothing if another process creates the file first. Throws LMDB and
- * disk errors.
+ * Creates an empty file. It is created under a different name first and then moved into place, because LMDB
+ * doesn't sync the headers of a new file, and a power failure could leave a corrupted one behind. Does
+ * nothing if another process creates the file first. Throws LMDB and disk errors.
  */
 export async function createLmdb(file: string): Promise<void> {
   const scratch = `${file}.new`;
@@ -45,10 +46,10 @@ export async function createLmdb(file: string): Promise<void> {
   }
 }
 
-/** Opens the file so that only its owner can read it. Throws LMDB errors. */
+/** Opens the file, and makes it readable only by its owner. Throws LMDB errors. */
 export function openLmdb(file: string): LmdbFile {
   const db = openFile(file, { readOnly: false });
-  // Earlier versions created files that other users could read.
+  // Earlier versions created files that other users were able to read.
   for (const each of [file, `${file}-lock`]) chmodSync(each, privateMode);
   return {
     async commit(entries) {
@@ -74,8 +75,8 @@ export function openLmdb(file: string): LmdbFile {
 }
 
 /**
- * Reads all entries of the file in key order. Throws if their number differs from the file's own count. Also
- * throws LMDB errors. A damaged file may crash the process.
+ * Reads all entries in key order. Throws LMDB errors, and also if the number of entries doesn't match the
+ * count stored in the file. A corrupted file may crash the process.
  */
 export function* readLmdb(file: string): Generator<[key: string, value: string]> {
   const db = openFile(file, { readOnly: true });
@@ -89,9 +90,10 @@ export function* readLmdb(file: string): Generator<[key: string, value: string]>
 }
 
 /**
- * `overlappingSync` is off, because it reports a commit before the flush. Here a commit is durable, and a
- * failed flush fails it. `eventTurnBatching` is off, because it creates an internal promise without a
- * handler, whose rejection would end the process if a transaction failed.
+ * Opens the file with two of LMDB's options turned off. `overlappingSync` would report a transaction as
+ * committed before it's flushed to disk, but we need to know when it is durable and whether the flush failed.
+ * `eventTurnBatching` creates an internal promise without a handler, so a failed transaction would end the
+ * process.
  */
 function openFile(file: string, { readOnly }: { readOnly: boolean }): RootDatabase<string, string> {
   const options: RootDatabaseOptionsWithPath & { permissionsMode: number } = {
@@ -101,13 +103,13 @@ function openFile(file: string, { readOnly }: { readOnly: boolean }): RootDataba
     overlappingSync: false,
     eventTurnBatching: false,
     readOnly,
-    // Missing from lmdb's types.
+    // This option is missing from lmdb's types.
     permissionsMode: privateMode,
   };
   return open<string, string>(options);
 }
 
-/** LMDB's original error is in a separate promise attached to the reported one. */
+/** Finds the original LMDB error, which is in a separate promise attached to the error we get. */
 async function causeOf(error: unknown, file: string): Promise<unknown> {
   const cause =
     error instanceof Error && 'commitError' in error
@@ -122,8 +124,8 @@ async function causeOf(error: unknown, file: string): Promise<unknown> {
     : cause;
 }
 
-// Linux error numbers, which LMDB passes through. LMDB reports a write cut short by a full disk as an I/O
-// error.
+// Linux error numbers, which LMDB passes through. If the disk fills up in the middle of a write, LMDB reports
+// an I/O error.
 const ioError = 5;
 const noSpace = 28;
 const overQuota = 122;

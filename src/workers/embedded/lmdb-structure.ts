@@ -1,12 +1,12 @@
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 
 /*
- * Checks the pages of an LMDB file for damage that could crash the writing process or stay undetected. Covers
- * both headers and every page of the two trees: the entries and the free pages, which readers never access.
- * The content of entries has separate checksums.
+ * Checks the pages of an LMDB file for corruption that could crash the process or go unnoticed. It looks at
+ * both headers and at every page of both trees, the one with the entries and the one with the free pages,
+ * which is never read while reading entries. The contents of the entries have checksums of their own.
  *
- * The layout is that of the LMDB version in the `lmdb` package (`MDB_page`, `MDB_meta`, `MDB_db`, `MDB_node`
- * in its `mdb.c`), on 64-bit little-endian machines.
+ * The file format is the one used by the LMDB version in the `lmdb` package on 64-bit little-endian machines.
+ * See `MDB_page`, `MDB_meta`, `MDB_db`, and `MDB_node` in its `mdb.c`.
  */
 const magic = 0xbeefc0de;
 const dataVersion = 2;
@@ -28,7 +28,7 @@ interface Meta {
   trees: Tree[];
 }
 
-/** Throws an error that names the damage and its page. */
+/** Throws an error that describes the first problem found and the page it's on. */
 export function checkLmdbStructure(file: string): void {
   const opened = openSync(file, 'r');
   try {
@@ -50,7 +50,8 @@ export function checkLmdbStructure(file: string): void {
 }
 
 /**
- * Both headers always exist, because a transaction writes only part of one of them, within a single sector.
+ * Parses one of the file's two headers. Both must be intact, even after a crash: a transaction only writes to
+ * a part of one header that fits in a single disk sector.
  */
 function metaOf(page: Buffer, number: number): Meta {
   const meta = page.subarray(headBytes);
@@ -82,7 +83,8 @@ function checkTrees({ trees, lastPage, txn }: Meta, page: (number: bigint) => Bu
     seen.add(number);
   };
   /**
-   * Rejects pages of a future transaction. LMDB would treat such a page as one that may be written in place.
+   * Reads a page and checks its type. A page from a future transaction is rejected, because LMDB would think
+   * that it may overwrite the page in place.
    */
   const pageOf = (number: bigint, kind: number): Buffer => {
     take(number);
@@ -112,7 +114,10 @@ function checkTrees({ trees, lastPage, txn }: Meta, page: (number: bigint) => Bu
   for (const { root, depth } of trees) if (root !== none) walk(root, depth);
 }
 
-/** Returns a page's nodes, each from its head to the end of the page. Offsets count from the page's head. */
+/**
+ * Returns the nodes of a page. Each one extends to the end of the page. Offsets are relative to the end of
+ * the page header.
+ */
 function nodesOf(page: Buffer, number: bigint): Buffer[] {
   const body = page.subarray(headBytes);
   const [lower, upper] = [page.readUInt16LE(headBytes - 4), page.readUInt16LE(headBytes - 2)];
@@ -126,7 +131,7 @@ function nodesOf(page: Buffer, number: bigint): Buffer[] {
   });
 }
 
-/** Returns a branch node's child page, which is a 48-bit number. */
+/** Returns the number of a branch node's child page, which is stored in 48 bits. */
 function childOf(node: Buffer): bigint {
   return BigInt(node.readUIntLE(0, 6));
 }

@@ -24,34 +24,34 @@ import { parseStoredRun, storedRunText, withStagedIn } from './stored-run.ts';
 import { syncStaged } from './sync-staged.ts';
 
 export interface QueueStoreOptions {
-  /** The queue's directory, which is created if it is missing. */
+  /** The directory for the queue's files. Created if it doesn't exist. */
   directory: string;
-  /** Directory of staged uploads. */
+  /** The directory that contains staged uploads. */
   staging: string;
   clock: Clock;
   log: Log;
-  /** Called after a notifier's oldest undelivered events were dropped. */
+  /** Called after a notifier's oldest undelivered events were deleted because there were too many. */
   onDropped?: (notifierId: string, count: number) => void;
-  /** Only tests that stage nothing replace this. */
+  /** For tests that don't stage anything. */
   sync?: typeof syncStaged;
 }
 
-/** The directory of one daemon's queue. It holds its runs and its undelivered events. */
+/** The files of one daemon's queue, with its runs and undelivered events. */
 export interface QueueStore {
   readonly journal: Journal;
   readonly outbox: Outbox;
   readonly undelivered: UndeliveredEvents;
   readonly endedSessions: EndedSessions;
-  /** Throws `insufficient_storage` or `queue_unavailable` if nothing can be stored at the moment. */
+  /** Throws `insufficient_storage` or `queue_unavailable` if nothing can be written right now. */
   check(): void;
   /**
-   * Waits up to a few seconds until everything is written, then releases the directory. A second call waits
-   * for the first.
+   * Waits up to a few seconds until everything has been written, then releases the directory. If it's called
+   * again, the second call waits for the first.
    */
   close(): Promise<void>;
 }
 
-/** Version of the file format. Newer versions are refused, and no older ones exist. */
+/** The version of the file format. There are no older versions, and newer ones are rejected. */
 const version = 1;
 const versionKey = 'meta/version';
 const ownerKey = 'meta/owner';
@@ -62,8 +62,8 @@ const sessionPrefix = 'ended-session/';
 const timeoutMs = 10_000;
 
 /**
- * Opens the directory for this process alone. Throws `queue_unusable` if another daemon is using it, if it
- * cannot be written, or if the file is damaged or was written by a newer waybill.
+ * Opens the directory and locks it for this process. Throws a `queue_unusable` error if another daemon is
+ * using it, if it isn't writable, or if the file is corrupted or was written by a newer version of waybill.
  */
 export async function openQueueStore(options: QueueStoreOptions): Promise<QueueStore> {
   const { directory } = options;
@@ -80,7 +80,7 @@ export async function openQueueStore(options: QueueStoreOptions): Promise<QueueS
   }
 }
 
-/** Reads and claims the file. Starts over if another process claims it first. */
+/** Reads the file and claims it for this process. Starts over if another process claims it first. */
 async function openAlone(
   directory: string,
   lock: DirectoryLock,
@@ -88,7 +88,7 @@ async function openAlone(
   const data = dataFile(directory);
   for (;;) {
     if (!existsSync(data)) await createLmdb(data);
-    // Earlier versions left an empty file if they were killed while creating it.
+    // Earlier versions left an empty file behind if they were killed while creating it.
     const values = statSync(data).size > 0 ? await readQueueFile(data) : new Map<string, string>();
     refuseNewer(data, values.get(versionKey));
     const owner = values.get(ownerKey);
@@ -99,7 +99,7 @@ async function openAlone(
     try {
       if (file.claim(ownerKey, mine, (current) => current === before) === mine) {
         await file.commit(new Map([[versionKey, framed(versionKey, String(version))]]));
-        // The file itself is durable, but its directory entry is not yet.
+        // The file itself is already on disk, but its directory entry may not be.
         await syncDirectories([directory, dirname(directory)]);
         return { file, values };
       }
@@ -129,12 +129,12 @@ function storeOn(
   });
   const ordinals = [...values.keys()].map((key) => Number(/^(?:run|event)\/(\d{16})$/.exec(key)?.[1] ?? 0));
   let last = Math.max(0, ...ordinals);
-  /** Keys sort as text in the order in which their entries were created. */
+  /** Creates keys that sort in the order in which their entries were created, even when compared as text. */
   const newKey = (kind: 'run' | 'event'): string => `${kind}/${String(++last).padStart(16, '0')}`;
   const close = async (): Promise<void> => {
     const isWritten = await writes.close(timeoutMs);
     if (!isWritten) log.error({}, 'the queue could not be written before the end');
-    // Closing waits for writes in progress, which would take forever if the disk is unresponsive.
+    // Closing the file waits for writes in progress. If the disk is unresponsive, that would take forever.
     if (isWritten) await file.close();
     await lock.release();
   };
@@ -188,7 +188,7 @@ function journalOn(
     accepted(run) {
       const key = newKey('run');
       keys.set(run.job.runId, key);
-      // A rerun's bundle is already durable.
+      // A rerun reuses the bundle of the earlier run, which is already on disk.
       const directory = run.job.rerunOf === undefined ? run.job.staged : null;
       return writes.add({ key, value: value(key, run), directory });
     },
@@ -212,8 +212,8 @@ function outboxOn(
   values: ReadonlyMap<string, string>,
   newKey: (kind: 'event') => string,
 ): Outbox {
-  // An event that is given up is stored as undelivered in the same turn, and therefore in the same
-  // transaction.
+  // If an event is given up, it is added to the undelivered events in the same turn. Both changes are
+  // therefore written in the same transaction.
   const forget = (key: string) => (): void => writes.set(key, null);
   return {
     outlives: true,
@@ -233,8 +233,8 @@ function outboxOn(
 }
 
 /**
- * Written in the turn of the change, and therefore in the same transaction as the event's removal from the
- * outbox.
+ * Stores an undelivered event. This happens in the same turn in which the event is removed from the outbox,
+ * so both changes are written in the same transaction.
  */
 function undeliveredOn(
   writes: GroupCommit,

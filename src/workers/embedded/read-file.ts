@@ -6,16 +6,16 @@ import type { ReaderMessage } from './file-reader.ts';
 import { framedIn, unframed } from './framing.ts';
 import { parseStoredRun } from './stored-run.ts';
 
-/** The reader's module, compiled or from source. */
+/** The module that runs in the child process, either compiled or from source. */
 const reader = new URL(
   import.meta.url.endsWith('.ts') ? './file-reader.ts' : './file-reader.js',
   import.meta.url,
 );
 
 /**
- * Returns the verified entries of the queue's file by key. A child process reads the file so that a damaged
- * one cannot crash this process. Throws `queue_unusable` if the file is damaged, and reports which part is
- * readable.
+ * Reads and verifies all entries of the queue's file. This happens in a child process, so that a corrupted
+ * file can't crash the daemon. Throws a `queue_unusable` error if the file is corrupted. The error says how
+ * much of it is still readable.
  */
 export async function readQueueFile(file: string): Promise<Map<string, string>> {
   const { entries, failure } = await readInChild(file);
@@ -37,7 +37,7 @@ function readInChild(file: string): Promise<{ entries: [string, string][]; failu
       execArgv: reader.pathname.endsWith('.ts') ? ['--import', 'tsx'] : [],
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
       serialization: 'advanced',
-      // The child does not need the secrets of this process.
+      // The child process doesn't need our secrets.
       env: {},
     });
     child.on('message', (message: ReaderMessage) => {
@@ -73,8 +73,8 @@ function damaged(file: string, why: string): WaybillError {
 }
 
 /**
- * Returns the file's intact runs with their last known states. They may include runs that were already
- * forgotten.
+ * Finds all intact runs in the file, along with their last known states. Some of them may have been deleted
+ * since.
  */
 function legibleRuns(file: string): { whole: number; unfinished: string[] } {
   const isOver = new Map<string, boolean>();

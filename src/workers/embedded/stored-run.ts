@@ -3,8 +3,8 @@ import type { StoredRun } from '../memory/journal.ts';
 import { type EarlierRecord, withAddedFields } from '../queue/run-record.ts';
 
 /*
- * A run as stored in the file. Staged bundles are named relative to the staging directory, because that may
- * be moved while the daemon is down.
+ * The format of runs in the file. The path of the staged bundle is relative to the staging directory, which
+ * may get moved while the daemon is stopped.
  */
 
 export function storedRunText(run: StoredRun, staging: string): string {
@@ -15,15 +15,15 @@ export function storedRunText(run: StoredRun, staging: string): string {
 }
 
 type AddedRunField = 'bundle' | 'rerunAs';
-/** A run written by an earlier version, which may lack newer fields. */
+/** A run written by an earlier version. Newer fields may be missing. */
 type EarlierRun = Omit<StoredRun, AddedRunField | 'record' | 'reported'> &
   Partial<Pick<StoredRun, AddedRunField>> & { record: EarlierRecord; told: string[] };
 
 /**
- * Parses a run and leaves its staged bundle as named in the text. Returns undefined if the text is not a run.
+ * Parses a run. The path of its staged bundle remains relative. Returns undefined if the text isn't a run.
  */
 export function parseStoredRun(text: string): StoredRun | undefined {
-  // The checksum proves that waybill wrote the text in exactly this form.
+  // The checksum has already confirmed that waybill wrote exactly this text.
   if (!text.startsWith('{"job":')) return undefined;
   const { told: reported, ...kept } = JSON.parse(text) as EarlierRun;
   const bundle = kept.job.staged === null ? 'none' : 'staged';

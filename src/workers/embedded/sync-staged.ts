@@ -4,14 +4,14 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { makeDurable } from '../../core/lib/sync.ts';
 import { uploadDirectoryOf } from '../staging/staged-directories.ts';
 
-/** Number of uploads between two yields to the event loop. */
+/** After this many uploads, yield to the event loop. */
 const uploadsPerYield = 8;
 
 /**
- * Makes staged uploads durable, including everything in their directories and the directories' names in
- * `staging`. Resolves with those of `uploads` that failed and their errors. The others are durable.
+ * Flushes staged uploads to disk: all of their files, their directories, and the directory entries in
+ * `staging`. Resolves with those of `uploads` that failed, along with their errors. The others are on disk.
  *
- * @param uploads Directories created by `newUploadDirectory`, or directories inside them.
+ * @param uploads Directories created by `newUploadDirectory`, or directories inside of those.
  */
 export async function syncStaged(
   staging: string,
@@ -21,7 +21,7 @@ export async function syncStaged(
     await syncAll(staging, uploads);
     return new Map();
   } catch {
-    // A missing upload must not prevent the others from being accepted.
+    // One missing upload must not keep the others from being accepted.
     const failed = new Map<string, unknown>();
     for (const upload of uploads)
       await syncAll(staging, [upload]).catch((error: unknown) => failed.set(upload, error));
@@ -33,8 +33,8 @@ async function syncAll(staging: string, uploads: readonly string[]): Promise<voi
   const files: string[] = [];
   const directories = [staging];
   for (const [index, staged] of uploads.entries()) {
-    // A whole group waits for this work, so it yields rarely and does not queue behind uploads that are still
-    // being staged.
+    // Yield only now and then, because a whole group of uploads is waiting. Don't queue behind uploads that
+    // are still being staged, either.
     if (index % uploadsPerYield === uploadsPerYield - 1) await nextTurn();
     const upload = uploadDirectoryOf(staging, staged);
     directories.push(upload);

@@ -22,11 +22,11 @@ interface AdmissionsOptions {
   scheduler: RunScheduler;
   slots: Slots;
   keys: Keys;
-  /** Called when the last upload in progress may have ended. */
+  /** Called when an upload has ended, since it may have been the last one in progress. */
   onIdle: () => void;
 }
 
-// Only runs with a key need their content digests compared.
+// The digest only matters for runs that have a key.
 const noContent = digestOf('');
 
 interface Acceptance {
@@ -37,16 +37,19 @@ interface Acceptance {
 }
 
 /**
- * An upload holds a *slot* from `reserve` to `accept` or `release`. An accepted upload is a *run*: its record
- * is in the book until its retention ends. The run still holds the slot until the journal has made it
- * durable, and repeated requests wait until then.
+ * Keeps track of uploads until they become runs.
  *
- * A key is checked twice. `reserve` refuses only `staging`, because it has no content to compare. `accept`
- * compares the contents. A request with a `used` key queues nothing, so it needs no slot. It does need one if
- * the first run expires in the meantime, or if that run failed and should be rerun.
+ * From `reserve` until `accept` or `release`, an upload occupies a slot. Once accepted, it becomes a run,
+ * which has a record until its retention period ends. The run still occupies the slot until the journal has
+ * written it to disk, and repeated requests have to wait for that, too.
  *
- * The phases are `open`, `draining` (no new slots; everything reserved or accepted continues) and `closed`
- * (nothing starts).
+ * A key is checked twice. `reserve` only rejects a key that another upload is using at the same time, because
+ * there is no content to compare yet. `accept` compares the contents. A request whose key was already used
+ * won't queue anything, so it doesn't need a slot. That changes if the first run expires in the meantime, or
+ * if it failed and the request asks to rerun it.
+ *
+ * In the phase `open`, everything is allowed. In `draining`, no new slots are given out, but uploads that
+ * have one may continue. In `closed`, nothing can be started anymore.
  */
 export class Admissions {
   readonly #runs: RunRegistry;
@@ -64,7 +67,7 @@ export class Admissions {
     this.#onIdle = onIdle;
   }
 
-  /** Number of slots in use. */
+  /** The number of slots in use. */
   get reserved(): number {
     return this.#slots.length;
   }
@@ -131,7 +134,7 @@ export class Admissions {
     return this.#queued(run, accepted);
   }
 
-  /** Accepts a triggered run, which needs no slot. Throws `shutting_down`. */
+  /** Accepts a run that was started by a trigger. It doesn't need a slot. Throws `shutting_down`. */
   async startTriggered(job: PublishJob): Promise<RunRecord> {
     if (this.#phase !== 'open') throw shuttingDown();
     const withoutKey = { scope: null, rerunFailed: false, contentDigest: noContent, hasNoSlot: false };
@@ -164,7 +167,7 @@ export class Admissions {
     return { record: structuredClone(first.record), replayed: true, position: first.position };
   }
 
-  /** Queues the run once it is durable. Throws the same errors as `#untilKept`. */
+  /** Waits until the run is on disk and then queues it. Throws the same errors as `#untilKept`. */
   async #queued(run: Run, accepted: RunRecord, before?: UsedKey): Promise<AcceptedRun> {
     try {
       if (run.kept !== null) await this.#untilKept(run, before);
@@ -175,7 +178,10 @@ export class Admissions {
     }
   }
 
-  /** Throws if the run cannot be stored, after restoring the key's earlier state. */
+  /**
+   * Waits until the run is on disk. If it can't be written, restores the previous state of its key and
+   * throws.
+   */
   async #untilKept(run: Run, before: UsedKey | undefined): Promise<void> {
     const endSlot = this.#slots.take(run.job.pipelineId, { isReplay: false });
     try {

@@ -17,25 +17,26 @@ interface BundlesOptions<Run> {
   log: Log;
   journal: Journal;
   limits: KeepLimits;
-  /** Removes a job's staged files. */
+  /** Deletes a job's staged files. */
   discard: (job: PublishJob) => Promise<void>;
-  /** Called when an ended run's bundle is no longer kept. The callee writes that to the journal. */
+  /** Called when a finished run's bundle is no longer kept, so that this can be written to the journal. */
   onGone: (run: Run) => void;
 }
 
-/** How long closing waits for removals in progress, in milliseconds. */
+/** The time that `close` waits for deletions in progress, in milliseconds. */
 const closeTimeoutMs = 5_000;
 
 /**
- * The runs' staged bundles. A bundle belongs to one run at a time: first to an unfinished run, then (within
- * the limits) to the ended run so that it can be rerun, then to the rerun. A bundle is removed only after the
- * journal records that it is unused. Therefore no run lacks its bundle after the process is killed.
+ * Manages the staged bundles of all runs. A bundle belongs to one run at a time. At first, that's the run it
+ * was uploaded for. If the limits allow, the run keeps it after finishing, so that it can be rerun. The rerun
+ * then takes the bundle over. Bundles are only deleted after the journal has recorded that they aren't
+ * needed. That way, no run ends up without its bundle if the process gets killed.
  */
 export class Bundles<Run extends StoredRun> {
   readonly #options: BundlesOptions<Run>;
-  /** Ended runs with a kept bundle, in the order in which they ended. */
+  /** Finished runs that still have their bundles, in the order in which they finished. */
   readonly #kept = new Map<string, Run>();
-  /** Total size of the kept bundles in bytes. */
+  /** The total size of the kept bundles, in bytes. */
   #bytes = 0;
   readonly #retention: Retention<Run>;
   readonly #leaving = new Set<Promise<void>>();
@@ -50,12 +51,14 @@ export class Bundles<Run extends StoredRun> {
     });
   }
 
-  /** The kept bundles of ended runs. */
+  /** The number and size of the bundles kept for finished runs. */
   get kept(): KeptBundles {
     return { bundles: this.#kept.size, bytes: this.#bytes };
   }
 
-  /** Called when a run ended `ageMs` ago. Keeps or removes its bundle. */
+  /**
+   * Called when a run has finished. `ageMs` is how long ago that was. Keeps the bundle if the limits allow.
+   */
   ended(run: Run, ageMs = 0): void {
     if (run.bundle !== 'staged') return;
     if (!isKept(run.job, run.record)) {
@@ -69,8 +72,8 @@ export class Bundles<Run extends StoredRun> {
   }
 
   /**
-   * Detaches the run's bundle, if any, so that another run can own it. Returns a function that undoes this if
-   * the other run is not accepted.
+   * Takes the bundle away from a run, so that another run can have it. Returns a function that gives it back,
+   * in case the other run isn't accepted.
    */
   handOver(run: Run): () => void {
     const { job } = run;
@@ -88,17 +91,17 @@ export class Bundles<Run extends StoredRun> {
     };
   }
 
-  /** Called when a run is forgotten. The caller removes its staged files. */
+  /** Called when a run is deleted. Deleting its staged files is up to the caller. */
   forgotten(run: Run): void {
     this.#take(run);
   }
 
-  /** Drops expired bundles. */
+  /** Deletes the bundles that have been kept long enough. */
   expire(): void {
     this.#retention.expire();
   }
 
-  /** Waits up to a few seconds for removals in progress. The next startup completes the others. */
+  /** Waits up to a few seconds for deletions in progress. Any others are completed at the next startup. */
   async close(): Promise<void> {
     await this.#retention.close();
     if (this.#leaving.size === 0) return;
@@ -117,7 +120,7 @@ export class Bundles<Run extends StoredRun> {
     this.#bytes += stagedBytes(run.job);
   }
 
-  /** Returns true if the bundle was kept. */
+  /** Stops keeping the bundle. Returns false if it wasn't kept in the first place. */
   #take(run: Run): boolean {
     if (!this.#kept.delete(run.job.runId)) return false;
     this.#bytes -= stagedBytes(run.job);
@@ -139,7 +142,7 @@ export class Bundles<Run extends StoredRun> {
     this.#leaving.add(leaving);
   }
 
-  /** Never rejects. */
+  /** Deletes a run's bundle. Never rejects. */
   async #remove(run: Run): Promise<void> {
     const { log, discard } = this.#options;
     const { job } = run;
@@ -154,19 +157,19 @@ const endOf = ({ record }: StoredRun): string => record.finished_at ?? '';
 
 interface RetentionOptions<T> {
   clock: Clock;
-  /** How long an item is kept, in milliseconds. */
+  /** How long each item is kept, in milliseconds. */
   retentionMs: number;
-  /** Called once for each expired item. Must not reject. */
+  /** Called once for every item that expires. Must not reject. */
   onExpire: (item: T) => Promise<void>;
 }
 
-// Timers longer than 24.8 days fire immediately.
+// Node.js fires timers immediately if they are set to more than 24.8 days.
 const maxSleepMs = 3_600_000;
 
-/** Keeps each item for the same time, then passes it to `onExpire`. */
+/** Keeps every item for the same amount of time and then passes it to `onExpire`. */
 export class Retention<T> {
   readonly #options: RetentionOptions<T>;
-  /** In order of expiry. Times are monotonic milliseconds. */
+  /** Sorted by expiry time, in milliseconds of the monotonic clock. */
   readonly #kept: { item: T; expiresAt: number }[] = [];
   readonly #expiring = new Set<Promise<void>>();
   readonly #closing = new AbortController();
@@ -176,7 +179,10 @@ export class Retention<T> {
     this.#options = options;
   }
 
-  /** @param ageMs How long the item has already been kept. Items must be added in order of expiry. */
+  /**
+   * @param ageMs How long the item has been kept already. Items must be added in the order in which they
+   * expire.
+   */
   keep(item: T, ageMs = 0): void {
     const { clock, retentionMs } = this.#options;
     const leftMs = Math.min(Math.max(retentionMs - ageMs, 0), retentionMs);
@@ -184,7 +190,7 @@ export class Retention<T> {
     this.#sweeping ??= this.#sweep();
   }
 
-  /** Passes on the expired items. Called before items are read, so that readers never see an expired one. */
+  /** Expires whatever is due. Call this before reading items, so that readers don't see any expired ones. */
   expire(): void {
     const now = this.#options.clock.monotonic();
     const kept = this.#kept.findIndex(({ expiresAt }) => expiresAt > now);
@@ -194,13 +200,13 @@ export class Retention<T> {
     }
   }
 
-  /** Stops expiring. Resolves once no `onExpire` call is in progress. */
+  /** Stops expiring items, and resolves once no call to `onExpire` is in progress. */
   async close(): Promise<void> {
     this.#closing.abort();
     await Promise.all([this.#sweeping, ...this.#expiring]);
   }
 
-  /** Wakes up when the next item expires, so that items expire even if nothing reads them. */
+  /** Sleeps until the next item expires. Without this, items would only expire when something reads them. */
   async #sweep(): Promise<void> {
     const { clock } = this.#options;
     const { signal } = this.#closing;
@@ -213,5 +219,5 @@ export class Retention<T> {
   }
 }
 
-// This is a function because the compiler would otherwise assume that the loop's check still holds.
+// A function, because the compiler would otherwise assume that the check in the loop condition still holds.
 const isAborted = (signal: AbortSignal): boolean => signal.aborted;

@@ -4,66 +4,71 @@ import type { Pause } from '../queue/job-queue.ts';
 import type { BundleState } from '../queue/kept-bundles.ts';
 import type { RunRecord } from '../queue/run-record.ts';
 
-/** Everything that another process needs to continue a run. Plain data. */
+/** Everything another process needs to know to continue a run, as plain data. */
 export interface StoredRun {
   job: PublishJob;
   bundle: BundleState;
-  /** The run that repeats this one, or null if it was not rerun. */
+  /** The run that repeats this one, or null if it hasn't been rerun. */
   rerunAs: string | null;
   record: RunRecord;
-  /** The Idempotency-Key's scope and content, which are forgotten with the run. null if it has no key. */
+  /**
+   * The scope and content digest of its Idempotency-Key, or null if there is no key. Deleted along with the
+   * run.
+   */
   readonly key: { scope: string; contentDigest: Digest } | null;
-  /** Its position in the pipeline's queue at acceptance. */
+  /** The run's position in its pipeline's queue at the time it was accepted. */
   readonly position: number;
-  /** The number of processes that have started the current attempt without recording its end. */
+  /** The number of processes that have started the current attempt without recording how it ended. */
   begun: number;
   /**
-   * When the run first started (RFC 3339), or the earliest possible time if the exact one was lost. null if
-   * it has not started.
+   * The time at which the run first started (RFC 3339). If that was lost, it's the earliest time at which the
+   * run could have started. null if the run hasn't started.
    */
   begunAt: string | null;
-  /** Ids of the run's events that were already reported to the notifiers. */
+  /** The ids of the run's events that have already been passed on to the notifiers. */
   reported: string[];
 }
 
 /**
- * Stores the state that outlives the process, with one call per transition, in order. Only `accepted` reports
- * completion, because clients rely on nothing else. If the end of a run was not written, the run is published
- * again, which changes nothing.
+ * Stores state that has to survive a restart. Every change is one call, and calls are processed in order.
+ * Only `accepted` reports when it's done, since that is the only change clients rely on. If the process dies
+ * before the end of a run was written, the run is repeated, which doesn't change anything at its
+ * destinations.
  */
 export interface Journal {
-  /** True if the next process continues runs that are unfinished when this one ends. */
+  /** True if unfinished runs will be continued by the next process. */
   readonly outlives: boolean;
-  /** Runs of earlier processes, in order of acceptance. */
+  /** The runs stored by earlier processes, in the order in which they were accepted. */
   readonly runs: readonly StoredRun[];
-  /** The pipelines that earlier processes left paused. */
+  /** The pipelines that were paused when the previous process ended. */
   readonly pauses: ReadonlyMap<string, Pause>;
   /**
-   * Resolves once the run and its staged bundle are durable. Returns null if nothing is written. Throws
-   * `insufficient_storage` or `queue_unavailable`, in which case the run is not accepted. Calls to `changed`
-   * in the same turn are written in the same step.
+   * Resolves once the run and its staged bundle are on disk. Throws `insufficient_storage` or
+   * `queue_unavailable`, in which case the run isn't accepted. Calls to `changed` during the same turn are
+   * written in the same transaction. Returns null if this journal doesn't store anything.
    */
   accepted(run: StoredRun): Promise<void> | null;
   /**
-   * Called when the run starts, ends, returns to the queue, is rerun, reports an event, or loses its bundle.
+   * Called when a run starts, finishes, goes back to the queue, is rerun, reports an event, or loses its
+   * bundle.
    */
   changed(run: StoredRun): void;
-  /** Called when the run's retention period has ended, or when it was not accepted after all. */
+  /** Called when the run's retention period is over, or when it ended up not being accepted. */
   forgotten(run: StoredRun): void;
   /**
-   * Resolves once everything written so far is durable, and never earlier. Never rejects. Returns null if
-   * nothing is written.
+   * Resolves once everything up to this point has been written to disk. Never rejects. Returns null if this
+   * journal doesn't store anything.
    */
   settled(): Promise<void> | null;
-  /** The last triggers that earlier processes decided, per kind and pipeline. */
+  /** The last trigger of each kind and pipeline, as decided by earlier processes. */
   readonly triggers: readonly { pipelineId: string; trigger: Trigger }[];
-  /** Stores the last decided trigger of this kind. */
+  /** Stores a trigger as the last one of its kind. */
   triggered(pipelineId: string, trigger: Trigger): void;
-  /** Stores a pause. A null pause means that the pipeline was resumed. */
+  /** Stores that a pipeline was paused, or that it was resumed if `pause` is null. */
   paused(pipelineId: string, pause: Pause | null): void;
 }
 
-/** The journal of a queue whose runs end with its process. */
+/** The journal of a queue that doesn't survive a restart. It stores nothing. */
 export const noJournal: Journal = {
   outlives: false,
   runs: [],

@@ -4,15 +4,15 @@ import { cursorOf, placeOf, RunChanges, type RunWatch } from '../queue/run-chang
 import type { RunRecord } from '../queue/run-record.ts';
 import { isStep } from '../queue/run-transitions.ts';
 
-/** Minimum time between reports of progress within a stage. */
+/** The minimum time between two progress reports within the same stage. */
 const pauseMs = 200;
 
-/** Reports changes to this process's runs to watchers. */
+/** Notifies watchers of changes to this process's runs. */
 export class RunFeed {
   readonly #clock: Clock;
   readonly #changes = new RunChanges({ epoch: randomBytes(6).toString('hex'), revision: 0 });
   readonly #watchers = new Set<() => void>();
-  /** Latest records with unreported progress, keyed by run id. */
+  /** The latest records whose progress hasn't been reported yet, by run id. */
   readonly #late = new Map<string, RunRecord>();
   #timer: Timer | undefined;
 
@@ -21,8 +21,8 @@ export class RunFeed {
   }
 
   /**
-   * Reports a record that changed from `before`. Reports it immediately, or after a short delay if only its
-   * progress changed.
+   * Reports a changed record. If nothing but its progress has changed since `before`, there may be a short
+   * delay.
    */
   changed(record: RunRecord, before: RunRecord | null = null): void {
     if (before === null || isStep(before, record)) {
@@ -40,7 +40,7 @@ export class RunFeed {
 
   /** See `JobQueue.watch`. */
   watch(onChange: () => void): RunWatch {
-    // Always a new function, because a caller may pass the same one twice.
+    // Wrap the callback, because a caller may pass the same function twice.
     const notify = (): void => onChange();
     this.#watchers.add(notify);
     const changes = this.#changes;

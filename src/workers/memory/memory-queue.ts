@@ -34,49 +34,51 @@ import { Keys, type SlotLimits, Slots } from './slots.ts';
 export interface MemoryQueueOptions extends SlotLimits {
   clock: Clock;
   log: Log;
-  /** Maximum number of concurrent jobs. */
+  /** The maximum number of concurrent jobs. */
   maxConcurrency: number;
-  /** How long a finished run is kept, in milliseconds. */
+  /** How long finished runs are kept, in milliseconds. */
   retentionMs: number;
-  /** Called once when a finished run is forgotten. The job's staged directory can then be removed. */
+  /**
+   * Called once when a finished run is deleted. After that, the job's staged directory is no longer needed.
+   */
   onExpire: (job: PublishJob) => Promise<void>;
-  /** Called when a job no longer needs its staged files but its record is kept. Default: no-op. */
+  /** Called when a job's staged files are no longer needed but its record is kept. Default: no-op. */
   discard?: (job: PublishJob) => Promise<void>;
-  /** How long bundles of ended runs stay staged. Default: as long as their records are kept. */
+  /** How long the bundles of finished runs stay staged. Default: as long as their records. */
   keep?: KeepLimits;
   /** How failed runs are retried. Default: never. */
   retries?: RetriesOf;
   /**
-   * Called before the outcome of an attempt is recorded, or the end of a run that is waiting for its next
-   * try. `next` is the run's new record.
+   * Called before the outcome of an attempt is recorded, and when a run ends while waiting for its next
+   * attempt. `next` is the record that is about to be saved.
    */
   onOutcome?: (job: PublishJob, next: RunRecord) => void;
-  /** Stores transitions. Default: transitions are not stored. */
+  /** Stores every change to a run. By default, nothing is stored. */
   journal?: Journal;
-  /** Called when a run in the journal fails because too many processes died while running it. */
+  /** Called when a run from the journal fails because too many processes died while executing it. */
   onGivenUp?: (job: PublishJob, error: WaybillError) => void;
 }
 
 export interface MemoryQueue extends JobQueue {
   /**
-   * Records that an event of the run was reported to the notifiers. Returns false if an earlier process or
-   * attempt already reported it. The caller must not report it again then.
+   * Records that an event of the run is being passed on to the notifiers. Returns false if an earlier process
+   * or attempt has already done that, in which case the caller must not do it again.
    */
   markReported(runId: string, event: string): boolean;
-  /** Returns the jobs of all known runs. */
+  /** The jobs of all known runs. */
   jobs(): Iterable<PublishJob>;
-  /** Reports whether the run is being stopped so that the next process can continue it. */
+  /** Reports whether the run is being aborted so that the next process can continue it. */
   isInterrupted(runId: string): boolean;
 }
 
-/** Creates a queue for a single process. Only the journal's contents survive that process. */
+/** Creates a queue for a single process. After a restart, only what is in the journal is left. */
 export function memoryQueue(options: MemoryQueueOptions): MemoryQueue {
   return new QueueOfOneProcess(options);
 }
 
 /**
- * Admits uploads by slots and keys (`Admissions`), adds their runs to the registry, and schedules them
- * (`RunScheduler`). A paused pipeline's runs do not start, and closing does not wait for them.
+ * A queue for a single process. It puts together `Admissions` (slots and keys), the registry of runs, and the
+ * `RunScheduler`. Runs of a paused pipeline don't start, and closing the queue doesn't wait for them.
  */
 class QueueOfOneProcess implements MemoryQueue {
   readonly #options: MemoryQueueOptions & { journal: Journal; retries: RetriesOf };
@@ -170,7 +172,7 @@ class QueueOfOneProcess implements MemoryQueue {
 
   async pause(pipelineId: string, reason: string | null): Promise<Pause> {
     const pause = this.#scheduler.pause(pipelineId, reason);
-    // A closing queue does not wait for runs that are not allowed to start.
+    // The queue may be closing. It doesn't have to wait for the paused runs anymore.
     this.#notifyIdle();
     return pause;
   }

@@ -5,21 +5,21 @@ import type { Journal } from './journal.ts';
 
 export interface TriggersOptions {
   journal: Journal;
-  /** Returns the state of a pipeline. */
+  /** Returns how busy a pipeline is. */
   stateOf: (pipelineId: string) => {
     waiting: number;
     retrying: number;
     running: string | null;
     isPaused: boolean;
   };
-  /** Queues the run, or throws the reason for refusing it. */
+  /** Queues the run. If it can't be accepted, throws an error that explains why. */
   start: (job: TriggeredJob) => Promise<RunRecord>;
 }
 
 /**
- * Creates the triggers of a single process. A tick is written as part of its run, so either both are stored
- * or neither is. Other decisions are written in the background. If one is lost, it is decided again with the
- * same result.
+ * Creates the triggers of a single process. A tick is stored as part of the run it starts, so they can't get
+ * out of sync. All other decisions are written in the background. If one of them gets lost, it's simply made
+ * again, with the same result.
  */
 export function triggersOf({ journal, stateOf, start }: TriggersOptions): Triggers {
   const lasts = lastOnes(journal);
@@ -52,7 +52,7 @@ export function triggersOf({ journal, stateOf, start }: TriggersOptions): Trigge
   };
 }
 
-/** Returns the stored triggers, along with the ticks of runs that were stored before them. */
+/** Returns the last trigger of each kind and pipeline. Some ticks are only stored as part of their runs. */
 function lastOnes({ triggers, runs }: Journal): Map<string, Trigger> {
   const lasts = new Map(
     triggers.map(({ pipelineId, trigger }) => [keyOf(pipelineId, trigger.kind), trigger]),

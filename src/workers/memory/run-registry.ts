@@ -26,31 +26,31 @@ export interface RunRegistryOptions {
   clock: Clock;
   log: Log;
   journal: Journal;
-  /** How long a finished run is kept, in milliseconds. */
+  /** How long finished runs are kept, in milliseconds. */
   retentionMs: number;
-  /** Called once when a finished run is forgotten, before `onExpire`. */
+  /** Called once when a finished run is deleted, before `onExpire`. */
   onForget: (run: Run) => void;
   /** How failed runs are retried. */
   retries: RetriesOf;
   /**
-   * Called before the outcome of an attempt is recorded, or the end of a run that is waiting for its next
-   * try. `next` is the run's new record.
+   * Called before the outcome of an attempt is recorded, and when a run ends while waiting for its next
+   * attempt. `next` is the record that is about to be saved.
    */
   onOutcome: (job: PublishJob, next: RunRecord) => void;
-  /** Called when a run fails because too many processes died while running it. */
+  /** Called when a run fails because too many processes died while executing it. */
   onGivenUp: (job: PublishJob, error: WaybillError) => void;
-  /** Called once when a finished run is forgotten. The job's staged directory can then be removed. */
+  /** Called once when a finished run is deleted. The job's staged directory is no longer needed then. */
   onExpire: (job: PublishJob) => Promise<void>;
-  /** Called when a job no longer needs its staged files but its record is kept. Default: no-op. */
+  /** Called when a job's staged files are no longer needed but its record is kept. Default: no-op. */
   discard?: (job: PublishJob) => Promise<void>;
-  /** How long bundles of ended runs stay staged. Default: as long as their records are kept. */
+  /** How long the bundles of finished runs stay staged. Default: as long as their records. */
   keep?: KeepLimits;
 }
 
 /**
- * The records of all runs, and the only code that changes them. The order of calls is `accept`, `start`,
- * `progress`, then `finish`, `fail`, `cancel` or `requeue`. A run is forgotten when its retention period
- * ends. Every change except progress goes to the journal.
+ * Holds the records of all runs. Nothing else modifies them. A run goes through `accept`, `start`, and
+ * `progress`, and then through `finish`, `fail`, `cancel`, or `requeue`. It is deleted when its retention
+ * period is over. All changes except for progress are written to the journal.
  */
 export class RunRegistry {
   readonly #options: RunRegistryOptions;
@@ -75,8 +75,8 @@ export class RunRegistry {
   }
 
   /**
-   * Restores the runs of earlier processes. Returns the waiting ones in order. A run that was in progress
-   * waits again, or fails if too many processes died while running it.
+   * Restores the runs of earlier processes, and returns those that are waiting, in order. A run that was in
+   * progress goes back to waiting, or fails if too many processes have already died while executing it.
    */
   restore(): Run[] {
     const { clock, journal, onGivenUp } = this.#options;
@@ -85,7 +85,7 @@ export class RunRegistry {
     for (const run of runs) {
       this.table.add(run);
       if (run.record.finished_at !== null) continue;
-      // The start of the run may not have been stored, but it cannot precede the acceptance.
+      // If the start wasn't stored, use the time of acceptance. The run can't have started before that.
       run.begunAt ??= run.record.accepted_at;
       this.table.change(run, returnedRun(run.record));
       const error = tooManyCrashes(run.begun, now - Date.parse(run.begunAt));
@@ -103,7 +103,7 @@ export class RunRegistry {
     return runs.filter(({ record }) => record.finished_at === null);
   }
 
-  /** Forgets expired runs. Called before reads, so that readers never see an expired run. */
+  /** Deletes expired runs. Call this before reading, so that readers don't see any expired ones. */
   expire(): void {
     this.bundles.expire();
     this.#finished.expire();
@@ -113,12 +113,12 @@ export class RunRegistry {
     return this.table.get(runId);
   }
 
-  /** Resolves when the run is finished or unknown, or when `signal` aborts. */
+  /** Resolves when the run has finished or is unknown, or when `signal` aborts. */
   async untilFinished(runId: string, signal: AbortSignal): Promise<void> {
     if (this.table.get(runId)?.record.finished_at === null) await this.#waiters.wait(runId, signal);
   }
 
-  /** Adds a queued run. `accepted` is its record before it was queued. */
+  /** Adds a run to the queue. The returned `accepted` is its record before it was queued. */
   accept(
     job: PublishJob,
     { key, position }: Pick<Run, 'key' | 'position'>,
@@ -137,8 +137,8 @@ export class RunRegistry {
   }
 
   /**
-   * Queues a run that repeats `old` and takes over its bundle, if any. The journal stores both runs in one
-   * step. Returns the same values as `accept`.
+   * Queues a new run that repeats `old` and takes over its bundle, if it has one. The journal stores both
+   * runs in the same transaction. Returns the same as `accept`.
    */
   rerun(old: Run, next: NewRun, position: number): { run: Run; accepted: RunRecord } {
     const job = jobAgain(old.job, next);
@@ -158,7 +158,7 @@ export class RunRegistry {
     return { run, accepted };
   }
 
-  /** Removes a run that was not accepted after all. Restores the run that it was meant to repeat. */
+  /** Removes a run that couldn't be accepted. If it was a rerun, the earlier run gets its bundle back. */
   withdraw(run: Run): void {
     this.table.remove(run);
     this.#waiters.finished(run.job.runId);
@@ -178,42 +178,42 @@ export class RunRegistry {
     this.table.feed.changed(run.record, before);
   }
 
-  /** The worker returned a result. The run has ended or waits for its next try. `keep` notifies waiters. */
+  /** Records the worker's result. Unless the run is retried, call `keep` afterwards to notify waiters. */
   finish(run: Run, result: JobResult): void {
     this.#tried(run, finishedRun(run.record, result.run, this.#options.clock.now()));
   }
 
-  /** Called when the worker broke. The run has failed or waits for its next try. `keep` notifies waiters. */
+  /** Records that the worker crashed. Unless the run is retried, call `keep` afterwards to notify waiters. */
   broke(run: Run, error: unknown): void {
     this.#tried(run, failedRun(run.record, errorRecord(error), this.#options.clock.now()));
   }
 
-  /** Fails a run that has not started. `keep` notifies waiters. */
+  /** Fails a run that never started. Call `keep` to notify waiters. */
   fail(run: Run, error: unknown): void {
     this.#end(run, failedRun(run.record, errorRecord(error), this.#options.clock.now()));
   }
 
-  /** Ends a cancelled run. `result` is the same as for `cancelledRun`. `keep` notifies waiters. */
+  /** Ends a cancelled run. `result` is what `cancelledRun` needs. Call `keep` to notify waiters. */
   cancel(run: Run, result: JobResult | null): void {
     const ended = cancelledRun(run.record, result?.run ?? null, this.#options.clock.now());
-    // For a waiting run, the caller of `JobQueue.cancel` reports the end.
+    // If the run was waiting, its end is reported by the caller of `JobQueue.cancel`.
     if (run.record.status === 'running') this.#options.onOutcome(run.job, ended);
     this.#end(run, ended);
   }
 
-  /** Makes a waiting run's next try due. */
+  /** Makes the next attempt of a waiting run due now. */
   makeDue(run: Run): void {
     this.table.change(run, dueRun(run.record, this.#options.clock.now()));
   }
 
-  /** Ends a run that is waiting for its next try, because a newer run publishes to the same place. */
+  /** Ends a run that is waiting for its next attempt, because a newer run publishes to the same place. */
   supersede(run: Run, by: Run): void {
     const ended = supersededRun(run.record, by.job.runId, this.#options.clock.now());
     this.#options.onOutcome(run.job, ended);
     this.#end(run, ended);
   }
 
-  /** Returns the newest later run that publishes to the same place. Returns undefined if there is none. */
+  /** Returns the newest later run that publishes to the same place, or undefined if there isn't one. */
   newerOf(run: Run): Run | undefined {
     const settings = this.#options.retries(run.job.pipelineId);
     return this.table.newestAfter(
@@ -222,32 +222,32 @@ export class RunRegistry {
     );
   }
 
-  /** Stops retrying failed runs. */
+  /** From now on, failed runs aren't retried. */
   endRetries(): void {
     this.#hasRetries = false;
   }
 
-  /** Queues the run again for another process. */
+  /** Puts the run back in the queue for another process. */
   requeue(run: Run): void {
     run.begun -= 1;
     this.table.change(run, returnedRun(run.record));
   }
 
-  /** Starts the retention period of an ended run. Removes its bundle unless the run can be repeated. */
+  /** Starts the retention period of a finished run, and deletes its bundle unless the run can be rerun. */
   keep(run: Run): void {
     this.#finished.keep(run);
     this.#waiters.finished(run.job.runId);
     this.bundles.ended(run);
   }
 
-  /** Stops forgetting runs and ends all waits. Resolves once no `onExpire` call is in progress. */
+  /** Stops deleting runs and ends all waits. Resolves once no call to `onExpire` is in progress. */
   async close(): Promise<void> {
     for (const runId of this.#waiters.runIds) this.#waiters.finished(runId);
     this.table.feed.close();
     await Promise.all([this.bundles.close(), this.#finished.close()]);
   }
 
-  /** Applies a run's record at the end of an attempt. */
+  /** Records how an attempt ended. */
   #tried(run: Run, ended: RunRecord): void {
     if (run.isInterrupted) {
       this.#end(run, ended);
@@ -280,7 +280,7 @@ export class RunRegistry {
     else this.#options.journal.changed(run);
   }
 
-  /** Never rejects. */
+  /** Deletes an expired run. Never rejects. */
   #forget(run: Run): Promise<void> {
     this.table.remove(run);
     this.bundles.forgotten(run);
@@ -288,7 +288,7 @@ export class RunRegistry {
     return this.#clear(run);
   }
 
-  /** Never rejects. */
+  /** Calls `onExpire`, and logs an error if it fails. Never rejects. */
   async #clear({ job }: Run): Promise<void> {
     const { log, onExpire } = this.#options;
     await onExpire(job).catch((error: unknown) =>
@@ -298,15 +298,16 @@ export class RunRegistry {
 }
 
 /*
- * A run fails after this many processes have died while running it. Crashes and power failures at random
- * times rarely hit the same run this often, but a bundle that crashes the process does. The limit is higher
- * for crashes within minutes, because a person or a supervisor may be killing the process repeatedly.
+ * The number of processes that may die while executing a run before the run fails. Crashes and power failures
+ * at random times rarely hit the same run that often, but a bundle that crashes the process does. If the
+ * crashes happen within minutes, the limit is higher, because a person or a supervisor may be killing the
+ * process.
  */
 const maxCrashes = 20;
 const maxRapidCrashes = 100;
 const rapidCrashMs = 600_000;
 
-/** Returns an error if too many processes died while running a run that started `sinceMs` ago. */
+/** Returns an error if too many processes have died while executing a run that started `sinceMs` ago. */
 function tooManyCrashes(crashes: number, sinceMs: number): WaybillError | null {
   if (crashes < (sinceMs < rapidCrashMs ? maxRapidCrashes : maxCrashes)) return null;
   return new WaybillError(

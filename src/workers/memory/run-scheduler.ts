@@ -16,18 +16,18 @@ import { FairQueue, RetryQueue } from './waiting-runs.ts';
 export interface RunSchedulerOptions {
   clock: Clock;
   log: Log;
-  /** Maximum number of concurrent jobs. */
+  /** The maximum number of concurrent jobs. */
   maxConcurrency: number;
   runs: RunRegistry;
   retries: RetriesOf;
   journal: Journal;
-  /** Called when a run has ended. */
+  /** Called when a run has finished. */
   onEnd: () => void;
 }
 
 /**
- * After this many processes have died while running it, a run is isolated and runs alone. If the process dies
- * again, this run is the cause, and no other run fails because of it.
+ * A run during which this many processes have died must run alone. If the process dies again, we know that
+ * this run is to blame, and no other run is taken down with it.
  */
 const crashesBeforeIsolation = 5;
 
@@ -38,11 +38,11 @@ interface Active {
 }
 
 /**
- * Schedules runs. A run is `waiting` (in order of acceptance), then `active` (at most one per pipeline and
- * `maxConcurrency` overall), then finished. Whenever a run is added or leaves `active`, `#pump` starts the
- * first waiting runs of free pipelines that are not paused. Runs waiting for their pipeline do not delay
- * other pipelines. Runs waiting for their next try are in a separate queue and return to their place when it
- * is due.
+ * Decides when runs start. A run is first `waiting`, in the order of acceptance, and then `active`, with at
+ * most one active run per pipeline and `maxConcurrency` in total. Whenever a run is added or stops being
+ * active, `#pump` starts the first waiting runs of all pipelines that are neither busy nor paused. A run that
+ * waits for its pipeline doesn't delay other pipelines. Runs that are waiting for their next attempt are kept
+ * in a separate queue. When the attempt is due, they go back to their old place.
  */
 export class RunScheduler {
   readonly #options: RunSchedulerOptions;
@@ -69,10 +69,7 @@ export class RunScheduler {
     return this.#waiting.lengthOf(pipelineId);
   }
 
-  /**
-   * Returns the time since which the pipeline's first queued run has been waiting, or null if no run is
-   * waiting.
-   */
+  /** Returns when the pipeline's first queued run started waiting, or null if there isn't one. */
   waitingSince(pipelineId: string): string | null {
     const first = this.#waiting.firstOf(pipelineId);
     return first === undefined ? null : (first.record.queued_at ?? first.record.accepted_at);
@@ -83,8 +80,8 @@ export class RunScheduler {
   }
 
   /**
-   * Returns how many of the pipeline's runs are queued and how many are waiting for their next try, plus its
-   * running run.
+   * Returns how many of the pipeline's runs are queued, how many are waiting for their next attempt, and
+   * which one is running.
    */
   of(pipelineId: string): { waiting: number; retrying: number; running: string | null } {
     const running = this.#active.get(pipelineId)?.run.job.runId ?? null;
@@ -92,7 +89,7 @@ export class RunScheduler {
     return { waiting: this.#waiting.lengthOf(pipelineId), retrying, running };
   }
 
-  /** True if no run is in progress or able to start. */
+  /** True if no run is active and none could start. */
   get isIdle(): boolean {
     const willRun = this.#processor !== undefined && this.#waiting.has((id) => !this.#pauses.has(id));
     return this.#active.size === 0 && (!willRun || this.#isHeld);
@@ -104,7 +101,7 @@ export class RunScheduler {
     this.#pump();
   }
 
-  /** Queues a run, and ends the runs it replaces among those waiting for their next try. */
+  /** Queues a run. If it replaces runs that are waiting for their next attempt, ends those. */
   add(run: Run): void {
     const { runs } = this.#options;
     for (const waiting of this.#retries.of(run.job.pipelineId)) this.#replace(waiting, runs.newerOf(waiting));
@@ -116,7 +113,7 @@ export class RunScheduler {
     this.#replace(run, runs.newerOf(run));
   }
 
-  /** Implements `JobQueue.retryNow`. Does nothing unless the run is waiting for its next try. */
+  /** Implements `JobQueue.retryNow`. Does nothing if the run isn't waiting for its next attempt. */
   retryNow(run: Run): void {
     if (!this.#retries.remove(run)) return;
     this.#options.runs.makeDue(run);
@@ -144,14 +141,14 @@ export class RunScheduler {
     return wasPaused;
   }
 
-  /** Fails a waiting run or stops a running one. Returns undefined if it is neither. */
+  /** Fails a waiting run or stops an active one. Returns undefined if the run is neither. */
   cancel(run: Run): 'forgotten' | 'stopping' | undefined {
     const { runs, onEnd } = this.#options;
     const { pipelineId } = run.job;
     if (this.#waiting.remove(pipelineId, run) || this.#retries.remove(run)) {
       runs.cancel(run, null);
       runs.keep(run);
-      // Other runs may have been waiting behind it.
+      // Runs that were waiting behind this one may be able to start now.
       this.#pump();
       onEnd();
       return 'forgotten';
@@ -163,8 +160,8 @@ export class RunScheduler {
   }
 
   /**
-   * Returns the load with `waiting` uploads and runs, of one pipeline or, if the id is null, of all of them
-   * together.
+   * Returns the load of a pipeline, given that `waiting` uploads and runs are waiting. If the id is null,
+   * returns the load of all pipelines together.
    */
   load(pipelineId: string | null, waiting: number): QueueLoad {
     const isPaused = pipelineId !== null && this.#pauses.has(pipelineId);
@@ -176,13 +173,15 @@ export class RunScheduler {
     };
   }
 
-  /** Stops starting runs. Waiting ones are left to the next process. */
+  /** Stops starting runs. Waiting runs are left for the next process. */
   hold(): void {
     this.#isHeld = true;
     this.#retries.close();
   }
 
-  /** Waiting runs are lost when this process ends, so each gets one last attempt without retries. */
+  /**
+   * Stops retrying. Waiting runs would be lost when this process ends, so each of them gets one last attempt.
+   */
   endRetries(): void {
     const { runs } = this.#options;
     runs.endRetries();
@@ -193,9 +192,9 @@ export class RunScheduler {
   }
 
   /**
-   * Stops starting runs, and stops the running ones with `reason`. If the journal outlives this process,
-   * unfinished runs are left to the next process. Otherwise they fail with `reason`, as do waiting ones.
-   * Resolves with the interrupted runs that did not succeed and the failed ones.
+   * Stops starting runs, and aborts the active ones with `reason`. If the journal survives this process,
+   * unfinished runs are left for the next process. Otherwise, they and the waiting runs fail with `reason`.
+   * Resolves with the runs that were interrupted before they could succeed, and with those that failed.
    */
   async close(reason: Error): Promise<Run[]> {
     const { runs, journal } = this.#options;
@@ -207,7 +206,7 @@ export class RunScheduler {
     }
     const interrupted = [...this.#active.values()];
     for (const { run, abort } of interrupted) {
-      // A cancelled run is not continued.
+      // A run that was cancelled must not be continued.
       run.isInterrupted = journal.outlives && !abort.signal.aborted;
       abort.abort(reason);
     }
@@ -242,7 +241,10 @@ export class RunScheduler {
     }
   }
 
-  /** Takes the next run to start. A suspect run starts only when no other run is active, and runs alone. */
+  /**
+   * Removes the next run to start from the queue. A run that may be crashing the process only starts if no
+   * other run is active, and no other run starts next to it.
+   */
   #next(): Run | undefined {
     if ([...this.#active.values()].some(({ run }) => run.begun > crashesBeforeIsolation)) return undefined;
     const isFree = (id: string): boolean =>
@@ -253,16 +255,16 @@ export class RunScheduler {
     return this.#active.size === 0 ? this.#waiting.take(isSuspect) : undefined;
   }
 
-  /** Reports whether a run is waiting for its next try and blocks later runs of its pipeline. */
+  /** Reports whether the pipeline has to wait for the next attempt of a run that blocks later ones. */
   #isBlocked(pipelineId: string): boolean {
     if (this.#retries.length === 0 || this.#retries.of(pipelineId).length === 0) return false;
     return this.#options.retries(pipelineId).whileRetrying === 'wait';
   }
 
-  /** Never rejects. Calls the processor only once `active` contains the run. */
+  /** Executes a run. Never rejects. The processor is only called once `active` contains the run. */
   async #run(run: Run, signal: AbortSignal, process: JobProcessor): Promise<void> {
     const { clock, log, runs, onEnd } = this.#options;
-    // Changes committed since an earlier process started the run belong to this run.
+    // Commits since an earlier process started this run belong to the run as well.
     const { begunAt } = run;
     const job = begunAt === null ? run.job : { ...run.job, begunAt };
     runs.start(run);
@@ -301,5 +303,7 @@ export class RunScheduler {
   }
 }
 
-/** Reports whether the abort is a cancellation rather than a daemon shutdown. */
+/**
+ * Reports whether a run was aborted because it was cancelled, and not because the daemon is shutting down.
+ */
 const wasCancelled = (signal: AbortSignal): boolean => hasCode(signal.reason, 'cancelled');

@@ -8,34 +8,34 @@ import { type DeliveryNote, type RunRecord, withNote } from '../queue/run-record
 import type { Journal, StoredRun } from './journal.ts';
 import { RunFeed } from './memory-feed.ts';
 
-/** An accepted run until its retention period ends. Only the run registry modifies it. */
+/** A run, from its acceptance to the end of its retention period. Only the run registry may modify it. */
 export interface Run extends StoredRun {
-  /** Sequence number among all runs. */
+  /** The run's number, in the order in which runs were accepted. */
   sequence: number;
   /**
-   * Resolves once the run is durable. Rejects if it was not accepted after all. null if there is nothing to
-   * wait for.
+   * Resolves once the run is on disk, or rejects if it ended up not being accepted. null if there is nothing
+   * to wait for.
    */
   kept: Promise<void> | null;
-  /** Undoes the acceptance's effect on the run that this one repeats. null if this is not a rerun. */
+  /** If this run is a rerun, undoes what its acceptance changed about the earlier run. Otherwise null. */
   undo: (() => void) | null;
-  /** True if the run was stopped so that the next process can continue it. */
+  /** True if the run was aborted so that the next process can continue it. */
   isInterrupted: boolean;
 }
 
 /**
- * The known runs, by id and by pipeline, in order of acceptance. Passes each change to the journal and to
- * watchers.
+ * All known runs, by id and by pipeline, in the order in which they were accepted. Passes on every change to
+ * the journal and to watchers.
  */
 export class RunTable {
   readonly #journal: Journal;
   readonly #runs = new Map<string, Run>();
-  /** The same runs, grouped by pipeline. */
+  /** The same runs, by pipeline. */
   readonly #byPipeline = new Map<string, OrderedRuns<Run>>();
   #nextSequence = 0;
   /** Keyed by pipeline. */
   readonly #successes = new Map<string, LastSuccess>();
-  /** Reports changes to watchers. */
+  /** Notifies watchers of changes. */
   readonly feed: RunFeed;
 
   constructor(clock: Clock, journal: Journal) {
@@ -43,7 +43,7 @@ export class RunTable {
     this.feed = new RunFeed(clock);
   }
 
-  /** Does not write to the journal. */
+  /** Adds a run, without writing it to the journal. */
   add(run: Run): void {
     const { runId, pipelineId } = run.job;
     this.#runs.set(runId, run);
@@ -55,19 +55,19 @@ export class RunTable {
   change(run: Run, record: RunRecord): void {
     const before = run.record;
     run.record = record;
-    // A run that ended earlier can also change. Only its end may make it the last success.
+    // Finished runs may still change, but that doesn't make them the last success.
     if (before.finished_at === null) this.noteSuccess(record);
     this.feed.changed(record, before);
     this.#journal.changed(run);
   }
 
-  /** Records a successful run as the last success of its pipeline. */
+  /** If the run succeeded, records it as its pipeline's last success. */
   noteSuccess({ run_id, pipeline_id, status, finished_at }: RunRecord): void {
     if (status === 'succeeded' && finished_at !== null)
       this.#successes.set(pipeline_id, { run_id, finished_at });
   }
 
-  /** Records the state of a delivery, even after the run has ended. */
+  /** Records how a delivery went. The run may already have finished. */
   noteDelivery(runId: string, note: DeliveryNote): void {
     const run = this.#runs.get(runId);
     const deliveries = run === undefined ? null : withNote(run.record, note);
@@ -112,14 +112,16 @@ export class RunTable {
     return structuredClone(page.page());
   }
 
-  /** Returns the pipeline's newest run and its last successful one. */
+  /** Returns the pipeline's newest run and its last success. */
   newestOf(pipelineId: string): { lastRun: RunRecord | null; lastSuccess: LastSuccess | null } {
     const [newest] = this.#byPipeline.get(pipelineId)?.newestFirst() ?? [];
     const lastRun = newest === undefined ? null : structuredClone(newest.record);
     return { lastRun, lastSuccess: this.#successes.get(pipelineId) ?? null };
   }
 
-  /** Returns the newest later run of the same pipeline that matches. Returns undefined if there is none. */
+  /**
+   * Returns the newest matching run among those that the same pipeline accepted after `run`, or undefined.
+   */
   newestAfter(run: Run, matches: (newer: Run) => boolean): Run | undefined {
     for (const newer of this.#byPipeline.get(run.job.pipelineId)?.newestFirst() ?? []) {
       if (newer === run) return undefined;

@@ -4,15 +4,15 @@ import { pipelineFull, queueFull, retryAfterSeconds } from '../queue/refusals.ts
 import type { RunScheduler } from './run-scheduler.ts';
 
 export interface SlotLimits {
-  /** Maximum number of uploads in progress and waiting runs. Running ones do not count. */
+  /** The maximum number of uploads in progress plus waiting runs. Active runs don't count. */
   queueSize: number;
-  /** The same limit for one pipeline. If null, only `queueSize` applies. Default: null. */
+  /** The same limit for a single pipeline. null means that only `queueSize` applies. Default: null. */
   maxWaitingOf?: (pipelineId: string) => number | null;
 }
 
 /**
- * The uploads in progress: those that hold a slot, by pipeline, and replays, which do not need one.
- * `queue_size` and `max_waiting` limit the total of slots and waiting runs.
+ * Counts the uploads in progress: those that occupy a slot, by pipeline, and replays, which don't need one.
+ * `queue_size` and `max_waiting` limit the number of slots and waiting runs taken together.
  */
 export class Slots {
   readonly #limits: SlotLimits;
@@ -26,7 +26,7 @@ export class Slots {
     this.#scheduler = scheduler;
   }
 
-  /** Throws `queue_full` or `pipeline_full`. */
+  /** Throws `queue_full` or `pipeline_full` if there is no free slot. */
   refuseIfFull(pipelineId: string): void {
     const { queueSize, maxWaitingOf } = this.#limits;
     const scheduler = this.#scheduler;
@@ -38,12 +38,12 @@ export class Slots {
     throw pipelineFull(pipelineId, maxWaiting, retryAfterSeconds(scheduler.load(pipelineId, waiting)));
   }
 
-  /** Number of slots in use across all pipelines. */
+  /** The number of slots in use, across all pipelines. */
   get length(): number {
     return this.#all;
   }
 
-  /** True if no upload is in progress. */
+  /** True if no uploads are in progress. */
   get isIdle(): boolean {
     return this.#all + this.#replays === 0;
   }
@@ -52,7 +52,10 @@ export class Slots {
     return this.#held.get(pipelineId) ?? 0;
   }
 
-  /** Returns a function that ends the upload. Its first call returns true, and later calls do nothing. */
+  /**
+   * Counts an upload. Returns a function that ends it. Only its first call has an effect, and only that one
+   * returns true.
+   */
   take(pipelineId: string, { isReplay }: { isReplay: boolean }): () => boolean {
     this.#add(pipelineId, isReplay, 1);
     let open = true;
@@ -84,15 +87,16 @@ export interface UsedKey {
 
 type KeyState = { state: 'staging' } | UsedKey;
 
-/** Returns the Idempotency-Key with its scope as one string, or null if the request has no key. */
+/** Combines the Idempotency-Key and its scope into one string. Returns null if the request has no key. */
 export function scopeOf({ pipelineId, idempotency }: AdmissionRequest): string | null {
   return idempotency === undefined ? null : JSON.stringify([idempotency.caller, pipelineId, idempotency.key]);
 }
 
 /**
- * The Idempotency-Keys in use, by scope. A key is `staging` during its first upload and `used` after
- * acceptance. Releasing the upload removes it, so that the client can retry. A used key belongs to the last
- * run accepted with it, and is forgotten with that run.
+ * The Idempotency-Keys in use, by scope. During the first upload with a key, its state is `staging`. If the
+ * upload is released, the key is deleted, so that the client can try again. Once the upload is accepted, the
+ * state becomes `used`. The key then belongs to the last run that was accepted with it, and is deleted along
+ * with that run.
  */
 export class Keys {
   readonly #states = new Map<string, KeyState>();
@@ -106,17 +110,17 @@ export class Keys {
     this.#states.set(scope, { state: 'staging' });
   }
 
-  /** Forgets a key that is `staging`. */
+  /** Deletes a key whose state is `staging`. */
   release(scope: string): void {
     this.#states.delete(scope);
   }
 
-  /** Assigns the key to this run. */
+  /** Marks the key as used by this run. */
   use(scope: string, runId: string, contentDigest: Digest): void {
     this.#states.set(scope, { state: 'used', runId, contentDigest });
   }
 
-  /** Forgets the key, unless a rerun of a failed run has taken it over. */
+  /** Deletes the key, unless it now belongs to the rerun of a failed run. */
   forget(scope: string, runId: string): void {
     const known = this.#states.get(scope);
     if (known?.state === 'used' && known.runId === runId) this.#states.delete(scope);

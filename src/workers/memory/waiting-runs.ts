@@ -3,15 +3,15 @@ import type { RunRecord } from '../queue/run-record.ts';
 import { pauseOf } from '../queue/run-retry.ts';
 
 interface QueuedItem<T> {
-  /** Order of acceptance across all pipelines. */
+  /** The item's number in the order of acceptance, across all pipelines. */
   sequence: number;
   item: T;
 }
 
 /**
- * Holds waiting items, with one queue per pipeline. The pipelines take turns, so that a busy one does not
- * delay the others. `take` examines only the heads of the queues, so its cost does not depend on the number
- * of items.
+ * Waiting items in one queue per pipeline. The pipelines take turns, so that a busy one doesn't hold up the
+ * others. `take` only looks at the first item of each queue, so the total number of items doesn't affect its
+ * speed.
  */
 export class FairQueue<T> {
   readonly #queues = new Map<string, QueuedItem<T>[]>();
@@ -24,17 +24,17 @@ export class FairQueue<T> {
     return this.#length;
   }
 
-  /** Number of waiting items of the pipeline. */
+  /** The number of items that the pipeline has waiting. */
   lengthOf(pipelineId: string): number {
     return this.#queues.get(pipelineId)?.length ?? 0;
   }
 
-  /** Returns the pipeline's first item. */
+  /** Returns the first item of a pipeline. */
   firstOf(pipelineId: string): T | undefined {
     return this.#queues.get(pipelineId)?.[0]?.item;
   }
 
-  /** @param sequence The item's place among all items. Lower numbers come first. */
+  /** @param sequence The item's place among all items. The lowest number goes first. */
   push(pipelineId: string, item: T, sequence: number): void {
     const queue = this.#queues.get(pipelineId) ?? [];
     this.#queues.set(pipelineId, queue);
@@ -44,8 +44,9 @@ export class FairQueue<T> {
   }
 
   /**
-   * Takes the first item of the free pipeline whose last turn was longest ago. Returns undefined if no
-   * pipeline is free. Among pipelines that have not had a turn yet, the lowest sequence number comes first.
+   * Removes and returns the first item of whichever free pipeline has been waiting for its turn the longest.
+   * Pipelines that have never had a turn are ordered by the sequence numbers of their items. Returns
+   * undefined if no pipeline is free.
    */
   take(isFree: (pipelineId: string) => boolean): T | undefined {
     let first:
@@ -68,7 +69,7 @@ export class FairQueue<T> {
     return first.queued.item;
   }
 
-  /** Removes one item. Returns false if it is not waiting. */
+  /** Removes an item. Returns false if it isn't waiting. */
   remove(pipelineId: string, item: T): boolean {
     const queue = this.#queues.get(pipelineId);
     const index = queue?.findIndex((queued) => queued.item === item) ?? -1;
@@ -79,12 +80,12 @@ export class FairQueue<T> {
     return true;
   }
 
-  /** Reports whether `take` would find an item. */
+  /** Reports whether `take` would return an item. */
   has(isFree: (pipelineId: string) => boolean): boolean {
     return [...this.#queues.keys()].some(isFree);
   }
 
-  /** Removes and returns all items in order of their sequence numbers. */
+  /** Removes and returns all items, ordered by sequence number. */
   takeAll(): T[] {
     const queued = [...this.#queues.values()].flat().sort((a, b) => a.sequence - b.sequence);
     this.#queues.clear();
@@ -95,11 +96,11 @@ export class FairQueue<T> {
 
 interface RetryQueueOptions<Run> {
   clock: Clock;
-  /** Called for each run whose next try is due. The run has already left the queue. */
+  /** Called for each run whose next attempt is due. By then, the run is no longer in the queue. */
   onDue: (run: Run) => void;
 }
 
-/** Holds runs that are waiting for their next try, with one timer for the earliest of them. */
+/** Runs that are waiting for their next attempt. A single timer goes off when the earliest one is due. */
 export class RetryQueue<Run extends { record: RunRecord }> {
   readonly #options: RetryQueueOptions<Run>;
   readonly #runs = new Set<Run>();
@@ -113,7 +114,7 @@ export class RetryQueue<Run extends { record: RunRecord }> {
     return this.#runs.size;
   }
 
-  /** Returns the runs of one pipeline. */
+  /** Returns the runs of a pipeline. */
   of(pipelineId: string): Run[] {
     return [...this.#runs].filter(({ record }) => record.pipeline_id === pipelineId);
   }
@@ -123,14 +124,14 @@ export class RetryQueue<Run extends { record: RunRecord }> {
     this.#wake();
   }
 
-  /** Returns true if the run was queued. */
+  /** Removes a run. Returns true if it was in the queue. */
   remove(run: Run): boolean {
     const wasThere = this.#runs.delete(run);
     if (wasThere) this.#wake();
     return wasThere;
   }
 
-  /** Removes and returns all runs in the order in which they were added. */
+  /** Removes and returns all runs, in the order in which they were added. */
   takeAll(): Run[] {
     const all = [...this.#runs];
     this.#runs.clear();
@@ -138,7 +139,7 @@ export class RetryQueue<Run extends { record: RunRecord }> {
     return all;
   }
 
-  /** Stops making runs due. */
+  /** Stops the timer, so that no more runs become due. */
   close(): void {
     this.#timer?.cancel();
     this.#timer = undefined;

@@ -2,41 +2,42 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 
 /**
- * Console sessions that were logged out and ID tokens that were exchanged, each kept until it expires. Every
- * host accepts sealed cookies and ID tokens, so the end of one must be stored with the queue.
+ * Remembers which console sessions were logged out and which ID tokens were already exchanged, until they
+ * would have expired anyway. This is stored along with the queue, because every host accepts the same sealed
+ * cookies and ID tokens, and must find out that one is no longer valid.
  */
 export interface EndedSessions {
-  /** Resolves once the logout is stored. Throws `queue_unavailable` or `insufficient_storage`. */
+  /** Resolves once the logout has been stored. Throws `queue_unavailable` or `insufficient_storage`. */
   add(id: string, expiresAt: Date): Promise<void>;
   /**
-   * Stores the use of an ID token. Returns false if it was already stored. Only one
-   * call per id returns true, even across hosts that share a Redis. Throws `queue_unavailable`,
-   * `insufficient_storage` or `server_busy`.
+   * Records that an ID token was used. Returns false if it had been used before. Even across hosts that share
+   * a Redis, only one call per id ever returns true. Throws `queue_unavailable`, `insufficient_storage`, or
+   * `server_busy`.
    */
   addOnce(id: string, expiresAt: Date): Promise<boolean>;
   /**
-   * Returns the stored ids among the given ones, each with its expiry, in one query. Throws
-   * `queue_unavailable`.
+   * Looks up which of the given ids have been stored, and when each of them expires. Makes a single query.
+   * Throws `queue_unavailable`.
    */
   among(ids: readonly string[]): Promise<Map<string, Date>>;
   close(): void;
 }
 
 /**
- * Maximum number of entries kept in one process. Beyond it, a logout drops the oldest entry, and ID tokens
- * are refused.
+ * The maximum number of entries in one process. Once it's reached, a logout drops the oldest entry, and
+ * further ID tokens are rejected.
  */
 const maxKept = 100_000;
 
 export interface EndedSessionsOptions {
   clock: Pick<Clock, 'now'>;
-  /** Sessions that an earlier process stored, with their expiry times. */
+  /** The sessions that an earlier process stored, with their expiry times. */
   left?: Iterable<[id: string, expiresAt: Date]>;
-  /** Stores a session outside this process. A null expiry removes it. Default: no-op. */
+  /** Stores a session outside this process, or deletes it if its expiry is null. Default: no-op. */
   write?: (id: string, expiresAt: Date | null) => Promise<void>;
 }
 
-/** Creates the store of ended sessions for a queue that belongs to one process. */
+/** Keeps track of ended sessions for a queue that belongs to a single process. */
 export function endedSessionsBook({
   clock,
   left = [],

@@ -7,27 +7,26 @@ import {
 import type { DeliveryNotes } from './job-queue.ts';
 import type { DeliveryNote } from './run-record.ts';
 
-/** Stores a process's events together with its queue, so that they last as long as its runs. */
+/** Stores a process's events along with its queue, so that they survive as long as its runs. */
 export interface EventStore {
   readonly outbox: Outbox;
   /** The undelivered events of all hosts. */
   readonly undelivered: UndeliveredEvents;
   /**
-   * Resolves once all events so far are stored outside this process or have failed to be stored. Never
-   * rejects.
+   * Resolves once every event so far has been stored outside this process, or could not be. Never rejects.
    */
   flushed(): Promise<void>;
-  /** Adds the state of a delivery to its run's record. Returns immediately and never throws. */
+  /** Adds the state of a delivery to the record of its run. Returns immediately and never throws. */
   note(runId: string, note: DeliveryNote): void;
-  /** Sets the queue that holds the records, once it is open. */
+  /** Sets the queue that has the records. Called once the queue is open. */
   attach(queue: DeliveryNotes): void;
-  /** Called after the notifiers are closed. Waits up to a few seconds for pending writes. */
+  /** Waits up to a few seconds for pending writes. Call this after the notifiers are closed. */
   close(): Promise<void>;
 }
 
 /**
- * Returns the events of a single-process queue, which also holds the records. `kept` stores them beyond the
- * process. If it is null, they stay in memory.
+ * Creates the event store of a single-process queue. `kept` stores the events outside the process. If it is
+ * null, events only exist in memory.
  */
 export function eventsOfOneProcess(
   kept: Pick<EventStore, 'outbox' | 'undelivered'> | null,
@@ -42,7 +41,7 @@ export function eventsOfOneProcess(
   return {
     outbox,
     undelivered,
-    // The journal writes events in order, before the end of their run.
+    // The journal writes everything in order, so events are written before the end of their run.
     flushed: async () => undefined,
     note: (runId, note) => {
       if (queue === undefined) early.push([runId, note]);

@@ -7,22 +7,26 @@ import type { DeliveryNote, RunRecord } from './run-record.ts';
 import type { Triggers } from './trigger.ts';
 
 /**
- * Holds accepted uploads until their turn comes, and the record of every run. Each caller uses only the
- * interface that it needs. Three implementations pass one contract suite (`test/contract/queue.ts`): one
- * process, with or without a journal, and Redis.
+ * Queues accepted uploads until it's their turn, and keeps a record of every run. Callers should only depend
+ * on the part of this interface that they need. There are three implementations: a single process without a
+ * journal, a single process with one, and Redis. All of them pass the same contract tests
+ * (`test/contract/queue.ts`).
  *
- * An upload starts when `reserve` takes a slot, before the first byte of the body is read. The API stages and
- * validates the upload, then calls `accept` or `release`. After `accept`, a run record exists. Its states are
- * accepted → queued → running → succeeded | failed. The queue starts a job when a worker is free and no other
- * job of the pipeline is running. Jobs of one pipeline start in order of acceptance.
+ * Before the API reads the first byte of an upload, it reserves a slot with `reserve`. It then stages and
+ * validates the upload, and calls either `accept` or `release`. `accept` creates a run and its record. The
+ * run's status goes from accepted to queued, running, and finally succeeded or failed. The queue starts a job
+ * as soon as a worker is free and the pipeline has no other job running. Within a pipeline, jobs start in the
+ * order in which they were accepted.
  *
- * A run that fails for a temporary reason is queued again and waits for its next try (`run-retry.ts`). It
- * ends as `superseded` if a newer run that publishes to the same place is accepted first.
+ * If a run fails for a temporary reason, it goes back to the queue and waits for its next attempt (see
+ * `run-retry.ts`). If a newer run that publishes to the same place is accepted in the meantime, it ends as
+ * `superseded` instead.
  *
- * While the server behind the queue is unreachable, every call except `untilFinished`, `watch`, `drain` and
- * `close` throws `queue_unavailable`. With several servers, this applies to calls about a pipeline or run on
- * an unreachable server. Calls about all pipelines omit that server's pipelines. `accept` throws
- * `queue_unavailable` or `insufficient_storage` while the queue's disk cannot store anything.
+ * While the server behind the queue is unreachable, every call throws `queue_unavailable`, except for
+ * `untilFinished`, `watch`, `drain`, and `close`. If there are several servers, this is true for calls about
+ * a pipeline or run on an unreachable server. Calls about all pipelines simply leave out that server's
+ * pipelines. While the queue's disk can't store anything, `accept` throws `queue_unavailable` or
+ * `insufficient_storage`.
  */
 export interface JobQueue
   extends
@@ -34,131 +38,134 @@ export interface JobQueue
     DeliveryNotes,
     QueueLifecycle {}
 
-/** Accepts runs: uploads, reruns and triggered runs. */
+/** The ways in which a run can be accepted: as an upload, as a rerun, or started by a trigger. */
 export interface RunAdmission {
   /**
-   * Takes an admission slot. A request whose key was already used queues nothing, so it needs no slot unless
-   * its run should be rerun. Throws `queue_full` and `pipeline_full`, each with a retry time, and
-   * `shutting_down`. Throws `idempotency_in_progress` if another request is still staging an upload with the
-   * same key.
+   * Reserves an upload slot. If the request's key was already used, nothing will be queued, so no slot is
+   * needed unless the run is to be rerun. Throws `queue_full` or `pipeline_full`, both with a retry time, or
+   * `shutting_down`. Throws `idempotency_in_progress` if another upload with the same key is still in
+   * progress.
    */
   reserve(request: AdmissionRequest): Promise<Admission>;
 
   /**
-   * Queues a run that repeats an ended one, for the request `origin`. The new run uses the old run's staged
-   * bundle, which then belongs to the new run. If the pipeline has a source, the new run reads the source
-   * again instead. A run can be repeated only once. A second call returns the new run's record with
-   * `replayed: true`. Requires a slot. Throws `run_not_found`, `run_not_finished`, `queue_full`,
-   * `pipeline_full` and `shutting_down`. Throws `bundle_gone` if the run was cancelled or its bundle is no
-   * longer kept.
+   * Queues a new run that repeats a finished one. The new run takes over the staged bundle, or, if the
+   * pipeline has a source, reads that source again. A run can only be repeated once. The second time, this
+   * returns the record of the run that already repeated it, with `replayed: true`. The new run needs a slot.
+   * `origin` is the request that asked for it. Throws `run_not_found`, `run_not_finished`, `queue_full`,
+   * `pipeline_full`, or `shutting_down`. Throws `bundle_gone` if the bundle is no longer kept or the run was
+   * cancelled.
    */
   rerun(runId: string, newRunId: string, origin?: RunOrigin): Promise<AcceptedRun>;
 
-  /** Starts runs for schedule ticks and source changes. */
+  /** Starts runs when a schedule ticks or a source has changed. */
   readonly triggers: Triggers;
 }
 
-/** Reads the records of runs, and the state of their pipelines. */
+/** Reads the records of runs and the state of their pipelines. */
 export interface RunReader {
   /** Returns a copy of the run's record, or undefined if the run is unknown or has expired. */
   find(runId: string): Promise<RunRecord | undefined>;
 
   /**
-   * Returns copies of these pipelines' retained run records, newest first. The cost depends on the runs
-   * examined, both on the page and filtered out by the query, up to 2,000. Throws `run_not_found` if `before`
-   * is not a retained run of these pipelines.
+   * Returns copies of the run records that are still kept for these pipelines, newest first. The cost depends
+   * on how many runs have to be looked at to fill the page, including those that don't match the query, up to
+   * 2,000. Throws `run_not_found` if `before` isn't one of these runs.
    */
   list(pipelineIds: readonly string[], query: RunQuery): Promise<RunPage>;
 
   /**
-   * Returns the state of these pipelines, in the given order. The cost does not depend on the number of runs.
+   * Returns the state of each of these pipelines, in the same order. The cost doesn't depend on the number of
+   * runs.
    */
   overview(pipelineIds: readonly string[]): Promise<PipelineOverview[]>;
 
   /**
-   * Returns the time since which each pipeline's first queued run has been waiting, in the order of the
-   * pipelines. Times are RFC 3339 in UTC, or null if no run is waiting.
+   * Returns when each pipeline's first queued run started waiting, in the order of the pipelines. Times are
+   * RFC 3339 in UTC, or null if no run is waiting.
    */
   waitingSince(pipelineIds: readonly string[]): Promise<(string | null)[]>;
 
   depth(): Promise<QueueDepth>;
 
-  /** Returns totals of the ended runs' kept bundles, across all hosts. */
+  /** Returns the number and total size of the bundles kept for finished runs, across all hosts. */
   kept(): Promise<KeptBundles>;
 }
 
-/** Follows runs while they change. */
+/** Follows runs as they change. */
 export interface RunFollower {
   /**
-   * Resolves when the run is finished or unknown, when `signal` aborts, or when the queue is closed. Never
-   * rejects, but keeps waiting while the server behind the queue is unreachable. Many waits for the same run
-   * cost as much as one.
+   * Resolves when the run has finished or is unknown, when `signal` aborts, or when the queue is closed.
+   * Never rejects, and keeps waiting even if the server behind the queue is unreachable. It costs the same no
+   * matter how many callers wait for the same run.
    */
   untilFinished(runId: string, signal: AbortSignal): Promise<void>;
 
   /**
-   * Follows the records of all runs on all hosts. `onChange` is called soon after one or more changes. It
-   * must neither throw nor block. Changes to the status, stage or destinations are reported within 200 ms,
-   * and progress within a stage a few times per second. Only the newest record is reported; intermediate
-   * states may be skipped. While the server behind the queue is unreachable, changes are delayed but not
-   * lost. Does not throw, but methods of `RunWatch` may reject with `queue_unavailable`.
+   * Follows the records of all runs, on all hosts. `onChange` is called shortly after something has changed,
+   * and must neither throw nor block. Changes to a run's status, stage, or destinations are reported within
+   * 200 ms, progress within a stage only a few times per second. Watchers see the latest record, and may miss
+   * states in between. If the server behind the queue becomes unreachable, changes arrive late but aren't
+   * lost. `watch` itself never throws, but the methods of `RunWatch` may reject with `queue_unavailable`.
    */
   watch(onChange: () => void): RunWatch;
 }
 
-/** Pauses pipelines. */
+/** Pauses and resumes pipelines. */
 export interface PipelineSteering {
   /**
-   * Prevents the pipeline's runs from starting on any host. Runs in progress continue, and new ones are
-   * accepted. If the pipeline is already paused, this replaces the reason. Without a journal, a
-   * single-process queue loses the pause when the process ends.
+   * Stops the pipeline from starting runs on any host. Runs in progress continue, and new ones are still
+   * accepted. If the pipeline is already paused, only the reason changes. A single-process queue without a
+   * journal forgets the pause when the process ends.
    */
   pause(pipelineId: string, reason: string | null): Promise<Pause>;
 
-  /** Resumes the pipeline. Resolves with true if it was paused. */
+  /** Resumes the pipeline. Resolves with false if it wasn't paused. */
   resume(pipelineId: string): Promise<boolean>;
 
-  /** Returns all paused pipelines, including ones that are not configured here. */
+  /** Returns all paused pipelines, even if they aren't in this host's configuration. */
   pauses(): Promise<ReadonlyMap<string, Pause>>;
 }
 
-/** Cancels runs and starts their next tries early. */
+/** Cancels individual runs, or starts their next attempts early. */
 export interface RunSteering {
   /**
    * Cancels a run on any host. A waiting run never starts, and ends as `failed` with the error `cancelled`. A
-   * running one is stopped as in a shutdown and ends the same way, unless it succeeds first. The next run of
-   * the bundle completes a partial publication without force. The staged bundle is removed. Idempotent.
-   * Throws `run_not_found`, and `run_finished` if the run has already ended in another way.
+   * run in progress is aborted as if the daemon were shutting down, and ends in the same way unless it
+   * succeeds first. If that leaves a partial publication behind, the bundle's next run completes it and
+   * doesn't need `force`. The staged bundle is deleted. Idempotent. Throws `run_not_found`, or `run_finished`
+   * if the run has already ended in another way.
    */
   cancel(runId: string): Promise<Cancellation>;
 
   /**
-   * Makes a run's next try due, so that it starts once a worker is free. Resolves with the run's record.
-   * Leaves queued and running runs unchanged. Throws `run_not_found`, and `run_finished` if the run has
-   * ended.
+   * Makes a run's next attempt due, so that it starts as soon as a worker is free. Does nothing if the run is
+   * queued or running anyway. Resolves with the run's record. Throws `run_not_found`, or `run_finished` if
+   * the run has ended.
    */
   retryNow(runId: string): Promise<RunRecord>;
 }
 
-/** Adds event deliveries to the records of their runs. */
+/** Adds the deliveries of events to the records of their runs. */
 export interface DeliveryNotes {
-  /** Adds the state of an event's delivery to the run's record. Does nothing if the run is unknown. */
+  /** Adds the state of a delivery to the record of the event's run. Does nothing if the run is unknown. */
   noteDelivery(runId: string, note: DeliveryNote): Promise<void>;
 }
 
-/** Starts and stops the queue in this process. */
+/** Starts and stops the queue within this process. */
 export interface QueueLifecycle {
-  /** Starts running jobs with `process` and reporting them to `observer`. */
+  /** Starts running jobs with `process`, and reports what happens to `observer`. */
   start(process: JobProcessor, observer?: RunObserver): Promise<void>;
 
-  /** After this call, `reserve` throws `shutting_down`. Accepted runs still run. */
+  /** From now on, `reserve` throws `shutting_down`. Runs that were already accepted still run. */
   drain(): void;
 
   /**
-   * Drains, waits at most `timeoutMs` milliseconds for the jobs of this process, aborts the rest, and
-   * releases all resources. Resolves with the ids of interrupted runs, and of runs that are lost with this
-   * process. In memory, all runs still waiting after the timeout are lost. With a journal or Redis, none are
-   * lost, because the next process or another host takes them. A second call returns the result of the first.
+   * Shuts the queue down. It stops accepting uploads, waits up to `timeoutMs` milliseconds for this process's
+   * jobs, aborts the rest, and releases all resources. Resolves with the ids of the runs that were
+   * interrupted or are lost with this process. An in-memory queue loses every run that is still waiting after
+   * the timeout. With a journal or Redis, nothing is lost, because the next process or another host continues
+   * the runs. If it's called again, returns the result of the first call.
    */
   close(timeoutMs: number): Promise<{ unfinished: string[] }>;
 }
@@ -171,30 +178,30 @@ export interface Pause {
 
 export interface Cancellation {
   /**
-   * `forgotten`: the run was waiting. `stopping`: the run is in progress and will end soon. `repeated`: the
-   * run was already cancelled.
+   * `forgotten`: the run was still waiting. `stopping`: the run is in progress and will end soon. `repeated`:
+   * the run had already been cancelled.
    */
   outcome: 'forgotten' | 'stopping' | 'repeated';
   record: RunRecord;
 }
 
 export interface RunQuery extends RunFilter {
-  /** Maximum number of runs on the page, at least 1. */
+  /** The maximum number of runs on the page. At least 1. */
   limit: number;
-  /** Selects only runs that were accepted before this one. */
+  /** Only return runs that were accepted before this one. */
   before?: string | null;
 }
 
 export interface PipelineOverview {
-  /** Accepted runs in the queue. */
+  /** The number of runs in the queue. */
   waiting: number;
-  /** Runs that are waiting for their next try. */
+  /** The number of runs waiting for their next attempt. */
   retrying: number;
-  /** Id of the running run, or null if there is none. */
+  /** The id of the run in progress, or null. */
   running: string | null;
-  /** Copy of the newest run's record, or null if none is retained. */
+  /** A copy of the newest run's record, or null if no record is kept. */
   lastRun: RunRecord | null;
-  /** The last successful run, even if its record has expired. null if none is known. */
+  /** The last successful run, or null if none is known. It remains known even if its record has expired. */
   lastSuccess: LastSuccess | null;
 }
 
@@ -204,20 +211,20 @@ export interface LastSuccess {
   finished_at: string;
 }
 
-/** Current counts across all hosts. */
+/** The current numbers across all hosts. */
 export interface QueueDepth {
-  /** Admission slots in use by uploads in progress. */
+  /** Slots occupied by uploads in progress. */
   reserved: number;
   /**
-   * Accepted runs in the queue. `queue_size` limits `reserved + queued`. Runs waiting for their next try do
-   * not count.
+   * Runs in the queue, not counting those that wait for their next attempt. `queue_size` limits `reserved +
+   * queued`.
    */
   queued: number;
   /** Runs in progress. */
   running: number;
 }
 
-/** Staged bundles of ended runs, kept for reruns. They do not count as waiting runs. */
+/** The staged bundles that are kept so that finished runs can be rerun. They don't count as waiting. */
 export interface KeptBundles {
   bundles: number;
   bytes: number;
@@ -226,8 +233,8 @@ export interface KeptBundles {
 export interface AdmissionRequest {
   pipelineId: string;
   /**
-   * Present if the request can be repeated with a key. A key is valid for one caller and one pipeline.
-   * `caller` is the id of an upload token, or a name that cannot be a token id, such as `schedule:nightly`.
+   * Makes the request safe to repeat. The key is only valid for this caller and pipeline. `caller` is the id
+   * of an upload token, or a name that can't be one, such as `schedule:nightly`.
    */
   idempotency?: Idempotency;
 }
@@ -235,42 +242,45 @@ export interface AdmissionRequest {
 export interface Idempotency {
   caller: string;
   key: string;
-  /** If the key belongs to a failed run, starts a new run instead of returning the failed record. */
+  /** If the run with this key has failed, start a new one instead of returning its record. */
   rerunFailed?: boolean;
 }
 
 export interface AcceptedRun {
   record: RunRecord;
-  /** True if an earlier request with the same key already accepted the run. */
+  /** True if the run was already accepted by an earlier request with the same key. */
   replayed: boolean;
   /**
-   * The run's position in the pipeline's queue at acceptance, or 1 if no other run was waiting. null if an
-   * earlier version accepted it without a position.
+   * The run's position in the pipeline's queue when it was accepted. 1 means that no other run was waiting.
+   * null if the run was accepted by an earlier version, which didn't record this.
    */
   position: number | null;
 }
 
-/** An admission, which must be ended by exactly one call to `accept` or `release`. */
+/** The right to queue one upload. It must be ended by calling either `accept` or `release`, exactly once. */
 export interface Admission {
   /**
    * Turns the slot into a queued run. If the key was already used with the same content, nothing is queued.
-   * Instead, the first run's record is returned with `replayed: true`, and the caller discards its staged
-   * files.
+   * In that case, returns the first run's record with `replayed: true`, and the caller should discard its
+   * staged files.
    *
-   * With `rerunFailed`, the key of a failed run moves to the new run. If several such requests arrive
-   * concurrently, one gets a new run and the others its record.
+   * With `rerunFailed`, a key that belongs to a failed run moves to the new run. If several such requests
+   * arrive at once, one of them gets a new run and the others get its record.
    *
-   * Throws `idempotency_conflict` if the key was used with other content. Throws `shutting_down` after the
-   * queue was closed, and `internal_error` if the slot has ended. An admission without a slot needs one if
-   * its first run was forgotten or has failed in the meantime. It then throws `queue_full`, `pipeline_full`
-   * or `idempotency_in_progress`.
+   * Throws `idempotency_conflict` if the key was used with different content, `shutting_down` if the queue
+   * has been closed, and `internal_error` if this admission has already ended. An admission without a slot
+   * may suddenly need one, because the first run failed or was deleted in the meantime. It may then throw
+   * `queue_full`, `pipeline_full`, or `idempotency_in_progress`.
    */
   accept(job: PublishJob, contentDigest: Digest): Promise<AcceptedRun>;
-  /** Releases the slot and its key. Does nothing if the slot has ended. */
+  /** Releases the slot and its key. Does nothing if this admission has already ended. */
   release(): Promise<void>;
 }
 
-/** Runs one job. Resolves even if destinations failed. Rejects if the worker broke or `signal` stopped it. */
+/**
+ * Runs one job. Resolves even if some destinations failed. Rejects if the worker crashed or `signal` aborted
+ * the run.
+ */
 export type JobProcessor = (
   job: PublishJob,
   context: { signal: AbortSignal; onProgress: (progress: JobProgress) => void },

@@ -5,51 +5,52 @@ import type { PublishedBy } from '../../core/publishers/published-by.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 
 /**
- * A worker's input. It is plain data because it crosses threads and, in BullMQ mode, hosts. `staged`
- * distinguishes the two kinds.
+ * The input of a worker. It's plain data because it is passed between threads and, with BullMQ, between
+ * hosts. `staged` distinguishes the two kinds.
  */
 export type PublishJob = StagedJob | SourceJob;
 
-/** The request that a run comes from: its span and its caller. Both are stored in the job. */
+/** The origin of a run: the trace and the caller of the request. Stored as part of the job. */
 export interface RunOrigin extends TraceContext {
-  /** The token's id. Absent if there was no request. */
+  /** The id of the token that was used. Absent if the run wasn't started by a request. */
   tokenId?: string;
   /** The trusted publisher that uploaded the bundle or started the run. */
   publishedBy?: PublishedBy;
 }
 
-/** The trace context is the run's span. It continues the trace across the queue, hosts and threads. */
+/** The trace context is the run's span. It lets the trace continue across the queue, hosts, and threads. */
 interface Common extends RunOrigin {
   /**
-   * Earliest time at which a process that died started the run, RFC 3339. Notifiers receive changes committed
-   * since then as changes of this run.
+   * If processes have died while executing this run, the earliest time at which one of them may have started
+   * it (RFC 3339). Changes committed since then are reported to the notifiers as changes made by this run.
    */
   begunAt?: string;
   /** The channel to publish to. If absent, the run publishes to the current release. */
   channel?: string;
-  /** The bundle's revision, if its producer provides one. */
+  /** The bundle's revision, if its producer specified one. */
   revision?: Revision;
 }
 
-/** A single uploaded bundle. */
+/** A job that publishes an uploaded bundle. */
 export interface StagedJob extends Common {
   runId: string;
   pipelineId: string;
   /** The run that this one repeats. */
   rerunOf?: string;
   /**
-   * Absolute path of the staged bundle's directory. With `archive`, it is an empty directory for extraction.
+   * The absolute path of the directory with the staged bundle. If there is an `archive`, the directory is
+   * empty, and the archive is extracted there.
    */
   staged: string;
-  /** The bundle in shared staging. Present only in BullMQ mode. */
+  /** The bundle in shared staging. Only used with BullMQ. */
   archive?: StagedArchive;
-  /** Relative path under which `preserve_relative` publishes it. */
+  /** The relative path at which `preserve_relative` publishes the bundle. */
   bundlePath: string;
-  /** Size of the staged bundle in bytes. */
+  /** The size of the staged bundle in bytes. */
   bytes?: number;
   /**
-   * Digest of the description of the bundle in `staged`, which makes any later change detectable. Absent in
-   * jobs from earlier versions. The bundle in `archive` has its own digest.
+   * A digest of the description of the bundle in `staged`, so that we notice if it is changed later on.
+   * Absent in jobs from earlier versions. A bundle in `archive` has its own digest.
    */
   description?: Digest;
 }
@@ -62,35 +63,38 @@ export interface StagedArchive {
   digest: Digest;
 }
 
-/** Starts a run of a pipeline that has a source, without a request. Plain data. */
+/** The event that started a run without a request. Only for pipelines that have a source. Plain data. */
 export type Trigger =
   | {
       kind: 'schedule';
-      /** RFC 3339 in UTC with milliseconds, so that ticks compare as text. */
+      /** RFC 3339 in UTC with milliseconds, so that ticks can be compared as text. */
       tick: string;
-      /** Identifies the schedule, so that ticks of an earlier schedule do not count as missed. */
+      /** Identifies the schedule. Ticks of an earlier schedule don't count as missed. */
       schedule: string;
     }
   | {
       kind: 'watch';
-      /** Digest of the source's state. */
+      /** A digest of the source's state. */
       state: string;
     };
 
-/** A job that publishes the bundles found in the pipeline's source when the run starts. */
+/** A job that publishes whatever bundles are in the pipeline's source by the time the run starts. */
 export interface SourceJob extends Common {
   runId: string;
   pipelineId: string;
-  /** The run that this one repeats. */
+  /** The run that this one repeats, if any. */
   rerunOf?: string;
   staged: null;
-  /** The trigger. Absent if a request started the run. */
+  /** The trigger that started the run. Absent if it was started by a request. */
   trigger?: Trigger;
 }
 
 export type JobProgress = Progress;
 
-/** The outcome of a publication, even if some destinations failed. Only a broken worker throws instead. */
+/**
+ * The result of a publication, even if some destinations failed. Errors are only thrown if the worker
+ * crashes.
+ */
 export interface JobResult {
   run: RunResult;
 }

@@ -4,26 +4,29 @@ import type { RunRecord } from './run-record.ts';
 import { isCancelled } from './run-transitions.ts';
 
 /*
- * The bundle of an ended run stays staged, so that the run can be repeated with the same bytes. It is kept at
- * most as long as the record. These functions apply the limits for every queue. The oldest bundles are
- * removed first.
+ * After a run has finished, its bundle stays staged, so that the run can be repeated with exactly the same
+ * bytes. A bundle is never kept longer than the run's record. These functions apply the limits, and are
+ * shared by all queues. If there are too many bundles, the oldest are deleted first.
  */
 
 export interface KeepLimits {
-  /** How long a bundle is kept after its run has ended, in milliseconds, but no longer than the record. */
+  /**
+   * How long a bundle is kept after its run has finished, in milliseconds. It's never kept longer than the
+   * record.
+   */
   keepMs: number;
   maxBundles: number;
-  /** Maximum total staged size of all bundles. */
+  /** The maximum total size of all bundles. */
   maxBytes: number;
 }
 
-/** `gone`: the bundle is no longer kept, or it belongs to the run that repeats this one. */
+/** `gone` means that the bundle isn't kept, or that it now belongs to the run that repeats this one. */
 export type BundleState = 'none' | 'staged' | 'gone';
 
-/** Properties of a new run that repeats another. */
+/** The new run that repeats an earlier one. */
 export interface NewRun {
   runId: string;
-  /** The request that asked for the new job. */
+  /** The request that asked for the rerun. */
   origin: RunOrigin;
 }
 
@@ -32,12 +35,12 @@ export interface KeptBundle {
   bytes: number;
 }
 
-/** Reports whether an ended run's bundle is kept. A cancelled run's bundle is not. */
+/** Reports whether a finished run's bundle is kept. It isn't if the run was cancelled. */
 export function isKept(job: PublishJob, record: RunRecord): boolean {
   return job.staged !== null && !isCancelled(record);
 }
 
-/** Reports whether a run from an earlier process needs its staged bundle. */
+/** Reports whether a run from an earlier process still needs its staged bundle. */
 export function needsBundle({
   job,
   bundle,
@@ -50,17 +53,20 @@ export function needsBundle({
   return bundle === 'staged' && (record.finished_at === null || isKept(job, record));
 }
 
-/** Reports whether an ended run can be rerun, assuming that it has not been rerun already. */
+/** Reports whether a finished run can be rerun, provided that it hasn't been rerun before. */
 export function isRerunnable(job: PublishJob, record: RunRecord): boolean {
   return job.staged === null || isKept(job, record);
 }
 
-/** Returns the size of a job's staged bundle in bytes, or 0 if it has none or the size is unknown. */
+/** Returns the size of a job's staged bundle in bytes. Returns 0 if there is none or its size is unknown. */
 export function stagedBytes(job: PublishJob): number {
   return job.staged === null ? 0 : (job.archive?.size ?? job.bytes ?? 0);
 }
 
-/** Returns the job of a new run that repeats `job` on request, with that request's trace and token. */
+/**
+ * Creates the job of a run that repeats `job`. It has the trace and the token of the request that asked for
+ * it.
+ */
 export function jobAgain<Job extends PublishJob>(job: Job, { runId, origin }: NewRun): Job {
   const again = { ...job, runId, rerunOf: job.runId };
   delete again.traceparent;
@@ -71,7 +77,7 @@ export function jobAgain<Job extends PublishJob>(job: Job, { runId, origin }: Ne
   return again;
 }
 
-/** Returns the job without its bundle, after the bundle was removed or passed to another run. */
+/** Returns a copy of the job without its bundle, which has been deleted or now belongs to another run. */
 export function withoutBundle(job: PublishJob): PublishJob {
   const { runId, pipelineId, rerunOf, channel, revision, publishedBy } = job;
   const more = {
@@ -84,10 +90,11 @@ export function withoutBundle(job: PublishJob): PublishJob {
 }
 
 /**
- * Returns the bundles to remove so that the others are within the limits. Does not examine the others.
+ * Determines which bundles to delete so that the rest is within the limits. Stops looking once that's the
+ * case.
  *
- * @param kept Kept bundles, oldest first.
- * @param all Their number and total bytes.
+ * @param kept The kept bundles, oldest first.
+ * @param all Their number and total size.
  */
 export function beyondLimits<Kept extends KeptBundle>(
   kept: Iterable<Kept>,

@@ -1,11 +1,9 @@
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { RunStatus } from './run-record.ts';
 
-/*
- * The errors for refused uploads and runs, the same for every queue.
- */
+/* The errors for uploads and runs that are rejected. They are the same for all queues. */
 
-/** @param retryAfterSeconds Time until a slot may become free. */
+/** @param retryAfterSeconds How long until a slot is likely to be free. */
 export function queueFull(queueSize: number, retryAfterSeconds: number): WaybillError {
   return new WaybillError('queue_full', `all ${queueSize} upload slots are taken`, {
     hint: 'try again later',
@@ -13,7 +11,7 @@ export function queueFull(queueSize: number, retryAfterSeconds: number): Waybill
   });
 }
 
-/** @param retryAfterSeconds Time until a slot may become free. */
+/** @param retryAfterSeconds How long until a slot is likely to be free. */
 export function pipelineFull(
   pipelineId: string,
   maxWaiting: number,
@@ -46,7 +44,9 @@ export function keyConflict(): WaybillError {
   });
 }
 
-/** Returns the error for a bug in the caller, which called `accept` after `accept` or `release`. */
+/**
+ * Creates the error for a bug in the caller: it called `accept` even though the admission had already ended.
+ */
 export function admissionEnded(): WaybillError {
   return new WaybillError('internal_error', 'an admission was accepted after it had ended');
 }
@@ -59,7 +59,7 @@ export function pageGone(): WaybillError {
   );
 }
 
-/** Returns a cancelled run's error, which is also the abort reason of its publication. */
+/** Creates the error of a cancelled run. It's also used as the reason for aborting the run's publication. */
 export function cancelled(): WaybillError {
   return new WaybillError('cancelled', 'the run was cancelled', {
     hint: 'upload the bundle again, or start a new run, to publish it',
@@ -96,11 +96,9 @@ export function bundleGone(): WaybillError {
   });
 }
 
-/*
- * The rate at which runs end, and the retry time for rejected clients.
- */
+/* Measures how fast runs finish, so that rejected clients know when to try again. */
 
-/** Maximum number of run end times kept. */
+/** The maximum number of end times to keep. */
 export const maxEndTimes = 64;
 
 const windowMs = 15 * 60_000;
@@ -108,20 +106,20 @@ const usualSeconds = 10;
 const maxSeconds = 300;
 
 export interface QueueLoad {
-  /** Uploads and runs that occupy a slot. */
+  /** The number of uploads and runs that occupy a slot. */
   waiting: number;
-  /** End times of the most recent runs in milliseconds, oldest first, at most `maxEndTimes`. */
+  /** The end times of the latest runs, in milliseconds, oldest first. Contains at most `maxEndTimes`. */
   endedAt: readonly number[];
-  /** The current time on the same clock. */
+  /** The current time, on the same clock. */
   now: number;
-  /** True if the pipeline is paused, so that no run starts until it is resumed. */
+  /** True if the pipeline is paused, in which case no run starts until it's resumed. */
   isPaused: boolean;
 }
 
 /**
- * Estimates how many seconds all waiting runs take at the rate of the most recent runs, from 1 to 300.
- * Returns 10 seconds if fewer than two runs ended in the last 15 minutes. The time since the last end counts,
- * so the result grows while the queue is stalled. For a paused pipeline, the result is the maximum.
+ * Estimates how long it takes to work off all waiting runs at the current rate, in seconds from 1 to 300.
+ * Returns 10 if fewer than two runs have ended in the last 15 minutes. The time since the last end is taken
+ * into account, so the estimate grows if the queue is stuck. For a paused pipeline, returns the maximum.
  */
 export function retryAfterSeconds({ waiting, endedAt, now, isPaused }: QueueLoad): number {
   if (isPaused) return maxSeconds;
@@ -133,11 +131,11 @@ export function retryAfterSeconds({ waiting, endedAt, now, isPaused }: QueueLoad
   return Math.min(Math.max(seconds, 1), maxSeconds);
 }
 
-/** End times of the most recent runs, per pipeline and overall. */
+/** Remembers when the latest runs ended, per pipeline and in total. */
 export class RunEndTimes {
   readonly #endedAt = new Map<string | null, number[]>();
 
-  /** @param at Milliseconds on the same clock as `QueueLoad.now`. */
+  /** @param at In milliseconds, on the same clock as `QueueLoad.now`. */
   note(pipelineId: string, at: number): void {
     for (const key of [pipelineId, null]) {
       const endTimes = this.#endedAt.get(key) ?? [];
@@ -147,7 +145,7 @@ export class RunEndTimes {
     }
   }
 
-  /** Returns the end times of one pipeline, or of all of them together if the id is null. */
+  /** Returns the end times of one pipeline, or of all pipelines if the id is null. */
   of(pipelineId: string | null): readonly number[] {
     return this.#endedAt.get(pipelineId) ?? [];
   }

@@ -2,55 +2,55 @@ import { onAbort } from '../../core/lib/on-abort.ts';
 import type { RunRecord } from './run-record.ts';
 
 /**
- * One reader's view of the changes to all runs. A reader's only state is a cursor. Each read returns the
- * changes after it and the next cursor. Cursors are also valid for other readers and connections and, if the
- * queue is shared, on other hosts.
+ * Lets a reader follow the changes to all runs. The only state a reader has is a cursor. Every read returns
+ * the changes after that cursor, along with the next one. A cursor can also be used by other readers and over
+ * other connections, and, if the queue is shared, on other hosts.
  */
 export interface RunWatch {
-  /** Returns the cursor after the newest change. */
+  /** Returns a cursor that points after the latest change. */
   cursor: () => Promise<string>;
   /**
-   * Returns the changes after the cursor. Returns null if some may be missing, because the cursor is not from
-   * this queue or a run that changed later was forgotten. The reader then starts over with `cursor` and the
-   * current records.
+   * Returns the changes after the cursor. Returns null if some of them may be missing, either because the
+   * cursor belongs to a different queue or because a run that changed since then has been deleted. The reader
+   * then has to start over with `cursor` and the current records.
    */
   after(cursor: string, query: ChangeQuery): Promise<ChangePage | null>;
   /** Stops calling `onChange`. */
   close(): void;
 }
 
-/** The newest change to one run. */
+/** The latest change to a run. */
 export interface RunChange {
-  /** The cursor after this change. */
+  /** The cursor to continue after this change. */
   cursor: string;
-  /** The current record. Shared with other readers and never modified. */
+  /** The current record. It's shared with other readers and must not be modified. */
   record: Readonly<RunRecord>;
 }
 
 export interface ChangePage {
-  /** Oldest first. Each run appears at most once, with its newest change. */
+  /** The oldest change comes first. Each run appears at most once, with its latest change. */
   changes: RunChange[];
   /**
-   * The cursor after this page. It may be later than the last change on the page if filtered changes follow.
+   * The cursor to continue after this page. If later changes were filtered out, it points past those as well.
    */
   cursor: string;
-  /** True if there is already another page. */
+  /** True if there is more to read already. */
   more: boolean;
 }
 
 export interface ChangeQuery {
-  /** Maximum number of changes on the page, at least 1. */
+  /** The maximum number of changes on the page. At least 1. */
   limit: number;
   wants: (record: Readonly<RunRecord>) => boolean;
 }
 
-/** A position among the changes. `epoch` identifies one generation of the queue's data. */
+/** A position in the sequence of changes. `epoch` identifies a generation of the queue's data. */
 interface ChangePlace {
   epoch: string;
   revision: number;
 }
 
-/** Maximum number of changes examined per page, including filtered ones. */
+/** The maximum number of changes to look at per page, including those that are filtered out. */
 const maxExamined = 1_000;
 
 const cursorForm = /^([\da-z]{8,32})-(0|[1-9]\d{0,14})$/;
@@ -59,25 +59,26 @@ export function cursorOf({ epoch, revision }: ChangePlace): string {
   return `${epoch}-${revision}`;
 }
 
-/** Returns null if the text is not a cursor. */
+/** Parses a cursor. Returns null if the text isn't one. */
 export function placeOf(cursor: string): ChangePlace | null {
   const [, epoch, revision] = cursorForm.exec(cursor) ?? [];
   return epoch === undefined ? null : { epoch, revision: Number(revision) };
 }
 
 /**
- * Runs in the order of their last changes. Each change increments the revision. Only the last change of each
- * run is kept. `horizon` is the newest revision of any dropped run. A reader before it would miss a change.
+ * Keeps the latest change of each run, in the order of these changes. Every change gets the next revision
+ * number. `horizon` is the highest revision of any run that was dropped. A reader that hasn't read past it
+ * would miss a change.
  */
 export class RunChanges {
   readonly epoch: string;
   readonly #ordered = new OrderedRuns<{ revision: number; record: Readonly<RunRecord> }>();
-  /** Keyed by run id. */
+  /** The same changes, by run id. */
   readonly #latest = new Map<string, { revision: number; record: Readonly<RunRecord> }>();
   #revision: number;
   #horizon: number;
 
-  /** Starts after `revision`. Earlier changes are not available. */
+  /** Starts out empty, after `revision`. */
   constructor({ epoch, revision }: ChangePlace) {
     this.epoch = epoch;
     this.#revision = revision;
@@ -88,14 +89,14 @@ export class RunChanges {
     return this.#revision;
   }
 
-  /** Number of runs. */
+  /** The number of runs. */
   get size(): number {
     return this.#latest.size;
   }
 
   /**
-   * Adds the newest change. The default revision is the next one. Returns false and adds nothing if this is
-   * the same change as the run's last one.
+   * Adds a change, which by default gets the next revision. Returns false and does nothing if this is the
+   * same change as the run's last one.
    */
   add(record: Readonly<RunRecord>, revision = this.#revision + 1): boolean {
     const { run_id: runId } = record;
@@ -109,7 +110,7 @@ export class RunChanges {
     return true;
   }
 
-  /** Skips revisions of runs that no longer exist. */
+  /** Skips the revisions of runs that no longer exist. */
   skipTo(revision: number): void {
     this.#revision = Math.max(this.#revision, revision);
   }
@@ -123,14 +124,14 @@ export class RunChanges {
     this.#horizon = Math.max(this.#horizon, change.revision);
   }
 
-  /** Drops the run with the oldest change. */
+  /** Drops the run whose last change is the oldest. */
   forgetOldest(): void {
     const [oldest] = this.#ordered.oldestFirst();
     if (oldest !== undefined) this.forget(oldest.record.run_id);
   }
 
   /**
-   * Returns the changes after the revision, or null if some of them were dropped. Examines at most 1,000
+   * Returns the changes after the revision, or null if some of them have been dropped. Looks at up to 1,000
    * changes.
    */
   after(revision: number, { limit, wants }: ChangeQuery): ChangePage | null {
@@ -151,15 +152,16 @@ export class RunChanges {
 }
 
 interface Entry<T> {
-  /** Increases with each item. */
+  /** Every item has a higher number than the one before. */
   sequence: number;
-  /** undefined once the item has been removed. */
+  /** undefined if the item has been removed. */
   item: T | undefined;
 }
 
 /**
- * Items in order of their sequence numbers. Iterating from an item or from either end costs only the steps
- * taken. Adding and removing take amortized constant time. Items must not be removed during an iteration.
+ * A list of items, ordered by their sequence numbers. Iterating can start at either end or at any item, and
+ * only costs as much as the number of steps. Adding and removing items takes constant time on average. Don't
+ * remove items during an iteration.
  */
 export class OrderedRuns<T> {
   #entries: Entry<T>[] = [];
@@ -171,8 +173,8 @@ export class OrderedRuns<T> {
   }
 
   /**
-   * Adds an item. Returns its sequence number for `remove` and iterations. The default is the next number. An
-   * explicit number must be greater than all earlier ones.
+   * Adds an item and returns its sequence number, which identifies it in `remove` and when iterating. By
+   * default, that's the next number. If `sequence` is given, it must be higher than all numbers so far.
    */
   push(item: T, sequence = this.#nextSequence): number {
     this.#nextSequence = sequence + 1;
@@ -190,7 +192,7 @@ export class OrderedRuns<T> {
     this.#removed = 0;
   }
 
-  /** Iterates from the newest item, or from the last one before `before`, to the oldest. */
+  /** Iterates backward, starting with the newest item or the last one before `before`. */
   *newestFirst(before = Infinity): Generator<T> {
     for (let index = this.#indexOf(before) - 1; index >= 0; index--) {
       const item = this.#entries[index]?.item;
@@ -198,7 +200,7 @@ export class OrderedRuns<T> {
     }
   }
 
-  /** Iterates from the oldest item, or from the first one after `after`, to the newest. */
+  /** Iterates forward, starting with the oldest item or the first one after `after`. */
   *oldestFirst(after = -1): Generator<T> {
     for (let index = this.#indexOf(after + 1); index < this.#entries.length; index++) {
       const item = this.#entries[index]?.item;
@@ -206,7 +208,7 @@ export class OrderedRuns<T> {
     }
   }
 
-  /** Returns the index of the first entry whose sequence number is not lower than the given one. */
+  /** Finds the first entry whose sequence number is not below the given one, and returns its index. */
   #indexOf(sequence: number): number {
     let [low, high] = [0, this.#entries.length];
     while (low < high) {
@@ -219,8 +221,8 @@ export class OrderedRuns<T> {
 }
 
 /**
- * Iterates over several lists with common numbering, starting from the newest item or from the last one
- * before `before`. The cost of each step is proportional to the number of lists.
+ * Iterates over several lists that share their sequence numbers, starting with the newest item or the last
+ * one before `before`. Each step takes time proportional to the number of lists.
  */
 export function* newestOfAll<T>(
   lines: readonly OrderedRuns<T>[],
@@ -241,16 +243,16 @@ export function* newestOfAll<T>(
   }
 }
 
-/** Callers waiting for runs to finish, grouped by run. */
+/** The callers that are waiting for a run to finish, by run. */
 export class RunWaiters {
   readonly #ends = new Map<string, Set<() => void>>();
 
-  /** The awaited runs. */
+  /** The ids of the runs that have waiting callers. */
   get runIds(): string[] {
     return [...this.#ends.keys()];
   }
 
-  /** Resolves when `finished` is called for the run or when `signal` aborts. Never rejects. */
+  /** Resolves when `finished` is called for this run, or when `signal` aborts. Never rejects. */
   wait(runId: string, signal: AbortSignal): Promise<void> {
     if (signal.aborted) return Promise.resolve();
     const ends = this.#ends.get(runId) ?? new Set();

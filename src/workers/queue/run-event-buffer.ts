@@ -8,8 +8,9 @@ import { isRetrying } from './run-retry.ts';
 type Notify = (occurrence: Occurrence, trace?: TraceContext) => void;
 
 /**
- * Buffers notifier events about runs that may be retried. An event about a failure with a temporary cause is
- * held until the queue has decided. If the run is retried, the event becomes `run.retry_scheduled`.
+ * Holds back notifier events about failures, as long as the run may still be retried. If a failure has a
+ * temporary cause, its event waits for the queue to decide. If the run is retried, a `run.retry_scheduled`
+ * event is sent instead.
  */
 export class RunEventBuffer {
   readonly #notify: Notify;
@@ -20,12 +21,12 @@ export class RunEventBuffer {
     this.#notify = notify;
   }
 
-  /** Called when an attempt of the run starts. */
+  /** Called when a new attempt of the run starts. */
   begin(runId: string): void {
     this.#held.delete(runId);
   }
 
-  /** Adds an event of the current try. */
+  /** Sends an event of the current attempt, or holds it back. */
   add(occurrence: Occurrence, trace?: TraceContext): void {
     const { type, data } = occurrence;
     if (type !== 'bundle.publish_failed' || data.run_id === null || !data.error.retryable) {
@@ -37,7 +38,7 @@ export class RunEventBuffer {
     held.push({ occurrence, trace });
   }
 
-  /** Called when the queue has decided the outcome of the attempt. `next` is the run's record. */
+  /** Called when the queue has decided how the attempt ends. `next` is the run's new record. */
   decided(job: PublishJob, next: RunRecord): void {
     const held = this.#held.get(job.runId) ?? [];
     this.#held.delete(job.runId);

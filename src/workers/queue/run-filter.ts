@@ -1,21 +1,21 @@
 import type { RunRecord, RunStatus } from './run-record.ts';
 
-/** Selects runs. A null or absent property selects all. */
+/** Selects runs. Properties that are null or missing don't filter anything out. */
 export interface RunFilter {
   status?: RunStatus | null;
-  /** Selects only runs accepted at this time or later. */
+  /** Only match runs accepted at this time or later. */
   since?: Date | null;
-  /** Selects only runs accepted at this time or earlier. */
+  /** Only match runs accepted at this time or earlier. */
   notAfter?: Date | null;
   /**
-   * Selects only runs that contain each word of this text, ignoring case. Searches the id and status; every
-   * id, action, path, error and warning in the record; and the fields about who published it and why (token,
+   * Only match runs that contain every word of this text, ignoring case. Searches the id and status, all ids,
+   * actions, paths, errors, and warnings in the record, and the fields about who published it and why (token,
    * publisher, message, commit, branch, author).
    */
   text?: string | null;
 }
 
-/** Maximum difference between the clocks of the hosts that accept runs. */
+/** The maximum difference between the clocks of the hosts that accept runs. */
 const maxSkewMs = 60_000;
 
 /** Reports whether a run matches the filter. */
@@ -26,7 +26,7 @@ function isWanted(record: Readonly<RunRecord>, { status, since, notAfter, text }
   return !text || hasWords(record, text);
 }
 
-/** Reports whether no run accepted before this one could match. */
+/** Reports whether it's pointless to look at runs accepted before this one, since none of them can match. */
 function isBefore(record: Readonly<RunRecord>, { since }: RunFilter): boolean {
   return Boolean(since) && Date.parse(record.accepted_at) < (since as Date).getTime() - maxSkewMs;
 }
@@ -68,16 +68,16 @@ function searchedText(record: Readonly<RunRecord>): string {
 export interface RunPage {
   runs: RunRecord[];
   /**
-   * The run after which the next page starts, or null if this is the last page. A page is shorter than its
-   * limit, or even empty, if it reaches the maximum number of examined runs.
+   * The run after which to start the next page, or null if this is the last one. If too many runs have to be
+   * looked at, a page may have fewer runs than its limit, or even none.
    */
   next: string | null;
 }
 
-/** Maximum number of runs examined per page. */
+/** The maximum number of runs to look at per page. */
 const maxExamined = 2_000;
 
-/** Collects a page of runs, newest first. */
+/** Builds a page of runs, newest first. */
 export class PageOfRuns {
   readonly #limit: number;
   readonly #filter: RunFilter;
@@ -91,7 +91,7 @@ export class PageOfRuns {
     this.#filter = filter;
   }
 
-  /** Adds the run if it matches. Returns true once the page is complete. */
+  /** Adds the run if it matches. Returns true if the page is complete. */
   isFull(record: RunRecord): boolean {
     if (isBefore(record, this.#filter)) return true;
     const wanted = isWanted(record, this.#filter);

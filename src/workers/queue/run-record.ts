@@ -8,19 +8,19 @@ import type { PublishedBy } from '../../core/publishers/published-by.ts';
 export const runStatuses = ['accepted', 'queued', 'running', 'succeeded', 'failed'] as const;
 export type RunStatus = (typeof runStatuses)[number];
 
-/** A run's progress across all its destinations. */
+/** The progress of a run across all of its destinations. */
 export interface RunProgress {
   /**
-   * `preparing`: reading the bundle and destinations. `writing`: writing outputs. `committing`: all outputs
-   * planned so far have been written and are being committed.
+   * `preparing`: the bundle and the destinations are being read. `writing`: outputs are being written.
+   * `committing`: everything planned so far has been written and is being committed.
    */
   stage: 'preparing' | 'writing' | 'committing';
-  /** Number of outputs written. Unchanged outputs do not count. */
+  /** The number of outputs written so far. Outputs that don't change aren't counted. */
   outputs_done: number;
   outputs_total: number;
   bytes_done: number;
   bytes_total: number;
-  /** The same counts for each destination that has a plan. Absent in older records. */
+  /** The same numbers for each destination that has a plan by now. Absent in older records. */
   destinations?: DestinationProgress[];
 }
 
@@ -33,25 +33,25 @@ interface DestinationProgress {
 }
 
 /**
- * The body of `GET /runs/{run_id}`, with its JSON names. Times are RFC 3339 in UTC. Contains no host paths
- * and no secrets.
+ * The response of `GET /runs/{run_id}`, with the names used in JSON. Times are RFC 3339 in UTC. There are no
+ * host paths and no secrets in it.
  */
 export interface RunRecord {
   run_id: string;
   pipeline_id: string;
-  /** The run that this one repeats, or null if it is not a rerun. */
+  /** The run that this one repeats, or null. */
   rerun_of: string | null;
-  /** The channel that it publishes to, or null for the current release and for in-place publication. */
+  /** The channel it publishes to. null for the current release and for in-place publication. */
   channel: string | null;
-  /** The uploaded bundle's path, or null if the pipeline reads a source. Absent in older records. */
+  /** The path of the uploaded bundle, or null if the pipeline reads a source. Absent in older records. */
   bundle_path?: string | null;
-  /** Message, commit, branch and author, as provided by the producer. Absent in older records. */
+  /** Message, commit, branch, and author, if the producer specified them. Absent in older records. */
   revision?: Revision | null;
-  /** The trusted publisher that uploaded the bundle or started the run, or null if there is none. */
+  /** The trusted publisher that uploaded the bundle or started the run, or null. */
   published_by?: PublishedBy | null;
   /**
-   * True if the run can be rerun: it has ended, has not been rerun yet, and its bundle is available if it
-   * needs one.
+   * True if the run can be rerun. For this, it must have ended, must not have been rerun yet, and must still
+   * have its bundle if it needs one.
    */
   rerunnable: boolean;
   status: RunStatus;
@@ -60,17 +60,17 @@ export interface RunRecord {
   queued_at: string | null;
   started_at: string | null;
   finished_at: string | null;
-  /** Number of the current, last or next attempt, starting at 1. */
+  /** The number of the current attempt, or else of the next or last one. Starts at 1. */
   attempt: number;
-  /** When the next try is due, or null unless the run is queued for a retry. */
+  /** The time of the next attempt, or null if the run isn't queued for a retry. */
   next_try_at: string | null;
-  /** When retries end, or null if no attempt has failed with a temporary cause. */
+  /** The time at which retries end, or null if no attempt has failed for a temporary reason. */
   retry_until: string | null;
-  /** Cause of the last failed attempt that was or will be retried, or null if there is none. */
+  /** The error of the last attempt that was retried or is going to be. null if there wasn't any. */
   last_error: ErrorRecord | null;
-  /** The destinations. While the run waits for its next try, they are as of the last attempt. */
+  /** The destinations. While the run waits for its next attempt, they show the results of the last one. */
   destinations: RunDestination[];
-  /** null unless the run is in progress. */
+  /** null if the run isn't in progress. */
   progress: RunProgress | null;
   summary: Counters | null;
   /** Empty until the run has finished. */
@@ -79,49 +79,50 @@ export interface RunRecord {
   /** 32 hexadecimal digits, or null if the run was accepted without a trace. */
   trace_id: string | null;
   /**
-   * Deliveries of its events that failed at least once, including after the run's end, up to 20 (`withNote`).
-   * A script relies on the next field directly following this one.
+   * The deliveries of this run's events that failed at least once, even after the run's end. There are at
+   * most 20 (see `withNote`). The next field must come right after this one, because a Lua script depends on
+   * it.
    */
   failed_deliveries: FailedDelivery[];
   failed_deliveries_omitted: number;
 }
 
-/** An event of the run whose first delivery to a notifier failed. */
+/** An event of the run that couldn't be delivered to a notifier the first time. */
 export interface FailedDelivery {
   notifier_id: string;
   event_id: string;
   event_type: string;
   /**
-   * `retrying`: will be retried automatically. `given_up`: stays undelivered until it is redelivered on
-   * request. `delivered`: succeeded in the end.
+   * `retrying`: will be retried automatically. `given_up`: is only retried on request. `delivered`: arrived
+   * eventually.
    */
   status: 'retrying' | 'given_up' | 'delivered';
   tries: number;
-  /** Cause of the last failure, without secrets, paths or addresses. null if unknown. */
+  /** The error of the last attempt, without any secrets, paths, or addresses. null if it isn't known. */
   last_error: string | null;
-  /** Time of the next try while `retrying`, or null if not set. */
+  /** The time of the next retry. null if the status isn't `retrying` or the time isn't known. */
   next_try_at: string | null;
   updated_at: string;
 }
 
-/** What triggered the run. */
+/** The event that started the run. */
 export interface TriggeredBy {
   /**
-   * `upload`: an uploaded bundle. `request`: a start request. `schedule`: a tick of the schedule. `watch`: a
-   * change of the source.
+   * `upload`: a bundle was uploaded. `request`: a client asked for the run. `schedule`: the schedule ticked.
+   * `watch`: the source changed.
    */
   kind: 'upload' | 'request' | 'schedule' | 'watch';
-  /** The schedule's tick, which may be old if it was caught up. null for the other kinds. */
+  /** The tick that started the run. It may be old if it had been missed. null unless `kind` is `schedule`. */
   tick: string | null;
   /**
-   * The id of the token that uploaded the bundle, or started or repeated the run. null for a schedule or a
-   * watched source. Absent in older records.
+   * The id of the token that was used to upload the bundle or to start or repeat the run. null if the run was
+   * started by a schedule or a watched source. Absent in older records.
    */
   token_id?: string | null;
 }
 
 export interface RunWarning {
-  /** null if it is about the bundle or the source. */
+  /** null if this is about the bundle or the source. */
   destination_id: string | null;
   code: string;
   message: string;
@@ -130,37 +131,42 @@ export interface RunWarning {
 export interface RunDestination {
   destination_id: string;
   action: Action | 'error';
-  /** Why this action was chosen, or null if there was no choice. */
+  /** Why this action was chosen, or null if there was no alternative. */
   reason: Reason | null;
   destination_path: string | null;
   /**
-   * The published release, which is the current one for `skip_same`. null for in-place publication and after
-   * a failure.
+   * The published release. For `skip_same`, it's the one that was already current. null for in-place
+   * publication and after a failure.
    */
   release: string | null;
-  /** URL for readers, or null if it is not configured or after a failure. Absent in older records. */
+  /** The URL for readers. null if none is configured, and after a failure. Absent in older records. */
   url?: string | null;
   outputs_written: number;
-  /** Outputs linked from the previous release. */
+  /** The number of outputs that were linked from the previous release. */
   outputs_linked: number;
-  /** Number of unchanged outputs. Kept, written and linked outputs add up to the total. */
+  /**
+   * The number of outputs that didn't change. Together with the ones written and linked, that's all of them.
+   */
   outputs_kept: number;
   outputs_removed: number;
   bytes_written: number;
   bytes_linked: number;
   bytes_kept: number;
-  /** The first changed paths with their reasons, including for a failed publication. */
+  /** The first few paths that changed, and why. Also there if the publication failed. */
   changes: PlannedChange[];
-  /** Number of further changes. */
+  /** The number of changes that aren't listed. */
   changes_omitted: number;
   error: ErrorRecord | null;
-  /** When it was done, or null if only the end of the run is known. Absent in older records. */
+  /**
+   * The time when this destination was done, or null if we only know the end of the run. Absent in older
+   * records.
+   */
   finished_at?: string | null;
 }
 
 /*
- * The failed deliveries of a run's events, as listed in its record. A delivery is listed from its first
- * failure on, even if it succeeds later.
+ * The failed deliveries of a run's events, for its record. Once a delivery has failed, it stays on the list
+ * even if it succeeds later.
  */
 
 /** The current state of a delivery. */
@@ -170,9 +176,9 @@ export interface DeliveryNote {
   eventType: string;
   status: FailedDelivery['status'];
   tries: number;
-  /** True if `tries` is added to the number in the record. */
+  /** True if `tries` has to be added to the number in the record. */
   isMore: boolean;
-  /** null if it was delivered. */
+  /** The reason for the failure, or null if it was delivered. */
   reason: string | null;
   nextTryAt: string | null;
   at: Date;
@@ -182,14 +188,16 @@ export type FailedDeliveries = Pick<RunRecord, 'failed_deliveries' | 'failed_del
 
 export const noFailedDeliveries: FailedDeliveries = { failed_deliveries: [], failed_deliveries_omitted: 0 };
 
-/** Maximum number in a record, because with a dead receiver every event of the run fails. */
+/**
+ * The maximum number of failed deliveries in a record. If a receiver is down, every event of the run fails.
+ */
 export const maxFailedDeliveries = 20;
 const maxReasonChars = 300;
 
 /**
- * Returns the deliveries including the note. Returns null if nothing changes, for example after a first
- * attempt that succeeded. If the list is full, a delivered entry is replaced. Otherwise the new delivery is
- * only counted and not tracked further.
+ * Adds a note to the list of failed deliveries. Returns null if that doesn't change anything, for example
+ * because the first attempt succeeded. If the list is full, an entry that was delivered by now is replaced.
+ * If there is no such entry, the new delivery is only counted.
  */
 export function withNote(before: FailedDeliveries, note: DeliveryNote): FailedDeliveries | null {
   const list = before.failed_deliveries;
@@ -198,7 +206,8 @@ export function withNote(before: FailedDeliveries, note: DeliveryNote): FailedDe
   const known = list[index];
   if (known !== undefined) return { ...before, failed_deliveries: list.with(index, noted(note, known)) };
   if (note.status === 'delivered') return null;
-  // An unlisted delivery was counted when it first failed, and this is a later note about it.
+  // Deliveries that aren't on the list were counted when they first failed. This is a later note about one of
+  // them.
   const isCounted = note.isMore || note.tries > 1;
   const room = list.length < maxFailedDeliveries ? list : withoutOneDelivered(list);
   if (room !== null) return { ...before, failed_deliveries: [...room, noted(note, null)] };
@@ -224,14 +233,14 @@ function noted(note: DeliveryNote, before: FailedDelivery | null): FailedDeliver
   };
 }
 
-// Records can be read without a token, so addresses of internal services are removed.
+// Records can be read without a token, so remove the addresses of internal services.
 const origin = /\b[a-z][a-z0-9+.-]*:\/\/[^\s,;)]+/gi;
 
 function publicReason(reason: string): string {
   return withoutPaths(reason.replaceAll(origin, 'the receiver')).slice(0, maxReasonChars);
 }
 
-/** Returns the event's run and the note for its record, or null if the event has no run. */
+/** Creates the note for a delivery that has ended. Returns null if the event doesn't belong to a run. */
 export function noteOfOutcome(outcome: Outcome, at: Date): { runId: string; note: DeliveryNote } | null {
   const { delivered, tries, reason, isRedelivery } = outcome;
   const status = delivered ? 'delivered' : 'given_up';
@@ -255,10 +264,10 @@ function noteOf(
   return { runId: data.run_id, note: { notifierId, eventId, eventType, ...rest } };
 }
 
-/** The record's fields before the first failure. */
+/** These fields as they are before anything has failed. */
 export const firstTry = { attempt: 1, next_try_at: null, retry_until: null, last_error: null };
 
-/** Parses a record from Redis. Only waybill writes these values. */
+/** Parses a record from Redis that was written by waybill, possibly by an earlier version. */
 export function recordOf(text: string): RunRecord {
   return withAddedFields(JSON.parse(text) as EarlierRecord);
 }
@@ -277,7 +286,7 @@ type AddedDestinationField = 'reason' | 'changes' | 'changes_omitted';
 type EarlierDestination = Omit<RunDestination, AddedDestinationField> &
   Partial<Pick<RunDestination, AddedDestinationField>>;
 
-/** A record from an earlier version, which may lack newer fields. */
+/** A record written by an earlier version. Newer fields may be missing. */
 export type EarlierRecord = Omit<RunRecord, AddedField | 'destinations'> &
   Partial<Pick<RunRecord, AddedField>> & { destinations: EarlierDestination[] };
 

@@ -7,35 +7,37 @@ import type { RunRecord } from './run-record.ts';
 import { failedRun } from './run-transitions.ts';
 
 /*
- * Determines the next state of a run whose attempt failed. It is the same for every queue.
+ * Decides what happens to a run after a failed attempt. All queues use the same rules:
  *
- *   running ──► queued, with `next_try_at`     the cause is temporary, and `retry_for` has not passed
+ *   running ──► queued, with `next_try_at`     if the cause is temporary and `retry_for` isn't over
  *   running ──► failed                         otherwise
- *   queued  ──► failed, `superseded`           a newer run of the same place was accepted
+ *   queued  ──► failed, `superseded`           if a newer run is accepted that publishes to the same place
  */
 
-/** How a pipeline's failed runs are retried. */
+/** The retry settings of a pipeline. */
 export interface RetrySettings {
-  /** How long runs are retried after the first failure, in milliseconds. 0 disables retries. */
+  /** For how long after its first failure a run is retried, in milliseconds. 0 turns retries off. */
   forMs: number;
-  /** Whether later runs pass a run that is waiting for its next try, or wait behind it. */
+  /** Whether later runs may overtake a run that is waiting for its next attempt, or have to wait for it. */
   whileRetrying: 'pass' | 'wait';
-  /** True if all uploads of the pipeline have the same path, because all its destinations are `fixed`. */
+  /**
+   * True if all uploads of the pipeline end up at the same path, because all of its destinations are `fixed`.
+   */
   hasOnePlace: boolean;
-  /** Set only by tests. */
+  /** Only used in tests. */
   pauses?: RetryPauses;
 }
 
 type RetryPauses = Pick<RetryPolicy, 'baseMs' | 'capMs'> & { random?: () => number };
 
-/** Maximum pause between two attempts, in milliseconds. */
+/** The longest pause between two attempts, in milliseconds. */
 export const maxPauseMs = runPauses.capMs;
 
 export type RetriesOf = (pipelineId: string) => RetrySettings;
 
 export const noRetries: RetriesOf = () => ({ forMs: 0, whileRetrying: 'pass', hasOnePlace: false });
 
-/** Returns the current settings of each pipeline. */
+/** Looks up a pipeline's current retry settings. */
 export function retriesOf(settings: Current<Config>): RetriesOf {
   return (pipelineId) => {
     const { pipelines, server } = settings.get();
@@ -44,7 +46,7 @@ export function retriesOf(settings: Current<Config>): RetriesOf {
     const { destinations, retryForMs, whileRetrying } = pipeline;
     const fixed = destinations.filter(({ mapping }) => mapping === 'fixed').length;
     const hasOnePlace = fixed === destinations.length;
-    // Uploads to different bundle paths share only the fixed destinations, where their order matters.
+    // Uploads to different bundle paths only have the fixed destinations in common. There, the order matters.
     const isMixed = fixed > 0 && !hasOnePlace;
     const forMs = retryForMs ?? server.retryForMs;
     return { forMs, whileRetrying: isMixed ? 'wait' : whileRetrying, hasOnePlace };
@@ -52,10 +54,11 @@ export function retriesOf(settings: Current<Config>): RetriesOf {
 }
 
 /**
- * Returns the record of a run whose last attempt `failed`, either unchanged or queued for its next try.
+ * Decides what happens after an attempt that has `failed`. Returns either the same record, or one that is
+ * queued for the next attempt.
  *
- * One destination with a temporary failure is enough for a retry. Destinations are independent, and published
- * ones stay published.
+ * For a retry, it's enough if a single destination failed for a temporary reason. Destinations are
+ * independent of each other, and those that were published stay published.
  */
 export function afterFailure(
   failed: RunRecord,
@@ -64,7 +67,7 @@ export function afterFailure(
 ): RunRecord {
   const cause = passingCause(failed);
   if (cause === null || forMs === 0) return failed;
-  // The clock may have been ahead when the run first failed.
+  // The clock may have been fast at the time of the first failure.
   const latestMs = now.getTime() + forMs;
   const untilMs = Math.min(Date.parse(failed.retry_until ?? '') || latestMs, latestMs);
   if (now.getTime() >= untilMs) return failed;
@@ -85,35 +88,35 @@ export function afterFailure(
   };
 }
 
-/** Returns a failed run's first temporary error, or null if all errors are permanent. */
+/** Returns the first error that is only temporary, or null if all of them are permanent. */
 function passingCause({ error, destinations }: RunRecord): ErrorRecord | null {
   const errors = [error, ...destinations.map((destination) => destination.error)];
   return errors.find((one) => one?.retryable === true) ?? null;
 }
 
-/** Reports whether the run is waiting for its next try. */
+/** Reports whether the run is waiting for its next attempt. */
 export function isRetrying({ status, next_try_at }: RunRecord): boolean {
   return status === 'queued' && next_try_at !== null;
 }
 
-/** Returns log fields about the next try. */
+/** Returns the log fields that describe the next attempt. */
 export function nextTryOf({ attempt, next_try_at, retry_until, last_error }: RunRecord): object {
   return { attempt, next_try_at, retry_until, code: last_error?.code };
 }
 
-/** Returns the milliseconds until a waiting run's next try. */
+/** Returns how long a run has to wait for its next attempt, in milliseconds. */
 export function pauseOf({ next_try_at }: RunRecord, now: Date): number {
   const leftMs = Date.parse(next_try_at ?? '') - now.getTime();
-  // The system clock may have been set back.
+  // The result would be too high if the system clock was set back.
   return Math.min(Math.max(leftMs, 0), maxPauseMs);
 }
 
-/** Returns the record of a run whose next try starts once a worker is free. */
+/** Makes the next attempt due, so that it starts as soon as a worker is free. */
 export function dueRun(record: RunRecord, now: Date): RunRecord {
   return isRetrying(record) ? { ...record, next_try_at: now.toISOString() } : record;
 }
 
-/** Returns the record after the newer run `by`, which publishes to the same place, was accepted. */
+/** Ends a run because a newer run, `by`, that publishes to the same place was accepted. */
 export function supersededRun(record: RunRecord, by: string, now: Date): RunRecord {
   const error = new WaybillError('superseded', `the newer run ${by} replaced this run`, {
     hint: 'see the newer run; run this one again only if its bundle is to be published again',
@@ -122,8 +125,8 @@ export function supersededRun(record: RunRecord, by: string, now: Date): RunReco
 }
 
 /**
- * Reports whether two runs of one pipeline publish to the same paths, so that the later run replaces the
- * earlier one.
+ * Reports whether two runs of a pipeline publish to the same paths. If they do, the later one makes the
+ * earlier one obsolete.
  */
 export function hasSamePlace(a: PublishJob, b: PublishJob, { hasOnePlace }: RetrySettings): boolean {
   if (a.channel !== b.channel) return false;

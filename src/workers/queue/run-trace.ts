@@ -6,15 +6,15 @@ import type { JobProcessor } from './job-queue.ts';
 import { type RunObserver, unobserved } from './run-observer.ts';
 
 /*
- * The spans of a run. Their parent is the span in the job. `wait` lasts from queueing until a worker starts
- * the run. `run` covers one worker's work, with a `destination` child for each destination, which the core
- * creates on the thread. Each delivery of an event has a `notify` span below that
- * (`core/notify/delivery-queue.ts`).
+ * The tracing spans of a run. They are children of the span stored in the job. `wait` covers the time in the
+ * queue, until a worker starts the run. `run` covers the work of one worker. Below it, there is a
+ * `destination` span for each destination, created by the core on the thread. Every delivery of an event adds
+ * a `notify` span below that (see `core/notify/delivery-queue.ts`).
  */
 
 /**
- * Runs each job in its own span. If a job is repeated because of a lease, it gets another span. A run without
- * a trace context starts a new trace here.
+ * Gives every job a span of its own. A job that is repeated because of a lease gets a new one. If a run
+ * doesn't have a trace context, a new trace starts here.
  */
 export function tracedRuns(process: JobProcessor, tracer: Tracer): JobProcessor {
   if (!tracer.isOn) return process;
@@ -34,14 +34,14 @@ export function tracedRuns(process: JobProcessor, tracer: Tracer): JobProcessor 
   };
 }
 
-/** Forwards calls to `observer`, and records a span for the time that each run waited. */
+/** Records how long each run waited as a span, and forwards all calls to `observer`. */
 export function tracedWaits(observer: RunObserver | undefined, tracer: Tracer): RunObserver | undefined {
   if (!tracer.isOn) return observer;
   const inner = observer ?? unobserved;
   return {
     started: (run) => {
       const { job, waitedSeconds } = run;
-      // Without a parent, the span would become a separate trace.
+      // Without a parent, this span would start a trace of its own.
       if (job.traceparent !== undefined)
         tracer
           .start('wait', {
@@ -64,7 +64,7 @@ function named({ runId, pipelineId }: PublishJob): Record<string, string> {
   return { 'waybill.run_id': runId, 'waybill.pipeline_id': pipelineId };
 }
 
-/** Returns the error of the source or of the first failed destination, or null if nothing failed. */
+/** Returns the error of the source, or else of the first failed destination. null if nothing failed. */
 function failureOf({ run }: JobResult): string | null {
   for (const { error, status, destinations } of run.pipelines) {
     if (error !== null) return error.code;

@@ -21,17 +21,17 @@ import {
 } from './run-record.ts';
 
 /*
- * The life of a run's record:
+ * The states of a run's record:
  *
  *   accepted ──► queued ◄─► running ──► succeeded
  *                   │          └──────► failed     a destination or the worker failed, or the daemon stopped
- *                   └─────────────────► failed     the daemon stopped before the run began
+ *                   └─────────────────► failed     the daemon stopped before the run started
  *
- * A cancelled run fails, whether it is waiting or running. An interrupted run that another process will
- * continue returns to queued. So does a retried run (`run-retry.ts`).
+ * If a run is cancelled, it fails, whether it is waiting or running. If it is interrupted and another process
+ * is going to continue it, it goes back to queued, and so does a run that is retried (see `run-retry.ts`).
  *
- * Each arrow is a pure function from one record to the next. Only these functions create records, so records
- * are the same for every queue. Records can be read without a token, so errors go through `publicError`.
+ * Each arrow is a pure function that returns the next record. All queues use these functions to create their
+ * records. Since records can be read without a token, all errors go through `publicError`.
  */
 
 export function acceptedRun(job: PublishJob, at: Date): RunRecord {
@@ -86,7 +86,7 @@ export function startedRun(record: RunRecord, at: Date): RunRecord {
   };
 }
 
-/** Returns the record of an interrupted run that is queued again. */
+/** Puts an interrupted run back in the queue. */
 export function returnedRun(record: RunRecord): RunRecord {
   if (record.status === 'queued') return record;
   return {
@@ -103,7 +103,7 @@ export function returnedRun(record: RunRecord): RunRecord {
   };
 }
 
-/** Adds one of the worker's progress messages. A record that is not running is returned unchanged. */
+/** Applies one of the worker's progress messages. Does nothing if the run isn't in progress. */
 export function progressedRun(record: RunRecord, message: Progress, at: Date): RunRecord {
   const { progress } = record;
   if (record.status !== 'running' || progress === null) return record;
@@ -122,7 +122,7 @@ export function progressedRun(record: RunRecord, message: Progress, at: Date): R
       ? [...destinations, after]
       : destinations.map((one) => (one === before ? after : one));
   const next = { ...counted, destinations: list };
-  // Bytes do not change the stage.
+  // Messages about bytes never change the stage.
   return { ...record, progress: message.type === 'bytes' ? { ...progress, ...next } : inStage(next) };
 }
 
@@ -149,7 +149,7 @@ function added(
 }
 
 /**
- * Reports whether the status, the stage or a destination has changed, as opposed to only the counts within a
+ * Reports whether the status, the stage, or a destination has changed, rather than just the numbers within a
  * stage.
  */
 export function isStep(before: RunRecord, after: RunRecord): boolean {
@@ -160,15 +160,15 @@ export function isStep(before: RunRecord, after: RunRecord): boolean {
   );
 }
 
-/** Destinations are published concurrently. The slowest one determines the stage. */
+/** Determines the stage. Destinations are published concurrently, so the slowest one decides. */
 function inStage(counts: Omit<RunProgress, 'stage'>): RunProgress {
   const { outputs_done: done, outputs_total: total } = counts;
   return { ...counts, stage: total === 0 ? 'preparing' : done < total ? 'writing' : 'committing' };
 }
 
 /**
- * Returns the record after the worker's result. `error` is the error of the run as a whole. Each destination
- * also has its own error.
+ * Applies the worker's result. The run's `error` is about the run as a whole, and every destination has its
+ * own error as well.
  */
 export function finishedRun(record: RunRecord, result: RunResult, at: Date): RunRecord {
   const error = errorOf(result);
@@ -187,8 +187,8 @@ export function finishedRun(record: RunRecord, result: RunResult, at: Date): Run
 }
 
 /**
- * Returns when this bundle was done at the destination, according to the running record. Returns null if the
- * record does not say.
+ * Looks up when this bundle was done at the destination, which was recorded while the run was in progress.
+ * Returns null if it wasn't.
  */
 function doneAt({ destinations }: RunRecord, result: RunDestination): string | null {
   const found = destinations.find(
@@ -198,7 +198,7 @@ function doneAt({ destinations }: RunRecord, result: RunDestination): string | n
   return found?.finished_at ?? null;
 }
 
-/** Reports whether neither the source nor any destination failed. */
+/** Reports whether the source and all destinations succeeded. */
 function hasSucceeded(result: RunResult): boolean {
   return errorOf(result) === null && result.pipelines.every(({ status }) => status === 'ok');
 }
@@ -210,7 +210,7 @@ function errorOf(result: RunResult): ErrorRecord | null {
   return errors.find((one) => one !== null) ?? null;
 }
 
-/** Maximum number of warnings in a record. A bundle may have one for each line of its scene maps. */
+/** The maximum number of warnings in a record. A bundle can cause one for every line of its scene maps. */
 const maxWarnings = 100;
 
 function warningsOf({ pipelines, warnings }: RunResult): RunWarning[] {
@@ -234,8 +234,8 @@ function publicWarning(warning: Finding, destinationId: string | null = null): R
 }
 
 /**
- * Returns the record after the worker broke, or for a run that never started. Keeps the destinations reported
- * so far.
+ * Fails a run because its worker crashed or because it never started. Keeps the destinations that have been
+ * reported so far.
  */
 export function failedRun(record: RunRecord, error: ErrorRecord, at: Date): RunRecord {
   return {
@@ -249,8 +249,8 @@ export function failedRun(record: RunRecord, error: ErrorRecord, at: Date): RunR
 }
 
 /**
- * Returns a cancelled run's record. `result` is the worker's result, or null if it returned none or the run
- * had not started. A run that had already succeeded stays successful.
+ * Ends a cancelled run. `result` is the worker's result, or null if there isn't one because the run never
+ * started or was aborted. If the run had already succeeded, it remains successful.
  */
 export function cancelledRun(record: RunRecord, result: RunResult | null, at: Date): RunRecord {
   if (result === null) return failedRun(record, errorRecord(cancelled()), at);
@@ -264,14 +264,20 @@ export function isCancelled({ status, error }: RunRecord): boolean {
 }
 
 /*
- * A destination in a record. Records can be read without a token, so texts go through `publicError` and
- * `withoutPaths`.
+ * The destinations in a record. Records can be read without a token, so all messages go through `publicError`
+ * and `withoutPaths`.
  */
 
-/** Maximum number of paths in a record. Records are kept for every run of a day and sent at every change. */
+/**
+ * The maximum number of paths in a record. Records are kept for every run of the day, and sent out after
+ * every change.
+ */
 export const maxChanges = 20;
 
-/** Returns the rows of a destination: one per bundle, and one if the whole destination failed. */
+/**
+ * Returns the rows of a destination. There is one per bundle, or a single one if the whole destination
+ * failed.
+ */
 function destinationsOfResult({ destinationId, actions }: DestinationResult): RunDestination[] {
   return actions.map((action) => destinationOfAction(destinationId, action));
 }

@@ -5,14 +5,14 @@ import type { RunOrigin } from './job.ts';
 import type { AcceptedRun, AdmissionRequest, RunAdmission } from './job-queue.ts';
 
 /**
- * Queues a run of a pipeline that has a source. Called for requests and schedules. With an idempotency key,
- * concurrent calls start only one run, and the others get its record with `replayed: true`. A schedule on
- * several hosts uses its time as the key.
+ * Queues a run of a pipeline that has a source, either on request or for a schedule. If several calls with
+ * the same idempotency key happen at once, only one run is started. The others get its record, with
+ * `replayed: true`. That's why a schedule that runs on several hosts uses its time as the key.
  *
- * `origin` is the request that the run comes from, with the span that the run belongs to.
+ * `origin` describes the request that asked for the run, including the span that the run becomes part of.
  *
- * Throws `queue_full`, `pipeline_full`, `shutting_down`, `idempotency_in_progress` and `queue_unavailable`.
- * Does not check that the pipeline exists and has a source.
+ * Throws `queue_full`, `pipeline_full`, `shutting_down`, `idempotency_in_progress`, or `queue_unavailable`.
+ * The caller must make sure that the pipeline exists and has a source.
  */
 export async function startRun(
   { queue, clock }: { queue: RunAdmission; clock: Clock },
@@ -25,7 +25,7 @@ export async function startRun(
   try {
     const runId = newRunId(pipelineId, clock.now());
     const to = channel === null ? {} : { channel };
-    // Covers the whole request, because a second use of the key must have the same content.
+    // Digest the whole request, because a second request with the same key must ask for the same thing.
     const requestDigest = digestOf(JSON.stringify(to));
     return await admission.accept({ runId, pipelineId, staged: null, ...to, ...origin }, requestDigest);
   } finally {
@@ -33,15 +33,15 @@ export async function startRun(
   }
 }
 
-// 36^10 is about 51 bits. The run id grants access to the run's record, so it must not be guessable.
+// The run id is all you need to read the run's record, so it must be hard to guess. 36^10 is about 51 bits.
 const suffix = customAlphabet('0123456789abcdefghijklmnopqrstuvwxyz', 10);
 
-/** Returns a new run's id: `<pipeline_id>.<compact_utc_timestamp>.<short_suffix>`. */
+/** Creates a new run id: `<pipeline_id>.<compact_utc_timestamp>.<short_suffix>`. */
 export function newRunId(pipelineId: string, acceptedAt: Date): string {
   return `${pipelineId}.${compactUtc(acceptedAt)}.${suffix()}`;
 }
 
-/** Formats a date like `20261120T020434Z`. */
+/** Formats a date as in `20261120T020434Z`. */
 function compactUtc(date: Date): string {
   return `${date.toISOString().slice(0, 19).replaceAll(/[-:]/g, '')}Z`;
 }

@@ -5,20 +5,23 @@ export type TriggerKind = Trigger['kind'];
 export type TriggerOf<K extends TriggerKind> = Extract<Trigger, { kind: K }>;
 
 /**
- * Decides each trigger once, on the first host that reaches it. The queue keeps each pipeline's last decided
- * trigger of each kind as long as it keeps runs. For an in-memory queue, that is the lifetime of the process.
+ * Makes sure that each trigger is only acted on once, by whichever host gets to it first. For each pipeline
+ * and kind of trigger, the queue remembers the last one. It does so for as long as it keeps runs, so an
+ * in-memory queue forgets them when the process ends.
  */
 export interface Triggers {
-  /** Returns the last decided trigger, or null if none is known. Throws `queue_unavailable`. */
+  /** Returns the last trigger that was decided, or null if there is none. Throws `queue_unavailable`. */
   last<K extends TriggerKind>(pipelineId: string, kind: K): Promise<TriggerOf<K> | null>;
   /**
-   * Decides this job's trigger and accepts its run in one step. Of all calls for the same tick, on all hosts
-   * and across crashes, only one starts a run. The run takes no upload slot, because a pipeline has at most
-   * one such run waiting. With `passes` the trigger counts as decided, but no run starts. A decided tick
-   * after `latest` (RFC 3339, UTC) is ignored, because a host with a fast clock decided it.
+   * Decides what to do about the job's trigger, and accepts its run if there should be one. This is a single
+   * atomic step. No matter how many hosts make the call for the same tick, and even if some of them crash,
+   * only one run is started. The run doesn't need an upload slot, since a pipeline never has more than one
+   * such run waiting. With `passes`, the trigger is recorded as decided without starting a run. If the last
+   * decided tick is later than `latest` (RFC 3339, UTC), it was decided by a host whose clock is fast, and is
+   * ignored.
    *
-   * Throws `shutting_down`, `queue_unavailable` and `insufficient_storage`. The trigger may or may not have
-   * been decided then, and the call can be repeated.
+   * Throws `shutting_down`, `queue_unavailable`, or `insufficient_storage`. In that case, the trigger may
+   * have been decided or not, and it's safe to call this again.
    */
   decide(job: TriggeredJob, options?: { passes?: boolean; latest?: string }): Promise<Decision>;
 }
@@ -29,17 +32,18 @@ export type Decision =
   | { outcome: 'started'; record: RunRecord; previous: Trigger | null }
   | {
       /**
-       * `coalesced`: a waiting run covers the trigger. For a tick, so does a running one. `paused`: the
-       * tick's pipeline is paused. `passed`: the caller set `passes`.
+       * `coalesced`: there is already a run waiting that covers this trigger (for a tick, a run in progress
+       * counts, too). `paused`: the pipeline of the tick is paused. `passed`: the caller has set `passes`.
        */
       outcome: 'coalesced' | 'paused' | 'passed';
       previous: Trigger | null;
     }
-  /** Already decided: this tick or a later one, or the last known state of the source. */
+  /** It has already been decided: this tick or a later one, or the same state of the source. */
   | { outcome: 'known' };
 
 /**
- * Reports whether a trigger is already decided, given the `last` decided one. `trigger.lua` is equivalent.
+ * Reports whether a trigger has already been decided, given the `last` one that was. `trigger.lua` does the
+ * same.
  */
 export function isKnown(last: Trigger | null, trigger: Trigger, latest?: string): boolean {
   if (last === null) return false;
@@ -51,9 +55,9 @@ export function isKnown(last: Trigger | null, trigger: Trigger, latest?: string)
 }
 
 /**
- * Returns the outcome of an undecided trigger. A tick does not start a run while another is in progress. A
- * change needs a run that starts after it. A waiting run is enough, even in a paused pipeline or before a
- * retry. `trigger.lua` is equivalent.
+ * Decides what to do about a trigger. A tick doesn't start a run while another one is in progress. A change
+ * needs a run that starts after the change. If such a run is already waiting, that's enough, even if the
+ * pipeline is paused or the run waits to be retried. `trigger.lua` does the same.
  */
 export function outcomeOf(
   { kind }: Trigger,

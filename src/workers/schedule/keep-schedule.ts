@@ -24,21 +24,21 @@ export interface ScheduledPipeline extends BackgroundTask {
   observer: ScheduleObserver;
 }
 
-/** A tick that has not started within this time counts as missed. */
+/** If a tick hasn't started its run after this long, it counts as missed. */
 export const graceMs = 60_000;
-/** The system clock may be changed during a sleep. */
+/** The sleep is limited because the system clock may be changed in the meantime. */
 const maxSleepMs = 30_000;
-/** Missed ticks are counted individually up to this number, because counting takes time. */
+/** Counting missed ticks takes time, so stop counting at this number. */
 const maxCounted = 1_000;
 
 /**
- * Starts a run at each tick. Resolves when `signal` aborts. Every host does the same, and the queue decides
- * each tick once.
+ * Starts a run at every tick of the schedule, and resolves when `signal` aborts. All hosts do this at the
+ * same time, and the queue makes sure that each tick only counts once.
  *
- * A tick is on time until a minute after it is due. A later tick counts as missed, for example after an
- * outage, and so do all ticks since the last decided one. With `catch_up: once`, the last of them starts one
- * run. Otherwise none does. A new schedule starts with its next tick. So does a schedule whose last tick was
- * decided by a host with a fast clock.
+ * A tick is on time for one minute after it is due. After that, for example because of an outage, it counts
+ * as missed, and so do all ticks since the last one that was decided. With `catch_up: once`, the last missed
+ * tick still starts a run. Otherwise, none of them does. A schedule that is new starts with its next tick,
+ * and so does one whose last tick was decided by a host with a fast clock.
  */
 export async function keepSchedule(pipeline: ScheduledPipeline): Promise<void> {
   const { pipelineId, schedule, observer, signal } = pipeline;
@@ -52,7 +52,7 @@ export async function keepSchedule(pipeline: ScheduledPipeline): Promise<void> {
         decided = await retryUntilDone(pipeline, fields, () => lastDecided(pipeline, table));
         continue;
       }
-      // Each attempt recomputes the due tick, because a tick becomes missed after some time.
+      // Work out which tick is due before every attempt, because a tick may become a missed one over time.
       decided = await retryUntilDone(pipeline, fields, () => decide(pipeline, table, decided));
     }
   } catch (error) {
@@ -60,7 +60,10 @@ export async function keepSchedule(pipeline: ScheduledPipeline): Promise<void> {
   }
 }
 
-/** Returns false if the clock was set back, so that the last decided tick is now in the future. */
+/**
+ * Sleeps until `at`. Returns false if the clock was set back so far that the last decided tick is in the
+ * future.
+ */
 async function sleepUntil(
   at: number,
   { clock, signal }: ScheduledPipeline,
@@ -75,7 +78,7 @@ async function sleepUntil(
   }
 }
 
-/** Returns the time of the last decided tick, in milliseconds. */
+/** Returns when the last decided tick was due, in milliseconds. */
 async function lastDecided(pipeline: ScheduledPipeline, table: Timetable): Promise<number> {
   const { pipelineId, schedule, clock, triggers, log, observer } = pipeline;
   const last = await triggers.last(pipelineId, 'schedule');
@@ -94,12 +97,12 @@ async function lastDecided(pipeline: ScheduledPipeline, table: Timetable): Promi
   return tick;
 }
 
-/** Returns the latest tick that a host with a correct clock can have decided, in RFC 3339. */
+/** Returns the latest tick that could have been decided by a host whose clock is right (RFC 3339). */
 function latestTick(now: number): string {
   return new Date(now + maxClockSkewMs).toISOString();
 }
 
-/** Decides the due tick. Returns the time of the last decided tick. */
+/** Decides the tick that is due. Returns when the last decided tick was due. */
 async function decide(pipeline: ScheduledPipeline, table: Timetable, decided: number): Promise<number> {
   const { schedule, clock, triggers } = pipeline;
   const now = clock.now().getTime();
@@ -148,7 +151,7 @@ function miss(
   log.warn({ pipeline_id: pipelineId, missed: count, last_tick: last }, why);
 }
 
-/** Returns the number of ticks between the last decided one and this one, at most `maxCounted`. */
+/** Counts the ticks between the last decided one and this one, up to `maxCounted`. */
 async function missedBetween(
   previous: Trigger | null,
   tick: number,
@@ -160,7 +163,7 @@ async function missedBetween(
   for (let at = table.after(Date.parse(previous.tick)); at !== null && at < tick; at = table.after(at)) {
     count += 1;
     if (count === maxCounted) break;
-    // Counting 1,000 ticks takes half a second.
+    // It takes half a second to count 1,000 ticks.
     if (count % 20 === 0) await endOfTurn();
   }
   return count;

@@ -7,7 +7,7 @@ import { WatchedTree, type WatchedTreeOptions } from './watched-tree.ts';
 
 export interface WatchedPipeline extends BackgroundTask, Pick<WatchedTreeOptions, 'watchDirectory'> {
   pipelineId: string;
-  /** Absolute path of the source's directory. */
+  /** The absolute path of the source directory. */
   directory: string;
   settleMs: number;
   triggers: Triggers;
@@ -15,20 +15,21 @@ export interface WatchedPipeline extends BackgroundTask, Pick<WatchedTreeOptions
 }
 
 /**
- * How often an unwatchable source is polled, in milliseconds. Polls are never more frequent than every
- * `settleMs`.
+ * The polling interval for a source that can't be watched, in milliseconds. Polls are always at least
+ * `settleMs` apart.
  */
 const pollEveryMs = 5_000;
-/** How often a watched source is checked for unreported changes. */
+/** Even a source that is being watched is checked this often, in case a change isn't reported. */
 const checkEveryMs = 60_000;
-/** How often watching is retried for an unwatchable source. */
+/** If a source can't be watched, watching is retried at this interval. */
 const retryEveryMs = 600_000;
 
 /**
- * Starts a run whenever the source has changed and then stayed unchanged for `settleMs`. Resolves when
- * `signal` aborts. Changes are detected by comparing states of the source. The same state never starts two
- * runs in a row. This also holds for several hosts with a shared directory, and across restarts with a
- * durable queue. A change that happened before the watch began starts a run at startup.
+ * Starts a run whenever the source has changed and has then been left alone for `settleMs`. Resolves when
+ * `signal` aborts. A change is detected by comparing the current state of the source with the last one. The
+ * same state never starts two runs in a row, even if several hosts watch a shared directory, and, if the
+ * queue is durable, even after a restart. If the source changed before watching began, a run is started right
+ * away.
  */
 export async function keepWatch(pipeline: WatchedPipeline): Promise<void> {
   const { pipelineId, directory, clock, signal, triggers, watchDirectory } = pipeline;
@@ -61,7 +62,8 @@ export async function keepWatch(pipeline: WatchedPipeline): Promise<void> {
 }
 
 /**
- * Returns the state of the source after it stayed unchanged for `settleMs`, or null if the source is missing.
+ * Waits until the source has been left alone for `settleMs` and returns its state. Returns null if the source
+ * doesn't exist.
  */
 async function settledState(
   found: string,
@@ -93,8 +95,8 @@ async function start(
 }
 
 /**
- * Logs once when the source cannot be watched, retries periodically, and logs once more when watching works
- * again.
+ * Logs that the source can't be watched, but only once, and again when it works. In between, retries
+ * periodically.
  */
 function failureReporter({
   pipelineId,
@@ -127,7 +129,7 @@ function failureReporter({
   };
 }
 
-/** Counts changes, and wakes a waiting caller. */
+/** Counts changes and wakes up the caller that is waiting for one. */
 class ChangeSignal {
   readonly #signal: AbortSignal;
   #wake: () => void = () => undefined;

@@ -4,20 +4,21 @@ import type { Log } from '../../core/lib/log.ts';
 import type { Decision, TriggerKind } from '../queue/trigger.ts';
 
 /**
- * Receives trigger events, for metrics. Its methods must not throw. Across all hosts, each trigger is
- * reported as decided once, by the host that decided it. Each missed tick is reported once.
+ * Notified about triggers, for metrics. Its methods must not throw. Even with several hosts, each trigger is
+ * only reported once, by the host that decided it, and so is each missed tick.
  */
 export interface ScheduleObserver {
-  /** Called when the pipeline starts to have this kind of trigger. */
+  /** Called when a pipeline that didn't have this kind of trigger gets one. */
   begun(pipeline: { pipelineId: string; kind: TriggerKind }): void;
   decided(trigger: { pipelineId: string; kind: TriggerKind; outcome: Outcome }): void;
   /**
-   * Called for missed ticks. `down`: no host could start the run in time. `paused`: the pipeline was paused.
+   * Called for missed ticks. `down`: no host was able to start the run in time. `paused`: the pipeline was
+   * paused.
    */
   missed(ticks: { pipelineId: string; reason: MissedReason; count: number }): void;
-  /** Called when a decided tick in the future was ignored. */
+  /** Called when the last decided tick was ignored because it was in the future. */
   ignored(pipelineId: string): void;
-  /** Called with whether the source is polled because it cannot be watched. */
+  /** Called when a source is polled because it can't be watched, or when that's no longer necessary. */
   polled(pipelineId: string, isPolled: boolean): void;
 }
 
@@ -34,7 +35,7 @@ export const unobserved: ScheduleObserver = {
 
 const retryEveryMs = 5_000;
 
-/** Common options of work that continues as long as a pipeline is configured. */
+/** Options for work in the background that goes on for as long as a pipeline is configured. */
 export interface BackgroundTask {
   clock: Clock;
   log: Log;
@@ -42,8 +43,8 @@ export interface BackgroundTask {
 }
 
 /**
- * Retries the work every few seconds until it succeeds. Logs the first failure of a series. The queue logs
- * its own outages. Throws the reason of `signal` when it aborts.
+ * Repeats the work every few seconds until it succeeds. If it keeps failing, only the first failure is
+ * logged. The queue logs its own outages. When `signal` aborts, throws the signal's reason.
  */
 export async function retryUntilDone<T>(
   { clock, log, signal }: BackgroundTask,

@@ -14,28 +14,31 @@ interface SchedulerOptions {
   log: Log;
   queue: Pick<RunAdmission, 'triggers'>;
   observer?: ScheduleObserver;
-  /** Creates the spans of triggers, each of which starts a trace. If absent, nothing is traced. */
+  /** Creates a span for each trigger that starts a run. Default: no tracing. */
   tracer?: Tracer;
 }
 
-/** The properties of a pipeline that the scheduler uses. */
+/** The part of a pipeline's configuration that matters to the scheduler. */
 export type SelfStartingPipeline = Pick<PipelineConfig, 'id' | 'source' | 'schedule' | 'watch'>;
 
-/** Starts runs without requests, for schedules and watched sources. */
+/** Starts runs on its own, for schedules and watched sources. */
 export interface Scheduler {
   /**
-   * Replaces the pipelines. A pipeline whose schedule, watch and source are unchanged continues undisturbed.
-   * A new schedule starts with its next tick. Does nothing after `close`.
+   * Replaces the pipelines. If a pipeline's schedule, watch, and source are still the same, it isn't
+   * interrupted. A new schedule starts with its next tick. Does nothing after `close`.
    */
   update(pipelines: readonly SelfStartingPipeline[]): void;
-  /** Returns when the pipeline's next scheduled run is due, or null if it has no schedule. */
+  /** Returns when the pipeline's next scheduled run is due. null if there is no schedule. */
   nextRun(pipelineId: string): Date | null;
-  /** Stops starting runs. Resolves once no work is in progress. A second call waits for the first. */
+  /**
+   * Stops starting runs, and resolves once nothing is in progress. If it's called again, the second call
+   * waits for the first.
+   */
   close(): Promise<void>;
 }
 
 interface Kept {
-  /** The settings from which it was created. */
+  /** The settings it was created with. */
   settings: string;
   pipeline: SelfStartingPipeline;
   stop: AbortController;
@@ -104,8 +107,8 @@ function settingsOf(pipeline: SelfStartingPipeline | undefined): string {
 }
 
 /**
- * Wraps `triggers` with tracing. A trigger that starts a run creates a span that starts a trace, and the run
- * belongs to it. Other triggers are not reported.
+ * Adds tracing to `triggers`. If a trigger starts a run, its span starts a new trace, and the run becomes
+ * part of it. Other triggers don't get a span.
  */
 function tracedTriggers(triggers: Triggers, tracer: Tracer): Triggers {
   if (!tracer.isOn) return triggers;

@@ -4,23 +4,26 @@ import { lstat, readdir, stat, statfs } from 'node:fs/promises';
 import path from 'node:path';
 
 export interface WatchedTreeOptions {
-  /** Called for each detected change. Must not throw. */
+  /** Called whenever a change is detected. Must not throw. */
   onChange: () => void;
-  /** Replaced only by tests of unusual file system behavior. */
+  /** For tests in which the file system misbehaves. */
   watchDirectory?: typeof watch;
   fileSystemOf?: (directory: string) => Promise<number>;
 }
 
 interface Watched {
-  /** Device and inode, because a different directory with the same name needs a new watch. */
+  /**
+   * The device and inode. If a directory is replaced by another one with the same name, that one must be
+   * watched.
+   */
   identity: string;
   watcher: FSWatcher;
 }
 
 /**
- * Computes the state of a directory and everything below it, and calls back on possible changes. Uses one
- * watch per directory, like inotify, and none per file, because there may be 100,000 files. chokidar and
- * Node.js's recursive watch on Linux use one per file.
+ * Determines the state of a directory tree, and calls back if it may have changed. It watches directories,
+ * but not files, since there can be 100,000 of them. On Linux, inotify only needs one watch per directory,
+ * but chokidar and Node.js's recursive mode use one per file.
  */
 export class WatchedTree {
   readonly #root: string;
@@ -28,9 +31,9 @@ export class WatchedTree {
   readonly #watchDirectory: typeof watch;
   readonly #fileSystemOf: (directory: string) => Promise<number>;
   readonly #watches = new Map<string, Watched>();
-  /** Why directories are not watched, or null if they are. */
+  /** Why the directories aren't being watched, or null if they are. */
   #watchFailure: string | null = null;
-  /** Why the tree could not be read, or null if it could. */
+  /** Why the tree couldn't be read, or null if it was. */
   #readFailure: string | null = null;
 
   constructor(root: string, options: WatchedTreeOptions) {
@@ -41,9 +44,9 @@ export class WatchedTree {
   }
 
   /**
-   * Returns the state of the tree: a digest of its files' names, sizes, times and inodes, and of its
-   * directories' names. Returns null if the directory is missing or unreadable. Each directory is watched
-   * before it is read, so that later changes are detected.
+   * Returns the state of the tree. It's a digest of the names, sizes, times, and inodes of all files, and of
+   * the names of all directories. Returns null if the root doesn't exist or can't be read. Each directory is
+   * watched before it's read, so that no change gets lost.
    */
   async read(): Promise<string | null> {
     try {
@@ -67,21 +70,21 @@ export class WatchedTree {
   }
 
   /**
-   * Why the last read failed, or why changes go undetected so that the caller has to poll. null if watching
+   * Why the last read failed, or why changes can't be detected and the caller has to poll. null if everything
    * works.
    */
   get failure(): string | null {
     return this.#readFailure ?? this.#watchFailure;
   }
 
-  /** Retries watching on the next read if it failed before. */
+  /** If watching has failed, tries again at the next read. */
   retry(): void {
     this.#watchFailure = null;
   }
 
   close(): void {
     this.#dropBelow(this.#root);
-    // A late event must not start a new watch.
+    // Don't let a late event start another watch.
     this.#watchFailure = 'closed';
   }
 
@@ -90,7 +93,8 @@ export class WatchedTree {
     if (this.#watches.has(directory)) this.#dropBelow(directory);
     try {
       const watcher = this.#watchDirectory(directory, { persistent: false }, (event, name) => {
-        // A moved or removed directory keeps its watches, and another one may now have its path.
+        // If a directory is moved or deleted, its watches remain. By now, there may be a different directory
+        // at this path.
         if (event === 'rename') {
           const isItself = name === null || name === path.basename(directory);
           const moved = isItself ? directory : path.join(directory, name);
@@ -101,7 +105,8 @@ export class WatchedTree {
       watcher.on('error', (error) => this.#stopWatching(error.message));
       this.#watches.set(directory, { identity, watcher });
     } catch (error) {
-      // A directory that was just removed is detected through its parent. A system limit is permanent.
+      // If the directory has just been deleted, we learn about it from its parent. A system limit is
+      // permanent.
       if (!isGone(error)) this.#stopWatching(messageOf(error));
     }
   }
@@ -124,7 +129,8 @@ export class WatchedTree {
 }
 
 /**
- * Throws if the root is not a readable directory. Ignores entries below it that disappear in the meantime.
+ * Reads the tree. Throws if the root isn't a readable directory. Ignores anything below it that disappears in
+ * the meantime.
  */
 async function readTree(
   root: string,
@@ -174,7 +180,9 @@ async function typeOfFileSystem(directory: string): Promise<number> {
   return (await statfs(directory)).type;
 }
 
-/** Linux file system type numbers of nfs, cifs, smb, smb2, 9p, fuse, ceph, afs, ocfs2 and gfs2. */
+/**
+ * Network file systems, by Linux's type numbers: nfs, cifs, smb, smb2, 9p, fuse, ceph, afs, ocfs2, and gfs2.
+ */
 const remote = new Set([
   0x6969, 0xff534d42, 0x517b, 0xfe534d42, 0x01021997, 0x65735546, 0x00c36400, 0x5346414f, 0x7461636f,
   0x01161970,

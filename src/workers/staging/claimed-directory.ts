@@ -1,41 +1,38 @@
-import { randomInt, randomUUID } from 'node:crypto';
-import { mkdir, readdir, rm, rmdir, stat, utimes } from 'node:fs/promises';
+import { randomInt } from 'node:crypto';
+import { mkdir, readdir, rm, rmdir } from 'node:fs/promises';
 import path from 'node:path';
 import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode, WaybillError } from '../../core/lib/errors.ts';
 import { type DirectoryLock, lockDirectory } from './directory-lock.ts';
 
-/** A directory that belongs to this process until it is released or the process ends. */
+/** A directory that no other process may use until it's released or this process ends. */
 export interface ClaimedDirectory {
   directory: string;
-  /** Releases the directory, and removes it if it is empty. */
+  /** Releases the directory. If it's empty, it is deleted. */
   release(): Promise<void>;
 }
 
 /**
- * Names a set of directories with one per process. In BullMQ mode, several processes on a machine may stage
- * files below the same parent.
+ * Describes a set of directories, one for each process. With BullMQ, several processes on the same machine
+ * may stage files below the same parent directory.
  */
 export interface ClaimRequest {
   parent: string;
-  /** The directories are named `name`, `name-2`, … below `parent`. */
+  /** The directories are called `name`, `name-2`, and so on, and are located in `parent`. */
   name: string;
   clock: Pick<Clock, 'sleep'>;
 }
 
-/** Maximum number of processes per machine and parent. */
+/** The maximum number of processes that can share a parent directory on one machine. */
 const maxProcesses = 64;
 /**
- * Two processes that claim the same directory at the same moment both back off. Each one retries this many
- * times.
+ * The maximum number of attempts. If two processes claim the same directory at the same time, both of them
+ * back off and try again.
  */
 const tries = 10;
 const maxPauseMs = 20;
 
-/**
- * Claims all existing directories that no process holds, because their processes have ended. Throws the
- * system error.
- */
+/** Claims all existing directories whose processes have ended. Throws system errors. */
 export async function claimLeft(request: ClaimRequest): Promise<ClaimedDirectory[]> {
   const claimed: ClaimedDirectory[] = [];
   try {
@@ -51,7 +48,8 @@ export async function claimLeft(request: ClaimRequest): Promise<ClaimedDirectory
 }
 
 /**
- * Claims the first directory that no process holds, creating it if it is missing. Throws the system error.
+ * Claims the first directory that isn't in use by another process, and creates it if necessary. Throws system
+ * errors.
  */
 export async function claimDirectory(request: ClaimRequest): Promise<ClaimedDirectory> {
   for (let number = 1; ; number += 1) {
@@ -73,7 +71,7 @@ async function numbersOf({ parent, name }: ClaimRequest): Promise<number[]> {
   return numbers.filter((number) => isThere.has(number === 1 ? name : `${name}-${number}`));
 }
 
-/** Returns null if another process holds it. */
+/** Tries to claim a directory. Returns null if another process is using it. */
 async function claim(
   request: ClaimRequest,
   number: number,
@@ -84,13 +82,13 @@ async function claim(
     try {
       await mkdir(directory, { recursive: true, mode: 0o700 });
       const lock = await lockDirectory(directory);
-      // Each process may have checked before the other one listened. A process that sees another one backs
-      // off, so the directory never has two holders.
+      // Both processes may have looked before the other one was listening. A process that sees another one
+      // backs off, so a directory is never used by two of them.
       if (await lock.isAlone()) return { directory, release: () => release(directory, lock) };
       await lock.release();
     } catch (error) {
       if (hasCode(error, 'queue_unusable') && !mustBe) return null;
-      // Its last holder has just removed it.
+      // The process that was using the directory has just deleted it.
       if (!isMissing(error)) throw error;
     }
     await request.clock.sleep(randomInt(maxPauseMs));
@@ -108,65 +106,60 @@ async function release(directory: string, lock: DirectoryLock): Promise<void> {
 }
 
 /*
- * Several processes on one machine may share a scratch directory. Each has its own subdirectory and touches
- * it as a sign of life. Process ids are unsuitable for this, because each container has its own numbering.
+ * Several processes on one machine may share a scratch directory. Each claims a subdirectory. Neither process
+ * ids nor times show which processes are alive: each container has its own ids, and clocks jump.
  */
-const nameForm = /^process-[0-9a-f-]{36}$/;
-const touchMs = 60_000;
-const staleMs = 3_600_000;
+const sweepEveryMs = 3_600_000;
 
 interface ScratchDirectory {
-  /** Absolute path of this process's subdirectory. */
+  /** Absolute path of this process's own directory. */
   directory: string;
-  /** Removes the subdirectory and its contents. */
+  /** Removes the directory and its contents. */
   close(): Promise<void>;
 }
 
 /**
- * Creates a subdirectory for this process, and removes those of processes that have been dead for an hour.
- * Throws `config_invalid` if that fails.
+ * Creates a directory for this process, and removes those of dead processes, now and once an hour. Throws
+ * `config_invalid` if that fails.
  */
-export async function openScratch(root: string, clock: Clock): Promise<ScratchDirectory> {
-  const directory = path.join(root, `process-${randomUUID()}`);
+export async function openScratch(parent: string, clock: Clock): Promise<ScratchDirectory> {
+  const request = { parent, name: 'process', clock };
   try {
-    await mkdir(root, { recursive: true, mode: 0o700 });
-    await sweepScratch(root, clock);
+    await sweepScratch(request);
+    const claimed = await claimDirectory(request);
+    const directory = filesOf(claimed);
+    // Another process may have died since the sweep.
+    await removeFiles(claimed);
     await mkdir(directory, { mode: 0o700 });
+    const sweep = (): void => void sweepScratch(request).catch(() => undefined);
+    const sweeping = clock.every(sweepEveryMs, sweep, { unref: true });
+    return {
+      directory,
+      close: async () => {
+        sweeping.cancel();
+        await removeFiles(claimed);
+        await claimed.release();
+      },
+    };
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
     throw new WaybillError(
       'config_invalid',
-      `server.queue.scratch_directory ${root} cannot be used: ${why}`,
+      `server.queue.scratch_directory ${parent} cannot be used: ${why}`,
       {
         cause,
         hint: 'name a directory of this machine that the process may write',
       },
     );
   }
-  const touching = clock.every(
-    touchMs,
-    () => {
-      const time = clock.now();
-      void utimes(directory, time, time).catch(() => undefined);
-      void sweepScratch(root, clock).catch(() => undefined);
-    },
-    { unref: true },
-  );
-  return {
-    directory,
-    close: async () => {
-      touching.cancel();
-      await rm(directory, { recursive: true, force: true });
-    },
-  };
 }
 
-async function sweepScratch(root: string, clock: Clock): Promise<void> {
-  for (const entry of await readdir(root, { withFileTypes: true })) {
-    if (!entry.isDirectory() || !nameForm.test(entry.name)) continue;
-    const directory = path.join(root, entry.name);
-    const found = await stat(directory).catch(() => undefined);
-    if (found !== undefined && clock.now().getTime() - found.mtimeMs > staleMs)
-      await rm(directory, { recursive: true, force: true });
-  }
+const filesOf = ({ directory }: ClaimedDirectory): string => path.join(directory, 'files');
+
+async function removeFiles(claimed: ClaimedDirectory): Promise<void> {
+  await rm(filesOf(claimed), { recursive: true, force: true });
+}
+
+async function sweepScratch(request: ClaimRequest): Promise<void> {
+  for (const dead of await claimLeft(request)) await removeFiles(dead).finally(() => dead.release());
 }

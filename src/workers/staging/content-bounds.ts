@@ -3,23 +3,25 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode } from '../../core/lib/errors.ts';
 import { minRoom, provedAtMost, proveRoom } from './staging-check.ts';
 
-/** Limits on the files kept for later uploads. */
+/** Limits how many files are kept for later uploads. */
 export interface ContentBounds {
-  /** True if any files are kept. */
+  /** False if no files are kept at all. */
   isOn: boolean;
-  /** How long an unused file is kept, in milliseconds. */
+  /** How long a file is kept after it was last used, in milliseconds. */
   ageMs: number;
-  /** Returns the maximum bytes kept for one pipeline. Called each time, because a reload may change it. */
+  /**
+   * Returns how many bytes may be kept for a pipeline. This can change when the configuration is reloaded.
+   */
   maxBytes: (pipelineId: string) => number;
 }
 
 /**
- * Returns the limits in `server.staging.keep`. The default size per pipeline is twice its largest bundle.
- * That leaves room for a whole bundle and the next one's changed files, with files counted in whole blocks.
- * Nothing is kept for a pipeline that accepts no uploads.
+ * Reads the limits from `server.staging.keep`. By default, a pipeline may keep twice the size of its largest
+ * bundle. That's enough for a whole bundle plus the changed files of the next one, even if file sizes are
+ * rounded up to whole blocks. For a pipeline that doesn't accept uploads, nothing is kept.
  *
- * @param largestBundleOf Returns the size of a pipeline's largest bundle in bytes, or null if it accepts no
- * uploads.
+ * @param largestBundleOf Returns the size of a pipeline's largest bundle in bytes, or null if the pipeline
+ * doesn't accept uploads.
  */
 export function contentBounds(
   { maxBytes, ageMs }: { maxBytes: number | null; ageMs: number },
@@ -36,20 +38,20 @@ export function contentBounds(
 }
 
 /**
- * The reserve of free disk space. Kept files are removed if the free space falls below this share or this
- * many bytes, whichever is smaller. They are always removed before uploads are refused.
+ * The disk space that should stay free, as a share of the disk and in bytes. The smaller of the two applies.
+ * If there is less, kept files are deleted. Uploads aren't rejected until all of them are gone.
  */
 const reserveShare = 0.1;
 const reserveBytes = 2 ** 30;
 
-/** Returns how many bytes of the reserve are not free. */
+/** Returns how many bytes have to be freed to restore the reserve. */
 export function shortageOf(disk: { bsize: number; blocks: number; bavail: number }): number {
   const { bsize, blocks, bavail } = disk;
   const reserve = Math.max(minRoom, Math.min(reserveShare * blocks * bsize, reserveBytes));
   return Math.max(0, reserve - bavail * bsize);
 }
 
-/** Returns the shortage on the directory's disk, in bytes. Throws the system error. */
+/** Returns how many bytes have to be freed on this directory's disk. Throws system errors. */
 export async function shortageAt(directory: string): Promise<number> {
   return shortageOf(await statfs(directory));
 }
@@ -57,10 +59,10 @@ export async function shortageAt(directory: string): Promise<number> {
 const lookEveryMs = 1_000;
 
 /**
- * Checks before each upload that the disk of `directory` has the free space that readiness requires. Removes
- * kept files before refusing an upload. Throws `insufficient_storage`, or `staging_unavailable` if the disk
- * does not respond. Checks at most once per second. If the disk fills up between checks, uploads fail while
- * being written.
+ * Returns a function to call before each upload. It checks that the disk has as much free space as the
+ * readiness check requires. If it doesn't, all kept files are deleted before the upload is rejected. Throws
+ * `insufficient_storage`, or `staging_unavailable` if the disk doesn't respond. The disk is checked once per
+ * second at most. If it fills up in between, uploads fail while they are being written.
  */
 export function roomForUploads({
   directory,
@@ -72,7 +74,7 @@ export function roomForUploads({
   clock: Clock;
   /** The files kept for later uploads. */
   content: { clear: () => Promise<void> };
-  /** Throws if the disk does not respond, so that uploads do not wait for it. */
+  /** Throws an error if the disk isn't responding, so that uploads fail immediately. */
   requireAnswers?: () => void;
 }): () => Promise<void> {
   const proved = provedAtMost(clock, lookEveryMs, async () => {

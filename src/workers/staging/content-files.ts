@@ -14,9 +14,9 @@ import { type Disk, waitingDisk } from '../../core/lib/disk.ts';
 import { errnoOf } from '../../core/lib/system-errors.ts';
 
 /*
- * A kept file is `<pipeline>/<two digits>/<digest>`, a hard link to a staged file. Neither name is ever
- * written to. Linking is atomic, so a crash leaves either the whole file or none. The bytes are hashed before
- * use. Other files in the directory are not touched.
+ * A kept file is a hard link to a staged file, at `<pipeline>/<two digits>/<digest>`. Neither of them is ever
+ * written to. Since links are created atomically, a crash can't leave a partial file behind. All bytes are
+ * hashed again before they are used. Other files in this directory are left alone.
  */
 const fileForm = /^[0-9a-f]{64}$/;
 const shardForm = /^[0-9a-f]{2}$/;
@@ -25,26 +25,29 @@ interface FoundFile {
   pipelineId: string;
   digest: Digest;
   size: number;
-  /** Time of the last link or unlink, in milliseconds. It approximates the last use. */
+  /**
+   * The time at which the file was last linked or unlinked, in milliseconds. It's roughly the time of its
+   * last use.
+   */
   usedAt: number;
 }
 
-/** The files below one of this process's directories. Disk operations run in call order. */
+/** The kept files in one of this process's directories. Disk operations run in the order of the calls. */
 export interface ContentFiles {
-  /** Returns all files, least recently used first. Removes empty directories. */
+  /** Lists all files, least recently used first, and deletes empty directories. */
   read(): Promise<FoundFile[]>;
-  /** Creates a hard link that keeps `file`. Throws the system error. */
+  /** Keeps `file` by creating a hard link to it. Throws system errors. */
   link(pipelineId: string, digest: Digest, file: string): Promise<void>;
   /**
-   * Links a kept file to `file`. Returns false if the kept file is missing or cannot be linked. Throws if the
-   * disk is full.
+   * Links a kept file to the path `file`. Returns false if there is no such file or it can't be linked.
+   * Throws if the disk is full.
    */
   place(pipelineId: string, digest: Digest, file: string): Promise<boolean>;
-  /** Removes a kept file. Throws the system error. */
+  /** Deletes a kept file. Throws system errors. */
   remove(pipelineId: string, digest: Digest): Promise<void>;
 }
 
-/** Files are examined synchronously. This is how many are examined between two yields to the event loop. */
+/** Files are checked synchronously, so yield to the event loop after this many. */
 const filesPerYield = 512;
 
 export function contentFiles(directory: string, disk: Disk = waitingDisk): ContentFiles {
@@ -92,15 +95,17 @@ async function removeIfEmpty(place: string): Promise<void> {
   await rmdir(place).catch(() => undefined);
 }
 
-/** Files up to this size are read synchronously in one call, which is much faster. */
+/** Up to this size, files are read synchronously in a single call, which is a lot faster. */
 const smallFileBytes = 1 << 16;
 const chunkBytes = 1 << 20;
 /**
- * Errors that the file did not cause: the process has too many open files, or the machine is low on memory.
+ * Errors that aren't the file's fault: the process has too many files open, or the machine is out of memory.
  */
 const passing = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'EAGAIN']);
 
-/** Returns null if the file cannot be read. Throws temporary system errors and the reason of `signal`. */
+/**
+ * Hashes a file. Returns null if it can't be read. If the error is only temporary or `signal` aborts, throws.
+ */
 export async function measureFile(
   file: string,
   signal?: AbortSignal,
@@ -138,25 +143,27 @@ async function measureLarge(
   }
 }
 
-/** In-memory index of one pipeline's kept files, in the order in which they will be removed. */
+/** An in-memory index of a pipeline's kept files, sorted by when they are due to be deleted. */
 export interface PipelineCache {
   readonly size: number;
-  /** Disk space used by the files. */
+  /** The disk space that the files take up. */
   readonly bytes: number;
-  /** Last use of the least recently used file, in milliseconds. Infinity if there is none. */
+  /**
+   * The time at which the least recently used file was last used, in milliseconds. Infinity if there is none.
+   */
   readonly oldest: number;
   has(digest: Digest): boolean;
-  /** Marks the file as used now. Returns false if it is not kept. */
+  /** Updates the time of the file's last use. Returns false if there is no such file. */
   use(digest: Digest, now: number): boolean;
   /**
-   * Adds a file. Returns the files to remove first. Returns null, and removes nothing, if the file would not
-   * fit even alone. `maxBytes` is the current limit, which may have changed.
+   * Adds a file, and returns the files to delete first. Returns null and does nothing if the file is larger
+   * than the limit. `maxBytes` is the current limit, which may be different from the last time.
    */
   add(file: { digest: Digest; size: number }, now: number, maxBytes: number): Digest[] | null;
   drop(digest: Digest): void;
   /**
-   * Drops files that were last used at or before `usedAt`, least recently used first. Drops at most `files`,
-   * and enough to free `bytes`. Returns them. Times are in milliseconds.
+   * Drops files that haven't been used since `usedAt`, least recently used first. Stops after `limits.files`
+   * of them, or once `limits.bytes` have been freed. Returns the dropped files. Times are in milliseconds.
    */
   expire(usedAt: number, limits: { files: number; bytes?: number }): Digest[];
 }
@@ -164,15 +171,15 @@ export interface PipelineCache {
 const blockBytes = 4096;
 
 /**
- * Returns the space that a file counts for: whole blocks, and at least one so that empty files are limited as
- * well.
+ * Returns how much space a file is counted as. That's whole blocks, and at least one, so that there can't be
+ * too many empty files either.
  */
 export function roomOf(size: number): number {
   return Math.max(1, Math.ceil(size / blockBytes)) * blockBytes;
 }
 
 export function minRecentlyUsed(): PipelineCache {
-  /** Least recently used first. */
+  /** The least recently used file comes first. */
   const files = new Map<Digest, { room: number; usedAt: number }>();
   let bytes = 0;
 

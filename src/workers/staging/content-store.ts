@@ -16,43 +16,49 @@ import {
 } from './content-files.ts';
 
 /**
- * Keeps files of received bundles by digest, so that producers do not need to resend unchanged files. Each
- * pipeline has its own files and limit. The least recently used files are removed first. Kept files outlive
- * the process, and belong to one process at a time.
+ * Keeps the files of bundles that were uploaded, by digest, so that producers don't have to upload unchanged
+ * files again. Every pipeline has files and a limit of its own. When the limit is reached, the files that
+ * haven't been used for the longest time are deleted. Files survive a restart, and belong to one process at a
+ * time.
  */
 export interface ContentStore {
-  /** True if any files are kept. */
+  /** False if no files are kept at all. */
   readonly isOn: boolean;
-  /** Returns the digests that are not kept for the pipeline. Marks the others as used now. */
+  /** Returns the digests for which the pipeline has no file. The files of the others count as used now. */
   missing(pipelineId: string, digests: readonly Digest[]): Digest[];
-  /** Returns the pipeline's kept files. With `keeps: false`, no files are added. */
+  /** Gives access to a pipeline's kept files. With `keeps: false`, no new ones are added. */
   of(pipelineId: string, options?: { keeps: boolean }): BundleContent;
-  /** Removes all files because the disk is full. Producers can send them again. */
+  /** Deletes all files because the disk is full. Producers can upload them again. */
   clear(): Promise<void>;
   stats(): { files: number; bytes: number };
   close(): Promise<void>;
 }
 
 export interface ContentOptions extends ContentBounds {
-  /** Staging directory on this machine. Staged files are linked from here. */
+  /**
+   * The staging directory on this machine. Kept files are hard links to the files in it.
+   */
   staging: string;
   clock: Clock;
   log: Log;
-  /** Returns how many bytes of the reserve are missing on a directory's disk. Replaced only by tests. */
+  /** Returns how many bytes have to be freed on a directory's disk. Only replaced in tests. */
   shortage?: (directory: string) => Promise<number>;
-  /** Called before each added file, to share the event loop. Default: does not yield. */
+  /** Called before each file is added, to give other work a chance to run. Default: doesn't yield. */
   yieldToEventLoop?: YieldToEventLoop;
-  /** The disk that holds `staging`. Default: calls block the process. */
+  /** The disk that `staging` is on. By default, disk calls block the process. */
   disk?: Disk;
 }
 
-/** Name of the directory below the staging directory. */
+/** The name of this store's directory in the staging directory. */
 const directoryName = 'content';
 const sweepMs = 60_000;
-/** Number of files removed between two yields to the event loop. */
+/** After deleting this many files, yield to the event loop. */
 const filesPerYield = 64;
 
-/** Opens the store with the readable files of earlier processes, within the limits. */
+/**
+ * Opens the store. It starts out with the files of earlier processes, as far as they are readable and within
+ * the limits.
+ */
 export async function openContentStore(options: ContentOptions): Promise<ContentStore> {
   const store = new LinkedContent(options);
   await store.takeUp();
@@ -68,7 +74,7 @@ class LinkedContent implements ContentStore {
   readonly #options: ContentOptions;
   readonly #pipelines = new Map<string, PipelineCache>();
   readonly #sweeper: { cancel(): void };
-  /** Kinds of errors that were already logged. */
+  /** The kinds of errors that have been logged already. */
   readonly #loggedKinds = new Set<string>();
   #opened: Opened | null = null;
   #opening: Promise<Opened> | null = null;
@@ -88,7 +94,7 @@ class LinkedContent implements ContentStore {
       for (const other of others) {
         const files = contentFiles(other.directory, this.#disk);
         for (const { pipelineId, digest } of await files.read()) await files.remove(pipelineId, digest);
-        await files.read(); // Removes directories that are now empty.
+        await files.read(); // Deletes directories that are now empty.
         await other.release();
       }
       if (first !== undefined) this.#opened = await this.#read(first);
@@ -151,7 +157,7 @@ class LinkedContent implements ContentStore {
     return (this.#opened = await this.#opening);
   }
 
-  /** Reads a directory that this process has claimed, and adds its files. */
+  /** Reads a directory that this process has claimed, and adds its files to the index. */
   async #read(claimed: ClaimedDirectory): Promise<Opened> {
     const files = contentFiles(claimed.directory, this.#disk);
     try {
@@ -194,7 +200,9 @@ class LinkedContent implements ContentStore {
     return null;
   }
 
-  /** Throws the system error and stops, because the next file would fail the same way. */
+  /**
+   * Adds files. Stops and throws the system error when one fails, because the next one would fail as well.
+   */
   async #keep(pipelineId: string, added: Iterable<CachedFile>): Promise<void> {
     const { files } = await this.#claim();
     const { yieldToEventLoop: pause = neverYield } = this.#options;
@@ -203,13 +211,14 @@ class LinkedContent implements ContentStore {
       await pause();
       const kept = this.#cacheOf(pipelineId);
       if (kept.use(file.digest, this.#now())) continue;
-      // Removals come first, and the disk preserves the order, so the limit is never exceeded.
+      // The disk executes calls in order, so old files are deleted before the new one is added, and the limit
+      // is never exceeded.
       const gone = kept.add(file, this.#now(), this.#options.maxBytes(pipelineId));
       if (gone === null) continue;
       void this.#remove(files, pipelineId, gone);
       const link = files.link(pipelineId, file.digest, file.file).catch((error: unknown) => {
         kept.drop(file.digest);
-        // A disk that did not respond in time may still create the link.
+        // If the disk didn't respond in time, it may still create the link later.
         void this.#remove(files, pipelineId, [file.digest]);
         throw error;
       });
@@ -219,7 +228,7 @@ class LinkedContent implements ContentStore {
     await this.#freeSpace();
   }
 
-  /** Never rejects. */
+  /** Deletes kept files, and logs errors. Never rejects. */
   async #remove(files: ContentFiles, pipelineId: string, digests: Iterable<Digest>): Promise<void> {
     const { log } = this.#options;
     const removals = [...digests].map((digest) =>
@@ -236,7 +245,7 @@ class LinkedContent implements ContentStore {
     await this.#freeSpace().catch((error: unknown) => this.#warn(error));
   }
 
-  /** Removes files last used at or before `oldest`. */
+  /** Deletes the files that haven't been used since `oldest`. */
   async #expire(pipelineId: string, oldest: number): Promise<void> {
     for (;;) {
       const kept = this.#pipelines.get(pipelineId);
@@ -248,7 +257,7 @@ class LinkedContent implements ContentStore {
     }
   }
 
-  /** If the disk is low on space, removes the least recently used files across all pipelines. */
+  /** If the disk is almost full, deletes the least recently used files of all pipelines. */
   #freeSpace(): Promise<void> {
     return (this.#freeingSpace ??= this.#evictOldest().finally(() => (this.#freeingSpace = null)));
   }
@@ -275,7 +284,8 @@ class LinkedContent implements ContentStore {
   }
 
   /**
-   * Logs each kind of error once. The error recurs with every upload, but uploads succeed without kept files.
+   * Logs an error, but only once per kind. It would come up again with every upload, and uploads work fine
+   * without kept files.
    */
   #warn(error: unknown): void {
     const kind = error instanceof Error && 'code' in error ? String(error.code) : String(error);

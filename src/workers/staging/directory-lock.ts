@@ -6,29 +6,29 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import { hasListener, listenAt, socketAddress } from '../../core/lib/live-socket.ts';
 
 /*
- * Limits a directory to one process. Its holder listens on a socket in it. A process that can connect knows
- * that the holder is alive, even in another container. After the holder's death, the kernel refuses
- * connections. The data itself contains the name of the holder's socket, because it can be replaced there
- * atomically.
+ * Makes sure that only one process uses a directory. That process listens on a socket in the directory. Any
+ * other process that is able to connect knows that it's still alive, even if it runs in a different
+ * container. Once it has died, the kernel rejects connections. The name of its socket is also stored in the
+ * data itself, because it can be replaced atomically there.
  */
 const nameForm = /^daemon-[0-9a-f]{8}\.sock$/;
 
 export interface DirectoryLock {
-  /** The name to claim in the data. */
+  /** The socket's name, to be stored in the data. */
   readonly name: string;
-  /** Throws `queue_unusable` if the process that claimed this name is alive. */
+  /** Throws `queue_unusable` if the process whose socket has this name is still alive. */
   refuseIfAlive(name: string): Promise<void>;
   /**
-   * Reports whether no other live process listens in the directory. If two processes start at the same
-   * moment, at least one of them gets false.
+   * Reports whether no other process is listening in this directory. If two processes start at the same time,
+   * at least one of them gets false.
    */
   isAlone(): Promise<boolean>;
   release(): Promise<void>;
 }
 
 /**
- * Prepares to hold the directory. Throws `queue_unusable` if a live process holds it, before any file in it
- * is opened.
+ * Locks the directory for this process, before it opens any of the files. Throws `queue_unusable` if another
+ * process is using the directory.
  */
 export async function lockDirectory(directory: string): Promise<DirectoryLock> {
   const opened = openSync(directory, 'r');
@@ -41,7 +41,7 @@ export async function lockDirectory(directory: string): Promise<DirectoryLock> {
     for (const name of sockets) await refuseIfAlive(name);
     const name = `daemon-${randomBytes(4).toString('hex')}.sock`;
     const server = await listenAt(address(name));
-    // A socket created just before may not have responded to the first check.
+    // Check the other sockets again, because their processes may not have been listening yet.
     for (const old of sockets)
       if (await hasListener(address(old))) {
         await closed(server);

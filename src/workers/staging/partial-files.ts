@@ -7,14 +7,15 @@ import { claimDirectory, type ClaimedDirectory, claimLeft, type ClaimRequest } f
 import type { NewPartialUpload, PartialOutcome, PartialUpload } from './partial-upload.ts';
 
 /**
- * This process's directory of partial uploads below `staging`, which exists only while there are any. In
- * BullMQ mode, several processes on a machine may share `staging`, so each has a numbered directory.
+ * This process's directory for partial uploads. It's located in `staging`, and only exists as long as there
+ * are any. With BullMQ, several processes on the same machine may share `staging`, so each of them has a
+ * directory with a number.
  */
 export class PartialDirectory {
   readonly #request: ClaimRequest;
   #claimed: Claimed | null;
   #claiming: Promise<Claimed> | null = null;
-  /** Partial uploads of earlier processes, read at startup. */
+  /** The partial uploads of earlier processes, as found at startup. */
   readonly restored: readonly PartialUpload[];
 
   private constructor(request: ClaimRequest, claimed: Claimed | null) {
@@ -23,7 +24,7 @@ export class PartialDirectory {
     this.restored = claimed?.restored ?? [];
   }
 
-  /** Takes over the files of processes that have ended, if any. Throws the system error. */
+  /** Takes over the files of processes that have ended. Throws system errors. */
   static async open(staging: string, clock: Pick<Clock, 'sleep'>): Promise<PartialDirectory> {
     const request = { parent: staging, name: 'partial', clock };
     const [first, ...others] = await claimLeft(request);
@@ -36,8 +37,8 @@ export class PartialDirectory {
   }
 
   /**
-   * Claims a directory if this process does not have one yet. Resolves with the partial uploads left in it by
-   * another process that ended since startup.
+   * Claims a directory, unless this process already has one. The directory may have belonged to another
+   * process that has ended since startup. Resolves with the partial uploads that it left behind.
    */
   async claim(): Promise<readonly PartialUpload[]> {
     if (this.#claimed !== null) return [];
@@ -47,18 +48,18 @@ export class PartialDirectory {
       .then((claimed) => (this.#claimed = claimed))
       .finally(() => (this.#claiming = null));
     const { restored } = await this.#claiming;
-    // If several calls run concurrently, only the first one returns the uploads.
+    // If there are concurrent calls, only the first one returns the uploads.
     return isFirst ? restored : [];
   }
 
-  /** Files of the claimed directory. */
+  /** The files in the claimed directory. */
   get files(): PartialFiles {
     if (this.#claimed === null)
       throw new WaybillError('internal_error', 'the directory of partial uploads is missing');
     return this.#claimed.files;
   }
 
-  /** Releases the directory, and removes it if it is empty. */
+  /** Releases the directory. If it's empty, it is deleted. */
   async close(): Promise<void> {
     await this.#claiming?.catch(() => null);
     await this.#claimed?.release();
@@ -81,18 +82,19 @@ async function restore(claimed: ClaimedDirectory): Promise<Claimed> {
 }
 
 /*
- * Each partial upload has two files: the record `<id>.json` and the received bytes `<id>.bytes`. Neither is
- * synced. After a power failure, the manifest detects damaged bytes, as for every upload.
+ * Each partial upload consists of two files: its record in `<id>.json`, and the bytes received so far in
+ * `<id>.bytes`. They aren't synced to disk. If a power failure corrupts the bytes, they won't match the
+ * manifest.
  */
 const recordForm = /^([0-9a-z]{24})\.json$/;
 const ownForm = /^[0-9a-z]{24}\.(json|json\.new|bytes)$/;
 
 interface Recorded extends Omit<NewPartialUpload, 'partial' | 'channel'> {
-  /** Absent in records from earlier versions, which did not have such archives. */
+  /** Absent in records from earlier versions, which didn't support such archives. */
   partial?: NewPartialUpload['partial'];
-  /** See `partial`. */
+  /** Absent in records from earlier versions, too. */
   channel?: NewPartialUpload['channel'];
-  /** Always 1. Records with any other version are refused. */
+  /** Always 1. A record with any other version is rejected. */
   version: number;
   outcome: PartialOutcome | null;
   /** RFC 3339. */
@@ -106,7 +108,7 @@ function recordOf(upload: PartialUpload): Recorded {
   return { version: 1, ...known, outcome, writtenAt: touchedAt.toISOString() };
 }
 
-/** The files of partial uploads in one of this process's directories. */
+/** The files of the partial uploads in one of this process's directories. */
 class PartialFiles {
   readonly #directory: string;
 
@@ -114,15 +116,15 @@ class PartialFiles {
     this.#directory = directory;
   }
 
-  /** Moves an earlier process's files from another directory to this one. */
+  /** Moves the files of an earlier process from its directory to this one. */
   async takeOver(from: string): Promise<void> {
     const names = (await readdir(from)).filter((name) => ownForm.test(name));
-    // Records come last, because a record without its bytes would look like a stray file.
+    // Move the records last. A record without its bytes would look like it doesn't belong to an upload.
     names.sort((a, b) => Number(recordForm.test(a)) - Number(recordForm.test(b)));
     for (const name of names) await rename(path.join(from, name), path.join(this.#directory, name));
   }
 
-  /** Reads an earlier process's partial uploads. Removes unusable files. */
+  /** Reads the partial uploads of an earlier process. Deletes files that can't be used. */
   async restore(): Promise<PartialUpload[]> {
     const names = await readdir(this.#directory);
     const ids = names.flatMap((name) => recordForm.exec(name)?.[1] ?? []);
@@ -141,7 +143,7 @@ class PartialFiles {
     await writeFile(this.#path(id, 'bytes'), '', { flag: 'wx', mode: 0o600 });
   }
 
-  /** Writes the record atomically. Creates the directory if it is missing. */
+  /** Writes the record atomically. Creates the directory if necessary. */
   async save(upload: PartialUpload): Promise<void> {
     const temporary = this.#path(upload.id, 'json.new');
     const text = JSON.stringify(recordOf(upload));
@@ -150,7 +152,7 @@ class PartialFiles {
     await rename(temporary, this.#path(upload.id, 'json'));
   }
 
-  /** Writes starting at `offset`. Yields the number of bytes of each write. */
+  /** Writes chunks, starting at `offset`. Yields the number of bytes of each write. */
   async *write(id: string, offset: number, chunks: AsyncIterable<Uint8Array>): AsyncGenerator<number> {
     const file = await open(this.#path(id, 'bytes'), 'r+');
     try {
@@ -167,7 +169,7 @@ class PartialFiles {
     }
   }
 
-  /** Reads the bytes up to `length`. */
+  /** Reads the first `length` bytes. */
   read(id: string, length: number): AsyncIterable<Uint8Array> {
     return createReadStream(this.#path(id, 'bytes'), { end: length - 1 });
   }
@@ -177,7 +179,7 @@ class PartialFiles {
   }
 
   async remove(id: string): Promise<void> {
-    // The record comes last. Without it, the bytes would be unidentified until the next startup.
+    // Delete the record last. Without it, the bytes couldn't be identified until the next startup.
     await this.removeBytes(id);
     await rm(this.#path(id, 'json'), { force: true });
   }
@@ -186,7 +188,7 @@ class PartialFiles {
     return path.join(this.#directory, `${id}.${kind}`);
   }
 
-  /** Returns null if the upload is incomplete on disk and cannot be continued. */
+  /** Loads an upload. Returns null if its files are incomplete, so that it can't be continued. */
   async #load(id: string): Promise<PartialUpload | null> {
     try {
       const text = await readFile(this.#path(id, 'json'), 'utf8');

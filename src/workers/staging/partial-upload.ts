@@ -2,49 +2,55 @@ import type { Clock } from '../../core/lib/clock.ts';
 import type { Digest } from '../../core/lib/digest.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 
-/** The current state of an upload whose archive arrives in several requests. */
+/** An upload whose archive is sent in several requests. */
 export interface PartialUpload extends NewPartialUpload {
   id: string;
-  /** Number of received bytes. The last byte counts only once a run is accepted (see `offsetOf`). */
+  /**
+   * The number of bytes received. The last one isn't acknowledged until a run is accepted (see `offsetOf`).
+   */
   received: number;
-  /** Time of the last byte received, or of the creation. */
+  /** The time at which the last byte was received, or else the upload was created. */
   touchedAt: Date;
-  /** The accepted run, or null until there is one. Once it is set, the bytes are removed. */
+  /** The run that was accepted, or null. As soon as there is a run, the bytes are deleted. */
   outcome: PartialOutcome | null;
 }
 
-/** Properties set at creation. */
+/** The properties of an upload that are set when it's created. */
 export interface NewPartialUpload {
   pipelineId: string;
-  /** Id of the token that created the upload. */
+  /** The id of the token that created the upload. */
   caller: string;
-  /** The Idempotency-Key of the request that created it, or null if there was none. */
+  /** The Idempotency-Key of the request that created the upload, or null. */
   key: string | null;
-  /** Whether to rerun a failed run that has this key. */
+  /** Whether to start a new run if the one with this key has failed. */
   rerunFailed: boolean;
   /** The channel to publish to, or null for the current release. */
   channel: string | null;
-  /** Size of the archive in bytes, or null until it is declared. */
+  /** The archive's size in bytes, or null if the client hasn't declared it yet. */
   length: number | null;
-  /** Digest of the manifest if the archive may omit kept files, or null for a complete archive. */
+  /**
+   * The digest of the manifest if the archive may leave out files that the server has kept. null if it's
+   * complete.
+   */
   partial: Digest | null;
-  /** Maximum size of the archive in bytes. */
+  /** The maximum size of the archive in bytes. */
   maxBytes: number;
-  /** `Upload-Metadata`, which is only returned to clients that query the upload. */
+  /** The `Upload-Metadata` header. It is only used to return it to clients that ask for it. */
   metadata: Record<string, string | null> | null;
 }
 
 export interface PartialOutcome {
   runId: string;
-  /** Same as in `AcceptedRun`. */
+  /** See `AcceptedRun`. */
   position: number | null;
   replayed: boolean;
 }
 
 /**
- * Returns the offset at which the client continues. The last byte is acknowledged only once the run is
- * accepted. Otherwise, a client that queries the offset after a lost response would see a complete upload
- * even though the queue refused it. The client then sends the last byte again, which is harmless.
+ * Returns the offset at which the client should continue. The last byte isn't acknowledged until the run has
+ * been accepted. Suppose the queue rejects the upload and the response gets lost: if the client then asked
+ * for the offset, it would think that everything went well. This way, it sends the last byte again, which
+ * does no harm.
  */
 export function offsetOf({
   received,
@@ -55,7 +61,7 @@ export function offsetOf({
   return outcome === null ? Math.min(received, length - 1) : length;
 }
 
-/** Returns the disk space reserved for the upload, which is its maximum final size in bytes. */
+/** Returns how much disk space to reserve for the upload. That's the largest size it can reach, in bytes. */
 export function reservedBytes({
   length,
   maxBytes,
@@ -64,25 +70,29 @@ export function reservedBytes({
   return outcome === null ? (length ?? maxBytes) : 0;
 }
 
-/** A request's exclusive right to an upload. */
+/** Gives a request the exclusive right to change an upload. */
 export interface Hold {
-  /** Aborts when another request wants the upload. From then on, only the newer request's bytes count. */
+  /**
+   * Aborts when another request takes over the upload. From then on, no more bytes of this request are
+   * accepted.
+   */
   taken: AbortSignal;
   release(): void;
 }
 
-/** The current holds, by upload id. */
+/** Keeps track of which uploads are locked by a request. */
 export interface Holds {
   /**
-   * Requests the current holder to release the upload, and waits for it to do so. A client that reconnects
-   * has lost its old connection, which the server may detect much later. Throws `upload_locked` if the holder
-   * does not release it in time because it is passing the complete archive to the queue.
+   * Locks an upload. If another request has it locked, asks that request to stop and waits for it. Usually,
+   * the client has lost its connection and reconnected, and the server hasn't noticed yet. Throws
+   * `upload_locked` if the other request doesn't stop in time because it's passing the complete archive to
+   * the queue.
    */
   take(id: string): Promise<Hold>;
   isHeld(id: string): boolean;
 }
 
-/** Shorter than any proxy's timeout. */
+/** This is shorter than the timeout of any proxy. */
 const holdTimeoutMs = 10_000;
 
 export function createHolds(clock: Pick<Clock, 'timeout'>, waitMs: number = holdTimeoutMs): Holds {
@@ -108,7 +118,7 @@ export function createHolds(clock: Pick<Clock, 'timeout'>, waitMs: number = hold
 
   return {
     take: async (id) => {
-      // Another waiting request may have taken it first.
+      // Another request that was also waiting may have been faster.
       while (held.has(id)) await whenFree(id);
       const abort = new AbortController();
       let release: () => void = () => undefined;

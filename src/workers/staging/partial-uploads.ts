@@ -18,18 +18,18 @@ export interface PartialSettings {
   maxUploads: number;
   maxBytes: number;
   retentionMs: number;
-  /** Maximum number per token. Default: `maxUploads`. */
+  /** The maximum number of uploads per token. Default: `maxUploads`. */
   maxUploadsPerToken?: number;
   maxBytesPerToken?: number;
 }
 
 export interface PartialOptions {
-  /** Staging directory on this machine. */
+  /** The staging directory on this machine. */
   staging: string;
   clock: Clock;
   log: Log;
   settings: PartialSettings;
-  /** How long a request waits for another one to release the upload, in milliseconds. Default: 10,000. */
+  /** The time that a request waits for another one to unlock the upload, in milliseconds. Default: 10,000. */
   holdWaitMs?: number;
 }
 
@@ -37,13 +37,13 @@ const newId = customAlphabet('0123456789abcdefghijklmnopqrstuvwxyz', 24);
 const maxSweepMs = 60_000;
 
 /**
- * Uploads whose archives arrive in several requests. They do not hold a queue slot and have separate limits.
- * They outlive the process, and are removed after a period without requests.
+ * Manages uploads whose archives are sent in several requests. They don't occupy a queue slot, and have
+ * limits of their own. They survive a restart, and are deleted when no request has come in for a while.
  */
 export class PartialUploads {
-  /** Maximum number of concurrent uploads. 0 disables them. */
+  /** The maximum number of concurrent uploads of this kind. 0 disables them. */
   readonly maxUploads: number;
-  /** How long an upload is kept after its last byte, and its outcome after it ends, in milliseconds. */
+  /** How long an upload is kept after its last byte, and its outcome after it has ended, in milliseconds. */
   readonly retentionMs: number;
   readonly #settings: PartialSettings;
   readonly #clock: Clock;
@@ -51,7 +51,10 @@ export class PartialUploads {
   readonly #directory: PartialDirectory;
   readonly #uploads: Map<string, PartialUpload>;
   readonly #holds: Holds;
-  /** Uploads whose files are being created. Removing one of these would leave unidentified files behind. */
+  /**
+   * Uploads whose files are being created. Deleting one of them now would leave files behind that belong to
+   * no upload.
+   */
   readonly #creating = new Set<string>();
   readonly #sweeper: Timer;
 
@@ -69,8 +72,8 @@ export class PartialUploads {
   }
 
   /**
-   * Restores earlier processes' uploads below `staging`. Throws the system error if the directory cannot be
-   * used.
+   * Opens the directory for partial uploads in `staging`, and continues the uploads of earlier processes.
+   * Throws the system error if the directory can't be used.
    */
   static async open(options: PartialOptions): Promise<PartialUploads> {
     const directory = await PartialDirectory.open(options.staging, options.clock);
@@ -80,9 +83,9 @@ export class PartialUploads {
   }
 
   /**
-   * Throws `partial_uploads_full` if the limit on number or size is reached, and `upload_too_large` if this
-   * upload alone exceeds the size limit. Replaces an empty upload with the same token, pipeline and key,
-   * because the response to its creation was lost.
+   * Creates an upload. If an empty one with the same token, pipeline, and key exists, it's replaced, since
+   * the client obviously never received the response. Throws `partial_uploads_full` if there are too many
+   * uploads or they take up too much space, and `upload_too_large` if this upload alone does.
    */
   async create(wanted: NewPartialUpload): Promise<PartialUpload> {
     const unfinished = this.#unfinished();
@@ -109,28 +112,26 @@ export class PartialUploads {
     return upload;
   }
 
-  /** Returns the upload's current state, or undefined if it is unknown or was removed. */
+  /** Returns the upload's current state, or undefined if it's unknown or has been deleted. */
   find(id: string): PartialUpload | undefined {
     return this.#uploads.get(id);
   }
 
-  /** Returns a token's uploads for a pipeline, including ended ones, most recently touched first. */
+  /** Returns a token's uploads for a pipeline, including those that have ended, most recent first. */
   of(caller: string, pipelineId: string): PartialUpload[] {
     return [...this.#uploads.values()]
       .filter((upload) => upload.caller === caller && upload.pipelineId === pipelineId)
       .sort((one, other) => other.touchedAt.getTime() - one.touchedAt.getTime());
   }
 
-  /**
-   * Takes the exclusive right to change the upload, until another request takes it. Throws `upload_locked`.
-   */
+  /** Locks the upload for a request, until another request takes over. Throws `upload_locked`. */
   hold(id: string): Promise<Hold> {
     return this.#holds.take(id);
   }
 
   /**
-   * Appends the chunks. Chunks written before a failure are kept. Throws `upload_not_found` if the bytes were
-   * removed from the disk, in which case the upload is lost.
+   * Appends chunks to the upload. If it fails halfway through, the chunks written so far are kept. Throws
+   * `upload_not_found` if the bytes have disappeared from the disk, in which case the upload is lost.
    */
   async write(id: string, offset: number, chunks: AsyncIterable<Uint8Array>): Promise<void> {
     const upload = this.#get(id);
@@ -146,14 +147,14 @@ export class PartialUploads {
     }
   }
 
-  /** Sets the length of an archive whose length was unknown. It must not exceed `maxBytes`. */
+  /** Sets an archive's length that wasn't known before. It must not be greater than `maxBytes`. */
   async declareLength(id: string, length: number): Promise<void> {
     const upload = this.#get(id);
     upload.length = length;
     await this.#directory.files.save(upload);
   }
 
-  /** Reads all bytes of the archive. Throws the same errors as `write`. */
+  /** Reads the whole archive. Throws the same errors as `write`. */
   async *read(id: string): AsyncGenerator<Uint8Array> {
     const { length } = this.#get(id);
     if (length === null)
@@ -165,7 +166,7 @@ export class PartialUploads {
     }
   }
 
-  /** Stores the accepted run as the outcome, and removes the bytes. */
+  /** Ends the upload by recording the accepted run, and deletes the bytes. */
   async end(id: string, outcome: PartialOutcome): Promise<void> {
     const upload = this.#get(id);
     upload.outcome = outcome;
@@ -179,7 +180,7 @@ export class PartialUploads {
     await this.#directory.files.remove(id);
   }
 
-  /** Returns the number of uploads without a run and their received bytes. */
+  /** Returns how many uploads don't have a run yet, and how many bytes they have received. */
   stats(): { uploads: number; bytes: number } {
     const unfinished = this.#unfinished();
     const bytes = unfinished.reduce((sum, { received }) => sum + received, 0);
@@ -191,7 +192,7 @@ export class PartialUploads {
     await this.#directory.close();
   }
 
-  /** Returns the uploads without a run. */
+  /** Returns the uploads that don't have a run yet. */
   #unfinished(): PartialUpload[] {
     return [...this.#uploads.values()].filter(({ outcome }) => outcome === null);
   }
@@ -215,12 +216,12 @@ export class PartialUploads {
     if (bytes > maxBytes) throw tooLarge(bytes, maxBytes);
     if (others.length >= maxUploads || reserved(others) + bytes > maxBytes) throw full();
     const own = others.filter((upload) => upload.caller === caller);
-    // A token's only upload may use the whole limit.
+    // If a token only has a single upload, that one may use up the whole limit.
     if (own.length === 0) return;
     if (own.length >= maxUploadsPerToken || reserved(own) + bytes > maxBytesPerToken) throw tokenFull();
   }
 
-  /** Returns the error to report for an upload's file error. */
+  /** Returns the error to report when a file of an upload can't be accessed. */
   #failureOf(id: string, error: unknown): unknown {
     if (errnoOf(error) !== 'ENOENT') return error;
     this.#uploads.delete(id);
@@ -244,7 +245,7 @@ function reserved(uploads: readonly PartialUpload[]): number {
   return uploads.reduce((sum, upload) => sum + reservedBytes(upload), 0);
 }
 
-/** Returns the error for an unknown upload. */
+/** Creates the error for an unknown upload. */
 export function unknownUpload(): WaybillError {
   return new WaybillError(
     'upload_not_found',

@@ -9,20 +9,23 @@ import type { Storage } from '../../core/storage/storage.ts';
 import type { StagedJob } from '../queue/job.ts';
 import { stagingFailure } from './staging-check.ts';
 
-/** Transports bundles from the host that received them to the host that publishes them. */
+/** Moves bundles from the host that received them to whichever host publishes them. */
 export interface SharedStaging {
-  /** Writes the job's staged bundle as a single archive called `name`. Resolves with the job to queue. */
+  /** Writes the job's staged bundle to a single archive with this name. Resolves with the job to queue. */
   share(job: StagedJob, name: string): Promise<StagedJob>;
-  /** Removes an archive. Ignores names that no archive can have, because they come from a modified Redis. */
+  /**
+   * Deletes an archive. Ignores names that no archive can have, since they must come from a Redis that was
+   * tampered with.
+   */
   remove(name: string): Promise<void>;
-  /** Checks that shared staging is writable. Throws `staging_unavailable` or `insufficient_storage`. */
+  /** Checks that shared staging can be written to. Throws `staging_unavailable` or `insufficient_storage`. */
   check(): Promise<void>;
   close(): Promise<void>;
 }
 
 /**
- * Opens shared staging and checks that it is writable. Throws `config_invalid` if it is not. The storage
- * stays open between uploads, and is reopened after a failure.
+ * Opens shared staging and checks that it can be written to. Throws `config_invalid` if it can't. The storage
+ * stays open between uploads. If anything fails, it's opened again the next time.
  */
 export async function openSharedStaging(
   location: StorageLocation,

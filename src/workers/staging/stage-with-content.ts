@@ -8,9 +8,9 @@ import { neverYield, type YieldToEventLoop } from '../../core/lib/event-loop.ts'
 import type { ContentStore } from './content-store.ts';
 
 /**
- * Runs `stageUpload` with the pipeline's kept files. Calls `yieldToEventLoop` between pieces. With `keeps:
- * false`, none of the upload's files are kept. With `autoManifest`, an archive does not need a manifest.
- * Removes kept files if the disk has no room for an upload.
+ * Like `stageUpload`, but reuses the files that were kept for this pipeline. Calls `yieldToEventLoop` in
+ * between. With `keeps: false`, no files of this upload are kept. With `autoManifest`, an archive doesn't
+ * need a manifest. If there isn't enough disk space for the upload, kept files are deleted.
  */
 export function stageWithContent(
   content: ContentStore,

@@ -8,24 +8,24 @@ import { errnoOf } from '../../core/lib/system-errors.ts';
 
 export interface StagingArea {
   /**
-   * Creates an empty directory for one upload and returns its absolute path. The directory belongs to the
-   * upload and, once accepted, to its run. It is removed together with the run.
+   * Creates an empty directory for an upload and returns its absolute path. The directory first belongs to
+   * the upload and then to the accepted run. It's deleted along with the run.
    */
   create(): Promise<string>;
-  /** Removes the directory that `create` made. `staged` is that directory or a path inside it. */
+  /** Deletes a directory that was made by `create`. `staged` is that directory, or a path inside of it. */
   discard(staged: string): Promise<void>;
 }
 
 /*
- * Each upload is staged in its own directory directly below `server.staging.directory`. The directory's name
- * identifies it as waybill's. Other files in the staging directory are never touched.
+ * Every upload is staged in a directory of its own in `server.staging.directory`. Its name shows that waybill
+ * created it. Any other files in the staging directory are left alone.
  */
 const nameForm = /^upload-[0-9a-z]{16}$/;
 const randomName = customAlphabet('0123456789abcdefghijklmnopqrstuvwxyz', 16);
 
 /**
- * Returns the upload directories in `staging`, on that disk. Calls `yieldToEventLoop` before each creation or
- * removal.
+ * Manages the upload directories in `staging`. `disk` is the disk that they are on. Calls `yieldToEventLoop`
+ * before a directory is created or deleted.
  */
 export function uploadDirectories(
   staging: string,
@@ -45,8 +45,8 @@ export function uploadDirectories(
 }
 
 /**
- * Creates an empty directory for one upload and returns its path. Recreates the staging directory if it was
- * removed while the daemon is running.
+ * Creates an empty directory for an upload and returns its path. If the staging directory was deleted in the
+ * meantime, it is created again.
  */
 export async function newUploadDirectory(staging: string, disk: Disk = waitingDisk): Promise<string> {
   const directory = path.join(staging, `upload-${randomName()}`);
@@ -54,13 +54,13 @@ export async function newUploadDirectory(staging: string, disk: Disk = waitingDi
     await disk.makeDirectory(directory);
     return directory;
   } catch (error) {
-    // A disk that did not respond in time may still create it.
+    // If the disk didn't respond in time, it may still create the directory later.
     await disk.remove(directory).catch(() => undefined);
     throw error;
   }
 }
 
-/** Removes the upload directory that is or contains `staged`. Throws `internal_error` if there is none. */
+/** Deletes the upload directory that is or contains `staged`. Throws `internal_error` if there is none. */
 export async function removeUploadDirectory(
   staging: string,
   staged: string,
@@ -69,7 +69,7 @@ export async function removeUploadDirectory(
   await disk.remove(uploadDirectoryOf(staging, staged));
 }
 
-/** Returns the upload directory that is or contains `staged`. Throws `internal_error` if there is none. */
+/** Finds the upload directory that is or contains `staged`. Throws `internal_error` if there is none. */
 export function uploadDirectoryOf(staging: string, staged: string): string {
   const name = path.relative(staging, staged).split(path.sep)[0] ?? '';
   if (nameForm.test(name)) return path.join(staging, name);
@@ -77,8 +77,8 @@ export function uploadDirectoryOf(staging: string, staged: string): string {
 }
 
 /**
- * Removes every upload directory in `staging` except those in `keep`. Resolves with the names of the removed
- * ones. `staging` may be missing.
+ * Deletes all upload directories in `staging`, except for those in `keep`, and resolves with their names.
+ * `staging` doesn't have to exist.
  */
 export async function sweepUploadDirectories(
   staging: string,

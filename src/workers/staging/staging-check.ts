@@ -4,12 +4,12 @@ import path from 'node:path';
 import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode, WaybillError } from '../../core/lib/errors.ts';
 
-/** Uploads are refused if there is less free space than this, in bytes. */
+/** If there is less free space than this, in bytes, uploads are rejected. */
 export const minRoom = 16 * 1024 * 1024;
 
 /**
- * Checks that the directory is writable, and creates it if it is missing. Throws `staging_unavailable`, or
- * `insufficient_storage` if the disk is full.
+ * Checks that files can be written to the directory, which is created if necessary. Throws
+ * `staging_unavailable`, or `insufficient_storage` if the disk is full.
  */
 export async function proveStaging(directory: string): Promise<void> {
   const probe = path.join(directory, `.waybill-probe-${randomUUID()}`);
@@ -22,8 +22,9 @@ export async function proveStaging(directory: string): Promise<void> {
 }
 
 /**
- * Checks that the disk of the directory, or of its nearest existing parent, has room for uploads. Throws
- * `insufficient_storage` if it does not, and `staging_unavailable` if the free space cannot be read.
+ * Checks that there is enough free space for uploads on the directory's disk. If the directory doesn't exist
+ * yet, uses its nearest parent that does. Throws `insufficient_storage` if there isn't, and
+ * `staging_unavailable` if the free space can't be determined.
  */
 export async function proveRoom(directory: string): Promise<void> {
   try {
@@ -34,8 +35,8 @@ export async function proveRoom(directory: string): Promise<void> {
 }
 
 /**
- * Returns the free bytes on the disk of the directory or of its nearest existing parent. Throws the system
- * error.
+ * Returns how many bytes are free on the directory's disk. If the directory doesn't exist yet, uses its
+ * nearest parent that does. Throws system errors.
  */
 export async function freeBytes(directory: string): Promise<number> {
   try {
@@ -53,8 +54,9 @@ function isMissing(error: unknown): boolean {
 }
 
 /**
- * Calls `prove` at most every `everyMs` milliseconds, and returns its last outcome in between. While a new
- * call is in progress, the last outcome is returned until it is `2 * everyMs` old.
+ * Limits how often a check runs. `prove` is called at most every `everyMs` milliseconds, and in between, its
+ * last result is returned. While a new call is in progress, the last result is used until it is `2 * everyMs`
+ * old.
  */
 export function provedAtMost(clock: Clock, everyMs: number, prove: () => Promise<void>): () => Promise<void> {
   let last: Proof | null = null;
@@ -74,14 +76,14 @@ export function provedAtMost(clock: Clock, everyMs: number, prove: () => Promise
 }
 
 interface Proof {
-  /** Time of the call, in monotonic milliseconds. */
+  /** The time of the check, in milliseconds of the monotonic clock. */
   at: number;
   outcome: Promise<void>;
 }
 
 /**
- * Maps a staging error to one for the client: `insufficient_storage` for a full disk and
- * `staging_unavailable` for unusable staging. Any other error is returned unchanged.
+ * Converts an error that happened during staging to one for the client: `insufficient_storage` if the disk is
+ * full, and `staging_unavailable` if staging doesn't work. All other errors are returned as they are.
  */
 export function stagingFailure(error: unknown): unknown {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
@@ -102,7 +104,7 @@ function stagingFull(cause?: unknown): WaybillError {
   });
 }
 
-/** Contains the reason without the path, which clients must not see. The log has both. */
+/** Mentions the reason, but not the path, since clients aren't supposed to see it. Both are logged. */
 function unavailable(reason: string, cause: unknown): WaybillError {
   return new WaybillError('staging_unavailable', `uploads cannot be staged: ${reason}`, {
     cause,

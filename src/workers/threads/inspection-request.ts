@@ -1,6 +1,6 @@
 import type { OutputRecord } from '../../core/catalog/catalog.ts';
 import { managedPaths } from '../../core/catalog/managed-paths.ts';
-import { requireCatalog } from '../../core/catalog/store.ts';
+import { readState, requireCatalog } from '../../core/catalog/store.ts';
 import type { Config } from '../../core/config/config.ts';
 import type { CoreContext } from '../../core/context.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
@@ -18,28 +18,30 @@ import { within } from '../../core/storage/wrappers/within.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 
 /**
- * A request to read a destination: a page of a catalog, the differences between two releases, or a comparison
- * of the published bytes with the catalog. It is plain data for a thread, because a catalog may have half a
- * million outputs. Nothing is written.
+ * A request to read what is published at a destination: one page of a catalog, the differences between two
+ * releases, or a check of the published bytes against the catalog. It doesn't write anything. A catalog can
+ * have half a million outputs, so this is handled on a thread, and the request is plain data.
  */
 export type InspectionRequest = RequestTarget & (CatalogQuestion | CompareQuestion | { kind: 'verify' });
 
 interface RequestTarget extends TraceContext {
-  /** Identifies the request in the log, like a run's id. */
+  /** Identifies the request in the log, just like a run's id. */
   runId: string;
   pipelineId: string;
   destinationId: string;
-  /** Bundle path at the destination. `.` is the root, and null selects the first one. */
+  /** The bundle path at the destination, where `.` is the root. null chooses the first one. */
   path: string | null;
 }
 
 export interface CatalogQuestion {
   kind: 'catalog';
+  /** The release or channel to read instead of the published state. Requires a bundle path. */
+  release?: string | null;
   /** Selects only outputs whose paths start with this prefix. */
   prefix: string;
-  /** Selects only outputs after this path. */
+  /** Only return outputs that come after this path. */
   after: string | null;
-  /** Maximum number of outputs on the page. */
+  /** The maximum number of outputs to return. */
   limit: number;
 }
 
@@ -56,27 +58,29 @@ export type InspectionAnswer =
 
 export interface CatalogPage {
   kind: 'catalog';
-  /** Sorted bundle paths that have publications, at most `maxPaths`. */
+  /** The bundle paths at which something is published, in order. At most `maxPaths`. */
   paths: string[];
   pathsOmitted: number;
-  /** null if the destination has no publication. */
+  /** null if nothing is published at this destination. */
   catalog: CatalogView | null;
 }
 
 export interface CatalogView {
   destinationPath: string;
-  /** The current release, or null for in-place publication. */
+  /** The release that was read, or null for in-place publication. */
   release: string | null;
+  /** Whether readers get it. */
+  isPublished: boolean;
   generation: number;
   updatedAt: string;
   isInterrupted: boolean;
-  /** Number of outputs that start with the prefix. */
+  /** The number of outputs whose paths start with the prefix. */
   total: number;
   bytes: number;
   outputs: OutputLine[];
-  /** Entry points for readers: the index and the pages of scene maps. */
+  /** The pages to start reading at: the index and the scene maps. */
   pages: OutputLine[];
-  /** The path after which the next page starts, or null on the last page. */
+  /** The path after which the next page starts, or null if this is the last one. */
   next: string | null;
 }
 
@@ -87,13 +91,13 @@ export interface OutputLine extends Pick<
   owner: string;
 }
 
-/** Maximum number of bundle paths in an answer. */
+/** The maximum number of bundle paths in an answer. */
 export const maxPaths = 500;
 const maxDifferences = 1_000;
 
 /**
- * Throws `destination_not_found`, `release_not_found`, `not_published`, `state_conflict`, or the storage's
- * error.
+ * Answers a request. Throws `destination_not_found`, `release_not_found`, `not_published`, `state_conflict`,
+ * or the storage's error.
  */
 export async function answerInspection(
   context: CoreContext,
@@ -129,7 +133,7 @@ async function catalogPage(
   layout: 'in_place' | 'releases',
 ): Promise<CatalogPage> {
   const paths = bundlePathsAmong(await managedPaths(root));
-  // The root often contains only the index of the other bundles.
+  // The root usually contains nothing but the index of the other bundles.
   const asked = path ?? paths.find((one) => one !== '.') ?? paths[0];
   const named = { kind: 'catalog' as const, paths: paths.slice(0, maxPaths) };
   const pathsOmitted = Math.max(0, paths.length - maxPaths);
@@ -138,14 +142,25 @@ async function catalogPage(
     throw new WaybillError('not_published', `nothing is published at the bundle path "${asked}"`, {
       hint: 'choose one of the list',
     });
-  const { state, release } = await publishedState(placeAt(root, asked).storage, layout);
+  const place = placeAt(root, asked);
+  const published = await publishedState(place.storage, layout);
+  const chosen = question.release == null ? null : await releaseNamed(place, question.release);
+  const isPublished = chosen === null || chosen === published.release;
+  const release = chosen ?? published.release;
+  const { state } = isPublished ? published : await readState(within(place.storage, releaseKey(chosen)));
   const catalog = requireCatalog(state);
   const { generation, updatedAt, pending } = catalog;
-  const about = { destinationPath: asked, release, generation, updatedAt, isInterrupted: pending !== null };
+  const about = { destinationPath: asked, release, isPublished, isInterrupted: pending !== null };
   return {
     ...named,
     pathsOmitted,
-    catalog: { ...about, ...pageOf(catalog.outputs, question), pages: pagesAmong(catalog.outputs) },
+    catalog: {
+      ...about,
+      generation,
+      updatedAt,
+      ...pageOf(catalog.outputs, question),
+      pages: pagesAmong(catalog.outputs),
+    },
   };
 }
 
@@ -157,10 +172,10 @@ function pagesAmong(outputs: readonly OutputRecord[]): OutputLine[] {
   return [...sceneMaps.slice(0, maxPages), ...index].map(lineOf);
 }
 
-/** Returns a page of outputs sorted by path. */
+/** Returns one page of the outputs, sorted by path. */
 export function pageOf(
   outputs: readonly OutputRecord[],
-  { prefix, after, limit }: Omit<CatalogQuestion, 'kind'>,
+  { prefix, after, limit }: Omit<CatalogQuestion, 'kind' | 'release'>,
 ): Pick<CatalogView, 'total' | 'bytes' | 'outputs' | 'next'> {
   const matching = outputs.filter(({ path }) => path.startsWith(prefix));
   const from = after === null ? 0 : matching.findIndex(({ path }) => path > after);

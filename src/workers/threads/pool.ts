@@ -19,26 +19,29 @@ import type { ThreadJob, ThreadOutcome } from './thread-channel.ts';
 export interface WorkerPoolOptions {
   clock: Clock;
   log: Log;
-  /** The module whose export handles a `ThreadTask`. The export is `publish` unless another name is given. */
+  /**
+   * The module to run on the threads. Its export `publish`, or another one that was asked for, handles each
+   * `ThreadTask`.
+   */
   file: URL;
-  /** Number of concurrent jobs. Each job has its own thread. */
+  /** The maximum number of concurrent jobs. Each one has a thread to itself. */
   threads: number;
-  /** Plain data passed to the module as `workerData`. */
+  /** Plain data that the module receives as `workerData`. */
   data: unknown;
-  /** The threads' environment. */
+  /** The environment variables of the threads. */
   env: Readonly<Record<string, string>>;
-  /** How long an aborted job may take to stop before its thread is ended, in milliseconds. */
+  /** If an aborted job hasn't stopped after this many milliseconds, its thread is terminated. */
   graceMs: number;
-  /** How long a thread may go without a sign of life before it is ended, in milliseconds. */
+  /** If a thread hasn't sent anything for this many milliseconds, it's terminated. */
   silenceMs?: number;
-  /** Returns the configuration for a run of the pipeline that starts now, as plain data for its thread. */
+  /** Returns the configuration for a run of this pipeline that starts now. Must be plain data. */
   configOf: (pipelineId: string) => Config;
   limits?: ResourceLimits;
-  /** Whether to send debug log lines now. Default: false. */
+  /** Whether threads should currently send debug messages. Default: false. */
   verbose?: () => boolean;
   /** Receives publication events for the notifiers. */
   notify: (occurrence: Occurrence, trace?: TraceContext) => void;
-  /** Receives the threads' spans. If absent, no spans are recorded. */
+  /** Receives the spans recorded by the threads. If absent, they don't record any. */
   onSpan?: ((span: FinishedSpan) => void) | undefined;
 }
 
@@ -46,27 +49,30 @@ export interface WorkerPool {
   /** See `ThreadPool.process`. */
   process: JobProcessor;
   stats: () => ThreadStats;
-  /** Ends every thread. Running jobs fail with `worker_failed`. */
+  /** Terminates all threads. Jobs in progress fail with `worker_failed`. */
   close: () => Promise<void>;
 }
 
 export interface ThreadStats {
-  /** Number of existing threads. Threads start on demand and end when idle. */
+  /** The number of threads. They are started on demand and terminated when idle. */
   threads: number;
-  /** Number of threads that are running a job. */
+  /** The number of threads that are running a job. */
   busy: number;
-  /** Number of threads since startup that broke or had to be ended. Each was replaced on demand. */
+  /**
+   * The number of threads that have crashed or had to be terminated since startup. Each is replaced when
+   * needed.
+   */
   replaced: number;
 }
 
-// Publications are streamed. A thread that needs more memory than this has a bug, and must not crash the
-// daemon.
+// Publications don't load whole files into memory. If a thread needs more than this, it has a bug, which must
+// not take down the daemon.
 const defaultLimits: ResourceLimits = { maxOldGenerationSizeMb: 512 };
 const idleTimeoutMs = 60_000;
-// No publication blocks its event loop for this long, and signs of life need only the event loop.
+// Threads send signs of life from their event loop, and no publication blocks the event loop for this long.
 const defaultSilenceMs = 120_000;
 
-/** Creates a pool that publishes on threads. Notifies about runs that did not complete. */
+/** Creates a pool of threads that publish. If a run doesn't complete, the notifiers are informed. */
 export function workerPool(options: WorkerPoolOptions): WorkerPool {
   const pool = new ThreadPool<PublishJob, JobResult>(options, 'publish');
   const process = withinTimeout(options, (job, context) => pool.process(job, context));
@@ -77,7 +83,10 @@ export function workerPool(options: WorkerPoolOptions): WorkerPool {
   };
 }
 
-/** Stops a run at its pipeline's deadline. A thread that does not know the pipeline refuses the run. */
+/**
+ * Aborts runs that exceed their pipeline's timeout. If the pipeline is unknown, leaves it to the thread to
+ * reject the run.
+ */
 function withinTimeout({ clock, configOf }: WorkerPoolOptions, process: JobProcessor): JobProcessor {
   return async (job, { signal, onProgress }) => {
     const pipeline = configOf(job.pipelineId).pipelines.find(({ id }) => id === job.pipelineId);
@@ -89,25 +98,25 @@ function withinTimeout({ clock, configOf }: WorkerPoolOptions, process: JobProce
 }
 
 /**
- * Runs jobs on threads, so that hashing and compression never delay HTTP requests and a broken thread does
- * not affect others.
+ * Runs jobs on threads, so that hashing and compression don't slow down HTTP requests, and one crashing
+ * thread doesn't affect the others.
  *
- * A thread that throws, exits, runs out of memory or cannot be loaded fails its own job with `worker_failed`.
- * The next job gets a new thread. An abort is first sent as a message, so that the core can stop cleanly and
- * release its lease. If that takes longer than `graceMs`, the thread is ended and the job fails with
- * `aborted`. A hung thread sends no sign of life, so it is ended after `silenceMs` and its job fails with
- * `worker_failed`.
+ * If a thread throws, exits, runs out of memory, or can't be loaded, its job fails with `worker_failed`, and
+ * the next job gets a new thread. To abort a job, the thread is first sent a message, so that the core can
+ * stop cleanly and release its lease. If that takes longer than `graceMs`, the thread is terminated and the
+ * job fails with `aborted`. If a thread hangs, it no longer sends signs of life. It is then terminated after
+ * `silenceMs`, and its job fails with `worker_failed`.
  *
- * One pipeline can occupy all threads but one, so that a pipeline with a stalled server leaves a thread for
- * the others. A pool with a single thread cannot guarantee that.
+ * A single pipeline can use all threads except for one. That way, if its server is stuck, there is still a
+ * thread left for other pipelines. This doesn't work if the pool has only one thread.
  */
 export class ThreadPool<Job extends ThreadJob, Result> {
   readonly #options: WorkerPoolOptions & { silenceMs: number };
-  /** The module's export that runs the jobs. */
+  /** The name of the module's export that runs the jobs. */
   readonly #task: string;
   readonly #pool: Piscina;
   readonly #shares: PipelineShares;
-  /** Fails the jobs that no thread has finished yet. */
+  /** Functions that make unfinished jobs fail. */
   readonly #unfinished = new Set<(failure: unknown) => void>();
   #replaced = 0;
 
@@ -119,14 +128,14 @@ export class ThreadPool<Job extends ThreadJob, Result> {
       minThreads: 0,
       maxThreads: options.threads,
       idleTimeout: idleTimeoutMs,
-      // An idle thread keeps running its event loop, so that closing connections can finish.
+      // Keep the event loops of idle threads running, so that they can finish closing connections.
       atomics: 'disabled',
       env: options.env,
       workerData: options.data,
       resourceLimits: options.limits ?? defaultLimits,
     });
-    // Reports threads that broke between jobs or before their first job. If no thread is left, a waiting job
-    // would otherwise wait forever.
+    // This reports threads that crash when they have no job. If that was the last thread, the waiting jobs
+    // would wait forever, so make them fail.
     this.#pool.on('error', (error: unknown) => {
       options.log.error({ err: error }, 'a worker thread broke');
       if (this.#pool.threads.length === 0) for (const fail of this.#unfinished) fail(error);
@@ -134,8 +143,8 @@ export class ThreadPool<Job extends ThreadJob, Result> {
   }
 
   /**
-   * Runs a job on a thread. Throws `worker_failed` if the thread broke. If it was stopped, throws an error
-   * with the code of the signal's reason. Otherwise, throws an error with the code of the job's own error.
+   * Runs a job on a thread. Throws `worker_failed` if the thread crashes. If the job is aborted, the error
+   * has the code of the signal's reason. Otherwise, it has the code of the job's own error.
    */
   async process(job: Job, context: JobContext): Promise<Result> {
     const release = await this.#shares.acquire(job.pipelineId, context.signal);
@@ -151,7 +160,7 @@ export class ThreadPool<Job extends ThreadJob, Result> {
     return { threads, busy: Math.min(this.#unfinished.size, threads), replaced: this.#replaced };
   }
 
-  /** Ends every thread. Running jobs fail with `worker_failed`. */
+  /** Terminates all threads. Jobs in progress fail with `worker_failed`. */
   close(): Promise<void> {
     return this.#pool.destroy();
   }
@@ -185,7 +194,7 @@ interface JobContext {
   onProgress: (progress: JobProgress) => void;
 }
 
-/** Reports runs that did not complete. The thread itself reports failed destinations. */
+/** Notifies about runs that didn't complete. Destinations that failed are already reported by the thread. */
 function notifyingOfFailures({ notify }: WorkerPoolOptions, process: JobProcessor): JobProcessor {
   return async (job, context) => {
     try {
@@ -204,19 +213,22 @@ function resultOf<Result>(outcome: ThreadOutcome<Result>): Result {
 }
 
 /**
- * Limits how many places in a pool each pipeline can hold concurrently. A pipeline at its limit waits in
- * order.
+ * Limits how many threads of a pool a single pipeline can use at the same time. Further jobs of the pipeline
+ * wait in line.
  */
 class PipelineShares {
   readonly #limit: number;
-  /** Pipelines that hold or are waiting for a place. */
+  /** The pipelines that are using threads or waiting for them. */
   readonly #used = new Map<string, { semaphore: Semaphore; users: number }>();
 
   constructor(limit: number) {
     this.#limit = limit;
   }
 
-  /** Resolves with a function that releases the place. Throws the reason of `signal` when it aborts. */
+  /**
+   * Waits until the pipeline may use another thread. Resolves with a function that gives it back. When
+   * `signal` aborts, throws its reason.
+   */
   async acquire(pipelineId: string, signal: AbortSignal): Promise<() => void> {
     const share = this.#used.get(pipelineId) ?? { semaphore: createSemaphore(this.#limit), users: 0 };
     this.#used.set(pipelineId, share);

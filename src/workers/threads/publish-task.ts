@@ -18,17 +18,17 @@ import { traceOf } from '../../core/tracing/trace-context.ts';
 import type { JobProgress, JobResult, PublishJob, StagedArchive, StagedJob } from '../queue/job.ts';
 import { answerTask, type ThreadOutcome, type ThreadTask, type ThreadWork } from './thread-channel.ts';
 
-/** Data passed to a worker thread when it starts. */
+/** The data passed to a worker thread when it starts. */
 export interface ThreadData {
   env: Record<string, string>;
-  /** Whether to only plan publications. */
+  /** True if publications should only be planned. */
   dryRun: boolean;
 }
 
 /**
- * The body of a worker thread: a function from a task to its outcome. Each task carries the daemon's current
- * configuration, so that both sides agree on it. Secrets are read for each job, so that a rotated secret
- * takes effect immediately.
+ * Returns the function that runs on a worker thread and handles one task at a time. Every task comes with the
+ * daemon's current configuration, so that the thread doesn't use a different one. Secrets are read again for
+ * each job, so if one is rotated, it takes effect immediately.
  */
 export function publishTask({ env, dryRun }: ThreadData): (task: ThreadTask) => Promise<ThreadOutcome> {
   return (task) =>
@@ -40,10 +40,10 @@ export function publishTask({ env, dryRun }: ThreadData): (task: ThreadTask) => 
     );
 }
 
-/** No client waits for a publication, so it can wait out a server restart. */
+/** No client is waiting for a publication, so there is time to wait for a server to restart. */
 const patient: RetryPolicies = { opening: defaultRetryPolicy };
 
-/** Returns the core's context on a thread. Throws `secrets_invalid`. */
+/** Creates the core's context for a thread. Throws `secrets_invalid`. */
 export async function threadContext(
   env: ThreadData['env'],
   { config }: Pick<ThreadTask, 'config'>,
@@ -52,17 +52,18 @@ export async function threadContext(
 ): Promise<CoreContext> {
   const secrets = await loadSecrets({ directory: config.secrets.directory, env });
   const openStorage = storageOpener({ clock: systemClock, log, secrets, signal }, retries);
-  // Each message wakes the daemon's main thread, so none is sent if there is no notifier.
-  const notifying = config.notifiers.length === 0 ? {} : { notify };
+  // Each message wakes the daemon's main thread, so none is sent if nothing receives or records it.
+  const isReported = config.notifiers.length > 0 || config.audit !== null;
+  const notifying = isReported ? { notify } : {};
   const cacheDirectory = path.join(config.server.staging.directory, 'cache');
   return { clock: systemClock, log, secrets, openStorage, cacheDirectory, signal, tracer, ...notifying };
 }
 
 /**
- * Publishes a staged bundle, or the content of the pipeline's source, to every destination of its pipeline.
- * With `dryRun`, it only plans the publication. Failed destinations are part of the result and are not
- * thrown. Throws `pipeline_not_found`, `channel_not_found` or `config_invalid` if this process has a
- * different configuration than the one that accepted the job. Also throws if the bundle cannot be read.
+ * Publishes a staged bundle, or the contents of the pipeline's source, to all destinations of the pipeline.
+ * With `dryRun`, the publication is only planned. If destinations fail, that's part of the result and doesn't
+ * throw. Throws `pipeline_not_found`, `channel_not_found`, or `config_invalid` if this process and the one
+ * that accepted the job have different configurations. Also throws if the bundle can't be read.
  */
 export async function processJob(
   job: PublishJob,
@@ -94,7 +95,7 @@ export async function processJob(
   return { run: { dryRun, force: false, pipelines, counters: countActions(pipelines), warnings: [] } };
 }
 
-/** Opens a staged bundle and checks its signature against the keys that the pipeline currently trusts. */
+/** Opens a staged bundle and verifies its signature with the keys that the pipeline trusts at the moment. */
 async function openTrusted(
   { staged, pipelineId, bundlePath, archive, description }: StagedJob,
   { signatures }: PipelineConfig,
@@ -103,7 +104,7 @@ async function openTrusted(
   return requireTrusted(await openStagedBundle(staged, pipelineId, bundlePath, expected), signatures);
 }
 
-/** Extracts the bundle from shared staging into the job's directory. */
+/** Extracts an archive from shared staging into the job's directory. */
 async function fetchArchive(
   archive: StagedArchive,
   job: StagedJob,
@@ -130,7 +131,7 @@ async function fetchArchive(
   });
 }
 
-/** Returns the upload's publisher, or else the request's token. */
+/** Returns the publisher of the upload if there is one, and otherwise the token of the request. */
 function identityOf({ publishedBy, tokenId }: PublishJob): { publisher?: PublisherIdentity } {
   if (publishedBy !== undefined) return { publisher: publishedBy };
   return tokenId === undefined ? {} : { publisher: { token_id: tokenId } };

@@ -21,36 +21,41 @@ export interface PublishingPoolOptions {
   clock: Clock;
   log: Log;
   /**
-   * Reports whether the log includes debug lines. A thread sends them if this was true when its task started.
+   * Reports whether debug messages are logged. This is checked when a task starts, and its thread doesn't
+   * send them otherwise.
    */
   verbose: () => boolean;
   /** Receives publication events for the notifiers. */
   notify: (occurrence: Occurrence, trace?: TraceContext) => void;
   /** Traces runs. Default: no tracing. */
   tracing?: Pick<Tracing, 'tracer' | 'report'>;
-  /** Replaces the publishing module in tests of misbehaving threads. */
+  /** In tests, replaces the module that publishes with one that misbehaves. */
   workerFile?: URL;
 }
 
 /**
- * How long an aborted publication may take to release its lease before its thread is ended, in milliseconds.
+ * The time that an aborted publication has to release its lease before its thread is terminated, in
+ * milliseconds.
  */
 const abortGraceMs = 10_000;
 
-/** The worker module next to this file, compiled or from source. */
+/** The worker module in this folder, either compiled or from source. */
 export const publishThread = new URL(
   import.meta.url.endsWith('.ts') ? './thread-from-source.mjs' : './thread.js',
   import.meta.url,
 );
 
 /**
- * The threads of a process that publishes. Each kind of work has its own threads, so that one does not wait
- * for another. Threads start on demand and end when idle.
+ * The threads of a process that publishes. Every kind of work has threads of its own, so that they don't have
+ * to wait for each other. Threads are started on demand and terminated when idle.
  */
 export class PublishingThreads {
-  /** `max_concurrency` threads. */
+  /** Has `max_concurrency` threads. */
   readonly #publishing: WorkerPool;
-  /** Has as many threads as publish, but at least two. They neither change anything nor send events. */
+  /**
+   * Has as many threads as there are for publishing, but at least two. They don't change anything or send any
+   * events.
+   */
   readonly #planning: WorkerPool;
   readonly #releases: ReleasesPool;
   readonly #inspections: AnsweringPool<InspectionRequest, InspectionAnswer>;
@@ -66,7 +71,7 @@ export class PublishingThreads {
     this.#inspections = answeringPool(readOnly, 'looks', 'catalogs');
   }
 
-  /** Throws the same errors as `ThreadPool.process`. */
+  /** Publishes. Throws the same errors as `ThreadPool.process`. */
   publish(job: PublishJob, context: Parameters<JobProcessor>[1]): Promise<JobResult> {
     return this.#publishing.process(job, context);
   }
@@ -76,7 +81,7 @@ export class PublishingThreads {
     return (await this.#planning.process(job, { signal, onProgress: () => undefined })).run;
   }
 
-  /** Reads or switches releases. Throws the same errors as `AnsweringPool.ask` and `answerReleases`. */
+  /** Lists or switches releases. Throws the same errors as `AnsweringPool.ask` and `answerReleases`. */
   releases(request: ReleasesRequest, signal: AbortSignal): Promise<ReleasesAnswer> {
     return this.#releases.ask(request, signal);
   }
@@ -86,7 +91,7 @@ export class PublishingThreads {
     return this.#inspections.ask(request, signal);
   }
 
-  /** Statistics of the publishing threads. */
+  /** Returns statistics about the publishing threads. */
   stats(): ThreadStats {
     return this.#publishing.stats();
   }
@@ -99,7 +104,10 @@ export class PublishingThreads {
 
 type ReleasesPool = AnsweringPool<ReleasesRequest, ReleasesAnswer>;
 
-/** Throws the same errors as `AnsweringPool.ask` and `answerReleases`. */
+/**
+ * Creates the threads that list and switch releases. Requests throw the same errors as `AnsweringPool.ask`
+ * and `answerReleases`.
+ */
 export function releasesPool(options: PublishingPoolOptions): ReleasesPool {
   const own = poolOptions({ ...options, tracing: noTracing }, { dryRun: false });
   return answeringPool(own, 'releases', 'releases');
@@ -123,15 +131,15 @@ function poolOptions(options: PublishingPoolOptions, { dryRun }: { dryRun: boole
 }
 
 /**
- * The outcome of a request. A refusal is also an answer: the caller gets the error, and the log does not
- * report a failed task.
+ * The outcome of a request. If a request is refused, the caller gets the error, but as far as the thread is
+ * concerned, that's just another answer. It isn't logged as a failure.
  */
 export type AnswerOutcome<Answer> = { answer: Answer } | { refused: ErrorRecord };
 
 interface AnsweringPool<Request, Answer> {
   /**
-   * Answers a request on a thread. Throws `server_busy` if too many requests are waiting for a thread, the
-   * task's refusals, and the same errors as `ThreadPool.process`.
+   * Answers a request on a thread. Throws `server_busy` if too many requests are already waiting for a
+   * thread. Also throws the task's own errors, and the same errors as `ThreadPool.process`.
    */
   ask(request: Request, signal: AbortSignal): Promise<Answer>;
   close(): Promise<void>;
@@ -139,14 +147,17 @@ interface AnsweringPool<Request, Answer> {
 
 const threads = 3;
 const maxRequests = 32;
-/** Limit per pipeline, so that one with a stalled server does not fill the queue. */
+/**
+ * The maximum number of waiting requests per pipeline. Without a limit, one pipeline with a stalled server
+ * could fill up the queue.
+ */
 const maxRequestsOfPipeline = 24;
 
 /**
- * Creates threads that answer requests about destinations, separate from the publishing threads.
+ * Creates threads that answer requests about destinations. They are separate from the ones that publish.
  *
  * @param task The name of the export in the thread's module.
- * @param about The subject of the requests, for refusal messages.
+ * @param about What the requests are about, for error messages.
  */
 function answeringPool<Request extends ThreadJob, Answer>(
   options: WorkerPoolOptions,

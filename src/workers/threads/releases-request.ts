@@ -17,26 +17,24 @@ import type { Storage } from '../../core/storage/storage.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 
 /**
- * A request from an API client or the daemon about a destination's releases. It is plain data for a thread,
- * because a catalog may have half a million outputs.
+ * A request about a destination's releases, made by an API client or the daemon itself. A catalog can have
+ * half a million outputs, so this is handled on a thread, and the request is plain data.
  */
 export type ReleasesRequest = Asked &
   ({ kind: 'list' } | { kind: 'tidy' } | ({ kind: 'activate' } & Activation));
 
 interface Asked extends TraceContext {
-  /** Identifies the request in the log, like a run's id. */
+  /** Identifies the request in the log, just like a run's id. */
   runId: string;
   pipelineId: string;
   destinationId: string;
-  /** Bundle path at the destination. null selects all of them, or the only one. */
+  /** The bundle path at the destination. null means all of them, or the only one. */
   path: string | null;
 }
 
 export interface Activation {
   release: string;
-  /**
-   * `rollback` prevents the previous release from becoming current again automatically. `promote` permits it.
-   */
+  /** `rollback` keeps the previous release from automatically becoming current again. `promote` doesn't. */
   verb: 'promote' | 'rollback';
   dryRun: boolean;
 }
@@ -47,10 +45,10 @@ export type ReleasesAnswer =
   | ({ kind: 'activate'; destinationPath: string } & Switched);
 
 /**
- * Reads or changes a destination's releases, like the command line does. Throws `destination_not_found`,
- * `no_releases`, `bundle_path_needed`, `not_published`, `release_not_found`, `release_unusable`,
- * `state_conflict`, `destination_busy`. Throws `destination_unavailable` for the storage's temporary errors,
- * and passes on its other errors unchanged.
+ * Lists or changes a destination's releases, in the same way as the command line does. Throws
+ * `destination_not_found`, `no_releases`, `bundle_path_needed`, `not_published`, `release_not_found`,
+ * `release_unusable`, `state_conflict`, or `destination_busy`. If the storage fails for a temporary reason,
+ * throws `destination_unavailable`. Other storage errors are passed on.
  */
 export async function answerReleases(
   context: CoreContext,
@@ -87,7 +85,9 @@ export async function answerReleases(
   }
 }
 
-/** Failures here are only logged, because the other release is already current. */
+/**
+ * Updates the index. Failures are only logged, because at this point, the other release is already current.
+ */
 async function refreshIndex(
   context: CoreContext,
   root: Storage,
@@ -100,7 +100,10 @@ async function refreshIndex(
     context.log.warn({ destination: index.destination.id, destinationPath }, message);
 }
 
-/** Reports whether the switch can be retried. That is safe because the current release stays current. */
+/**
+ * Reports whether it makes sense to try the switch again. That's safe, because the current release doesn't
+ * change until it succeeds.
+ */
 function isPassing(error: unknown): boolean {
   return (['storage_transient', 'lease_lost', 'commit_unknown'] as const).some((code) =>
     hasCode(error, code),

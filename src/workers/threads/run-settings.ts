@@ -3,14 +3,15 @@ import type { Current } from '../../core/lib/current.ts';
 import type { KeepLimits } from '../queue/kept-bundles.ts';
 import { type RetriesOf, retriesOf } from '../queue/run-retry.ts';
 
-/** The configuration that runs start with. */
+/** The configuration to use for new runs. */
 export interface RunSettings extends Current<Config> {
-  /** Sets the configuration for runs that start after the call. Runs in progress keep theirs. */
+  /** Replaces the configuration. Runs that are already in progress keep using the old one. */
   adopt(config: Config): void;
   /**
-   * Returns the configuration for a run that starts now, containing only its pipeline. For a removed pipeline
-   * it has the last settings, because accepted runs still need them. It has no pipeline if this process never
-   * had it configured.
+   * Returns the configuration for a run of this pipeline that starts now. It doesn't include any other
+   * pipelines. If the pipeline has been removed, uses its last settings, since there may be runs that were
+   * already accepted. If this process has never heard of the pipeline, the configuration has no pipelines at
+   * all.
    */
   ofPipeline(pipelineId: string): Config;
 }
@@ -35,7 +36,7 @@ export function runSettings(first: Config): RunSettings {
   };
 }
 
-/** Returns the settings that every kind of queue has. */
+/** Returns the settings that all kinds of queues have in common. */
 export function queueSettings(settings: RunSettings): {
   queueSize: number;
   maxWaitingOf: (pipelineId: string) => number | null;
@@ -51,9 +52,9 @@ export function queueSettings(settings: RunSettings): {
 }
 
 /**
- * Returns the current maximum of a pipeline's uploads in progress and waiting runs, or null if only
- * `queue_size` limits them. A share of `queue_size` is rounded down, but is at least 1. By default, a
- * pipeline leaves a quarter of `queue_size` for other pipelines, if there are any.
+ * Returns how many uploads and waiting runs a pipeline may currently have, or null if the only limit is
+ * `queue_size`. If it's a share of `queue_size`, it is rounded down, but never to less than 1. By default, a
+ * pipeline has to leave a quarter of `queue_size` for other pipelines, if there are any.
  */
 export function maxWaitingOf(settings: Current<Config>): (pipelineId: string) => number | null {
   return (pipelineId) => {

@@ -4,17 +4,17 @@ import { ThreadPool } from './pool.ts';
 import { type AnswerOutcome, type PublishingPoolOptions, publishThread } from './publishing-pool.ts';
 import type { SceneMapRequest } from './scene-map-task.ts';
 
-/** Checks scene maps on a thread, because a hostile document could block the event loop for seconds. */
+/** Checks scene maps on a thread, because a malicious document could block the event loop for seconds. */
 export interface SceneMapPool {
   /**
-   * Resolves with the report as JSON text. Throws `server_busy` if the report is not ready after `limitMs`,
-   * `invalid_request` if the transcript cannot be read, and `worker_failed`.
+   * Checks a scene map and resolves with the report as JSON text. Throws `server_busy` if it takes longer
+   * than `limitMs`, `invalid_request` if the transcript can't be read, or `worker_failed`.
    */
   check(request: SceneMapRequest): Promise<string>;
   close(): Promise<void>;
 }
 
-// A single thread, so that the event loop keeps the other core on a two-core machine.
+// Use a single thread. On a machine with two cores, that leaves one of them for the event loop.
 const threads = 1;
 const usualLimitMs = 30_000;
 const limits = { maxOldGenerationSizeMb: 256 };
@@ -28,14 +28,15 @@ export interface SceneMapPoolOptions extends Pick<
 
 export function sceneMapPool(options: SceneMapPoolOptions, limitMs = usualLimitMs): SceneMapPool {
   const { env, clock, log, workerFile: file = publishThread } = options;
-  // Every task has a configuration, but this one does not use it.
+  // Tasks always come with a configuration, but this one doesn't need any.
   const config = { ...options.config, pipelines: [] };
   const pool = new ThreadPool<SceneMapRequest, AnswerOutcome<string>>(
     {
       ...{ clock, log, file, threads, env, limits },
       data: { env: { ...env }, dryRun: true },
       configOf: () => config,
-      // A thread busy with a document does not read messages, so it is ended without a grace period.
+      // While it works on a document, the thread can't receive messages. There's no point in asking it to
+      // stop.
       graceMs: 0,
       notify: () => undefined,
     },

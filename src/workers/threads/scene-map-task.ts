@@ -9,11 +9,11 @@ import { answerTask, type ThreadJob, type ThreadOutcome, type ThreadTask } from 
 /** A request to check a scene map. */
 export interface SceneMapRequest extends ThreadJob {
   file: NamedBytes;
-  /** The transcript. If null, segments are not checked. */
+  /** The transcript. If it's null, segments aren't checked. */
   transcript: NamedBytes | null;
-  /** Whether to skip the content rules. */
+  /** True to skip the rules about content. */
   schemaOnly: boolean;
-  /** Maximum number of findings in the report. One additional finding reports that there are more. */
+  /** The maximum number of findings to report. If there are more, one additional finding says so. */
   maxReported: number;
 }
 
@@ -23,8 +23,8 @@ export interface NamedBytes {
 }
 
 /**
- * The body of a thread that checks scene maps. Returns the report as JSON text, so that the receiving thread
- * does not have to serialize a long one. Rejects an unreadable transcript with `invalid_request`.
+ * Checks a scene map on a thread. Returns the report as JSON text, so that the main thread doesn't have to
+ * serialize a long report. If the transcript can't be read, rejects with `invalid_request`.
  */
 export async function sceneMapTask(
   task: ThreadTask<SceneMapRequest>,

@@ -20,39 +20,40 @@ import {
 interface SupervisionOptions {
   clock: Clock;
   log: Log;
-  /** How long an aborted job may take to stop before its thread is ended, in milliseconds. */
+  /** If an aborted job hasn't stopped after this many milliseconds, its thread is terminated. */
   graceMs: number;
-  /** How long a thread may go without a sign of life before it is ended, in milliseconds. */
+  /** If a thread hasn't sent anything for this many milliseconds, it's terminated. */
   silenceMs: number;
-  /** Returns the configuration for a run of the pipeline that starts now. */
+  /** Returns the configuration for a run of this pipeline that starts now. */
   configOf: (pipelineId: string) => Config;
-  /** Whether to send debug log lines now. Default: false. */
+  /** Whether threads should currently send debug messages. Default: false. */
   verbose?: () => boolean;
   /** Receives publication events for the notifiers. */
   notify: (occurrence: Occurrence, trace?: TraceContext) => void;
-  /** Receives the thread's spans. If absent, no spans are recorded. */
+  /** Receives the spans recorded by the thread. If absent, it doesn't record any. */
   onSpan?: ((span: FinishedSpan) => void) | undefined;
 }
 
-/** The pool's side of a task on a thread. */
+/** A task that is running on a thread, as seen from the pool. */
 interface SupervisedTask<Job extends ThreadJob> {
   task: ThreadTask<Job>;
   transferList: MessagePort[];
-  /** Aborts when the pool must end the thread. */
+  /** Aborts when the pool must terminate the thread. */
   terminate: AbortSignal;
-  /** Ends the thread. The task then fails with `failure` as its cause. */
+  /** Terminates the thread, and makes the task fail with `failure` as its cause. */
   giveUp: (failure: unknown) => void;
-  /** Delivers the messages that the thread sent before its answer. */
+  /** Delivers any messages that the thread sent before its answer. */
   deliverRest(): void;
-  /** Returns the task's error if the thread ended with `failure`. */
+  /** Returns the task's error if the thread ended because of `failure`. */
   failureOf(failure: unknown): WaybillError;
-  /** Ends the supervision. */
+  /** Stops supervising the task. */
   settle(): void;
 }
 
 /**
- * Forwards the thread's messages and ends the thread if necessary. An abort is first sent as a message, and
- * ends the thread after `graceMs`. Silence ends it after `silenceMs`.
+ * Supervises a thread while it works on a task: forwards its messages, and terminates it if necessary. When a
+ * job is aborted, the thread gets a message first and is terminated after `graceMs`. If the thread doesn't
+ * send any signs of life, it's terminated after `silenceMs`.
  */
 export function supervise<Job extends ThreadJob>(
   job: Job,
@@ -77,7 +78,7 @@ export function supervise<Job extends ThreadJob>(
   const signs = watchForSigns({ clock, silenceMs, signal: settled.signal, giveUp });
   const deliver = (message: unknown): void => {
     signs.seen();
-    // Messages from a buggy thread must not crash the daemon.
+    // A thread may have a bug, but its messages must not crash the daemon.
     try {
       if (!isThreadMessage(message)) throw new TypeError('it is none of the messages of a thread');
       receive(message, job, options, onProgress);
@@ -134,8 +135,8 @@ function receive(
 }
 
 /**
- * Delivers all pending messages. The answer uses a different port than the progress and may overtake it, but
- * messages sent before the answer have already arrived.
+ * Delivers all messages that have arrived. The answer comes through a different port and may overtake them,
+ * but everything that was sent before it is already here.
  */
 function deliverAll(port: MessagePort, deliver: (message: unknown) => void): void {
   for (let next = receiveMessageOnPort(port); next !== undefined; next = receiveMessageOnPort(port)) {
@@ -144,7 +145,7 @@ function deliverAll(port: MessagePort, deliver: (message: unknown) => void): voi
 }
 
 function broken(cause: unknown): WaybillError {
-  // An error is cloned when it is sent from the thread, and may lose its class.
+  // Errors are cloned when a thread sends them, so this may not be an instance of its class anymore.
   const message = cause instanceof Error ? cause.message : inspect(cause);
   return new WaybillError('worker_failed', `the worker thread broke: ${message}`, {
     cause,
@@ -159,12 +160,13 @@ function ended({ code, message }: WaybillError, graceMs: number): WaybillError {
   });
 }
 
-// A thread loads its modules before its first sign of life, which can take long on a busy machine.
+// A thread has to load its modules before it can send anything. On a busy machine, that can take a while.
 const firstSignMs = 120_000;
 
 /**
- * Calls `giveUp` once if a thread with a task hangs: either there is no first sign of life within two
- * minutes, or there is none for `silenceMs` milliseconds later on. Stops when `signal` aborts.
+ * Detects whether a thread that has a task hangs, in which case `giveUp` is called once. A thread hangs if
+ * its first sign of life takes longer than two minutes, or if there isn't another one for `silenceMs`
+ * milliseconds after that. Stops when `signal` aborts.
  */
 function watchForSigns({
   clock,
@@ -186,7 +188,8 @@ function watchForSigns({
   }
 
   /**
-   * Requires two silent periods in a row, because the whole process may have been suspended during the first.
+   * Waits until there has been no sign of life twice in a row. The first time, the whole process may just
+   * have been suspended.
    */
   async function watchOn(): Promise<void> {
     for (let silences = 0; silences < 2;) {

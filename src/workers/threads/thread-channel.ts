@@ -10,11 +10,11 @@ import { type TraceContext, traceOf } from '../../core/tracing/trace-context.ts'
 import type { JobProgress, JobResult, PublishJob } from '../queue/job.ts';
 
 /*
- * The protocol between the pool and its threads, and the thread's side of it. The pool's side is in
+ * The communication between the pool and its threads. This is the thread's end. The pool's end is in
  * `supervised-task.ts`.
  */
 
-/** Properties of every task. They identify the task's log lines and spans. */
+/** The properties that all tasks have in common. They identify the task in log messages and spans. */
 export interface ThreadJob extends TraceContext {
   runId: string;
   pipelineId: string;
@@ -22,41 +22,41 @@ export interface ThreadJob extends TraceContext {
 
 export interface ThreadTask<Job extends ThreadJob = PublishJob> {
   job: Job;
-  /** The thread's end of a channel that exists as long as the task. */
+  /** The thread's end of a channel that is open for as long as the task. */
   port: MessagePort;
-  /** The configuration for the run. It contains the run's pipeline and may contain no others. */
+  /** The configuration for the run. It has the run's pipeline, but not necessarily any others. */
   config: Config;
-  /** Whether to send debug log lines. */
+  /** Whether to send debug messages. */
   verbose: boolean;
   /** Whether to send spans. Default: false. */
   traced?: boolean;
 }
 
 /**
- * The answer to a task. Failures are plain data, because a `WaybillError` would lose its class between
- * threads.
+ * The answer to a task. Errors are sent as plain data, because a `WaybillError` would no longer be an
+ * instance of its class after being sent to another thread.
  */
 export type ThreadOutcome<Result = JobResult> =
   { ok: true; result: Result } | { ok: false; error: ErrorRecord };
 
 export interface AbortMessage {
   type: 'abort';
-  /** The publication's error code. */
+  /** The error code of the publication. */
   code: ErrorCode;
   reason: string;
   hint: string | null;
 }
 
 export type ThreadMessage =
-  /** A sign of life that shows that the thread's event loop is running. */
+  /** Shows that the thread's event loop is still running. */
   | { type: 'alive' }
   | { type: 'progress'; progress: JobProgress[] }
-  /** `trace` is the event's span. */
+  /** `trace` is the event's own span. */
   | { type: 'occurrence'; occurrence: Occurrence; trace: TraceContext }
   | { type: 'span'; span: FinishedSpan }
   | { type: 'log'; level: LineLevel; fields: object; message: string };
 
-/** Reports whether a value from a thread is one of its messages. */
+/** Checks that a value received from a thread is a valid message. */
 export function isThreadMessage(message: unknown): message is ThreadMessage {
   if (!isObject(message)) return false;
   switch (message['type']) {
@@ -93,23 +93,26 @@ function isObject(value: unknown): value is Record<string, unknown> {
 export interface ThreadWork {
   signal: AbortSignal;
   onProgress: (progress: JobProgress) => void;
-  /** Writes through the daemon's logger, which adds the run's id. */
+  /** Writes to the daemon's log, which adds the run's id. */
   log: Log;
   /**
-   * Sends an event to the daemon, which delivers it. A run ends when its bundle is published, without waiting
-   * for deliveries.
+   * Passes an event to the daemon for delivery. A run doesn't wait for its events to be delivered: it ends
+   * when its bundle is published.
    */
   notify: (occurrence: Occurrence, trace?: TraceContext) => void;
   tracer: Tracer;
 }
 
-/** Short enough to go unnoticed in a run's record. Each message wakes the daemon's main thread. */
+/**
+ * The interval at which progress is sent. It's short enough to go unnoticed, but every message wakes up the
+ * main thread.
+ */
 const progressEveryMs = 50;
 const aliveEveryMs = 5_000;
 
 /**
- * The thread's side. Runs `work` on the task's job, with abort, progress and log connected to the pool. Sends
- * debug lines only if the task is `verbose`. Never rejects.
+ * Handles a task on a thread. Runs `work` with the task's job, and connects its signal, progress, and log to
+ * the pool. Debug messages are only sent if the task is `verbose`. Never rejects.
  */
 export async function answerTask<Job extends ThreadJob, Result>(
   { job, port, verbose, traced = false }: Omit<ThreadTask<Job>, 'config'>,
@@ -137,7 +140,7 @@ export async function answerTask<Job extends ThreadJob, Result>(
   };
   const signs = clock.every(aliveEveryMs, () => post({ type: 'alive' }));
   try {
-    // An event without its own span belongs to the run's span.
+    // If an event doesn't have a span of its own, it belongs to the run's span.
     const notify: ThreadWork['notify'] = (occurrence, trace = traceOf(job)) =>
       post({ type: 'occurrence', occurrence, trace });
     const tracer = traced ? relayedTracer(clock, (span) => post({ type: 'span', span })) : noTracer;
@@ -152,9 +155,10 @@ export async function answerTask<Job extends ThreadJob, Result>(
 }
 
 /**
- * Collects progress and forwards it in order, `everyMs` after the first message or when `flush` is called. A
- * completed destination is forwarded immediately, with all earlier messages, so that the run's record has it
- * even if the thread breaks. Consecutive byte counts for the same destination are added together.
+ * Collects progress messages and sends them in batches, in order. A batch is sent `everyMs` after its first
+ * message, or when `flush` is called. When a destination is done, everything is sent right away, so that it's
+ * part of the run's record even if the thread crashes. If several messages in a row report bytes for the same
+ * destination, they are combined.
  */
 export function batchProgress(
   clock: Clock,
@@ -181,15 +185,15 @@ export function batchProgress(
     if (progress.type === 'bytes' && last?.type === 'bytes' && last.destinationId === progress.destinationId)
       held[held.length - 1] = { ...last, count: last.count + progress.count };
     else held.push(progress);
-    // Timers do not fire while a publication blocks its event loop.
+    // A publication may be blocking the event loop, in which case timers don't fire.
     if (progress.type === 'done' || clock.monotonic() - heldSince >= everyMs) flush();
   };
   return { onProgress, flush };
 }
 
 /**
- * Returns log fields as plain data. Functions and classes cannot be cloned to another thread, and errors
- * would lose their codes.
+ * Converts log fields to plain data. Functions and classes can't be sent to another thread, and errors would
+ * lose their codes.
  */
 function plainFields(fields: object): object {
   return JSON.parse(
@@ -203,18 +207,19 @@ function plainError(error: Error): object {
 }
 
 /*
- * Spans of worker threads. A thread records spans and sends them to the daemon's main thread, which alone
- * exports them. This way, only one thread needs OpenTelemetry and a connection to the collector.
+ * Tracing on worker threads. The threads record spans, but send them to the daemon's main thread to be
+ * exported. That way, only one thread has to load OpenTelemetry and connect to the collector.
  */
 
 /**
- * The thread's side. Every span has the run as its parent, so the thread does not make sampling decisions.
+ * Creates the tracer of a thread. The parent of every span is the run, so it isn't up to the thread to decide
+ * which traces are sampled.
  */
 function relayedTracer(clock: Clock, send: (span: FinishedSpan) => void): Tracer {
   return recordingTracer({ clock, report: send, samples: () => false });
 }
 
-/** Reports whether a value from a thread is a span that can be exported safely. */
+/** Checks that a value received from a thread is a span that's safe to export. */
 function isFinishedSpan(value: unknown): value is FinishedSpan {
   if (typeof value !== 'object' || value === null) return false;
   const { name, traceId, spanId, startedAt, endedAt, attributes } = value as Partial<FinishedSpan>;

@@ -1,5 +1,5 @@
-// Preloaded before `thread.ts` when waybill runs from source, because threads do not inherit the hooks of
-// tsx. Not part of the build.
+// Threads don't inherit the hooks of tsx. This file is preloaded before `thread.ts` when waybill runs from
+// source, and isn't part of the build.
 import { register } from 'tsx/esm/api';
 
 register();

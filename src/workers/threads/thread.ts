@@ -8,7 +8,7 @@ import { answerReleases, type ReleasesAnswer, type ReleasesRequest } from './rel
 import { sceneMapTask } from './scene-map-task.ts';
 import { answerTask, type ThreadOutcome, type ThreadTask } from './thread-channel.ts';
 
-/** The body of a thread that reads destinations' catalogs. Refusals are answers as well. */
+/** Handles requests to read what is published at a destination. Errors are returned as answers, too. */
 function inspectionTask({
   env,
 }: ThreadData): (
@@ -28,7 +28,7 @@ function inspectionTask({
 
 type ReleasesOutcome = AnswerOutcome<ReleasesAnswer>;
 
-/** The body of a thread that reads and switches releases. */
+/** Handles requests to list and switch releases. */
 function releasesTask({
   env,
 }: ThreadData): (task: ThreadTask<ReleasesRequest>) => Promise<ThreadOutcome<ReleasesOutcome>> {

@@ -68,6 +68,7 @@ function portsOf(text: () => string): Partial<DaemonPorts> {
   });
   return {
     plan: async () => resultOf(text()),
+    runLines: () => [{ at: '2026-11-20T01:02:03Z', level: 'warn', message: text(), destinationId: text() }],
     inspect: async ({ kind }) => {
       const [one] = [text()];
       if (kind === 'compare')
@@ -81,7 +82,7 @@ function portsOf(text: () => string): Partial<DaemonPorts> {
         ...{ kind: 'catalog', paths: [one], pathsOmitted: 1 },
         catalog: {
           ...{ destinationPath: one, release: one, generation: 1, updatedAt: '2026-11-20T01:02:03Z' },
-          ...{ isInterrupted: true, total: 1, bytes: 1, outputs: [output()], next: one },
+          ...{ isInterrupted: true, isPublished: false, total: 1, bytes: 1, outputs: [output()], next: one },
           pages: [output(), { ...output(), url: `https://x.example/${one}` }],
         },
       } as never;

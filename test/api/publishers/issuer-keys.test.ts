@@ -2,6 +2,7 @@ import { exportJWK, generateKeyPair, type JWK } from 'jose';
 import t from 'tap';
 import { FetchFailure, fetchJson, maxDocumentBytes } from '../../../src/api/publishers/fetch-json.ts';
 import { IssuerKeys, keySetOf } from '../../../src/api/publishers/issuer-keys.ts';
+import type { ActEntry } from '../../../src/core/audit/record.ts';
 import { startIssuer } from '../../services/issuer.ts';
 import { manualClock } from '../../workers/manual-clock.ts';
 import { startApi } from '../harness.ts';
@@ -36,8 +37,12 @@ t.test('an issuer that is unreachable, wrong, huge or redirects is a temporary f
   };
   for (const [name, [answer, reason]] of Object.entries(cases)) {
     issuer.answer = answer;
-    const { origin } = await startApi(t, { publishers: [publisherOf(issuer.url)] });
+    const entries: ActEntry[] = [];
+    const append = async (entry: ActEntry): Promise<void> => void entries.push(entry);
+    const audit = { trail: { admit: async () => undefined, append }, directory: '/nowhere' };
+    const { origin } = await startApi(t, { publishers: [publisherOf(issuer.url)], ports: { audit } });
     const { status, body, headers } = await exchange(origin, await issuer.sign(claims));
+    t.match(entries, [{ act: 'token.exchange', result: 'failed', code: 'issuer_unavailable' }], name);
     t.equal(status, 503, name);
     t.match(body, { code: 'issuer_unavailable', error: 'temporarily_unavailable', retryable: true }, name);
     t.match(String(body['detail']), reason, name);

@@ -2,6 +2,7 @@ import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, writeSync } from '
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t, { type Test } from 'tap';
+import { newReadiness } from '../../../src/api/daemon/readiness.ts';
 import { readPage } from '../../../src/core/audit/read-trail.ts';
 import type { ActEntry } from '../../../src/core/audit/record.ts';
 import { openTrail, type Trail } from '../../../src/core/audit/trail.ts';
@@ -10,6 +11,7 @@ import { verifyTrail } from '../../../src/core/audit/verify-trail.ts';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { hasCode } from '../../../src/core/lib/errors.ts';
 import { type Log, silentLog } from '../../../src/core/lib/log.ts';
+import { auditChecks } from '../../../src/workers/coordinator/health-checks.ts';
 import { mountTmpfs } from '../../services/tmpfs.ts';
 
 const entry = (n: number): ActEntry => ({
@@ -64,6 +66,18 @@ async function recorded(directory: string): Promise<number[]> {
   return records.map(({ request_id: id }) => Number(id)).reverse();
 }
 
+/** The state of the trail for readiness, and whether uploads are accepted. */
+async function readiness(
+  trail: Trail,
+  onFull: TrailSettings['onFull'],
+  admitsActs = true,
+): Promise<string[]> {
+  const checks = auditChecks({ onFull }, { trail, clock: systemClock, admitsActs });
+  const options = { clock: systemClock, log: silentLog, isDraining: () => false, weatherHealth: null };
+  const found = await newReadiness({ ...options, checks }).look();
+  return [...found.checks.map(({ state }) => state), found.failure?.code ?? 'ready'];
+}
+
 const upTo = (n: number): number[] => Array.from({ length: n }, (_, index) => index + 1);
 
 t.test('on_full: refuse: every act that was admitted has a record, and no other is admitted', async (t) => {
@@ -86,7 +100,10 @@ t.test('on_full: refuse: every act that was admitted has a record, and no other 
   t.same(await recorded(directory), upTo(admitted));
   t.same(errors, ['the audit trail cannot be written']);
   t.notOk(await act(), 'still refused');
+  t.same(await readiness(trail, 'refuse'), ['failing', 'audit_unavailable']);
+  t.same(await readiness(trail, 'refuse', false), ['degraded', 'ready'], 'a worker');
   clear();
+  t.same(await readiness(trail, 'refuse'), ['ok', 'ready']);
   t.ok(await act(), 'admitted when there is room again');
   await trail.close();
   t.same(await recorded(directory), upTo(admitted));
@@ -112,7 +129,9 @@ t.test('on_full: continue: acts go on, and their records are written later', asy
   }
   t.ok((await recorded(directory)).length < 30);
   t.same(errors, ['the audit trail cannot be written']);
+  t.same(await readiness(trail, 'continue'), ['degraded', 'ready']);
   clear();
+  t.same(await readiness(trail, 'continue'), ['ok', 'ready']);
   await trail.close();
   t.same(await recorded(directory), upTo(30));
   t.same((await verifyTrail(directory)).problems, []);

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { type Clock, systemClock } from '../../../src/core/lib/clock.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
-import { defaultRetryPolicy, retry } from '../../../src/core/lib/retry.ts';
+import { briefRetryPolicy, defaultRetryPolicy, retry } from '../../../src/core/lib/retry.ts';
 
 /** A clock that only sleeping advances, and the pauses that were slept. */
 function sleepingClock(): { clock: Clock; pauses: number[] } {
@@ -104,4 +104,29 @@ t.test('a signal ends the pause, and later calls are retried briefly', async (t)
   await t.rejects(undo, away);
   t.same(attempts, [1, 2, 3, 4]);
   t.equal(pauses.length, 3);
+});
+
+t.test('calls to a silent server are made twice, then once, and not again right after that', async (t) => {
+  const { clock } = sleepingClock();
+  const outage = {};
+  let attempts = 0;
+  const silent = async (): Promise<never> => {
+    attempts += 1;
+    await clock.sleep(60_000);
+    throw away;
+  };
+  const part = { policy: briefRetryPolicy, clock, outage };
+  const call = (work = silent): Promise<unknown> =>
+    retry({ ...part, policy: defaultRetryPolicy }, () => retry(part, work));
+  await t.rejects(call(), away);
+  t.equal(attempts, 2, 'the retries within a call count toward the same outage');
+  await t.rejects(call(), away);
+  t.equal(attempts, 2, 'a call that follows fails without an attempt');
+  await clock.sleep(20_000);
+  await t.rejects(call(), away);
+  t.equal(attempts, 3, 'a later call makes one attempt');
+  await clock.sleep(20_000);
+  t.equal(await call(async () => 'answer' as never), 'answer');
+  await t.rejects(call(), away);
+  t.equal(attempts, 5, 'after an answer, the next outage counts from its own beginning');
 });

@@ -326,6 +326,19 @@ t.test('reports a full disk below the root', async (t) => {
   t.same(readdirSync(path.join(place, 'small')), []);
 });
 
+t.test('reports a full disk if a directory for a file cannot be made', async (t) => {
+  const place = path.join(openSsh.root, 'inodes');
+  mkdirSync(place);
+  await mountTmpfs(t, place, '1m,nr_inodes=5');
+  const storage = await opened(t, here({ path: place }));
+  await storage.write(key('a'), bytesBody('old'), { mode: 'replace' });
+  for (const name of ['b', 'c', 'd']) writeFileSync(path.join(place, name), '');
+  const full = { code: 'storage_full', hint: /free some space/ };
+  await t.rejects(storage.write(key('new/b'), bytesBody('b'), { mode: 'replace' }), full);
+  await t.rejects(storage.rename!([{ from: key('a'), to: key('new/a') }]), full);
+  t.equal((await readAll(storage, key('a'), 100)).toString(), 'old');
+});
+
 async function opened(t: Test, location: SftpLocation): Promise<Storage> {
   const policy = { retries: 5, baseMs: 10, capMs: 10 };
   const open = storageOpener(

@@ -17,7 +17,10 @@ const storage = { label: 'the server' };
  * What a reader of a directory gets from a server that answers READDIR with these names, and then with the
  * end.
  */
-async function namesFrom(answers: (request: number) => string[] | null, max?: number): Promise<string[]> {
+async function namesFrom(
+  answers: (request: number) => string[] | null,
+  max?: { names: number; units: number },
+): Promise<string[]> {
   let requests = 0;
   const handle = Buffer.from('handle');
   const server = {
@@ -28,14 +31,14 @@ async function namesFrom(answers: (request: number) => string[] | null, max?: nu
       setImmediate(() =>
         done(
           names === null ? end : undefined,
-          (names ?? []).map((filename) => ({ filename }) as FileEntryWithStats),
+          (names ?? []).map((filename) => ({ filename, attrs: {} }) as FileEntryWithStats),
         ),
       );
     },
     close: (_handle: Buffer, done: () => void) => done(),
   } as unknown as SFTPWrapper;
   return new Promise((resolve, reject) => {
-    const done = (error?: Error | null, entries: FileEntryWithStats[] = []): void =>
+    const done = (error?: Error | null, entries: readonly { filename: string }[] = []): void =>
       error instanceof Error ? reject(error) : resolve(entries.map(({ filename }) => filename));
     readDirectory(storage, server, '/root', done, max);
   });
@@ -52,8 +55,12 @@ t.test('names of an SFTP server that lead elsewhere are refused', async (t) => {
 
 t.test('a directory of an SFTP server ends', async (t) => {
   await t.rejects(
-    namesFrom((request) => [`${request}`], 1000),
-    { code: 'storage_permanent', message: 'more than' },
+    namesFrom((request) => [`${request}`], { names: 1000, units: 1e9 }),
+    { code: 'storage_permanent', message: 'more than 1000 entries' },
+  );
+  await t.rejects(
+    namesFrom((request) => [`${request}`.padStart(1000)], { names: 1e9, units: 100_000 }),
+    { code: 'storage_permanent', message: 'take more than 100000 characters' },
   );
   await t.rejects(
     namesFrom(() => []),

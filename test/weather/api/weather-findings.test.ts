@@ -79,10 +79,10 @@ finding('an outlook that has arrived in part never reads as "no storms"', async 
   const [high] = whole;
   const alone = await world(t, [station, high]);
   t.match(await alone.get('/convective-outlooks?format=text'), /NOT KNOWN: tornado: it has not arrived/);
-  t.match(await alone.get('/weather/stations/KMID'), /HIGH.*tornado not known/s);
+  t.match(await alone.get('/weather/stations/KMID'), /HIGH.*tornado unknown/s);
   const only = await world(t, [station, whole[1]]);
   t.match(await only.get('/convective-outlooks?format=text'), /Highest category: not known/);
-  t.match(await only.get('/weather/stations/KMID'), /The risk is not known: the outlook has arrived in part/);
+  t.match(await only.get('/weather/stations/KMID'), /Risk unknown: the outlook has arrived in part/);
   t.match((await only.json('/convective-outlooks'))['meta'], {
     unknown: [{ field: 'maximumCategory', reason: 'not_received' }],
   });
@@ -241,7 +241,7 @@ finding('one bad field costs one field', async (t, world) => {
   t.match(await odd.json('/alerts'), { data: { total: 1, alerts: [{ id: 'odd' }] } });
   t.match(await odd.json('/alerts?point=35,-95'), { data: { unplaced: 1 } });
   t.notMatch(await odd.get('/alerts?point=35,-95&format=text'), /No alert is in force/);
-  t.match(await odd.get('/weather/stations/KMID'), /1 more alert may hold here/);
+  t.match(await odd.get('/weather/stations/KMID'), /1 more alert of unknown area may apply here/);
 });
 
 finding('units are read, and unknown ones are refused by name', async (t, world) => {
@@ -274,10 +274,10 @@ finding('a page names alerts of unknown place although others are known to hold'
   const { get } = await world(t, [station, poll(placed, alert('lost', { ugc: ['OKZ999'] }))]);
   const page = await get('/weather/stations/KMID');
   t.match(page, /area of placed/);
-  t.match(page, /1 more alert may hold here/);
+  t.match(page, /1 more alert of unknown area may apply here/);
   t.match(
     await get('/weather/'),
-    /Not on the map, since their areas are not known: Tornado Warning \(area of lost\)/,
+    /Not on the map, because their areas are unknown: Tornado Warning \(area of lost\)/,
   );
 });
 

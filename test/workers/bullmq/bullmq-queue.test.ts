@@ -11,7 +11,12 @@ import { runStore } from '../../../src/workers/bullmq/run-store.ts';
 import type { JobQueue } from '../../../src/workers/queue/job-queue.ts';
 import type { RunRecord } from '../../../src/workers/queue/run-record.ts';
 import { isRetrying, noRetries, type RetriesOf } from '../../../src/workers/queue/run-retry.ts';
-import { acceptedRun, queuedRun } from '../../../src/workers/queue/run-transitions.ts';
+import {
+  acceptedRun,
+  progressedRun,
+  queuedRun,
+  startedRun,
+} from '../../../src/workers/queue/run-transitions.ts';
 import { queueContract, runResult } from '../../contract/queue.ts';
 import { startRedis } from '../../services/redis.ts';
 import { howMany, share } from '../../support/sampling.ts';
@@ -319,6 +324,45 @@ t.test('a run is stopped though the message is lost, and though its worker died'
     t.match(await api.find(id), { status: 'failed', error: { code: 'cancelled' } }, id);
   }
   t.equal(reasons.length, 1, 'one was running, the other never began again');
+});
+
+t.test('a run of a dead worker that the next worker gives back waits like one that never ran', async (t) => {
+  const [api, worker] = [await openHost('returned'), await openHost('returned')];
+  const link = await RedisLink.open({
+    url: redis.url,
+    urlEnv: 'REDIS_URL',
+    log: silentLog,
+    clock: systemClock,
+  });
+  t.teardown(async () => {
+    link.close();
+    await api.close(0);
+  });
+  await submit(api, 'maps.1');
+  const queued = await api.find('maps.1');
+  const store = runStore(link, 'returned', 5_000);
+  const taken = await store.take({ runId: 'maps.1', pipelineId: 'maps' }, 'a worker that dies', new Date());
+  if (taken === null || typeof taken === 'string' || !('takes' in taken)) throw new Error('it was not taken');
+  const started = startedRun(taken.record, new Date());
+  await store.save(
+    'a worker that dies',
+    progressedRun(
+      started,
+      {
+        type: 'planned',
+        destinationId: 'web',
+        destinationPath: 'x',
+        action: 'publish_new',
+        outputs: 3,
+        bytes: 9,
+      },
+      new Date(),
+    ),
+  );
+  const { begun } = await stoppable(worker);
+  await begun;
+  t.same(await worker.close(0), { unfinished: ['maps.1'] });
+  t.same(await api.find('maps.1'), queued);
 });
 
 t.test('gives the next worker of a run its start time, to send missing events', async (t) => {

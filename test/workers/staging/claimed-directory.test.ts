@@ -1,12 +1,13 @@
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t from 'tap';
-import { systemClock } from '../../../src/core/lib/clock.ts';
-import { claimDirectory, claimLeft } from '../../../src/workers/staging/claimed-directory.ts';
+import { type Clock, systemClock } from '../../../src/core/lib/clock.ts';
+import { claimDirectory, claimLeft, openScratch } from '../../../src/workers/staging/claimed-directory.ts';
 import { lockDirectory } from '../../../src/workers/staging/directory-lock.ts';
+import { manualClock } from '../manual-clock.ts';
 
 /** Which directory is whose, where several processes of a machine stage in one place. */
 
@@ -52,4 +53,41 @@ t.test('detects a claim between its check and its lock', async (t) => {
   writeFileSync(path.join(directory, 'daemon-4567abcd.sock'), 'of the dead');
   t.ok(await lock.isAlone());
   await lock.release();
+});
+
+t.test('keeps the scratch directory of a live process and removes others, whatever the clock', async (t) => {
+  const root = mkdtempSync(path.join(tmpdir(), 'scratch-'));
+  t.teardown(() => rmSync(root, { recursive: true, force: true }));
+  const yearMs = 365 * 86_400_000;
+  const shifted = (ms: number): Clock => ({ ...systemClock, now: () => new Date(Date.now() + ms) });
+  const opened = [await openScratch(root, systemClock)];
+  writeFileSync(path.join(opened[0]!.directory, 'bundle.tar'), 'staged');
+  for (const [number, ms] of [yearMs, -yearMs].entries()) {
+    const dead = path.join(root, `process-${number + 5}`);
+    mkdirSync(path.join(dead, 'files', 'upload'), { recursive: true });
+    writeFileSync(path.join(dead, 'daemon-0123abcd.sock'), 'of the dead');
+    const at = new Date(Date.now() + ms);
+    utimesSync(path.join(dead, 'files'), at, at);
+    opened.push(await openScratch(root, shifted(ms)));
+    t.notOk(existsSync(dead), 'a dead process');
+  }
+  t.same(readdirSync(opened[0]!.directory), ['bundle.tar'], 'a live process');
+  t.equal(new Set(opened.map(({ directory }) => directory)).size, 3);
+  for (const one of opened) await one.close();
+  t.same(readdirSync(root), []);
+});
+
+t.test('removes the scratch directory of a process that died, after an hour at the latest', async (t) => {
+  const root = mkdtempSync(path.join(tmpdir(), 'scratch-'));
+  t.teardown(() => rmSync(root, { recursive: true, force: true }));
+  const clock = manualClock();
+  const scratch = await openScratch(root, {
+    ...systemClock,
+    every: (ms, callback) => clock.every(ms, callback),
+  });
+  const dead = path.join(root, 'process-7');
+  mkdirSync(path.join(dead, 'files'), { recursive: true });
+  await clock.advance(3_600_000);
+  while (existsSync(dead)) await systemClock.sleep(5);
+  await scratch.close();
 });

@@ -10,6 +10,7 @@ import {
   type ThreadMessage,
 } from '../../../src/workers/threads/thread-channel.ts';
 import { runResult } from '../../contract/queue.ts';
+import { manualClock } from '../manual-clock.ts';
 
 const job = { runId: 'maps.1', pipelineId: 'maps', staged: '/staging/x', bundlePath: '.' };
 
@@ -36,12 +37,20 @@ t.test('progress comes in batches, in order, neighbouring bytes of one destinati
 
 t.test('a batch goes out by itself after a while, also where no timer gets its turn', async (t) => {
   const emitted: JobProgress[][] = [];
-  const { onProgress, flush } = batchProgress(systemClock, (progress) => emitted.push(progress), 5);
+  const clock = manualClock();
+  let blockedMs = 0;
+  const { onProgress, flush } = batchProgress(
+    { ...clock, monotonic: () => clock.monotonic() + blockedMs },
+    (progress) => emitted.push(progress),
+    5,
+  );
   onProgress(output('x'));
-  await new Promise((resolve) => setTimeout(resolve, 20));
+  await clock.advance(4);
+  t.same(emitted, []);
+  await clock.advance(1);
   t.same(emitted, [[output('x')]]);
   onProgress(output('y'));
-  for (const until = systemClock.monotonic() + 10; systemClock.monotonic() < until;);
+  blockedMs = 5;
   onProgress(output('z'));
   t.same(emitted.slice(1), [[output('y'), output('z')]]);
   flush();

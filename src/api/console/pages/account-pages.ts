@@ -5,7 +5,7 @@ import { momentOf } from '../record-text.ts';
 import { show } from '../show.ts';
 import { action, page, seenBy, type Visit } from '../visit.ts';
 
-/** Shows the visitor's rights and can end all of the visitor's sessions. */
+/** Shows which pipelines the visitor may use and for what, with a button that ends all their sessions. */
 export const accountPage: PageRoute<ConsoleParts> = {
   method: 'get',
   path: `/${paths.account()}`,
@@ -32,7 +32,7 @@ export const accountPage: PageRoute<ConsoleParts> = {
     }),
 };
 
-/** Returns a token's scopes as text. The admin token controls even pipelines that are not its own. */
+/** Formats a token's scopes. The admin token can control every pipeline, including ones it does not list. */
 function rightsText({ visitor }: Visit<unknown>, id: string, scopes: readonly string[]): string {
   return visitor.isAdmin && !visitor.token.pipelines.has(id) ? 'admin' : scopes.join(', ');
 }

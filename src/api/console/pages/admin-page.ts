@@ -57,6 +57,7 @@ const checkNames: Readonly<Record<CheckReport['name'], string>> = {
   staging: 'Staging directory',
   room: 'Disk space for uploads',
   shared_staging: 'Shared staging',
+  audit: 'Audit trail',
   process: 'Process',
   weather: 'Weather database',
 };
@@ -84,12 +85,12 @@ interface QueueRow {
   /** null unless the pipeline is paused. */
   pause: { since: Moment; reason: string | null } | null;
   waiting: number;
-  /** The time since which the first queued run has been waiting; null if none is waiting. */
+  /** The age of the run that has been waiting longest, such as `3 min ago`; null if none is waiting. */
   since: string | null;
   running: { id: string; href: string } | null;
 }
 
-/** Returns each pipeline's waiting and running runs across all hosts. */
+/** Counts each pipeline's waiting and running runs across all hosts. */
 async function queuesOf({ visitor, access, parts }: Visit<unknown>): Promise<QueueRow[]> {
   const { queue, clock } = parts;
   const states = await pipelineStates(seenBy(visitor, access), parts);
@@ -110,7 +111,7 @@ async function queuesOf({ visitor, access, parts }: Visit<unknown>): Promise<Que
   });
 }
 
-/** Redirects from the queue board that the console replaced. */
+/** Redirects the URL of the old queue board, which the console replaced. */
 export const formerBoard: PageRoute<ConsoleParts> = {
   method: 'get',
   path: '/admin/queues',

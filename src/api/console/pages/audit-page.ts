@@ -4,7 +4,7 @@ import { auditQuery, nextOfAudit, readAudit } from '../../daemon/audit-route.ts'
 import type { PageRoute } from '../../pages/page-routes.ts';
 import { paths } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
-import { dayOf, type Mark, momentOf } from '../record-text.ts';
+import { dayOf, type Mark, momentOf, tokenName } from '../record-text.ts';
 import { show } from '../show.ts';
 import { page, requireAdmin, seenBy } from '../visit.ts';
 
@@ -57,21 +57,24 @@ const marks: Readonly<Record<AuditRecord['result'], Mark>> = {
 function rowOf(record: AuditRecord): object {
   const { seq, time, act, result, code, actor, address, pipeline_id, destination_id, run_id, detail } =
     record;
-  const facts = Object.entries(detail).map(([name, fact]) => `${name} ${String(fact)}`);
+  const facts = Object.entries(detail)
+    .filter(([, fact]) => fact !== null && fact !== 0)
+    .map(([name, fact]) => `${name.replaceAll('_', ' ')} ${fact === '.' ? 'at the root' : String(fact)}`);
   return {
     seq,
     act,
     time: momentOf(time),
     result: marks[result],
-    actor: actor.id ?? actor.type,
+    actor: tokenName(actor.id ?? actor.type),
     address,
     place: [pipeline_id, destination_id].filter((part) => part !== null).join('/'),
-    run: run_id === null ? null : { id: run_id, href: paths.run(run_id) },
+    run:
+      run_id === null ? null : { short: run_id.slice(run_id.lastIndexOf('.') + 1), href: paths.run(run_id) },
     facts: [...(code === null ? [] : [code]), ...facts].join(', '),
   };
 }
 
-/** Drops empty values, because a form sends every field, even an empty one. */
+/** Removes empty parameters. Browsers submit every form field, even the ones left empty. */
 function withoutEmpty(url: string): string {
   const { pathname, searchParams } = new URL(url, 'http://localhost');
   const given = [...searchParams].filter(([, value]) => value !== '');

@@ -7,7 +7,7 @@ import { requestContext } from '../../http/request/request-context.ts';
 import type { PageRoute } from '../../pages/page-routes.ts';
 import type { DestinationSummary } from '../../pipelines/pipelines-route.ts';
 import { askReleases, disclosed, type PlaceParams } from '../../pipelines/releases-routes.ts';
-import { paths, withFlash, withPath } from '../paths.ts';
+import { paths, withFlash, withQuery } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { plural, sizeText } from '../record-text.ts';
 import { type ConsolePage, goTo, show } from '../show.ts';
@@ -31,10 +31,11 @@ const catalogQuery = queryParameters({
   path: pathParameter,
   prefix: freeText(maxPathChars, { description: 'Only outputs whose paths begin so.' }),
   after: freeText(maxPathChars, { description: 'Only outputs after this path.' }),
+  release: freeText(200, { description: 'A release other than the current one.' }),
   done: freeText(40, { description: 'The action.' }),
 });
 
-/** Shows a destination's published files, read from the destination on each request. */
+/** Lists a destination's published files. They are read from the destination on every request. */
 export const destinationPage: PageRoute<ConsoleParts> = {
   method: 'get',
   path: '/console/pipelines/{pipeline_id}/destinations/{destination_id}',
@@ -48,6 +49,7 @@ async function showDestination(visit: Visit<PlaceParams>): Promise<void> {
   const answer = await inspect(visit, {
     kind: 'catalog',
     path: asked.path,
+    release: asked.path === null ? null : asked.release,
     prefix,
     after: asked.after,
     limit: outputsPerPage,
@@ -63,8 +65,9 @@ async function showDestination(visit: Visit<PlaceParams>): Promise<void> {
       ...catalogView(answer, prefix, visit.parts.clock.now()),
       ...{ id, here, prefix },
       placement: placementOf(destination),
+      herePath: (path: string) => withQuery(here, { path }),
       at: (path: string, more: Record<string, string> = {}) =>
-        `${here}?${new URLSearchParams({ path, ...more }).toString()}`,
+        withQuery(here, { path, release: asked.release, ...more }),
       releasesPath: destination.layout === 'releases' ? paths.releases(pipelineId, id) : null,
       mayVerify: isAllowed(visit.visitor, 'verify', pipelineId),
     },
@@ -72,8 +75,8 @@ async function showDestination(visit: Visit<PlaceParams>): Promise<void> {
 }
 
 /**
- * Redirects to the published page at a bundle path: its scene map if it has one, otherwise its index.
- * Redirects to the catalog if no URL is known.
+ * Redirects to the published page at a bundle path: the scene map if there is one, otherwise the index. If
+ * the destination has no public URL, redirects to the catalog page.
  */
 export const openPage: PageRoute<ConsoleParts> = {
   method: 'get',
@@ -86,12 +89,11 @@ export const openPage: PageRoute<ConsoleParts> = {
       if (answer.kind !== 'catalog') return;
       const [first] = openable(answer.catalog?.pages ?? []);
       const here = paths.destination(pipelineId, destination.destination_id);
-      const search = path === null ? '' : `?${new URLSearchParams({ path }).toString()}`;
-      visit.res.redirect(303, first?.url ?? `${parts.http.basePath}${here}${search}`);
+      visit.res.redirect(303, first?.url ?? `${parts.http.basePath}${withQuery(here, { path })}`);
     }),
 };
 
-/** Reads every published byte again. Since this changes nothing, the response is the page itself. */
+/** Rereads every published file to verify it. Nothing changes, so this responds with the page itself. */
 export const verifyAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: '/console/pipelines/{pipeline_id}/destinations/{destination_id}/verify',
@@ -132,7 +134,7 @@ const listQuery = queryParameters({
   undo: freeText(200, { description: 'The release that was current before.' }),
 });
 
-/** Shows a destination's releases, the current one, and the differences between two of them. */
+/** Lists a destination's releases, marks the current one, and compares any two of them. */
 export const releasesPage: PageRoute<ConsoleParts> = {
   method: 'get',
   path: '/console/pipelines/{pipeline_id}/destinations/{destination_id}/releases',
@@ -168,10 +170,11 @@ async function showReleases(visit: Visit<PlaceParams>): Promise<void> {
       compared,
       here,
       comparePath: (at: string, before: string, after: string) =>
-        `${here}?${new URLSearchParams({ path: at, from: before, to: after }).toString()}`,
-      choosePath: (at: string, release: string) =>
-        `${here}?${new URLSearchParams({ path: at, choose: release }).toString()}`,
-      openPath: (at: string) => withPath(paths.open(pipelineId, id), at),
+        withQuery(here, { path: at, from: before, to: after }),
+      choosePath: (at: string, release: string) => withQuery(here, { path: at, choose: release }),
+      filesPath: (at: string, release: string) =>
+        withQuery(paths.destination(pipelineId, id), { path: at, release }),
+      openPath: (at: string) => withQuery(paths.open(pipelineId, id), { path: at }),
       destinationId: id,
       mayActivate,
     },
@@ -183,7 +186,7 @@ interface ReleasePlace {
   rows: readonly ReleaseRow[];
 }
 
-/** The switch that the visitor must confirm, from the current release to the chosen one. */
+/** A release switch that the visitor still has to confirm. */
 interface Choice {
   path: string;
   /** null if no release is current. */
@@ -201,7 +204,7 @@ function choiceOf(places: readonly ReleasePlace[], id: string | null, path: stri
   return null;
 }
 
-/** Returns the differences between two releases; null if one is missing. Throws the errors of `inspect`. */
+/** Compares two releases. Returns null if either is missing. Throws the same errors as `inspect`. */
 async function differenceOf(
   visit: Visit<PlaceParams>,
   { path, from, to }: { path: string | null; from: string | null; to: string | null },
@@ -211,7 +214,7 @@ async function differenceOf(
   return answer.kind === 'compare' ? { ...answer, from, to } : null;
 }
 
-/** Returns the action that switches back to the previous release; null if that is no longer possible. */
+/** Returns the action that switches back to the previous release, or null if that release is gone. */
 function undoOf(
   places: readonly ReleasePlace[],
   id: string | null,
@@ -222,7 +225,7 @@ function undoOf(
   return { id, path: place.path, verb: done === 'rolled_back' ? 'promote' : 'rollback' };
 }
 
-/** Makes a release current in one step without copying any files. */
+/** Switches to a release in one step, without copying files. */
 export const activateAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: '/console/pipelines/{pipeline_id}/destinations/{destination_id}/releases/{release_id}/activate',
@@ -250,8 +253,7 @@ export const activateAction: PageRoute<ConsoleParts> = {
           );
         const here = paths.releases(pipelineId, destination.destination_id);
         const undo = answer.kind === 'activate' && answer.from !== answer.to ? answer.from : null;
-        const next = undo === null ? here : `${here}?${new URLSearchParams({ undo }).toString()}`;
-        goTo(visit, withFlash(next, verb === 'promote' ? 'promoted' : 'rolled_back'));
+        goTo(visit, withFlash(withQuery(here, { undo }), verb === 'promote' ? 'promoted' : 'rolled_back'));
       },
       showReleases,
     ),
@@ -266,21 +268,21 @@ function pathOf(form: Form): string | null {
 }
 
 /**
- * Returns the query for rendering the page. After a refusal, the URL is the form's action, so the
- * query is empty.
+ * Returns the query string to render the page with. If a form was rejected, `req.url` is the form's action,
+ * so its query does not apply.
  */
 function queryOf({ req, refusal }: Visit<PlaceParams>): string {
   return refusal === undefined ? req.url : '?';
 }
 
-/** Returns the breadcrumbs to a destination's page `label`, or to its main page if `label` is null. */
+/** Returns the breadcrumbs for one of a destination's pages. `label` is null on its main page. */
 function crumbsTo(pipelineId: string, id: string, label: string | null): ConsolePage['crumbs'] & object {
   const pipeline = { label: pipelineId, path: paths.pipeline(pipelineId) };
   if (label === null) return [pipeline, { label: id }];
   return [pipeline, { label: id, path: paths.destination(pipelineId, id) }, { label }];
 }
 
-/** Throws `destination_not_found`, and the same errors as `permit`. */
+/** Authorizes access to the URL's destination. Throws `destination_not_found`, and `permit`'s errors. */
 function placeOf(
   { req, res, visitor, access }: Visit<PlaceParams>,
   operation: PipelineOperation,
@@ -300,7 +302,8 @@ type Asked = InspectionRequest extends infer R
   : never;
 
 /**
- * Reads from the path's destination for an authorized visitor. Throws the errors of `Coordinator.inspect`.
+ * Reads from the destination in the URL, which the visitor has already been authorized for. Throws the same
+ * errors as `PublishingThreads.inspect`.
  */
 async function inspect(visit: Visit<PlaceParams>, asked: Asked): Promise<InspectionAnswer> {
   const { req, res, parts } = visit;

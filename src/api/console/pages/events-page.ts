@@ -15,8 +15,8 @@ const query = queryParameters({
 });
 
 /**
- * Notifies an open page that runs have changed, so that the page reloads itself. The stream works like `GET
- * /v1/events`, but belongs to a session instead of a token and ends with that session.
+ * Streams an event whenever runs change, to make open pages reload. Works like `GET /v1/events`, but is tied
+ * to a session instead of a token and closes when the session ends.
  */
 export const eventsPage: PageRoute<ConsoleParts> = {
   method: 'get',

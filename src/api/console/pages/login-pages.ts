@@ -68,7 +68,7 @@ export const loginStart: PageRoute<ConsoleParts> = {
     }) as Handler,
 };
 
-/** Receives the browser from the issuer and starts the session. */
+/** Handles the redirect back from the issuer and starts the session. */
 export const loginCallback: PageRoute<ConsoleParts> = {
   method: 'get',
   path: `/${paths.loginCallback()}`,
@@ -92,14 +92,15 @@ export const loginCallback: PageRoute<ConsoleParts> = {
           );
         noteVisitor(req, token);
         await parts.sessions.begin(req, res, token, person);
-        // Not a redirect: the issuer triggered this request, so browsers would not send a strict cookie.
+        // A 303 would not work: the issuer's site started this navigation, so the browser would not send our
+        // strict cookie.
         res.setHeader('Refresh', `0; url=${next}`);
         showLogin(res, parts, { next, isLoggedIn: true });
       });
     }) as Handler,
 };
 
-/** Lifetime of a pending login, in milliseconds. */
+/** The time that visitors have to log in at the issuer, in milliseconds. */
 const attemptMs = 600_000;
 
 function requireLogin({ configured }: ConsoleParts): ConsoleLogin {
@@ -108,7 +109,10 @@ function requireLogin({ configured }: ConsoleParts): ConsoleLogin {
   throw new WaybillError('not_found', 'this console has no login with an issuer', { hint: 'use a token' });
 }
 
-/** Shows refusals on the login page. The issuer's refusals count as failed logins. */
+/**
+ * Runs a login step and shows any error on the login page. A login that the issuer rejects counts as a failed
+ * attempt.
+ */
 async function orShowLogin(
   req: Request,
   res: Response,
@@ -132,7 +136,10 @@ async function orShowLogin(
   }
 }
 
-/** Throws `too_many_logins` before comparing the token, or `unauthorized` or `token_expired` after it. */
+/**
+ * Returns the token with this value. Throws `too_many_logins` before it compares the token, and
+ * `unauthorized` or `token_expired` afterwards.
+ */
 async function tokenOf(req: Request, value: string, parts: ConsoleParts): Promise<Token> {
   const { loginLimit, configured, clock, log } = parts;
   const client = clientOf(req);
@@ -183,11 +190,11 @@ function showLogin(
 }
 
 interface LoginView {
-  /** Why the token was refused. */
+  /** Why the token was rejected. */
   error?: string | null;
   flash?: string | null;
-  /** Why the issuer login failed. */
+  /** Why the login through the issuer failed. */
   problem?: { message: string; hint: string | null } | null;
-  /** If set, the page only links to `next`. */
+  /** If true, the page only shows a link to `next`. */
   isLoggedIn?: boolean;
 }

@@ -12,16 +12,15 @@ import { goTo, show } from '../show.ts';
 import { attentionOf } from '../views/attention-view.ts';
 import { overviewView } from '../views/overview-view.ts';
 import { gridRuns, pipelineView, runLines } from '../views/pipeline-view.ts';
-import { trendsOf } from '../views/trends.ts';
+import { holdingsOf, trendsOf } from '../views/trends.ts';
 import { action, type Form, isAllowed, page, permit, seenBy, type Visit } from '../visit.ts';
 
-/** The number of bars in a pipeline's chart. */
+/** The number of runs in a pipeline's bar chart. */
 const recentRuns = 30;
 
-/** The number of runs in the recent activity list. */
 const recentActivity = 8;
 
-/** Shows failures with their next step, then the state of each of the visitor's pipelines. */
+/** Lists failures with suggested next steps, followed by the state of each pipeline the visitor can see. */
 export const overviewPage: PageRoute<ConsoleParts> = {
   method: 'get',
   path: `/${paths.overview()}`,
@@ -70,8 +69,8 @@ export const overviewPage: PageRoute<ConsoleParts> = {
 };
 
 /**
- * Counts running and queued runs. The admin sees the whole daemon's runs, and others see only the runs of the
- * visible pipelines.
+ * Counts running and queued runs. Admins see the totals for the whole daemon; everyone else sees only the
+ * pipelines they have access to.
  */
 async function depthFor(
   { visitor, parts }: Visit<unknown>,
@@ -85,7 +84,7 @@ async function depthFor(
   };
 }
 
-/** Shows one pipeline: its destinations, its runs in a grid, and the available actions. */
+/** Shows a pipeline with its destinations, a grid of its runs, and the available actions. */
 export const pipelinePage: PageRoute<ConsoleParts> = {
   method: 'get',
   path: '/console/pipelines/{pipeline_id}',
@@ -123,10 +122,10 @@ async function showPipeline(visit: Visit<PipelineParams>): Promise<void> {
   });
 }
 
-/** The maximum number of runs in the plots. More runs would add cost but no visible detail. */
+/** The maximum number of runs to plot. Beyond this, pages get slower without showing more detail. */
 const maxRuns = 2_000;
 
-/** Shows trends over a pipeline's retained runs. */
+/** Plots trends across a pipeline's retained runs. */
 export const trendsPage: PageRoute<ConsoleParts> = {
   method: 'get',
   path: '/console/pipelines/{pipeline_id}/trends',
@@ -139,7 +138,12 @@ export const trendsPage: PageRoute<ConsoleParts> = {
         title: `Trends of ${id}`,
         template: 'trends',
         crumbs: [{ label: id, path: paths.pipeline(id) }, { label: 'Trends' }],
-        view: { plots: trendsOf(runs), runs: plural(runs.length, 'retained run'), isAll: next === null },
+        view: {
+          plots: trendsOf(runs),
+          holdings: holdingsOf(runs),
+          runs: plural(runs.length, 'retained run'),
+          isAll: next === null,
+        },
         follows: { pipeline: id },
       });
     }),
@@ -193,7 +197,7 @@ export const resumeAction: PageRoute<ConsoleParts> = {
     ),
 };
 
-/** Returns the reason for a pause, or null if it is empty. Throws `invalid_request`. */
+/** Returns the reason entered for a pause, or null if the field is empty. Throws `invalid_request`. */
 function reasonOf(form: Form): string | null {
   const reason = form.get('reason')?.trim() ?? '';
   const { maxChars, pattern } = pauseReason;
@@ -206,10 +210,7 @@ export interface PipelineParams {
   pipelineId: string;
 }
 
-/**
- * Starts a run of the pipeline's source and returns its id. Throws the same errors as `permit` and
- * `startRun`.
- */
+/** Starts a run of the pipeline and returns its id. Throws the same errors as `permit` and `startRun`. */
 export async function startFrom(visit: Visit<PipelineParams>, form: Form): Promise<string> {
   const { req, res, visitor, access, parts } = visit;
   const { pipeline_id: pipelineId } = permit(res, visitor, 'start', req.params.pipelineId, access);
@@ -224,7 +225,7 @@ export async function startFrom(visit: Visit<PipelineParams>, form: Form): Promi
   return record.run_id;
 }
 
-/** Returns the form's channel, or null for the current release. Throws `channel_not_found`. */
+/** Returns the channel chosen in the form, or null for the current release. Throws `channel_not_found`. */
 export function channelOf({ req, access }: Visit<PipelineParams>, form: Form): string | null {
   const { pipelineId: id } = req.params;
   const asked = form.get('channel') ?? '';

@@ -12,14 +12,20 @@ import { channelOf, type PipelineParams, startFrom } from './pipeline-pages.ts';
 
 const path = '/console/pipelines/{pipeline_id}/plan';
 
-/** Shows only the form: computing a plan reads the source and destinations, which a link must not trigger. */
+/**
+ * Shows only the form. Computing a plan reads the source and destinations, so following a link must not
+ * trigger it.
+ */
 export const planPage: PageRoute<ConsoleParts> = {
   method: 'get',
   path,
   handle: (parts) => page<PipelineParams>(parts, (visit) => showPlan(visit, null)),
 };
 
-/** Computes what a run would do now. Since this changes nothing, the response is the page itself. */
+/**
+ * Computes what a run would do right now. This changes nothing, so it responds with the page instead of
+ * redirecting.
+ */
 export const planAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path,
@@ -35,7 +41,10 @@ export const planAction: PageRoute<ConsoleParts> = {
     ),
 };
 
-/** Starts a run if its plan still matches the one on the page. Otherwise shows the current plan. */
+/**
+ * Starts a run if the plan is still the one that the visitor saw. If it has changed, shows the new plan
+ * instead.
+ */
 export const runPlanAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: `${path}/run`,

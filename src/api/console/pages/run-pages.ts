@@ -3,13 +3,13 @@ import { originOf, requestContext } from '../../http/request/request-context.ts'
 import type { PageRoute } from '../../pages/page-routes.ts';
 import { cancelFor, retryFor } from '../../runs/run-action-routes.ts';
 import { findRun } from '../../runs/run-route.ts';
-import { paths, withFlash, withPath } from '../paths.ts';
+import { paths, withFlash, withQuery } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { goTo, show } from '../show.ts';
 import { runView } from '../views/run-view.ts';
 import { action, isAllowed, page, permit, type PipelineOperation, type Visit } from '../visit.ts';
 
-/** Shows one run: its stages, what it did at each destination, and the available actions. */
+/** Shows a run with its stages, its results at each destination, and the available actions. */
 export const runPage: PageRoute<ConsoleParts> = {
   method: 'get',
   path: '/console/runs/{run_id}',
@@ -26,7 +26,7 @@ async function showRun(visit: Visit<RunParams>): Promise<void> {
   const { pipeline_id: pipelineId, run_id: runId } = record;
   const pipeline = permit(res, visitor, 'read', pipelineId, access);
   const ids = record.channel === null ? pipeline.destinations.map((one) => one.destination_id) : [];
-  const view = runView(record, ids, parts.clock.now());
+  const view = runView(record, ids, parts.clock.now(), parts.runLines(runId));
   show(visit, {
     title: view.title,
     template: 'run',
@@ -36,8 +36,9 @@ async function showRun(visit: Visit<RunParams>): Promise<void> {
       ...view,
       runPath: paths.run,
       destinationPath: (destination: string, path: string | null) =>
-        withPath(paths.destination(pipelineId, destination), path),
-      openPath: (destination: string, path: string) => withPath(paths.open(pipelineId, destination), path),
+        withQuery(paths.destination(pipelineId, destination), { path }),
+      openPath: (destination: string, path: string) =>
+        withQuery(paths.open(pipelineId, destination), { path }),
       path: paths.run(runId),
       recordPath: `runs/${encodeURIComponent(runId)}`,
       mayCancel: !view.isOver && isAllowed(visitor, 'cancel', pipelineId),
@@ -104,7 +105,10 @@ export const rerunAction: PageRoute<ConsoleParts> = {
     ),
 };
 
-/** Returns the pipeline of the run in the path. Throws `run_not_found` and the same errors as `permit`. */
+/**
+ * Returns the id of the pipeline that the run belongs to. Throws `run_not_found`, and the same errors as
+ * `permit`.
+ */
 async function permitRun(visit: Visit<RunParams>, operation: PipelineOperation): Promise<string> {
   const { req, res, visitor, access, parts } = visit;
   const { runId } = req.params;

@@ -15,7 +15,10 @@ import { action, type Form, isAllowed, page, permit, seenBy, type Visit } from '
 
 const search = queryParameters(searchParameters);
 
-/** Searches the retained runs of the visitor's pipelines. The URL holds the filters. */
+/**
+ * Searches the retained runs of the visitor's pipelines. The filters are in the URL, so searches can be
+ * bookmarked.
+ */
 export const runsPage: PageRoute<ConsoleParts> = {
   method: 'get',
   path: `/${paths.runs()}`,
@@ -26,7 +29,7 @@ interface Shown {
   /** The path and query, including the filters. */
   url: string;
   flash?: string;
-  /** The form's runs that were not repeated. */
+  /** The selected runs that could not be repeated. */
   refused?: readonly Refused[];
 }
 
@@ -67,6 +70,7 @@ async function showRuns(visit: Visit<unknown>, { url, flash, refused = [] }: Sho
       first: before === null ? null : `${paths.runs()}?${firstOf(query)}`,
       statuses: runStatuses,
       pipelines: seen,
+      periods: periodsOf(filters, parts.clock.now()),
       asked: {
         q: q ?? '',
         status: status ?? '',
@@ -75,15 +79,38 @@ async function showRuns(visit: Visit<unknown>, { url, flash, refused = [] }: Sho
         until: dayOf(until),
       },
     },
-    // A form action's URL cannot be reloaded.
+    // The URL of a form action cannot be reloaded, so the page does not follow events.
     ...(before === null && visit.req.method === 'GET' ? { follows: {} } : {}),
   });
 }
 
-/** Drops empty values, because a form sends every field, even an empty one. */
+/** Removes empty parameters. Browsers submit every form field, even the ones left empty. */
 function withoutEmpty(url: string): URLSearchParams {
   const { searchParams } = new URL(url, 'http://localhost');
   return new URLSearchParams([...searchParams].filter(([name, value]) => value !== '' && name !== 'done'));
+}
+
+const dayMs = 86_400_000;
+const periods: readonly [label: string, first: number, last: number][] = [
+  ['Today', 0, 0],
+  ['Yesterday', 1, 1],
+  ['Last 7 days', 6, 0],
+];
+
+/** Returns links to common periods of UTC days, which keep the other filters. */
+function periodsOf(filters: URLSearchParams, now: Date): object[] {
+  return periods.map(([label, first, last]) => {
+    const [since, until] = [first, last].map((days) => dayOf(new Date(now.getTime() - days * dayMs)));
+    const query = new URLSearchParams(filters);
+    query.delete('before');
+    query.set('since', since ?? '');
+    query.set('until', until ?? '');
+    return {
+      label,
+      href: `${paths.runs()}?${query.toString()}`,
+      isCurrent: filters.get('since') === since && filters.get('until') === until,
+    };
+  });
 }
 
 function firstOf(query: ReturnType<typeof search.read>): string {
@@ -91,8 +118,9 @@ function firstOf(query: ReturnType<typeof search.read>): string {
 }
 
 /**
- * Repeats the chosen runs, or all failed runs on the page, checking each one like a single rerun. Returns to
- * the same filters. Runs that cannot be repeated do not stop the others; the page lists the reasons.
+ * Repeats the selected runs, or every failed run on the page, then returns to the same search. Each run is
+ * checked as if it were repeated on its own. Runs that cannot be repeated do not stop the others; the page
+ * lists them with the reasons.
  */
 export const rerunManyAction: PageRoute<ConsoleParts> = {
   method: 'post',
@@ -125,12 +153,12 @@ export const rerunManyAction: PageRoute<ConsoleParts> = {
 /** Returns the ids of the runs to repeat. Throws `invalid_request` if the form contains none. */
 function chosenOf(form: Form): string[] {
   const ids = form.getAll(form.get('which') === 'all' ? 'listed' : 'run');
-  // The list is newest first. Runs are repeated in the order in which they were accepted.
+  // The page lists the newest run first, but runs are repeated in the order in which they were accepted.
   if (ids.length > 0) return [...new Set(ids)].reverse();
   throw new WaybillError('invalid_request', 'no run is selected', { hint: 'select the runs to repeat' });
 }
 
-/** Repeats a run. Returns null, or the reason for a refusal. Throws server faults. */
+/** Repeats a run. Returns null on success, or the reason if it cannot be repeated. Rethrows server errors. */
 async function rerunOne(
   { req, res, visitor, access, parts }: Visit<unknown>,
   id: string,

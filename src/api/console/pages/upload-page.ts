@@ -40,8 +40,9 @@ export const uploadPage: PageRoute<ConsoleParts> = {
 };
 
 /**
- * Accepts an archive like `POST /v1/pipelines/{pipeline_id}/upload/form`, but for a session instead of a
- * token. A script that requests JSON gets that route's response. A form without JavaScript gets pages.
+ * Accepts an archive from the upload form. Works like `POST /v1/pipelines/{pipeline_id}/upload/form`, but
+ * authenticates the session instead of a token. Scripts that ask for JSON get the same response as from that
+ * route, and browsers without JavaScript get a page.
  */
 export const uploadAction: PageRoute<ConsoleParts> = {
   method: 'post',
@@ -79,7 +80,7 @@ export const uploadAction: PageRoute<ConsoleParts> = {
       } catch (thrown) {
         const error = asWaybillError(thrown);
         const problem = problemOf(error, requestContext(req).id);
-        // No page could show a server fault or an error caused by a foreign form.
+        // Server errors and expired forms cannot be shown on this page, so they go to the error handler.
         if (!isPage || problem.status === 500 || error.code === 'form_expired') throw thrown;
         requestContext(req).fields['code'] = error.code;
         showUpload(visit, { problem, status: problem.status });
@@ -87,7 +88,7 @@ export const uploadAction: PageRoute<ConsoleParts> = {
     }) as RequestHandler<PipelineParams> as Handler,
 };
 
-/** Checks the visitor against the current configuration. Throws an error if the upload is not allowed. */
+/** Checks whether the current configuration still lets the visitor upload. Throws an error if not. */
 function authorizeVisitor({ req, res, visitor, parts }: Visit<PipelineParams>): {
   token: Token;
   pipeline: UploadPipeline;

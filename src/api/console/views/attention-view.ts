@@ -3,12 +3,12 @@ import type { PipelineState } from '../../pipelines/pipelines-route.ts';
 import { ageText, type Mark, type Moment, momentOf, plural, statusMark } from '../record-text.ts';
 import { bundleOf, failedText, rerunHelps, type Starter, starterOf } from './run-words.ts';
 
-/** A pipeline whose last finished run failed. */
+/** A pipeline whose most recent finished run failed. */
 interface AttentionItem {
   pipelineId: string;
   mark: Mark;
   message: string;
-  /** The next step; null if the error has no hint. */
+  /** A suggested next step; null if the error comes without a hint. */
   hint: string | null;
   run: FailedRun;
 }
@@ -20,19 +20,19 @@ interface FailedRun {
   author: string | null;
   at: Moment & { age: string };
   rerunnable: boolean;
-  /** Whether repeating the run can succeed. */
+  /** Whether running it again without changes could succeed. */
   rerunHelps: boolean;
 }
 
 export interface Attention {
   heading: string;
-  /** How many of the newest runs of all pipelines failed. */
+  /** For example, `11 of the last 22 runs failed`, counting the newest runs of all pipelines. */
   text: string;
   isWell: boolean;
   items: AttentionItem[];
 }
 
-/** Returns the failing pipelines. `runs` must be newest first. */
+/** Returns the pipelines that are failing. `runs` must be sorted newest first. */
 export function attentionOf(
   pipelines: readonly { state: PipelineState; runs: readonly RunRecord[] }[],
   now: Date,

@@ -5,7 +5,7 @@ import type { CatalogPage, CatalogView, OutputLine } from '../../../workers/thre
 import type { DestinationSummary } from '../../pipelines/pipelines-route.ts';
 import { ageText, type Moment, momentOf, momentOrNull, plural, sizeText } from '../record-text.ts';
 
-/** One page of a bundle path's outputs, with links to their directories. */
+/** One page of the outputs at a bundle path, with links to its directories. */
 export interface CatalogPageView {
   paths: string[];
   pathsOmitted: number;
@@ -39,11 +39,11 @@ const layouts: Record<DestinationSummary['layout'], string> = {
 };
 
 interface Placement extends Record<'storage' | 'bundles' | 'omitted' | 'publication', string> {
-  /** null if there is no limit. */
+  /** null if transfers are not rate-limited. */
   rate: string | null;
 }
 
-/** Describes a destination's settings in words, without their names. */
+/** Describes how a destination is configured, in words instead of setting names. */
 export function placementOf({
   backend,
   mapping,
@@ -90,14 +90,17 @@ export function catalogView(
   };
 }
 
-/** Returns the pages with an http or https URL. Catalogs are untrusted and may contain any URL. */
+/**
+ * Returns the pages that have an http or https URL. Catalogs are untrusted, so their URLs could use any
+ * scheme.
+ */
 export function openable(pages: readonly OutputLine[]): (OutputLine & { url: string })[] {
   return pages.flatMap((one) =>
     one.url !== null && /^https?:/.test(one.url) ? [{ ...one, url: one.url }] : [],
   );
 }
 
-/** Returns links to the parent, and to the directories below the prefix that this page shows. */
+/** Returns links to the parent directory, and to the subdirectories with outputs on this page. */
 function directoriesOf(outputs: readonly OutputLine[], prefix: string): { prefix: string; label: string }[] {
   const below = outputs.flatMap(({ path }) => {
     const end = path.indexOf('/', prefix.length);
@@ -110,20 +113,20 @@ function directoriesOf(outputs: readonly OutputLine[], prefix: string): { prefix
 
 export interface ReleaseRow {
   id: string;
-  /** null if it is complete, which is the usual state. */
+  /** null if the release is complete, as it usually is. */
   state: string | null;
   notes: string[];
   isCurrent: boolean;
   outputs: string;
   bundle: string;
   active: Moment | null;
-  /** The release that was current before this one, for comparison. */
+  /** The release that was current before this one, for comparing the two. */
   before: string | null;
-  /** The action that makes it current; null if it is current already or can no longer be activated. */
+  /** The button that activates this release. null if it is already current or cannot be activated. */
   verb: 'promote' | 'rollback' | null;
 }
 
-/** Returns a bundle path's releases, most recently activated first. */
+/** Returns the releases at a bundle path, starting with the most recently activated one. */
 export function releaseRows({ releases }: Pick<ListedPath, 'releases'>): ReleaseRow[] {
   const ordered = [...releases].sort((a, b) => {
     const [first, second] = [a.activatedAt ?? '', b.activatedAt ?? ''];
@@ -150,8 +153,8 @@ export function releaseRows({ releases }: Pick<ListedPath, 'releases'>): Release
 }
 
 /**
- * Returns `promote` for a release that was never current or was rolled back, because it is newer than the
- * current one.
+ * Decides whether activating a release counts as a promotion or a rollback. A release that has never been
+ * current, or was rolled back, is newer than the current one, so activating it is a promotion.
  */
 function verbFor(one: ListedPath['releases'][number]): ReleaseRow['verb'] {
   if (one.isCurrent || one.isBeingRemoved || one.state !== 'complete') return null;

@@ -15,10 +15,10 @@ import { failedText } from './run-words.ts';
 
 export interface PipelineCard {
   id: string;
-  /** What triggers runs if there is no schedule. */
+  /** How runs are started when there is no schedule. */
   startedBy: string;
   state: Mark;
-  /** Why runs cannot start, with a note that the data may be old; null if they can. */
+  /** Why no run can start, with a note that the published data may be out of date; null if runs can start. */
   blocked: string | null;
   pauseReason: string | null;
   lastSuccess: (Moment & { age: string; runId: string }) | null;
@@ -31,7 +31,8 @@ export interface PipelineCard {
 }
 
 /**
- * Builds the pipelines' cards from their newest runs, newest first. Pipelines that need attention come first.
+ * Builds a card for each pipeline from its newest runs, which must be sorted newest first. Pipelines that
+ * need attention are at the top.
  */
 export function overviewView(
   pipelines: readonly { state: PipelineState; runs: readonly RunRecord[] }[],
@@ -67,7 +68,7 @@ function urgency({ error, blocked, trend }: PipelineCard): number {
   return trend.failed > 0 ? 1 : 0;
 }
 
-/** Returns a pipeline's current activity, or else the result of its last run. */
+/** Describes what a pipeline is doing now, or how its last run ended if it is idle. */
 export function stateMark({
   paused,
   running,
@@ -83,13 +84,16 @@ function blockedReason({ paused }: PipelineState): string | null {
   return paused.reason === null ? 'Paused: no run of it begins.' : `Paused: ${paused.reason}`;
 }
 
-/** The most important fact about a pipeline. Its size is fixed so that the page layout is stable. */
+/**
+ * The most important thing to know about a pipeline. It always takes up the same space, so the page does not
+ * jump.
+ */
 export interface StatusSummary extends Pick<Mark, 'tone'> {
   heading: string;
-  /** The related run; null if there is none. */
+  /** The run that this is about; null if there is none. */
   runId: string | null;
   text: string;
-  /** The last run, if it failed but another fact takes precedence. */
+  /** The last run if it failed, but something else is more important. */
   failedRunId: string | null;
 }
 
@@ -120,35 +124,38 @@ export function statusSummaryOf(state: PipelineState, now: Date): StatusSummary 
   return { ...about, tone, heading: `The last run ${outcome}`, text: error?.message ?? since };
 }
 
-/** Returns the error of a failed run, or of its first failed destination. */
+/**
+ * Returns the error of a failed run. If the run itself has none, returns the error of its first failed
+ * destination.
+ */
 export function failureOf(run: RunRecord | null): { runId: string; code: string; message: string } | null {
   if (run?.status !== 'failed') return null;
   const error = run.error ?? run.destinations.find((one) => one.error !== null)?.error ?? null;
   return error === null ? null : { runId: run.run_id, code: error.code, message: error.message };
 }
 
-/** A bar chart with one bar per run, oldest first. The height shows the duration, in view box units. */
+/** A bar chart of recent runs, oldest first. The height of a bar is the run's duration, in SVG units. */
 export interface RunBars {
   width: number;
   height: number;
   bars: { runId: string; x: number; y: number; width: number; height: number; tone: Tone; title: string }[];
-  /** The number of failed runs among those shown. */
+  /** The number of failed runs in the chart. */
   failed: number;
   total: number;
-  /** The chart's text alternative. */
+  /** A description of the chart for screen readers. */
   about: string;
 }
 
 const most = 30;
 const [width, height, gap, least] = [240, 40, 2, 4];
 
-/** Returns the newest runs' bars. `runs` must be newest first. */
+/** Builds the bar chart. `runs` must be sorted newest first. */
 export function runBars(runs: readonly RunRecord[], now: Date): RunBars {
   const shown = runs.slice(0, most).reverse();
   const durations = shown.map((run) => durationOf(run, now) ?? 0);
   const tall = scaleLinear([0, Math.max(1, ...durations)], [least, height]);
   const step = width / most;
-  // The newest run is always at the right edge.
+  // Align to the right, with the newest run at the edge.
   const from = width - shown.length * step;
   const bars = shown.map((run, index) => {
     const size = round(tall(durations[index] ?? 0));

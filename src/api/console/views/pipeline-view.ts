@@ -35,19 +35,19 @@ interface PipelineView extends PipelineCard {
 
 interface DestinationCard {
   id: string;
-  /** Storage and settings, in words. */
+  /** A description of where and how this destination stores files. */
   how: string;
   url: string | null;
   hasReleases: boolean;
-  /** The result of the newest run that reached the destination. */
+  /** The outcome at this destination of the newest run that reached it. */
   last: (Mark & { runId: string; at: Moment; release: string | null }) | null;
 }
 
-/** Maximum number of runs in the grid; fills a wide window. */
+/** Enough runs to fill a wide window. */
 export const gridRuns = 40;
 const listedRuns = 20;
 
-/** Returns the view of a pipeline and its newest runs. `runs` must be newest first. */
+/** Builds the view of a pipeline from its newest runs, which must be sorted newest first. */
 export function pipelineView(state: PipelineState, runs: readonly RunRecord[], now: Date): PipelineView {
   const [card] = overviewView([{ state, runs }], now) as [PipelineCard];
   const ids = state.destinations.map(({ destination_id: id }) => id);
@@ -90,7 +90,7 @@ function lastOf(runs: readonly RunRecord[], id: string): DestinationCard['last']
   return null;
 }
 
-/** A grid with one column per run, newest first, and one row per destination. */
+/** A grid of results with one column per run, newest first, and one row per destination. */
 interface RunGrid {
   columns: { runId: string; status: Mark; title: string }[];
   rows: { destinationId: string; cells: (Mark & { runId: string; title: string })[] }[];
@@ -99,7 +99,7 @@ interface RunGrid {
 const nothing: Mark = { label: 'nothing', tone: 'neutral', symbol: '·' };
 const moving: Mark = { label: 'waiting', tone: 'waiting', symbol: '…' };
 
-/** Returns the grid. Destinations that are no longer configured come last. */
+/** Builds the grid. Destinations that have been removed from the configuration come last. */
 function runGrid(runs: readonly RunRecord[], destinationIds: readonly string[], now: Date): RunGrid {
   const known = runs.flatMap(({ destinations }) => destinations.map((one) => one.destination_id));
   const ids = [...new Set([...destinationIds, ...known])];
@@ -119,7 +119,10 @@ function runGrid(runs: readonly RunRecord[], destinationIds: readonly string[], 
   };
 }
 
-/** Returns a run's worst result at a destination, because a run may publish several bundles. */
+/**
+ * Returns a run's worst result at a destination. There can be several, since a run may publish several
+ * bundles.
+ */
 function markOf(run: RunRecord, destinationId: string): Mark {
   const marks = run.destinations.filter((one) => one.destination_id === destinationId).map(actionMark);
   const worst =
@@ -135,13 +138,15 @@ function took(run: RunRecord, now: Date): string {
 interface OrderedRuns {
   id: string;
   pipelineId: string;
-  /** The bundle's name, or else the pipeline's. */
+  /** The name of the bundle, or of the pipeline if the bundle has none. */
   name: string;
-  /** The message and commit that the producer states; null if it states neither. */
+  /** The message and commit that the producer sent along; null if it sent neither. */
   note: string | null;
+  /** The result at each destination; null while there is none. */
+  results: string | null;
   status: Mark;
   starter: Starter;
-  /** Whether the run failed and its bundle is still available. */
+  /** Whether the run failed and its bundle is still stored, which makes it repeatable. */
   isFailedAndRerunnable: boolean;
   channel: string | null;
   accepted: Moment & { age: string };
@@ -149,7 +154,6 @@ interface OrderedRuns {
   error: { code: string; message: string } | null;
 }
 
-/** Returns the rows of a run list, in the order given. */
 export function runLines(runs: readonly RunRecord[], now: Date): OrderedRuns[] {
   return runs.map((run) => {
     const duration = durationOf(run, now);
@@ -158,6 +162,7 @@ export function runLines(runs: readonly RunRecord[], now: Date): OrderedRuns[] {
       pipelineId: run.pipeline_id,
       name: bundleOf(run) ?? run.pipeline_id,
       note: noteOf(run),
+      results: resultsOf(run),
       status: statusMark(run),
       starter: starterOf(run),
       isFailedAndRerunnable: run.rerunnable && run.status === 'failed',
@@ -175,4 +180,13 @@ function noteOf({ revision }: RunRecord): string | null {
   const commit = revision?.commit?.slice(0, shortCommitChars) ?? null;
   const parts = [revision?.message ?? null, commit].filter((part) => part !== null);
   return parts.length === 0 ? null : parts.join(' · ');
+}
+
+const maxResults = 3;
+
+function resultsOf({ destinations }: RunRecord): string | null {
+  const results = destinations.map((one) => `${one.destination_id} ${actionMark(one).label}`);
+  const names = [...new Set(results)];
+  const [shown, omitted] = [names.slice(0, maxResults), names.length - maxResults];
+  return names.length === 0 ? null : `${shown.join(', ')}${omitted > 0 ? ` and ${omitted} more` : ''}`;
 }

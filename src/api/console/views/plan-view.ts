@@ -5,11 +5,11 @@ import { type ErrorView, errorView } from './run-view.ts';
 
 interface PlanRow {
   destinationId: string;
-  /** null if the destination failed as a whole. */
+  /** null if the whole destination failed, not just one bundle. */
   bundle: string | null;
   path: string | null;
   mark: Mark;
-  /** Whether a run would publish nothing. */
+  /** True if a run would not publish anything. */
   isUnchanged: boolean;
   reason: string | null;
   counts: string;
@@ -18,17 +18,17 @@ interface PlanRow {
   error: ErrorView | null;
 }
 
-/** A dry run's result. */
+/** The result of a dry run. */
 export interface PlanView {
-  /** The result in one sentence. */
+  /** A one-sentence summary. */
   headline: string;
-  /** The publications that would change something or fail, with failures first. */
+  /** Publications that would change something or fail. Failures are listed first. */
   rows: PlanRow[];
-  /** The publications that would change nothing. */
+  /** Publications that would leave their destination unchanged. */
   unchanged: PlanRow[];
   errors: ErrorView[];
   warnings: string[];
-  /** Identifies the plan. */
+  /** A hash of the plan, for checking later that it is still the same. */
   digest: string;
 }
 
@@ -85,7 +85,7 @@ function headlineOf(failed: number, changed: readonly PlanRow[]): string {
   return failed === 0 ? changes : `${plural(failed, 'publication')} would fail. ${changes}`;
 }
 
-/** Returns the same digest for two plans with the same actions on the same bytes. */
+/** Hashes what the plan would do. Plans with the same actions on the same content get the same digest. */
 function digestOfPlan({ pipelines }: RunResult): string {
   const decided = pipelines.flatMap(({ destinations, error }) => [
     error?.code ?? null,

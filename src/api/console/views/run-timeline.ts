@@ -1,3 +1,4 @@
+import type { RunLine } from '../../../workers/coordinator/run-lines.ts';
 import type { RunRecord } from '../../../workers/queue/run-record.ts';
 import {
   actionMark,
@@ -12,14 +13,14 @@ import {
 } from '../record-text.ts';
 import { starterOf } from './run-words.ts';
 
-/** A run's stages and their durations. */
+/** The stages of a run and how long each one took. */
 export interface RunTimeline {
   steps: {
     label: string;
     tone: Tone;
-    /** null for a stage that has not been reached. */
+    /** When the stage began; null if the run has not reached it. */
     at: { iso: string; text: string } | null;
-    /** The stage's duration; null for the current and later stages. */
+    /** The duration of the stage; null if it is not over yet. */
     lasted: string | null;
     state: 'done' | 'current' | 'ahead';
   }[];
@@ -56,24 +57,79 @@ function toneOf({ status, error }: RunRecord): Tone {
   return status === 'succeeded' ? 'success' : status === 'failed' ? 'failure' : 'neutral';
 }
 
-/** A dated step of a run, taken from its record. */
-export interface RunEvent {
-  at: Moment;
-  tone: Tone;
-  text: string;
+/** A bar on the time axis that a run's destinations share, in percent of the run's duration. */
+export interface TimeBar {
+  x: number;
+  width: number;
+  start: Moment;
+  /** The time that the destination took, or has taken so far. */
+  took: string;
+  isOver: boolean;
 }
 
-/** Returns a run's dated steps, oldest first. */
-export function runEvents(run: RunRecord, now: Date): RunEvent[] {
+/** Keeps a short publication visible. */
+const minBarWidth = 1.5;
+
+/**
+ * Returns the bar of a destination that is done at `end`, or is being published if `end` is null.
+ * Destinations are published concurrently, and the bundles of one destination in sequence. `before` is the
+ * end of the previous bundle there. Returns null if the run has not started.
+ */
+export function timeBar(
+  { started_at: start, finished_at: over }: Pick<RunRecord, 'started_at' | 'finished_at'>,
+  { end, before, now }: { end: string | null; before: string | null; now: Date },
+): TimeBar | null {
+  if (start === null) return null;
+  const origin = Date.parse(start);
+  const last = over === null ? now.getTime() : Date.parse(over);
+  const from = Date.parse(before ?? start);
+  const to = end === null ? last : Date.parse(end);
+  const percent = (at: number): number => (100 * (at - origin)) / Math.max(1, last - origin);
+  const x = Math.min(100 - minBarWidth, Math.max(0, percent(from)));
+  const width = Math.min(100 - x, Math.max(minBarWidth, percent(to) - x));
+  return {
+    ...{ x: Math.round(10 * x) / 10, width: Math.round(10 * width) / 10 },
+    start: momentOf(before ?? start),
+    took: durationText(to - from),
+    isOver: end !== null || over !== null,
+  };
+}
+
+/** A dated step of a run, from its record or from the log. */
+export interface RunEvent {
+  at: Moment;
+  /** The time of day, with the date if it is not the day of the first event. */
+  time: string;
+  tone: Tone;
+  text: string;
+  isLogLine: boolean;
+}
+
+const lineTones: Readonly<Record<RunLine['level'], Tone>> = {
+  ...{ info: 'neutral', warn: 'warning', error: 'failure' },
+};
+
+/** Returns a run's dated steps and log lines, oldest first. */
+export function runEvents(run: RunRecord, now: Date, lines: readonly RunLine[]): RunEvent[] {
+  const day = run.accepted_at.slice(0, 10);
+  return undatedEvents(run, now, lines)
+    .sort((a, b) => Date.parse(a.at.iso) - Date.parse(b.at.iso))
+    .map((event) => {
+      const { iso, text } = event.at;
+      return { ...event, time: iso.slice(0, 10) === day ? text.slice(-12, -4) : text.slice(0, -4) };
+    });
+}
+
+function undatedEvents(run: RunRecord, now: Date, lines: readonly RunLine[]): Omit<RunEvent, 'time'>[] {
   const { token, how } = starterOf(run);
   const took = durationOf(run, now);
-  const step = (at: string | null | undefined, tone: Tone, text: string): RunEvent[] =>
-    at === null || at === undefined ? [] : [{ at: momentOf(at), tone, text }];
+  const step = (at: string | null | undefined, tone: Tone, text: string): Omit<RunEvent, 'time'>[] =>
+    at === null || at === undefined ? [] : [{ at: momentOf(at), tone, text, isLogLine: false }];
   const retry =
     run.last_error === null
       ? ''
       : `, try ${run.attempt}${run.status === 'queued' ? ' to come' : ''} after: ${run.last_error.message}`;
-  const events = [
+  return [
     ...step(run.accepted_at, 'neutral', `Accepted: ${how}${token === null ? '' : ` by ${token}`}`),
     ...step(run.queued_at, 'waiting', `Queued${run.status === 'queued' ? retry : ''}`),
     ...step(run.started_at, 'running', `Started${retry}`),
@@ -95,6 +151,9 @@ export function runEvents(run: RunRecord, now: Date): RunEvent[] {
         `Event ${type} to ${id}: ${status.replace('_', ' ')}, ${triesText(tries)}`,
       ),
     ),
+    ...lines.map(({ at, level, message, destinationId }) => ({
+      ...{ at: momentOf(at), tone: lineTones[level], isLogLine: true },
+      text: destinationId === null ? message : `${destinationId}: ${message}`,
+    })),
   ];
-  return events.sort((a, b) => Date.parse(a.at.iso) - Date.parse(b.at.iso));
 }

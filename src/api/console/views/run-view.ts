@@ -1,6 +1,7 @@
 import type { Revision } from '../../../core/bundle/source-bundle.ts';
 import { describeFinding, type ErrorRecord } from '../../../core/lib/errors.ts';
 import type { PublishedBy } from '../../../core/publishers/published-by.ts';
+import type { RunLine } from '../../../workers/coordinator/run-lines.ts';
 import type {
   FailedDelivery,
   RunDestination,
@@ -20,7 +21,14 @@ import {
   statusMark,
   triesText,
 } from '../record-text.ts';
-import { type RunEvent, runEvents, type RunTimeline, runTimeline } from './run-timeline.ts';
+import {
+  type RunEvent,
+  runEvents,
+  type RunTimeline,
+  runTimeline,
+  type TimeBar,
+  timeBar,
+} from './run-timeline.ts';
 import { bundleOf, rerunHelps, type Starter, starterOf } from './run-words.ts';
 
 interface RunView {
@@ -33,7 +41,7 @@ interface RunView {
   starter: Starter;
   channel: string | null;
   revision: Revision | null;
-  /** The trusted publisher; null if there is none. */
+  /** The trusted publisher that uploaded the bundle; null if it was uploaded with an ordinary token. */
   publishedBy: PublishedBy | null;
   rerunOf: string | null;
   traceId: string | null;
@@ -43,10 +51,12 @@ interface RunView {
   waited: string | null;
   timeline: RunTimeline;
   progress: RunProgressView | null;
+  /** The outputs at all destinations, for a finished run. */
+  total: string | null;
   history: RunEvent[];
-  /** Whether repeating the failed run unchanged can succeed. */
+  /** Whether repeating the failed run without changes could succeed. */
   rerunHelps: boolean;
-  /** null unless the run is waiting for its next try. */
+  /** null unless the run is waiting to be retried. */
   retry: { attempt: number; next: Moment; until: Moment | null; cause: ErrorView } | null;
   /** The errors of the run and its destinations. */
   errors: (ErrorView & { destinationId: string | null })[];
@@ -61,7 +71,10 @@ interface RunProgressView {
   done: number;
   total: number;
   text: string;
-  /** Rate and remaining time, such as `1.2 MiB/s, about 4 s left`; null until bytes are written. */
+  /**
+   * The speed and the remaining time, such as `1.2 MiB/s, about 4 s left`. null until something has been
+   * written.
+   */
   pace: string | null;
 }
 
@@ -76,11 +89,10 @@ interface DestinationRow {
   path: string | null;
   release: string | null;
   counts: string;
-  /** Outputs or bytes while the destination is being written; null before and after. */
+  /** Counts outputs or bytes while the destination is being written; null before and after. */
   progress: { done: number; total: number } | null;
-  finished: Moment | null;
-  /** The time from the run's start until the destination was done. */
-  after: string | null;
+  /** null if the run has not started, or did not reach the destination. */
+  bar: TimeBar | null;
   changes: { path: string; fate: string; why: string }[];
   changesOmitted: number;
   error: ErrorView | null;
@@ -89,10 +101,15 @@ interface DestinationRow {
 const stages = { preparing: 'Preparing', writing: 'Writing', committing: 'Committing' };
 
 /**
- * Returns a run's view. It has a row for each configured destination from the start, so that the layout is
- * stable.
+ * Builds the view of a run. Every configured destination gets a row right away, so the page does not jump
+ * when results come in.
  */
-export function runView(run: RunRecord, destinationIds: readonly string[], now: Date): RunView {
+export function runView(
+  run: RunRecord,
+  destinationIds: readonly string[],
+  now: Date,
+  lines: readonly RunLine[] = [],
+): RunView {
   const duration = durationOf(run, now);
   const begun = run.started_at ?? run.finished_at;
   return {
@@ -113,11 +130,12 @@ export function runView(run: RunRecord, destinationIds: readonly string[], now: 
     waited: begun === null ? null : durationText(Date.parse(begun) - Date.parse(run.accepted_at)),
     timeline: runTimeline(run, now),
     progress: progressOf(run, now),
-    history: runEvents(run, now),
+    total: run.finished_at === null ? null : totalOf(run),
+    history: runEvents(run, now, lines),
     rerunHelps: rerunHelps(run),
     retry: retryOf(run),
     errors: errorsIn(run),
-    destinations: rowsOf(run, destinationIds),
+    destinations: rowsOf(run, destinationIds, now),
     warnings: run.warnings,
     deliveries: run.failed_deliveries.map((one) => ({
       ...one,
@@ -166,12 +184,25 @@ function progressOf({ progress, started_at: start }: RunRecord, now: Date): RunP
   };
 }
 
+function totalOf({ destinations }: RunRecord): string | null {
+  const sum = (key: 'outputs_written' | 'outputs_linked' | 'outputs_kept' | 'outputs_removed'): number =>
+    destinations.reduce((total, one) => total + one[key], 0);
+  const bytes = destinations.reduce((total, one) => total + one.bytes_written, 0);
+  const parts: [number, string][] = [
+    [sum('outputs_written'), `written (${sizeText(bytes)})`],
+    [sum('outputs_linked') + sum('outputs_kept'), 'unchanged'],
+    [sum('outputs_removed'), 'removed'],
+  ];
+  const known = parts.filter(([count]) => count > 0).map(([count, word]) => `${count} ${word}`);
+  return known.length === 0 ? null : `Outputs: ${known.join(', ')}`;
+}
+
 type Counts = Pick<
   NonNullable<RunRecord['progress']>,
   'outputs_done' | 'outputs_total' | 'bytes_done' | 'bytes_total'
 >;
 
-/** Counts outputs instead of bytes if every output is empty. */
+/** Measures progress in bytes, or in outputs if all of them are empty. */
 function partOf({ outputs_done, outputs_total, bytes_done, bytes_total }: Counts): {
   done: number;
   total: number;
@@ -180,7 +211,7 @@ function partOf({ outputs_done, outputs_total, bytes_done, bytes_total }: Counts
   return { done: Math.min(bytes_done, bytes_total), total: bytes_total };
 }
 
-/** Returns the mean rate since the start and the remaining time at this rate. */
+/** Formats the average speed since the start, and the time remaining at that speed. */
 function paceText(done: number, total: number, ms: number): string | null {
   if (done === 0 || ms <= 0) return null;
   const rate = (done / ms) * 1000;
@@ -192,25 +223,31 @@ function paceText(done: number, total: number, ms: number): string | null {
   return `${sizeText(Math.round(rate))}/s${time}`;
 }
 
-function rowsOf(run: RunRecord, destinationIds: readonly string[]): DestinationRow[] {
-  const rows = run.destinations.map((one) => rowOf(one, run));
-  const seen = new Set(rows.map(({ id }) => id));
-  const others = destinationIds.filter((id) => !seen.has(id)).map((id) => unfinishedRow(run, id));
+function rowsOf(run: RunRecord, destinationIds: readonly string[], now: Date): DestinationRow[] {
+  const ends = new Map<string, string | null>();
+  const rows = run.destinations.map((one) => {
+    const end = one.finished_at ?? null;
+    const bar = timeBar(run, { end, before: ends.get(one.destination_id) ?? null, now });
+    ends.set(one.destination_id, end);
+    return rowOf(one, bar);
+  });
+  const others = destinationIds.filter((id) => !ends.has(id)).map((id) => unfinishedRow(run, id, now));
   return [...rows, ...others];
 }
 
 /** Returns the row of a destination that has no result yet. */
-function unfinishedRow(run: RunRecord, id: string): DestinationRow {
+function unfinishedRow(run: RunRecord, id: string, now: Date): DestinationRow {
   if (run.finished_at !== null)
     return { ...emptyRow, id, mark: { label: 'not reached', tone: 'neutral', symbol: '·' } };
+  const bar = timeBar(run, { end: null, before: null, now });
   const counts = run.progress?.destinations?.find((one) => one.destination_id === id);
   if (counts === undefined) {
     const label = run.status === 'running' ? 'preparing' : 'waiting';
-    return { ...emptyRow, id, mark: { label, tone: 'waiting', symbol: '…' } };
+    return { ...emptyRow, id, bar, mark: { label, tone: 'waiting', symbol: '…' } };
   }
   const isWritten = counts.outputs_done >= counts.outputs_total;
   return {
-    ...{ ...emptyRow, id, progress: partOf(counts) },
+    ...{ ...emptyRow, id, bar, progress: partOf(counts) },
     mark: { label: isWritten ? 'committing' : 'writing', tone: 'running', symbol: '▸' },
     counts: `${counts.outputs_done} of ${plural(counts.outputs_total, 'output')}, ${sizeText(counts.bytes_done)} of ${sizeText(counts.bytes_total)}`,
   };
@@ -218,11 +255,10 @@ function unfinishedRow(run: RunRecord, id: string): DestinationRow {
 
 const emptyRow: Omit<DestinationRow, 'id' | 'mark'> = {
   ...{ reason: null, path: null, release: null, counts: '', changes: [], changesOmitted: 0, error: null },
-  ...{ progress: null, finished: null, after: null },
+  ...{ progress: null, bar: null },
 };
 
-function rowOf(one: RunDestination, { started_at: start }: RunRecord): DestinationRow {
-  const end = one.finished_at ?? null;
+function rowOf(one: RunDestination, bar: TimeBar | null): DestinationRow {
   return {
     id: one.destination_id,
     mark: actionMark(one),
@@ -231,8 +267,7 @@ function rowOf(one: RunDestination, { started_at: start }: RunRecord): Destinati
     release: one.release,
     counts: countsOf(one),
     progress: null,
-    finished: momentOrNull(end),
-    after: end === null || start === null ? null : durationText(Date.parse(end) - Date.parse(start)),
+    bar,
     changes: one.changes,
     changesOmitted: one.changes_omitted,
     error: one.error === null ? null : errorView(one.error),

@@ -1,12 +1,13 @@
 import type { ErrorRecord } from '../../../core/lib/errors.ts';
 import type { RunRecord } from '../../../workers/queue/run-record.ts';
-import { plural } from '../record-text.ts';
+import { plural, tokenName } from '../record-text.ts';
 
-/* Words that identify a run: its bundle, and the token that started it. */
+/* Describes runs in words: the bundle, what started the run, and what went wrong. */
 
 /**
- * Returns the bundle of a run. A run of a source may have several bundles. Returns null if none has a name,
- * as at the root of a destination.
+ * Returns the name of a run's bundle, or a count such as `2 bundles`, because runs of a source may have
+ * several. Returns null if the bundle has no name, for example because it was published to the
+ * destination's root.
  */
 export function bundleOf({ bundle_path: path, destinations }: RunRecord): string | null {
   if (path !== undefined && path !== null && path !== '.') return path;
@@ -18,31 +19,31 @@ export function bundleOf({ bundle_path: path, destinations }: RunRecord): string
 const kinds = { upload: 'upload', request: 'manual start', schedule: 'schedule', watch: 'source change' };
 
 export interface Starter {
-  /** The token's id; null for a schedule, a watched source, and older records. */
+  /** The id of the token; null for runs started by a schedule or a watched source, and in old records. */
   token: string | null;
   how: string;
 }
 
-/** Returns what started a run: a token, a schedule or a change of the source. */
+/** Returns what started a run, such as a token, a schedule or a change in the source. */
 export function starterOf({ triggered_by: by, rerun_of: former }: RunRecord): Starter {
-  return { token: by.token_id ?? null, how: former === null ? kinds[by.kind] : 'rerun' };
+  const id = by.token_id ?? null;
+  return { token: id === null ? null : tokenName(id), how: former === null ? kinds[by.kind] : 'rerun' };
 }
 
 /**
- * Reports whether repeating a failed run unchanged can succeed: one of the causes is temporary, or the run
- * was cancelled.
+ * Reports whether repeating a failed run without changes could succeed, either because one of the errors is
+ * temporary or because the run was cancelled.
  */
 export function rerunHelps(run: RunRecord): boolean {
   if (run.status !== 'failed') return false;
   return errorsOf(run).some(({ code, retryable }) => retryable || code === 'cancelled');
 }
 
-/** Returns the errors of the run and its destinations. */
 export function errorsOf({ error, destinations }: RunRecord): ErrorRecord[] {
   return [error, ...destinations.map((one) => one.error)].filter((one) => one !== null);
 }
 
-/** Formats counts such as `11 of the last 22 runs failed`. */
+/** Returns a summary such as `11 of the last 22 runs failed`. */
 export function failedText(failed: number, total: number): string {
   if (total === 0) return 'No run has finished yet';
   if (total === 1) return failed === 1 ? 'The last run failed' : 'The last run succeeded';

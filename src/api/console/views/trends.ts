@@ -4,8 +4,8 @@ import type { RunRecord } from '../../../workers/queue/run-record.ts';
 import { durationText, momentOf, plural, sizeText } from '../record-text.ts';
 
 /**
- * A plot over time. The drawing has its own view box and is stretched to fit. Labels are text next to it, so
- * they have the same size on every screen.
+ * A plot over time. The drawing is stretched to fit. The labels are HTML next to it, so they stay the same
+ * size on every screen.
  */
 export interface Plot {
   id: string;
@@ -13,18 +13,21 @@ export interface Plot {
   about: string;
   width: number;
   height: number;
-  /** SVG paths for a quantity that keeps its value until the next run; empty for other quantities. */
+  /**
+   * SVG paths for values that stay the same until the next run, such as the published size. Empty for other
+   * values.
+   */
   area: string;
   line: string;
-  /** Bars for quantities of single runs, which have no value between runs. */
+  /** Bars for values that belong to a single run, such as its duration. */
   bars: { x: number; y: number; width: number; height: number; title: string }[];
-  /** Whether the bars count failures. */
+  /** True if each bar counts failures. */
   isFailure: boolean;
-  /** Horizontal lines at the percentiles that `about` names. */
+  /** Horizontal lines at the percentiles mentioned in `about`. */
   marks: { y: number; name: string }[];
-  /** Evenly spaced times, from the left edge to the right edge. */
+  /** Labels for the time axis, evenly spaced from left to right. */
   ticks: string[];
-  /** Evenly spaced values, from top to bottom. */
+  /** Labels for the value axis, evenly spaced from top to bottom. */
   levels: string[];
 }
 
@@ -34,10 +37,10 @@ interface Point {
 }
 
 const [width, height] = [1000, 100];
-/** The maximum number of points that are distinguishable at this width. Additional points are merged. */
+/** The maximum number of points that can be distinguished at this width. Any more are merged. */
 const maxPoints = 120;
 
-/** Plots durations, failures, bytes, waiting times, and release sizes. */
+/** Plots durations, failures, transferred bytes, waiting times and release sizes. */
 export function trendsOf(runs: readonly RunRecord[]): Plot[] {
   const oldestFirst = [...runs].reverse();
   const ended = oldestFirst.filter((run) => run.finished_at !== null);
@@ -87,12 +90,50 @@ const written = ({ destinations }: RunRecord): number =>
   destinations.reduce((total, one) => total + one.bytes_written, 0);
 const bytesOf = (one: Destination): number => one.bytes_written + one.bytes_linked + one.bytes_kept;
 const outputsOf = (one: Destination): number => one.outputs_written + one.outputs_linked + one.outputs_kept;
-/** The same bundle is published to every destination, so the largest value is the bundle's size. */
+/** Every destination gets the same bundle, so the largest value is the bundle's size. */
 const largestOf = ({ destinations }: RunRecord, valueOf: (one: Destination) => number): number =>
   Math.max(0, ...destinations.filter(({ error }) => error === null).map(valueOf));
 const largest = (values: readonly number[]): number => Math.max(...values);
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 const last = (values: readonly number[]): number => values.at(-1) ?? 0;
+
+/** The content of a destination according to the last run of each bundle path. */
+export interface Holding {
+  id: string;
+  /** Such as `2 bundles, 12 outputs, 10.8 KiB`. */
+  text: string;
+  bundles: { path: string; text: string; width: number }[];
+}
+
+/** Returns the content of each destination, from runs that are newest first. */
+export function holdingsOf(runs: readonly RunRecord[]): Holding[] {
+  const found = new Map<string, Map<string, Destination>>();
+  const forAll = runs.filter(({ channel }) => channel === null);
+  for (const one of forAll.flatMap(({ destinations }) => destinations)) {
+    if (one.error !== null || one.destination_path === null || bytesOf(one) === 0) continue;
+    const at = found.get(one.destination_id) ?? new Map<string, Destination>();
+    if (!at.has(one.destination_path)) at.set(one.destination_path, one);
+    found.set(one.destination_id, at);
+  }
+  const all = [...found.values()].flatMap((at) => [...at.values()]);
+  const most = Math.max(1, ...all.map(bytesOf));
+  const textOf = (some: readonly Destination[]): string =>
+    `${plural(sum(some.map(outputsOf)), 'output')}, ${sizeText(sum(some.map(bytesOf)))}`;
+  return [...found].map(([id, at]) => ({
+    id,
+    text: `${plural(at.size, 'bundle')}, ${textOf([...at.values()])}`,
+    bundles: [...at]
+      .sort(([, a], [, b]) => bytesOf(b) - bytesOf(a))
+      .slice(0, maxBundles)
+      .map(([path, one]) => ({
+        path: path === '.' ? 'at the root' : path,
+        text: textOf([one]),
+        width: Math.max(1, round((100 * bytesOf(one)) / most)),
+      })),
+  }));
+}
+
+const maxBundles = 6;
 
 /** Returns the total size of the published files after each run, summed over all bundle paths. */
 function growth(runs: readonly RunRecord[]): Point[] {
@@ -111,15 +152,15 @@ function growth(runs: readonly RunRecord[]): Point[] {
 }
 
 interface PlotOptions {
-  /** Merges the values of several points into one. */
+  /** Combines the values of points that are merged into one. */
   together: (values: readonly number[]) => number;
   text: (value: number) => string;
-  /** The unit in which this value's labels are round numbers. Default: 1. */
+  /** Returns the unit to use for axis labels up to this value, so that they are round numbers. Default: 1. */
   unitOf?: (value: number) => number;
-  /** Draws a line that keeps its value until the next point, instead of bars. */
+  /** Draws a line that stays level until the next point, instead of bars. */
   isContinuous?: boolean;
   isFailure?: boolean;
-  /** Draws the median and the 95th percentile. */
+  /** Adds lines at the median and the 95th percentile. */
   hasMarks?: boolean;
   about?: () => string;
 }
@@ -162,7 +203,7 @@ function plotOf(id: string, title: string, points: readonly Point[], options: Pl
   };
 }
 
-/** Returns the median and the 95th percentile, using the nearest rank. */
+/** Returns the median and the 95th percentile, using the nearest-rank method. */
 function percentilesOf(values: readonly number[]): { name: string; value: number }[] {
   const sorted = [...values].sort((a, b) => a - b);
   const at = (part: number): number => sorted[Math.max(0, Math.ceil(part * sorted.length) - 1)] ?? 0;
@@ -172,7 +213,10 @@ function percentilesOf(values: readonly number[]): { name: string; value: number
   ];
 }
 
-/** Rounds `value` up to 1, 2, 4, 6, 8, 10, 20 … of its unit, so that half of the result is round, too. */
+/**
+ * Rounds `value` up to 1, 2, 4, 6, 8, 10, 20 … times its unit, so that the label halfway up is also a round
+ * number.
+ */
 function roundTop(value: number, unitOf: (value: number) => number): number {
   const unit = unitOf(value);
   const power = 10 ** Math.floor(Math.log10(value / unit));
@@ -195,7 +239,7 @@ function ticksOf([from, to]: [number, number]): string[] {
 
 const dayText = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' });
 
-/** Returns a UTC label whose precision matches the plot's span. */
+/** Formats a time in UTC, more precisely if the plot covers a shorter period. */
 function tickText(at: Date, spanMs: number): string {
   const iso = at.toISOString();
   if (spanMs < 5 * 60_000) return iso.slice(11, 19);

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import cors from 'cors';
 
-/** The resolved `server.http.cors`. */
+/** The settings under `server.http.cors`, with defaults filled in. */
 export interface CrossOriginSettings {
   /** Origins as browsers send them, such as `https://app.example.org`. `*` matches any origin. */
   origins: readonly string[];
@@ -10,7 +10,7 @@ export interface CrossOriginSettings {
 /** Adds the CORS headers to a response or answers the preflight request. */
 export type CrossOrigin = (req: IncomingMessage, res: ServerResponse, next: () => void) => void;
 
-// Request headers that the API reads, in addition to those that CORS always allows.
+// Request headers to allow in addition to the ones that CORS always allows.
 const allowedHeaders = [
   'Authorization',
   'Content-Type',
@@ -27,7 +27,7 @@ const allowedHeaders = [
   'Upload-Offset',
   'Waybill-Partial',
 ];
-// Response headers that the API sends, in addition to those that CORS always exposes.
+// Response headers to expose in addition to the ones that CORS always exposes.
 const exposedHeaders = [
   'Accept-Patch',
   'Accept-Post',
@@ -50,12 +50,13 @@ const exposedHeaders = [
   'WWW-Authenticate',
   'X-Request-Id',
 ];
-/** The number of seconds for which a browser may cache the preflight response. */
+/** How long a browser may cache a preflight response, in seconds. */
 const maxAge = 600;
 
 /**
- * Handles CORS for the whole API; null disables it. Never sends `Access-Control-Allow-Credentials`, because
- * callers authenticate with the token in `Authorization` and never with credentials added by a browser.
+ * Creates the CORS handler for the whole API, or returns null if CORS is disabled. Never sends
+ * `Access-Control-Allow-Credentials`: callers authenticate with a token in `Authorization`, not with
+ * credentials that the browser adds on its own.
  */
 export function crossOrigin(settings: CrossOriginSettings | null): CrossOrigin | null {
   if (settings === null) return null;
@@ -74,13 +75,13 @@ export function crossOrigin(settings: CrossOriginSettings | null): CrossOrigin |
 }
 
 /**
- * Returns false for an OPTIONS request without these headers, which goes to the router like any other method.
+ * An OPTIONS request without these headers is not a preflight. It goes to the router like any other request.
  */
 function isPreflight({ headers }: IncomingMessage): boolean {
   return headers.origin !== undefined && headers['access-control-request-method'] !== undefined;
 }
 
-/** Returns a response's CORS headers without `Vary`, as alternating names and values. */
+/** Returns the CORS headers of a response as a flat list of names and values, without `Vary`. */
 export function crossOriginHeaders(res: ServerResponse): string[] {
   return res
     .getHeaderNames()

@@ -1,8 +1,8 @@
 import type { ErrorCode } from '../../../core/lib/error-codes.ts';
 
 /**
- * The HTTP status of every error code. A code with status 500 is concealed: clients get `internal_error`,
- * unless `disclosed500` contains the code.
+ * The HTTP status for each error code. Errors with status 500 are hidden from clients, who get
+ * `internal_error` instead, unless the code is in `disclosed500`.
  */
 export const statusOf: Record<ErrorCode, number> = {
   usage: 500,
@@ -135,16 +135,16 @@ export const statusOf: Record<ErrorCode, number> = {
 };
 
 /**
- * Server faults that keep their own code. Their messages name only the part of the service that is broken.
+ * Server errors whose code is sent to clients. Their messages only say which part of the service is broken.
  */
 const disclosed500: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['schema_mismatch', 'template_error']);
 
-/** Reports whether the client gets `internal_error` instead of the code. */
+/** Reports whether clients get `internal_error` instead of this code. */
 export function isConcealed(code: ErrorCode): boolean {
   return statusOf[code] === 500 && !disclosed500.has(code);
 }
 
-/** `Retry-After` in seconds, for temporary errors that do not set it themselves. */
+/** The `Retry-After` to send with temporary errors that do not have one of their own, in seconds. */
 export const retryAfterSeconds: Partial<Record<ErrorCode, number>> = {
   shutting_down: 30,
   too_many_logins: 60,

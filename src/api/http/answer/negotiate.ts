@@ -6,17 +6,17 @@ export type Format = 'json' | 'geojson' | 'xml' | 'text' | 'csv';
 
 export interface Representation {
   format: Format;
-  /** The Content-Type of the response. */
+  /** The value for the `Content-Type` header. */
   mediaType: string;
 }
 
-// In order of preference. The charset is included so that an Accept with a charset matches.
+// Most preferred first. Each type includes its charset, in case an `Accept` has one too.
 const known: readonly (Representation & { matches?: string })[] = [
   { format: 'json', mediaType: 'application/json; charset=utf-8' },
   { format: 'xml', mediaType: 'application/xml; charset=utf-8' },
   { format: 'xml', mediaType: 'text/xml; charset=utf-8' },
   { format: 'text', mediaType: 'text/plain; charset=utf-8' },
-  // RFC 7946 defines no parameters for its media type.
+  // RFC 7946 does not define a charset parameter for this type.
   {
     format: 'geojson',
     mediaType: 'application/geo+json',
@@ -25,13 +25,13 @@ const known: readonly (Representation & { matches?: string })[] = [
   { format: 'csv', mediaType: 'text/csv; charset=utf-8; header=present' },
 ];
 const json: Representation = { format: 'json', mediaType: 'application/json; charset=utf-8' };
-/** The formats that every read offers. */
+/** Formats that every read route supports. */
 export const commonFormats: readonly Format[] = ['json', 'xml', 'text'];
 
 /**
- * Chooses the representation: `format` if given, otherwise according to `Accept` as defined in RFC 9110.
- * Browsers get JSON, because they rank XML above everything else. An `Accept` that has `text/html` but
- * neither JSON nor plain text is treated as a browser's. Throws `unsupported_format`.
+ * Chooses the format of the response from the `format` parameter or, without one, from `Accept` as defined in
+ * RFC 9110. Browsers get JSON, because their `Accept` ranks XML above everything else we offer. An `Accept`
+ * with `text/html` but without JSON and plain text counts as a browser's. Throws `unsupported_format`.
  */
 export function negotiate(
   format: string | null,
@@ -63,8 +63,8 @@ const problemForms: readonly { form: ProblemForm; mediaType: string }[] = [
 ];
 
 /**
- * Reports whether an `Accept` prefers HTML to JSON, as a browser's does. Returns false if there is no
- * `Accept` or it accepts anything.
+ * Reports whether `Accept` ranks HTML above JSON, as browsers do. Returns false if the header is missing or
+ * accepts anything.
  */
 export function prefersPage(accept: string | undefined): boolean {
   if (accept === undefined || !/text\/html/i.test(accept)) return false;
@@ -75,9 +75,9 @@ export function prefersPage(accept: string | undefined): boolean {
 const pageType = 'text/html; charset=utf-8';
 
 /**
- * Returns the form of a refusal: the requested format if problem documents support it, otherwise JSON.
- * GeoJSON and CSV have no form for errors, so their clients get JSON, as with api.weather.gov and PostgREST.
- * A browser that names no format gets a page.
+ * Chooses the format of an error response. Uses the requested format if errors can be written in it,
+ * otherwise JSON. There is no standard for errors in GeoJSON or CSV, so those clients get JSON, as they do
+ * from api.weather.gov and PostgREST. Browsers that do not ask for a format get a page.
  */
 export function negotiateProblem(format: string | null, accept: string | undefined): ProblemForm {
   if (format === 'xml' || format === 'text') return format;
@@ -90,8 +90,8 @@ export function negotiateProblem(format: string | null, accept: string | undefin
 }
 
 /**
- * Returns the codings in `available` that an Accept-Encoding accepts, best first. Codings of equal rank keep
- * the order of `available`.
+ * Returns the members of `available` that `Accept-Encoding` allows, best first. If the client ranks some of
+ * them equally, they stay in the order of `available`.
  */
 export function acceptedCodings<C extends string>(acceptEncoding: string, available: readonly C[]): C[] {
   const headers = { 'accept-encoding': acceptEncoding };
@@ -99,14 +99,14 @@ export function acceptedCodings<C extends string>(acceptEncoding: string, availa
   return negotiator.encodings(available, { preferred: available }) as C[];
 }
 
-/** The package's types lack this option. */
+/** This option is missing from the package's types. */
 interface PreferringNegotiator {
   encodings(available: readonly string[], options: { preferred: readonly string[] }): string[];
 }
 
 function isBrowser(accept: string): boolean {
   const names = (type: string): boolean => new RegExp(`(^|,)\\s*${type}\\s*(;|,|$)`, 'i').test(accept);
-  // Browsers name none of these.
+  // Browsers never ask for these.
   const meant = ['application/json', 'application/geo\\+json', 'text/csv', 'text/plain'];
   return names('text/html') && !meant.some(names);
 }

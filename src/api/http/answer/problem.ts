@@ -16,26 +16,26 @@ import { isConcealed, retryAfterSeconds, statusOf } from './error-status.ts';
 import { prefersPage } from './negotiate.ts';
 
 /**
- * An RFC 9457 problem document. `type` is `about:blank`, so `title` is the status phrase. `code` identifies
- * the error.
+ * A problem document as defined in RFC 9457. `type` is always `about:blank`, so `title` is the status phrase,
+ * and clients should look at `code`.
  */
 export interface Problem {
   type: 'about:blank';
   title: string;
   status: number;
-  /** The error, followed by a semicolon and the hint, for clients that show only this member. */
+  /** The error message and the hint, separated by a semicolon, for clients that only show this member. */
   detail: string;
-  /** How to fix it; omitted if there is no advice. */
+  /** How to fix the problem, if we can tell. */
   hint?: string;
-  /** The request's id, as logged. */
+  /** The request id, which is also in the log. */
   instance: string;
   code: ErrorCode;
   retryable: boolean;
-  /** All findings about the upload, for errors with multiple causes. */
+  /** All problems with the upload, for errors that can have several causes. */
   findings?: readonly Finding[];
 }
 
-/** The Content-Type of each form. */
+/** The Content-Type for each format. */
 const problemMediaTypes: Readonly<Record<ProblemForm, string>> = {
   json: 'application/problem+json',
   xml: 'application/problem+xml; charset=utf-8',
@@ -43,7 +43,7 @@ const problemMediaTypes: Readonly<Record<ProblemForm, string>> = {
   html: 'text/html; charset=utf-8',
 };
 
-/** The forms that contain only the problem. A page also needs the site's layout. */
+/** Formats that only need the problem itself. An HTML page also needs the site's layout. */
 type DocumentForm = Exclude<ProblemForm, 'html'>;
 
 const writers: Readonly<Record<DocumentForm, (problem: Problem) => string>> = {
@@ -52,12 +52,11 @@ const writers: Readonly<Record<DocumentForm, (problem: Problem) => string>> = {
   text: textOf,
 };
 
-/** Renders a problem document in one of its forms. */
 function problemBody(problem: Problem, form: DocumentForm): Buffer {
   return Buffer.from(writers[form](problem));
 }
 
-/** Follows appendix B of RFC 9457: list items become `i` elements, and null members are omitted. */
+/** Follows appendix B of RFC 9457: each list item becomes an `i` element, and null members are left out. */
 function xmlOf(problem: Problem): string {
   return writeXml({ problem: { '@xmlns': 'urn:ietf:rfc:7807', ...membersOf(problem) } });
 }
@@ -89,14 +88,14 @@ function textOf({ status, title, code, detail, findings = [], retryable, instanc
   return `${lines.map(printable).join('\n')}\n`;
 }
 
-/** Replaces control characters, because messages quote parameter names from the request. */
+/** Messages may quote parameter names from the request, so control characters are replaced. */
 function printable(line: string): string {
   return line.replaceAll(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, '?');
 }
 
 /**
- * Returns an error's problem document. A concealed error becomes `internal_error` without message and hint.
- * Hints contain local paths only for errors that are shown to operators.
+ * Converts an error to a problem document. Hidden errors become `internal_error`, without their message and
+ * hint. A hint only contains local paths if the error is for operators.
  */
 export function problemOf(error: WaybillError, requestId: string): Problem {
   const status = statusOf[error.code];
@@ -117,21 +116,21 @@ export function problemOf(error: WaybillError, requestId: string): Problem {
   };
 }
 
-/** Renders a problem as a page, including the headers that the page needs. */
+/** Renders a problem as an HTML page. Also returns the headers that the page needs. */
 export type ProblemPage = (problem: Problem) => { html: string; headers: Readonly<Record<string, string>> };
 
-/** The dependencies for sending a refusal. */
+/** The dependencies of `sendProblem`. */
 export interface ProblemPorts {
   clock: Clock;
-  /** If absent, browsers get JSON. */
+  /** If absent, browsers also get JSON. */
   problemPage?: ProblemPage;
 }
 
 /**
- * Answers a request with a problem document, in the form chosen by the route. By default, clients that prefer
- * HTML to JSON get a page, and all others get JSON. If the client is still sending, the response is sent
- * immediately, and the connection closes after a bounded drain. Closing it with unread bytes would make the
- * client's system discard the response.
+ * Responds with a problem document, in the format chosen by the route. By default, clients that prefer HTML
+ * get a page, and all others get JSON. If the client is still sending its body, responds right away and then
+ * reads and discards the rest for a limited time. Closing the connection with unread data would make the
+ * client's system throw away the response.
  */
 export async function sendProblem(
   req: IncomingMessage,
@@ -140,12 +139,12 @@ export async function sendProblem(
   { clock, problemPage }: ProblemPorts,
 ): Promise<void> {
   const context = requestContext(req);
-  // The HTTP parser has refused the rest of the request, and this refusal was already sent. The route's
-  // error comes too late.
+  // The HTTP parser has already rejected the request and sent its own error response, so this error comes too
+  // late.
   if (res.headersSent && context.fields['code'] !== undefined && errnoOf(thrown) === 'ERR_HTTP_HEADERS_SENT')
     return;
   const error = asWaybillError(thrown);
-  // The first code counts, because the connection may break after the response.
+  // Keep the first error code. A later one may only mean that the connection broke after the response.
   context.fields['code'] ??= error.code;
   if (hasReason.has(error.code)) context.fields['reason'] = reasonOf(error);
   if (statusOf[error.code] === 500 || error.code === 'staging_unavailable') context.failure = thrown;
@@ -164,7 +163,6 @@ export async function sendProblem(
   else res.end(body);
 }
 
-/** Sets the body's headers and returns the body. */
 function putOn(
   res: ServerResponse,
   problem: Problem,
@@ -181,15 +179,18 @@ function putOn(
   return body;
 }
 
-/** Refusals whose cause is logged for the operator but not sent to the client. */
+/** Errors whose cause is logged for the operator but not shown to the client. */
 const hasReason: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['database_unavailable', 'unsupported_format']);
 
-/** Returns the error and its causes as text for the log. It may contain details that clients must not see. */
+/**
+ * Joins the messages of an error and its causes for the log. The result may contain details that clients must
+ * not see.
+ */
 export function reasonOf(error: Error): string {
   return error.cause instanceof Error ? `${error.message}: ${reasonOf(error.cause)}` : error.message;
 }
 
-/** Errors that are sent only to clients with the admin token. They must name the files to fix. */
+/** Errors that only the admin token can cause. Their hints have to mention local files. */
 const operatorsCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['reload_refused']);
 
 function hintFor(code: ErrorCode, hint: string): string {

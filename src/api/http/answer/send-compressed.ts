@@ -10,9 +10,9 @@ import {
 const encode = newAnswerEncoder();
 
 /**
- * Sends a response, compressed if the client accepts that and the size justifies it. Do not use this for
- * responses that another site's page can request with a user's session: next to attacker-chosen text, the
- * compressed size would reveal secrets.
+ * Sends a response, compressed if the client supports it and the body is large enough. Do not use it for
+ * responses to a session if another site's page can trigger the request: if the body also contains text
+ * chosen by that page, its compressed size can leak secrets.
  */
 export async function sendCompressed(
   req: IncomingMessage,
@@ -23,7 +23,10 @@ export async function sendCompressed(
   sendWithEtag(req, res, await encode(answer, coding));
 }
 
-/** Sends a JSON document that caches may not store, compressed like in `sendCompressed`. */
+/**
+ * Sends a JSON document that must not be cached. It is compressed under the same conditions as in
+ * `sendCompressed`.
+ */
 export function sendJson(req: IncomingMessage, res: ServerResponse, document: object): Promise<void> {
   const type = 'application/json; charset=utf-8';
   return sendCompressed(req, res, taggedAnswer(type, JSON.stringify(document), { vary: 'Accept-Encoding' }));

@@ -6,27 +6,30 @@ import { requestContext } from '../request/request-context.ts';
 import { crossOriginHeaders } from './cross-origin.ts';
 import { acceptedCodings } from './negotiate.ts';
 
-/** A complete response that clients can revalidate. */
+/** A complete response with an ETag, which clients can revalidate. */
 export interface TaggedAnswer {
   mediaType: string;
-  /** Node.js sends a short string and the head in one write, which is cheaper than two. */
+  /** For strings, Node.js sends a short body together with the head in a single write. */
   body: string | Buffer;
-  /** The body's size. */
+  /** The size of the body. */
   bytes: number;
-  /** A strong tag computed from the body's bytes. */
+  /** A strong ETag computed from the body. */
   etag: string;
   lastModified: Date | null;
-  /** The request headers that select this response, separated by commas; null if there are none. */
+  /**
+   * The `Vary` header: the request headers that affect this response, separated by commas. null if there are
+   * none.
+   */
   vary: string | null;
-  /** The `Content-Encoding`; null if the body is not compressed. */
+  /** The `Content-Encoding` header; null if the body is not compressed. */
   coding: string | null;
-  /** `Cache-Control` and other headers. Also sent with 304. */
+  /** `Cache-Control` and any other headers. Also sent with a 304. */
   headers: Readonly<Record<string, string>>;
 }
 
 const maxTextChars = 16 * 1024;
 
-/** Creates a response from a body. By default, caches may not store it. */
+/** Creates a response from a body. It must not be cached unless the headers say otherwise. */
 export function taggedAnswer(
   mediaType: string,
   text: string,
@@ -41,15 +44,14 @@ export function taggedAnswer(
   return { mediaType, body, bytes, etag: strongTag(body), lastModified, vary, coding: null, headers };
 }
 
-/** Returns the strong ETag of these bytes. */
 function strongTag(body: string | Buffer): string {
   return `"${createHash('sha256').update(body).digest('base64url').slice(0, 27)}"`;
 }
 
 /**
- * Sends a response, or 304 if the client already has it. HEAD gets the same headers without a body. All
- * headers are written in one call and replace earlier ones, except those for CORS. Setting them individually
- * would account for half the time of a cached response.
+ * Sends a response, or a 304 if the client already has it. A HEAD request gets the same headers without a
+ * body. All headers are written at once and replace any set earlier, except those for CORS. Setting them one
+ * by one would take half the time of a cached response.
  */
 export function sendWithEtag(req: IncomingMessage, res: ServerResponse, answer: TaggedAnswer): void {
   const before = res.getHeaderNames();
@@ -67,13 +69,16 @@ export function sendWithEtag(req: IncomingMessage, res: ServerResponse, answer: 
 }
 
 interface RawHeaders {
-  /** The `Vary` value that CORS adds, which is the same for all of a process's responses. */
+  /** The `Vary` value that CORS adds. It is the same for every response of this process. */
   vary: string | null;
-  /** The headers of a 304 response, as alternating names and values for `writeHead`. */
+  /** The headers of a 304, as a flat list of names and values for `writeHead`. */
   validators: string[];
-  /** The headers of a 200 response. */
+  /** The headers of a 200. */
   all: string[];
-  /** The encoding of a text body. `latin1` takes a third of the time when both produce the same bytes. */
+  /**
+   * The encoding for string bodies. ASCII text is written as `latin1`, which produces the same bytes as
+   * `utf8` in a third of the time.
+   */
   encoding: 'latin1' | 'utf8';
 }
 
@@ -87,7 +92,7 @@ function rawHeaders(answer: TaggedAnswer, vary: string | null): RawHeaders {
   return making;
 }
 
-/** The headers of every response, including those that bypass the Express handlers. */
+/** Headers for every response, including those that do not go through Express. */
 const everyAnswer = ['X-Content-Type-Options', 'nosniff', 'Cross-Origin-Resource-Policy', 'same-origin'];
 
 function makeHeaders(answer: TaggedAnswer, vary: string | null): RawHeaders {
@@ -111,30 +116,30 @@ function isUpToDate(req: IncomingMessage, { etag, lastModified }: TaggedAnswer):
   if (tags !== undefined) return tags.trim() === '*' || opaqueTags(tags).includes(etag);
   const since = req.headers['if-modified-since'];
   if (since === undefined || lastModified === null) return false;
-  // Tests for equality instead of "newer", because rows that are deleted or arrive late move the date back.
+  // Compare for equality. "Newer than" would be wrong, because deleted or late rows can move the date back.
   return Math.floor(lastModified.getTime() / 1000) * 1000 === Date.parse(since);
 }
 
-/** Weak tags count as strong ones, because If-None-Match uses weak comparison. */
+/** Strips the `W/` prefix, because If-None-Match compares weak and strong tags alike. */
 function opaqueTags(list: string): string[] {
   return list.match(/"[^"]*"/g) ?? [];
 }
 
 type ContentCoding = 'br' | 'gzip';
 
-/** In bytes. Below this size, the Content-Encoding header costs as much as compression saves. */
+/** In bytes. For smaller bodies, the extra header costs as much as compression saves. */
 const minBytes = 1024;
 
 /**
- * Returns the coding for a body of this many bytes; null means no compression. If the client ranks both
- * codings equally, brotli is used, because it compresses JSON better in the same time. If a client refuses
- * uncompressed bodies, even small ones are compressed.
+ * Chooses the coding for a body of this size in bytes, or null to send it uncompressed. If the client ranks
+ * brotli and gzip equally, brotli wins, because it makes JSON smaller in the same time. Small bodies are only
+ * compressed for clients that refuse uncompressed ones.
  */
 export function codingFor(acceptEncoding: string | undefined, bytes: number): ContentCoding | null {
   if (acceptEncoding === undefined) return null;
   const accepted = acceptedCodings(acceptEncoding, ['br', 'gzip', 'identity']);
   const [best] = accepted;
-  // A client that accepts no coding gets an uncompressed body, as RFC 9110, 12.5.3, allows.
+  // A client that accepts no coding at all gets an uncompressed body, as RFC 9110, 12.5.3, allows.
   if (best === undefined || best === 'identity') return null;
   return bytes >= minBytes || !accepted.includes('identity') ? best : null;
 }
@@ -142,7 +147,7 @@ export function codingFor(acceptEncoding: string | undefined, bytes: number): Co
 const gzip = promisify(zlib.gzip);
 const brotli = promisify(zlib.brotliCompress);
 const { BROTLI_PARAM_MODE, BROTLI_MODE_TEXT, BROTLI_PARAM_QUALITY } = zlib.constants;
-// A quality for compression on the fly: about as fast as gzip, with smaller output.
+// A good quality for compressing on the fly: about as fast as gzip, but with smaller output.
 const brotliOptions = { params: { [BROTLI_PARAM_MODE]: BROTLI_MODE_TEXT, [BROTLI_PARAM_QUALITY]: 4 } };
 
 const compress: Record<ContentCoding, (body: string | Buffer) => Promise<Buffer>> = {
@@ -150,10 +155,13 @@ const compress: Record<ContentCoding, (body: string | Buffer) => Promise<Buffer>
   gzip: (body) => gzip(body),
 };
 
-/** Returns the same response in a coding, with an ETag for the encoded bytes. */
+/** Compresses a response and gives it an ETag of its own. */
 type EncodeAnswer<A extends TaggedAnswer> = (answer: A, coding: ContentCoding | null) => Promise<A>;
 
-/** Encodes each response once per coding. Results are kept as long as the caller keeps the response. */
+/**
+ * Compresses each response only once per coding. The results can be garbage collected together with the
+ * response.
+ */
 export function newAnswerEncoder<A extends TaggedAnswer>(): EncodeAnswer<A> {
   const known = new WeakMap<A, Partial<Record<ContentCoding, Promise<A>>>>();
   return (answer, coding) => {

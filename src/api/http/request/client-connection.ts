@@ -2,12 +2,12 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock } from '../../../core/lib/clock.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
 
-// Fast clients can write a whole body before reading the response. The limits bound the cost of stalled
-// clients.
+// Long enough for fast clients, which often send the whole body before they read the response. The limits
+// keep stalled clients from holding on to connections.
 const timeoutMs = 5_000;
 const maxBytes = 64 * 1024 * 1024;
 
-/** Reports whether the client has announced a body that has not fully arrived. */
+/** Reports whether part of the announced body is still missing. */
 export function hasPendingBody(req: IncomingMessage): boolean {
   if (req.complete) return false;
   const length = req.headers['content-length'];
@@ -15,9 +15,9 @@ export function hasPendingBody(req: IncomingMessage): boolean {
 }
 
 /**
- * Writes the whole response immediately, then discards further input from the client. Ends the response when
- * the client stops or a limit is reached. Ending it closes the connection; with unread bytes, that would send
- * a reset, which can overtake the response.
+ * Writes the whole response right away, but keeps the connection open and discards further input until the
+ * client stops or a limit is reached. Closing it with unread data would send a reset, which could reach the
+ * client before the response does.
  */
 export async function endAfterDrain(
   req: IncomingMessage,
@@ -41,7 +41,7 @@ export async function endAfterDrain(
     };
     const timer = clock.timeout(timeoutMs, done);
     req.on('data', discard).on('end', done).on('close', done);
-    // If the body is not valid HTTP, the request itself never ends.
+    // If the body is invalid HTTP, the request never emits `end`.
     req.socket.once('end', done);
     if (req.destroyed) done();
     else req.resume();
@@ -50,8 +50,8 @@ export async function endAfterDrain(
 }
 
 /**
- * Closes the connection if the rest of the body does not arrive soon after the response. Node.js would wait
- * as long as a byte arrives now and then.
+ * Closes the connection if the rest of the body does not arrive soon after the response. Otherwise, Node.js
+ * would wait for as long as the client sends a byte now and then.
  */
 export function dropUnreadBody(req: IncomingMessage, res: ServerResponse, clock: Clock): void {
   if (!hasPendingBody(req)) return;
@@ -63,8 +63,8 @@ export function dropUnreadBody(req: IncomingMessage, res: ServerResponse, clock:
 }
 
 /**
- * Runs work that only this client is waiting for. The signal passed to `work` aborts when the client
- * disconnects or the daemon stops; `aborted` or the reason of `stopping` is then thrown. Otherwise throws the
+ * Runs `work`, whose result only this client needs. The signal is aborted when the client disconnects, which
+ * throws `aborted`, or when the daemon stops, which throws the reason of `stopping`. Otherwise throws the
  * same errors as `work`.
  */
 export async function untilLeft<T>(

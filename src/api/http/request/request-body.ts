@@ -6,35 +6,35 @@ import { requestContext, requireAuthorized, watchAuthority } from './request-con
 import { callerOf, createShares, type Shares } from './shares.ts';
 
 /*
- * Reads every request body under the same limits. A body may pause for `idle_timeout` and must be complete
- * within a total time. Reading also ends when the daemon stops or the request's token expires or is revoked.
- * No other module reads request bodies.
+ * Reads all request bodies, with the same limits for each. A body may stall for up to `idle_timeout` and has
+ * to be complete within a total time. Reading also stops when the daemon shuts down, or when the request's
+ * token expires or is revoked. No other module reads request bodies.
  */
 
-/** The dependencies for reading a body. */
+/** The dependencies for reading a body: its limits, the clock, and a signal to stop. */
 export interface BodyPorts {
   http: { idleTimeoutMs: number; uploadTimeoutMs: number };
   clock: Clock;
-  /** Aborts when all bodies that are still being received must end. */
+  /** Aborted when the daemon can no longer wait for bodies that are still being received. */
   stopping: AbortSignal;
 }
 
 interface RequestBody {
-  /** The bytes; can be read only once. After an early stop, the connection can still send a response. */
+  /** The body. It can only be iterated once. Stopping early leaves the connection open for the response. */
   chunks: AsyncIterable<Uint8Array>;
-  /** Aborts when the body takes too long, the daemon stops, or the request is no longer allowed. */
+  /** Aborted when the body takes too long, the daemon stops, or the request loses its authorization. */
   signal: AbortSignal;
 }
 
 /**
- * Passes the body to `read`, then checks again that the request is still allowed. Throws the same errors as
- * `read`, unless the body ended early. In that case, throws one of these:
+ * Passes the body to `read`, then checks that the request is still authorized. Throws the same errors as
+ * `read`. If the body ended early, throws one of these instead:
  *
- * - `upload_timeout`: no byte arrived for `idle_timeout`, or the body took longer than `maxMs`. The reader's
- *   own time does not count as idle.
- * - `aborted`: the client disconnected.
+ * - `upload_timeout` if nothing arrived for `idle_timeout`, or the body took longer than `maxMs`. Time that
+ *   `read` itself spends does not count as idle.
+ * - `aborted` if the client disconnected.
  * - the reason of `stopping`.
- * - the refusal, if the request is no longer allowed.
+ * - the authorization error if the request is no longer authorized.
  */
 export async function withBody<T>(
   req: IncomingMessage,
@@ -54,7 +54,7 @@ export async function withBody<T>(
     requireAuthorized(req);
     return result;
   } catch (error) {
-    // A body that ends early because the client stalled is not reported as malformed.
+    // If the client stalled, report that instead of an error about the incomplete body.
     throw body.failure() ?? (signal.aborted ? signal.reason : error);
   } finally {
     timer.cancel();
@@ -64,8 +64,8 @@ export async function withBody<T>(
 }
 
 /**
- * Wraps the request's chunks, because on an error a plain `for await` over the request would destroy the
- * connection and the response with it.
+ * Wraps the stream, because a plain `for await` over the request destroys the connection when it throws, and
+ * then no response can be sent.
  */
 function openBody(
   req: IncomingMessage,
@@ -131,36 +131,36 @@ export interface MemoryBodyPorts extends BodyPorts {
 }
 
 /**
- * Counts the bytes of all bodies currently in memory. Bodies with and without a token have separate pools,
- * and no single token or client can fill a pool. Forms and small JSON documents are never refused, because
- * `max_connections` bounds their memory.
+ * Limits how many bytes of request bodies are in memory at the same time. Bodies with and without a token
+ * have separate limits, and no single token or client can use up either of them. Small bodies, such as login
+ * forms, are never rejected, because `max_connections` already limits their memory.
  */
 interface BodyMemory {
   /**
-   * Counts `bytes` for a request until its response closes. `maxBytes` is the longest body that the route
-   * reads. Throws `server_busy` if the caller, or all callers of its pool together, would exceed a limit.
+   * Counts `bytes` until the response is closed. `maxBytes` is the longest body that the route accepts.
+   * Throws `server_busy` if that would exceed the limit for this caller, or for all callers together.
    */
   hold(req: IncomingMessage, res: ServerResponse, bytes: number, maxBytes: number): void;
-  /** The number of bytes held. */
+  /** Returns the number of bytes that are in memory now. */
   held(): number;
 }
 
-/**
- * The maximum size, in bytes, of a body that counts as small, such as a login, a reload, or the reason for a
- * pause.
- */
+/** The size limit, in bytes, for bodies such as a login, a reload, or the reason for a pause. */
 export const smallBodyBytes = 16 * 1024;
 
 const mebibyte = 1024 * 1024;
 const minAnonymousBytes = 16 * mebibyte;
-/** An empty pool always has room for the longest body, which is a manifest or a form with two documents. */
+/**
+ * The longest body of each kind: a manifest, and a form with two documents. A caller may always use this
+ * much, so that such a body fits if no others are in memory.
+ */
 const maxBodyBytes = { withToken: 16 * mebibyte, anonymous: 9 * mebibyte };
 const withTokenMs = 60_000;
 const anonymousMs = 30_000;
 
 /**
- * @param limit Maximum bytes for bodies with a token. Bodies without a token get a quarter of it, but at
- * least 16 MiB.
+ * @param limit The limit in bytes for bodies with a token. Bodies without a token get a quarter of it, but at
+ *   least 16 MiB.
  */
 export function createBodyMemory(limit: number): BodyMemory {
   const pool = (total: number, longest: number): Shares =>
@@ -187,9 +187,10 @@ export function createBodyMemory(limit: number): BodyMemory {
 }
 
 /**
- * Passes `read` the chunks of a body that will be held entirely in memory. Each chunk is counted first. Sends
- * 100 Continue if the client expects it. Throws the same errors as `withBody` and `BodyMemory.hold`. The body
- * must arrive within 60 s, or 30 s without a token, or within `upload_timeout` if that is shorter.
+ * Passes the body's chunks to `read`, which may keep all of them in memory. Chunks are counted before they
+ * are passed on. Sends 100 Continue if the client expects it. The body has to arrive within 60 s, or 30 s
+ * without a token, or within `upload_timeout` if that is shorter. Throws the same errors as `withBody` and
+ * `BodyMemory.hold`.
  */
 export function withBodyInMemory<T>(
   req: IncomingMessage,
@@ -210,8 +211,8 @@ export function withBodyInMemory<T>(
 }
 
 /**
- * Returns the whole body. Throws `tooLong()` above `maxBytes`; if Content-Length already exceeds it, throws
- * before reading.
+ * Reads the whole body into memory. Throws `tooLong()` if it is longer than `maxBytes`, before reading
+ * anything if the Content-Length already says so.
  */
 export async function readBody(
   req: IncomingMessage,

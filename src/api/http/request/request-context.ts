@@ -6,66 +6,78 @@ import type { ErrorCode } from '../../../core/lib/error-codes.ts';
 import type { PublishedBy } from '../../../core/publishers/published-by.ts';
 import type { TraceContext } from '../../../core/tracing/trace-context.ts';
 
-/** The forms of a problem document. RFC 9457 defines JSON and XML; text and HTML are for people. */
+/** The formats of a problem document. JSON and XML are defined in RFC 9457. Text and HTML are for people. */
 export type ProblemForm = 'json' | 'xml' | 'text' | 'html';
 
-/** A run that repeats another one, or the refusal to repeat one, which names no run. */
+/** A rerun of another run, or the reason why a run could not be repeated, without its id. */
 export type Rerun = { pipelineId: string; runId: string; rerunOf: string } | { code: ErrorCode };
 
-/** State that stays with a request through all of its handlers. */
+/** Data about a request that all of its handlers share. */
 export interface RequestContext {
-  /** A UUID, used as a problem's `instance`, in `X-Request-Id`, and as `request_id` in the log. */
+  /**
+   * A UUID. It is the problem document's `instance`, the `X-Request-Id` header, and the log's `request_id`.
+   */
   id: string;
-  /** The client's address; null if unknown. */
+  /** The client's IP address; null if unknown. */
   client?: string | null;
-  /** Throws if the request is no longer allowed. Undefined if the request needs no token. */
+  /** Throws if the request is no longer authorized. Undefined for requests that need no authorization. */
   authorize?: () => unknown;
-  /** The trusted publisher that the request's token was issued to. */
+  /** The trusted publisher that got the request's token. */
   publishedBy?: PublishedBy;
   /**
-   * Fields that handlers add to the request's log line, such as token id, pipeline id and run id. Never
-   * contains a secret.
+   * Fields to add to the request's log line, such as the ids of the token, pipeline and run. Must not contain
+   * secrets.
    */
   fields: Record<string, string | number | boolean>;
   /**
-   * When the connection was accepted, in monotonic milliseconds. Set only for a connection's first request.
-   * Shows how long a new client waits for its request to be handled.
+   * When the connection was accepted, in monotonic milliseconds. Only set for the first request on a
+   * connection, to measure how long new clients have to wait.
    */
   acceptedAt?: number;
   /**
-   * The matching route's path with its parameter names, such as `/runs/{run_id}`. Undefined if none matches.
+   * The path of the matching route, with parameter names: `/runs/{run_id}`. Undefined if no route matches.
    */
   route?: string;
-  /** Whether the route is a probe. Probes are logged at level debug. */
+  /** Whether this is a health check or similar, which is logged at debug level. */
   isProbe?: boolean;
   /**
-   * The form of a refusal. If undefined, clients that prefer HTML to JSON get a page, and all others get
+   * The format for error responses. If undefined, clients that prefer HTML get a page, and all others get
    * JSON.
    */
   problemForm?: ProblemForm;
-  /** Members of the refusal, in addition to those of every problem document. */
+  /** Additional members for the problem document if the request fails. */
   problemMembers?: Readonly<Record<string, unknown>>;
-  /** Set if the request adds a resumable upload to the queue, so that it is answered like an upload. */
+  /**
+   * Set if the request completes a resumable upload and queues it, so that it gets the same response as a
+   * normal upload.
+   */
   finishesUpload?: true;
-  /** The request's audited act; null if it turned out to change nothing. Undefined for other requests. */
+  /**
+   * The action to record in the audit trail; null if nothing has changed after all. Undefined for requests
+   * that are not audited.
+   */
   act?: Act | null;
-  /** The runs that the request repeated, if it can repeat several. Each has its own audit record. */
+  /**
+   * The runs that the request repeated, for actions that can repeat several. Each one gets its own audit
+   * record.
+   */
   reruns?: Rerun[];
-  /** The request's actor, if it is not a token from the configuration. Never contains a secret. */
+  /** The client that made the request, if it did not use a configured token. Must not contain secrets. */
   actor?: Actor;
   /**
-   * The request's span, which is the parent of the work that it starts. Empty if the request is not traced.
+   * The request's tracing span, which becomes the parent of everything the request starts. Empty if there is
+   * no tracing.
    */
   trace: TraceContext;
-  /** The number of bytes read from the request body, if its reader counts them. */
+  /** The number of bytes read from the body, if the reader counts them. */
   received?: number;
-  /** The number of bytes in the response body, if it differs from its Content-Length. */
+  /** The size of the response body in bytes, if it differs from Content-Length. */
   sent?: number;
-  /** The thrown error, if it is a server fault. */
+  /** The error that was thrown, if it is a server error. */
   failure?: unknown;
 }
 
-// A property instead of a WeakMap: thousands of WeakMap keys a second would dominate the cost of garbage
+// Stored in a property, because a WeakMap with thousands of new keys per second would dominate garbage
 // collection.
 const ofRequest = Symbol('request context');
 
@@ -79,7 +91,7 @@ export function requestContext(req: WithContext): RequestContext {
   return context;
 }
 
-/** Returns a request's span and caller, for the runs that it starts. */
+/** Returns the request's span and caller, to be recorded in the runs that it starts. */
 export function originOf(
   req: IncomingMessage,
 ): TraceContext & { tokenId?: string; publishedBy?: PublishedBy } {
@@ -93,16 +105,20 @@ export function originOf(
 }
 
 /*
- * Makes reloads, expiries and logouts end requests in progress, too: bodies, streams and waits. Each request
- * keeps the check that admitted it, and long requests repeat the check.
+ * Ends requests in progress when a reload, an expired token or a logout takes away their authorization:
+ * uploads, streams and waiting requests alike. A request remembers the check that admitted it, and long
+ * requests repeat that check.
  */
 
-/** How often a long request repeats its check, in milliseconds. It can outlive its token by this long. */
-export const recheckMs = 1_000;
+/**
+ * How often a long request repeats its check, in milliseconds. It ends within a second after a reload, which
+ * takes a part of that second. The end of a session at another host is noticed by the second check.
+ */
+export const recheckMs = 500;
 
 /**
- * Returns the result of `authorize` and keeps the function for later checks of the same request. `authorize`
- * must read the current configuration on every call. Throws the same errors as `authorize`.
+ * Runs `authorize` and remembers it, so that it can be repeated later in the same request. It must look at
+ * the current configuration on each call. Returns its result, and throws the same errors.
  */
 export function keepAuthorized<T>(req: IncomingMessage, authorize: () => T): T {
   const admitted = authorize();
@@ -110,13 +126,17 @@ export function keepAuthorized<T>(req: IncomingMessage, authorize: () => T): T {
   return admitted;
 }
 
-/** Throws the error that a new request of this kind would get. Does nothing for an anonymous request. */
+/**
+ * Throws the error that the request would get if it were made now. Does nothing for requests without
+ * authorization.
+ */
 export function requireAuthorized(req: IncomingMessage): void {
   requestContext(req).authorize?.();
 }
 
 /**
- * Calls `end` with the refusal soon after the request is no longer allowed. The caller must cancel the timer.
+ * Calls `end` with the error shortly after the request loses its authorization. The caller must cancel the
+ * timer.
  */
 export function watchAuthority(
   req: IncomingMessage,

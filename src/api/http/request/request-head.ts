@@ -3,14 +3,14 @@ import { isIP } from 'node:net';
 import { WaybillError } from '../../../core/lib/errors.ts';
 
 /**
- * Checks the request head against the HTTP rules that apply to every route:
+ * Checks the head of a request against rules that apply to all routes:
  *
  * - exactly one Host (RFC 9112, 3.2)
  * - no transfer coding except `chunked` (RFC 9112, 6.1)
  * - no expectation except `100-continue` (RFC 9110, 10.1.1)
  *
- * Node.js answers some violations without a body and accepts the others. Also refuses hosts that are not in
- * `allowedHosts`, unless that is null. Returns null if the head is valid.
+ * For some violations, Node.js responds without a body, and others it lets through. Also rejects hosts that
+ * are not in `allowedHosts`, unless that is null. Returns the error, or null if the head is valid.
  */
 export function refusedHead(
   req: Pick<IncomingMessage, HeadParts>,
@@ -36,7 +36,7 @@ export function refusedHead(
 
 type HeadParts = 'rawHeaders' | 'headers' | 'httpVersion';
 
-/** Returns the error for a request that is not valid HTTP. */
+/** Creates the error for an invalid HTTP request. */
 export function malformed(what: string): WaybillError {
   return new WaybillError('malformed_request', what, { hint: 'send one request as RFC 9112 says' });
 }
@@ -51,7 +51,7 @@ export function unsupportedCoding(): WaybillError {
   );
 }
 
-/** Counts raw headers, because `headers` drops the second Host. */
+/** Looks at the raw headers, because `headers` ignores a second Host. */
 function countHosts(rawHeaders: readonly string[]): number {
   let hosts = 0;
   for (let at = 0; at < rawHeaders.length; at += 2)
@@ -60,8 +60,8 @@ function countHosts(rawHeaders: readonly string[]): number {
 }
 
 /**
- * Reports whether a `Host` header names a host in the list. IP addresses and loopback names always pass. A
- * DNS rebinding page cannot send either of them, because its requests carry its own domain name.
+ * Reports whether the hostname in a `Host` header is allowed. IP addresses and loopback names always are: a
+ * DNS rebinding attack cannot use them, because its requests carry the attacker's domain name.
  */
 export function isAllowedHost(header: string, allowed: readonly string[]): boolean {
   const [, bracketed, plain] = /^(?:\[([^\]]+)\]|([^:[\]]+))(?::\d{0,5})?$/.exec(header.trim()) ?? [];

@@ -4,16 +4,16 @@ import ipaddr from 'ipaddr.js';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { requestContext } from './request-context.ts';
 
-/** A limited amount shared by several owners, with a limit for each owner. */
+/** Divides a limited amount of something among several owners. Each owner also has a limit. */
 export interface Shares {
   /**
-   * Takes `amount` for `owner` and returns null if both limits allow it. Otherwise returns the limit that
-   * would be exceeded: `owner` or `total`.
+   * Takes `amount` for `owner` and returns null. If that would exceed a limit, takes nothing and returns
+   * which limit it is: `owner` or `total`.
    */
   take(owner: string, amount: number): 'owner' | 'total' | null;
-  /** Returns an amount that `owner` has taken. */
+  /** Gives back an amount that `owner` has taken. */
   give(owner: string, amount: number): void;
-  /** The total amount that is currently taken. */
+  /** Returns the total amount that all owners have taken. */
   taken(): number;
 }
 
@@ -44,11 +44,11 @@ export function createShares({ total, perOwner }: ShareBounds): Shares {
   };
 }
 
-/** Identifies a share's owner: the request's token, or else the client's network. */
+/** Identifies the owner of a request's share: its token or, without one, the client's network. */
 interface Caller {
-  /** False if the request has no known token. */
+  /** True if the request has a valid token. */
   hasToken: boolean;
-  /** Unique among tokens and networks. */
+  /** A key that is unique for each token and each network. */
   owner: string;
 }
 
@@ -60,7 +60,8 @@ export function callerOf(req: IncomingMessage): Caller {
 }
 
 /**
- * Takes one share for the caller until its response closes. Throws `quota_exceeded` if a limit is reached.
+ * Takes one share for the caller and gives it back when the response is closed. Throws `quota_exceeded` if a
+ * limit is reached.
  */
 export function takeShare(req: IncomingMessage, res: ServerResponse, shares: Shares, what: string): void {
   const { owner } = callerOf(req);
@@ -75,8 +76,8 @@ function quotaExceeded(what: string): WaybillError {
 }
 
 /**
- * Returns an IPv4 client's address or an IPv6 client's /64 network, because a client with one IPv6 address
- * usually controls its whole /64. Returns `unknown` for null.
+ * Returns the address of an IPv4 client, or the /64 network of an IPv6 client, because such a client usually
+ * controls its whole /64. Returns `unknown` for null.
  */
 export function networkOf(client: string | null): string {
   if (client === null || !isIPv6(client)) return client ?? 'unknown';

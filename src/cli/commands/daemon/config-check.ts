@@ -21,10 +21,10 @@ import type { ProbeOutcome } from './probe.ts';
 type CheckOptions = OptionsFor<typeof checkConfigCommand>;
 
 /**
- * Implements `waybill config check`. Mistakes in the file or the secrets directory, and packages that are not
- * installed, are errors (exit code 2). Differences between machines, such as missing secrets and sources, are
- * warnings. With `probe`, every service and path in the file is tried, and a failure is an error (exit code
- * 1).
+ * Implements `waybill config check`. Mistakes in the file or in the secrets directory are errors (exit code
+ * 2), and so are packages that are not installed. Anything that may be different on another machine, such as
+ * a missing secret or source, is only a warning. With `probe`, connects to every service and tries every path
+ * in the file; if that fails, it is an error (exit code 1).
  */
 export async function checkConfig(options: CheckOptions, { output }: Io): Promise<number> {
   try {
@@ -46,7 +46,7 @@ export async function checkConfig(options: CheckOptions, { output }: Io): Promis
     printError(error, { color: options.color });
     return exitCodes[error.code];
   } finally {
-    // An abandoned probe can keep a connection open for minutes if its server does not respond.
+    // If a server does not respond, the probe's connection can stay open for minutes. Do not wait for it.
     if (options.probe) setImmediate(() => process.stdout.write('', () => process.exit()));
   }
 }
@@ -54,7 +54,7 @@ export async function checkConfig(options: CheckOptions, { output }: Io): Promis
 interface Checked {
   config: Config;
   warnings: Finding[];
-  /** null without `--probe`. */
+  /** null if `--probe` was not given. */
   probes: ProbeOutcome[] | null;
 }
 
@@ -73,7 +73,7 @@ async function check(file: string, probe: boolean): Promise<Checked> {
     .map(({ name, neededBy }) =>
       finding('warning', 'secret_missing', `${name} is not set here; ${neededBy} needs it`),
     );
-  // Probes already cover these paths.
+  // These paths have already been checked by the probes.
   const seen = probe ? [] : await checkEnvironment(loaded, file);
   const scope = { isDaemon: true, sudoUser: process.env['SUDO_UID'] };
   const unsafe = unsafePaths(loaded, scope).map((found) => asWarning(found, file));
@@ -81,7 +81,7 @@ async function check(file: string, probe: boolean): Promise<Checked> {
   return { config, warnings, probes };
 }
 
-/** Turns an error into a warning, because the daemon may run as another user or on another machine. */
+/** Makes this a warning, because the daemon may run on another machine or as another user. */
 function asWarning(found: Finding, file: string): Finding {
   const message = found.severity === 'error' ? `${found.message}, and will be refused` : found.message;
   return { ...found, severity: 'warning', file, message };
@@ -134,9 +134,9 @@ interface Location {
 }
 
 /**
- * Reports missing local sources, and private keys that are missing or readable by other users. `file` is the
- * configuration file, for messages. All findings are warnings, since the configuration may be for another
- * machine. Opens no connections.
+ * Checks whether local sources exist, and whether private keys exist and are readable only by their owner.
+ * Does not open any connections. Findings are only warnings, because the configuration may be for another
+ * machine. `file` is the path of the configuration, for messages.
  */
 async function checkEnvironment({ config, locate }: Loaded, file: string): Promise<Finding[]> {
   const at = (...setting: KeyPath): Place => ({ file, ...locate(setting) });

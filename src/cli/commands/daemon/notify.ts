@@ -19,8 +19,8 @@ interface Tested {
 }
 
 /**
- * Implements `waybill notify test`: tries each notifier once, regardless of the events that it subscribes to.
- * A single try keeps the command short.
+ * Implements `waybill notify test`. Sends a test event to each notifier, regardless of the events it
+ * subscribes to. There are no retries, to keep the command short.
  */
 export async function notifyTest(
   options: OptionsFor<typeof notifyTestCommand>,
@@ -80,7 +80,7 @@ async function test(
 
 type UndeliveredOptions = OptionsFor<typeof undeliveredCommand>;
 
-/** The API's response. */
+/** The response from the API. */
 interface Undelivered {
   notifier_id: string;
   configured: boolean;
@@ -106,12 +106,13 @@ interface Redelivered {
 }
 
 const timeoutMs = 60_000;
-/** The daemon starts no new event after 20 seconds; the last one may take four tries of a minute each. */
+/**
+ * The daemon sends events for 20 seconds. The last of them may be attempted four times, for up to a minute
+ * each.
+ */
 const redeliveryTimeoutMs = 300_000;
 
-/**
- * Implements `waybill notify undelivered`. Exits with code 0, whether or not there are undelivered events.
- */
+/** Implements `waybill notify undelivered`. The exit code is always 0 if the list could be read. */
 export async function listUndelivered(options: UndeliveredOptions, { output }: Io): Promise<number> {
   const operator = await openOperator(options, { command: 'waybill notify undelivered' });
   const notifiers: Undelivered[] = [];
@@ -134,8 +135,8 @@ export async function listUndelivered(options: UndeliveredOptions, { output }: I
 }
 
 /**
- * Implements `waybill notify redeliver`. Exits with code 0 if these notifiers have no undelivered events
- * left, and with 1 otherwise.
+ * Implements `waybill notify redeliver`. The exit code is 0 if all events have been delivered, and 1
+ * otherwise.
  */
 export async function redeliverAll(options: UndeliveredOptions, { output }: Io): Promise<number> {
   const operator = await openOperator(options, { command: 'waybill notify redeliver' });
@@ -154,7 +155,7 @@ export async function redeliverAll(options: UndeliveredOptions, { output }: Io):
   return isDone ? 0 : 1;
 }
 
-/** Returns the requested notifiers. Default: all in the local configuration. */
+/** Returns the notifiers given on the command line. By default, returns all that are configured here. */
 function notifierIds({ config }: Operator, { notifier }: UndeliveredOptions): string[] {
   const ids = notifier ?? config.notifiers.map(({ id }) => id);
   if (ids.length > 0) return ids;
@@ -168,7 +169,10 @@ function undeliveredOf({ ask }: Operator, id: string): Promise<Undelivered> {
   return ask({ method: 'GET', route, timeoutMs }, isUndelivered);
 }
 
-/** Repeats the request while the daemon has sent some events but ran out of time. */
+/**
+ * Sends requests until everything has been delivered. Each request only runs for a limited time, so it is
+ * repeated as long as it makes progress.
+ */
 async function redelivered({ ask }: Operator, id: string): Promise<Redelivered> {
   const route = `v1/notifiers/${encodeURIComponent(id)}/redeliver`;
   let delivered = 0;

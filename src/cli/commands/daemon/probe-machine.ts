@@ -7,17 +7,15 @@ import { requireMakeableRoot } from '../../../core/storage/local/root.ts';
 import { weatherFamilies } from '../../../weather/families.ts';
 import { missingTemplates } from '../../../weather/render/text.ts';
 
-/**
- * The prefix of errors about this machine. It is removed before display, since the path identifies the
- * location.
- */
+/** A prefix for the names of local paths in errors. It is removed before they are displayed. */
 const label = 'here';
 
 /**
- * Checks whether files can be created in a directory that may not exist yet. Writes nothing. Returns the
- * result as text. Throws `storage_*` errors that name the first path component at fault and its owner.
+ * Checks whether files can be created in a directory, without writing anything. The directory may not exist
+ * yet. Returns the result as text. Throws a `storage_*` error with the first directory that is the problem
+ * and its owner.
  *
- * @param minRoom required free space in bytes
+ * @param minRoom The free space that is required, in bytes.
  */
 export function tryWritableDirectory(directory: string, { minRoom = 0 } = {}): string {
   const there = nearestExisting(directory);
@@ -40,10 +38,10 @@ export function tryWritableDirectory(directory: string, { minRoom = 0 } = {}): s
   return `does not exist, but can be created: ${there} ${describeOwner(there)}; ${room}`;
 }
 
-/** `f_type` of tmpfs, whose files do not survive a reboot. */
+/** The value of `f_type` for tmpfs, whose files are lost on reboot. */
 const memoryFileSystem = 0x01021994;
 
-/** Checks whether a directory exists and can be listed. Returns and throws like `tryWritableDirectory`. */
+/** Checks whether a directory exists and can be listed. Otherwise works like `tryWritableDirectory`. */
 export function tryReadableDirectory(directory: string): string {
   const there = nearestExisting(directory);
   if (there !== directory)
@@ -69,7 +67,7 @@ export function tryReadableDirectory(directory: string): string {
   return `may be read; ${describeOwner(directory)}`;
 }
 
-/** Returns the path itself, or the nearest existing directory above it. */
+/** Returns the path if it exists. If not, returns the closest parent directory that does. */
 function nearestExisting(place: string): string {
   for (let each = place; ; each = path.dirname(each)) if (existsSync(each) || each === '/') return each;
 }
@@ -88,7 +86,7 @@ function denied(error: unknown, place: string): unknown {
   return new WaybillError('storage_denied', `${label}: ${what}`, { hint, cause: error });
 }
 
-/** Adds the path's owner to permission errors. */
+/** Adds the owner of the path to a permission error. */
 function ofWhom(error: unknown, there: string): unknown {
   if (!(error instanceof WaybillError)) return error;
   const { code, hint = 'correct the path' } = error;
@@ -97,15 +95,15 @@ function ofWhom(error: unknown, there: string): unknown {
 }
 
 /**
- * Describes an existing file or directory, such as `belongs to www-data (mode 0755)`. Throws the system's
- * error.
+ * Describes who owns a file or directory: `belongs to www-data (mode 0755)`. Throws an error if it does not
+ * exist.
  */
 function describeOwner(place: string): string {
   const { uid, mode } = statSync(place);
   return `belongs to ${userName(uid) ?? `user ${uid}`} (mode ${(mode & 0o7777).toString(8).padStart(4, '0')})`;
 }
 
-/** Checks that the weather reader's text templates exist and compile. */
+/** Checks that all text templates of the weather reader exist and can be compiled. */
 export async function tryTemplates(baseDir: string): Promise<string> {
   const directory = path.resolve(baseDir);
   tryReadableDirectory(directory);

@@ -13,10 +13,13 @@ import type { StorageLocation } from '../../../core/storage/backends.ts';
 import type { Storage } from '../../../core/storage/storage.ts';
 import { tryReadableDirectory, tryWritableDirectory } from './probe-machine.ts';
 
-/** Time limit for the weather database. A healthy server nearby responds much sooner. */
+/** How long to wait for the weather database, in milliseconds. Normally it responds much sooner. */
 const answerWithinMs = 5_000;
 
-/** Opens a weather database and sends one query. An embedded database allows only one process at a time. */
+/**
+ * Connects to a weather database and runs a query. An embedded database is not opened, since only one process
+ * can do that at a time.
+ */
 export async function tryDatabase({ secrets }: CoreContext, database: DatabaseConfig): Promise<string> {
   if (database.driver === 'pglite') return tryReadableDirectory(database.directory);
   const { openDatabase } = await import('../../../weather/database/open-database.ts');
@@ -29,7 +32,7 @@ export async function tryDatabase({ secrets }: CoreContext, database: DatabaseCo
   return 'reached, logged in to, and asked';
 }
 
-/** Connects to a notifier's receiver and sends nothing. */
+/** Connects to the server of a notifier, without sending anything. */
 export async function tryNotifier(
   { clock, secrets }: CoreContext,
   notifier: NotifierConfig,
@@ -45,7 +48,7 @@ export async function tryNotifier(
   return [found, ...warnings].join('; ');
 }
 
-/** Connects to the span collector and sends nothing. */
+/** Connects to the tracing collector, without sending anything. */
 export async function tryCollector(endpoint: string, signal: AbortSignal): Promise<string> {
   try {
     await reachServer(new URL(endpoint), { signal });
@@ -60,15 +63,15 @@ export async function tryCollector(endpoint: string, signal: AbortSignal): Promi
   }
 }
 
-/** The free space that staging needs, in bytes. */
+/** The free space that is required for staging, in bytes. */
 export { minRoom } from '../../../workers/staging/staging-check.ts';
 
-/** Time limit for the queue's Redis. A healthy server nearby responds much sooner. */
+/** How long to wait for the queue's Redis server, in milliseconds. Normally it responds much sooner. */
 const queueAnswerMs = 5_000;
 
 /**
- * Connects to the queue's Redis, logs in and checks its settings. Resolves with the result as text, including
- * warnings about settings that can lose data. Throws the same errors as `RedisLink.open`.
+ * Connects to the queue's Redis server, logs in, and checks its settings. Returns the result as text, with
+ * warnings about settings that can lead to data loss. Throws the same errors as `RedisLink.open`.
  */
 export async function tryQueue({ clock, secrets }: CoreContext, queue: BullmqConfig): Promise<string> {
   const doubts: string[] = [];
@@ -81,7 +84,7 @@ export async function tryQueue({ clock, secrets }: CoreContext, queue: BullmqCon
   return ['reached, and logged in to', ...doubts].join('; ');
 }
 
-/** Connects to a source, logs in and lists it. Writes nothing, not even a new host's key. */
+/** Connects to a source, logs in, and lists its files. Does not change anything, not even the known hosts. */
 export async function trySource(
   context: CoreContext,
   location: StorageLocation,
@@ -100,9 +103,9 @@ export async function trySource(
 }
 
 /**
- * Tries a destination. On a server, makes the same calls as a publication, using small files with reserved
- * names, and removes them afterwards. Writes nothing in a local directory, or if the root on a server does
- * not exist yet.
+ * Checks a destination. On a server, this makes the same calls as publishing, with small files under reserved
+ * names that are deleted afterwards. Nothing is written to a local directory, or if the root directory on a
+ * server does not exist yet.
  */
 export async function tryDestination(
   context: CoreContext,
@@ -123,7 +126,8 @@ export async function tryDestination(
       return `reached, written to and cleaned; ${milliseconds(probe.latencyMs)}${alone}`;
     });
   } catch (error) {
-    // The first publication creates a missing directory, but never a bucket.
+    // A missing directory is fine, because it is created when something is published. Buckets are never
+    // created.
     if (location.backend === 's3' || !hasCode(error, 'storage_not_found')) throw error;
     return opened(
       context,

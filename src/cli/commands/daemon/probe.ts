@@ -22,10 +22,10 @@ import {
   trySource,
 } from './probe-services.ts';
 
-/** Reports the first failure immediately, because a person is waiting at the terminal. */
+/** Do not retry, because the user is waiting for the result. */
 const noRetries = { retries: 0, baseMs: 1, capMs: 1 };
 
-/** Tries everything that the configuration names and leaves nothing behind. */
+/** Connects to every service and tries every path in the configuration. Nothing is left behind. */
 export async function probeConfiguration(
   { config, locate }: Loaded,
   secrets: Secrets,
@@ -44,8 +44,8 @@ export async function probeConfiguration(
 }
 
 /**
- * Prints one line per probe. Below a failed probe, prints its position in the file, the error and the next
- * step.
+ * Prints a line for each probe. If it failed, also prints where its setting is in the file, the error, and
+ * what to do about it.
  */
 export function printTried(tried: readonly ProbeOutcome[], file: string, output: Output): void {
   const { style } = output;
@@ -68,8 +68,8 @@ export function printTried(tried: readonly ProbeOutcome[], file: string, output:
 }
 
 /**
- * Returns probes for everything outside the file that a configuration names, in the order of the file's
- * reference.
+ * Returns a probe for everything in the configuration that is not part of the file itself. They are in the
+ * order of the configuration reference.
  */
 function trialsOf(config: Config, context: CoreContext): ProbeTask[] {
   return [
@@ -90,13 +90,13 @@ function trialsOf(config: Config, context: CoreContext): ProbeTask[] {
   ];
 }
 
-/** The settings that name this machine's staging directory, with and without a shared queue. */
+/** The settings for the staging directory. The first one is used with a shared queue. */
 const inQueue = ['queue', 'scratch_directory'] as const;
 const inStaging = ['staging', 'directory'] as const;
 
 /**
- * Returns the probes that only the daemon needs: the secrets directory, staging if a pipeline accepts
- * uploads, and the queue.
+ * Returns probes for what only the daemon needs: the secrets directory, the queue, and the staging directory
+ * if any pipeline receives uploads.
  */
 function ofServer({ pipelines, server, secrets }: Config, context: CoreContext): ProbeTask[] {
   const { staging, queue } = server;
@@ -162,39 +162,39 @@ function ofTemplates({ templates: { baseDir } }: Config): ProbeTask[] {
   return [{ path: ['templates', 'base_dir'], subject: baseDir, run: () => tryTemplates(baseDir) }];
 }
 
-/** One thing that the configuration names and that is to be tried. */
+/** A directory or service to try. */
 interface ProbeTask {
-  /** The setting that names it. */
+  /** The setting that it comes from. */
   path: KeyPath;
-  /** The directory or server being tried, for display. Contains no secrets. */
+  /** The directory or server, for display. Must not contain secrets. */
   subject: string;
   /**
-   * Runs the probe, leaves nothing behind, and returns the result as a clause. Throws if the probe fails. If
-   * `signal` aborts, the probe closes its connections, and a later result is ignored.
+   * Runs the probe and returns a short description of the result. Throws if the probe fails. When `signal` is
+   * aborted, the probe closes its connections, and its result no longer matters. Nothing is left behind.
    */
   run: (signal: AbortSignal) => Promise<string>;
 }
 
-/** A probe's outcome. */
+/** The result of a probe. */
 export interface ProbeOutcome {
-  /** A setting, named as in findings, such as `pipelines[0].source.path`. */
+  /** The setting, written as in other findings: `pipelines[0].source.path`. */
   pointer: string;
-  /** The line in the file, starting at 1. */
+  /** Its line in the file, starting at 1. */
   line: number;
   column: number;
   subject: string;
-  /** null if it failed. */
+  /** The description of the result; null if the probe failed. */
   found: string | null;
-  /** null if it succeeded. */
+  /** null if the probe succeeded. */
   error: ErrorRecord | null;
 }
 
-/** The maximum number of concurrent probes. Most of them wait for another machine. */
+/** The maximum number of concurrent probes. They spend most of their time waiting for other machines. */
 const maxConcurrentProbes = 8;
-/** Time limit for one probe: twice as long as a failing server takes to report an error. */
+/** The time limit for a probe. Servers that fail usually report an error in half of this time. */
 const deadlineMs = 15_000;
 
-/** Runs all probes and returns their results in the given order. Never throws. */
+/** Runs all probes, and returns their results in the same order. Never throws. */
 async function tryAll(
   trials: readonly ProbeTask[],
   { clock, locate }: { clock: Clock } & Pick<Loaded, 'locate'>,
@@ -228,7 +228,7 @@ async function inTime(run: ProbeTask['run'], clock: Clock): Promise<string> {
   });
 }
 
-/** Adds a general hint to an error that has none. */
+/** Adds a general hint if the error does not have one. */
 function explained(thrown: unknown): WaybillError {
   const error = asWaybillError(thrown);
   if (error.hint !== undefined) return error;

@@ -9,8 +9,9 @@ type ReloadOptions = OptionsFor<typeof reloadCommand>;
 const timeoutMs = 60_000;
 
 /**
- * Implements `waybill reload`. Exits with code 0 if the daemon has activated the file, 2 if the file or a
- * secret is invalid (here or there) or no daemon answers, and 1 if the daemon rejects the token.
+ * Implements `waybill reload`. The exit code is 0 if the daemon now uses the file. It is 2 if the file or a
+ * secret is invalid, here or on the daemon's side, or if the daemon does not respond, and 1 if the daemon
+ * rejects the token.
  */
 export async function reloadDaemon(options: ReloadOptions, { output }: Pick<Io, 'output'>): Promise<number> {
   const { url, ask } = await openOperator(options, {

@@ -14,7 +14,7 @@ import type { showAuditCommand, verifyAuditCommand } from './commands.ts';
 
 type ShowAuditOptions = OptionsFor<typeof showAuditCommand>;
 
-/** Implements `waybill audit show`: prints the newest matching records, oldest first. */
+/** Implements `waybill audit show`. Prints the newest records that match. They are in chronological order. */
 export async function showAudit(options: ShowAuditOptions, { output }: Io): Promise<number> {
   const filter: AuditFilter = {
     since: sinceOf(options.since),
@@ -62,7 +62,7 @@ function rowOf(record: AuditRecord, { style }: Output): string[] {
   ];
 }
 
-/** Implements `waybill audit verify`: checks the chain across all files. */
+/** Implements `waybill audit verify`. Checks the hash chain through all files. */
 export async function verifyAudit(
   options: OptionsFor<typeof verifyAuditCommand>,
   { output }: Io,
@@ -86,7 +86,10 @@ function printReport({ records, files, end, problems, interrupted }: TrailReport
   else data(`${style.red('failed')}  ${amount}, ${plural(problems.length, 'problem')}`);
 }
 
-/** Throws `usage` unless the options name a directory, or a configuration with an audit trail. */
+/**
+ * Returns the trail's directory from the options or the configuration. Throws `usage` if it is in neither of
+ * them.
+ */
 async function directoryOf({
   config,
   directory,
@@ -101,7 +104,7 @@ async function directoryOf({
   throw new WaybillError('usage', `${config} has no audit trail`, { hint: 'set `audit: {}`' });
 }
 
-/** Parses a time, or a duration before now. Throws `usage`. */
+/** Parses a time, which may also be given as a duration before now. Throws `usage`. */
 function sinceOf(text: string | undefined): Date | null {
   if (text === undefined) return null;
   const ms = parseDuration(text);

@@ -37,19 +37,19 @@ interface DestinationView {
   location: string;
   mapping: DestinationConfig['mapping'];
   workflow: DestinationConfig['workflow'];
-  /** Bytes per second; null if there is no limit. */
+  /** Bytes per second; null if unlimited. */
   maxRate: number | null;
   targets: {
     bundle: string;
     destinationPath: string;
-    /** The current release; null if there is none or the destination is published in place. */
+    /** The current release. null if there is none, or if the destination has no releases. */
     release: string | null;
     state: string;
     generation: number | null;
     outputs: number | null;
     interrupted: boolean;
   }[];
-  /** The pipeline's outputs whose bundles are no longer in the source. */
+  /** Outputs that this pipeline published from bundles that are no longer in the source. */
   orphans: { destinationPath: string; outputs: number; bytes: number }[];
   error: ErrorRecord | null;
 }
@@ -57,8 +57,9 @@ interface DestinationView {
 type InspectOptions = OptionsFor<typeof inspectCommand>;
 
 /**
- * Implements `waybill inspect`: shows a source and the state of its destinations from listings, manifests and
- * catalogs. Reads no file contents. Writes nothing except the small files of `--probe`.
+ * Implements `waybill inspect`. Shows a source and the state of its destinations, based on directory
+ * listings, manifests and catalogs. It does not read the files themselves, and writes nothing except for the
+ * small files of `--probe`.
  */
 export async function inspect(options: InspectOptions, { output }: Io): Promise<number> {
   const { config, context, warnings } = await setUp({ ...setUpFor(options), output });
@@ -102,7 +103,7 @@ export async function inspect(options: InspectOptions, { output }: Io): Promise<
   });
 }
 
-/** Adds the bundles' warnings to `warnings`. */
+/** Inspects the bundles of a source. Warnings about them are added to `warnings`. */
 async function viewBundles(
   storage: Storage,
   found: Discovery,
@@ -205,7 +206,7 @@ interface Report {
   pipelineId: string;
   source: { backend: string; location: string };
   bundles: BundleView[];
-  /** The paths that are not published with `manifest: auto`; directories end with `/`. */
+  /** Paths that `manifest: auto` does not publish. Directories end with `/`. */
   excluded: readonly string[];
   destinations: DestinationView[];
   probes: PlaceProbe[] | null;

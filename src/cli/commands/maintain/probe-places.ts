@@ -6,16 +6,19 @@ import { describeLocation, type StorageLocation } from '../../../core/storage/ba
 import type { Storage } from '../../../core/storage/storage.ts';
 import { columns, type Output } from '../../output/output.ts';
 
-/** The result for one place, or the reason why it could not be opened. */
+/** The result for a source or destination, or the error if it could not be opened. */
 export interface PlaceProbe {
-  /** null for the source. */
+  /** null if this is the source. */
   destinationId: string | null;
   location: string;
   probe: Probe | null;
   error: ErrorRecord | null;
 }
 
-/** Probes an opened source by reading, and each of the pipeline's destinations by writing. */
+/**
+ * Checks whether the source, which is already open, can be read, and whether the pipeline's destinations can
+ * be written to.
+ */
 export async function probePlaces(
   context: CoreContext,
   pipeline: PipelineConfig,
@@ -33,7 +36,7 @@ export async function probePlaces(
   return places;
 }
 
-/** Reports whether everything that was tried there was allowed. */
+/** Reports whether everything that was tried was permitted. */
 export function hasAllRights({ probe, error }: PlaceProbe): boolean {
   return error === null && probe !== null && firstRefusal(probe) === null;
 }
@@ -90,8 +93,8 @@ function cells(
 }
 
 /**
- * Servers report whole seconds, and the response takes time. A difference of less than two seconds counts as
- * none.
+ * Ignores differences of less than two seconds, because servers report whole seconds and the response takes
+ * some time.
  */
 function signedSeconds(ms: number): string {
   const seconds = Math.round(ms / 1000);

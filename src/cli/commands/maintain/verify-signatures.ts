@@ -25,7 +25,10 @@ interface DestinationTrust {
   error: ErrorRecord | null;
 }
 
-/** Implements `waybill verify --signatures`: compares destinations with the files that a key signed. */
+/**
+ * Implements `waybill verify --signatures`. Checks that the files at a destination are the ones that were
+ * signed.
+ */
 export async function verifySigned(options: SignatureOptions, output: Output): Promise<number> {
   if ((options.places.length === 0) === (options.config === undefined))
     throw new WaybillError('usage', '--signatures needs destinations: --config <file>, or paths and URLs', {
@@ -79,7 +82,7 @@ async function targets(options: SignatureOptions, output: Output): Promise<Targe
   const document = { pipelines: [{ id: 'verified', source: { backend: 'http_upload' }, destinations }] };
   const text = Buffer.from(JSON.stringify(document));
   const loaded = parseConfig(text, path.resolve('waybill.yml'), { home: homedir() });
-  // This configuration's warnings concern its source, which is not used here.
+  // The source is not used, so leave out the warnings about it.
   const used = { ...loaded, warnings: [] };
   const { config, context, warnings } = await prepare(used, { output, verbose, areDirectoriesNamed: true });
   return { context, warnings, destinations: config.pipelines.flatMap((each) => each.destinations) };

@@ -25,7 +25,7 @@ interface DestinationVerification {
 
 type VerifyOptions = OptionsFor<typeof verifyCommand>;
 
-/** Implements `waybill verify`: reads every recorded output again. */
+/** Implements `waybill verify`. Reads all published files and compares them with the records. */
 export async function verifyDestinations(options: VerifyOptions, { output, signal }: Io): Promise<number> {
   const { signatures, config: file, places, repair: repairs, dryRun, verbose } = options;
   if (signatures !== undefined) {
@@ -69,7 +69,7 @@ function subsetOf({ subset }: VerifyOptions): Subset | undefined {
   });
 }
 
-/** Verifies one destination and repairs it on request. Failures are part of the result. */
+/** Verifies a destination and, if requested, repairs it. If that fails, the error is part of the result. */
 async function verifyOne(
   setUp: CommandContext,
   pipeline: PipelineConfig,
@@ -168,7 +168,7 @@ function printPath(path: PathResult, row: string, dryRun: boolean, output: Outpu
   if (path.repair !== null) printRepair(path.repair, dryRun, output);
 }
 
-/** Shortens digests to 12 digits. `--format json` shows them in full. */
+/** Shortens digests to 12 digits. With `--format json`, they are not shortened. */
 function shortDigest(text: string): string {
   return text.replace(/(sha256:[0-9a-f]{12})[0-9a-f]{52}/g, '$1…');
 }
@@ -197,7 +197,7 @@ function printSummary(
       : `${plural(differing.length, 'file')} not as published`;
   data(`${style.red('failed')}  ${what} (${read})`);
   if (paths.some(({ repair: done }) => done !== null)) return;
-  // `run` only compares records and would report `skip_same`.
+  // `run` would not find these differences, because it only compares records.
   if (differing.length > 0)
     data(
       `${style.cyan('next:')} remove what differs, then \`waybill reconcile-state\` and \`waybill run\` publish it again; or \`waybill verify --repair\``,

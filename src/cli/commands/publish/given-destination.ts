@@ -2,24 +2,24 @@ import { createHash } from 'node:crypto';
 import path from 'node:path';
 import { WaybillError } from '../../../core/lib/errors.ts';
 
-/** A command line destination, as configuration settings. */
+/** A destination given on the command line, converted to settings. */
 export interface DestinationSettings {
   id: string;
-  /** `backend` and its settings. */
+  /** `backend`, and the settings of that backend. */
   settings: Readonly<Record<string, string | number | boolean>>;
 }
 
 interface DestinationDefaults {
-  /** An absolute path. */
+  /** Relative paths are resolved against this absolute path. */
   workingDirectory: string;
   userName: string;
   sshKeyFile: string | undefined;
 }
 
 /**
- * Parses a path, `sftp://[user@]host[:port]/path` or `s3://bucket[/prefix][?endpoint=&region=&path_style=]`.
- * The id is derived from the location, so that later publications recognize it. Throws `usage` with the three
- * forms.
+ * Parses a destination, which is a path, `sftp://[user@]host[:port]/path`, or
+ * `s3://bucket[/prefix][?endpoint=&region=&path_style=]`. The id is derived from the location, so that it is
+ * the same when publishing there again. Throws a `usage` error that lists the three forms.
  */
 export function parseDestination(text: string, defaults: DestinationDefaults): DestinationSettings {
   const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(text)?.[1]?.toLowerCase();
@@ -33,7 +33,7 @@ export function parseDestination(text: string, defaults: DestinationDefaults): D
     throw notUnderstood(text, `write sftp://${remote[1] ?? ''}/${(remote[2] ?? '').replace(/^\//, '')}`);
   const slip = /^(sftp|s3):\/*(.*)$/i.exec(text);
   if (slip !== null) throw notUnderstood(text, `write ${slip[1]?.toLowerCase() ?? ''}://${slip[2] ?? ''}`);
-  // Other programs treat `web1:/srv/www` and `web1::module` as remote machines.
+  // In other programs, `web1:/srv/www` and `web1::module` are on another machine.
   if (/^[^/]*:/.test(text))
     throw notUnderstood(text, `it looks like the address of a host; for a directory, write ./${text}`);
   return named('local', { path: path.resolve(defaults.workingDirectory, text) });
@@ -63,7 +63,8 @@ const s3Parameters = ['endpoint', 'region', 'path_style'];
 
 function s3(text: string): DestinationSettings {
   const url = parseUrl(text);
-  // URL parsing lowercases the host, but a bucket name may contain uppercase letters.
+  // Read the bucket from the text, because it can contain uppercase letters and the URL parser makes hosts
+  // lowercase.
   const bucket = /^s3:\/\/([^/?#]*)/i.exec(text)?.[1] ?? '';
   if (url.username !== '')
     throw notUnderstood(text, 'S3 takes no user name; credentials come from the environment');
@@ -130,7 +131,7 @@ function notUnderstood(text: string, reason: string): WaybillError {
   );
 }
 
-/** Removes a URL's password, which must not appear in messages. */
+/** Removes the password from a URL, for use in messages. */
 function withoutPassword(text: string): string {
   return text.replace(/(?<=:\/\/)[^/@]*:[^/@]*@/, '…@');
 }
@@ -154,7 +155,8 @@ export interface PublishSettings {
 const indexSettings = { auto: 'auto', always: true, never: false } as const;
 
 /**
- * Returns a YAML configuration that publishes like `waybill publish`. Values are JSON, which is valid YAML.
+ * Creates a configuration in YAML that does the same as `waybill publish` with these settings. Values are
+ * written as JSON, which is also valid YAML.
  */
 export function configurationText(settings: PublishSettings): string {
   const { pipelineId, directory, destinations, include, exclude, links } = settings;
@@ -168,7 +170,7 @@ export function configurationText(settings: PublishSettings): string {
       include: include.length === 0 ? undefined : include,
       exclude: exclude.length === 0 ? undefined : exclude,
       links: links === 'refuse' ? undefined : links,
-      // The command runs with its user's rights, and the user's links may lead anywhere.
+      // Links may point anywhere, since the command cannot read more than its user can.
       links_to: links === 'follow' ? ['/'] : undefined,
     }),
     '    destinations:',
@@ -180,7 +182,7 @@ export function configurationText(settings: PublishSettings): string {
   return `${lines.join('\n')}\n`;
 }
 
-/** Returns a YAML configuration that promotes from one place to another. */
+/** Creates a configuration in YAML for promoting content from one destination to another. */
 export function promotionText(
   from: DestinationSettings,
   to: DestinationSettings,
@@ -214,7 +216,7 @@ function common({ releases, channel, index, maxRate, url, channelUrl }: Destinat
   };
 }
 
-/** Omits undefined values. */
+/** Leaves out undefined values. */
 function entries(indent: string, values: object): string[] {
   return Object.entries(values).flatMap(([key, value]) =>
     value === undefined ? [] : [`${indent}${key}: ${JSON.stringify(value)}`],

@@ -13,6 +13,9 @@ import { configOfServices, secretsOfServices, serviceUnit } from './systemd-unit
 
 type InitOptions = OptionsFor<typeof initCommand>;
 
+/** Secrets that are generated on this machine. The others come from a service. */
+const generated: readonly string[] = ['WAYBILL_TOKEN', metricsToken];
+
 /** Applied regardless of the umask: the files hold no secrets, and the service may run as another user. */
 const readableByAll = 0o644;
 
@@ -23,8 +26,9 @@ interface NewFile {
 }
 
 /**
- * Implements `waybill init`: writes the configuration and, on request, the unit, or neither of them. Throws
- * `usage` if one of them exists or cannot be written.
+ * Implements `waybill init`. Writes a configuration and, if requested, a systemd unit. If that is not
+ * possible for one of them, neither is written. Throws a `usage` error if a file already exists or cannot be
+ * written.
  */
 export async function init(options: InitOptions, { output }: Io): Promise<number> {
   const site = options.situation === undefined ? builtSite(path.dirname(options.out)) : undefined;
@@ -41,7 +45,7 @@ export async function init(options: InitOptions, { output }: Io): Promise<number
       : installing(situation, options.out, options.systemd)),
   ];
   const written = files.map(({ path: file, is }) => ({ path: path.resolve(file), is }));
-  const document = { situation: name, files: written, secrets: situation.secrets, warnings, next };
+  const document = { situation: name, files: written, secrets, warnings, next };
   output.result('init', document, () => {
     for (const { path: file, is } of files)
       output.data(`${output.style.green('wrote')}  ${file}  (${is === 'unit' ? 'systemd unit' : is})`);
@@ -71,12 +75,12 @@ function filesFor(situation: Situation, { out, systemd }: InitOptions, site: str
     });
   const unit = serviceUnit({
     program: situation.program,
-    credentials: [...situation.secrets, ...situation.credentials],
+    credentials: [...secrets, ...situation.credentials],
   });
   return [...files, { path: systemd, is: 'unit', text: unit }];
 }
 
-/** Returns warnings about existing directories with unsafe permissions. */
+/** Returns a warning for each directory that exists and has unsafe permissions. */
 function unsafeDirectories(file: NewFile | undefined): Finding[] {
   if (file === undefined) return [];
   const loaded = parseConfig(Buffer.from(file.text), path.resolve(file.path), { home: homedir() });
@@ -85,7 +89,12 @@ function unsafeDirectories(file: NewFile | undefined): Finding[] {
 }
 
 /** Returns the steps from the two files to a running service. */
-function installing({ program, secrets, credentials }: Situation, out: string, unit: string): string[] {
+function installing(
+  { program, credentials }: Situation,
+  secrets: readonly string[],
+  out: string,
+  unit: string,
+): string[] {
   const service = path.basename(unit);
   const secret = (name: string): string => `${secretsOfServices}/${name}`;
   const queuePackage = program === 'serve' ? installQueuePackage() : null;
@@ -94,7 +103,7 @@ function installing({ program, secrets, credentials }: Situation, out: string, u
     'sudo useradd --system --home-dir /var/lib/waybill --shell /usr/sbin/nologin waybill',
     `sudo install -d -m 700 ${secretsOfServices}`,
     ...secrets.map((name) =>
-      name === 'WAYBILL_TOKEN'
+      generated.includes(name)
         ? `head -c 24 /dev/urandom | base64 | sudo install -m 600 /dev/stdin ${secret(name)}`
         : `sudo install -m 600 /dev/stdin ${secret(name)} # its value, then Ctrl-D`,
     ),

@@ -17,14 +17,14 @@ import type { packCommand } from './commands.ts';
 
 type PackFlags = OptionsFor<typeof packCommand>;
 
-/** The files written, in addition to the bundle's facts. */
+/** The files that were written. */
 interface Written {
   archive: { path: string; size: number; digest: Digest } | null;
   manifest: string | null;
   signature: string | null;
 }
 
-/** Implements `waybill pack`. Checks every file before writing anything. */
+/** Implements `waybill pack`. All files are checked before anything is written. */
 export async function pack(flags: PackFlags, { output }: Io): Promise<number> {
   const { directory, manifestOnly } = flags;
   const target = manifestOnly ? null : targetOf(flags);
@@ -46,7 +46,10 @@ export async function pack(flags: PackFlags, { output }: Io): Promise<number> {
   }
 }
 
-/** Returns the archive's absolute path, or `-`. Throws `usage` if the archive cannot be written there. */
+/**
+ * Returns the absolute path of the archive to write, or `-`. Throws a `usage` error if it cannot be written
+ * there.
+ */
 function targetOf({ directory, output, format }: PackFlags): string {
   if (output === '-') {
     if (format === 'json')

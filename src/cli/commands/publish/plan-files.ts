@@ -17,7 +17,10 @@ import type { runCommand } from './commands.ts';
 
 export type RunOptions = OptionsFor<typeof runCommand>;
 
-/** Throws `usage` for options that conflict with the plan, which already fixes them. */
+/**
+ * Throws a `usage` error if an option cannot be combined with a plan, because the plan already determines its
+ * value.
+ */
 export function refuseContradictions(options: RunOptions): void {
   const { plan, out, dryRun, force, allowRemovals, channel, pipeline, destination, retryFor } = options;
   if (out !== undefined && !dryRun)
@@ -50,7 +53,7 @@ export function refuseContradictions(options: RunOptions): void {
     );
 }
 
-/** Reads a plan file. Throws `plan_invalid`. */
+/** Reads a plan from a file. Throws `plan_invalid`. */
 export async function readPlan(file: string): Promise<PlanFile> {
   const bytes = await readFile(file).catch((error: unknown) => {
     throw new WaybillError('plan_invalid', `the plan ${file} cannot be read: ${describeFileError(error)}`, {
@@ -61,7 +64,7 @@ export async function readPlan(file: string): Promise<PlanFile> {
   return parsePlanFile(bytes, file);
 }
 
-/** Writes the plan atomically. Throws `usage` if the file cannot be written. */
+/** Writes a plan to a file, atomically. Throws a `usage` error if the file cannot be written. */
 export async function writePlan(
   file: string,
   { chosen, decisions, options }: { chosen: readonly Chosen[]; decisions: Decisions; options: RunOptions },
@@ -92,7 +95,10 @@ export async function writePlan(
   return plan;
 }
 
-/** Returns the plan's targets. Throws `plan_stale` if the configuration's settings have changed since. */
+/**
+ * Returns the pipelines and destinations in a plan. Throws `plan_stale` if their settings have changed since
+ * it was made.
+ */
 export async function chosenByPlan(config: Config, { targets, configuration }: PlanFile): Promise<Chosen[]> {
   const chosen = await orPlanStale(
     (async () =>
@@ -106,7 +112,7 @@ export async function chosenByPlan(config: Config, { targets, configuration }: P
   return chosen;
 }
 
-/** Throws `plan_stale` if the plan names something that is no longer in the configuration. */
+/** Throws `plan_stale` if a pipeline or destination in the plan is no longer configured. */
 export async function orPlanStale<T>(look: Promise<T>): Promise<T> {
   try {
     return await look;

@@ -42,22 +42,22 @@ import { reportRun } from './run-text.ts';
 
 type PromoteOptions = OptionsFor<typeof promoteCommand>;
 
-/** A promotion's two destinations, set up. */
+/** The two destinations of a promotion. */
 interface Prepared {
   setUp: CommandContext;
   pipeline: PipelineConfig;
-  /** Returns the pipeline with another id. Throws `usage` if the id is invalid. */
+  /** Returns the pipeline, but with a different id. Throws a `usage` error if the id is invalid. */
   pipelineNamed: (id: string) => Promise<PipelineConfig>;
   location: StorageLocation;
   from: PromotedContent;
-  /** The owner of the content to promote; null to use the only one found. */
+  /** The owner of the content to promote. null if the destination must have exactly one owner. */
   owner: Owner | null;
   to: DestinationConfig;
 }
 
 /**
- * Implements `waybill promote`: publishes one destination's content to another. Throws before writing
- * anything if the first one's content is incomplete or unknown.
+ * Implements `waybill promote`. Publishes the content of one destination to another. If the content is
+ * incomplete or unknown, throws an error before it writes anything.
  */
 export async function promoteContent(options: PromoteOptions, { output, signal }: Io): Promise<number> {
   const { verbose, dryRun, force, config } = options;
@@ -88,7 +88,7 @@ export async function promoteContent(options: PromoteOptions, { output, signal }
   );
 }
 
-/** Omits the warning about the selected bundle if there was no choice. */
+/** Removes the warning about selected bundles if there was only one bundle. */
 function shown(result: RunResult): RunResult {
   return result.pipelines.every(({ bundles }) => bundles === 1) ? withoutSelection(result) : result;
 }
@@ -159,7 +159,7 @@ interface Chosen {
 
 const optionNames: Readonly<Record<string, string>> = { sshKey: 'ssh-key', channelUrl: 'channel-url' };
 
-/** Returns the pipeline in `pipeline/destination`, or undefined if the name has no pipeline. */
+/** Returns the pipeline if the name is `pipeline/destination`, or undefined if it is something else. */
 function pipelineNameOf(name: string): string | undefined {
   return /^([^/]*)\//.exec(name)?.[1];
 }
@@ -170,7 +170,7 @@ async function preparePlaces(options: PromoteOptions, about: About): Promise<Pre
   const [source, target] = [givenDestination(from, options), givenDestination(toName, options)];
   if (source.id === target.id) throw samePlace(from, toName);
   const load = (pipelineId: string): Promise<Loaded> => loadPlaces(source, target, pipelineId, options);
-  // The catalog has the pipeline's id, but has not been read yet.
+  // Use a temporary id for now. The pipeline's id is in the catalog, which has not been read yet.
   const loaded = await load(options.pipeline ?? 'promoted').catch((error: unknown) => {
     const cause = error instanceof WaybillError ? error.cause : undefined;
     const isOverlap =
@@ -211,10 +211,7 @@ function onlyPipeline({ pipelines }: Config, named: string | undefined): Pipelin
   });
 }
 
-/**
- * Returns the only owner, or the only one that belongs to the named pipeline. Throws `not_published` or
- * `usage`.
- */
+/** Returns the only owner, or the only one that belongs to `pipeline`. Throws `not_published` or `usage`. */
 function onlyOwner(from: string, owners: readonly Owner[], pipeline: string | undefined): Owner {
   const among = owners.filter(({ pipelineId }) => pipeline === undefined || pipelineId === pipeline);
   const [only, ...others] = among;
@@ -236,7 +233,7 @@ function onlyOwner(from: string, owners: readonly Owner[], pipeline: string | un
 const named = (owners: readonly Owner[]): string =>
   owners.map(({ pipelineId, destinationId }) => `${pipelineId}/${destinationId}`).join(', ');
 
-/** Throws `usage` if the places are the same or one is inside the other. */
+/** Throws a `usage` error if both are the same location, or if one is inside the other. */
 function refuseOverlap(fromName: string, from: StorageLocation, toName: string, to: StorageLocation): void {
   const place = (location: StorageLocation): Place => {
     const { container, root } = backendOf(location).place(location);

@@ -25,8 +25,8 @@ import { heldBackExitCode, reportRun } from './run-text.ts';
 type PublishOptions = OptionsFor<typeof publishCommand>;
 
 /**
- * Implements `waybill publish`: builds a configuration in memory and publishes like `waybill run`. Throws
- * `usage` before opening anything if the directory or a destination is unsuitable.
+ * Implements `waybill publish`. Builds a configuration in memory, and then does the same as `waybill run`.
+ * Throws a `usage` error before opening anything if the directory or a destination cannot be used.
  */
 export async function publish(options: PublishOptions, { output, signal }: Io): Promise<number> {
   const settings = settingsOf(options);
@@ -53,7 +53,7 @@ export async function publish(options: PublishOptions, { output, signal }: Io): 
   return code;
 }
 
-/** Returns the URLs of all published outputs. */
+/** Returns the URLs of everything that was published. */
 function urlsIn({ pipelines }: RunResult): (string | null)[] {
   const destinations = pipelines.flatMap((pipeline) => pipeline.destinations);
   return destinations.flatMap(({ actions }) => actions.map(({ url }) => url));
@@ -65,8 +65,8 @@ function missingUrl({ channel }: PublishOptions): string {
 }
 
 /**
- * Loads an in-memory configuration. Throws `usage` with the option that set an invalid value. `command` is
- * the command whose help has examples.
+ * Loads a configuration that exists only in memory. If a value is invalid, throws a `usage` error with the
+ * option that it came from. `command` is the command whose help has examples.
  */
 export async function load(text: string, command = 'publish'): Promise<Loaded> {
   try {
@@ -112,13 +112,13 @@ function settingsOf(options: PublishOptions): PublishSettings {
   return { ...others, include, exclude, links, pipelineId, directory: source, destinations: parsed };
 }
 
-/** Throws `usage` if a channel is given without releases, because only releases have channels. */
+/** Throws a `usage` error if there is a channel but no releases, because only releases have channels. */
 export function requireReleases({ channel, releases }: { channel?: string; releases: boolean }): void {
   if (channel !== undefined && !releases)
     throw new WaybillError('usage', '--channel needs releases', { hint: 'add --releases' });
 }
 
-/** Parses a command line destination. Throws `usage`. */
+/** Parses a destination from the command line. Throws a `usage` error if it is invalid. */
 export function givenDestination(text: string, { sshKey }: { sshKey?: string }): DestinationSettings {
   return parseDestination(text, {
     ...{ workingDirectory: process.cwd(), userName: currentUserName() },
@@ -126,7 +126,10 @@ export function givenDestination(text: string, { sshKey }: { sshKey?: string }):
   });
 }
 
-/** Returns the absolute path with all links resolved. */
+/**
+ * Returns the absolute path of a directory, with all links resolved. Throws a `usage` error if it is not a
+ * directory.
+ */
 function requireDirectory(directory: string): string {
   const found = directory === '' ? undefined : statSync(directory, { throwIfNoEntry: false });
   if (found?.isDirectory() === true) return realpathSync(directory);
@@ -171,7 +174,7 @@ function refuseOverlaps(
   });
 }
 
-/** Resolves the links in the existing part of the path. */
+/** Resolves links in the path. The end of it may not exist yet. */
 export function realPath(target: string): string {
   if (existsSync(target)) return realpathSync(target);
   const parent = path.dirname(target);
@@ -188,7 +191,7 @@ function isWithin(inner: string, outer: string): boolean {
   return relative === '' || (relative !== '..' && !relative.startsWith('../') && !path.isAbsolute(relative));
 }
 
-/** Derives a pipeline id from a directory name: `My Site` becomes `my-site`. */
+/** Makes a pipeline id from the name of the directory: `My Site` becomes `my-site`. */
 function slugOf(directory: string): string {
   const slug = path
     .basename(directory)
@@ -199,7 +202,7 @@ function slugOf(directory: string): string {
   return slug === '' ? 'site' : slug;
 }
 
-/** Returns a key that OpenSSH would try, unless an agent is running. */
+/** Returns one of the private keys that OpenSSH tries by default. Not needed if there is an SSH agent. */
 function usualKeyFile(): string | undefined {
   if ((process.env['SSH_AUTH_SOCK'] ?? '') !== '') return undefined;
   return ['id_ed25519', 'id_ecdsa', 'id_rsa']
@@ -208,8 +211,8 @@ function usualKeyFile(): string | undefined {
 }
 
 /**
- * Asks for confirmation before `--force` deletes anything. Throws `usage` if there is no terminal or the
- * answer is no.
+ * Asks for confirmation before `--force` deletes anything. Throws a `usage` error if the answer is no, or if
+ * there is no terminal to ask on.
  */
 export async function confirmForce(destinations: number): Promise<void> {
   const where = destinations === 1 ? 'the destination' : plural(destinations, 'destination');
@@ -238,9 +241,9 @@ function save(file: string, text: string): void {
   }
 }
 
-/* Adapts the result of `waybill publish`, which has options but no configuration. */
+/* Changes the result of a run for `waybill publish`, which has options instead of a configuration. */
 
-/** Hints about configuration settings, and what to do on the command line instead. */
+/** Hints that mention settings, and what to say instead on the command line. */
 const hints: readonly [RegExp, string][] = [
   [/^set ssh_key_file, or start an SSH agent/, 'name a private key with --ssh-key, or start an SSH agent'],
   [/^set region, or AWS_REGION/, 'add ?region=NAME to the destination, or set AWS_REGION'],
@@ -253,7 +256,7 @@ const hints: readonly [RegExp, string][] = [
   [/^check `host` and `port`/, 'check the host and port of the destination'],
 ];
 
-/** Returns the same result with hints that name options instead of settings. */
+/** Returns the same result, but with hints about options instead of settings. */
 export function withOptionHints(result: RunResult): RunResult {
   const pipelines = result.pipelines.map((pipeline) => ({
     ...pipeline,
@@ -273,7 +276,7 @@ function hinted(error: ErrorRecord | null): ErrorRecord | null {
   return { ...error, hint };
 }
 
-/** Drops the warning about the selected bundle, because a directory contains only one. */
+/** Removes the warning about selected bundles, because a directory always has exactly one. */
 export function withoutSelection(result: RunResult): RunResult {
   const pipelines = result.pipelines.map((pipeline) => ({
     ...pipeline,

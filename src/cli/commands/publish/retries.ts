@@ -12,15 +12,18 @@ import type { TraceContext } from '../../../core/tracing/trace-context.ts';
 import { publishTraced } from '../../setup/with-tracing.ts';
 
 export interface Tries {
-  /** How long to retry after the first failure, in milliseconds; 0 means a single try. */
+  /** How long to keep retrying after the first failure, in milliseconds. 0 to try only once. */
   forMs: number;
-  /** Prints why and when the next try follows. */
+  /** Prints the reason for a retry and when it is due. */
   note: (text: string) => void;
-  /** Returns a number in [0, 1). Only tests replace it. */
+  /** Returns a number in [0, 1). For tests. */
   random?: () => number;
 }
 
-/** Returns the time in milliseconds, or 0 without the flag. Throws `usage`. */
+/**
+ * Parses the `--retry-for` option, in milliseconds. Returns 0 if it is absent. Throws a `usage` error if it
+ * is invalid.
+ */
 export function retryForOf(text: string | undefined): number {
   const ms = text === undefined ? 0 : parseDuration(text);
   if (ms !== undefined) return ms;
@@ -30,9 +33,9 @@ export function retryForOf(text: string | undefined): number {
 }
 
 /**
- * Publishes a pipeline and, like the daemon, retries destinations that failed temporarily. Never rejects
- * because of a signal; the last result is returned. A failure that will be retried is not reported to
- * notifiers.
+ * Publishes a pipeline. If some destinations fail with a temporary error, retries those, as the daemon does.
+ * Does not reject if it is interrupted by a signal, but returns the last result. Notifiers only get failures
+ * that are not retried.
  */
 export async function publishWithRetries(
   context: CoreContext,
@@ -61,7 +64,7 @@ export async function publishWithRetries(
   return result;
 }
 
-/** Makes one try, which ends within the pipeline's `run_timeout`. */
+/** Publishes once. The pipeline's `run_timeout` applies. */
 async function publishOnce(
   context: CoreContext,
   pipeline: PipelineConfig,
@@ -73,7 +76,7 @@ async function publishOnce(
   );
 }
 
-/** Publishes to these destinations until no temporary failures are left or time runs out. */
+/** Publishes to these destinations until no temporary errors are left, or until the time is up. */
 export async function untilSettled(
   destinationIds: readonly string[],
   { forMs, note, clock, signal, random }: Tries & { clock: Clock; signal?: AbortSignal },
@@ -105,7 +108,7 @@ function causeOf({ destinationId, error, actions }: DestinationResult): { id: st
   return cause === undefined || cause === null ? [] : [{ id: destinationId, error: cause }];
 }
 
-/** Returns each destination's last result. */
+/** Returns the latest result for each destination. */
 function merged(before: PipelineResult, last: PipelineResult): PipelineResult {
   const latest = new Map(last.destinations.map((one) => [one.destinationId, one]));
   const destinations = before.destinations.map((one) => latest.get(one.destinationId) ?? one);

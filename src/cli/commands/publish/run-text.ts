@@ -15,7 +15,7 @@ import { unfitCodes } from '../../../core/publish/select-bundles.ts';
 import { columns, type Output, plural, reasonText, signOf, tookText } from '../../output/output.ts';
 import type { Io } from '../../setup/command.ts';
 
-/** The number of a destination's changes that are listed without --verbose. */
+/** The number of changes to list for each destination without --verbose. */
 const changesShown = 20;
 
 type DestinationAction = DestinationResult['actions'][number];
@@ -27,8 +27,8 @@ interface RunTextOptions {
 }
 
 /**
- * Prints a publishing command's result, and anything held back by a rollback. Returns the exit code.
- * `configured` contains the options that name the configuration.
+ * Prints the result of a command that publishes, and which bundles were held back because of a rollback.
+ * Returns the exit code. `configured` has the options for the configuration, for use in suggested commands.
  */
 export function reportRun(
   result: RunResult,
@@ -74,7 +74,7 @@ function printPipeline(
     }
 }
 
-/** Reports whether a destination has results other than the failure of the source or of its only bundle. */
+/** Reports whether a destination has a result of its own, apart from a failed source or bundle. */
 function hasOwnResult({ actions }: DestinationResult, { error, invalidBundles }: PipelineResult): boolean {
   if (error !== null) return false;
   const isUnusable = invalidBundles.some(({ bundle }) => bundle === '.');
@@ -118,7 +118,7 @@ function printDestination(
   printOrphans(destination.orphans, output, { dryRun, verbose });
 }
 
-/** The display order: deletions come first, and unchanged files come last and only on request. */
+/** The order in which to list changes. Unchanged files are last, and only listed if requested. */
 const fateOrder = ['remove', 'change', 'add', 'refresh', 'keep'] as const satisfies Fate[];
 
 function listed(changes: ActionResult['changes'], verbose: boolean): ActionResult['changes'] {
@@ -126,7 +126,7 @@ function listed(changes: ActionResult['changes'], verbose: boolean): ActionResul
   return fates.flatMap((fate) => changes.filter((change) => change.fate === fate));
 }
 
-/** Each fate's sign, and its usual reason, which is not printed. */
+/** The sign for each kind of change, and its usual reason, which is not printed. */
 const fates = {
   add: ['+', 'not_recorded'],
   change: ['~', 'content_differs'],
@@ -143,7 +143,7 @@ function printChanges(changes: ActionResult['changes'], output: Output): void {
   for (const line of columns(rows, '      ')) output.data(output.style.dim(line));
 }
 
-/** Omits the target if the destination failed as a whole and no bundle path is known. */
+/** Leaves out the bundle path if the destination failed as a whole. */
 function heading(result: DestinationAction, { style }: Output): string[] {
   const { destinationPath, action, error } = result;
   const sign = signOf(action, error, style);
@@ -189,13 +189,13 @@ function predicted(
 
 function printFailure(about: string, error: ErrorRecord, { data, style }: Output, indent: string): void {
   data(`${indent}${style.red(`failed: ${about}${error.message}`)}  ${style.dim(`(${error.code})`)}`);
-  // A message often contains its first finding.
+  // The message often already includes the first finding.
   for (const finding of error.findings.map(describeFinding))
     if (!error.message.includes(finding)) data(`${indent}  ${finding}`);
   if (error.hint !== null) data(`${indent}  ${style.cyan('next:')} ${error.hint}`);
 }
 
-/** Returns the bundles' results for people, followed by the counters required by the specification. */
+/** Summarizes the results of all bundles, followed by the counters that the specification requires. */
 function summary(result: RunResult, { style }: Output, { stopped, durationMs }: RunTextOptions): string {
   const { counters, dryRun, pipelines } = result;
   const counted = (Object.entries(counters) as [keyof Counters, number][])
@@ -244,10 +244,10 @@ function bytesOf({ changes, outputs, release, bytesWritten }: DestinationAction,
   return dryRun ? predicted(changes, outputs, release !== null).bytes : bytesWritten;
 }
 
-/** The number of an orphan's outputs that are listed without --verbose. */
+/** The number of outputs to list for each orphan without --verbose. */
 const outputsShown = 20;
 
-/** Prints the completed or planned actions on a destination's orphans. */
+/** Prints what has been done, or would be done, about orphans at a destination. */
 function printOrphans(
   orphans: readonly OrphanResult[],
   { data, style }: Output,
@@ -287,7 +287,7 @@ function meaningOf(action: OrphanResult['action'], dryRun: boolean): string {
   return action === 'keep' ? `${gone}; it stays published` : gone;
 }
 
-/** Returns counters for a run's last line, such as `orphans=2` and `unpublish=1`. */
+/** Returns the counters for the last line, such as `orphans=2` and `unpublish=1`. */
 function countedOrphans(pipelines: readonly PipelineResult[]): string[] {
   const orphans = pipelines.flatMap(({ destinations }) => destinations.flatMap((one) => one.orphans));
   const removed = orphans.filter(({ action }) => action === 'unpublish').length;
@@ -295,12 +295,12 @@ function countedOrphans(pipelines: readonly PipelineResult[]): string[] {
   return [...(removed > 0 ? [`unpublish=${removed}`] : []), ...(left > 0 ? [`orphans=${left}`] : [])];
 }
 
-/** The exit code of a publication that succeeded but did not make its release current. */
+/** The exit code if everything has been published, but some releases were not made current. */
 export const heldBackExitCode = 3;
 
 /**
- * Reports every bundle that was not published because its release was rolled back, along with the command
- * that restores it. Returns true if there are any.
+ * Lists the bundles that were not published because their release has been rolled back, with the command to
+ * publish them again. Returns true if there are any.
  */
 function reportHeldBack(pipelines: readonly PipelineResult[], output: Output, configured: string): boolean {
   let isAny = false;

@@ -40,7 +40,10 @@ import {
 import { publishWithRetries, retryForOf, type Tries } from './retries.ts';
 import { reportRun } from './run-text.ts';
 
-/** Implements `waybill run`: runs pipelines in sequence, and each pipeline's destinations concurrently. */
+/**
+ * Implements `waybill run`. Pipelines run one after another, but each one publishes to all of its
+ * destinations at the same time.
+ */
 export async function run(options: RunOptions, { output, signal }: Io): Promise<number> {
   refuseContradictions(options);
   const retryForMs = retryForOf(options.retryFor);
@@ -67,7 +70,7 @@ export async function run(options: RunOptions, { output, signal }: Io): Promise<
   return reportRun(result, { output, signal }, { verbose, begunMs, configured: `--config ${config}` });
 }
 
-/** Returns the act of starting the command; each publication has its own record. */
+/** Returns the audit record for the command itself. Publications have records of their own. */
 function actOf(
   { dryRun, force, allowRemovals, channel, plan }: RunOptions,
   ids: readonly string[] | undefined,
@@ -88,7 +91,9 @@ interface Task {
   setUp: CommandContext;
 }
 
-/** Runs the pipelines in the options. Writes a dry run's plan only if every part of it can be executed. */
+/**
+ * Runs the requested pipelines. If this is a dry run, its plan is only written if all of it can be executed.
+ */
 async function runAsked(task: Task, output: Output): Promise<RunResult> {
   const { chosen, options } = task;
   const { dryRun, force, allowRemovals, channel, out } = options;
@@ -104,8 +109,9 @@ async function runAsked(task: Task, output: Output): Promise<RunResult> {
 }
 
 /**
- * Executes a plan. All decisions are made again first, and any difference from the plan stops the run before
- * it changes anything. Under the lease, each decision is compared with the plan again before the first write.
+ * Executes a plan. First, everything is decided again; if the result differs from the plan, the run stops
+ * before it changes anything. Each decision is then compared with the plan once more after the lease has been
+ * acquired, before anything is written.
  */
 async function runPlanned(task: Task, plan: PlanFile): Promise<RunResult> {
   const { force, allow_removals: allowRemovals, channel } = plan;
@@ -140,7 +146,7 @@ interface Asked extends OnDecision, Pick<PublishRequest, 'channel'> {
   allowRemovals: boolean;
 }
 
-/** Publishes the chosen pipelines in sequence. Failures are part of the result. */
+/** Publishes the pipelines one after another. If one fails, its error is part of the result. */
 export async function runAll(
   {
     chosen,
@@ -157,7 +163,7 @@ export async function runAll(
     if (context.signal?.aborted === true) break;
     const bar = progressBar(options.format === 'text', pipeline.id);
     try {
-      // A dry run reads files but writes none, so its progress bar must not expect the planned writes.
+      // A dry run would never reach the number of planned writes, so its progress bar must not include them.
       const onProgress = asked.dryRun ? undefined : bar.onProgress;
       const destinationIds = destinations.map(({ id }) => id);
       const request = { ...asked, onProgress, reading: bar, destinationIds };

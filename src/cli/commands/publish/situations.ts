@@ -1,43 +1,46 @@
 import path from 'node:path';
 
-/** The situations that `waybill init` supports, each with its configuration. */
+/** The kinds of setup that `waybill init` can create, each with its configuration. */
 
 export type SituationName = 'directory' | 'uploads' | 's3' | 'sftp' | 'weather';
 
-/** The paths in a new configuration, either relative to the configuration or those of a system service. */
+/** The paths to use in a new configuration. They are either relative to it, or those of a system service. */
 export interface Places {
-  /** The source directory, and the destination's directory below. */
+  /** Contains the source directory and, below it, the directory of the destination. */
   incoming: string;
   published: string;
-  /** The daemon's own data: staging, queue and host keys. */
+  /** The directory for the daemon's own data: staged uploads, the queue and host keys. */
   state: string;
-  /** The private key for SFTP. */
+  /** The path of the private key for SFTP. */
   key: string;
-  /** Whether the queue is stored on disk, which requires LMDB. */
-  keepsQueue: boolean;
+  /** A system service stores its queue on disk, which requires LMDB, and requires a token for metrics. */
+  isService: boolean;
 }
 
 export interface Situation {
   name: SituationName;
   about: string;
-  /** The long-running program that the systemd unit starts. */
+  /** The program that the systemd unit runs. */
   program: 'serve' | 'weather';
-  /** The secrets that the configuration refers to, by their variables' names. */
+  /** The names of the environment variables for secrets in the configuration. */
   secrets: readonly string[];
-  /** Files that the configuration names and that the service receives as credentials, like the secrets. */
+  /**
+   * Other files that the configuration refers to, and that the service gets as credentials in the same way as
+   * secrets.
+   */
   credentials: readonly string[];
   text: (places: Places) => string;
   /** Returns the next command lines without a systemd unit. `site` is the source if it exists already. */
   next: (config: string, site?: string) => string[];
 }
 
-/** Paths relative to the configuration, for trials and for users who run waybill under their own account. */
+/** Paths relative to the configuration, for trying waybill out or running it as an ordinary user. */
 export const placesBeside: Places = {
   incoming: './incoming',
   published: './public',
   state: './state',
   key: '~/.ssh/id_ed25519',
-  keepsQueue: false,
+  isService: false,
 };
 
 /** The same paths, with a site that exists already as the source. */
@@ -53,7 +56,7 @@ export const placesOfService: Places = {
   published: '/var/lib/waybill/public',
   state: '/var/lib/waybill',
   key: '/run/credentials/waybill.service/SFTP_KEY',
-  keepsQueue: true,
+  isService: true,
 };
 
 const head = (what: string): string => `# ${what}
@@ -62,15 +65,24 @@ const head = (what: string): string => `# ${what}
 # Every setting is in docs/configuration.md. Unknown keys are refused; relative paths are relative to this file.
 `;
 
-const daemon = ({ state, keepsQueue }: Places): string => `server:
+/** The secret that `GET /metrics` of a system service requires. */
+export const metricsToken = 'WAYBILL_METRICS_TOKEN';
+
+const metrics = ({
+  isService,
+}: Places): string => `  # A reverse proxy for the whole site also exposes GET /metrics, which then needs a token.
+  ${isService ? '' : '# '}metrics: { token_env: ${metricsToken} }
+`;
+
+const daemon = (places: Places): string => `server:
   http:
     listen: 127.0.0.1:8080 # this machine only; a reverse proxy adds TLS and rate limits
     trusted_proxies: [loopback] # proxies whose X-Forwarded-For is trusted
   # Staged uploads. Needs space for the bundles of one day and the uploads in progress.
-  staging: { directory: ${state}/staging }
+  staging: { directory: ${places.state}/staging }
   # With the embedded queue, accepted uploads survive kills and power failures. Needs the package lmdb.
-  ${keepsQueue ? '' : '# '}queue: { driver: embedded, directory: ${state}/queue }
-`;
+  ${places.isService ? '' : '# '}queue: { driver: embedded, directory: ${places.state}/queue }
+${metrics(places)}`;
 
 const tokens = `# Tokens of producers. The value is a secret of at least 24 characters, in the environment or in a file of
 # secrets.directory. Generate one with: head -c 24 /dev/urandom | base64
@@ -233,11 +245,11 @@ ${daemon(places)}`,
     program: 'weather',
     secrets: ['WEATHER_DATABASE_URL'],
     credentials: [],
-    text: () => `${head('Serves weather records of a database over HTTP, and fills it.')}
+    text: (places) => `${head('Serves weather records of a database over HTTP, and fills it.')}
 server:
   http:
     listen: 127.0.0.1:8081 # this machine only; a reverse proxy adds TLS and rate limits
-
+${metrics(places)}
 # The URL is a secret: postgres://USER:PASSWORD@HOST/DATABASE, in the environment or a file of secrets.directory.
 databases:
   - { name: primary, driver: postgres, url_env: WEATHER_DATABASE_URL }

@@ -1,8 +1,8 @@
-/** Generates the systemd units for the long-running programs. */
+/** Creates systemd units for the programs that run in the background. */
 
 export interface UnitSettings {
   program: 'serve' | 'worker' | 'weather' | 'weather feed';
-  /** The names of files in `/etc/waybill/secrets` that the service requires. */
+  /** The files in `/etc/waybill/secrets` that the service needs. */
   credentials: readonly string[];
 }
 
@@ -13,13 +13,16 @@ const about: Record<UnitSettings['program'], string> = {
   'weather feed': 'waybill: fills the weather database',
 };
 
-/** The units' configuration file. Units cannot read home directories. */
+/**
+ * The path of the configuration in the units. It is not in a home directory, because the services cannot read
+ * those.
+ */
 export const configOfServices = '/etc/waybill/waybill.yml';
 
-/** The directory with a service's secrets, one file each. Only root may read it. */
+/** The directory of the services' secrets. Each secret is a file. Only root may read the directory. */
 export const secretsOfServices = '/etc/waybill/secrets';
 
-/** Every systemd restriction that the programs work with. */
+/** All of systemd's restrictions that do not break the programs. */
 const sandbox = `NoNewPrivileges=yes
 CapabilityBoundingSet=
 AmbientCapabilities=
@@ -49,8 +52,8 @@ SystemCallErrorNumber=EPERM
 # be taken. Not MemoryDenyWriteExecute=: Node.js compiles while it runs.`;
 
 /**
- * Returns a unit that starts the program at boot and restarts it after failures, with only the rights that it
- * needs. `systemd-analyze security` rates its exposure below 2.
+ * Returns a unit that starts the program at boot, restarts it if it fails, and only gives it the rights that
+ * it needs. Its exposure level in `systemd-analyze security` is below 2.
  */
 export function serviceUnit({ program, credentials }: UnitSettings): string {
   return `# docs/operations.md says how it is installed.
@@ -89,8 +92,8 @@ WantedBy=multi-user.target
 }
 
 /**
- * Returns a unit in which systemd itself listens on the daemon's behalf. Connections that arrive while the
- * daemon restarts wait instead of being refused.
+ * Returns a socket unit, with which systemd listens instead of the daemon. While the daemon restarts, new
+ * connections wait rather than being refused.
  */
 export function socketUnit(address: string): string {
   return `# docs/operations.md says how it is installed.
@@ -111,7 +114,7 @@ Also=waybill.service
 `;
 }
 
-/** Only the daemon and the worker implement systemd's notification protocol. */
+/** Only the daemon and the worker support systemd's notification protocol. */
 function lifeOf(program: UnitSettings['program']): string {
   if (program !== 'serve' && program !== 'worker') return 'Type=exec';
   return `Type=notify
@@ -122,7 +125,7 @@ ExecReload=kill -HUP $MAINPID`;
 }
 
 function exitStatusOf(program: UnitSettings['program']): string {
-  // The weather reader exits with code 1 for every startup failure.
+  // The weather reader has no separate exit code for configuration errors.
   if (program === 'weather') return '';
   return `# Errors in the configuration or the secrets. A restart does not help.
 RestartPreventExitStatus=2

@@ -38,8 +38,8 @@ export async function unpublish(options: UnpublishOptions, { output, signal }: I
 }
 
 /**
- * Returns a failure at the bundle path as an outcome. Throws if the bundle path is missing, as for other bad
- * input.
+ * Unpublishes a bundle path. If it fails, returns the error as the outcome, unless the input is wrong, in
+ * which case it throws. A path where nothing has been published counts as wrong input.
  */
 async function attempt(
   prepared: CommandContext,

@@ -32,9 +32,9 @@ interface BundleReport {
 }
 
 /**
- * Implements `waybill validate` for one directory or for all bundles of a configured source. Reads every byte
- * and compares digests, except with `--listing-only`, which reads only the manifests, the scene maps and a
- * remote source's listing.
+ * Implements `waybill validate`. Validates a directory, or all bundles of a configured source. All files are
+ * read to check their digests. With `--listing-only`, it only reads manifests, scene maps and, for a remote
+ * source, the list of files.
  */
 export async function validate(options: ValidateOptions, { output }: Io): Promise<number> {
   const { bundlePath } = options;
@@ -57,7 +57,7 @@ export async function validate(options: ValidateOptions, { output }: Io): Promis
 interface Validation {
   reports: BundleReport[];
   warnings: readonly Finding[];
-  /** Whether every byte was read, instead of only manifests and scene maps. */
+  /** Whether all files were read, or only manifests and scene maps. */
   filesRead: boolean;
 }
 
@@ -132,7 +132,7 @@ interface Found {
 interface CheckOptions {
   bar: ProgressBar;
   filesRead: boolean;
-  /** Destinations whose generated outputs must not have the same name as a file. */
+  /** Destinations that generate outputs. No file may have the same name as one of these. */
   destinations?: readonly DestinationConfig[];
 }
 

@@ -4,16 +4,17 @@ import { WaybillError } from '../../../core/lib/errors.ts';
 
 export interface RevisionFlags {
   message?: string;
-  /** False with `--no-git`. */
+  /** False if `--no-git` was given. */
   git: boolean;
 }
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
 /**
- * Returns the message, commit, branch and author for a manifest's metadata. The commit comes from the
- * variables of GitHub Actions or GitLab CI, or else from the directory's git repository. Remote URLs are
- * never read. Throws `usage` if the message is not a single line of text.
+ * Returns the message, commit, branch and author to add to a manifest. They come from the environment
+ * variables of GitHub Actions or GitLab CI or, elsewhere, from the git repository that the directory is in.
+ * The URLs of git remotes are never read, because they can contain credentials. Throws a `usage` error if the
+ * message is not a single line of text.
  */
 export async function revisionMetadata(
   directory: string,
@@ -35,12 +36,16 @@ function checkedMessage(message: string): string {
   return message;
 }
 
-/** Returns the revision from a known CI system's variables; undefined elsewhere. */
+/**
+ * Reads the revision from the environment variables of a CI system. Returns undefined if this is not one that
+ * we know.
+ */
 export function revisionOfCi(environment: Variables): Record<string, string> | undefined {
   if (environment['GITHUB_ACTIONS'] === 'true')
     return given({
       commit: environment['GITHUB_SHA'],
-      // Set only for pull requests, whose `GITHUB_REF_NAME` is `12/merge`.
+      // For pull requests, `GITHUB_REF_NAME` is `12/merge`, so prefer this variable, which is only set for
+      // them.
       branch: [environment['GITHUB_HEAD_REF'], environment['GITHUB_REF_NAME']].find(
         (name) => (name ?? '') !== '',
       ),
@@ -56,8 +61,8 @@ export function revisionOfCi(environment: Variables): Record<string, string> | u
 }
 
 /**
- * Returns the revision from git. It is empty outside a repository, without a commit, or if git is not
- * installed.
+ * Asks git for the revision. Returns nothing if the directory is not in a repository, there are no commits
+ * yet, or git is not installed.
  */
 async function revisionOfGit(directory: string, environment: Variables): Promise<Record<string, string>> {
   const [commit = '', author = ''] = (await git(directory, environment, logArguments)).split('\0');
@@ -70,8 +75,8 @@ const logArguments = ['log', '-1', '--no-show-signature', '--no-color', '--forma
 const gitTimeoutMs = 5_000;
 
 /**
- * Returns git's output, or an empty string if git fails. Variables that could select another repository are
- * not passed on.
+ * Runs git and returns its output, or an empty string if it fails. Environment variables that could make git
+ * use a different repository are not passed on.
  */
 function git(directory: string, environment: Variables, args: readonly string[]): Promise<string> {
   const env = { PATH: environment['PATH'], HOME: environment['HOME'], LC_ALL: 'C.UTF-8' };

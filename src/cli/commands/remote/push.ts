@@ -22,8 +22,8 @@ import { revisionMetadata } from './git-revision.ts';
 type PushFlags = OptionsFor<typeof pushCommand>;
 
 /**
- * Implements `waybill push`. Exits with code 0 if the run succeeded or the command did not wait for it, and
- * with 1 if it failed.
+ * Implements `waybill push`. The exit code is 0 if the run succeeded, or if the command did not wait for it.
+ * It is 1 if the run failed.
  */
 export async function push(flags: PushFlags, { output, signal }: Io): Promise<number> {
   const { pipeline, dryRun } = flags;
@@ -112,7 +112,7 @@ async function prepared(flags: PushFlags, bars: Bars): Promise<PreparedUpload> {
   return { ...upload, ...withBars(upload, bars) };
 }
 
-/** Returns the manifest's metadata with the revision. An existing manifest is not changed. */
+/** Adds the revision to the manifest's metadata. A manifest that already exists is left alone. */
 async function revised(
   flags: PushFlags,
   { metadata, renew }: PackSettings,
@@ -136,7 +136,10 @@ async function revised(
 
 const [minChunk, maxChunk] = [64 << 10, 1 << 30];
 
-/** Returns the chunk size in bytes, or undefined for the client's default. Throws `usage`. */
+/**
+ * Returns the chunk size in bytes, or undefined to use the client's default. Throws a `usage` error if it is
+ * invalid.
+ */
 function chunkBytesOf({ chunkSize }: PushFlags): number | undefined {
   if (chunkSize === undefined) return undefined;
   const bytes = parseSize(chunkSize);
@@ -179,7 +182,7 @@ function printResult(
   return !wait || run?.status === 'succeeded' ? 0 : 1;
 }
 
-/** Replaces the daemon's file names with paths in the local directory that was packed. */
+/** Returns a function that changes the paths in findings from files on the daemon to local files. */
 function locator(directory: string | null): (finding: Finding) => Finding {
   return (finding) => {
     const { file } = finding;
@@ -203,7 +206,7 @@ async function located<T>(locate: (finding: Finding) => Finding, work: () => Pro
   }
 }
 
-/** Prints a plan for people: what publishing an upload would do. */
+/** Prints what publishing the upload would do. */
 function printPlan(plan: Plan, output: Output): void {
   const { style } = output;
   for (const { destinations, error } of plan.pipelines) {
@@ -231,7 +234,7 @@ function countsText({ pipelines }: Plan): string {
   return `would publish ${actions.length - failed - unchanged}, unchanged ${unchanged}, failed ${failed}`;
 }
 
-/** Reports whether publishing would fail at any destination. */
+/** Reports whether publishing would fail at one of the destinations. */
 function planFails({ pipelines }: Plan): boolean {
   return pipelines.some(({ status }) => status === 'failed');
 }

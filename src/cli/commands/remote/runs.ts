@@ -31,7 +31,7 @@ export async function listRuns(flags: OptionsFor<typeof listCommand>, io: Io): P
   });
 }
 
-/** Implements `waybill runs show`. Exits with code 0, whatever the run's status. */
+/** Implements `waybill runs show`. The exit code does not depend on the run's status. */
 export async function showRun(flags: RunFlags, io: Io): Promise<number> {
   return withDaemon({ ...flags, tokenIsOptional: true }, io, async (client) => {
     printRecord(await client.runs.show(flags.id), io.output);
@@ -39,7 +39,7 @@ export async function showRun(flags: RunFlags, io: Io): Promise<number> {
   });
 }
 
-/** Implements `waybill runs follow`. When following a single run, exits with code 1 if it failed. */
+/** Implements `waybill runs follow`. If a single run is followed, the exit code is 1 if it failed. */
 export async function followRuns(flags: OptionsFor<typeof followCommand>, io: Io): Promise<number> {
   const { id: runId, pipeline: pipelines } = flags;
   const { output } = io;
@@ -56,8 +56,8 @@ export async function followRuns(flags: OptionsFor<typeof followCommand>, io: Io
 }
 
 /**
- * Implements `waybill runs cancel`. Exits with code 0 if the run was cancelled, and with 1 if it had already
- * finished.
+ * Implements `waybill runs cancel`. The exit code is 0 if the run was cancelled, and 1 if it was already
+ * over.
  */
 export async function cancelRun(flags: RunFlags, io: Io): Promise<number> {
   const { id } = flags;
@@ -70,8 +70,8 @@ export async function cancelRun(flags: RunFlags, io: Io): Promise<number> {
 }
 
 /**
- * Implements `waybill runs retry`. Exits with code 0 if the run succeeded or the command did not wait for it,
- * and with 1 if it failed.
+ * Implements `waybill runs retry`. The exit code is 0 if the run succeeded, or if the command did not wait
+ * for it. It is 1 if the run failed.
  */
 export async function retryRun(flags: OptionsFor<typeof retryCommand>, io: Io): Promise<number> {
   const { id, wait } = flags;
@@ -89,7 +89,7 @@ function printRecord(run: RunRecord, output: Output): void {
   output.result('run-record', { run }, () => printRun(run, output));
 }
 
-/** Runs `work` with the daemon that the flags name. */
+/** Runs `work` with a client for the daemon that the options refer to. */
 async function withDaemon(
   flags: RemoteFlags & { tokenIsOptional?: boolean },
   io: Io,
@@ -99,8 +99,8 @@ async function withDaemon(
 }
 
 /**
- * Implements `waybill runs rerun`. Exits with code 0 if the new run succeeded or the command did not wait for
- * it, and with 1 if it failed.
+ * Implements `waybill runs rerun`. The exit code is 0 if the new run succeeded, or if the command did not
+ * wait for it. It is 1 if the run failed.
  */
 export async function rerun(flags: OptionsFor<typeof rerunCommand>, io: Io): Promise<number> {
   const { id, wait, to } = flags;

@@ -3,7 +3,7 @@ import type { SceneMapIo, TranscriptFlags } from './documents.ts';
 import type { ValidateFlags } from './validate.ts';
 
 const processIo: SceneMapIo = {
-  // Getters, because opening a stream takes as long as printing a command's help.
+  // These are getters because opening a stream takes as long as printing the help of a command.
   get stdin() {
     return process.stdin;
   },
@@ -17,8 +17,8 @@ const processIo: SceneMapIo = {
 };
 
 /**
- * Implements `waybill scene-map validate | schema | render | stats`. Documents and reports go to stdout,
- * errors to stderr.
+ * Implements `waybill scene-map` with its subcommands `validate`, `schema`, `render` and `stats`. Documents
+ * and reports are written to stdout, and errors to stderr.
  */
 export function sceneMapCommand(io: SceneMapIo = processIo): Command {
   const command = new Command('scene-map').description('validate, render and count session scene maps');

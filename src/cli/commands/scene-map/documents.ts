@@ -64,7 +64,9 @@ export interface SceneMapIo {
   stdin: Readable;
   stdout: Writable;
   stderr: Writable;
-  /** Called with 0 if the command succeeded and with 1 if a document failed. Other errors are thrown. */
+  /**
+   * Called with 1 if a document is invalid, and with 0 otherwise. All other problems are thrown as errors.
+   */
   setExitCode: (code: number) => void;
 }
 
@@ -81,8 +83,8 @@ async function readInput(io: SceneMapIo, file: string): Promise<Uint8Array> {
 }
 
 /**
- * Stops one chunk past the limit, so that reading endless input ends. The check then reports the input as too
- * large.
+ * Stops as soon as the limit has been exceeded, because the input could be endless. It is then reported as
+ * too large.
  */
 async function readAll(stream: Readable): Promise<Uint8Array> {
   const chunks: Buffer[] = [];
@@ -115,7 +117,7 @@ export function count(number: number, noun: string): string {
   return `${number} ${noun}${number === 1 ? '' : 's'}`;
 }
 
-/** Replaces control characters, which a terminal would interpret. */
+/** Replaces control characters, which could affect the terminal. */
 export function printable(text: string): string {
   return text.replace(/(?![\n\u200c\u200d])[\p{Cc}\p{Cf}]/gu, '\uFFFD');
 }
@@ -124,7 +126,7 @@ export async function printJson(stream: Writable, value: unknown): Promise<void>
   await print(stream, `${JSON.stringify(value, null, 2)}\n`);
 }
 
-/** Resolves once the text is flushed, so that exiting right afterwards does not truncate it. */
+/** Waits until the text has been written, so that it is not cut off if the process exits right afterwards. */
 export async function print(stream: Writable, text: string): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     stream.write(text, (error) => {

@@ -10,7 +10,7 @@ import type { newKeyCommand } from './commands.ts';
 
 type KeyFlags = OptionsFor<typeof newKeyCommand>;
 
-/** Implements `waybill key new`. Overwrites nothing and leaves no file behind if anything fails. */
+/** Implements `waybill key new`. Never overwrites a file. If anything fails, no files are left behind. */
 export async function newKey(flags: KeyFlags, { output }: Io): Promise<number> {
   if (!flags.passphrase && flags.passphraseFile !== undefined)
     throw new WaybillError('usage', '--passphrase-file and --no-passphrase exclude each other');

@@ -12,7 +12,7 @@ import type { signCommand } from './commands.ts';
 
 type SignFlags = OptionsFor<typeof signCommand>;
 
-/** Implements `waybill sign`. Checks every file before writing anything. */
+/** Implements `waybill sign`. All files are checked before anything is written. */
 export async function sign(flags: SignFlags, { output }: Io): Promise<number> {
   const { directory } = flags;
   const bar = progressBar(!output.isJson);

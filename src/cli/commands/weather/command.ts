@@ -32,7 +32,7 @@ const ofFeed = {
   format,
 };
 
-/** `--config` and `--verbose` are options of the parent command. */
+/** `--config` and `--verbose` belong to the parent command. */
 type FeedInputs = typeof ofFeed & typeof shared;
 
 export const feedCommand = described({

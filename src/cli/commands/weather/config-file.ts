@@ -1,5 +1,6 @@
 /**
- * Returns the weather commands' configuration file: the option, or else READER_CONFIG, or else config.yml.
+ * Returns the configuration file for the weather commands. It comes from the option, or else from
+ * READER_CONFIG. The default is config.yml.
  */
 export function configFileOf(given: string | undefined): string {
   const named = process.env['READER_CONFIG'];

@@ -15,7 +15,7 @@ import { openFedDatabase } from './open-target.ts';
 
 type FeedOptions = OptionsFor<typeof feedCommand>;
 
-/** The parameters shared by all ways of feeding. */
+/** The context for loading weather data, whether it comes from files or from the configured sources. */
 interface Feeding {
   prepared: CommandContext;
   target: Target;
@@ -24,8 +24,9 @@ interface Feeding {
 }
 
 /**
- * Implements `waybill weather feed`: loads the given files and exits. Without files, feeds the configured
- * sources, either once or until SIGINT or SIGTERM, which ends it normally. Ignores SIGHUP and SIGUSR2.
+ * Implements `waybill weather feed`. If files are given, loads them and exits. Otherwise, polls the
+ * configured sources, either once or until it gets SIGINT or SIGTERM, which counts as success. SIGHUP and
+ * SIGUSR2 are ignored.
  */
 export async function feedWeather(options: FeedOptions, { output, signal }: Io): Promise<number> {
   const { paths, name, once } = options;
@@ -153,17 +154,21 @@ function sourcesOf({ config: { weather } }: CommandContext): CommandContext['con
   return feed;
 }
 
-/** Collects the documents' outcomes and prints them: line by line as text, or at the end as JSON. */
+/**
+ * Prints the result for each document. As text, each one is printed right away; as JSON, all are printed at
+ * the end.
+ */
 interface FeedReport {
   add(fed: FeedResult): void;
-  /** Prints the summary and returns the exit code, which is 1 if anything failed or was left out. */
+  /** Prints a summary. Returns the exit code, which is 1 if anything failed or was skipped. */
   finish(warnings: readonly Finding[]): number;
 }
 
 const outcomes = ['loaded', 'unchanged', 'skipped', 'failed'] as const;
 
 /**
- * With `isEndless`, documents are counted but not kept, and unchanged ones are printed only with `verbose`.
+ * @param isEndless Only count the documents instead of keeping them in memory, and print those that have not
+ *   changed only if `verbose` is set.
  */
 function feedReport(
   output: Output,

@@ -9,8 +9,8 @@ import { failure } from '../../../weather/feed/tables/load.ts';
 import type { Target } from '../../../weather/feed/tables/upsert.ts';
 
 /**
- * Opens the database that the feed fills. Creates the tables on request; otherwise they must exist. Throws
- * `usage`, `package_missing`, `secrets_invalid`, `database_unavailable` or `schema_mismatch`.
+ * Opens the database to load weather data into. If requested, creates its tables; otherwise they have to
+ * exist. Throws `usage`, `package_missing`, `secrets_invalid`, `database_unavailable` or `schema_mismatch`.
  */
 export async function openFedDatabase(
   config: Config,

@@ -13,14 +13,14 @@ import { listenForStop } from '../../process/stop-signal.ts';
 import { configFileOf } from './config-file.ts';
 
 export interface WeatherOptions {
-  /** Defaults to READER_CONFIG, or to config.yml if that is not set. */
+  /** The default is READER_CONFIG or, if that is not set, config.yml. */
   config?: string | undefined;
   verbose: boolean;
 }
 
 /**
- * Implements `waybill weather`: runs until SIGINT or SIGTERM; a second signal ends the process immediately. A
- * startup failure is reported in one line, with exit code 1.
+ * Implements `waybill weather`. Runs until it gets SIGINT or SIGTERM. A second signal ends the process
+ * immediately. If it cannot start, prints one line and returns 1.
  */
 export async function readWeather({ config, verbose }: WeatherOptions): Promise<number> {
   const redaction = newRedaction();
@@ -61,7 +61,7 @@ function reasonOf(thrown: unknown): string {
   ].join('; ');
 }
 
-/** Returns the system's or database's messages without duplicates. */
+/** Returns the messages of an error's causes, from the system or the database, without duplicates. */
 function causesOf(cause: unknown): string[] {
   if (!(cause instanceof Error)) return [];
   const inner = cause instanceof AggregateError ? cause.errors : [cause.cause];
@@ -72,13 +72,13 @@ function causesOf(cause: unknown): string[] {
 type Level = 'debug' | 'info' | 'warn' | 'error';
 
 /**
- * Writes lines such as `2026/01/20 12:51:00.000123 weather: message key=value …` to stderr, for the levels
- * enabled at that time. No line contains a secret that `redaction` knows. Logging never throws, even if
- * stderr fails.
+ * Writes log lines to stderr if their level is enabled: `2026/01/20 12:51:00.000123 weather: message
+ * key=value …`. Secrets that `redaction` knows are removed. Never throws, even if stderr cannot be written
+ * to.
  */
 function weatherLog(redaction: Redaction, logging: Pick<LogControl, 'shows'>): Log {
-  // Lines logged in the same turn of the event loop are written together. The process writes the rest
-  // before it exits.
+  // All lines from the same turn of the event loop are written at once. If the process exits before that,
+  // they are written then.
   let waiting = '';
   const lines = logLines(2);
   const flush = (): void => {
@@ -103,7 +103,7 @@ function weatherLog(redaction: Redaction, logging: Pick<LogControl, 'shows'>): L
   };
 }
 
-/** Formats a log line with the current time. Joins the text's lines. */
+/** Puts the current time in front of a line. Line breaks in the text are removed. */
 function weatherLine(text: string): string {
   const now = isoMicroseconds();
   const stamp = `${dayOf(now.slice(0, 10))} ${now.slice(11, -1)}`;
@@ -120,7 +120,7 @@ function dayOf(iso: string): string {
 
 function describe(fields: object): string {
   let text = '';
-  // Iterates over the keys, because creating pairs with Object.entries would be most of a line's cost.
+  // Iterate over the keys. Creating pairs with Object.entries would take most of the time that a line takes.
   for (const key of Object.keys(fields) as (keyof typeof fields)[]) {
     const value: unknown = fields[key];
     if (value !== null && value !== undefined) text += ` ${String(key)}=${valueText(value)}`;
@@ -135,7 +135,10 @@ function valueText(value: unknown): string {
   return isPlain(text) ? text : JSON.stringify(text);
 }
 
-/** Reports whether text needs no quotes because it contains no space, quotation mark or equals sign. */
+/**
+ * Reports whether text can be logged without quotes, because it has no spaces, quotation marks or equals
+ * signs.
+ */
 function isPlain(text: string): boolean {
   for (let at = 0; at < text.length; at += 1) {
     const code = text.charCodeAt(at);
@@ -145,7 +148,10 @@ function isPlain(text: string): boolean {
   return true;
 }
 
-/** Includes the cause, because the sentence for clients does not name the file or the statement. */
+/**
+ * Includes the cause. The message itself does not contain the file or the statement, because clients can see
+ * it.
+ */
 function causeText(error: Error): string {
   return error.cause instanceof Error ? `${error.message}: ${causeText(error.cause)}` : error.message;
 }

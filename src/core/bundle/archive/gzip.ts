@@ -6,16 +6,16 @@ import { Gzip } from 'fflate';
 import { WaybillError } from '../../lib/errors.ts';
 
 /**
- * The expansion ratio is checked only after this many bytes, because the start of any archive may compress
- * well.
+ * The expansion ratio is checked only after this many bytes, since any archive may begin with data that
+ * compresses well.
  */
 export const ratioMattersAfter = 16 * 2 ** 20;
 export const maxExpansion = 200;
 const sniffedBytes = 6;
 /**
- * The output size per zlib call. Each piece costs a round trip through the thread pool and a message to the
- * disk thread. With the default of 16 KiB, a 1 GiB bundle takes 1.5 times as long. Larger pieces gain little
- * and use more memory.
+ * How much output to request from zlib at a time. Each call takes a round trip through the thread pool and a
+ * message to the disk thread. With the default of 16 KiB, a bundle of 1 GiB takes 1.5 times as long. Larger
+ * values hardly help and need more memory.
  */
 const pieceBytes = 1 << 16;
 
@@ -27,9 +27,9 @@ const otherFormats: [magic: number[], name: string][] = [
 ];
 
 /**
- * Streams a tar archive, decompressed if it is gzip data. Throws `malformed_archive` if the gzip data is
- * damaged, truncated or followed by other bytes, and `archive_bomb` if it expands more than 200 : 1 after the
- * first 16 MiB.
+ * Streams a tar archive, decompressing it first if it is gzip data. Throws `malformed_archive` if the gzip
+ * data is damaged, truncated or followed by anything else, and `archive_bomb` if it expands by more than 200
+ * : 1 after the first 16 MiB.
  */
 export async function* decompress(input: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const source = input[Symbol.asyncIterator]();
@@ -73,7 +73,7 @@ async function* gunzip(input: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Ar
     if (error instanceof WaybillError) throw error;
     const readFailure = failure as { error: unknown } | null;
     if (readFailure !== null) throw readFailure.error;
-    // The engine stops at the end of the gzip data. A later error is caused by trailing bytes.
+    // The engine ends with the gzip data. If there is an error after that, it comes from trailing bytes.
     throw engine.readableEnded ? trailing(error) : damaged(error);
   }
   if (engine.bytesWritten < fed) throw trailing();
@@ -126,15 +126,15 @@ function expansionError(): WaybillError {
 }
 
 /**
- * Pipes bytes through a Node.js transform with backpressure. If either side fails, the iteration throws its
- * error and both sides are closed.
+ * Pipes bytes through a Node.js transform with backpressure. If the input or the transform fails, the
+ * iteration throws the error and both are closed.
  */
 export async function* pipeThrough(
   input: AsyncIterable<Uint8Array>,
   transform: Duplex,
 ): AsyncGenerator<Buffer> {
   const feeding = pipeline(input, transform);
-  feeding.catch(() => undefined); // Thrown below, or by the iteration itself.
+  feeding.catch(() => undefined); // Reported by `await feeding` or by the iteration.
   for await (const chunk of transform) yield chunk as Buffer;
   await feeding;
 }
@@ -142,10 +142,10 @@ export async function* pipeThrough(
 const inputBytes = 1 << 16;
 
 /**
- * Compresses to gzip deterministically: the output depends only on the input, not on the Node.js release, the
- * processor or the chunk sizes. Node's zlib is not used because its output changes between releases. All
- * options are set, because the library's defaults depend on the input's length. Streams with a few megabytes
- * of memory, and yields to the event loop after each piece.
+ * Compresses to gzip, always producing the same output for the same input. It does not depend on the Node.js
+ * release, the processor or the chunk sizes. Node's zlib is not an option, because its output changes between
+ * releases. Every setting is explicit, since the library's defaults depend on the length of the input. Takes
+ * a few megabytes of memory, and yields to the event loop after each piece.
  */
 export async function* gzip(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let made: Uint8Array[] = [];
@@ -165,8 +165,8 @@ export async function* gzip(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<U
 }
 
 /**
- * Cuts the input into pieces of equal size, because a compressor's output may depend on the size of each
- * write. Each piece is overwritten by the next one.
+ * Cuts the input into pieces of the same size, because the output of a compressor can depend on how much is
+ * written at a time. Each piece reuses the buffer of the one before.
  */
 async function* inPieces(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const piece = new Uint8Array(inputBytes);

@@ -8,33 +8,35 @@ import { readPaxRecords } from './tar-writer.ts';
 /** A file or directory in an archive. */
 export interface TarEntry {
   type: 'file' | 'directory';
-  /** The name in the archive, which is valid UTF-8 but otherwise unchecked. */
+  /** The name as it is in the archive. It is valid UTF-8, and has not been checked beyond that. */
   name: string;
   /** The size in bytes. */
   size: number;
-  /** The modification time in whole seconds, or null if the archive has none. */
+  /** The modification time in whole seconds; null if the archive does not have it. */
   modifiedAt: Date | null;
   /**
-   * Streams the content. Call it at most once, before requesting the next entry. Unread bytes are skipped.
+   * Streams the content. Can only be called once, and before asking for the next entry. Bytes that are not
+   * read are skipped.
    */
   read(): AsyncGenerator<Buffer>;
 }
 
 const blockBytes = 512;
 const maxMetaBytes = 2 ** 20;
-/** The maximum number of consecutive metadata headers: pax, GNU long name, GNU long link target. */
+/** How many metadata headers there may be in a row: pax, GNU long name and GNU long link target. */
 const maxMetaInARow = 4;
 const maxPaddingBytes = 16 * 2 ** 20;
 const zeros = Buffer.alloc(blockBytes);
 
 /**
- * Reads the entries of a tar archive (ustar, pax, GNU) in order. It is strict: input that tar programs
- * tolerate with a warning, or interpret differently, is an error. Only files and directories are allowed.
- * Other types and names that are not UTF-8 throw `unsafe_archive_entry`. Damaged or truncated archives throw
- * `malformed_archive`. The two zero blocks at the end are required, and only zeros may follow them.
+ * Yields the entries of a tar archive (ustar, pax or GNU) in order. This is strict: anything that tar
+ * programs accept with a warning, or do not agree on, is an error. Only files and directories are allowed.
+ * Throws `unsafe_archive_entry` for other types and for names that are not UTF-8, and `malformed_archive` if
+ * the archive is damaged or truncated. There must be two zero blocks at the end, with nothing but zeros after
+ * them.
  *
- * The headers are decoded by the tar package. Its parser is not used, because it buffers everything after the
- * end marker, decodes names across two chunks wrongly, and tolerates malformed pax headers.
+ * Headers are decoded by the tar package. Its parser is not used: it buffers everything after the end marker,
+ * breaks names that are split across two chunks, and accepts malformed pax headers.
  */
 export async function* readTar(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<TarEntry> {
   const source = byteSource(chunks);
@@ -69,8 +71,8 @@ interface EntryHeader {
 }
 
 /**
- * Reads up to the next file or directory, and applies the metadata headers before it. Returns null at the end
- * of the archive.
+ * Reads the header of the next file or directory, including any metadata headers before it. Returns null at
+ * the end of the archive.
  */
 async function nextHeader(source: ByteSource, isFirst: boolean): Promise<EntryHeader | null> {
   let name: string | undefined;
@@ -117,7 +119,7 @@ async function readMeta(source: ByteSource, header: Header, block: Buffer): Prom
   const body = await source.take(size);
   if (body.byteLength < size) throw cutShort(false, body.byteLength);
   await skipPadding(source, size);
-  if (type === 'NextFileHasLongLinkpath') return {}; // The link that follows will be refused.
+  if (type === 'NextFileHasLongLinkpath') return {}; // A link comes next, and that is going to be refused.
   if (type === 'NextFileHasLongPath') return { name: decodeName(trimNul(body)) };
   const records = readPaxRecords(body);
   if ([...records.keys()].some((key) => key.startsWith('GNU.sparse.')))
@@ -150,7 +152,7 @@ function decodeHeader(block: Buffer, isFirst: boolean): Header {
   return header;
 }
 
-/** Reads the second zero block and the padding after it. */
+/** Reads the second zero block and any zeros after it. */
 async function readEnd(source: ByteSource): Promise<void> {
   const second = await source.take(blockBytes);
   if (second.byteLength < blockBytes) throw cutShort(false, second.byteLength);
@@ -171,7 +173,10 @@ function isZero(chunk: Buffer): boolean {
   return true;
 }
 
-/** Skips the padding after an entry. If the archive ends within it, reading the next header reports that. */
+/**
+ * Skips the padding after an entry. If the archive ends here, the next header cannot be read and that is an
+ * error.
+ */
 async function skipPadding(source: ByteSource, size: number): Promise<void> {
   await source.take((blockBytes - (size % blockBytes)) % blockBytes);
 }
@@ -187,7 +192,10 @@ function decodeName(bytes: Buffer): string {
   );
 }
 
-/** Returns the original bytes of a decoded name, because the codec replaces bytes that are not UTF-8. */
+/**
+ * Returns the bytes that a name was decoded from. The codec replaces anything that is not UTF-8, and names
+ * like that have to be refused.
+ */
 function nameBytes(block: Buffer, decoded: string): Buffer {
   if (!decoded.includes('\ufffd')) return Buffer.from(decoded);
   const field = (at: number, length: number): Buffer => {
@@ -197,7 +205,7 @@ function nameBytes(block: Buffer, decoded: string): Buffer {
   };
   const prefix = field(345, 155);
   const name = field(0, 100);
-  // Only ustar has a prefix. It is present if the name field alone does not match the decoded name.
+  // Only ustar has a prefix. There is one if the name field is not the complete decoded name.
   return name.toString('utf8') === decoded ? name : Buffer.concat([prefix, Buffer.from('/'), name]);
 }
 
@@ -247,15 +255,15 @@ function archiveError(code: ErrorCode, message: string, hint: string, cause?: un
   return new WaybillError(code, message, { hint, cause });
 }
 
-/** Reads a stream of chunks in pieces of the requested sizes. Buffers one chunk. */
+/** Reads a stream of chunks in whatever sizes the caller asks for. Buffers no more than one chunk. */
 interface ByteSource {
-  /** Returns exactly `count` bytes, or fewer if the stream ends. Use only for small counts. */
+  /** Returns `count` bytes, or fewer at the end of the stream. Meant for small counts. */
   take(count: number): Promise<Buffer>;
-  /** Streams `count` bytes in pieces. Throws `malformed_archive` if the stream ends earlier. */
+  /** Streams `count` bytes. Throws `malformed_archive` if the stream has fewer. */
   slices(count: number): AsyncGenerator<Buffer>;
-  /** Skips 1 to `count` bytes and returns how many. Throws `malformed_archive` at the end of the stream. */
+  /** Skips between 1 and `count` bytes, and returns how many. Throws `malformed_archive` at the end. */
   skip(count: number): Promise<number>;
-  /** Returns the next bytes, of any length, or null at the end. */
+  /** Returns some bytes, however many there are, or null at the end. */
   next(): Promise<Buffer | null>;
   close(): Promise<void>;
 }

@@ -5,7 +5,7 @@ import { checkBody } from '../../storage/body.ts';
 import type { Body } from '../../storage/storage.ts';
 
 /*
- * Writes deterministic tar archives.
+ * Writes tar archives that are the same every time.
  */
 
 export interface TarFile {
@@ -17,8 +17,8 @@ export interface TarFile {
 const blockBytes = 512;
 
 /**
- * Streams a tar archive of regular files in the given order. The output is reproducible: all files have the
- * same time, mode 0644 and owner 0 without a name. Throws `body_mismatch` if a file's size or digest has
+ * Streams a tar archive of these files, in the order given. All files get the same time, mode 0644 and owner
+ * 0 without a name, so that the output is reproducible. Throws `body_mismatch` if a file's size or digest has
  * changed.
  */
 export async function* writeTar(files: readonly TarFile[], modified: Date): AsyncGenerator<Uint8Array> {
@@ -38,7 +38,7 @@ export async function* writeTar(files: readonly TarFile[], modified: Date): Asyn
   yield Buffer.alloc(2 * blockBytes);
 }
 
-/** Returns the size in bytes of the archive that `writeTar` creates. */
+/** Returns how large the output of `writeTar` is, in bytes. */
 export function tarSize(files: readonly TarFile[], modified: Date): number {
   const padded = (size: number): number => Math.ceil(size / blockBytes) * blockBytes;
   return files.reduce(
@@ -48,7 +48,7 @@ export function tarSize(files: readonly TarFile[], modified: Date): number {
 }
 
 function headerOf({ path, body: { size } }: TarFile, modified: Date): Buffer {
-  // Use whole seconds, and no time before 1970, which not every tar program supports.
+  // Not every tar program can handle fractions of a second, or times before 1970.
   const mtime = new Date(Math.max(0, Math.floor(modified.getTime() / 1000)) * 1000);
   const owner = { mode: 0o644, uid: 0, gid: 0, uname: '', gname: '', mtime };
   const header = new Header({ path, size, type: 'File', ...owner });
@@ -58,9 +58,9 @@ function headerOf({ path, body: { size } }: TarFile, modified: Date): Buffer {
 }
 
 /**
- * Parses the records of a pax header, `<length> <key>=<value>\n` each. Values are bytes, because not all are
- * text. Throws `malformed_archive` if a length is wrong, because programs that tolerate that may see
- * different files.
+ * Parses the records of a pax header, which look like `<length> <key>=<value>\n`. Values are bytes, since not
+ * all of them are text. Throws `malformed_archive` if a length is wrong: programs that accept such a header
+ * might see different files than we do.
  */
 export function readPaxRecords(body: Buffer): Map<string, Buffer> {
   const records = new Map<string, Buffer>();

@@ -6,24 +6,25 @@ import type { Log } from '../../lib/log.ts';
 import type { Stamp } from '../../storage/storage.ts';
 
 /*
- * Caches the digests of a source's files, so that publishing an unchanged directory does not read any files.
- * The cache is one JSON file per source, in a directory that can be deleted at any time.
+ * Caches the digests of a source's files, so that a directory can be published again without reading the
+ * files that have not changed. The cache is a JSON file for each source, in a directory that can be deleted
+ * at any time.
  */
 
 /**
- * A file modified this shortly before the listing may change without a new stamp, so it is not cached (as in
- * git).
+ * If a file was modified this shortly before it was listed, it may change again without getting a new stamp,
+ * so it is not cached. git does the same.
  */
 const racyMs = 2_000;
-/** The maximum number of cached sources. The least recently changed ones are removed. */
+/** How many sources to cache. The ones that have not changed for the longest time are removed. */
 const maxSources = 64;
 
 export interface DigestCache {
-  /** Returns the digest, or undefined if the cache does not have the file with this stamp. */
+  /** Returns the digest, or undefined if this version of the file is not cached. */
   digestOf(file: string, stamp: Stamp | null): Digest | undefined;
   /**
-   * Replaces the cached digests with those of these files. Never throws, because without the cache, files are
-   * simply read again. Does nothing if no file was `read` and no cached file is missing.
+   * Replaces the cached digests with the digests of these files. Does nothing if no file was `read` and the
+   * cache has no other files. Never throws, since without the cache, files are simply read again.
    */
   keep(
     files: readonly { path: string; stamp: Stamp | null }[],
@@ -32,7 +33,7 @@ export interface DigestCache {
   ): void;
 }
 
-/** Opens the cache of one source. A missing or damaged cache is treated as empty. */
+/** Opens the cache of a source. If it is missing or damaged, starts with an empty one. */
 export function openDigestCache(directory: string, source: string, log: Log): DigestCache {
   const name = `${createHash('sha256').update(source).digest('hex').slice(0, 32)}.json`;
   const file = path.join(directory, name);
@@ -61,11 +62,11 @@ export function openDigestCache(directory: string, source: string, log: Log): Di
   };
 }
 
-/** A cache that stores nothing, for sources without one. */
+/** Caches nothing, for sources without a cache. */
 export const noDigestCache: DigestCache = { digestOf: () => undefined, keep: () => undefined };
 
 interface CachedDigest {
-  /** The id of the stamp. */
+  /** The stamp's id. */
   id: string;
   digest: Digest;
 }

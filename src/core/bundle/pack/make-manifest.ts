@@ -18,7 +18,7 @@ export interface MeasuredFile {
   kind?: string;
 }
 
-/** The fields of a new manifest other than its files. */
+/** The contents of a new manifest, apart from its files. */
 export interface ManifestFacts {
   created: Instant;
   name?: RelativePath;
@@ -26,9 +26,9 @@ export interface ManifestFacts {
 }
 
 /**
- * Returns the text of a manifest, with one file per line so that diffs are readable. Keeps the other content
- * of the `former` manifest: unknown keys, the kinds and media types of files that still exist, and the name
- * and metadata unless `facts` has new ones.
+ * Returns the text of a manifest. Each file is on its own line, so diffs are easy to read. Everything else
+ * stays as it was in the `former` manifest: unknown keys, the kinds and media types of files that still
+ * exist, and the name and metadata unless `facts` contains new ones.
  */
 export function manifestText(
   files: readonly MeasuredFile[],
@@ -65,10 +65,10 @@ function isObject(value: JsonValue | undefined): value is JsonObject {
 }
 
 /**
- * Creates the manifest for an upload without one. Lists the files in `directory` that the patterns and the
- * `.waybillignore` select. `created` is the time of the newest file, so that the same archive produces the
- * same bundle. Times in the future count as now. Throws `invalid_bundle` if there are no files, or with a
- * finding for each file that is not allowed in a bundle.
+ * Generates a manifest for an upload that does not have one. It lists the files in `directory` that the
+ * patterns and the `.waybillignore` select. `created` is the time of the newest file, but no later than now,
+ * so the same archive always becomes the same bundle. Throws `invalid_bundle` if there are no files, or with
+ * a finding for each file that a bundle may not contain.
  */
 export async function uploadedManifest(
   { files, modified }: Extraction,

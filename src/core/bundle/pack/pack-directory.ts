@@ -29,40 +29,40 @@ import { type Patterns, type SelectedFile, selectFiles } from './select-files.ts
 
 export interface PackOptions extends Patterns {
   /**
-   * Defaults to the time of the newest file that is not in the future, so that equal files produce equal
-   * bundles.
+   * Default: the time of the newest file that is not in the future, so that packing the same files again
+   * makes the same bundle.
    */
   created?: Instant;
-  /** Overrides that default. Unlike `created`, it is allowed if the directory has a manifest. */
+  /** Replaces that default. Unlike `created`, this can be used even if the directory has a manifest. */
   createdByDefault?: Instant;
   /** The bundle's relative path. */
   name?: RelativePath;
-  /** The name to use if neither the options nor a manifest provide one. */
+  /** The name to use if there is none in the options or in a manifest. */
   nameByDefault?: RelativePath;
   metadata?: Readonly<Record<string, string>>;
-  /** Which files are session scene maps, in the syntax of `.gitignore`. */
+  /** Patterns for the files that are session scene maps, in `.gitignore` syntax. */
   sceneMaps?: readonly string[];
-  /** Creates a new manifest even if there is one. */
+  /** Make a new manifest, even if there already is one. */
   renew?: boolean;
-  /** Signs the manifest. Missing digests are added first, so that the signature covers every file. */
+  /** Signs the manifest, after adding any missing digests, so that the signature covers all files. */
   sign?: ManifestSigner;
-  /** Called with the size in bytes of each chunk that is read to compute digests. */
+  /** Called with the size, in bytes, of each chunk that is read for a digest. */
   onBytes?: (count: number) => void;
 }
 
-/** Returns the content of `manifest.json.minisig` for a manifest, byte for byte. */
+/** Returns the exact bytes of `manifest.json.minisig` for a manifest. */
 export type ManifestSigner = (manifest: Uint8Array, created: Instant) => Buffer;
 
 const maxConcurrentFiles = 8;
 
 /**
- * Creates a bundle from a directory without changing it. Uses the directory's `manifest.json` after checking
- * all listed files, or creates a manifest for the files that the patterns select. If the existing manifest is
- * used, so is a signature in the directory, without being verified.
+ * Makes a bundle from a directory, which stays unchanged. If it has a `manifest.json`, that is used, and all
+ * listed files are checked. Otherwise, a manifest is made for the files that the patterns select. With an
+ * existing manifest, any signature in the directory is included, but not verified.
  *
- * Throws `usage` if there is no such directory, or if it has a manifest and the options describe a new one.
- * Throws `invalid_bundle` with everything that a receiver would reject, using file names below `directory`.
- * Also throws the error of any file or directory that cannot be read.
+ * Throws `usage` if there is no such directory, or if it has a manifest but the options are for a new one.
+ * Throws `invalid_bundle` with everything that a receiver would object to; the findings have file names below
+ * `directory`. If a file or directory cannot be read, throws that error.
  */
 export async function packDirectory(directory: string, options: PackOptions = {}): Promise<PackedBundle> {
   const opened = await openDirectory(directory);
@@ -92,7 +92,7 @@ async function openDirectory(directory: string): Promise<Storage> {
   }
 }
 
-/** Follows links to any directory, because packing uses the caller's own permissions. */
+/** Follows links to any place on this machine. Packing has no permissions beyond those of the user. */
 function followedAnywhere(storage: Storage, directory: string): Storage {
   const open = (root: string): Promise<Storage> => localStorage(root, { readOnly: true, mustExist: true });
   return followLinks(storage, { root: path.resolve(directory), linksTo: ['/'], open });
@@ -115,7 +115,7 @@ function refuseOptions(directory: string, options: PackOptions): void {
     );
 }
 
-/** Checks the existing manifest against all listed files. */
+/** Checks that all files in the existing manifest are there and match it. */
 async function checkPresent(
   storage: Storage,
   directory: string,
@@ -150,7 +150,7 @@ async function checkPresent(
   return packed({ directory, ...whole, signature, files, digests, findings });
 }
 
-/** Returns the signature in the directory. A signature that is not a small file is a finding. */
+/** Returns the signature in the directory. If it is not a small file, adds a finding. */
 async function presentSignature(
   storage: Storage,
   entry: Entry | null,
@@ -164,7 +164,7 @@ async function presentSignature(
   return null;
 }
 
-/** Adds the digest and size of every file to the manifest. The rest of its content is unchanged. */
+/** Adds a size and digest for every file to the manifest, and leaves everything else as it is. */
 function completed(
   { created, document }: Manifest,
   files: readonly BundleFile[],
@@ -232,7 +232,7 @@ async function makeManifest(
   return packed({ directory, manifest, bytes, isNew: true, signature, files, digests, findings });
 }
 
-/** Returns the kinds that differ from `file`, from the options or else from the former manifest. */
+/** Returns the files that are not of kind `file`, according to the options or else the former manifest. */
 function kindsOf(
   files: readonly SelectedFile[],
   { sceneMaps = [] }: PackOptions,
@@ -245,7 +245,7 @@ function kindsOf(
   return kinds;
 }
 
-/** Ignores times in the future, because later bundles would count as older and never be published. */
+/**  Returns the newest file's time, ignoring future times, which would make later bundles count as older. */
 async function newestOf(storage: Storage, files: readonly BundleFile[]): Promise<Instant> {
   const now = Date.now();
   let newest: number | null = null;
@@ -256,9 +256,7 @@ async function newestOf(storage: Storage, files: readonly BundleFile[]): Promise
   return new Date(newest ?? now).toISOString() as Instant;
 }
 
-/**
- * Reads every file once. Files that differ from the manifest, or change while being read, become findings.
- */
+/** Reads each file once. Adds a finding if a file does not match the manifest or changes while being read. */
 async function measured(
   files: readonly BundleFile[],
   findings: Finding[],
@@ -311,7 +309,7 @@ function refused(directory: string, findings: readonly Finding[]): WaybillError 
   return invalidBundle(`"${directory}"`, located(directory, findings));
 }
 
-/** Makes the file names in the findings relative to the caller. */
+/** Adds the directory to the file names in the findings, so that they make sense to the caller. */
 function located(directory: string, findings: readonly Finding[]): Finding[] {
   return findings.map((each) => ({
     ...each,

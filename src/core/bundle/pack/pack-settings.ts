@@ -3,22 +3,25 @@ import { type Instant, parseInstant } from '../../lib/instant.ts';
 import { parseRelativePath, type RelativePath } from '../../lib/paths.ts';
 import type { PackOptions } from './pack-directory.ts';
 
-/** `PackOptions` as text, from the command line or the client library. */
+/** The text form of `PackOptions`, for the command line and the client library. */
 export interface PackSettings extends Omit<
   PackOptions,
   'name' | 'nameByDefault' | 'created' | 'createdByDefault' | 'onBytes'
 > {
-  /** The bundle's relative path, below which it is published. */
+  /** The relative path to publish the bundle under. */
   name?: string;
-  /** The name to use if no other is given, such as the directory's. Ignored if it is not a valid name. */
+  /**
+   * The name to use if there is no other, such as that of the directory. Ignored if it is not valid as a
+   * name.
+   */
   nameByDefault?: string;
-  /** An RFC 3339 time with a zone. Default: the time of the newest file. */
+  /** An RFC 3339 time with a time zone. Default: the time of the newest file. */
   created?: string;
-  /** Overrides that default. Unlike `created`, it is allowed if the directory has a manifest. */
+  /** Replaces that default. Unlike `created`, this can be used even if the directory has a manifest. */
   createdByDefault?: string;
 }
 
-/** Parses the settings. Throws `usage` for an invalid name or time. */
+/** Parses the settings. Throws a `usage` error if the name or a time is invalid. */
 export function parsePackSettings({
   name,
   nameByDefault,

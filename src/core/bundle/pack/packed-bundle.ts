@@ -19,59 +19,61 @@ import {
 import { hasErrors, invalidBundle } from '../source-bundle.ts';
 
 /*
- * Packs a bundle as an archive that can be sent or written to a file.
+ * Packs a bundle into an archive that can be uploaded or saved.
  */
 
 /**
- * The version of the archive format. Increment it whenever the same bundle produces different bytes.
- * Otherwise, an upload started by an older version would be resumed with the wrong bytes.
+ * The version of the archive format. Increment this whenever the same bundle would produce different bytes,
+ * or else an upload that an older version started would continue with the wrong bytes.
  */
 export const archiveForm = 1;
 
 export interface PackedBundle {
-  /** `manifest.json`, byte for byte. */
+  /** The exact bytes of `manifest.json`. */
   manifest: Buffer;
-  /** Whether the manifest was created, as opposed to found and checked. */
+  /** Whether the manifest is new. Otherwise, it was found in the directory and has been checked. */
   isNew: boolean;
-  /** `manifest.json.minisig`, byte for byte, or null if the bundle is not signed. */
+  /** The exact bytes of `manifest.json.minisig`; null if the bundle is not signed. */
   signature: Buffer | null;
   name: string | null;
   created: Instant;
   /**
-   * Equal for bundles with equal manifests and files. The daemon compares it to check an `Idempotency-Key`.
+   * The same for bundles with the same manifest and files. The daemon compares it when an `Idempotency-Key`
+   * is used again.
    */
   contentDigest: Digest;
-  /** The number of files, not counting the manifest. */
+  /** The number of files, without the manifest. */
   files: number;
-  /** The total size of these files in bytes. */
+  /** The size of these files together, in bytes. */
   bytes: number;
-  /** The size in bytes of the tar inside the archive, which is the total reported to `onBytes` of `open`. */
+  /** The size of the uncompressed tar, in bytes. The calls to `onBytes` of `open` add up to this. */
   tarBytes: number;
   warnings: readonly Finding[];
   /**
-   * Streams the archive as tar.gz, with the same bytes each time and on every machine. It contains the
-   * manifest and its signature, then the files by path, with fixed modes and owners and the time of
-   * `created`. Throws `body_mismatch` if a file has changed since it was measured.
+   * Streams the archive as tar.gz. The bytes are the same each time and on every machine. It starts with the
+   * manifest and its signature, followed by the files, sorted by path. Modes and owners are fixed, and all
+   * times are `created`. Throws `body_mismatch` if a file has changed since it was measured.
    */
   open(onBytes?: (count: number) => void): AsyncGenerator<Uint8Array>;
   /**
-   * Returns an archive with the manifest and only those files that a receiver without these digests needs.
+   * Returns an archive for a receiver that is missing only these digests. It has the manifest and the files
+   * that the receiver needs.
    */
   only(missing: ReadonlySet<Digest>): PartOfBundle;
 }
 
-/** A file in the archive with its measured digest. */
+/** A file to put in the archive. Its digest has been measured. */
 export interface MeasuredTarFile extends TarFile {
-  /** The declared digest, or null if the manifest has none. */
+  /** The digest in the manifest; null if there is none. */
   declaredDigest: Digest | null;
 }
 
 interface PartOfBundle extends Pick<PackedBundle, 'files' | 'bytes' | 'tarBytes' | 'open'> {
-  /** Equal for archives with the same files of the same bundle. */
+  /** The same for archives that have the same files of the same bundle. */
   digest: Digest;
 }
 
-/** Builds a bundle from measured files. `files` are the listed files, in archive order. */
+/** Returns a bundle with these files, which are listed in archive order. */
 export function packedBundle(
   parts: Omit<PackedBundle, keyof Archive | 'only'> & { files: readonly MeasuredTarFile[] },
 ): PackedBundle {
@@ -116,27 +118,27 @@ async function* counted(
 }
 
 /**
- * Returns the `Idempotency-Key` of a bundle, which turns repeated uploads into a single run. Pass a `salt` to
- * publish the same bundle again.
+ * Returns the `Idempotency-Key` for a bundle. Uploading the bundle several times with this key starts only
+ * one run. To publish the same bundle again, pass a `salt`.
  */
 export function idempotencyKeyOf(contentDigest: Digest, salt?: string): string {
   return `waybill-${hexOf(contentDigest)}${salt === undefined ? '' : `-${salt}`}`;
 }
 
-/** An existing archive file. */
+/** An archive that exists as a file. */
 export interface PackedFile {
   contentDigest: Digest;
-  /** The size of the file in bytes. */
+  /** The size of the archive in bytes. */
   size: number;
   isCompressed: boolean;
-  /** Streams the file, starting at byte `from`. Calls `onBytes` with the size of each chunk. */
+  /** Streams the archive, starting at byte `from`. Calls `onBytes` with the size of each chunk. */
   open(onBytes?: (count: number) => void, from?: number): AsyncGenerator<Uint8Array>;
 }
 
 /**
- * Identifies the bundle in a tar or tar.gz. Reads only up to the manifest if it declares every digest, and
- * otherwise the whole file. Throws `usage` if the file cannot be read, `invalid_bundle` if the manifest is
- * invalid, and the errors of damaged archives. All other checks are up to the receiver.
+ * Finds out which bundle is in a tar or tar.gz. If the manifest has all digests, reading stops after the
+ * manifest; otherwise, the whole archive is read. Throws `usage` if the file cannot be read, `invalid_bundle`
+ * if the manifest is invalid, or the error for a damaged archive. Anything else is checked by the receiver.
  */
 export async function packedFile(file: string): Promise<PackedFile> {
   const handle = await open(file).catch((error: unknown) => {
@@ -212,7 +214,7 @@ function refused(file: string, findings: Parameters<typeof invalidBundle>[1]): W
 }
 
 async function* nothing(): AsyncGenerator<Uint8Array> {
-  // Yields nothing.
+  // Nothing to yield.
 }
 
 function unreadable(file: string, error: unknown): WaybillError {

@@ -9,16 +9,19 @@ import { maxPathSegments } from '../limits.ts';
 import { manifestName, signatureName } from '../manifest.ts';
 
 /*
- * Selects the files in a directory that become part of a bundle.
+ * Selects the files of a directory that go into a bundle.
  */
 
-/** The file at the root of a directory that lists excluded files, in the syntax of `.gitignore`. */
+/**
+ * The name of the file at the root of a directory that says which files to leave out. It has `.gitignore`
+ * syntax.
+ */
 export const ignoreFileName = '.waybillignore';
 const maxIgnoreFileBytes = 1 << 20;
 
 /**
- * Files created by version control, editors and desktops. To include one, use a pattern such as `--exclude
- * '!.git'`.
+ * Files that version control systems, editors and desktops leave behind. To include one of them anyway, use a
+ * pattern such as `--exclude '!.git'`.
  */
 export const excludedByDefault: readonly string[] = [
   ...['.git', '.hg', '.svn'],
@@ -27,28 +30,25 @@ export const excludedByDefault: readonly string[] = [
   ignoreFileName,
 ];
 
-/** Common names of files that contain secrets. They are published only on request. */
+/** Names that often belong to files with secrets. They are only published if a pattern asks for them. */
 export const secretNames: readonly string[] = [
   ...['.env', '.env.*', '!.env.example', '!.env.sample', '!.env.template'],
   ...['id_rsa', 'id_dsa', 'id_ecdsa', 'id_ed25519', '*.pem', '*.key', '*.p12', '*.pfx', '*.ppk'],
   ...['.netrc', '.npmrc', '.pgpass', '.htpasswd', '.git-credentials'],
 ];
 
-/** Patterns in `.gitignore` syntax. If several match, the last one wins. */
+/** Patterns in `.gitignore` syntax. The last one that matches wins. */
 export interface Patterns {
-  /**
-   * Includes only these files, even ones that contain secrets. If absent or empty, all files without secrets
-   * are included.
-   */
+  /** Include only these files, even those that may contain secrets. Default: all files that do not. */
   include?: readonly string[];
   exclude?: readonly string[];
-  /** How to treat symbolic links. Default: `refuse`. */
+  /** How to deal with symbolic links. Default: `refuse`. */
   links?: LinkPolicy;
 }
 
 /**
- * `refuse` treats a link as an error. `skip` leaves links out. `follow` treats a link as the file or
- * directory to which it leads, and requires a storage wrapped by `followLinks`.
+ * How to deal with symbolic links: `refuse` makes them an error, `skip` leaves them out, and `follow` uses
+ * the file or directory that they point at. `follow` works only on a storage wrapped by `followLinks`.
  */
 export type LinkPolicy = 'refuse' | 'follow' | 'skip';
 
@@ -56,7 +56,7 @@ export interface SelectedFile {
   path: RelativePath;
   /** The size in bytes. */
   size: number;
-  /** The file's stamp, or null unless stamps were requested and the storage has them. */
+  /** The file's stamp; null if the caller did not ask for stamps or the storage has none. */
   stamp: Stamp | null;
 }
 
@@ -64,15 +64,16 @@ export interface Selection {
   /** Sorted by path. */
   files: SelectedFile[];
   findings: Finding[];
-  /** The excluded paths, sorted. A directory ends with `/` and includes everything below it. */
+  /** Excluded paths, sorted. If a path ends with `/`, the whole directory is excluded. */
   excluded: string[];
 }
 
 /**
- * Selects files by the patterns and the directory's `.waybillignore`, excluding `manifest.json` and its
- * signature. Does not list excluded directories. Selected files that are not allowed in a bundle (links,
- * special files, secrets, paths that the receiver rejects) become findings. Throws `usage` if
- * `.waybillignore` is not a text file, and the storage's error if a directory cannot be listed.
+ * Selects files by these patterns and the directory's `.waybillignore`. `manifest.json` and its signature are
+ * never included. Excluded directories are not listed. If a selected file may not be in a bundle because it
+ * is a link, a special file, a secret, or has a path that the receiver would refuse, the result has a finding
+ * for it. Throws `usage` if `.waybillignore` is not a text file, and the storage's error if a directory
+ * cannot be listed.
  */
 export async function selectFiles(
   storage: Storage,
@@ -122,7 +123,7 @@ type Test = (path: string) => boolean;
 interface Rules {
   isExcluded: Test;
   isIncluded: Test;
-  /** Whether the file has the name of a secret and no pattern includes it. */
+  /** Whether the file looks like a secret, judging by its name, and no pattern includes it. */
   isSecret: Test;
 }
 
@@ -152,9 +153,9 @@ async function readIgnoreFile(storage: Storage): Promise<string[]> {
 }
 
 /**
- * Returns a test of whether the patterns match a path. The `ignore` package, which tests the patterns one by
- * one, is called only for paths that pass `mayMatch`. `allowRelativePaths` turns off its path check, because
- * `parseRelativePath` checks paths instead.
+ * Returns a function that tests whether the patterns match a path. The `ignore` package is slow, because it
+ * goes through the patterns one by one, so only paths that pass `mayMatch` get there. `allowRelativePaths`
+ * turns off its check for valid paths, since `parseRelativePath` has checked them.
  */
 function matcher(patterns: readonly string[], mayMatch: Test = () => true): Test {
   const matching = ignore({ ignorecase: false, allowRelativePaths: true }).add([...patterns]);
@@ -162,8 +163,8 @@ function matcher(patterns: readonly string[], mayMatch: Test = () => true): Test
 }
 
 /**
- * Returns a test of whether a path segment matches one of these patterns without slashes, using a single
- * expression.
+ * Returns a function that tests whether any segment of a path matches one of these patterns, which have no
+ * slashes. They are combined into a single regular expression.
  */
 function anyOf(patterns: readonly string[]): Test {
   const forms = patterns

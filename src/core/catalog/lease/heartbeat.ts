@@ -6,12 +6,12 @@ import type { Storage } from '../../storage/storage.ts';
 import { leaseLost } from './lease.ts';
 
 /**
- * Renews a held lease and detects that the process was suspended. It starts before the lease is taken.
+ * Renews a lease, and notices if the process was suspended. It starts even before the lease is taken.
  *
- * Beats every `renewEveryMs`. A failed renewal is retried at the next beat. The lease counts as lost
- * `abortAfterMs` after the start of the last successful renewal, well before a contender may take it over. A
- * beat that comes later renews nothing, because the process was suspended and its decisions may be out of
- * date even if no other attempt took the lease.
+ * It tries to renew the lease every `renewEveryMs`. If that fails, it tries again the next time. The lease
+ * counts as lost `abortAfterMs` after the start of the last renewal that worked, long before another attempt
+ * may take it over. A beat that comes any later means that the process was suspended. The lease is not
+ * renewed then: even if no one else took it, decisions made before the suspension may be out of date.
  */
 export class Heartbeat {
   readonly #storage: Pick<Storage, 'label'>;
@@ -31,15 +31,15 @@ export class Heartbeat {
     this.#beating = this.#beat();
   }
 
-  /** Aborts with `lease_lost` when the lease is lost. */
+  /** Aborts with a `lease_lost` error when the lease is lost. */
   get signal(): AbortSignal {
     return this.#lost.signal;
   }
 
   /**
-   * Throws `lease_lost` if the lease is lost, or if the last renewal was more than `abortAfterMs` ago. Before
-   * the lease is held, the last beat counts instead. Makes no requests, so that nothing can happen between
-   * the check and the change that follows it.
+   * Throws `lease_lost` if the lease is lost or was last renewed more than `abortAfterMs` ago. Before the
+   * lease is taken, the time of the last beat counts instead. Makes no requests, so nothing can happen
+   * between this check and the change after it.
    */
   check(): void {
     this.#loseIfTooLate();
@@ -47,8 +47,8 @@ export class Heartbeat {
   }
 
   /**
-   * Calls `renew` at every beat from now on. `sinceMs` is the monotonic time at which acquiring the lease
-   * began.
+   * Makes every beat call `renew` from now on. `sinceMs` is the time, on the monotonic clock, when we began
+   * to take the lease.
    */
   renewBy(renew: () => Promise<void>, sinceMs: number): void {
     this.#renew = renew;
@@ -62,7 +62,7 @@ export class Heartbeat {
     return error;
   }
 
-  /** Stops the beats. Resolves once no renewal is running. */
+  /** Stops renewing. Resolves when the last renewal is finished. */
   async stop(): Promise<void> {
     this.#stopped.abort('stopped');
     await this.#beating;
@@ -74,7 +74,7 @@ export class Heartbeat {
       try {
         await clock.sleep(times.renewEveryMs, this.#stopped.signal);
       } catch {
-        return; // The heartbeat was stopped.
+        return; // The heartbeat has been stopped.
       }
       if (this.signal.aborted || this.#loseIfTooLate()) return;
       const startedAt = clock.monotonic();
@@ -100,19 +100,19 @@ export class Heartbeat {
 }
 
 /**
- * How a contender proceeds while another attempt holds the lease: keep waiting, take it over (`stale`), or
- * fail (`busy`).
+ * The next step while another attempt has the lease: keep waiting, take the lease over (`stale`), or give up
+ * (`busy`).
  */
 type Verdict = 'wait' | 'stale' | 'busy';
 
 /**
- * Returns a function that judges a lease held by another attempt. Call it at each poll with a text that
- * changes with every renewal and the monotonic time in milliseconds.
+ * Returns a function that decides how to deal with a lease that another attempt holds. Call it each time you
+ * look at the lease. Pass a string that changes with each renewal, and the monotonic time in milliseconds.
  *
- * It returns `stale` after `staleAfterMs` without a change, and `busy` after `waitMs` in total if any holder
- * has renewed in the meantime. A contender waits for a holder that never renews until it is stale. Otherwise,
- * contenders would always fail too early to take over from a dead host. The only side effect is to remember
- * earlier calls.
+ * The verdict is `stale` if the string has not changed for `staleAfterMs`. It is `busy` after `waitMs`, but
+ * only if the lease was renewed in the meantime. If it never was, the holder may be on a dead host, and
+ * giving up after `waitMs` would mean that its lease is never taken over. The function has no side effects
+ * except remembering earlier calls.
  */
 export function watchLease(times: LeaseTimes, startedMs: number): (text: string, nowMs: number) => Verdict {
   let last: string | undefined;

@@ -7,43 +7,43 @@ import type { Catalog, Holder, Pending } from '../catalog.ts';
 import type { StoredState } from '../store.ts';
 
 /**
- * The exclusive right of one attempt to change one destination bundle path.
+ * The exclusive right of an attempt to change a destination bundle path.
  *
- * Between `acquireLease` and `release`, at most one attempt holds it. A process can be suspended for an hour
- * and then continue, unaware that it lost its lease. Every step of an attempt is therefore fenced. On file
- * systems, each rename starts in the attempt's own staging directory, which the next holder sweeps before
- * anything else. On object stores, each write of the state is conditional on the version that the attempt
- * last wrote.
+ * Between `acquireLease` and `release`, no other attempt has the lease. But a process can be suspended for an
+ * hour and then carry on without noticing that its lease is gone. For that reason, each step of an attempt is
+ * fenced. On a file system, every rename starts in the attempt's own staging directory, and the first thing
+ * the next holder does is delete that directory. On an object store, the state is only written if its version
+ * is still the one that this attempt wrote last.
  */
 export interface Lease {
   readonly attemptId: string;
   readonly holder: Holder;
-  /** Aborts with `lease_lost` when the lease could not be renewed in time. */
+  /** Aborts with a `lease_lost` error if the lease could not be renewed in time. */
   readonly signal: AbortSignal;
-  /** The state as read under the lease. */
+  /** The state at the time when the lease was taken. */
   readonly found: StoredState;
   /**
-   * Throws `lease_lost` if the last renewal was too long ago. Makes no requests. Call it before every change.
+   * Throws `lease_lost` if the last renewal was too long ago. Makes no requests, so call it before every
+   * change.
    */
   check(): void;
-  /** Reads the storage and throws `lease_lost` if another attempt took over. */
+  /** Reads the storage and throws a `lease_lost` error if another attempt has taken over. */
   fence(): Promise<void>;
   /**
    * Replaces the state. Throws `lease_lost` if the lease is lost, `storage_conflict` or `storage_exists` if
-   * another attempt changed the state first, and `commit_unknown` if the outcome cannot be determined.
+   * another attempt has changed the state, and `commit_unknown` if there is no way to tell whether it worked.
    */
   writeState(catalog: Catalog): Promise<void>;
-  /**
-   * Removes the state, for an attempt that leaves nothing published. Throws the same errors as `writeState`.
-   */
+  /** Removes the state when nothing is left published. Throws the same errors as `writeState`. */
   removeState(): Promise<void>;
   /**
-   * Restores the bytes found, or removes the state if there was none. Throws the same errors as `writeState`.
+   * Writes back the original bytes or, if there was no state, removes it. Throws the same errors as
+   * `writeState`.
    */
   restoreState(): Promise<void>;
   /**
-   * Releases the lease and removes the attempt's staging. Never throws, because the next attempt sweeps
-   * anything that could not be removed.
+   * Gives up the lease and deletes the attempt's staging directory. Never throws, because the next attempt
+   * deletes anything that is left.
    */
   release(): Promise<void>;
 }
@@ -59,14 +59,14 @@ export const defaultLeaseTimes: LeaseTimes = {
 export interface LeaseOptions {
   clock: Clock;
   log: Log;
-  /** A random id, unique to this attempt. It is the name of the staging directory. */
+  /** A random id for this attempt, which is also the name of its staging directory. */
   attemptId: string;
   times: LeaseTimes;
-  /** Ends the wait for another holder. */
+  /** Cancels waiting for another holder. */
   signal?: AbortSignal;
 }
 
-/** Returns the intent of the attempt that holds this lease. */
+/**  Returns the intent of the attempt that holds this lease. */
 export function intentOf(
   { attemptId, holder }: Pick<Lease, 'attemptId' | 'holder'>,
   announced: Pick<Pending, 'owner' | 'action' | 'startedAt' | 'outputs' | 'removes'>,
@@ -89,10 +89,7 @@ export function destinationBusy(storage: Pick<Storage, 'label'>, holder: Holder 
   );
 }
 
-/**
- * Returns true if the error means that another attempt took the lease first. The caller should then decide
- * again.
- */
+/** Reports whether the error means that another attempt took the lease first. If so, decide again. */
 export function isContention(error: unknown): boolean {
   return hasCode(error, 'storage_conflict') || hasCode(error, 'storage_exists');
 }

@@ -11,7 +11,8 @@ import { stagingOf } from './staging.ts';
 import { isKnownDead } from './this-holder.ts';
 
 /*
- * Reads and writes `.publisher.lock`: one line of JSON with the holder and its number of renewals.
+ * Reads and writes `.publisher.lock`. It contains one line of JSON, with the holder and the number of times
+ * it has renewed the lock.
  */
 
 export const lockKey = joinKey('', lockName);
@@ -19,9 +20,9 @@ export const lockKey = joinKey('', lockName);
 const lockLimitBytes = 64 * 1024;
 
 /**
- * Creates the lock. Returns false if it already exists. If the response is lost, reads the lock back. Throws
- * `storage_not_found` if the unfinished file vanished, usually because another contender took the lock and
- * swept it.
+ * Creates the lock. Returns false if there already is one. If the response is lost, reads the lock to find
+ * out. Throws `storage_not_found` if the unfinished file is suddenly gone. Usually, another contender has
+ * taken the lock and cleaned up.
  */
 export async function createLock(storage: Storage, holder: Holder): Promise<boolean> {
   try {
@@ -34,16 +35,16 @@ export async function createLock(storage: Storage, holder: Holder): Promise<bool
   }
 }
 
-/** Returns true if the lock in storage belongs to this holder. */
+/** Reports whether the current lock belongs to this holder. */
 export async function ownsLock(storage: Storage, holder: Holder): Promise<boolean> {
   const text = await readLock(storage);
   return text !== null && holderIn(text)?.instanceId === holder.instanceId;
 }
 
 /**
- * Returns a function that renews the lock of `holder`. It throws `lease_lost` if another holder has the lock.
- * It renames a file from the attempt's staging directory. If another attempt has taken over in the meantime,
- * it has swept that directory, and the rename fails.
+ * Returns a function that renews the lock for `holder`, or throws `lease_lost` if it belongs to another
+ * holder. The renewed lock is renamed into place from the attempt's staging directory. If another attempt has
+ * taken over, that directory is gone and the rename fails.
  */
 export function renewLock(storage: RenamingStorage, holder: Holder, attemptId: string): () => Promise<void> {
   const next = joinKey(stagingOf(attemptId), 'renewed.lock');
@@ -57,7 +58,7 @@ export function renewLock(storage: RenamingStorage, holder: Holder, attemptId: s
 }
 
 /**
- * Returns true if there is a lock whose holder is known to be dead. Taking the lease sweeps the remains of
+ * Reports whether there is a lock and its holder is known to be dead. Taking the lease then cleans up after
  * that holder.
  */
 export async function isAbandoned(storage: Storage): Promise<boolean> {
@@ -67,7 +68,7 @@ export async function isAbandoned(storage: Storage): Promise<boolean> {
   return holder !== null && isKnownDead(holder);
 }
 
-/** Returns the text of the lock, or of a copy under another key, or null if it is absent. */
+/** Reads the lock, or a copy of it at another key. Returns null if there is none. */
 export async function readLock(storage: Storage, key: Key = lockKey): Promise<string | null> {
   try {
     return (await readAll(storage, key, lockLimitBytes)).toString();
@@ -82,8 +83,8 @@ export function lockText(holder: Holder, renewals: number): string {
 }
 
 /**
- * Returns the holder, or null if the text is not a valid lock, for example if it is only partly written. Only
- * time can show whether such a lock is stale.
+ * Returns the holder, or null if the text is not a valid lock, perhaps because it was only written halfway.
+ * The only sign that such a lock is stale is that it does not change for a while.
  */
 export function holderIn(text: string): Holder | null {
   try {

@@ -12,27 +12,30 @@ import { createLock, holderIn, lockKey, ownsLock, readLock, renewLock } from './
 import { stagingOf, stolenLockKey, straysInStaging } from './staging.ts';
 import { isKnownDead, newHolder, retire } from './this-holder.ts';
 
-/** How often other contenders may sweep the unfinished lock before the error is treated as a real one. */
+/**
+ * How many times our unfinished lock may disappear during someone else's cleanup before we treat that as a
+ * real error.
+ */
 const maxSweeps = 20;
+/** How often a new lock may have another owner when it is read. A broken server never ends this. */
+const maxLostLocks = 20;
 
 /**
- * Takes the lease on storages that can rename, by creating the file `.publisher.lock` exclusively. Throws the
- * same errors as `acquireLease`.
+ * Takes the lease on storage that supports renames, by creating the file `.publisher.lock`. Only one process
+ * can succeed. Throws the same errors as `acquireLease`. The lock changes hands as follows:
  *
- * free → held: one contender creates the lock and starts renewing it. It sweeps every other staging directory
- * and then reads the lock again. A former holder that was suspended may have renamed its renewal over the new
- * lock in between, but the sweep removes its staging directory and thus prevents its further steps. A
- * contender is the holder only if it still owns the lock after the sweep.
+ * - free → held: A contender creates the lock and starts renewing it. It then deletes every other staging
+ *   directory and reads the lock again. A former holder that was suspended may have renewed its own lock over
+ *   the new one in between, but without its staging directory, it cannot do anything else. Only a contender
+ *   that still owns the lock after the cleanup is the new holder.
+ * - held → free: The holder removes the lock.
+ * - held → stolen: The holder is known to be dead, or the lock has not changed for `staleAfterMs`. A
+ *   contender moves the lock out of the way, and then tries to create its own like everyone else.
  *
- * held → free: the holder removes the lock.
- *
- * held → stolen: the holder is known to be dead, or the lock has not changed for `staleAfterMs`. A contender
- * renames the lock aside and then contends for a free lock again.
- *
- * A contender may itself be suspended at any of these steps and continue while another is the holder.
- * Therefore each change directly follows a check that this process was not suspended. Staging directories are
- * listed before the lock is read, and only holders create them. A contender whose lock was stolen therefore
- * never removes the thief's staging directory.
+ * A contender can be suspended at any of these steps too, and wake up when another one holds the lock. Each
+ * change is therefore made right after checking that this process was not suspended. Also, staging
+ * directories are listed before the lock is read, and only holders create them. A contender whose lock was
+ * stolen can therefore never delete the new holder's staging directory.
  */
 export async function acquireLockLease(storage: RenamingStorage, options: LeaseOptions): Promise<Lease> {
   const heartbeat = new Heartbeat(storage, options);
@@ -50,8 +53,8 @@ export async function acquireLockLease(storage: RenamingStorage, options: LeaseO
 }
 
 /**
- * Returns once `holder` has the lock and the remains of other attempts are swept. Calls `created` when there
- * is a lock to remove on failure.
+ * Waits until `holder` has the lock and the files of other attempts are deleted. Calls `created` once there
+ * is a lock that the caller must remove if this fails.
  */
 async function takeLock(
   storage: RenamingStorage,
@@ -61,7 +64,7 @@ async function takeLock(
   created: () => void,
 ): Promise<void> {
   const judge = watchLease(times, clock.monotonic());
-  let sweeps = 0;
+  let [sweeps, lostLocks] = [0, 0];
   for (;;) {
     signal?.throwIfAborted();
     heartbeat.check();
@@ -72,6 +75,8 @@ async function takeLock(
         heartbeat.renewBy(renewLock(storage, holder, attemptId), since);
         if (await swept(storage, attemptId, holder, heartbeat)) return;
         heartbeat.renewBy(async () => undefined, clock.monotonic());
+        lostLocks += 1;
+        if (lostLocks === maxLostLocks) throw destinationBusy(storage, null);
         continue;
       }
     } catch (error) {
@@ -80,8 +85,8 @@ async function takeLock(
     }
     const text = await readLock(storage);
     const other = text === null ? null : holderIn(text);
-    // A lock that vanished between the two calls counts as renewed, hence the random text. This way, a lock
-    // that can never be read also ends the wait.
+    // If the lock vanished just now, treat it as renewed by passing random text. The wait then still ends at
+    // some point if the lock can never be read.
     const verdict =
       other !== null && isKnownDead(other) ? 'stale' : judge(text ?? randomUUID(), clock.monotonic());
     if (verdict === 'busy') throw destinationBusy(storage, other);
@@ -93,7 +98,7 @@ async function takeLock(
   }
 }
 
-/** Sweeps staging. Returns false if `holder` no longer owns the lock. */
+/** Deletes everything that other attempts have in staging. Returns false if `holder` has lost the lock. */
 async function swept(
   storage: RenamingStorage,
   attemptId: string,
@@ -111,8 +116,9 @@ async function swept(
 }
 
 /**
- * Renames the stale lock aside. If the renamed lock is not the stale one, it is restored, unless a third
- * contender has created a new lock. In that case the owner of the renamed lock fails at its next fence.
+ * Moves the stale lock out of the way. If it turns out to have been a different lock, moves it back. That is
+ * impossible if a third contender has created a new one by now; the owner of the moved lock then fails at its
+ * next fence.
  */
 async function stealLock(
   storage: RenamingStorage,
@@ -127,12 +133,12 @@ async function stealLock(
     const taken = await readLock(storage, aside);
     if (taken !== null && taken !== stale) await storage.write(lockKey, bytesBody(taken), { mode: 'create' });
   } catch (error) {
-    // Another contender was first. The lock has already been removed or taken again.
+    // Another contender was faster, and the lock is already gone or has a new owner.
     if (!hasCode(error, 'storage_not_found') && !hasCode(error, 'storage_exists')) throw error;
   }
 }
 
-/** Rejects a directory or a dangling link at the lock's key, which can never be created or read as a lock. */
+/** Refuses a directory or dangling link in place of the lock, because it can neither be created nor read. */
 async function refuseOtherThanFile(storage: Storage): Promise<void> {
   const found = await storage.stat(lockKey);
   if (found === undefined || found.type === 'file') return;
@@ -142,12 +148,12 @@ async function refuseOtherThanFile(storage: Storage): Promise<void> {
 }
 
 /*
- * The lock file lease once it is held.
+ * The lease that `acquireLockLease` returns.
  */
 
 /**
- * Reads the state under a lock that was just acquired and is renewed by `heartbeat`. If the state cannot be
- * read, removes the lock and throws the storage's error.
+ * Reads the state, now that we have the lock and `heartbeat` renews it. If the state cannot be read, removes
+ * the lock and throws the storage's error.
  */
 async function holdLock(
   storage: RenamingStorage,
@@ -206,7 +212,7 @@ class HeldLock implements Lease {
 
   async removeState(): Promise<void> {
     const storage = this.#storage;
-    // An output must not outlive its record.
+    //  After a crash, removed outputs could reappear without a record, so sync their removal first.
     await storage.sync();
     await this.fence();
     this.check();
@@ -231,7 +237,8 @@ class HeldLock implements Lease {
   }
 
   /**
-   * Syncs the last write of an attempt even if its response was lost, because no later step would flush it.
+   * Replaces the state. The attempt's last write must be synced even if its response was lost, because there
+   * is no later step that would do it.
    */
   async #replaceState(
     body: Body,
@@ -262,8 +269,8 @@ class HeldLock implements Lease {
 }
 
 /**
- * Removes this holder's lock and its attempt's staging directory. A lock that may belong to another holder is
- * left for takeover. Never throws.
+ * Removes this holder's lock and its attempt's staging directory. If the lock might belong to someone else by
+ * now, leaves it for the next contender to take over. Never throws.
  */
 async function giveBack(
   storage: RenamingStorage,

@@ -4,28 +4,28 @@ import type { Entry, Storage } from '../../storage/storage.ts';
 import { readState } from '../store.ts';
 
 /*
- * Names the staging directories of attempts and sweeps those of former attempts.
+ * Names the staging directories of attempts, and deletes those of earlier ones.
  */
 
 /** The parent of the attempts' staging directories. */
 export const stagingRoot = joinKey('', stagingName);
 
-/** Returns the directory for an attempt's unfinished files, relative to the bundle path. */
+/** Returns the directory for the attempt's unfinished files, relative to the bundle path. */
 export function stagingOf(attemptId: string): Key {
   return joinKey(stagingRoot, attemptId);
 }
 
 /**
- * Returns the key to which a contender renames a stale lock. It is outside the staging directory of the
- * attempt, which only a holder creates, so that no former holder can have listed that directory as a stray.
+ * Returns the key that a stale lock is moved to. It is not inside the attempt's own staging directory. Only a
+ * holder may create that one: otherwise, an earlier holder might have listed it among those to delete.
  */
 export function stolenLockKey(attemptId: string): Key {
   return joinKey(stagingRoot, `stolen-${attemptId}`);
 }
 
 /**
- * Returns the entries that other attempts left in staging. The contender that takes the lock removes them, so
- * that a former holder that resumes later has nothing to rename.
+ * Returns what other attempts left in staging. The contender that takes the lock deletes it, so that an
+ * earlier holder that wakes up later has no files to rename.
  */
 export async function straysInStaging(storage: Storage, attemptId: string): Promise<Entry[]> {
   const strays: Entry[] = [];
@@ -35,8 +35,8 @@ export async function straysInStaging(storage: Storage, attemptId: string): Prom
 }
 
 /**
- * Removes the copies that other attempts left in the staging of an object store. Requires the lease. Keeps
- * files that are directly in staging, because they may be probes of live publishers.
+ * Deletes the copies that other attempts left in staging on an object store. Call it only under the lease.
+ * Files directly in the staging directory stay, because they may be probes of running publishers.
  */
 export async function sweepCopies(
   storage: Storage,
@@ -50,9 +50,9 @@ export async function sweepCopies(
 }
 
 /**
- * Removes the copies that finished attempts left in the staging of an object store. Requires no lease: an
- * attempt writes its intent before it stages anything. If staging contains an attempt's files and a state
- * read afterwards does not contain its intent, the attempt has committed, has been undone or has lost its
+ * Deletes the copies that finished attempts left in staging on an object store. Works without the lease,
+ * since an attempt writes its intent before it stages anything. If an attempt has files in staging, but its
+ * intent is not in a state that is read later, the attempt has been committed or undone, or it has lost its
  * lease.
  */
 export async function sweepFinished(storage: Storage): Promise<void> {

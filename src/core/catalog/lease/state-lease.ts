@@ -19,16 +19,17 @@ import { destinationBusy, type Lease, type LeaseOptions, logNotReleased } from '
 import { isKnownDead, newHolder, retire } from './this-holder.ts';
 
 /**
- * Takes the lease on object stores, where it is the `pending` field of the state. An attempt acquires it by
- * writing its intent, provided that the state has not changed since it was read. This function only waits
- * until no other attempt is alive. The first `writeState` takes the lease. Its `storage_conflict`, or
- * `storage_exists` if there was no state, means that another attempt was first. A process that was suspended
- * after reading the state gets `lease_lost`, because its plan may be out of date. Throws the same errors as
- * `acquireLease`.
+ * Takes the lease on an object store, where the lease is the `pending` field of the state. An attempt takes
+ * it by writing its intent, on the condition that the state has not changed since it was read. This function
+ * itself only waits until no other attempt is running; the first `writeState` takes the lease. If another
+ * attempt was faster, it fails with `storage_conflict` or, if there was no state, `storage_exists`. If the
+ * process was suspended after reading the state, it fails with `lease_lost`, since the plan may be out of
+ * date. Throws the same errors as `acquireLease`.
  *
- * On a server that supports conditions only for creation, they protect only the first publication. All other
- * writes, and every write on a server without conditions, read the state, write, wait and read back. This is
- * weaker: if two publishers write within one pause, both may continue.
+ * Some servers check conditions only when an object is created. There, only the first publication is
+ * protected. For all other writes, and on servers without any conditions, the attempt reads the state,
+ * writes, waits and reads it back. This is weaker: if two publishers write within the same pause, both may
+ * think they won.
  */
 export async function acquireStateLease(storage: Storage, options: LeaseOptions): Promise<Lease> {
   const heartbeat = new Heartbeat(storage, options);
@@ -65,14 +66,17 @@ function pendingOf({ state }: StoredState): Pending | null {
 }
 
 /**
- * How long to wait before reading back which write won, on a server without conditional writes. A concurrent
- * write that takes longer to arrive is not detected.
+ * How long to wait before reading back the state to see whose write won, on a server without conditional
+ * writes. If a concurrent write takes longer than this, it goes unnoticed.
  */
 const settlePauseMs = 2_000;
 
 const headers = { contentType: 'application/json', cacheControl: 'no-cache' };
 
-/** A lease stored in the state (see `acquireStateLease`). The first `writeState` takes it. */
+/**
+ * A lease that is stored in the state (see `acquireStateLease`). It is not taken until the first
+ * `writeState`.
+ */
 class HeldState implements Lease {
   readonly attemptId: string;
   readonly holder: Holder = newHolder();
@@ -83,17 +87,17 @@ class HeldState implements Lease {
   readonly #honoured: ConditionalWrites;
   readonly #heartbeat: Heartbeat;
   /**
-   * The version that this attempt last read or wrote, or null if there is no state or the server has no
-   * versions.
+   * The version that this attempt last read or wrote; null if there is no state, or if the server does not
+   * support versions.
    */
   #version: string | null;
   #exists: boolean;
   /**
-   * The catalog that this attempt last wrote, or null before it took the lease and after it restored the
-   * state.
+   * The catalog that this attempt last wrote; null before it takes the lease, and after it has restored the
+   * original state.
    */
   #written: Catalog | null = null;
-  /** The bytes of `#written`, or null if unknown. */
+  /** The size and digest of `#written`; null if unknown. */
   #bytes: StateBytes | null = null;
   #turn: Promise<unknown> = Promise.resolve();
 
@@ -156,8 +160,8 @@ class HeldState implements Lease {
   async release(): Promise<void> {
     await this.#heartbeat.stop();
     retire(this.holder);
-    // A failed attempt leaves its intent. Removing the holder lets the next attempt start immediately instead
-    // of waiting until the lease is stale.
+    // When an attempt fails, its intent stays in the state. Remove the holder from it, so that the next
+    // attempt can start right away and does not have to wait until the lease is stale.
     await this.#amendIntent(() => ({ holder: null })).catch((error: unknown) =>
       logNotReleased(this.#options.log, this.#storage, error),
     );
@@ -167,7 +171,9 @@ class HeldState implements Lease {
     await this.#amendIntent(({ renewals }) => ({ renewals: renewals + 1 }));
   }
 
-  /** Rewrites the intent with a change. Does nothing before the intent is written or after the commit. */
+  /**
+   * Changes the intent. Does nothing if the intent has not been written yet or has already been committed.
+   */
   async #amendIntent(change: (intent: Pending) => Partial<Pending>): Promise<void> {
     await this.#inTurn(async () => {
       const catalog = this.#written;
@@ -176,7 +182,7 @@ class HeldState implements Lease {
     });
   }
 
-  /** Serializes writes of the state, so that a renewal and a commit do not race. */
+  /** Runs writes of the state one after the other, so that a renewal never races with a commit. */
   async #inTurn(work: () => Promise<void>): Promise<void> {
     const turn = this.#turn.catch(() => undefined).then(work);
     this.#turn = turn;
@@ -208,8 +214,8 @@ class HeldState implements Lease {
   }
 
   /**
-   * Few servers support conditional deletes, and the others silently ignore the condition. The caller must
-   * therefore call `fence` first.
+   * Removes the state. Most servers do not support conditional deletes and silently ignore the condition, so
+   * the caller must call `fence` first.
    */
   async #remove(): Promise<void> {
     this.check();
@@ -221,10 +227,10 @@ class HeldState implements Lease {
     }
   }
 
-  /** Writes with the strictest condition that the server supports. */
+  /** Writes the state under the strictest condition that the server supports. */
   async #replace(body: Body, expected: Pick<WriteOptions, 'digest'>): Promise<Written> {
     const storage = this.#storage;
-    // Check again, because the caller may have waited in `#inTurn` since its own check.
+    // The caller checked earlier, but it may have been waiting in `#inTurn` for a while since then.
     this.check();
     const how = { headers, ...expected };
     if (!this.#exists && this.#honoured !== 'none')
@@ -235,8 +241,8 @@ class HeldState implements Lease {
   }
 
   /**
-   * Reads the state to check its owner, then writes. An attempt that takes the lease this way also waits for
-   * concurrent writes to arrive, and reads back which write won.
+   * Reads the state to make sure that it is still ours, then writes. If this takes the lease, it also waits
+   * for any concurrent write to arrive and reads back which one won.
    */
   async #replaceUnconditionally(body: Body, how: Omit<WriteOptions, 'mode'>): Promise<StateBytes> {
     const storage = this.#storage;
@@ -253,14 +259,18 @@ class HeldState implements Lease {
   }
 
   /**
-   * Returns true if the state is still the one found or, once the lease is taken, has this attempt's intent.
+   * Reports whether the state is still the same as when it was first read or, once the lease is taken,
+   * whether it still has this attempt's intent.
    */
   async #isUnchanged(): Promise<boolean> {
     if (this.#written === null) return isSameBytes(await measureState(this.#storage), this.found.raw);
     return this.#isHeld();
   }
 
-  /** First compares the state with the bytes last written, which avoids parsing it. */
+  /**
+   * Reports whether the state has this attempt's intent. If the bytes are the ones last written, there is no
+   * need to parse them.
+   */
   async #isHeld(): Promise<boolean> {
     const isWritten = this.#written?.pending?.attemptId === this.attemptId;
     if (isWritten && this.#bytes !== null && isSameBytes(await measureState(this.#storage), this.#bytes))
@@ -270,8 +280,8 @@ class HeldState implements Lease {
   }
 
   /**
-   * Returns the error to throw. An attempt that never had the lease may retry. An attempt that had it has
-   * lost it.
+   * Returns the error to throw if another attempt was faster. If this attempt did not have the lease yet, it
+   * can try again. Otherwise, its lease is lost.
    */
   #overtaken(): Error {
     return this.#written === null ? versionConflict(this.#storage, stateKey) : this.#lose();

@@ -5,18 +5,19 @@ import { threadId } from 'node:worker_threads';
 import type { Holder } from '../catalog.ts';
 
 /*
- * Identifies the holder of a lease by process and thread, and detects dead holders on this host.
+ * Identifies the holder of a lease by its process and thread, and finds out whether a holder on this host is
+ * dead.
  */
 
-/** Instance ids of this thread's active holders. Any other holder of this thread is dead. */
+/** The instance ids of this thread's active holders. If another one claims to be this thread, it is dead. */
 const active = new Set<string>();
 
-/** Read only once, because it is constant for the life of the thread. */
+/** Read only once, since it does not change while the thread is running. */
 let ownIdentity: Pick<Holder, 'bootId' | 'process' | 'thread'> | undefined;
 
 /**
- * Creates a holder for this process and thread, which is active until `retire` is called. Two attempts in one
- * process are two holders.
+ * Creates a holder for this process and thread. It counts as active until it is passed to `retire`. Two
+ * attempts in the same process have different holders.
  */
 export function newHolder(): Holder {
   const instanceId = `${threadId}-${randomUUID()}`;
@@ -35,10 +36,10 @@ export function retire(holder: Holder): void {
 }
 
 /**
- * Returns true only if the holder is certainly dead. It must have run on this host, in this boot and pid
- * namespace. In addition, its pid must be free or belong to another process, or its thread must have ended (a
- * daemon outlives its worker threads), or it must have belonged to this thread and been retired. Returns
- * false if this is unknown.
+ * Reports whether the holder is definitely dead. We can only tell if it ran on this host, in the current boot
+ * and in our pid namespace. It is dead if its pid is unused or belongs to a different process now, if its
+ * thread has ended (a daemon outlives its worker threads), or if it was in this thread and has been retired.
+ * In all other cases, returns false.
  */
 export function isKnownDead(holder: Holder): boolean {
   if (holder.host !== hostname() || holder.bootId === null || holder.bootId !== bootId()) return false;
@@ -57,8 +58,8 @@ function bootId(): string | null {
 }
 
 /**
- * Returns a text like `pid:[4026531836] 1234567`: the pid namespace of this process and the start time of
- * process `pid` in it. Returns null if there is no such process.
+ * Returns a string such as `pid:[4026531836] 1234567`, made up of the pid namespace of this process and the
+ * start time of process `pid`. Returns null if there is no such process.
  */
 function processIdentity(pid: number): string | null {
   return readOrNull(() => {
@@ -68,8 +69,8 @@ function processIdentity(pid: number): string | null {
 }
 
 /**
- * Returns the `threadIdentity` of this thread. The call must be synchronous, because an asynchronous one
- * would read the link on a pool thread.
+ * Returns the `threadIdentity` of this thread. This has to be synchronous, because an asynchronous call would
+ * read the link on a thread from the pool.
  */
 function ownThread(): string | null {
   return readOrNull(() => {
@@ -79,8 +80,8 @@ function ownThread(): string | null {
 }
 
 /**
- * Returns a text like `1240 1234567`: the system's thread id and the thread's start time, because ids are
- * reused.
+ * Returns the system's id of a thread and its start time, such as `1240 1234567`. The id alone is not enough,
+ * because ids are reused.
  */
 function threadIdentity(pid: number, tid: string): string | null {
   return readOrNull(() => {
@@ -91,7 +92,7 @@ function threadIdentity(pid: number, tid: string): string | null {
 
 /** Returns field 22 of proc_pid_stat(5), or null for a zombie. */
 export function startTimeIn(stat: string): string | null {
-  // The second field, the program's name in parentheses, may contain spaces and parentheses.
+  // The second field is the program's name in parentheses. It can contain spaces, and parentheses as well.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   const [state, startTime] = [fields[0], fields[19]];
   return state === 'Z' || state === 'X' ? null : (startTime ?? null);
@@ -101,6 +102,6 @@ function readOrNull(read: () => string | null): string | null {
   try {
     return read();
   } catch {
-    return null; // There is no /proc (not Linux) or no such process.
+    return null; // Either there is no /proc, because this is not Linux, or there is no such process.
   }
 }

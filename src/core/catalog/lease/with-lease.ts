@@ -11,12 +11,12 @@ import { acquireLockLease } from './lock-lease.ts';
 import { stagingRoot, sweepFinished } from './staging.ts';
 import { acquireStateLease } from './state-lease.ts';
 
-/** The part of the context that a lease needs. */
+/** The parts of the context needed to take a lease. */
 export type LeaseContext = Pick<CoreContext, 'clock' | 'log' | 'signal' | 'leaseTimes'>;
 
 /**
- * Runs `work` under the lease of the bundle path at which `storage` is rooted, and always releases the lease.
- * Throws the errors of `acquireLease` and `work`.
+ * Runs `work` while holding the lease of the bundle path that `storage` is rooted at. Always releases the
+ * lease afterwards. Throws any error from `acquireLease` or `work`.
  */
 export async function withLease<T>(
   { clock, log, signal, leaseTimes: times = defaultLeaseTimes }: LeaseContext,
@@ -31,12 +31,12 @@ export async function withLease<T>(
   });
 }
 
-/** Maximum number of decisions if other publishers keep taking the lease first. */
+/**  How many times to decide again if other publishers keep taking the lease first. */
 const maxDecisions = 10;
 
 /**
- * Like `withLease`, but runs `work` again on the new state if another attempt took the lease first. `work`
- * must decide and act. Throws `destination_busy` if that happens ten times.
+ * Like `withLease`, except that `work` runs again, with the new state, if another attempt took the lease
+ * first. `work` has to both decide and act. Throws `destination_busy` if that happens ten times.
  */
 export async function decidingUnderLease<T>(
   context: LeaseContext,
@@ -54,18 +54,19 @@ export async function decidingUnderLease<T>(
   }
 }
 
-/** For how long after a commit a run with nothing to do looks for copies that the publisher left behind. */
+/** How long after a commit a run with nothing to do still looks for copies that the publisher left behind. */
 const sweptWithinMs = 24 * 3_600_000;
 
 /**
- * Sweeps the remains of a publisher that was killed between its commit and the release of its lease. Without
- * this, its lock and staging would remain until the next publication. `state` is the state that was found.
+ * Cleans up after a publisher that was killed after its commit and before it released its lease. Its lock and
+ * staging files would otherwise stay there until the next publication. `state` is the current state.
  *
- * On file systems, does nothing unless the holder is known to be dead or there is a staging directory without
- * a lock. Acquiring and releasing the lease sweeps both. An object store has no lock, and an attempt's
- * staging holds copies of replaced files. Once its intent is removed from the state, the attempt is over and
- * the copies are unused. Finding them requires a listing, so this happens only within a day of a commit, and
- * not after the first publication, which replaces nothing. The next publication always looks for them.
+ * On a file system, this does nothing unless the lock's holder is known to be dead or there are staging files
+ * without a lock. Taking and releasing the lease then deletes both. An object store has no lock, but an
+ * attempt keeps copies of replaced files in staging. Once its intent is gone from the state, the attempt is
+ * over and the copies are no longer needed. It takes a listing to find them, so this looks for them only
+ * within a day of a commit, and not after the first publication, which does not replace anything. The next
+ * publication always looks.
  */
 export async function sweepAbandoned(
   context: LeaseContext,
@@ -82,7 +83,7 @@ export async function sweepAbandoned(
 }
 
 /**
- * Returns true if there is staging without a lock. A holder always has both, so such staging is abandoned.
+ * Reports whether there are staging files without a lock. A holder always has a lock, so no one needs them.
  */
 async function isLeftBehind(storage: Storage): Promise<boolean> {
   if ((await storage.stat(lockKey)) !== undefined) return isAbandoned(storage);
@@ -90,21 +91,22 @@ async function isLeftBehind(storage: Storage): Promise<boolean> {
 }
 
 /**
- * Acquires the lease of the bundle path at which `storage` is rooted, and waits for another holder according
- * to `times`. Throws `destination_busy` if a live holder keeps it, the signal's reason if it aborts first, or
- * the storage's error.
+ * Takes the lease of the bundle path that `storage` is rooted at. If another process has it, waits according
+ * to `times`. Throws `destination_busy` if that process is alive and keeps it, the signal's reason if it
+ * aborts first, or the storage's error.
  */
 export async function acquireLease(storage: Storage, options: LeaseOptions): Promise<Lease> {
   return canRename(storage) ? acquireLockLease(storage, options) : acquireStateLease(storage, options);
 }
 
 /**
- * Wraps a storage for the holder of a lease. Every call that changes something first throws `lease_lost` if
- * this process was suspended past its lease. Nothing is awaited between the check and the change.
+ * Wraps the storage so that every call that changes something first checks the lease. If this process was
+ * suspended for so long that it lost the lease, the call throws `lease_lost`. Nothing is awaited between the
+ * check and the change.
  *
- * If outputs are written in place, the lease is also checked after each chunk of a body, because reading a
- * body may take a long time and the driver sends it only when it is complete. Other storages write outputs to
- * staging, which the next holder sweeps.
+ * If outputs are written in place, the lease is checked again after each chunk, since reading a body can take
+ * a while and the driver does not send it until it is complete. Otherwise, outputs are written to staging,
+ * which the next holder deletes anyway.
  */
 export function whileHeld(storage: Storage, lease: Pick<Lease, 'check'>): Storage {
   const bodyOf = (body: Body): Body => (canRename(storage) ? body : checked(body, lease));

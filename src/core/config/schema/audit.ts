@@ -1,6 +1,6 @@
 import { choice, duration, map, path, size } from '../../lib/settings/kinds.ts';
 
-/** The `audit` section. */
+/** The `audit` section of the configuration. */
 export const auditSchema = map({
   directory: path()
     .default('./audit')

@@ -3,7 +3,7 @@ import { parseBaseUrl, type Verdict } from '../../lib/settings/values.ts';
 import { claimRule, claimSettingName, isHttpsOrLoopback, issuer } from './publishers.ts';
 import type { Scope } from './scopes.ts';
 
-/** The roles of console users, each with its scopes. Later roles include the earlier ones. */
+/** The scopes that each role in the console has. Every role can do what the one before it can. */
 export const roleScopes = {
   viewer: ['read'],
   operator: ['read', 'upload', 'run', 'cancel', 'releases'],
@@ -52,7 +52,7 @@ const role = map(
   },
 );
 
-/** The `server.console.login` section. */
+/** The `server.console.login` section of the configuration. */
 export const loginSchema = map({
   issuer: issuer
     .required()

@@ -28,7 +28,7 @@ import {
   type LocationDocument,
 } from '../../storage/backends.ts';
 
-/** The schema of sources and destinations: settings for each backend, and shared settings. */
+/** The settings of sources and destinations. Some are for a certain backend, and some are for all of them. */
 
 const prune = map(
   {
@@ -71,7 +71,7 @@ const sourceId = text('a name on one line', 'text')
 const pattern = text('a pattern in the syntax of .gitignore', 'pattern');
 const patterns = (): Setting<string[], false> => list(pattern, { min: 0, expected: 'a list of patterns' });
 
-/** The settings shared by all sources except uploads. */
+/** Settings for any source except uploads. */
 const sourceSettings = {
   manifest: choice('required', 'auto')
     .default('required')
@@ -96,7 +96,7 @@ const sourceSettings = {
     .example('follow'),
 };
 
-/** Only available for local sources. */
+/** Only for local sources. */
 const linksTo = list(kinds.path(), { min: 0, expected: 'a list of directories' })
   .default([])
   .description(
@@ -223,7 +223,7 @@ const destination = {
     .example('2MiB/s'),
 };
 
-/** The settings that all destinations share. */
+/** Settings for any destination. */
 export const destinationSettings = map(destination);
 
 const httpUpload = map({
@@ -250,7 +250,7 @@ export type SourceDocument =
   | (LocationDocument & DocumentOf<typeof sourceSettings> & { id?: string; links_to?: string[] })
   | AcceptedBy<typeof httpUpload>;
 
-// The list of backends does not preserve each backend's type, hence the assertions.
+// The list of backends does not know the exact type of each one, so there are type assertions here.
 export const sourceSchema = variants('backend', 'a source', {
   ...byBackend((backend) =>
     locationMap(
@@ -273,7 +273,7 @@ export const destinationSchema = variants(
   ),
 ) as Setting<DestinationDocument, false>;
 
-/** Returns a location's map: `before`, then the backend's settings, then `after`. */
+/** Returns the map for a location, with `before`, the settings of the backend, and `after`, in this order. */
 export function locationMap(backend: AnyBackend, before: Settings = {}, after: Settings = {}): Setting {
   const name = choice(backend.name).required().description(backend.summary);
   const { setTogether } = backend;
@@ -284,7 +284,7 @@ function byBackend(settingOf: (backend: AnyBackend) => Setting): Settings {
   return Object.fromEntries(allBackends.map((backend) => [backend.name, settingOf(backend)]));
 }
 
-/** Describes the defaults, in the form `8, and 32 for …`. */
+/** Describes the defaults, as in `8, and 32 for …`. */
 function defaultConcurrencies(): string {
   const usual = allBackends.find(({ fileConcurrency }) => fileConcurrency.because === null);
   const others = allBackends.flatMap(({ fileConcurrency: { files, because } }) =>

@@ -6,7 +6,10 @@ import { scopes } from './scopes.ts';
 
 const loopback = /^http:\/\/(127\.0\.0\.1|localhost|\[::1\])(:|\/|$)/i;
 
-/** Validates an issuer URL. Returns it unchanged, because it must match the `iss` claim exactly. */
+/**
+ * Checks that this is the URL of an issuer. The result is the same string, because it has to match the `iss`
+ * claim exactly.
+ */
 function parseIssuer(text: string): Verdict<string> {
   const verdict = parseEndpoint(text);
   if (!verdict.ok) return verdict;
@@ -42,7 +45,7 @@ export const claimRule = new Setting<ClaimRule, false, ClaimRule>(
   },
 );
 
-/** An entry of `trusted_publishers`. */
+/** An entry in `trusted_publishers`. */
 export const trustedPublisher = map(
   {
     id: id()

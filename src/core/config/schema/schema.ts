@@ -27,14 +27,14 @@ import { defaultScopes, scopes } from './scopes.ts';
 import { serverSchema } from './server.ts';
 
 /*
- * Defines the settings in the configuration file: names, formats, ranges, defaults and descriptions. The
- * document types, the JSON Schema for editors and the reference in `docs/configuration.md` are derived from
- * them. `relations.ts` checks combinations of settings.
+ * Defines what can be in the configuration file: names, formats, ranges, defaults and descriptions. The types
+ * of documents, the JSON Schema for editors, and the reference in `docs/configuration.md` all come from here.
+ * How settings work together is checked in `relations.ts`.
  */
 
 export { defaultScopes, type Scope, scopes } from './scopes.ts';
 
-/** Settings that start runs automatically. `pipeline-relations.ts` checks their combinations. */
+/** Settings that start runs. `pipeline-relations.ts` checks whether they work together. */
 const scheduleSettings = {
   schedule: text(
     'five fields of cron (minute, hour, day of month, month, day of week) such as "*/15 * * * *", or @hourly, @daily, @weekly, @monthly or @yearly',
@@ -71,7 +71,7 @@ const scheduleSettings = {
     .example('10s'),
 };
 
-/** The `log` section. */
+/** The `log` section of the configuration. */
 const logSchema = map({
   level: choice(...logLevels)
     .default('info')
@@ -85,7 +85,7 @@ const logSchema = map({
     ),
 }).description('Log of waybill serve, worker and weather. Other commands log only with --verbose.');
 
-/** The `tracing` section. */
+/** The `tracing` section of the configuration. */
 export const tracingSchema = map({
   endpoint: endpoint()
     .description(
@@ -155,7 +155,7 @@ const publicKeySetting = text(
   },
 );
 
-/** A pipeline's `signatures`. */
+/** The `signatures` of a pipeline. */
 const signatures = map(
   {
     required: boolean()
@@ -210,7 +210,7 @@ const pipelineSettings = {
   signatures,
 };
 
-/** A pipeline's settings, except for its source and destinations. */
+/** The settings of a pipeline, apart from its source and destinations. */
 export const pipelineMap = map(pipelineSettings);
 
 const pipeline = map({
@@ -264,6 +264,6 @@ export const configSchema = map({
   'Configuration of waybill. Unknown keys are refused. Durations: 500ms 30s 15m 24h 7d. Sizes: 512MiB 2GB 10KiB or whole bytes.',
 );
 
-/** A document that was accepted, with the file's names and units and all defaults. */
+/** A document that the schema accepted. Names and units are as in the file, and defaults are filled in. */
 export type ConfigDocument = AcceptedBy<typeof configSchema>;
 export type PipelineDocument = ConfigDocument['pipelines'][number];

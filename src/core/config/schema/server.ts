@@ -15,7 +15,7 @@ import {
 import { loginSchema } from './console-login.ts';
 import { defaultKeep, queueSchema, stagingSchema } from './staging.ts';
 
-/** The `server.console` section. */
+/** The `server.console` section of the configuration. */
 export const consoleSchema = map({
   enabled: boolean().default(true).description('Serves the console at /console, below the base path.'),
   session: duration({ atLeast: '1m', atMost: '30d' })
@@ -31,7 +31,7 @@ export const consoleSchema = map({
   'Pages on which operators follow and control runs in a browser. Users log in with a token of upload_tokens, the token of server.admin_token_env, or an account of an OpenID Connect issuer.',
 );
 
-/** The `server.metrics` section. */
+/** The `server.metrics` section of the configuration. */
 export const metricsSchema = map({
   enabled: boolean().default(true).description('Serves GET /metrics in the Prometheus text format.'),
   token_env: environmentName()
@@ -189,7 +189,7 @@ export const worker = map({
     .example('127.0.0.1:9090'),
 }).description('Workers without an API (waybill worker), which need server.queue: {driver: bullmq}.');
 
-/** The `server` section. */
+/** The `server` section of the configuration. */
 export const serverSchema = map({
   http: http.default(),
   metrics: metricsSchema.default(),

@@ -24,8 +24,8 @@ import {
 import { locationMap } from './locations.ts';
 
 /**
- * The `server.staging` section. An in-memory queue stages in a local directory, which it accesses directly. A
- * Redis queue stages in any storage that all hosts can reach.
+ * The `server.staging` section of the configuration. With a queue in memory, uploads are staged in a local
+ * directory. With a queue in Redis, they are staged in any storage that all hosts can reach.
  */
 export const thisMachine = 'local';
 
@@ -74,7 +74,7 @@ export const stagingSchema = variantsOr(
   },
 ) as Setting<StagingDocument, false>;
 
-/** Reports whether a value of `server.staging.backend` is only available to a queue with several hosts. */
+/** Reports whether this value of `server.staging.backend` only works if several hosts share the queue. */
 export function isRemoteStaging(backend: string): boolean {
   return remote.some(({ name }) => name === backend);
 }
@@ -85,13 +85,16 @@ export function resolveStaging(staging: StagingDocument, base: PathBase): Source
   return backendOf(staging).resolve(staging, base);
 }
 
-/** Returns the local staging directory. For an in-memory queue, `relations.ts` refuses anything else. */
+/**
+ * Returns the local directory for staging. If the queue is in memory, `relations.ts` does not allow anything
+ * else.
+ */
 export function stagingDirectory(location: SourceLocation): string {
   if (location.backend === thisMachine) return location.path;
   throw new Error(`the checks accepted staging in ${location.backend} with a queue in memory`);
 }
 
-/** The `server.queue` section. */
+/** The `server.queue` section of the configuration. */
 export const queueSchema = variants('driver', 'where accepted uploads wait', {
   memory: map({
     driver: choice('memory')

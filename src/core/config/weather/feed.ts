@@ -13,7 +13,7 @@ import {
 } from '../../lib/settings/kinds.ts';
 import type { ResolvedBy } from '../../lib/settings/setting.ts';
 
-/** Defines the polling interval for one kind of document. The default is about its update interval. */
+/** Declares how often to request a kind of document. The default is about how often it is updated. */
 function interval(every: string) {
   return duration({ atLeast: '10s', atMost: '24h' })
     .default(every)
@@ -128,10 +128,10 @@ export const feed = map({
   nws,
 }).description('Sources and target of waybill weather feed.');
 
-/** The configuration of `waybill weather feed`: its sources and database. */
+/** The configuration of `waybill weather feed`, with its sources and database. */
 export type FeedConfig = ResolvedBy<typeof feed>;
 export type WatchConfig = NonNullable<FeedConfig['watch']>;
 export type NwsConfig = NonNullable<FeedConfig['nws']>;
 
-/** The kinds of documents that the feeder polls, each at its own interval. */
+/** The kinds of documents that the feeder requests. Each has its own interval. */
 export type SourceName = keyof NwsConfig['intervals'] extends `${infer Name}Ms` ? Name : never;

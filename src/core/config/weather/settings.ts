@@ -9,8 +9,8 @@ export const templates = map({
 }).description('Templates of text output.');
 
 /**
- * Defines the age at which a data family is considered stale: after a few missed polls, or one missed
- * issuance.
+ * Declares how old a kind of data has to be to count as stale. That is long enough to miss a few polls, or
+ * one regular update.
  */
 function staleAfter(age: string) {
   return duration({ atLeast: '1s', atMost: '3650d' })
@@ -33,7 +33,7 @@ export const weather = map({
     narrative_forecasts: staleAfter('12h'),
     forecast_discussions: staleAfter('12h'),
     weather_stories: staleAfter('24h'),
-    // Day 1 is issued five times a day, days 4 to 8 only once.
+    // The outlook for day 1 comes out five times a day, and the one for days 4 to 8 only once.
     convective_outlooks: staleAfter('26h'),
     outlook_discussions: staleAfter('26h'),
   })

@@ -1,19 +1,19 @@
 import { escapePointer, pointerSegments } from './measure.ts';
 
-/** An open object or array, and the current position in it. */
+/** An object or array that is still open, and the position inside it. */
 export interface Frame {
   value: Record<string, unknown> | unknown[];
-  /** The keys of an object, or null for an array. */
+  /** The keys seen so far in an object; null for an array. */
   keys: Set<string> | null;
-  /** The key or index of the current value, or null for a property without a usable name. */
+  /** The key or index of the current value; null if a property has no usable name. */
   segment: string | number | null;
   place: Place | undefined;
   isEmpty: boolean;
 }
 
-/** Builds a value without recursion, and records the offsets of the requested locations. */
+/** Builds a value without recursion. Along the way, it notes where the requested locations are. */
 export class JsonBuilder {
-  /** The whole document, or undefined before its first token. */
+  /** The whole document; undefined before the first token. */
   value: unknown = undefined;
   readonly frames: Frame[] = [];
   readonly #root: Place;
@@ -33,7 +33,7 @@ export class JsonBuilder {
     this.frames.push({ value, keys, segment: isObject ? null : 0, place, isEmpty: true });
   }
 
-  /** Sets the name of the next property. Returns true if the object already has that name. */
+  /** Sets the name of the next property. Returns true if the object already has one with that name. */
   name(key: string, offset: number): boolean {
     const { frame } = this;
     if (frame === undefined) return false;
@@ -57,7 +57,7 @@ export class JsonBuilder {
     if (Array.isArray(frame.value)) frame.value.push(value);
     else if (frame.segment !== '__proto__') frame.value[frame.segment] = value;
     else {
-      // A plain assignment to `__proto__` would set the prototype.
+      // Simply assigning to `__proto__` would change the prototype.
       const property = { value, enumerable: true, configurable: true, writable: true };
       Object.defineProperty(frame.value, frame.segment, property);
     }
@@ -66,20 +66,20 @@ export class JsonBuilder {
     return place;
   }
 
-  /** Returns the JSON Pointer of the current value. */
+  /** Returns a JSON Pointer to the current value. */
   pointer(): string {
     return this.frames.map(({ segment }) => `/${escapePointer(segment ?? '')}`).join('');
   }
 }
 
-/** The offsets of a value and of its property name, or null if not found yet. */
+/** The offsets of a value and its property name; null as long as they have not been found. */
 export interface Place {
   value: number | null;
   key: number | null;
   children: Map<string, Place>;
 }
 
-/** Returns a tree of the requested locations, so that locating costs nothing for all other values. */
+/** Returns the requested locations as a tree, so that finding them adds no cost for other values. */
 export function placesOf(pointers: Iterable<string>): Place {
   const root = newPlace();
   for (const pointer of pointers) {
@@ -96,7 +96,10 @@ export function placesOf(pointers: Iterable<string>): Place {
   return root;
 }
 
-/** Returns the offset of the value at a pointer, or of the nearest enclosing value that exists. */
+/**
+ * Returns the offset of the value at this pointer. If there is none, returns that of the closest value around
+ * it.
+ */
 export function valueOffset(root: Place, pointer: string): number {
   let place = root;
   for (const segment of pointerSegments(pointer)) {
@@ -107,7 +110,7 @@ export function valueOffset(root: Place, pointer: string): number {
   return place.value ?? 0;
 }
 
-/** Returns the offset of the property name at a pointer, or null if there is none. */
+/** Returns the offset of the property name at this pointer, or null if there is none. */
 export function keyOffset(root: Place, pointer: string): number | null {
   let place: Place | undefined = root;
   for (const segment of pointerSegments(pointer)) place = place?.children.get(segment);

@@ -1,19 +1,22 @@
 import { isUtf8 } from 'node:buffer';
 
-/** Text decoded from UTF-8, or the position of the first invalid byte. */
+/** The decoded text, or the position of the first byte that is not valid UTF-8. */
 type DecodedText =
   | { ok: true; text: string; hasByteOrderMark: boolean }
   | {
       ok: false;
-      /** Counted from 1. */
+      /** Starting at 1. */
       byte: number;
-      /** The line and the column in UTF-16 code units, both counted from 1. */
+      /** Starting at 1, like the column, which counts UTF-16 code units. */
       line: number;
       column: number;
       looksLikeUtf16: boolean;
     };
 
-/** Decodes UTF-8 strictly. A byte order mark is reported and excluded from the text. Takes linear time. */
+/**
+ * Decodes UTF-8 and refuses anything invalid. A byte order mark is reported, and is not part of the text.
+ * Takes linear time.
+ */
 export function decodeUtf8(bytes: Uint8Array): DecodedText {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (!isUtf8(buffer)) return { ok: false, ...firstBadByte(buffer) };
@@ -23,8 +26,7 @@ export function decodeUtf8(bytes: Uint8Array): DecodedText {
 }
 
 function firstBadByte(buffer: Buffer): Omit<DecodedText & { ok: false }, 'ok'> {
-  // Decoding replaces invalid bytes, so the re-encoded text first differs from the input at the first of
-  // them.
+  // Decoding replaces invalid bytes. Encode the text again, and the first byte that is different was invalid.
   const again = Buffer.from(buffer.toString('utf8'), 'utf8');
   let index = 0;
   while (again[index] === buffer[index]) index += 1;
@@ -39,7 +41,8 @@ function firstBadByte(buffer: Buffer): Omit<DecodedText & { ok: false }, 'ok'> {
 }
 
 /**
- * Returns the start of the damaged character. The replacement character may share its first bytes with it.
+ * Returns where the invalid character starts. The replacement character may begin with some of the same
+ * bytes.
  */
 function startOfCharacter(buffer: Buffer, index: number): number {
   for (let back = 1; back <= 3 && index - back >= 0; back += 1) {
@@ -50,15 +53,15 @@ function startOfCharacter(buffer: Buffer, index: number): number {
   return index;
 }
 
-/** Line and column, both counted from 1. Like editors, columns count UTF-16 code units. */
+/** A line and column, starting at 1. Columns count UTF-16 code units, like editors do. */
 interface Position {
   line: number;
   column: number;
 }
 
 /**
- * Converts offsets to positions. Call the returned function with ascending offsets, because it walks the text
- * once and keeps no line index.
+ * Returns a function that turns offsets into positions. The offsets you pass must be in ascending order,
+ * because it goes through the text only once and does not build an index.
  */
 export function positionsIn(text: string): (offset: number) => Position {
   let line = 1;

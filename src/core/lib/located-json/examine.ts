@@ -3,37 +3,38 @@ import { quoted } from './measure.ts';
 import { type JsonProblem, type JsonProblemKind, problemMessages, type Tokens, tokensOf } from './tokens.ts';
 
 export interface JsonLimits {
-  /** Maximum nesting depth of objects and arrays. */
+  /** How deep objects and arrays can be nested. */
   depth: number;
-  /** Maximum number of objects and arrays in the whole document. */
+  /** How many objects and arrays there can be in the document. */
   containers: number;
-  /** The examination stops after this many problems. Further duplicate keys are not reported. */
+  /** How many problems to report before giving up. Duplicate keys after that are not reported. */
   problems: number;
 }
 
 interface ExamineOptions {
   limits: JsonLimits;
-  /** The JSON Pointers to locate. */
+  /** JSON Pointers of the values to find. */
   wanted?: Iterable<string>;
 }
 
 export interface JsonExamination {
-  /** Syntax errors and duplicate keys, in text order. */
+  /** Syntax errors and duplicate keys, in the order they appear in the text. */
   problems: JsonProblem[];
-  /** The recovered value, or undefined if nothing could be recovered. */
+  /** Whatever could be recovered of the value; undefined if nothing could. */
   value: unknown;
   /**
-   * Returns the offset of the value at a requested pointer, or of the nearest enclosing value that exists.
+   * Returns the offset of the value at one of the requested pointers. If there is none, returns that of the
+   * closest value around it.
    */
   valueOffset: (pointer: string) => number;
-  /** Returns the offset of the property name at a requested pointer, or null if there is none. */
+  /** Returns the offset of the property name at one of the requested pointers, or null if there is none. */
   keyOffset: (pointer: string) => number | null;
 }
 
 /**
- * Reads an invalid text to report and locate its errors. Continues after an error, so that later ones are
- * also found. The last value of a duplicate key wins, as with `JSON.parse`. Hostile text costs no more than
- * any other: time is linear, memory is bounded by the limits, and there is no recursion.
+ * Goes through a text that is not valid JSON to find out what is wrong with it, and where. It carries on
+ * after an error to find the others, too. If a key occurs twice, the last value wins, as in `JSON.parse`.
+ * Malicious text has no advantage: it takes linear time, memory is limited, and there is no recursion.
  */
 export function examineJson(text: string, { limits, wanted = [] }: ExamineOptions): JsonExamination {
   const root = placesOf(wanted);
@@ -47,7 +48,7 @@ export function examineJson(text: string, { limits, wanted = [] }: ExamineOption
   };
 }
 
-/** The tokens that may come next. */
+/** The token that is expected next. */
 type State = 'value' | 'key' | 'colon' | 'after';
 
 class Examiner {
@@ -58,7 +59,7 @@ class Examiner {
   readonly #limits: JsonLimits;
   readonly #end: number;
   #state: State = 'value';
-  /** The offset of a comma immediately before the current token. */
+  /** The offset of the comma right before the current token; null if there is none. */
   #comma: number | null = null;
   #containers = 0;
   #isDone = false;
@@ -79,7 +80,7 @@ class Examiner {
     while (!this.#isDone) if (this.#step()) this.#advance();
   }
 
-  /** Returns true if the token was consumed. Otherwise, it is processed again in the new state. */
+  /** Returns true if this used up the token. Otherwise, call it again, now in a new state. */
   #step(): boolean {
     if (this.#state === 'value') return this.#atValue();
     if (this.#state === 'key') return this.#atKey();
@@ -223,7 +224,7 @@ class Examiner {
       this.built.frames.pop();
       return true;
     }
-    // Either this container was not closed, or there is an extra bracket.
+    // Either the innermost container was never closed, or this bracket should not be here.
     const isAwaited = this.built.frames.some(({ keys }) => (keys === null) !== isArray);
     if (!isAwaited) {
       this.#report('syntax', problemMessages.nothingToClose, offset);
@@ -256,7 +257,7 @@ class Examiner {
     this.#add({ kind, message, offset, pointer: null });
   }
 
-  /** Adds a problem, but only one per location. */
+  /** Adds a problem, unless there already is one at the same place. */
   #add(problem: JsonProblem): void {
     if (this.problems.at(-1)?.offset === problem.offset) return;
     this.problems.push(problem);
@@ -264,16 +265,16 @@ class Examiner {
   }
 }
 
-/** A parsed value, or the problems in an invalid text and the value recovered from it. */
+/** The value of a JSON text. If the text is invalid, its problems and whatever could be recovered. */
 export interface ParsedJson {
-  /** The parsed or recovered value, or undefined if nothing could be recovered. */
+  /** The value, or whatever could be recovered of it; undefined if nothing could. */
   value: unknown;
   problems: JsonProblem[];
 }
 
 /**
- * Parses with `JSON.parse`, and examines the text only if that fails. Measure the text first, because the
- * limits apply only to the examination. Duplicate keys in valid JSON are not reported. To detect them,
+ * Parses with `JSON.parse`, and looks for the reason only if that fails. The limits apply only then, so
+ * measure the text first. Valid JSON with duplicate keys is not a problem here; to find out if there are any,
  * compare the number of properties with `colons` from `measureJson`.
  */
 export function parseJson(text: string, limits: JsonLimits): ParsedJson {
@@ -283,7 +284,7 @@ export function parseJson(text: string, limits: JsonLimits): ParsedJson {
     const { value, problems } = examineJson(text, { limits });
     const broken = problems.filter(({ kind }) => kind !== 'duplicate_key');
     if (broken.length > 0) return { value, problems: broken };
-    // Only `JSON.parse` decides whether a text is valid.
+    // `JSON.parse` has the last word on whether a text is valid.
     const message = error instanceof Error ? error.message : String(error);
     return { value: undefined, problems: [{ kind: 'syntax', message, offset: 0, pointer: null }] };
   }

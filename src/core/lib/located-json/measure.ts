@@ -1,12 +1,14 @@
-/** The dimensions of a JSON text, counted without parsing it. */
+/** The size and structure of a JSON text, as far as you can tell without parsing it. */
 export interface JsonShape {
-  /** The number of opening braces and brackets. */
+  /** How many opening braces and brackets there are. */
   containers: number;
-  /** The maximum nesting depth. */
+  /** How deep they are nested. */
   depth: number;
-  /** Colons outside strings. In valid JSON, this is the number of properties including duplicates. */
+  /**
+   * Colons outside of strings. If the JSON is valid, this is the number of properties, including duplicates.
+   */
   colons: number;
-  /** Commas outside strings. */
+  /** Commas outside of strings. */
   commas: number;
 }
 
@@ -16,9 +18,9 @@ const colon = 0x3a;
 const backslash = 0x5c;
 
 /**
- * Measures a text in one pass without allocation, so that a document that would exhaust a parser's memory or
- * stack can be rejected first. If the text is not JSON, the numbers are approximate and its reader needs its
- * own limits.
+ * Measures a text in a single pass and without allocating memory. Do this first, to refuse a document that
+ * would make a parser run out of memory or stack. If the text is not valid JSON, the numbers are only
+ * estimates, so whatever reads it needs limits of its own.
  */
 export function measureJson(text: string): JsonShape {
   let containers = 0;
@@ -27,8 +29,8 @@ export function measureJson(text: string): JsonShape {
   let colons = 0;
   let commas = 0;
   const end = text.length;
-  // Strings are skipped with the fast `indexOf`, because apart from parsing, this pass is most of the cost of
-  // a valid document.
+  // Skip strings with `indexOf`, which is fast. For a valid document, this loop is most of the cost apart
+  // from parsing.
   for (let index = 0; index < end; index++) {
     const code = text.charCodeAt(index);
     if (code <= 0x20) continue;
@@ -52,7 +54,7 @@ export function measureJson(text: string): JsonShape {
   return { containers, depth: deepest, colons, commas };
 }
 
-/** Returns true if an odd number of backslashes precedes the quote. */
+/** Reports whether there is an odd number of backslashes before the quote. */
 function isEscaped(text: string, at: number): boolean {
   let before = at - 1;
   while (text.charCodeAt(before) === backslash) before--;
@@ -60,15 +62,15 @@ function isEscaped(text: string, at: number): boolean {
 }
 
 /*
- * JSON Pointers (RFC 6901).
+ * Works with JSON Pointers (RFC 6901).
  */
 
-/** Escapes a key or index as a segment of a JSON Pointer. */
+/** Escapes a key or index so that it can be a segment of a JSON Pointer. */
 export function escapePointer(segment: string | number): string {
   return String(segment).replaceAll('~', '~0').replaceAll('/', '~1');
 }
 
-/** Returns the keys and indexes of a JSON Pointer. The result is empty for the whole document. */
+/** Splits a JSON Pointer into keys and indexes. There are none for the whole document. */
 export function pointerSegments(pointer: string): string[] {
   return pointer
     .split('/')
@@ -76,7 +78,10 @@ export function pointerSegments(pointer: string): string[] {
     .map((segment) => segment.replaceAll('~1', '/').replaceAll('~0', '~'));
 }
 
-/** Formats text from a document for a message: quoted, escaped, and truncated to 60 code units. */
+/**
+ * Quotes and escapes some text from a document for use in a message. Anything longer than 60 code units is
+ * cut off.
+ */
 export function quoted(text: string): string {
   return JSON.stringify(text.length > 60 ? `${text.slice(0, 59)}…` : text);
 }

@@ -1,21 +1,24 @@
 import { createScanner, type JSONScanner } from 'jsonc-parser';
 
-/** A punctuation character, a kind of value, anything else, or the end of the text. */
+/** A punctuation character, the kind of a value, something else, or the end of the text. */
 type TokenKind = '{' | '}' | '[' | ']' | ',' | ':' | 'string' | 'scalar' | 'unknown' | 'end';
 
 export interface Tokens {
   kind: TokenKind;
-  /** The offset of the token in UTF-16 code units. */
+  /** The token's position in the text, in UTF-16 code units. */
   offset: number;
-  /** The value of a string or scalar. */
+  /** The value, if the token is a string or scalar. */
   value: string | number | boolean | null;
-  /** Advances to the next token. Stays at the end of the text. */
+  /**  Moves on to the next token. Does nothing at the end of the text. */
   next(): void;
 }
 
 type Report = (kind: 'syntax' | 'comment', message: string, offset: number) => void;
 
-/** jsonc-parser's token and error numbers. Its own names are const enums, which cannot be imported. */
+/**
+ * The numbers that jsonc-parser uses for tokens and errors. It has names for them, but those are const enums
+ * and cannot be imported.
+ */
 const firstTrivia = 12;
 const lastTrivia = 15;
 const blockComment = 13;
@@ -23,7 +26,8 @@ const punctuation: readonly (TokenKind | undefined)[] = [undefined, '{', '}', '[
 const errors = { comment: 1, string: 2, number: 3, unicode: 4, escape: 5, character: 6 };
 
 /**
- * Returns the tokens of a text without whitespace and comments. Reports comments and errors inside tokens.
+ * Returns the tokens of a text, leaving out whitespace and comments. Comments, and errors inside a token, are
+ * reported.
  */
 export function tokensOf(text: string, report: Report): Tokens {
   const scanner = createScanner(text);
@@ -72,7 +76,8 @@ function reportErrors(text: string, scanner: JSONScanner, report: Report): void 
 }
 
 /**
- * Locates the first error in a string, because the scanner reports only the last one, at the string's start.
+ * Finds the first error in a string. The scanner only reports the last one, and always says it is at the
+ * start.
  */
 function reportFirstInString(text: string, start: number, end: number, report: Report): void {
   for (let at = start + 1; at < end; at += 1) {
@@ -95,17 +100,17 @@ function mistakeAt(text: string, at: number): string | null {
   return next !== '' && '"\\/bfnrt'.includes(next) ? null : problemMessages.badEscape;
 }
 
-/** The kinds of problems in a JSON text. Each reader maps them to the codes of its findings. */
+/** The problems that a JSON text can have. Each reader turns these into its own finding codes. */
 export type JsonProblemKind =
   'empty' | 'syntax' | 'trailing_comma' | 'comment' | 'duplicate_key' | 'too_deep' | 'too_many_containers';
 
 export interface JsonProblem {
   kind: JsonProblemKind;
-  /** A clause without an initial capital letter or a period. */
+  /** A clause that starts with a lowercase letter and has no period. */
   message: string;
-  /** The offset from the start of the text in UTF-16 code units. */
+  /** The position of the problem in the text, in UTF-16 code units. */
   offset: number;
-  /** The JSON Pointer of the value for `duplicate_key` and `too_deep`; otherwise null. */
+  /** The JSON Pointer of the value for `duplicate_key` and `too_deep`; null for other kinds. */
   pointer: string | null;
 }
 
@@ -130,7 +135,7 @@ export const problemMessages = {
   controlCharacter: 'a control character stands in a string; write it as an escape, for instance \\n',
 } as const;
 
-/** Turns the clause into a sentence. */
+/** Makes a clause into a sentence. */
 export function asSentence(clause: string): string {
   return `${clause.charAt(0).toUpperCase()}${clause.slice(1)}.`;
 }

@@ -2,24 +2,24 @@ import type joi from 'joi';
 import { joiSchema } from './joi-schema.ts';
 import type { Refusal, Setting } from './setting.ts';
 
-/** The keys and indexes that lead from the top of a document to a value. */
+/** The location of a value, as the keys and indexes from the top of the document. */
 export type KeyPath = readonly (string | number)[];
 
-/** A problem at one location in a document. `expected` is the phrase of the setting there. */
+/** A problem at some location in a document. `expected` describes a valid value for the setting there. */
 export type Problem = { path: KeyPath } & (
   | { kind: 'value'; found: unknown; expected: string; refusal: Refusal; choices: readonly string[] }
   | { kind: 'missing'; expected: string }
   | { kind: 'unknown key'; known: readonly string[] }
   | { kind: 'bad name'; expected: string }
-  /** Two keys must be set together, but only one of them is present. */
+  /** Only one of two keys is set, although they belong together. */
   | { kind: 'incomplete'; present: string; missing: string }
   | { kind: 'none of'; keys: readonly string[] }
   | { kind: 'several of'; keys: readonly string[] }
 );
 
 /**
- * Values are not converted (`"8080"` is not a number), and all failures are reported together. A failure's
- * message is the label of the failed schema, which describes the expected value.
+ * Does not convert values, so `"8080"` is not a number, and reports all failures at once. The message of a
+ * failure is the label of its schema, which describes a valid value.
  */
 const options: joi.ValidationOptions = {
   abortEarly: false,
@@ -28,7 +28,7 @@ const options: joi.ValidationOptions = {
   errors: { wrap: { label: false } },
 };
 
-/** Returns the value with its defaults filled in, or every problem in it. */
+/** Returns the value with defaults for everything that is not set, or all the problems with it. */
 export function check<T>(
   setting: Setting<T>,
   value: unknown,
@@ -43,16 +43,15 @@ function validate(schema: joi.Schema, value: unknown): joi.ValidationResult {
   try {
     return schema.validate(value, options);
   } catch (error) {
-    // joi passes failures on as arguments, and a hundred thousand of them exhaust the stack. In that case,
-    // report only the first one.
+    // joi passes failures as arguments to a function. A hundred thousand of them overflow the stack, so in
+    // that case, report only the first one.
     if (!(error instanceof RangeError)) throw error;
     return schema.validate(value, { ...options, abortEarly: true });
   }
 }
 
 /**
- * Returns one problem per location. If several rules for a value fail together, one with a reason takes
- * precedence.
+ * Returns one problem for each location. If a value breaks several rules, one that comes with a reason wins.
  */
 function problemsOf(details: readonly joi.ValidationErrorItem[]): Problem[] {
   const problems = new Map<string, Problem>();

@@ -1,8 +1,8 @@
 import type * as kinds from './kinds.ts';
 
 /**
- * The kinds of values. Modules that declare their own settings receive these as a parameter and need nothing
- * else.
+ * The kinds of values that a setting can have. A module that declares its own settings gets these as a
+ * parameter, so it does not have to import anything.
  */
 export type Kinds = typeof kinds;
 

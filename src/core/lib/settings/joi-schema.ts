@@ -3,13 +3,13 @@ import { choice } from './kinds.ts';
 import type { About, Form, MapForm, Refusal, Setting, TextForm } from './setting.ts';
 
 /*
- * Builds a setting's schema, which finds every problem in a document and is the source of the JSON Schema. It
- * is built on demand, because joi is slow.
+ * Builds the joi schema of a setting, which finds all problems in a document and is also turned into the JSON
+ * Schema. Since joi is slow, a schema is only built when it is needed.
  */
 
 /**
- * Schemas by form. Several settings may share a form, and some forms are used both alone and within the whole
- * schema.
+ * The schemas built so far, by form. Several settings can have the same form, and some are used both on their
+ * own and as part of a larger schema.
  */
 const made = new WeakMap<Form, joi.Schema>();
 
@@ -26,8 +26,8 @@ export function joiSchema<T>({ form, about }: Setting<T>): joi.Schema<T> {
 }
 
 function labelledSchema(form: Form, { expected, title }: About): joi.Schema {
-  // Set a label, which `validationOptions` uses as the message of every failure. Setting a message directly
-  // takes joi thirty times as long.
+  // joi takes thirty times as long if the message is set directly. So set a label, and let
+  // `validationOptions` use it as the message of every failure.
   const labelled = bareSchema(form, expected).label(expected);
   const titled = title === undefined ? labelled : labelled.meta({ title });
   if (form.kind === 'map') return titled.error(reportKnownKeys(Object.keys(form.keys)));
@@ -89,7 +89,7 @@ function variantsSchema(
   });
 }
 
-/** Reports only an invalid discriminator, because the other keys depend on it. */
+/** Reports the discriminator and nothing else, because it decides which other keys are valid. */
 function undecided(discriminator: string, names: readonly string[]): joi.Schema {
   return joi.object({ [discriminator]: joiSchema(choice(...names).required()) }).unknown();
 }
@@ -101,7 +101,9 @@ function refusedBy<V>(check: (value: V) => Refusal | null): joi.CustomValidator<
   };
 }
 
-/** Adds the known keys, which "did you mean" needs, because joi reports an unknown key without them. */
+/**
+ * Adds the names of known keys, so that an error can suggest one. joi reports an unknown key without them.
+ */
 function reportKnownKeys(known: string[]): joi.ValidationErrorFunction {
   return (reports) => {
     for (const report of reports)

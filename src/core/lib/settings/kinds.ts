@@ -44,31 +44,30 @@ import {
 } from './values.ts';
 
 /**
- * The kinds of values that settings have. Each has one phrase for the expected value, which every failure
- * includes and around which `config/load.ts` builds a sentence. A check with a more precise message adds
- * `reason`.
+ * The kinds of values that a setting can have. Each has a phrase that describes a valid value and is part of
+ * every failure; `config/load.ts` makes a sentence of it. A check that knows more also returns a `reason`.
  */
 
-/** Declares a kind. `title` names the kind of text, for editors and the reference's type column. */
+/** Declares a kind of value. `title` is its name in editors, and in the type column of the reference. */
 function expects<T, R = T>(form: Form, expected: string, more: Partial<About> = {}): Setting<T, false, R> {
   return new Setting<T, false, R>(form, { expected, ...more });
 }
 
-/** The phrases of booleans and of numeric kinds, with or without a unit. */
+/** The phrases of all kinds that are a boolean or a number, with or without a unit. */
 const numeric = new Set<string>();
 
-/** Like `expects`, but for numeric kinds, where a mistyped value cannot be a secret. */
+/** Like `expects`, but for numbers, which cannot be secrets even if there is a typo. */
 function expectsNumber<T, R = T>(form: Form, expected: string, more?: Partial<About>): Setting<T, false, R> {
   numeric.add(expected);
   return expects<T, R>(form, expected, more);
 }
 
-/** Returns true if the phrase belongs to a numeric kind. */
+/** Reports whether the phrase belongs to a boolean or a number. */
 export function isNumeric(expected: string): boolean {
   return numeric.has(expected);
 }
 
-/** Creates each setting only once, on first use, because settings are immutable. */
+/** Creates each setting once, when it is first used. Settings never change, so they can be shared. */
 function shared<Given extends readonly unknown[], S extends Setting>(
   make: (...given: Given) => S,
 ): (...given: Given) => S {
@@ -81,11 +80,11 @@ function shared<Given extends readonly unknown[], S extends Setting>(
   };
 }
 
-// Rejects control characters. Such a value is a mistake (a pasted key) or an attempt to forge log lines or
-// headers.
+// A control character means that a key was pasted by mistake, or that this is an attempt to forge log lines
+// or headers.
 const singleLine = /^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]{1,4096}$/;
 
-/** A text that `parse` accepts. Its result is the value in the configuration. */
+/** A string that `parse` accepts. The configuration contains the result of parsing it. */
 export function text<R = string>(
   expected: string,
   title: string,
@@ -117,8 +116,8 @@ export const id = shared(() =>
 );
 
 /**
- * A setting whose name ends in `_env` expects the name of a variable. An invalid text is never shown, because
- * it may be the secret itself.
+ * The value of a setting whose name ends in `_env`, which is the name of a variable. If it is invalid, it
+ * could be the secret itself, so it is never shown.
  */
 export const environmentName = shared(() =>
   matching(
@@ -235,8 +234,8 @@ export const size = shared(({ atLeast }: { atLeast: number }) =>
 );
 
 /**
- * Three octal digits, as a number or text in YAML. The owner's digit is one of `owner`, and other users may
- * not have write permission. `0o644` is rejected, because in YAML it is the number 420.
+ * Three octal digits, as a number or a string. The first must be one of `owner`. Other users may not have
+ * write access. In YAML, `0o644` is the number 420, so that is not accepted.
  */
 export const mode = shared(({ owner }: { owner: readonly number[] }) => {
   const pattern = `^0?[${owner.join('')}][0-7][0145]$`;
@@ -274,7 +273,7 @@ export function list<S extends Setting>(
   return expects({ kind: 'list', items, min, isUnique }, expected);
 }
 
-/** A map with only these keys. */
+/** A map in which only these keys are allowed. */
 export function map<K extends Settings>(
   keys: K,
   {
@@ -290,7 +289,7 @@ export function map<K extends Settings>(
   return expects({ kind: 'map', keys, setTogether, oneOf, check }, expected);
 }
 
-/** A map whose keys are names that users choose. `names` is the form of a name. */
+/** A map whose keys are chosen by the user. `names` describes valid keys. */
 export function mapOf<S extends Setting>(
   names: { form: RegExp; expected: string },
   values: S,
@@ -298,7 +297,7 @@ export function mapOf<S extends Setting>(
   return expects({ kind: 'map by name', names, values }, `a map by name, each ${names.expected}`);
 }
 
-/** A map whose keys depend on the value of one of them. */
+/** A map in which the value of one key decides which others are allowed. */
 export function variants<M extends Settings>(
   discriminator: string,
   what: string,
@@ -309,7 +308,7 @@ export function variants<M extends Settings>(
   return expects({ kind: 'variants', discriminator, maps, otherwise: null }, expected);
 }
 
-/** Like `variants`, but `otherwise` validates a map whose discriminator is none of these. */
+/** Like `variants`, except that if the discriminator has another value, the map is checked by `otherwise`. */
 export function variantsOr<M extends Settings, S extends Setting>(
   discriminator: string,
   maps: M,

@@ -3,24 +3,24 @@ import type { Setting } from './setting.ts';
 import { formatSize, parseSize, sizePattern } from './units.ts';
 
 /*
- * Parses and formats rates in bytes per second.
+ * Parses and formats transfer rates, in bytes per second.
  */
 
-/** A lower rate is a mistake, such as `2` meant as 2 MiB. */
+/** Anything lower must be a mistake, such as `2` when 2 MiB was meant. */
 const minRate = 1024;
 
 export const rateForm = 'a rate of at least 1KiB/s, such as 2MiB/s, 500KiB or 65536 (bytes per second)';
 
 /**
- * Parses `2MiB/s`, `500KiB` or 65536 as bytes per second. Returns undefined for other texts and for less than
- * 1 KiB/s.
+ * Parses `2MiB/s`, `500KiB` or 65536. Returns bytes per second, or undefined if it is anything else or less
+ * than 1 KiB/s.
  */
 export function parseRate(value: string | number): number | undefined {
   const bytes = parseSize(typeof value === 'number' ? value : value.replace(/\/s$/, ''));
   return bytes !== undefined && bytes >= minRate ? bytes : undefined;
 }
 
-/** Formats a rate like `2 MiB/s`. */
+/** Formats a transfer rate, as in `2 MiB/s`. */
 export function formatRate(bytesPerSecond: number): string {
   return `${formatSize(bytesPerSecond)}/s`;
 }

@@ -2,8 +2,8 @@ import type { AcceptedBy, ResolvedBy, Setting } from './setting.ts';
 import type { PathBase } from './values.ts';
 
 /**
- * Returns the configuration for a document that the setting accepted, with units converted, paths absolute,
- * names in camel case, and null for unset settings.
+ * Turns a document that the setting accepted into the configuration: with units converted, absolute paths,
+ * names in camel case, and null for settings that are not set.
  */
 export function resolved<S extends Setting>(setting: S, value: AcceptedBy<S>, base: PathBase): ResolvedBy<S> {
   return resolveValue(setting, value, base) as ResolvedBy<S>;
@@ -36,7 +36,7 @@ function resolveValue({ form, about }: Setting, value: unknown, base: PathBase):
   }
 }
 
-/** Converts a name: `upload_timeout` → `uploadTimeoutMs`. */
+/** Converts the name of a setting: `upload_timeout` becomes `uploadTimeoutMs`. */
 function nameOf(key: string, { about }: Setting): string {
   const name = key.replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
   return about.unit === 'ms' ? `${name}Ms` : name;

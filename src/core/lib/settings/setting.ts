@@ -1,15 +1,15 @@
 import type { PathBase } from './values.ts';
 
 /**
- * The declaration of a setting: its values, its default and its documentation. `check` uses it to validate
- * documents, and the JSON Schema is derived from it. Settings are immutable, so each method returns a new
- * one.
+ * Declares a setting, with its valid values, its default and its documentation. `check` uses this to validate
+ * documents, and it is also the source of the JSON Schema. A setting never changes, so each method returns a
+ * new one.
  *
- * `T` is the type of a valid value, and `R` is the type of the value to which `resolved` converts it. `IsSet`
- * is true if a valid document always has a value, because the setting is required or has a default.
+ * `T` is the type of a valid value, and `R` is what `resolved` turns it into. `IsSet` is true if a valid
+ * document always has a value, either because the setting is required or because it has a default.
  */
 export class Setting<T = unknown, IsSet extends boolean = boolean, R = unknown> {
-  /** Used only for type inference. */
+  /** Only exists for type inference. */
   declare readonly accepted?: T;
   declare readonly isSet?: IsSet;
   declare readonly resolved?: R;
@@ -24,7 +24,8 @@ export class Setting<T = unknown, IsSet extends boolean = boolean, R = unknown> 
   }
 
   /**
-   * Sets the value used if the setting is missing. Without an argument, it is a map of its keys' defaults.
+   * Sets the value to use if the setting is missing. Call it without an argument for a map that has the
+   * defaults of its keys.
    */
   default(...given: [value?: unknown]): Setting<T, true, R> {
     return this.#with({ initial: given.length === 0 ? 'of its keys' : { value: given[0] } });
@@ -43,25 +44,28 @@ export class Setting<T = unknown, IsSet extends boolean = boolean, R = unknown> 
   }
 }
 
-/** The settings of a map, by key. */
+/** Settings by key, such as those of a map. */
 export type Settings = Record<string, Setting>;
 
-/** A value that a setting accepted. */
+/** The type of the values that a setting accepts. */
 export type AcceptedBy<S> = S extends Setting<infer T> ? T : never;
 
-/** A map with these keys after validation, with the names used in the file and all defaults filled in. */
+/**
+ * A validated map with these keys. Names are as in the file, and there are defaults for everything that is
+ * not set.
+ */
 export type DocumentOf<K extends Settings> = {
   [P in keyof K as K[P] extends Setting<unknown, true> ? P : never]: AcceptedBy<K[P]>;
 } & {
   [P in keyof K as K[P] extends Setting<unknown, true> ? never : P]?: AcceptedBy<K[P]>;
 };
 
-/** Marks a duration, whose resolved value is in milliseconds and whose resolved name ends in `Ms`. */
+/** Marks a duration. It becomes a number of milliseconds, and `Ms` is added to its name. */
 export interface Duration {
   readonly unit: 'ms';
 }
 
-/** A configuration value in the units used in code. */
+/** The type of the value in the configuration, in the unit that the code uses. */
 export type ResolvedBy<S> =
   S extends Setting<unknown, boolean, infer R> ? (R extends Duration ? number : R) : never;
 
@@ -69,7 +73,10 @@ type CamelCase<K extends string> = K extends `${infer A}_${infer B}` ? `${A}${Ca
 type ResolvedName<K extends string, S> =
   S extends Setting<unknown, boolean, Duration> ? `${CamelCase<K>}Ms` : CamelCase<K>;
 
-/** A map with these keys in the configuration, with names in camel case and null for unset settings. */
+/**
+ * A map with these keys as it is in the configuration: names are in camel case, and settings that are not set
+ * are null.
+ */
 export type ResolvedOf<K extends Settings> = {
   [P in keyof K & string as ResolvedName<P, K[P]>]: K[P] extends Setting<unknown, true>
     ? ResolvedBy<K[P]>
@@ -77,27 +84,27 @@ export type ResolvedOf<K extends Settings> = {
 };
 
 export interface About {
-  /** The phrase that every failure includes. */
+  /** The phrase that describes a valid value. It is part of every failure. */
   expected: string;
-  /** The kind of text, for editors and the reference's type column. */
+  /** The name of this kind of value in editors, and in the type column of the reference. */
   title?: string;
   isRequired?: boolean;
   initial?: { value: unknown } | 'of its keys';
   description?: string;
   example?: unknown;
-  /** Converts a valid value to the one in the configuration. By default, they are the same. */
+  /** Turns a valid value into the one for the configuration. Default: they are the same. */
   resolve?: (value: never, base: PathBase) => unknown;
   unit?: Duration['unit'];
 }
 
-/** Details of a failure, for checks that can report more than the expected value. */
+/** More details about a failure, if a check can give any. */
 export interface Refusal {
   reason?: string;
-  /** Replaces the setting's phrase. */
+  /** Used in place of the setting's own phrase. */
   expected?: string;
 }
 
-/** The form of a value. Values are not converted: `"8080"` is not a number. */
+/** Describes the structure of valid values. There is no conversion: `"8080"` is not a number. */
 export type Form =
   | TextForm
   | { kind: 'boolean' }
@@ -108,11 +115,11 @@ export type Form =
   | MapForm
   | { kind: 'map by name'; names: { form: RegExp; expected: string }; values: Setting }
   | {
-      /** A map whose keys depend on the value of one of them. */
+      /** A map in which the value of one key decides which others are allowed. */
       kind: 'variants';
       discriminator: string;
       maps: Readonly<Record<string, Setting>>;
-      /** Validates a map with any other discriminator. If null, such maps are invalid. */
+      /** Checks a map whose discriminator has any other value; null if that is not allowed. */
       otherwise: Setting | null;
     };
 
@@ -127,19 +134,19 @@ export interface NumberForm {
   kind: 'number';
   isWhole: boolean;
   min: number;
-  /** The maximum, or null for the largest safe integer. */
+  /** The maximum; null means the largest safe integer. */
   max: number | null;
   check?: (value: number) => Refusal | null;
 }
 
 export interface MapForm {
   kind: 'map';
-  /** The allowed keys. All others are invalid. */
+  /** The keys that are allowed. */
   keys: Settings;
-  /** Groups of keys that must be set together or not at all. */
+  /** Groups of keys that belong together: set all of them or none. */
   setTogether: readonly (readonly string[])[];
-  /** Groups of keys of which exactly one must be set. */
+  /** Groups of keys that exclude each other: set exactly one. */
   oneOf: readonly (readonly string[])[];
-  /** Checks the accepted values together. */
+  /** Checks the values against each other, once each of them is valid. */
   check?: (value: never) => Refusal | null;
 }

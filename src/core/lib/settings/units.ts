@@ -1,11 +1,11 @@
-/** Parses durations and sizes from the configuration and the command line, and formats them for people. */
+/** Parses durations and sizes from the configuration and the command line. Formats them for people. */
 
 const durationForm = /^(\d{1,16})(ms|s|m|h|d)$/;
 const sizeForm = /^(\d{1,16})(B|kB|KB|KiB|MB|MiB|GB|GiB|TB|TiB)?$/;
 
 const amountForm = /^(\d{1,9})(%)?$/;
 
-/** The formats as regular expressions without flags, for schemas. */
+/** The same as regular expressions without flags, for use in schemas. */
 export const durationPattern = durationForm.source;
 export const sizePattern = sizeForm.source;
 export const amountPattern = amountForm.source;
@@ -26,8 +26,8 @@ const sizeUnits = {
 } as const;
 
 /**
- * Parses `500ms`, `30s`, `15m`, `24h` or `7d` (an integer and one unit, without a space) as milliseconds.
- * Returns undefined for any other text, and for results beyond the safe integers.
+ * Parses `500ms`, `30s`, `15m`, `24h` or `7d`: an integer and a unit, without a space. Returns milliseconds,
+ * or undefined if it is anything else or too large for a safe integer.
  */
 export function parseDuration(text: string): number | undefined {
   const [, count, unit] = durationForm.exec(text) ?? [];
@@ -36,9 +36,9 @@ export function parseDuration(text: string): number | undefined {
 }
 
 /**
- * Parses `512MiB`, `2GB`, `10KiB`, `1024` or the number 1024 as bytes. `KiB MiB GiB TiB` are powers of 1024,
- * `kB KB MB GB TB` powers of 1000. Returns undefined for any other value, and for results beyond the safe
- * integers.
+ * Parses `512MiB`, `2GB`, `10KiB`, `1024` or the number 1024. Returns bytes, or undefined if it is anything
+ * else or too large for a safe integer. The units `KiB MiB GiB TiB` are powers of 1024, and `kB KB MB GB TB`
+ * are powers of 1000.
  */
 export function parseSize(value: string | number): number | undefined {
   if (typeof value === 'number') return value >= 0 ? safe(value) : undefined;
@@ -47,10 +47,10 @@ export function parseSize(value: string | number): number | undefined {
   return safe(Number(count) * sizeUnits[unit as keyof typeof sizeUnits]);
 }
 
-/** A number of items: a count or a percentage. */
+/** How many items, either as a number or as a percentage. */
 export type Amount = { count: number } | { percent: number };
 
-/** Parses `100`, `"100"` or `"20%"`. Returns undefined for any other value. */
+/** Parses `100`, `"100"` or `"20%"`. Returns undefined if it is anything else. */
 export function parseAmount(value: string | number): Amount | undefined {
   const [, digits, percent] = amountForm.exec(String(value)) ?? [];
   if (digits === undefined) return undefined;
@@ -58,7 +58,7 @@ export function parseAmount(value: string | number): Amount | undefined {
   return Number(digits) <= 100 ? { percent: Number(digits) } : undefined;
 }
 
-/** Returns how many of `total` items an amount allows. Percentages are rounded down: `20%` of 9 is 1. */
+/** Returns how many out of `total` items are allowed. A percentage is rounded down, so `20%` of 9 is 1. */
 export function maxOf(amount: Amount, total: number): number {
   return 'count' in amount ? amount.count : Math.floor((total * amount.percent) / 100);
 }
@@ -67,12 +67,12 @@ export function formatAmount(amount: Amount): string {
   return 'count' in amount ? `${amount.count}` : `${amount.percent}%`;
 }
 
-/** Formats bytes for people, with at most one decimal: `512 MiB`, `1.5 GiB`, `17 B`. */
+/** Formats a number of bytes for people, with one decimal at most: `512 MiB`, `1.5 GiB`, `17 B`. */
 export function formatSize(bytes: number): string {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
   let value = Math.abs(bytes);
   let unit = 0;
-  // Otherwise, 1023.95 would be shown as 1024 of the smaller unit.
+  // From here on, one decimal would show as 1024 of the smaller unit.
   while (value >= 1023.95 && unit < units.length - 1) {
     value /= 1024;
     unit += 1;
@@ -80,13 +80,13 @@ export function formatSize(bytes: number): string {
   return `${bytes < 0 ? '-' : ''}${Number(value.toFixed(unit === 0 ? 0 : 1))} ${units[unit] ?? 'B'}`;
 }
 
-/** Formats milliseconds for people, in at most the two largest units: `24h`, `1h 30m`, `2.5s`, `340ms`. */
+/** Formats milliseconds for people, using no more than two units: `24h`, `1h 30m`, `2.5s`, `340ms`. */
 export function formatDuration(ms: number): string {
   const sign = ms < 0 ? '-' : '';
   const whole = Math.round(Math.abs(ms));
   if (whole < 1000) return `${sign}${whole}ms`;
   if (whole < 10_000) return `${sign}${Number((whole / 1000).toFixed(1))}s`;
-  // Round to the precision of the two largest units, so that 59.9996 s becomes 1m and not 60s.
+  // Round to the smaller of the two units first, so that 59.9996 s turns into 1m and not 60s.
   const step =
     whole < durationUnits.h ? durationUnits.s : whole < durationUnits.d ? durationUnits.m : durationUnits.h;
   let rest = Math.round(whole / step) * step;

@@ -4,8 +4,8 @@ import { parseRelativePath } from '../paths.ts';
 import { type Amount, parseAmount, parseDuration, parseSize } from './units.ts';
 
 /**
- * The result of a parser for a single configuration value. The schema and the resolved configuration use the
- * same parsers, so that they cannot differ.
+ * The result of parsing a value in the configuration. The schema and the final configuration use the same
+ * parsers, so they always agree.
  */
 export type Verdict<T> = { ok: true; value: T } | { ok: false; reason: string };
 
@@ -13,8 +13,8 @@ const hostName =
   /^(?=.{1,253}$)[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62})(?:\.[A-Za-z0-9_][A-Za-z0-9_-]{0,62})*\.?$/;
 
 /**
- * Parses `host:port`, with an IPv6 address in brackets: `127.0.0.1:8080`, `[::1]:8080`, `0.0.0.0:80`. Port
- * 0 selects any free port.
+ * Parses `host:port`, such as `127.0.0.1:8080`, `[::1]:8080` or `0.0.0.0:80`. An IPv6 address needs brackets.
+ * Port 0 means any port that is free.
  */
 export function parseListen(text: string): Verdict<{ host: string; port: number }> {
   const [, bracketed, plain, digits] = /^(?:\[([^\]]*)\]|([^:]*)):(\d{1,5})$/.exec(text) ?? [];
@@ -32,15 +32,16 @@ export function parseListen(text: string): Verdict<{ host: string; port: number 
   return accept({ host: bracketed ?? plain ?? '', port });
 }
 
-/** Returns true for a host name, an IPv4 address or a bare IPv6 address. */
+/** Reports whether this is a host name, an IPv4 address, or an IPv6 address without brackets. */
 export function isHost(text: string): boolean {
-  // The pattern in isIPv6 takes milliseconds to compile. Names and IPv4 addresses contain no colon.
+  // isIPv6 has a pattern that takes milliseconds to compile. Host names and IPv4 addresses have no colon.
   if (text.includes(':')) return isIPv6(text);
-  // Text with only digits and dots must be an address. As a name, `300.1.1.1` would fail only much later.
+  // If there are only digits and dots, it must be an address. As a host name, `300.1.1.1` would fail much
+  // later.
   return /^[\d.]+$/.test(text) ? isIPv4(text) : hostName.test(text);
 }
 
-/** Returns true for an address, a CIDR range, or one of Express's names for ranges. */
+/** Reports whether this is an address, a CIDR range, or a range that Express has a name for. */
 export function isProxyRange(text: string): boolean {
   if (['loopback', 'linklocal', 'uniquelocal'].includes(text)) return true;
   const [address = '', bits, ...more] = text.split('/');
@@ -49,7 +50,7 @@ export function isProxyRange(text: string): boolean {
   return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 4 ? 32 : 128));
 }
 
-/** Parses the URL path under which the daemon responds. It begins and ends with `/`. */
+/** Parses the URL path that the daemon responds at. The result begins and ends with `/`. */
 export function parseBasePath(text: string): Verdict<string> {
   const trimmed = text.replace(/^\/|\/$/g, '');
   if (trimmed === '') return accept('/');
@@ -62,7 +63,7 @@ export function parseBasePath(text: string): Verdict<string> {
   return accept(`/${trimmed}/`);
 }
 
-/** Parses an absolute http(s) URL that ends with `/`. */
+/** Parses an absolute http(s) URL. The result ends with `/`. */
 export function parseBaseUrl(text: string): Verdict<string> {
   const verdict = parseHttpUrl(text);
   if (!verdict.ok) return verdict;
@@ -70,7 +71,10 @@ export function parseBaseUrl(text: string): Verdict<string> {
   return accept(href.endsWith('/') ? href : `${href}/`);
 }
 
-/** Parses a page's origin as sent by browsers (scheme, host, and port unless it is the default), or `*`. */
+/**
+ * Parses the origin of a page as a browser sends it: the scheme, the host, and the port if it is not the
+ * default. `*` is valid as well.
+ */
 export function parseOrigin(text: string): Verdict<string> {
   if (text === '*') return accept(text);
   const verdict = parseHttpUrl(text);
@@ -79,15 +83,15 @@ export function parseOrigin(text: string): Verdict<string> {
   return origin === text ? accept(origin) : refuse(`browsers send it as ${origin}`);
 }
 
-/** Parses an absolute http(s) URL without a trailing `/`. */
+/** Parses an absolute http(s) URL. The result does not end with `/`. */
 export function parseEndpoint(text: string): Verdict<string> {
   const verdict = parseHttpUrl(text);
   return verdict.ok ? accept(verdict.value.href.replace(/\/+$/, '')) : verdict;
 }
 
 /**
- * Parses an absolute http(s) URL that may have a query, and normalizes it according to the URL standard:
- * `http://0x7f.1/` becomes `http://127.0.0.1/`.
+ * Parses an absolute http(s) URL, with or without a query. The result is normalized as in the URL standard,
+ * so `http://0x7f.1/` becomes `http://127.0.0.1/`.
  */
 export function parseWebhookUrl(text: string): Verdict<string> {
   const [base = ''] = text.split('?');
@@ -109,7 +113,7 @@ function parseHttpUrl(text: string): Verdict<URL> {
   return accept(url);
 }
 
-/** Parses an object prefix: `''`, or a relative path that ends with `/`. */
+/** Parses a prefix for object keys, which is `''` or a relative path. The result of a path ends with `/`. */
 export function parsePrefix(text: string): Verdict<string> {
   const trimmed = text.replace(/^\/|\/$/g, '');
   if (trimmed === '') return accept('');
@@ -117,7 +121,7 @@ export function parsePrefix(text: string): Verdict<string> {
   return verdict.ok ? accept(`${verdict.path}/`) : refuse(`it ${verdict.reason}`);
 }
 
-/** The base of relative paths and the directory for `~/`, both absolute. */
+/** The directories that relative paths and `~/` refer to. Both are absolute. */
 export interface PathBase {
   directory: string;
   home: string;
@@ -128,13 +132,13 @@ export function checkPath(text: string): Verdict<string> {
   return accept(text);
 }
 
-/** Returns an absolute path on this machine. `checkPath` must have accepted the text. */
+/** Returns the absolute path on this machine, for a path that `checkPath` accepted. */
 export function resolvePath(text: string, base: PathBase): string {
   if (text === '~' || text.startsWith('~/')) return resolve(base.home, `.${text.slice(1)}`);
   return isAbsolute(text) ? resolve(text) : resolve(base.directory, text);
 }
 
-/** Checks a path on an SFTP server, which is absolute or relative to the login directory. */
+/** Checks a path on an SFTP server. It can be absolute or relative to the login directory. */
 export function checkRemotePath(text: string): Verdict<string> {
   if (text === '~' || text.startsWith('~'))
     return refuse('SFTP servers do not expand "~"; a relative path begins at the login directory already');
@@ -143,27 +147,27 @@ export function checkRemotePath(text: string): Verdict<string> {
 }
 
 /**
- * Returns the value of a verdict that the schema has already accepted. A failure here is a bug, not a user
- * error.
+ * Returns the parsed value. The schema has already accepted it, so if parsing fails, that is a bug and not
+ * the user's mistake.
  */
 export function accepted<T>(verdict: Verdict<T>): T {
   if (!verdict.ok) throw new Error(`the schema accepted a value that ${verdict.reason}`);
   return verdict.value;
 }
 
-/** Converts a duration that the schema accepted to milliseconds. */
+/** Converts a duration to milliseconds. The schema has accepted it. */
 export function resolveDuration(text: string): number {
   const value = parseDuration(text);
   return accepted(value === undefined ? refuse('is not in its unit') : accept(value));
 }
 
-/** Converts a size that the schema accepted to bytes. */
+/** Converts a size to bytes. The schema has accepted it. */
 export function resolveSize(size: string | number): number {
   const value = parseSize(size);
   return accepted(value === undefined ? refuse('is not in its unit') : accept(value));
 }
 
-/** Parses an amount that the schema accepted. */
+/** Parses an amount. The schema has accepted it. */
 export function resolveAmount(amount: string | number): Amount {
   const value = parseAmount(amount);
   return accepted(value === undefined ? refuse('is neither a number nor a share') : accept(value));

@@ -14,28 +14,28 @@ import {
 import { refusedLiteral } from './guarded-lookup.ts';
 
 /*
- * Sends messages to the incoming webhooks of chat services. Values are escaped, so that a bundle's name can
- * neither add formatting nor mention anyone.
+ * Sends messages to the incoming webhooks of chat services. All values are escaped, so the name of a bundle
+ * cannot add formatting or mention anyone.
  */
 
 export interface ChatOptions {
-  /** The template of the first line; null for the default. */
+  /** The template for the first line; null for the default one. */
   title: string | null;
   consoleUrl: string | null;
 }
 
 interface ChatFormat {
-  /** The maximum length of the text, in UTF-16 code units. */
+  /** How long the text can be, in UTF-16 code units. */
   maxChars: number;
   escape: (value: string) => string;
   body: (text: string) => object;
 }
 
-/** https://docs.slack.dev/messaging/formatting-message-text: longer texts should be avoided. */
+/** https://docs.slack.dev/messaging/formatting-message-text advises against longer text. */
 const slackFormat: ChatFormat = {
   maxChars: 4_000,
   escape: (value) => value.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;'),
-  // Without these, Slack applies its Markdown and turns names and addresses in the values into links.
+  // By default, Slack would format the values as Markdown, and turn names and addresses in them into links.
   body: (text) => ({
     text,
     mrkdwn: false,
@@ -48,22 +48,23 @@ const slackFormat: ChatFormat = {
 
 const suppressEmbeds = 1 << 2;
 
-/** https://discord.com/developers/docs/resources/webhook#execute-webhook rejects longer texts. */
+/** https://discord.com/developers/docs/resources/webhook#execute-webhook refuses longer text. */
 const discordFormat: ChatFormat = {
   maxChars: 2_000,
   escape: (value) => value.replaceAll(/[\\*_~`|<>@#:[\]()+.-]/g, (character) => `\\${character}`),
   body: (content) => ({ content, allowed_mentions: { parse: [] }, flags: suppressEmbeds }),
 };
 
-// The message uses the first length at which it fits. Most messages fit at the first.
+// How long each value can be. Try these in order until the message fits. Most fit right away.
 const valueLengths = [300, 150, 75, 40, 20];
 
 export const chatFormats = { slack: slackFormat, discord: discordFormat };
 
-/** Returns a message as JSON, within the service's limits. */
+/** Returns a message as JSON that is not too large for the service. */
 export function chatBody(event: Event, { maxChars, escape, body }: ChatFormat, options: ChatOptions): string {
   const { title, consoleUrl } = options;
-  // A template that repeats a field may not fit at any length, so fall back to the default.
+  // If a template uses the same field many times, the message may never fit. In that case, use the default
+  // one.
   for (const template of title === null ? [null] : [title, null])
     for (const maxValueChars of valueLengths) {
       const text = textOf(messageOf(event, { consoleUrl, maxValueChars }), template, escape);
@@ -108,7 +109,7 @@ function chatKind(name: keyof typeof chatFormats, summary: string) {
         timeoutMs,
         clock: context.clock,
         allowAddresses: [],
-        // Chat services show messages in the order in which they arrive, and limit their rate.
+        // Chat services show messages in the order they arrive, and have rate limits.
         concurrency: 1,
         compose: (event) => ({ body: chatBody(event, chatFormats[name], { title, consoleUrl }) }),
       });
@@ -120,7 +121,9 @@ function chatKind(name: keyof typeof chatFormats, summary: string) {
   });
 }
 
-/** Returns the incoming webhook's URL. Throws `secrets_invalid`, which never includes the URL. */
+/**
+ * Returns the URL of the incoming webhook. Throws a `secrets_invalid` error that does not include the URL.
+ */
 function urlOf(name: string, { secrets, neededBy }: SinkContext): string {
   const verdict = parseWebhookUrl(secrets.require(name, neededBy).trim());
   const refuse = (reason: string): WaybillError =>

@@ -84,7 +84,7 @@ export interface EmailOptions {
   login: { user: string; password: string } | null;
   from: string;
   to: string[];
-  /** The subject's template; null for the default. */
+  /** The template for the subject; null for the default one. */
   subject: string | null;
   consoleUrl: string | null;
   timeoutMs: number;
@@ -100,13 +100,13 @@ function optionsOf(config: ResolvedBy<typeof settings>, { secrets, neededBy }: S
 }
 
 /**
- * Sends each event as an e-mail, over a separate connection. The webhook address policy also applies to the
- * mail server.
+ * Sends each event as an e-mail, over a connection of its own. The mail server's address is subject to the
+ * same policy as those of webhooks.
  */
 export function emailSink(options: EmailOptions): Sink {
   const { from, to, timeoutMs } = options;
   return {
-    // Mail servers limit connections, and messages should arrive in order.
+    // Mail servers do not like many connections, and messages should arrive in order.
     concurrency: 1,
     timeoutMs,
     async send(event, signal) {
@@ -128,7 +128,7 @@ export function emailSink(options: EmailOptions): Sink {
   };
 }
 
-/** Connects to the mail server, logs in and disconnects. Throws `unreachable`. */
+/** Connects to the mail server, logs in and disconnects. Throws an `unreachable` error if that fails. */
 export async function reachMailServer(options: EmailOptions, signal: AbortSignal): Promise<string> {
   const session = new Session(options, signal);
   try {
@@ -154,7 +154,10 @@ interface Sent {
   rejectedErrors?: Error[] | undefined;
 }
 
-/** A connection to the mail server. The signal closes it, regardless of which response it is waiting for. */
+/**
+ * A connection to the mail server. If the signal aborts, it is closed, no matter what response it is waiting
+ * for.
+ */
 class Session {
   readonly #options: EmailOptions;
   readonly #signal: AbortSignal;
@@ -171,7 +174,7 @@ class Session {
     const { host, port, tls, timeoutMs, login } = this.#options;
     const refused = refusedLiteral(host, []);
     if (refused !== null) throw new RefusedAddress(refused);
-    // nodemailer resolves names without the address policy.
+    // nodemailer would look up the name itself and ignore the policy for addresses.
     const socket = connect({ host, port, lookup: guarded([]) });
     this.#socket = socket;
     await this.#step((done) => socket.on('error', done).once('connect', () => done(null)));
@@ -209,10 +212,7 @@ class Session {
     return sent;
   }
 
-  /**
-   * Ends the session without waiting for the response, because the mail server has already accepted the
-   * message.
-   */
+  /** Ends the session without waiting for a response. By now, the mail server has accepted the message. */
   quit(): void {
     this.#connection?.quit();
     this.#socket?.unref();
@@ -223,7 +223,7 @@ class Session {
     this.#socket?.destroy();
   }
 
-  /** Waits for the callback, a connection error, or the signal. */
+  /** Waits for the callback. Fails if there is an error on the connection or the signal aborts. */
   async #step(start: (done: (error: Error | null) => void) => unknown): Promise<void> {
     let release = (): void => undefined;
     let fail: (error: Error) => void = () => undefined;
@@ -244,7 +244,7 @@ class Session {
 const maxSubjectValueChars = 100;
 const maxBodyValueChars = 1_000;
 
-/** Returns the encoded message. nodemailer encodes the headers, so that values cannot inject header lines. */
+/** Returns the encoded message. nodemailer encodes the headers, so a value cannot add lines to them. */
 async function mailOf(event: Event, { from, to, subject, consoleUrl }: EmailOptions): Promise<Buffer> {
   const brief = messageOf(event, { consoleUrl, maxValueChars: maxSubjectValueChars });
   const { default: MailComposer } = await import('nodemailer/lib/mail-composer');
@@ -255,7 +255,7 @@ async function mailOf(event: Event, { from, to, subject, consoleUrl }: EmailOpti
       subject === null ? `[waybill] ${brief.title}` : fillTemplate(subject, brief.fields, (value) => value),
     text: textOf(messageOf(event, { consoleUrl, maxValueChars: maxBodyValueChars }), event),
     date: new Date(event.timestamp),
-    // All attempts use the same id, so that mail servers can discard duplicates.
+    // Use the same id for all attempts, so that mail servers can throw away duplicates.
     messageId: `<${event.id}@${from.slice(from.lastIndexOf('@') + 1)}>`,
     headers: { 'Auto-Submitted': 'auto-generated' },
     disableFileAccess: true,
@@ -272,17 +272,17 @@ function textOf({ title, rows, link }: Message, { id }: Event): string {
   );
 }
 
-/** Interprets an error from nodemailer or the connection. */
+/** Turns an error from nodemailer or the connection into the reason for a failure. */
 function judged(error: unknown, { login }: EmailOptions): Refused {
   const fail = (reason: string, retry: boolean): Refused => ({ ok: false, reason, retry });
   if (!(error instanceof Error)) return fail('the mail server cannot be reached', true);
   if (error instanceof RefusedAddress)
     return fail(`the mail server is ${error.message}, which is refused`, false);
-  // nodemailer replaces the connection's error code with its own.
+  // If the connection had an error code, nodemailer has put its own in place of it.
   const code = 'originalCode' in error ? String(error.originalCode) : codeOf(error);
   const status = 'responseCode' in error && typeof error.responseCode === 'number' ? error.responseCode : 0;
   const isTransient = status >= 400 && status < 500;
-  // The server may quote the credentials it received.
+  // The response might contain the credentials that we sent.
   if (code === 'EAUTH' && status > 0)
     return fail(`the mail server rejected the login of "${login?.user ?? ''}" (${status})`, isTransient);
   if (status > 0) return fail(`the mail server answered ${wordsOf(error)}`, isTransient);
@@ -294,7 +294,7 @@ function judged(error: unknown, { login }: EmailOptions): Refused {
   return fail(`the mail server cannot be reached (${code})`, true);
 }
 
-/** Returns the server's status and text on one line: `550 5.1.1 no such user`. */
+/** Returns the status and text from the server in one line: `550 5.1.1 no such user`. */
 function wordsOf(error: Error): string {
   const response = 'response' in error && typeof error.response === 'string' ? error.response : '';
   return shortened(oneLine(response.replaceAll(/\s+/g, ' ').trim()), 200);

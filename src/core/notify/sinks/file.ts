@@ -19,7 +19,7 @@ export const fileKind = sinkKind({
   reach: async ({ path }) => reachFile(path),
 });
 
-/** Checks that the file can be created or opened for appending. */
+/** Makes sure that the file can be created, or opened to append to it. */
 async function reachFile(path: string): Promise<string> {
   const isThere = existsSync(path);
   const place = isThere ? path : dirname(path);
@@ -41,7 +41,9 @@ async function reachFile(path: string): Promise<string> {
   return 'is writable';
 }
 
-/** Transient errors: a full disk, too many open files, an unreachable network file system. */
+/**
+ * Errors that may go away: a full disk, too many open files, a network file system that cannot be reached.
+ */
 const transientCodes = new Set([
   'ENOSPC',
   'EDQUOT',
@@ -55,9 +57,9 @@ const transientCodes = new Set([
 ]);
 
 /**
- * Appends events as JSON Lines. Each line is a single write in append mode, which local file systems keep
- * intact even with concurrent writers. The file is reopened for each event, so that it can be rotated by
- * renaming it. A new file is readable only by its owner.
+ * Appends events to a file as JSON Lines. Each line is written at once in append mode, so on a local file
+ * system, lines stay intact even if other processes write at the same time. The file is opened again for each
+ * event and can be rotated by renaming it. A new file can only be read by its owner.
  */
 export function fileSink(path: string): Sink {
   let endsInMidLine = false;
@@ -66,7 +68,7 @@ export function fileSink(path: string): Sink {
     timeoutMs: 5_000,
     async send(event) {
       try {
-        // Without O_NONBLOCK, opening a named pipe without a reader would block forever.
+        // Without O_NONBLOCK, opening a named pipe that no one reads would hang forever.
         const flags = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NONBLOCK;
         const file = await open(path, flags, 0o600);
         try {

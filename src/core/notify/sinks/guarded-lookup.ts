@@ -3,15 +3,16 @@ import { isIP, type LookupFunction } from 'node:net';
 import { refusedAddress } from '../address-policy.ts';
 
 /*
- * Applies the address policy when connecting, after the name is resolved. This prevents DNS rebinding.
+ * Checks an address right before connecting to it, once the name has been resolved. This prevents DNS
+ * rebinding.
  */
 
-/** Thrown for a refused address. The message completes "the host is …". */
+/** Thrown if an address is refused. The message follows the words `the host is`. */
 export class RefusedAddress extends Error {
   override readonly name = 'RefusedAddress';
 }
 
-/** Returns a lookup function that refuses a name if any of its addresses is refused. */
+/** Returns a lookup function that fails if even one of a name's addresses is refused. */
 export function guarded(allowed: readonly string[], lookup: LookupFunction = systemLookup): LookupFunction {
   return (hostname, options, callback) => {
     lookup(hostname, { ...options, all: true }, (error, answer) => {
@@ -33,8 +34,8 @@ export function guarded(allowed: readonly string[], lookup: LookupFunction = sys
 }
 
 /**
- * Checks a host that is a literal IP address, which is never resolved. Returns why connecting to it is
- * refused, or null if it is allowed or is a name.
+ * Checks a host that is an IP address, since those are never looked up. Returns the reason for refusing to
+ * connect, or null if it is allowed or not an IP address.
  */
 export function refusedLiteral(host: string, allowed: readonly string[]): string | null {
   const literal = host.replace(/^\[|\]$/g, '');
@@ -42,7 +43,8 @@ export function refusedLiteral(host: string, allowed: readonly string[]): string
 }
 
 /**
- * Returns an error's code. If several addresses were tried, an `AggregateError` contains one error for each.
+ * Returns the code of an error. If several addresses were tried, there is an error for each of them in an
+ * `AggregateError`.
  */
 export function codeOf(error: Error): string {
   if ('code' in error && typeof error.code === 'string') return error.code;
@@ -50,6 +52,6 @@ export function codeOf(error: Error): string {
   return first instanceof Error ? codeOf(first) : error.name;
 }
 
-/** Matches certificate errors, which retrying cannot fix. */
+/** Matches problems with a certificate. It makes no sense to retry after those. */
 export const certificateFault =
   /^(CERT_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO_SELF_SIGNED|SELF_SIGNED|UNABLE_TO_|HOSTNAME_MISMATCH)/;

@@ -9,7 +9,7 @@ export const logKind = sinkKind({
   reach: async () => 'goes to the log',
 });
 
-/** Logs events at info level, under the key `event`. */
+/** Writes events to the log at info level. The event is in the field `event`. */
 export function logSink(log: Log): Sink {
   return {
     concurrency: 1,

@@ -13,12 +13,12 @@ import { certificateFault, codeOf, guarded, RefusedAddress, refusedLiteral } fro
 interface PostOptions {
   url: string;
   timeoutMs: number;
-  /** Addresses and CIDR ranges that are allowed even if the policy refuses them. */
+  /** Addresses and CIDR ranges to allow, even if the policy would refuse them. */
   allowAddresses: readonly string[];
-  /** The number of concurrent requests. */
+  /** How many requests to send at a time. */
   concurrency: number;
   clock: Clock;
-  /** Builds an attempt's body and any additional headers. */
+  /** Returns the body for an attempt and, if necessary, more headers. */
   compose: (event: Event) => { body: string; headers?: Record<string, string> };
   /** Only set in tests. */
   lookup?: LookupFunction;
@@ -28,7 +28,7 @@ export interface WebhookOptions extends Omit<PostOptions, 'compose' | 'concurren
   keys: readonly SigningKey[];
 }
 
-/** Sends events as JSON, signed according to Standard Webhooks. */
+/** Sends events as JSON, with signatures as in Standard Webhooks. */
 export function webhookSink({ keys, ...options }: WebhookOptions): Sink {
   return postSink({
     ...options,
@@ -40,7 +40,10 @@ export function webhookSink({ keys, ...options }: WebhookOptions): Sink {
   });
 }
 
-/** Sends events as JSON in POST requests. Neither follows redirects nor uses a proxy from the environment. */
+/**
+ * Sends events as JSON in POST requests. Redirects are not followed, and proxies in the environment are not
+ * used.
+ */
 export function postSink(options: PostOptions): Sink {
   const { url, clock, timeoutMs, allowAddresses, concurrency, compose } = options;
   const target = new URL(url);
@@ -58,7 +61,7 @@ export function postSink(options: PostOptions): Sink {
         'content-type': 'application/json',
         'content-length': Buffer.byteLength(body),
         'user-agent': 'waybill',
-        // A trace context's keys are the header names.
+        // The keys in a trace context are header names.
         ...trace,
         ...more,
       };
@@ -68,7 +71,7 @@ export function postSink(options: PostOptions): Sink {
           .on('error', (error) => resolve(notThere(error)))
           .on('response', (response) => {
             resolve(judged(response, target, clock));
-            // The response body is irrelevant, but the connection can be reused only after it has been read.
+            // We do not need the body, but the connection cannot be used again before it has been read.
             discard(response, clock, timeoutMs);
           })
           .end(body);
@@ -78,7 +81,7 @@ export function postSink(options: PostOptions): Sink {
   };
 }
 
-/** Connects to a webhook's host and disconnects. Throws `unreachable`. */
+/** Connects to the host of a webhook and disconnects. Throws an `unreachable` error if that fails. */
 export async function reachWebhook(
   { url, allowAddresses }: Pick<WebhookOptions, 'url' | 'allowAddresses'>,
   signal: AbortSignal,
@@ -112,8 +115,8 @@ function discard(response: IncomingMessage, clock: Clock, withinMs: number): voi
 }
 
 /**
- * Interprets the response status according to Standard Webhooks. The reason includes only the URL's origin,
- * because its path and query may be secret.
+ * Decides what a response status means, according to Standard Webhooks. Messages contain only the origin of
+ * the URL, since the path and query may be secret.
  */
 function judged({ statusCode = 0, headers }: IncomingMessage, { origin }: URL, clock: Clock): Attempted {
   if (statusCode >= 200 && statusCode < 300) return { ok: true };

@@ -40,7 +40,7 @@ function urlOf({ redisUrlEnv }: { redisUrlEnv: string }, { secrets, neededBy }: 
   );
 }
 
-/** Publishes events on a Redis channel. Only clients that are subscribed at the time receive them. */
+/** Publishes events to a Redis channel. They reach only clients that are subscribed at that moment. */
 export function redisSink({
   url,
   channel,
@@ -76,22 +76,25 @@ export function redisSink({
   };
 }
 
-/** Throws the first connection error. Reports all errors to `onError`. */
+/**
+ * Connects to Redis. If that fails, throws the first error. All errors, now and later, are passed to
+ * `onError`.
+ */
 async function connect(url: string, timeoutMs: number, onError: (error: unknown) => void): Promise<Redis> {
-  // In the bundled program, a CommonJS package has only a default export.
+  // In the bundled program, a CommonJS package has a default export and no others.
   const { default: ioredis } = await import('ioredis');
-  // The delivery handles retries.
+  // No retries here, because the delivery takes care of that.
   const client = new ioredis.Redis(url, {
     lazyConnect: true,
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
     retryStrategy: () => null,
     connectTimeout: timeoutMs,
-    // A client that times out is closed, so that the next attempt reconnects.
+    // A client that times out is closed, so the next attempt makes a new connection.
     commandTimeout: timeoutMs,
   });
   let first: unknown;
-  // The failing call reports the reason, but an unhandled error event would crash the process.
+  // The call that fails will say why. But if no one listens for error events, they crash the process.
   client.on('error', (error: unknown) => {
     first ??= error;
     onError(error);
@@ -105,7 +108,7 @@ async function connect(url: string, timeoutMs: number, onError: (error: unknown)
   }
 }
 
-// Only known codes are reported, because messages may contain the password.
+// Messages may contain the password, so report codes that we know and nothing else.
 const replyCode = /^(WRONGPASS|NOAUTH|NOPERM|ERR|READONLY|LOADING|OOM|MASTERDOWN|CLUSTERDOWN|MOVED)\b/;
 const transientReplies = new Set(['LOADING', 'OOM', 'MASTERDOWN', 'CLUSTERDOWN', 'READONLY']);
 

@@ -54,7 +54,9 @@ export const webhookKind = sinkKind({
   },
 });
 
-/** Checks a literal IP address in the URL. A host name can only be checked when connecting. */
+/**
+ * Checks the URL if its host is an IP address. The addresses of a host name are not known before connecting.
+ */
 function refusedHost(url: string, allowed: readonly string[]): string | null {
   const verdict = parseWebhookUrl(url);
   return verdict.ok ? refusedLiteral(new URL(verdict.value).hostname, allowed) : null;

@@ -26,8 +26,8 @@ interface ApplyOptions extends AttemptOptions {
 }
 
 /**
- * The paths that were written, and the paths that were linked or copied on the server. All others are
- * unchanged.
+ * The paths that an attempt wrote, and those that it linked or copied on the server. It did not change any
+ * other path.
  */
 export interface Applied {
   written: ReadonlySet<string>;
@@ -37,25 +37,25 @@ export interface Applied {
 export const nothingApplied: Applied = { written: new Set(), linked: new Set() };
 
 /**
- * Executes a plan under a lease. If the process is killed at any point, the next run completes the work. The
- * steps are:
+ * Carries out a plan while holding the lease. The steps are ordered so that the next run can finish the work
+ * if the process is killed at any point:
  *
- * 1. Settle: if an earlier attempt was interrupted, read the files that it may have touched and this plan
- *    does not.
- * 2. Intent: write a state that names every path that this attempt may touch. Kept paths are not named,
- *    because their files do not change.
- * 3. Stage: write and verify every output that is not kept, if the storage can rename.
- * 4. Save: save every file that will be replaced or removed, so that it can be restored.
+ * 1. Settle: if an earlier attempt was interrupted, check the files that it may have touched and that are not
+ *    part of this plan.
+ * 2. Intent: write a state that lists every path this attempt may touch. Kept paths are left out, because
+ *    their files do not change.
+ * 3. Stage: if the storage supports renames, write and verify every output that is not kept.
+ * 4. Save: back up every file that is about to be replaced or removed, so that it can be restored.
  * 5. Fence: check that the lease is still held. Then rename the staged files and new directories into place,
- *    assets before pages, and remove the files that the plan omits. If the storage cannot rename, write the
- *    files in place. If a file replaces a directory or vice versa, the blocking file is removed first. Its
+ *    assets before pages, and remove the files that are not in the plan. Without renames, write the files in
+ *    place. If a file replaces a directory or vice versa, remove whichever is in the way first; its
  *    replacement is already staged.
- * 6. Commit: write the state with the records of the written and kept outputs, without the intent. If the
- *    bundle path's last output was unpublished, remove the state instead.
+ * 6. Commit: write the state with the records of the written and kept outputs, and without the intent. If
+ *    this unpublishes the bundle path's last output, remove the state instead.
  *
- * If any step fails, the attempt is undone: created files are removed, and replaced and removed files and the
- * state are restored. If a file could not be restored, or a request without a response may still take effect
- * on the server, the intent remains and the next run repeats the work.
+ * If any step fails, the attempt is rolled back: files it created are removed, and the state and any replaced
+ * or removed files are restored. If a file cannot be restored, or if a request got no response and the server
+ * may still carry it out, the intent stays in place and the next run repeats the work.
  *
  * Throws `lease_lost`, `storage_conflict` or `storage_exists` (another attempt got there first),
  * `commit_unknown`, `body_mismatch` (the source changed), the abort reason of `signal`, or the storage's
@@ -80,7 +80,7 @@ export async function apply(plan: Work, options: ApplyOptions): Promise<Applied>
     await attempt.putInPlace(layout);
     const already = new Set(inTheWay);
     const rest = removes.filter((key) => !already.has(key));
-    // Writing in place may have taken a long time.
+    // Writing in place may have taken long enough for the lease to expire.
     if (inPlace && rest.length > 0) await lease.fence();
     await attempt.remove(rest);
     if (plan.clears) await removeEmptyDirectories(storage);
@@ -94,8 +94,8 @@ export async function apply(plan: Work, options: ApplyOptions): Promise<Applied>
 }
 
 /**
- * Checks for obstacles and applies the work. Call it only under the lease: it changes nothing once the lease
- * is lost. `checked` is the part of the work to check. Default: all of it. Throws the same errors as
+ * Checks that nothing is in the way, then applies the work. The caller must hold the lease: nothing is
+ * changed once it is lost. Pass `checked` to check only part of the work. Throws the same errors as
  * `refuseObstructed` and `apply`.
  */
 export async function applyUnderLease(
@@ -112,9 +112,9 @@ export async function applyUnderLease(
 }
 
 /**
- * Writes or removes the state. On an object store, the next attempt sweeps any leftover copies, but only if
- * there is a state. When the state is to be removed, the copies are therefore removed first. If removing the
- * state then fails, its intent remains.
+ * Writes the new state, or removes it when the last output is gone. On an object store, the next attempt can
+ * clean up leftover copies only if there is a state, so delete the copies before removing it. If removing the
+ * state then fails, its intent is still there.
  */
 async function commit(plan: Work, attempt: Attempt, lease: Lease, catalog: Catalog): Promise<void> {
   if (plan.action === 'unpublish' && catalog.outputs.length === 0) {
@@ -126,7 +126,9 @@ async function commit(plan: Work, attempt: Attempt, lease: Lease, catalog: Catal
   }
 }
 
-/** Returns the records of paths outside the plan, and the unfinished files of an interrupted attempt. */
+/**
+ * Returns the records of paths outside the plan, and any files that an interrupted attempt never finished.
+ */
 async function settled(plan: Work, storage: Storage, { found: { state } }: Lease): Promise<Settled> {
   if (plan.clears) return { outputs: [], vanished: [] };
   if (state.kind !== 'valid' || state.catalog.pending === null)
@@ -134,7 +136,7 @@ async function settled(plan: Work, storage: Storage, { found: { state } }: Lease
   return settleInterrupted(storage, state.catalog, concernedPaths(plan));
 }
 
-/** Returns those files to remove that block a planned file or directory. */
+/** Returns the planned removals that are in the way of a planned file or directory. */
 function blockers(writes: readonly PlannedOutput[], removes: readonly Key[]): Key[] {
   const files = new Set<string>(writes.map(({ path }) => path));
   const directories = new Set<string>();
@@ -145,8 +147,7 @@ function blockers(writes: readonly PlannedOutput[], removes: readonly Key[]): Ke
 }
 
 /**
- * Returns the underlying error. Missing staged files usually mean that the lease was lost, so this is checked
- * first.
+ * Returns the error to report. If staged files are missing, the lease was probably lost, so check that first.
  */
 async function causeOf(error: unknown, lease: Lease): Promise<unknown> {
   if (!hasCode(error, 'storage_not_found')) return error;
@@ -157,12 +158,13 @@ async function causeOf(error: unknown, lease: Lease): Promise<unknown> {
 }
 
 /*
- * The two catalogs that an attempt writes. `base` contains the records of paths outside the plan.
+ * The two catalogs that an attempt writes: one with its intent, and one that commits it. `base` contains the
+ * records of paths outside the plan.
  */
 
 /**
- * Returns the catalog with the intent, which announces every path that the attempt writes or removes. The
- * previous records of these and of kept paths remain until the commit.
+ * Returns the catalog to write before anything else. Its intent lists every path that the attempt will write
+ * or remove. The old records of those paths and of kept paths stay in it until the commit.
  */
 function announcedCatalog(plan: Work, lease: Lease, base: readonly OutputRecord[], now: Date): Catalog {
   const startedAt = now.toISOString();
@@ -171,8 +173,8 @@ function announcedCatalog(plan: Work, lease: Lease, base: readonly OutputRecord[
     action: plan.action as AttemptAction,
     startedAt,
     outputs: plan.writes.map((output) => recordOf(output, startedAt)),
-    // Keys that a state must not contain are unmanaged content. If this attempt crashes, they remain
-    // unmanaged.
+    // Keys that are not allowed in a state belong to unmanaged content. If this attempt crashes, they simply
+    // stay unmanaged.
     removes: plan.removes.filter(isStoredKey),
   });
   const concerned = concernedPaths(plan);
@@ -210,7 +212,8 @@ function committedCatalog(plan: Work, lease: Lease, base: readonly OutputRecord[
 }
 
 /**
- * Returns the current generation. Content published without a catalog of this version counts as generation 1.
+ * Returns the current generation. Anything published without a catalog in the current format counts as
+ * generation 1.
  */
 function generationOf({ action }: Work, { found: { state } }: Lease): number {
   if (state.kind === 'valid') return state.catalog.generation;
@@ -227,15 +230,15 @@ function recordOf(output: PlannedOutput, updatedAt: string): OutputRecord {
 }
 
 /**
- * Removes directories that contain no files at any depth. A forced replacement must leave only its own
- * outputs, and directories that never held an output are not removed along with a file. Does nothing on
- * object stores. Throws the storage's error.
+ * Removes every directory that has no files in it, at any depth. A forced replacement should leave nothing
+ * behind but its own outputs, and removing a file does not clean up directories that never held an output.
+ * Does nothing on object stores. Throws the storage's error.
  */
 export async function removeEmptyDirectories(storage: Storage): Promise<void> {
   if (storage.rename !== undefined) await removeIfEmpty(storage, '');
 }
 
-/** Removes the directory if it contains no files. Returns true if it contained none. */
+/** Removes the directory if there are no files in it. Returns true if that was the case. */
 async function removeIfEmpty(storage: Storage, directory: Key | ''): Promise<boolean> {
   let isEmpty = true;
   const directories: Key[] = [];
@@ -249,10 +252,10 @@ async function removeIfEmpty(storage: Storage, directory: Key | ''): Promise<boo
 }
 
 /**
- * Detects, without writing, why applying a plan would fail, and throws that error: a directory that cannot be
- * created or written to, a different file system, a name that is too long, or too little space. `storage` is
- * rooted at the bundle path. `stateBytes` is the size of the current state. Without the lease, free space is
- * not checked while staged files exist, because a later sweep may remove them.
+ * Throws the error that would make applying this plan fail, without writing anything: a directory that cannot
+ * be created or written to, a different file system, a name that is too long, or too little space. `storage`
+ * is rooted at the bundle path, and `stateBytes` is the size of the current state. Without the lease, free
+ * space is not checked while there are staged files, because a later cleanup may delete them.
  */
 export async function refuseObstructed(
   storage: Storage,
@@ -265,7 +268,7 @@ export async function refuseObstructed(
   if (obstacle !== null) throw obstacle;
 }
 
-/** Omits writes that are blocked only by files that the plan removes. */
+/** Leaves out writes that are blocked only by files the plan removes anyway. */
 function changeOf({ writes, removes }: Pick<Work, 'writes' | 'removes'>): Omit<Change, 'bytes'> {
   const removed = new Set<string>(removes);
   const free = writes.filter(({ path }) => ![...ancestorsOf(path)].some((ancestor) => removed.has(ancestor)));

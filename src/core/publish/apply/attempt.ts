@@ -17,20 +17,20 @@ import {
   type StagedMove,
 } from './staged-layout.ts';
 
-/** Makes the file changes of one attempt, and records them so that they can be undone after a failure. */
+/** Changes files on behalf of one attempt, and keeps track of the changes so that they can be rolled back. */
 export class Attempt {
   readonly #plan: Work;
   readonly #options: AttemptOptions;
   readonly #saved: SavedFiles;
   readonly #abort: AbortSignal;
-  /** The paths that were written, and the paths that `duplicate` linked or copied. */
+  /** The paths that were written, and those that `duplicate` linked or copied. */
   readonly applied = { written: new Set<string>(), linked: new Set<string>() };
-  /** Keys whose files may have been written or removed. */
+  /** Keys whose files may have been written (`#written`) or removed (`#removed`) so far. */
   readonly #written = new Set<Key>();
   readonly #removed = new Set<Key>();
-  /** Keys that the storage refused to change. It may also refuse to restore them. */
+  /** Keys that the storage refused to change. It would probably refuse to restore them, too. */
   readonly #refused = new Set<Key>();
-  /** Whether a failed request may still take effect on the server. */
+  /** Whether the server may still carry out a request that failed on our side. */
   #isUncertain = false;
 
   constructor(plan: Work, options: AttemptOptions) {
@@ -42,7 +42,8 @@ export class Attempt {
   }
 
   /**
-   * Writes and verifies every output in staging. If the storage cannot rename, does nothing and returns null.
+   * Writes all outputs to the staging directory and verifies them. Returns null, without doing anything, if
+   * the storage does not support renames.
    */
   async stage(): Promise<StagedLayout<PlannedOutput> | null> {
     const { storage, concurrency } = this.#options;
@@ -57,7 +58,7 @@ export class Attempt {
     return layout;
   }
 
-  /** Saves every file that the attempt replaces or removes. */
+  /** Backs up every file that the attempt is about to replace or remove. */
   async save(): Promise<void> {
     const mayExist = pathsThatMayExist(this.#plan, this.#options.lease);
     const replaced = this.#plan.writes.flatMap(({ path }) => (mayExist.has(path) ? [keyOf(path)] : []));
@@ -65,8 +66,8 @@ export class Attempt {
   }
 
   /**
-   * Renames the staged outputs into place or, without a layout, writes every output in place. Assets become
-   * visible before the pages that use them.
+   * Moves the staged outputs to their final paths or, without a layout, writes each output there directly.
+   * Assets go first, so that no page refers to a missing one.
    */
   async putInPlace(layout: StagedLayout<PlannedOutput> | null): Promise<void> {
     const { storage, concurrency } = this.#options;
@@ -109,33 +110,35 @@ export class Attempt {
   }
 
   /**
-   * Removes the saved copies before the commit. After that, nothing can be restored. Throws the storage's
+   * Deletes the backup copies before the commit. Nothing can be restored after that. Throws the storage's
    * error.
    */
   async discardSurely(): Promise<void> {
     await this.#saved.discardSurely();
   }
 
-  /** Removes the saved copies after the commit. Never throws. */
+  /** Deletes the backup copies after the commit. Never throws. */
   async discard(): Promise<void> {
     await this.#saved.discard();
   }
 
   /**
-   * Undoes the attempt after `failure`: removes created files, restores replaced and removed ones, and then
-   * the state. The intent remains if a file could not be restored, or if a request without a response may
-   * still change one. Never throws, because `failure` is the error to report.
+   * Rolls the attempt back after `failure`: deletes the files it created, restores those it replaced or
+   * removed, and finally restores the state. If a file could not be restored, or if a request without a
+   * response might still change one, the intent is left in place for the next run. Never throws, because the
+   * caller should report `failure`.
    */
   async undo(failure: unknown): Promise<void> {
     const { storage, lease, log } = this.#options;
-    // Without the lease, the files belong to another attempt. If the commit's outcome is unknown, nothing may
-    // be deleted.
+    // Once the lease is lost, the files belong to another attempt. If the commit may have gone through,
+    // deleting anything could destroy published files.
     if (hasCode(failure, 'lease_lost') || hasCode(failure, 'commit_unknown')) return;
     try {
       lease.check();
       await lease.fence();
       await this.#undoChanges();
-      // Free the staged outputs' space first: on a full disk, the old state might not fit.
+      // Delete the staged outputs first. On a full disk, there may be no room to write the old state
+      // otherwise.
       if (storage.rename !== undefined) await storage.removeTree(stagingOf(lease.attemptId));
       if (this.#isUncertain)
         log.warn(
@@ -143,7 +146,7 @@ export class Attempt {
           'the failed attempt was undone, but the server may still carry out one of its requests; the next run checks',
         );
       else {
-        // The next attempt sweeps copies only if a state exists.
+        // The next attempt only cleans up copies if there is a state.
         if (lease.found.raw === null) await this.#saved.discardSurely();
         await lease.restoreState();
       }
@@ -156,7 +159,9 @@ export class Attempt {
     }
   }
 
-  /** Removes created files first, because they may block the files to restore. Continues after errors. */
+  /**
+   * Deletes created files before restoring others, because they may be in the way. Carries on after errors.
+   */
   async #undoChanges(): Promise<void> {
     const { storage, lease, concurrency } = this.#options;
     const failures: unknown[] = [];
@@ -177,14 +182,16 @@ export class Attempt {
   }
 
   /**
-   * Runs `work`, which changes files, and records the possible effects if it fails. Pass `key` if the work
-   * changes only that file, and does so atomically: a refusal then means that the file did not change.
+   * Runs `work`, which changes files, and notes what may have happened if it fails. Pass `key` if `work`
+   * changes only that file and does so atomically; if the storage then refuses, the file is known to be
+   * unchanged.
    */
   async #changing(work: () => Promise<void>, key?: Key): Promise<void> {
     try {
       await work();
     } catch (error) {
-      const isRefusal = error instanceof WaybillError && !error.retryable;
+      // A full storage refuses, too, although the run is retried.
+      const isRefusal = error instanceof WaybillError && (!error.retryable || error.code === 'storage_full');
       const isLocal = this.#options.storage.localFiles !== undefined;
       if (!isRefusal && !isLocal) this.#isUncertain = true;
       if (isRefusal && key !== undefined) this.#refused.add(key);
@@ -230,8 +237,8 @@ export class Attempt {
 }
 
 /**
- * The number of files renamed per call. Each call flushes once, so large batches are fast. Each file takes
- * about 600 bytes of memory for its two names.
+ * How many files to rename per call. Every call ends with a sync to disk, so large batches are faster. A file
+ * takes up about 600 bytes of memory for its two names.
  */
 const renameBatch = 32_768;
 
@@ -239,7 +246,10 @@ function* batchesOf<T>(all: readonly T[]): Iterable<readonly T[]> {
   for (let from = 0; from < all.length; from += renameBatch) yield all.slice(from, from + renameBatch);
 }
 
-/** Returns the planned paths that may exist before the attempt: recorded, announced, or replaced by force. */
+/**
+ * Returns the planned paths where a file may already exist. With a valid state, these are the recorded and
+ * announced paths. Without one, or if force clears everything, any planned path may exist.
+ */
 function pathsThatMayExist(plan: Work, { found: { state } }: Lease): PathSet {
   if (state.kind === 'valid' && !plan.clears) return recordedIn(state);
   return plan.action === 'publish_new' ? new Set() : new Set(plan.writes.map(({ path }) => path));

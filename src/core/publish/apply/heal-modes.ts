@@ -7,10 +7,10 @@ import type { Storage } from '../../storage/storage.ts';
 import type { PlannedOutput } from '../plan.ts';
 
 /**
- * Restores the destination's configured modes on published files, their directories below the bundle path,
- * and the catalog. Changes neither file content nor the catalog, nor the action of the publication. Returns a
- * warning with the number of changes, or null if there were none. Never throws: a mode that cannot be changed
- * is logged.
+ * Restores the configured file modes on published files, on their directories below the bundle path, and on
+ * the catalog. It never touches file contents or what the catalog says, and the result still counts as
+ * unchanged. Returns a warning with the number of modes changed, or null if they were all correct. Never
+ * throws; if a mode cannot be changed, that is logged.
  *
  * @param stateBytes The size of the catalog; undefined to skip it.
  */

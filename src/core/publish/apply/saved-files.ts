@@ -12,12 +12,12 @@ export interface AttemptOptions {
   storage: Storage;
   lease: Lease;
   log: Log;
-  /** The number of files written, kept or removed concurrently. */
+  /** How many files to write, keep or remove at a time. */
   concurrency: number;
   signal?: AbortSignal;
   /**
-   * Copies or links an output to a key from elsewhere in the storage. Returns false if the output must be
-   * written instead.
+   * Links or copies an output to `to` from somewhere else in the storage. Returns false if that is not
+   * possible and the output has to be written.
    */
   duplicate?: (output: PlannedOutput, to: Key) => Promise<boolean>;
   /** Called with the size of each written chunk, in bytes. */
@@ -26,24 +26,26 @@ export interface AttemptOptions {
   onOutput?: (path: string) => void;
 }
 
-/** The original versions of files that an attempt replaces or removes. */
+/** Backups of the files that an attempt replaces or removes. */
 export class SavedFiles {
   readonly #options: AttemptOptions;
   readonly #byKey = new Map<Key, Kept>();
-  /** Whether staging may contain copies, including any whose response was lost. */
+  /**
+   * Whether there may be copies in the staging directory. A copy request whose response was lost counts, too.
+   */
   #hasCopies = false;
 
   constructor(options: AttemptOptions) {
     this.#options = options;
   }
 
-  /** Saves the files at these keys. Skips keys without a file. */
+  /** Backs up the files at these keys. Keys without a file are skipped. */
   async save(keys: readonly Key[]): Promise<void> {
     const { storage, lease, signal, concurrency } = this.#options;
     if (!canKeep(storage)) return;
     await inParallel(keys.entries(), concurrency, async ([index, key]) => {
       lease.check();
-      // It is still safe to stop here, and saving to remote storage may take minutes.
+      // Stopping here is still safe, and backing up files on remote storage can take minutes.
       signal?.throwIfAborted();
       const kept = await storage.keep(key, this.#aside(index)).catch((error: unknown) => {
         this.#hasCopies = true;
@@ -54,20 +56,23 @@ export class SavedFiles {
     });
   }
 
-  /** Returns the file saved for a key, or undefined if there was none. */
+  /** Returns the backup of the file at this key, or undefined if there was no file. */
   of(key: Key): Kept | undefined {
     return this.#byKey.get(key);
   }
 
-  /** Returns where to move a file before it is replaced or removed, or undefined if it need not be moved. */
+  /**
+   * Returns the key to move the file to before it is replaced or removed, or undefined if there is no need to
+   * move it.
+   */
   movesTo(key: Key): Key | undefined {
     const kept = this.#byKey.get(key);
     return kept?.by === 'move' ? kept.aside : undefined;
   }
 
   /**
-   * Removes the copies from an object store. Other storages sweep the attempt's staging directory when the
-   * lease is released. Never throws, because the next attempt sweeps the rest.
+   * Deletes the copies from an object store. On other storage, the attempt's staging directory is cleaned up
+   * when the lease is released. Never throws, because the next attempt deletes any leftovers.
    */
   async discard(): Promise<void> {
     const { storage, log } = this.#options;

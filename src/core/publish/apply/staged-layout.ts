@@ -5,15 +5,18 @@ import type { Storage } from '../../storage/storage.ts';
 import type { PlannedOutput } from '../plan.ts';
 
 /*
- * The layout of an attempt's staging directory, and the moves that put outputs in place. A directory that
- * does not yet exist at the destination is staged as a whole and moved with a single rename. Readers then see
- * all of its files at once. It also keeps staging fast, because many small directories are faster than one
- * large one.
+ * Arranges the files in an attempt's staging directory, and works out the renames that put them in place. A
+ * directory that does not exist at the destination yet is staged as a whole and moved with a single rename,
+ * so readers see all of its files at the same time. This also makes staging faster, since many small
+ * directories are faster than one large one.
  */
 
 type Output = Pick<PlannedOutput, 'path' | 'generated'>;
 
-/** One move from staging into place. `from` is relative to the attempt's staging directory. */
+/**
+ *  A rename that moves a file or directory out of staging. `from` is relative to the attempt's staging
+ * directory.
+ */
 export interface StagedMove {
   from: string;
   to: Key;
@@ -21,20 +24,21 @@ export interface StagedMove {
 }
 
 export interface StagedLayout<T extends Output> {
-  /** The groups in which outputs become visible; see `inVisibleOrder`. */
+  /** The outputs in the order they become visible, group by group; see `inVisibleOrder`. */
   groups: readonly (readonly T[])[];
-  /** Returns the staged name of the output at this index. */
+  /** Returns the staged name for the output at this index. */
   stagedName(index: number): string;
   /**
-   * Returns the moves for these outputs, which must all be in one group. Each directory is moved only once.
+   * Returns the moves that put these outputs in place. All of them must be in the same group. No directory is
+   * moved twice.
    */
   movesOf(outputs: readonly T[]): Iterable<StagedMove>;
 }
 
 /**
- * Lays out the staging directory for these outputs. `missing` lists the topmost directories that do not exist
- * at the destination. A directory at or below one of these is moved as a whole if all of its outputs are in
- * the same group.
+ * Decides where each output goes in the staging directory. `missing` contains the topmost directories that do
+ * not exist at the destination. Such a directory, or one below it, is moved as a whole if all of its outputs
+ * are in the same group.
  */
 export function layOutStaging<T extends Output>(
   outputs: readonly T[],
@@ -43,7 +47,7 @@ export function layOutStaging<T extends Output>(
   const groups = inVisibleOrder(outputs);
   const wholeAt = wholeDirectories(groups, missing);
   const indices = new Map<T, number>();
-  /** For each output index, the number of the directory it moves with, or -1 if it moves alone. */
+  /** For each output, the number of the directory that it is moved with, or -1 if it is moved on its own. */
   const treeOf = new Int32Array(outputs.length);
   const trees: string[] = [];
   const treeAt = new Map<string, number>();
@@ -86,13 +90,13 @@ export function layOutStaging<T extends Output>(
   }
 }
 
-/** Returns a function that maps a path to the directory that it moves with, or null if it moves alone. */
+/** Returns a function that looks up the directory a path is moved with, or null if it is moved on its own. */
 function wholeDirectories(
   groups: readonly (readonly Output[])[],
   missing: ReadonlySet<string>,
 ): (path: string) => string | null {
   if (missing.size === 0) return () => null;
-  /** For each directory, the group of the outputs below it, or null if they are in several groups. */
+  /** For each directory, the group that all of its outputs belong to, or null if there is more than one. */
   const groupOf = new Map<string, number | null>();
   for (const [group, outputs] of groups.entries())
     for (const { path } of outputs)
@@ -111,12 +115,12 @@ function wholeDirectories(
   };
 }
 
-/** The number of concurrent `stat` calls. */
+/** How many `stat` calls to run at a time. */
 const maxConcurrentStats = 16;
 
 /**
- * Returns the topmost missing directories among the outputs' parents. Checks level by level, and skips
- * everything below a missing directory. Throws the storage's error.
+ * Returns the topmost parent directories of these outputs that do not exist yet. Goes through the tree level
+ * by level, so that nothing below a missing directory is checked. Throws the storage's error.
  */
 export async function missingDirectories(
   storage: Pick<Storage, 'stat'>,
@@ -149,14 +153,14 @@ const pageTypes = new Set([
   'application/atom+xml',
   'application/feed+json',
 ]);
-/** Generated outputs that list other outputs. */
+/** Generated outputs that contain a list of the other outputs. */
 const listings = new Set(['index', 'checksums']);
-/** Matches feeds and site maps, which are often served as plain XML or JSON. */
+/** Matches feeds and site maps. Servers often send these as plain XML or JSON, so the type is no help. */
 const feedName = /(?:^|\/)(?:feed|rss|atom|index|sitemap)[^/]*\.(?:xml|json)$/i;
 
 /**
- * Groups the outputs in the order in which they become visible: assets first (style sheets, images, data),
- * then the pages, feeds and listings that refer to them. At any time, readers get either the old page or a
+ * Groups the outputs in the order they become visible: first assets such as style sheets, images and data,
+ * then the pages, feeds and listings that refer to them. A reader therefore sees either the old page or a
  * complete new one. Each output is in exactly one group, and no group is empty.
  */
 export function inVisibleOrder<T extends Pick<PlannedOutput, 'path' | 'generated'>>(

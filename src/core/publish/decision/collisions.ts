@@ -7,10 +7,10 @@ import type { DecisionInput, Plan, Reason, ReasonCode } from '../plan.ts';
 import { byPath, type Known, omittedPaths } from './records.ts';
 
 /*
- * Detects planned paths that conflict with existing content.
+ * Finds conflicts between planned paths and what already exists at the destination.
  */
 
-/** Returns the first conflict between the planned paths and existing content, or null if there is none. */
+/** Returns the first conflict between a planned path and existing content, or null if there is none. */
 export function findCollision(input: DecisionInput, known: Known): Reason | null {
   return (
     findNestedBundle(input) ??
@@ -21,7 +21,7 @@ export function findCollision(input: DecisionInput, known: Known): Reason | null
   );
 }
 
-/** Finds a planned path inside a nested managed bundle path. */
+/** Finds a planned path that is inside another managed bundle path. */
 export function findNestedBundle({ observed, planned }: DecisionInput): Reason | null {
   const nested = new Set(observed.nested);
   if (nested.size === 0) return null;
@@ -48,8 +48,8 @@ function findOtherOwner({ planned, owner }: DecisionInput, { holders }: Known): 
 }
 
 /**
- * Finds unrecorded files at planned paths. A legacy state marks the whole bundle path as managed, so planned
- * outputs may replace any file there.
+ * Finds files at planned paths that the state does not list. With a legacy state, the whole bundle path
+ * counts as managed, so outputs may replace any file there.
  */
 function findUnrecorded({ observed: { state, unrecorded } }: DecisionInput): Reason | null {
   const [first, ...others] = unrecorded;
@@ -64,8 +64,8 @@ function findUnrecorded({ observed: { state, unrecorded } }: DecisionInput): Rea
 }
 
 /**
- * Finds a planned path that would be below a remaining file, or vice versa. The records of one state never
- * block each other, so nothing is checked if all planned paths are recorded.
+ * Finds a planned path below a file that stays, or a file that stays below a planned path. Recorded paths
+ * never block each other, so there is nothing to check if every planned path is recorded.
  */
 function findBlockedPath(input: DecisionInput, known: Known): Reason | null {
   if (areAllRecorded(input)) return null;
@@ -88,7 +88,7 @@ function areAllRecorded({ observed: { state }, planned }: DecisionInput): boolea
   return planned.every(({ path }) => recorded.has(path));
 }
 
-/** Finds an unrecorded entry that blocks a planned file or its directory. */
+/**  Finds an existing entry that is not in the state and is in the way of a planned file or its directory. */
 function findObstruction({ observed: { obstacles }, planned }: DecisionInput): Reason | null {
   if (obstacles.size === 0) return null;
   for (const { path } of planned)
@@ -126,22 +126,22 @@ function findBelow(
 }
 
 /*
- * Considers the catalogs of parent bundle paths, which may own files that look unmanaged here.
+ * Takes the catalogs of parent directories into account, which may own files that look unmanaged from here.
  */
 
 const unmanagedReasons = new Set<ReasonCode>(['content_unmanaged', 'path_unrecorded']);
 
 /**
- * Reports whether the plan treats files at its bundle path as unowned, because it deletes them or reports
- * them as unmanaged. The catalogs of parent paths must then be checked.
+ * Reports whether the plan assumes that files at its bundle path have no owner: it deletes them, or refuses
+ * to publish because they look unmanaged. In that case, check the catalogs of the parent directories.
  */
 export function dependsOnClaims({ clears, action, reason }: Plan): boolean {
   return clears || (action === 'fail_unmanaged' && unmanagedReasons.has(reason.code));
 }
 
 /**
- * Applies a parent catalog's claim to the plan, so that a refusal names the owner of the files. Throws
- * `nested_managed_path` if the plan would delete them.
+ * Adjusts the plan if a parent directory's catalog claims the files, so that the refusal says who owns them.
+ * Throws `nested_managed_path` if the plan would delete them.
  */
 export function respectClaim(plan: Plan, claim: ClaimAbove | null): Plan {
   if (claim === null) return plan;

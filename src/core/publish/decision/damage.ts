@@ -4,18 +4,21 @@ import { sizesOf } from '../../storage/sizes.ts';
 import type { FileStat, Storage } from '../../storage/storage.ts';
 import type { Damage, PlannedOutput } from '../plan.ts';
 
-/** The number of concurrent requests. It is high because latency dominates on remote storage. */
+/**
+ * How many requests to run at a time. On remote storage, most of the time is spent waiting for the network.
+ */
 const maxConcurrentFiles = 64;
 const maxConcurrentDirectories = 16;
 
-/** Listing a directory costs about as much as this many `stat` calls. */
+/** A listing takes about as long as this many `stat` calls. */
 const filesPerListing = 8;
 
 type FileReader = Pick<Storage, 'stat' | 'list' | 'localFiles'>;
 
 /**
- * Finds damaged outputs in storage, by path. Omits files that exist with the correct size. `isRemote` means
- * that each call takes a round trip. Throws the storage's error.
+ * Compares published files with the outputs they should be, and returns the damaged ones by path. A file that
+ * exists with the right size is considered intact. `isRemote` means that every call is a round trip. Throws
+ * the storage's error.
  */
 export async function damagedAmong(
   storage: FileReader,
@@ -41,7 +44,10 @@ async function damagedOneByOne(
   return damaged;
 }
 
-/** Falls back to one call per file if a directory cannot be listed, for example because it is now a file. */
+/**
+ * Lists each directory once. If that fails, for example because the directory is now a file, falls back to
+ * one call per file.
+ */
 async function damagedInListings(
   storage: FileReader,
   outputs: readonly PlannedOutput[],
@@ -66,8 +72,8 @@ async function damagedInListings(
 }
 
 /**
- * Returns the outputs whose size differs. Local sizes are read synchronously, so only these need a closer
- * look.
+ * Returns the outputs whose size is different in storage. Local sizes are cheap to read, so only these few
+ * need a closer look.
  */
 async function ofOtherSize(storage: FileReader, outputs: readonly PlannedOutput[]): Promise<PlannedOutput[]> {
   const sizes = await sizesOf(

@@ -17,9 +17,9 @@ import {
 } from './records.ts';
 
 /**
- * Implements the specification's decision table: returns the action for these outputs at the observed
- * destination, and its reason. Throws `empty_plan` if a replacement has no outputs, and `nested_managed_path`
- * if force would delete another managed bundle path. These are refusals, not decisions.
+ * Implements the specification's decision table: looks at what is at the destination and returns what to do
+ * with these outputs, and why. Two cases are errors rather than decisions: `empty_plan` if a replacement has
+ * no outputs, and `nested_managed_path` if force would delete another managed bundle path.
  */
 export function decide(input: DecisionInput): Plan {
   refuseEmptyReplacement(input);
@@ -159,7 +159,9 @@ function proceed(
   return { ...unchanged(input, action, reason), ...fates, removes, untouched, unkept, changes };
 }
 
-/** Returns the paths to write or remove whose recorded files are too large to be saved for a restore. */
+/**
+ * Returns the paths whose current files are too large to back up, and so cannot be restored after a failure.
+ */
 function unkeptAmong(
   { observed: { largestKeptBytes } }: DecisionInput,
   { records }: Known,
@@ -188,7 +190,7 @@ function unchanged({ owner, bundle, destinationPath }: DecisionInput, action: Ac
   };
 }
 
-/** The planned outputs by fate, in planned order. */
+/** The planned outputs, sorted into those to write and those to keep. Both are in planned order. */
 interface Fates {
   writes: PlannedOutput[];
   kept: PlannedOutput[];
@@ -196,9 +198,9 @@ interface Fates {
 }
 
 /**
- * Decides for every planned output whether it is written or kept, and why. An output is kept if it is
- * recorded with the same content (and the same headers, if the storage keeps them) and the file has the
- * recorded size. If only other record fields differ, the record is refreshed.
+ * Decides for each planned output whether to write it or keep the published file, and why. A file is kept if
+ * it has the recorded size and its record has the same content (and the same headers, if the storage keeps
+ * them). If the record is different in any other way, only the record is updated.
  */
 function fatesOf(input: DecisionInput, known: Known): Fates {
   const { state } = input.observed;
@@ -210,7 +212,7 @@ function fatesOf(input: DecisionInput, known: Known): Fates {
   return sorted(input.planned, (output) => fateOf(output, judged));
 }
 
-/** Returns the fates for a forced replacement: every output is written, regardless of its record. */
+/** Returns the changes made by a forced replacement, which writes every output no matter what is recorded. */
 function forcedFates({ planned, observed }: DecisionInput): Fates {
   const present = new Set<string>(observed.contents);
   return sorted(planned, ({ path }) =>
@@ -221,7 +223,7 @@ function forcedFates({ planned, observed }: DecisionInput): Fates {
 interface DecisionContext {
   input: DecisionInput;
   records: ReadonlyMap<string, OutputRecord>;
-  /** Paths that may have been touched by an unfinished attempt. */
+  /** Paths that an unfinished attempt may have touched. */
   announced: ReadonlySet<string>;
 }
 
@@ -245,7 +247,7 @@ function fateOf(
   return recordFate(record, output, isSameHeaders);
 }
 
-/** Returns the fate of an output whose file does not change: `keep` or `refresh`. */
+/** Returns the verdict on an output whose file stays as it is: `keep`, or `refresh` if its record changes. */
 function recordFate(record: OutputRecord, output: PlannedOutput, isSameHeaders: boolean): Verdict {
   if (!isSameHeaders) return { fate: 'refresh', why: 'headers_differ' };
   if (record.kind !== output.kind) return { fate: 'refresh', why: 'kind_differs' };

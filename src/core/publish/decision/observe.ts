@@ -17,19 +17,22 @@ import type { Damage, DecisionInput, Observation, PlannedOutput } from '../plan.
 import { damagedAmong } from './damage.ts';
 import { isSettledByState, type PathSet, recordedIn, reusableOutputs } from './records.ts';
 
-/** The number of concurrent `stat` calls. It is high because latency dominates on remote storage. */
+/**
+ * How many `stat` calls to run at a time. On remote storage, most of the time is spent waiting for the
+ * network.
+ */
 const maxConcurrentStats = 64;
 
 /**
- * Observes a destination bundle path with as few requests as possible:
+ * Collects what a decision needs to know about a bundle path, with as few requests as possible:
  *
- * - reads only the state, if that settles the decision;
- * - with a valid state, calls `stat` for each planned path that is unrecorded or may be kept, or lists
- *   directories if that is cheaper;
- * - lists everything if there is no usable state or force may clear it all.
+ * - If the state is enough to decide, reads nothing else.
+ * - With a valid state, calls `stat` for each planned path that is not recorded or that might be kept, or
+ *   lists directories where that is cheaper.
+ * - If there is no usable state, or if force might delete everything, lists everything.
  *
- * `storage` is rooted at the bundle path. Pass `stored` if the state was just read, and `damaged` from an
- * earlier observation of the same state. Never writes. Throws the storage's error.
+ * `storage` is rooted at the bundle path. If the state was just read, pass it as `stored`; pass `damaged`
+ * from an earlier observation of the same state. Never writes. Throws the storage's error.
  */
 export async function observe(
   storage: Storage,
@@ -61,7 +64,7 @@ export async function observe(
   return { ...nothing, contentPresent: true, unrecorded, damaged, obstacles, nested, contents };
 }
 
-/** Returns an observation without findings. */
+/** Returns an observation in which nothing was found. */
 export function nothingSeen(
   state: CatalogState,
   storage: Pick<Storage, 'facts' | 'largestKeptBytes'>,
@@ -84,15 +87,16 @@ export function nothingSeen(
 type FileReader = Pick<Storage, 'stat' | 'list' | 'localFiles'>;
 
 /**
- * Compares the number of requests: object stores need one per `stat`, but list a thousand names per request.
+ * Estimates which takes fewer requests. On an object store, every `stat` is a request, while a listing
+ * returns a thousand names at a time.
  */
 function isListingCheaper(storage: Storage, stats: number, records: number): boolean {
   return storage.rename === undefined && stats > 16 && records < stats * 500;
 }
 
 /**
- * Returns a reader that answers `stat` calls for planned paths and states from a single listing. Only for
- * object stores, which have no directories.
+ * Returns a reader that lists the bundle path once and then answers `stat` calls for planned paths and states
+ * from memory. For object stores only: it does not know about directories.
  */
 async function listedView(storage: Storage, planned: readonly PlannedOutput[]): Promise<FileReader> {
   const wanted = new Set<string>(planned.map(({ path }) => path));
@@ -119,8 +123,8 @@ function pathsToWrite(
 }
 
 /**
- * Returns the paths that exist in storage. A directory that contains only recorded files does not count,
- * because those can be removed.
+ * Returns the paths that exist in storage. A directory with nothing but recorded files in it does not count,
+ * because those files can be removed.
  */
 async function presentAmong(
   storage: FileReader,
@@ -140,7 +144,7 @@ async function presentAmong(
   return taken.flat();
 }
 
-/** Returns the managed bundle paths among the parent directories of these paths. */
+/** Returns the parent directories of these paths that are managed bundle paths themselves. */
 async function nestedAbove(storage: FileReader, paths: RelativePath[]): Promise<string[]> {
   const directories = new Set<string>();
   for (const path of paths) for (const ancestor of ancestorsOf(path)) directories.add(ancestor);
@@ -154,8 +158,8 @@ async function nestedAbove(storage: FileReader, paths: RelativePath[]): Promise<
 }
 
 /**
- * Walks the bundle path until it finds unmanaged content, and collects the nested managed bundle paths
- * without entering them. `nested` is complete only if there is no content.
+ * Walks the bundle path until it comes across unmanaged content. Along the way, it collects nested managed
+ * bundle paths without entering them. If there is content, it stops early and `nested` is incomplete.
  */
 async function survey(storage: Storage): Promise<Pick<Observation, 'contentPresent' | 'nested'>> {
   const nested: string[] = [];
@@ -177,7 +181,7 @@ async function survey(storage: Storage): Promise<Pick<Observation, 'contentPrese
   return { contentPresent: false, nested };
 }
 
-/** Returns all files below the bundle path that force would clear, and the nested managed bundle paths. */
+/** Returns all files that force would delete below the bundle path, and the nested managed bundle paths. */
 async function everythingBelow(storage: Storage): Promise<Pick<Observation, 'contents' | 'nested'>> {
   const contents: Key[] = [];
   const nested = new Set<string>();
@@ -194,9 +198,9 @@ function isStateOrLock(key: Key): boolean {
 }
 
 /**
- * Returns the unrecorded entries that block these planned paths, by path: a file or link where a directory is
- * needed, and a directory with unrecorded content at a `recorded` path. Object stores have no directories, so
- * they have no obstacles. Throws the storage's error.
+ * Returns the entries that are in the way of these planned paths and are not in the state, by path: a file or
+ * link where a directory is needed, or a directory with unknown content at a `recorded` path. Object stores
+ * have no directories, so nothing can be in the way there. Throws the storage's error.
  */
 export async function obstaclesTo(
   storage: Pick<Storage, 'rename' | 'stat' | 'list'>,
@@ -218,7 +222,7 @@ export async function obstaclesTo(
   return obstacles;
 }
 
-/** Reports whether the path is a directory that contains unrecorded files. */
+/** Reports whether the path is a directory with files in it that are not in the state. */
 async function holdsOthers(
   storage: Pick<Storage, 'stat' | 'list'>,
   path: RelativePath,

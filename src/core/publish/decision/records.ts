@@ -34,9 +34,8 @@ export function isRecordedAs(record: OutputRecord | undefined, output: PlannedOu
 }
 
 /**
- * Reports whether a valid state alone leads to `skip_same`, so that nothing else needs to be observed. In
- * that case, planned paths cannot block each other, because a state whose records block each other is
- * invalid.
+ * Reports whether a valid state is enough to decide on `skip_same`, without looking at anything else. There
+ * is no need to check whether planned paths block each other, because a state with such records is invalid.
  */
 export function isSettledByState(
   { owner, workflow, planned }: Pick<DecisionInput, 'owner' | 'workflow' | 'planned'>,
@@ -52,9 +51,9 @@ export function isSettledByState(
 }
 
 /**
- * Returns the planned outputs that can be kept if their files still exist: those recorded with the same
- * content, and with the same headers if the storage keeps headers. Paths announced by an unfinished attempt
- * are excluded.
+ * Returns the planned outputs that need not be written if their files still exist. These are recorded with
+ * the same content, and with the same headers if the storage keeps headers. Paths that an unfinished attempt
+ * may have touched are left out.
  */
 export function reusableOutputs(
   planned: readonly PlannedOutput[],
@@ -77,9 +76,7 @@ export function reusableOutputs(
 
 const indexes = new WeakMap<readonly OutputRecord[], Map<string, OutputRecord>>();
 
-/**
- * Returns the records by path. Builds one index per list and caches it: there can be half a million records.
- */
+/** Returns the records by path. There can be half a million of them, so the index for each list is cached. */
 export function byPath(records: readonly OutputRecord[]): ReadonlyMap<string, OutputRecord> {
   const known = indexes.get(records);
   if (known !== undefined) return known;
@@ -91,7 +88,7 @@ export function byPath(records: readonly OutputRecord[]): ReadonlyMap<string, Ou
 
 export type PathSet = Pick<ReadonlySet<string>, 'has' | 'size'>;
 
-/** Like `recordedPaths`, but reuses a large catalog's index if possible. */
+/** Like `recordedPaths`, but avoids building another index of a large catalog where possible. */
 export function recordedIn(state: CatalogState): PathSet {
   const isWhole = state.kind === 'valid' && state.catalog.pending === null;
   return isWhole ? byPath(state.catalog.outputs) : recordedPaths(state);
@@ -101,12 +98,12 @@ export function sameSource(a: SourceIdentity, b: SourceIdentity): boolean {
   return a.backend === b.backend && a.id === b.id && a.path === b.path;
 }
 
-/** Compares the headers that an object store keeps along with the content. */
+/** Compares the headers that an object store saves with the content. */
 export function sameHeaders(a: GeneratedMetadata, b: GeneratedMetadata): boolean {
   return a.contentType === b.contentType && a.cacheControl === b.cacheControl;
 }
 
-/** Reports whether both were generated the same way, or neither was generated. */
+/** Reports whether both outputs come from the same generator, version and inputs, or neither is generated. */
 export function sameGenerator(
   { generator: a }: GeneratedMetadata,
   { generator: b }: GeneratedMetadata,
@@ -115,14 +112,14 @@ export function sameGenerator(
 }
 
 /*
- * A state's records, in the form used for decisions.
+ * Prepares a state's records for decisions.
  */
 
 export interface Known {
   records: OutputRecord[];
-  /** The owner of each recorded or announced path; null if unknown. */
+  /** The owner of each recorded or announced path, or null if the owner is unknown. */
   holders: Map<string, Owner | null>;
-  /** Files that the same owner's interrupted attempt had yet to remove. */
+  /** Files that an interrupted attempt of the same owner was still going to remove. */
   unfinished: Key[];
 }
 
@@ -144,8 +141,8 @@ export function knownRecords(state: ManagedState, input: DecisionInput): Known {
 }
 
 /**
- * Returns the files to remove, sorted: this owner's outputs that a replacement omits, and the files that an
- * interrupted attempt had yet to remove.
+ * Returns the files to remove, sorted: outputs of this owner that are missing from the replacement, and files
+ * that an interrupted attempt was still going to remove.
  */
 export function omittedPaths({ planned, owner, workflow, observed }: DecisionInput, known: Known): Key[] {
   const kept = new Set<string>(planned.map(({ path }) => path));
@@ -159,16 +156,16 @@ export function omittedPaths({ planned, owner, workflow, observed }: DecisionInp
 }
 
 /**
- * Returns the removals of an interrupted replacement, which the same owner's next attempt finishes. An
- * interrupted prune is not resumed, because the next one selects its files again.
+ * Returns the files that an interrupted attempt was still going to remove, so that the same owner's next
+ * attempt can finish the job. A prune is different: the next one picks its files from scratch.
  */
 function unfinishedRemoves({ action, removes }: Pending): Key[] {
   return action === 'prune' ? [] : removes;
 }
 
 /**
- * Converts a legacy record. Only version 3 has enough fields. The missing fields never match a plan, so the
- * output is written again.
+ * Converts a record from a legacy state. Only version 3 recorded enough to be usable. The fields it lacks
+ * never match a plan, so the output is written again.
  */
 function carriedOver({ path, v3 }: LegacyRecord, { owner, destinationPath }: DecisionInput): OutputRecord[] {
   if (v3 === null || !sameOwner(v3.owner, owner)) return [];

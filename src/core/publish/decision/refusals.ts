@@ -16,8 +16,8 @@ import { sameOwner } from '../../storage/identity.ts';
 import { type BundleIdentity, changesDestination, type Plan, type PlannedOutput } from '../plan.ts';
 
 /**
- * Enforces a destination's limits on a plan. `state` is the destination's current state. Throws
- * `catalog_too_large`, `signature_replayed`, `stale_bundle` and `too_many_removals`.
+ * Refuses a plan that the destination's settings do not allow. `state` is what is currently published. Throws
+ * `catalog_too_large`, `signature_replayed`, `stale_bundle` or `too_many_removals`.
  */
 export function refuseUnwanted(
   plan: Plan,
@@ -27,26 +27,27 @@ export function refuseUnwanted(
 ): void {
   refuseLargeCatalog(plan);
   refuseOlder(plan, publishedBy(state, plan.owner), stale === 'refuse' && !force);
-  // Count the owner's outputs only if there is a limit.
+  // Counting the owner's outputs takes time, so only do it if there is a limit.
   if (!allowRemovals && maxRemoved !== null && plan.removes.length > 0)
     refuseRemovals(maxRemoved, plannedRemovals(plan, state));
 }
 
 /*
- * Enforces `limits.max_removed`.
+ * Limits how many outputs a run may remove (`limits.max_removed`).
  */
 
-/** The number of outputs that one owner has published (`total`), and the number to be removed (`removed`). */
+/** How many outputs one owner has published (`total`), and how many of them a plan removes (`removed`). */
 interface Removals {
   removed: number;
   total: number;
-  /** The place to name in the message: `"session-42"`, `the destination`. */
+  /** The name of the place in the message, such as `"session-42"` or `the destination`. */
   where: string;
 }
 
 /**
- * Counts the owner's outputs that the plan removes. Removals of the same owner's interrupted attempt do not
- * count, because they were already allowed. Files that force clears do not count, either.
+ *  Counts how many of the owner's outputs the plan removes. Removals left over from the owner's interrupted
+ * attempt do not count, because they passed the check back then. Neither do files that are only deleted
+ * because of force.
  */
 export function plannedRemovals(
   plan: Pick<Plan, 'owner' | 'destinationPath' | 'removes' | 'clears'>,
@@ -74,7 +75,7 @@ function ownPaths(state: CatalogState, { owner }: Pick<Plan, 'owner'>): Set<stri
   );
 }
 
-/** Throws `too_many_removals` if the removals exceed `limits.max_removed`. */
+/** Throws a `too_many_removals` error if more outputs would be removed than `limits.max_removed` allows. */
 export function refuseRemovals(limit: Amount | null, { removed, total, where }: Removals): void {
   if (limit === null) return;
   const maxRemovals = maxOf(limit, total);
@@ -90,10 +91,11 @@ export function refuseRemovals(limit: Amount | null, { removed, total, where }: 
 }
 
 /**
- * Refuses a plan that would replace a bundle with an older one. Equal creation times are allowed. Throws
- * `signature_replayed` for a signed bundle, even with force, because an attacker must not be able to replay
- * an old bundle and its signature. The signature covers `created`, which the catalog records. Throws
- * `stale_bundle` for any other bundle if the destination refuses older bundles.
+ * Refuses to replace a bundle with an older one. An equal creation time is fine.
+ *
+ * For a signed bundle, this throws `signature_replayed`, even with force: otherwise an attacker could publish
+ * an old bundle again along with its valid signature. The signature covers `created`, which the catalog
+ * records. For any other bundle, it throws `stale_bundle` if the destination refuses older bundles.
  */
 export function refuseOlder(
   { action, bundle, destinationPath }: Pick<Plan, 'action' | 'bundle' | 'destinationPath'>,
@@ -116,8 +118,8 @@ export function refuseOlder(
 }
 
 /**
- * Reports whether the owner has published a newer bundle, or a different one with the same creation time. The
- * caller must then select from the source again.
+ * Reports whether the owner has already published a newer bundle, or a different one with the same creation
+ * time. If so, the caller must look at the source again.
  */
 export function isOvertaken(
   { created, source }: BundleIdentity,
@@ -132,20 +134,21 @@ function named({ source, created }: BundleIdentity): string {
   return `"${source.path}", created ${created}`;
 }
 
-/** An upper bound on the size of a record's field names, numbers, times and digests. */
+/** More than enough bytes for a record's field names, numbers, times and digests. */
 const fixedBytes = 512;
-/** JSON escapes a code unit in at most six bytes. */
+/** JSON needs up to six bytes for a code unit, as in `\u0000`. */
 const bytesPerUnit = 6;
 
 /**
- * Refuses a plan whose catalog would be too large to read back. Throws `catalog_too_large` before anything is
- * written, including in a dry run.
+ * Refuses a plan whose catalog would be too large to read back. Throws a `catalog_too_large` error before
+ * anything is written, in dry runs too.
  */
 export function refuseLargeCatalog(plan: Plan): void {
   if (!changesDestination(plan.action)) return;
   const { untouched, writes, kept } = plan;
   const records = [untouched, writes, kept] as const;
-  // The upper bound is a hundred times faster to compute, and is sufficient for all but the largest catalogs.
+  // This upper bound is a hundred times faster to compute than the real size, and good enough for all but the
+  // largest catalogs.
   if (sum(records, atMost) < maxWholeCatalogBytes) return;
   const updatedAt = new Date(0).toISOString();
   let longest = 0;

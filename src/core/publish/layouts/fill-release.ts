@@ -18,14 +18,17 @@ import type { PublishRequest } from '../publish-request.ts';
 import type { PlannedRelease } from './plan-release.ts';
 
 /*
- * Writes the files of a release.
+ * Writes a release's files.
  */
 
-/** A release to write, and the directory whose files it can reuse. */
+/** A release to write, and where to find files that it can share. */
 export interface Filling {
   release: PlannedRelease;
   plan: Pick<Plan, 'owner' | 'bundle'>;
-  /** A directory in the bundle path that contains the same files at `release.same`; null if there is none. */
+  /**
+   * A directory in the bundle path with the same files at the paths in `release.same`, or null if there is
+   * none.
+   */
   base: Key | '' | null;
   /** The release's path, relative to the destination root. */
   destinationPath: string;
@@ -33,11 +36,12 @@ export interface Filling {
 }
 
 /**
- * Completes a release's directory, under its lease and with the publication protocol. Finishes an earlier
- * attempt's work and rewrites damaged files. If the storage supports it, files that exist in the current
- * release are linked or copied from it on the server. `storage` is rooted at the bundle path.
+ * Writes everything that a release's directory is still missing, including files that an earlier attempt did
+ * not get to or that are damaged. Files that are the same in the current release are linked or copied on the
+ * server if the storage supports it. Takes the release's lease and follows the publication protocol.
+ * `storage` is rooted at the bundle path.
  *
- * Throws `unmanaged_content` if the directory contains foreign files, `state_conflict` if its catalog is
+ * Throws `unmanaged_content` if there are foreign files in the directory, `state_conflict` if its catalog is
  * invalid, and the same errors as `apply`.
  */
 export async function fillRelease(
@@ -65,8 +69,8 @@ export async function fillRelease(
 }
 
 /**
- * Returns the work without the files that exist in the current release. Only the remaining files need their
- * names and the free space checked: the others have valid names and take no space.
+ * Leaves out the files that are the same in the current release. Only the others need to be checked for valid
+ * names and free space: the shared ones already have valid names and take up no space.
  */
 export function unlikeCurrent(
   { same }: Pick<PlannedRelease, 'same'>,
@@ -86,7 +90,7 @@ async function duplicated(
   return (await storage.duplicate?.(joinKey(base, path), joinKey(target, to))) != null;
 }
 
-/** Returns the remaining work in a release's directory, or null if the release is complete. */
+/** Returns what is left to do in a release's directory, or null if the release is complete. */
 async function workIn(
   target: Storage,
   { state }: StoredState,
@@ -117,8 +121,8 @@ async function workIn(
 }
 
 /**
- * Refuses files without a catalog. They are foreign, because an attempt writes its intent before anything
- * else.
+ * Refuses a directory that has files but no catalog. They cannot be ours, because an attempt always writes
+ * its intent first.
  */
 async function refuseContent(target: Storage, destinationPath: string): Promise<void> {
   for await (const { key } of target.list('', { recursive: true }))

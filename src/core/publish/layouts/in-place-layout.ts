@@ -20,7 +20,7 @@ import {
 } from './migrate-in-place.ts';
 
 interface ObservedInPlace extends ObservedState {
-  /** The current release, which must be migrated first; null if the path is not published as releases. */
+  /** The current release, which has to be migrated first; null if there are no releases at this path. */
   release: FormerRelease | null;
 }
 
@@ -48,8 +48,8 @@ export class InPlaceLayout implements PublicationLayout<ObservedInPlace, InPlace
   }
 
   /**
-   * Decides as if the release to migrate were already in place. If publishing is refused, nothing is
-   * migrated.
+   * Decides as though the release had already been migrated. If the decision is not to publish, nothing is
+   * migrated either.
    */
   async decide(
     observed: ObservedInPlace,
@@ -91,7 +91,7 @@ export class InPlaceLayout implements PublicationLayout<ObservedInPlace, InPlace
       ? await this.#decideAndApply(decision, candidate)
       : { plan, applied: null };
     if (done === null) return null;
-    // Kept files are not rewritten, so they may still have a mode set by another process.
+    // Files that were kept were not rewritten, so another process may have changed their modes.
     if (done.plan.kept.length > 0) await this.#healModes(candidate);
     const applied = done.plan.action === 'skip_same' ? nothingApplied : done.applied;
     return plannedResult(candidate.bundle.path, done.plan, candidate.planned, applied);
@@ -103,7 +103,10 @@ export class InPlaceLayout implements PublicationLayout<ObservedInPlace, InPlace
     if (warning !== null) publication.warn?.(warning);
   }
 
-  /** Takes the lease, decides again and applies the plan. Returns null if the bundle is now outdated. */
+  /**
+   * Takes the lease, decides again and applies the plan. Returns null if a newer bundle has been published
+   * since this one was selected.
+   */
   async #decideAndApply(
     { decideOn }: InPlaceDecision,
     candidate: Candidate,
@@ -113,7 +116,7 @@ export class InPlaceLayout implements PublicationLayout<ObservedInPlace, InPlace
       if (candidate.isOutdated(observedState(lease.found))) return null;
       const plan = await decideOn(lease.found);
       lease.check();
-      // On object stores, other publishers can still write until this attempt has written its intent.
+      // On an object store, other publishers can keep writing until this attempt has written its intent.
       if (dependsOnStrays(plan) && !isSameState(await readState(storage), lease.found))
         throw versionConflict(storage, stateKey);
       if (!changesDestination(plan.action)) return { plan, applied: null };

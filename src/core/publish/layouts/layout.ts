@@ -10,38 +10,39 @@ import type { BundlePublication, PublishRequest } from '../publish-request.ts';
 import type { ActionResult } from '../results/result.ts';
 
 /*
- * The interface between the publication loop and the two layouts, `in_place` and `releases`.
+ * The interface through which the publication loop uses either layout, `in_place` or `releases`.
  */
 
 /**
- * A layout in which a bundle path can be published. If the path still uses the other layout, `observe`
- * returns that layout's content, and the decision contains a migration. The next round publishes on top of
- * the migrated content.
+ * A way to arrange published files at a bundle path. If the path still uses the other layout, `observe`
+ * returns what is published there, and the decision includes a migration. The new bundle is published in the
+ * next round, on top of the migrated files.
  */
 export interface PublicationLayout<S extends ObservedState, D extends Decision> {
   /** The path used in output URLs, relative to the destination root. */
   readonly urlPath: string;
   /** The other layout. */
   readonly former: Layout;
-  /** Reads the state that readers see. */
+  /** Reads what is currently published. */
   observe(candidate: Candidate): Promise<S>;
   /**
-   * Decides on the candidate's outputs and calls the request's `onDecided`. Throws the refusals that are not
-   * part of a plan.
+   * Decides what to do with the candidate's outputs, and calls the request's `onDecided`. Throws an error if
+   * publishing is refused for a reason that a plan cannot express.
    */
   decide(observed: S, candidate: Candidate, request: PublishRequest): Promise<D>;
-  /** Returns the result of a dry run. Throws the errors of `carryOut` that can be foreseen. */
+  /** Returns the result for a dry run. Throws any error from `carryOut` that can be predicted. */
   preview(decision: D, candidate: Candidate): Promise<ActionResult>;
   /**
-   * Carries out a decision without a migration. Returns null if the caller must observe and decide again.
+   * Carries out a decision that does not involve a migration. Returns null if the caller has to start over
+   * with `observe`.
    */
   carryOut(decision: D, candidate: Candidate): Promise<ActionResult | null>;
 }
 
-/** The published state on which a decision is based. */
+/** The published state that a decision is based on. */
 export interface ObservedState {
   stored: StoredState;
-  /** Changes whenever the published content changes; null if nothing is published. */
+  /** Changes whenever published content does; null if nothing is published. */
   version: number | string | null;
   /** Rooted at the files recorded in `stored`; null or absent if there are none. */
   base?: Storage | null;
@@ -49,21 +50,22 @@ export interface ObservedState {
 
 export interface Decision {
   plan: Plan;
-  /** The outputs to write, for progress reports. */
+  /** The outputs to write, so that progress can be reported. */
   writes: readonly PlannedOutput[];
-  /** The layout migration that must come first; null if none is needed. */
+  /** The layout migration to carry out first; null if none is needed. */
   migration: Migration | null;
 }
 
-/** Publishes the former layout's content in the new layout. */
+/** Moves the content of the other layout to this one. */
 export interface Migration {
   /**
-   * Returns false if another process published or switched in the meantime. Nothing changes for readers then.
+   * Returns false if another process published or switched in the meantime. In that case, readers see no
+   * change.
    */
   carryOut(): Promise<boolean>;
 }
 
-/** Where and how to publish. */
+/** Parameters of a publication: the bundle, the place and the options. */
 export interface PublicationTask {
   context: CoreContext;
   /** Rooted at the destination. */
@@ -74,13 +76,16 @@ export interface PublicationTask {
   request: PublishRequest;
 }
 
-/** The bundle to publish. It may be selected again while the publication waits for other publishers. */
+/**
+ * The bundle that is going to be published. If other publishers get there first, it may be replaced with a
+ * newer selection from the source.
+ */
 export class Candidate {
   /** The planned outputs, sorted by path. */
   planned: readonly PlannedOutput[] = [];
   readonly #publication: BundlePublication;
   #bundle: SourceBundle;
-  /** The version for which the bundle was last selected again; null if it never was. */
+  /** The published version that led to the last new selection; null if there was none. */
   #reselectedVersion: ObservedState['version'] = null;
 
   constructor(publication: BundlePublication) {
@@ -93,9 +98,9 @@ export class Candidate {
   }
 
   /**
-   * Reports whether this bundle would replace a newer one that the owner has published since this one was
-   * selected. Returns false if the bundle has been selected again since: in that case, the newer one was
-   * deliberately removed from the source.
+   * Reports whether the owner has published a newer bundle since this one was selected. If this one was
+   * selected again after that, the newer bundle must have been deleted from the source on purpose, so the
+   * answer is no.
    */
   isOutdated({ stored, version }: ObservedState): boolean {
     const { selectAgain, owner } = this.#publication;
@@ -112,7 +117,7 @@ export class Candidate {
     this.#reselectedVersion = observed.version;
   }
 
-  /** Returns the input for a decision, except for the observation. */
+  /** Returns everything a decision depends on except the observation. */
   input({ force }: Pick<PublishRequest, 'force'>): Omit<DecisionInput, 'observed'> {
     const { owner, destination, destinationPath } = this.#publication;
     const { identity: source, created, signedBy } = this.#bundle;

@@ -23,24 +23,24 @@ import type { Migration, PublicationTask } from './layout.ts';
 import { formerContent } from './migration.ts';
 
 /*
- * Migrates from releases to the in-place layout: the current release is published in place first.
+ * Moves a bundle path from releases to the in-place layout by publishing the current release in place.
  */
 
-/** The current release of a bundle path that is about to be published in place. */
+/** The current release of a bundle path that is switching to the in-place layout. */
 export interface FormerRelease {
   current: ReleaseId;
-  /** The channel names. The channels' pointers are next to the current one. */
+  /** The names of the channels. Their pointers are stored next to the current one. */
   channels: readonly string[];
   /** Rooted at the current release. */
   storage: Storage;
-  /** The current release's state, which is valid. */
+  /** The current release's state, which is known to be valid. */
   stored: StoredState;
 }
 
 /**
- * Returns the current release of the bundle path that `storage` is rooted at. Returns null if there is none,
- * or if the files there are not releases. Throws `state_conflict` if its catalog is not valid, or the
- * storage's error.
+ * Returns the current release at the bundle path that `storage` is rooted at, or null if there is none or if
+ * the files there do not look like releases. Throws `state_conflict` if the release's catalog is not valid,
+ * or the storage's error.
  */
 export async function formerRelease(
   storage: Storage,
@@ -62,7 +62,9 @@ export async function formerRelease(
   );
 }
 
-/** Returns null if the pointer or ledger cannot be parsed: it then counts as foreign content. */
+/**
+ * Reads the releases. Returns null if the pointer or ledger makes no sense, which means they are not ours.
+ */
 async function findReleases(storage: Storage): Promise<Releases | null> {
   try {
     return await readReleases(storage);
@@ -77,15 +79,15 @@ async function currentOf(storage: Storage): Promise<ReleaseId | null> {
 }
 
 export interface MigrationInPlace extends Migration {
-  /** The decision made without the lease. It may be a refusal. */
+  /** The decision that was made without the lease. It may be to refuse. */
   plan: Plan;
 }
 
 /**
- * Plans to publish the current release in place. The releases are kept and do not count as content. `planned`
- * contains the outputs to publish afterwards. Throws `not_owned` if another owner published the release,
- * `state_conflict` if an output has the same name as the pointer, any error of `decider`, or the storage's
- * error.
+ * Plans how to publish the current release in place. The releases themselves stay, and do not get in the way.
+ * `planned` contains the outputs that will be published next. Throws `not_owned` if the release has another
+ * owner, `state_conflict` if an output has the same name as the pointer, any error from `decider`, or the
+ * storage's error.
  */
 export async function migrationInPlace(
   task: PublicationTask,
@@ -106,20 +108,20 @@ export async function migrationInPlace(
   return { plan, carryOut: async () => carryOut(task, former, decideOn) };
 }
 
-/** Like `refuseObstructed`, but for the migration and the publication that follows it. */
+/** Like `refuseObstructed`, but for a migration together with the publication after it. */
 export async function refuseObstructedMigration(
   storage: Storage,
   { plan }: Pick<MigrationInPlace, 'plan'>,
   following: Pick<Plan, 'writes'>,
 ): Promise<void> {
-  // Files that are linked or copied on the server do not count toward the free space check.
+  // These files will be linked or copied on the server, so they need no extra space.
   const moved = plan.writes.map((output) => ({ ...output, size: 0 }));
   const work = { writes: [...moved, ...following.writes], removes: plan.removes };
   await refuseObstructed(storage, work, { stateBytes: 0, isUnderLease: false });
 }
 
 /**
- * Publishes the release in place, under the bundle path's lease. Throws the same errors as `apply` and
+ * Takes the bundle path's lease and publishes the release in place. Throws the same errors as `apply` and
  * `decider`.
  */
 async function carryOut(
@@ -143,22 +145,22 @@ async function carryOut(
   try {
     return await decidingUnderLease(context, storage, underLease);
   } catch (error) {
-    // The release may have been removed while it was being read.
+    // Another process may have removed the release while we were reading it.
     if (isContention(error) || (await currentOf(storage)) !== current) return false;
     throw error;
   }
 }
 
 /**
- * Reports whether nothing is published in place: there is no state, or only the intent of a first
- * publication.
+ * Reports whether nothing has been published in place yet. There is either no state, or only the intent of a
+ * first publication.
  */
 export function isUnpublished({ state }: StoredState): boolean {
   if (state.kind === 'absent') return true;
   return state.kind === 'valid' && state.catalog.outputs.length === 0 && state.catalog.pending !== null;
 }
 
-/** Returns a view of the bundle path that hides its releases. */
+/** Returns the bundle path's storage with the releases hidden. */
 function withoutReleases(storage: Storage, channels: readonly string[]): Storage {
   return delegate(storage, {
     async *list(directory, options) {

@@ -14,23 +14,25 @@ import { formerContent } from './migration.ts';
 import { isInPlace, type PlannedRelease, type Snapshot } from './plan-release.ts';
 
 /*
- * Migrates from the in-place layout to releases: the files in place become the first release.
+ * Moves a bundle path from the in-place layout to releases by turning the published files into the first
+ * release.
  */
 
 interface MigrationToReleases extends Migration {
-  /** The release to create from the files published in place. */
+  /** The release that will be made from the files published in place. */
   release: PlannedRelease;
   /**
-   * The snapshot as it will be once the release is current. Its files are still read from the old location.
+   * The snapshot as it will look once the release is current. The files are still read from their old
+   * location, though.
    */
   snapshot: Snapshot;
 }
 
 /**
- * Plans a release of the recorded files that are published in place, or returns null if there are none. First
- * settles any paths that an interrupted attempt may have touched. `storage` is rooted at the bundle path.
- * Throws `not_owned` if other owners have outputs there, the errors of `acquireLease` if another publisher is
- * active, or the storage's error.
+ * Plans a release of the files that are recorded as published in place. Returns null if there are none. If an
+ * interrupted attempt may have touched some of them, checks those first. `storage` is rooted at the bundle
+ * path. Throws `not_owned` if other owners have outputs there, any error from `acquireLease` if another
+ * publisher is active, or the storage's error.
  */
 export async function migrationToReleases(
   task: PublicationTask,
@@ -66,12 +68,12 @@ export async function migrationToReleases(
   return withLease(context, storage, async ({ found }) => pick(found));
 }
 
-/** Returns the snapshot as if the migration had already happened. The publication is decided on it. */
+/** Returns the snapshot as it will be after the migration, so that the publication can be decided on that. */
 function onceCurrent(snapshot: Snapshot, current: ReleaseId, catalog: Catalog): Snapshot {
   const { releases, channel, pointer, stored } = snapshot;
   return {
     ...snapshot,
-    // Switching ends all rollbacks.
+    // Making a release current cancels any rollback.
     releases: { ...releases, ledger: resumed(releases.ledger), current },
     pointer: channel === null ? current : pointer,
     shown: current,
@@ -80,9 +82,9 @@ function onceCurrent(snapshot: Snapshot, current: ReleaseId, catalog: Catalog): 
 }
 
 /**
- * Creates the release and makes it current. The files in place and their catalog are kept. Returns false,
- * without switching, if another publisher published in place or switched in the meantime. Throws the same
- * errors as `fillRelease` and `changeReleases`.
+ * Creates the release and makes it current. The files in place and their catalog stay. Returns false without
+ * switching if another publisher published or switched in the meantime. Throws the same errors as
+ * `fillRelease` and `changeReleases`.
  */
 async function carryOut(
   { context, storage }: PublicationTask,
@@ -98,7 +100,7 @@ async function carryOut(
     const { outcome } = await activate(context, storage, to, options);
     return outcome !== 'refused';
   } catch (error) {
-    // The files may have been removed while they were being read.
+    // Another process may have removed the files while we were reading them.
     if (isContention(error) || !(await isStill())) return false;
     throw error;
   }

@@ -12,20 +12,20 @@ import type { BundlePublication, PublishRequest } from '../publish-request.ts';
 import type { ActionResult } from '../results/result.ts';
 
 /*
- * Layout migrations. The published outputs are migrated to the new layout before anything new is published.
- * The old files remain for readers of the old location until they are unpublished.
+ * Moves a bundle path from one layout to the other. The published outputs move first, before anything new is
+ * published. The old files stay available to readers until they are unpublished.
  */
 
 interface FormerContent {
   bundle: BundleIdentity;
-  /** Outputs that are recorded and exist, sorted by path. Their content is read from the old location. */
+  /** The recorded outputs that still exist, sorted by path. Their content is read from the old location. */
   content: readonly PlannedOutput[];
 }
 
 /**
- * Returns the catalog's outputs that exist in `storage` as recorded. `bundle` is the fallback for catalogs of
- * older waybill versions, which did not record the bundle. Throws `not_owned` if other owners have outputs
- * there, because they would lose them, or the storage's error.
+ * Returns the outputs in the catalog whose files still exist in `storage` and match their records. `bundle`
+ * is a fallback for catalogs from older waybill versions, which did not record the bundle. Throws `not_owned`
+ * if other owners have outputs there, since the migration would lose them, or the storage's error.
  */
 export async function formerContent(
   storage: Storage,
@@ -44,7 +44,7 @@ export async function formerContent(
   return { bundle: { source, created }, content };
 }
 
-/** Converts records to outputs whose content is read from the recorded files. */
+/** Turns records into outputs that read their content from the published files. */
 export function asPlanned(storage: Storage, records: readonly OutputRecord[]): PlannedOutput[] {
   return records.map(({ path, owner, source, kind, digest, size, generated, url }) => {
     const body = storedBody(storage, { key: keyOf(path), size });
@@ -63,10 +63,13 @@ function ofOther(destinationPath: string, { pipelineId, destinationId }: Owner):
 }
 
 /*
- * Reports a layout migration.
+ * Reports that a bundle path has changed its layout.
  */
 
-/** Adds a layout migration to a result: warns the operator, and reports unchanged outputs as a change. */
+/**
+ * Adds a layout migration to a result: warns the operator, and reports outputs as changed even if their
+ * content is not.
+ */
 export function asLayoutChange(
   result: ActionResult,
   from: Layout,
@@ -81,7 +84,10 @@ export function asLayoutChange(
   return { ...result, action: 'replace_catalog', reason: { code: 'layout_changed', message } };
 }
 
-/** Returns a warning that asks the operator to serve the new location and unpublish the old one. */
+/**
+ * Returns a warning that asks the operator to point the web server at the new location and unpublish the old
+ * one.
+ */
 function layoutWarning(from: Layout, destinationPath: string, dryRun: boolean): Finding {
   const serve =
     from === 'in_place'

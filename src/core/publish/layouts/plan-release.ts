@@ -27,35 +27,36 @@ import type { PublishRequest } from '../publish-request.ts';
 import { asPlanned } from './migration.ts';
 
 /*
- * Reads a bundle path's state before a release is published there.
+ * Reads what is at a bundle path before publishing a release there.
  */
 
-/** A bundle path's pointers, ledger and published state, as seen by readers of one pointer. */
+/**
+ * The state of a bundle path as seen through one of its pointers: all pointers, the ledger, and the published
+ * catalog.
+ */
 export interface Snapshot {
   releases: Releases;
   /** The channel to publish to; null for the current release. */
   channel: string | null;
-  /** The release that the channel's pointer, or else the current pointer, points at. */
+  /** The release that the channel points at or, without a channel, the release that is current. */
   pointer: ReleaseId | null;
-  /** The release that readers see: `pointer`, or the current release if the channel does not point at one. */
+  /** The release that readers see: `pointer` or, if the channel has none, the current release. */
   shown: ReleaseId | null;
-  /** The state of `shown`, or the in-place state if there is no release. */
+  /** The state of `shown`. If there is no release yet, the state of the files in place. */
   stored: StoredState;
-  /** Rooted at the files recorded in `stored`; null if there is no state. */
+  /** Rooted at the files that `stored` records; null if there is no state. */
   base: Storage | null;
 }
 
-/**
- * Reports whether the bundle path is published in place. If so, a publication must first migrate the files.
- */
+/** Reports whether the bundle path uses the in-place layout. If so, its files have to be migrated first. */
 export function isInPlace({ shown, base }: Snapshot): boolean {
   return shown === null && base !== null;
 }
 
 /**
  * Reads the pointers, the ledger and one catalog of the bundle path that `storage` is rooted at. Throws
- * `unmanaged_content` if a foreign file has the pointer's name, and `state_conflict` if the in-place catalog
- * cannot be read or the ledger is malformed.
+ * `unmanaged_content` if the pointer's name is taken by a foreign file, and `state_conflict` if the in-place
+ * catalog cannot be read or the ledger is malformed.
  */
 export async function readSnapshot(
   storage: Storage,
@@ -114,31 +115,33 @@ function unreadableInPlace(where: string): WaybillError {
 }
 
 /*
- * Plans how to publish a bundle as a release.
+ * Decides how to publish a bundle as a release.
  */
 
 /** A release to publish. */
 export interface PlannedRelease {
   id: ReleaseId;
-  /** All outputs, sorted by path: the planned ones, and those carried over by an additive publication. */
+  /** All outputs, sorted by path. This includes those that an additive publication carries over. */
   content: readonly PlannedOutput[];
-  /** Paths with the same content in the current release. */
+  /** Paths whose content is the same in the current release. */
   same: ReadonlySet<string>;
 }
 
 export interface ReleasePlan {
-  /** The changes that readers see, as if the outputs replaced the current release in place. */
+  /**
+   * The changes that readers will see, computed as though the outputs replaced the current release in place.
+   */
   plan: Plan;
-  /** The release to publish; null if the plan changes nothing or its release was rolled back. */
+  /** The release to publish; null if nothing changes or if this release was rolled back. */
   release: PlannedRelease | null;
-  /** The rolled-back release that holds the publication back; otherwise null. */
+  /** The release whose rollback prevents this publication; null otherwise. */
   heldBack: ReleaseId | null;
 }
 
 /**
- * Decides whether and what to publish as a release. `storage` is rooted at the bundle path. Throws the
- * refusals of `decider`, `state_conflict` if the current release lacks outputs that an additive publication
- * would carry over, any error from `onDecided`, or the storage's error.
+ * Decides whether to publish a release, and what goes into it. `storage` is rooted at the bundle path. Throws
+ * any error from `decider` or `onDecided`, `state_conflict` if the current release is missing outputs that an
+ * additive publication needs to carry over, or the storage's error.
  */
 export async function planRelease(
   storage: Storage,
@@ -159,7 +162,8 @@ export async function planRelease(
 }
 
 /**
- * The first publication to a channel neither removes outputs nor replaces a newer bundle, so no limits apply.
+ * Limits for the first publication to a channel. It cannot remove anything or replace a newer bundle, so
+ * there is nothing to limit.
  */
 const noGuards = { stale: 'publish', limits: { maxRemoved: null } } as const;
 
@@ -187,8 +191,9 @@ function otherOwner(
 }
 
 /**
- * Plans a forced takeover from another owner. A release has a single owner, because a rollback restores it as
- * a whole. This owner's release becomes current, and the other owner's release is kept for a rollback.
+ * Plans to take over a bundle path from another owner, which requires force. A release always belongs to a
+ * single owner, because a rollback restores all of it. This owner's release becomes current; the other
+ * owner's release is kept in case of a rollback.
  */
 function takeOver(input: Omit<DecisionInput, 'observed'>, seen: Observation, other: string): Plan {
   const plan = decide({ ...input, observed: { ...seen, state: { kind: 'absent' } } });
@@ -248,8 +253,9 @@ function notCarried(destinationPath: string, shown: ReleaseId, path: string): Wa
 }
 
 /**
- * Returns the rolled-back release that this plan would publish again, or null if there is none. It is
- * recognized by its id or, if an additive plan now carries over different outputs, by its planned outputs.
+ * Returns the rolled-back release that this plan would publish again, or null if there is none. Usually its
+ * id is the same. An additive plan may carry over different outputs by now, so the planned outputs are
+ * compared as well.
  */
 async function heldBackAs(
   storage: Storage,
@@ -271,7 +277,7 @@ async function heldBackAs(
 }
 
 /**
- * Compares an output with its record. A signed statement that differs only in the run it names still matches.
+ *  Compares an output with its record. Two signed statements count as equal even if they name different runs.
  */
 function isHeldAs(record: OutputRecord | undefined, output: PlannedOutput): boolean {
   if (record === undefined || output.namesRun !== true) return isRecordedAs(record, output);

@@ -25,18 +25,19 @@ import {
 } from './plan-release.ts';
 
 interface ObservedReleases extends ObservedState {
-  /** The bundle path's snapshot. During a migration, the snapshot as it will be afterwards. */
+  /** The state of the bundle path. During a migration, this is the state that the migration will lead to. */
   snapshot: Snapshot;
-  /** The migration of the files published in place to a release; null if there are none. */
+  /**  The migration of the files published in place to a release; null if there are none. */
   migration: Awaited<ReturnType<typeof migrationToReleases>>;
 }
 
 interface ReleaseDecision extends ObservedReleases, ReleasePlan, Pick<Decision, 'writes'> {}
 
 /**
- * Publishes outputs as a release. Once the release is complete, a single atomic step makes it current or
- * points the channel at it, so readers always see either the previous release or this one. Files published in
- * place are turned into a release first, so that rollbacks are possible.
+ * Publishes outputs as a release. All of its files are written first. A single atomic step then makes the
+ * release current or points the channel at it, so readers see either all of the old release or all of the new
+ * one. Files that were published in place become a release of their own first, so that a rollback is
+ * possible.
  */
 export class ReleasesLayout implements PublicationLayout<ObservedReleases, ReleaseDecision> {
   readonly urlPath: string;
@@ -89,8 +90,8 @@ export class ReleasesLayout implements PublicationLayout<ObservedReleases, Relea
   }
 
   /**
-   * Publishes nothing, but renews the channel's expiry and cleans up. Returns null if another process got
-   * there first.
+   * Handles a run with nothing to publish: extends the channel's expiry and cleans up. Returns null if
+   * another process got there first.
    */
   async #leaveAsIs(decision: ReleaseDecision, candidate: Candidate): Promise<ActionResult | null> {
     const { plan, snapshot } = decision;
@@ -130,7 +131,7 @@ export class ReleasesLayout implements PublicationLayout<ObservedReleases, Relea
     };
     const applied = await fillRelease(context, storage, filling, request);
     const outcome = await this.#switchTo(release.id, snapshot);
-    // Finish the removal before publishing the release again.
+    // Finish removing the old copy of this release before publishing it again.
     if (outcome === 'being_removed') await retireReleases(context, storage, this.#retirement);
     if (outcome !== 'switched') return null;
     await retireAfterwards(context, storage, this.#retirement);
@@ -138,9 +139,9 @@ export class ReleasesLayout implements PublicationLayout<ObservedReleases, Relea
   }
 
   /**
-   * Points the current pointer, or the channel's pointer, at a complete release. Returns `overtaken` if the
-   * publication must be decided again. Throws `release_unusable` if deciding again would not help, and the
-   * same errors as `changeReleases`.
+   * Switches the current pointer, or the channel's pointer, to a complete release. Returns `overtaken` if the
+   * caller must decide again. Throws `release_unusable` if deciding again would not help, and the same errors
+   * as `changeReleases`.
    */
   async #switchTo(
     to: ReleaseId,
@@ -162,7 +163,7 @@ export class ReleasesLayout implements PublicationLayout<ObservedReleases, Relea
     return done.outcome === 'refused' ? done.refusal : null;
   }
 
-  /** Cleans up the locks of killed publishers and old releases during a run with nothing to publish. */
+  /** Cleans up after killed publishers and removes old releases, in a run with nothing to publish. */
   async #sweep({ releases, shown, stored }: Snapshot): Promise<void> {
     const { context, storage } = this.#task;
     if (shown !== null) await sweepAbandoned(context, releaseIn(storage, shown), stored.state);
@@ -178,7 +179,7 @@ export class ReleasesLayout implements PublicationLayout<ObservedReleases, Relea
     await refuseObstructed(releaseIn(storage, release.id), work, { stateBytes: 0, isUnderLease: false });
   }
 
-  /** Returns the result of a dry run, or of a publication with nothing to publish. */
+  /** Returns the result of a dry run, or of a run with nothing to publish. */
   #result(
     { plan, release, heldBack, snapshot: { pointer, shown } }: ReleaseDecision,
     { bundle, planned }: Candidate,

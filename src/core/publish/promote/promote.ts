@@ -18,31 +18,31 @@ import type { PipelineResult } from '../results/result.ts';
 import { bundleRecords, type PublishedContent, recordedBundle } from './read-published.ts';
 
 /*
- * Publishes one destination's content to another, without using the pipeline's source.
+ * Publishes the content of one destination to another, without going back to the pipeline's source.
  */
 
 export interface Promotion {
-  /** The source destination's name, for messages. */
+  /** The name of the destination to copy from, for messages. */
   from: string;
   published: readonly PublishedContent[];
-  /** The owner of the outputs to promote. */
+  /** The owner whose outputs are promoted. */
   owner: Owner;
   /** The id of the destination to publish to. */
   to: string;
   /**
-   * Whether bundles keep their paths from the source destination. If false, they get their paths in the
-   * pipeline's source, as if published from there.
+   * Whether to publish each bundle under the path it has at the first destination. Otherwise, it gets the
+   * path from the pipeline's source, as if it had been published from there.
    */
   keepsPaths: boolean;
 }
 
 /**
- * Publishes one owner's outputs to another destination of the pipeline. The content keeps its bundle's
- * identity, so that a later run from the source finds nothing to do. Each file is verified against the
- * catalog while it is read. Failures at the target are in the result.
+ * Publishes one owner's outputs to another destination of the same pipeline. Bundles keep their identity, so
+ * a later run from the source sees nothing to do. Each file is checked against the catalog as it is read. If
+ * the target fails, the result says so.
  *
- * Throws `not_published` if the owner has no files there, `verification_failed` if a file is missing or its
- * size differs from the record, or the storage's error. In these cases, nothing is published.
+ * Throws `not_published` if the owner has no files to promote, `verification_failed` if a file is missing or
+ * does not have its recorded size, or the storage's error. Nothing is published then.
  */
 export async function promote(
   context: CoreContext,
@@ -69,7 +69,7 @@ export async function promote(
   return publishBundles(context, pipeline, bundles, { ...request, destinationIds: [to] });
 }
 
-/** Returns the owner's published files as a bundle, or null if there are none. Does not read the files. */
+/** Turns the owner's published files into a bundle, without reading them. Returns null if there are none. */
 function publishedBundle(
   { autoManifest }: PipelineConfig,
   { from, owner, keepsPaths }: Omit<Promotion, 'published' | 'to'>,
@@ -85,7 +85,8 @@ function publishedBundle(
   const files = records
     .map((record) => publishedFile(from, content, record))
     .sort((a, b) => compareCodeUnits(a.path, b.path));
-  // The original manifest is not published. If it was generated from a listing, this one is identical.
+  // The original manifest is not published. If that one was generated from a listing, this one is identical
+  // to it.
   const manifest = Buffer.from(manifestText(records, { created, ...(name === null ? {} : { name }) }));
   return {
     ...{ identity: source, path, name, created, files, warnings: [] },
@@ -94,8 +95,8 @@ function publishedBundle(
 }
 
 /**
- * Returns the name of a bundle at the source root, taken from its archive, or null if no archive was
- * published.
+ * Returns the name of a bundle at the source root. The name is taken from the bundle's archive; if no archive
+ * was published, returns null.
  */
 function archivedName({ catalog }: PublishedContent, owner: Owner): RelativePath | null {
   const archive = catalog.outputs.find(
@@ -107,7 +108,7 @@ function archivedName({ catalog }: PublishedContent, owner: Owner): RelativePath
   return isKnown ? name : null;
 }
 
-/** Returns the name used in a manifest that was generated from a listing. */
+/** Returns the name that goes into a generated manifest. */
 function manifestName({ pipelineId }: Owner): RelativePath | null {
   const verdict = parseRelativePath(pipelineId);
   return verdict.ok ? verdict.path : null;
@@ -126,8 +127,8 @@ function publishedFile(from: string, content: PublishedContent, record: OutputRe
 }
 
 /**
- * Returns a published file's content. Reading it throws `verification_failed` if it does not match the
- * record, regardless of what the content is used for.
+ * Returns a body that reads a published file. If the file does not match its record, reading fails with
+ * `verification_failed`, no matter who reads it.
  */
 function verifiedBody(
   from: string,
@@ -163,7 +164,7 @@ function verifiedBody(
   };
 }
 
-/** Uses a listing to find files that are missing or have a different size. */
+/** Finds files that are missing or have the wrong size, using a listing. */
 async function damageIn(
   { destinationPath, storage }: PublishedContent,
   { files }: SourceBundle,
@@ -199,7 +200,7 @@ function unlikeCatalog(from: string, findings: readonly Finding[]): WaybillError
     `${from} differs from its catalog, so it is not promoted: ${what}${more}`,
     {
       hint: `if ${from} is being published to, promote again afterwards; otherwise restore it with \`waybill verify --repair\`, or publish to it again`,
-      // A single finding is already in the message.
+      // If there is just one finding, the message already contains it.
       findings: findings.length > 1 ? findings : [],
     },
   );

@@ -14,20 +14,20 @@ import type { Storage } from '../../storage/storage.ts';
 import type { BundleIdentity } from '../plan.ts';
 
 /*
- * Reads a destination's published content according to its catalogs. Takes no lease and writes nothing.
+ * Reads a destination's published content, going by its catalogs. Takes no lease and writes nothing.
  */
 
-/** The content for a promotion to read. */
+/** Selects the content to promote. */
 export interface PromotedContent {
   /** The destination's name, for messages. */
   name: string;
-  /** If null, the mapping is unknown and all bundle paths are searched. */
+  /** The destination's mapping; null to search all bundle paths because it is not known. */
   mapping: DestinationConfig['mapping'] | null;
-  /** The layout to read if a migration left both. */
+  /** The layout to read if both exist after a migration. */
   layout: Layout;
-  /** The only bundle path to read, relative to the destination root; default: all. */
+  /** The bundle path to read, relative to the destination root; default: all of them. */
   path?: string | undefined;
-  /** The id of a release, or a channel; default: the current release. */
+  /** A release id or a channel; default: the current release. */
   release?: string | undefined;
 }
 
@@ -41,8 +41,8 @@ export interface PublishedContent {
 }
 
 /**
- * Returns the content of a destination's bundle paths, sorted by path. Skips paths without a catalog. Throws
- * `destination_busy` if a publication is in progress or was interrupted, `state_conflict` if a catalog is
+ * Returns what is published at a destination, sorted by bundle path. Paths without a catalog are skipped.
+ * Throws `destination_busy` if a publication is running or was interrupted, `state_conflict` if a catalog is
  * invalid, `release_not_found`, `bundle_path_needed`, or the storage's error.
  */
 export async function readPublished(root: Storage, from: PromotedContent): Promise<PublishedContent[]> {
@@ -76,7 +76,7 @@ async function pathsToRead(root: Storage, { mapping, path }: PromotedContent): P
   return mapping === 'fixed' ? ['.'] : bundlePathsAmong(await managedPaths(root));
 }
 
-/** Returns the catalog. Refuses if an attempt may be changing the recorded files. */
+/** Returns the catalog. Throws an error if an attempt might be changing the recorded files right now. */
 function finishedCatalog({ name }: PromotedContent, path: string, read: () => Catalog): Catalog {
   const where = `${describeBundlePath(path)} of ${name}`;
   let catalog: Catalog;
@@ -98,10 +98,10 @@ function finishedCatalog({ name }: PromotedContent, path: string, read: () => Ca
 }
 
 /*
- * The owners and bundles in catalogs.
+ * Finds owners and their bundles in catalogs.
  */
 
-/** Returns the owner's outputs that came from its bundle, without generated outputs. */
+/** Returns the owner's outputs that were copied from its bundle rather than generated. */
 export function bundleRecords({ outputs }: Catalog, owner: Owner): OutputRecord[] {
   return outputs.filter((record) => sameOwner(record.owner, owner) && record.generated.generator === null);
 }
@@ -117,9 +117,9 @@ export function ownersOf(published: readonly PublishedContent[]): Owner[] {
 }
 
 /**
- * Returns the bundle that the owner published last. Catalogs of older versions do not record it: for these,
- * uses the first record's bundle and the time of the last commit. Throws `state_conflict` if the bundle's
- * path is unsafe.
+ * Returns the bundle that the owner last published. Older catalogs do not record it; for those, it is put
+ * together from the first record's source and the time of the last commit. Throws `state_conflict` if the
+ * bundle's path is unsafe.
  */
 export function recordedBundle(
   { destinationPath, catalog }: PublishedContent,

@@ -8,15 +8,15 @@ import type { Plan, PlannedOutput, Reason } from '../plan.ts';
 import type { ActionResult, DestinationFailure, DestinationResult } from './result.ts';
 
 /*
- * Builds the results for one destination and its bundles.
+ * Builds the results of publications, for destinations and for single bundles.
  */
 
-/** The warning code for a bundle whose `created` is in the future. */
+/** The code of the warning about a bundle with a `created` time in the future. */
 export const futureBundle = 'created_in_future';
 
 /**
- * Returns a plan's result. If `applied` is missing, the plan was not applied because of a dry run or a
- * refusal.
+ * Returns the result for a plan. Leave out `applied` if the plan was not carried out, either because of a dry
+ * run or because publishing was refused.
  */
 export function plannedResult(
   bundlePath: string,
@@ -40,7 +40,7 @@ export function plannedResult(
   };
 }
 
-/** Returns the result of a plan for `release`. */
+/** Returns the result for a plan that publishes `release`. */
 export function releaseResult(
   bundlePath: string,
   plan: Plan,
@@ -54,7 +54,7 @@ export function releaseResult(
   return { ...result, release, error: error === null ? null : { ...error, hint } };
 }
 
-/** Returns the result of a failed publication. `planned` is empty if it failed before planning. */
+/** Returns the result for a publication that failed. `planned` is empty if it failed before it had a plan. */
 export function failedResult(
   bundlePath: string,
   destinationPath: string,
@@ -70,7 +70,7 @@ export function failedResult(
   };
 }
 
-/** Returns a destination's result before anything is published there. */
+/** Returns the result that a destination starts with, before anything is published to it. */
 export function emptyDestination({ id, location }: DestinationConfig): DestinationResult {
   return {
     destinationId: id,
@@ -83,7 +83,7 @@ export function emptyDestination({ id, location }: DestinationConfig): Destinati
   };
 }
 
-/** Marks a destination as failed, with an error that is not specific to one bundle. */
+/** Marks a destination as failed because of an error that affects more than a single bundle. */
 export function withDestinationFailure(
   result: DestinationResult,
   { mapping }: Pick<DestinationConfig, 'mapping'>,
@@ -141,7 +141,7 @@ function outputsOf(planned: readonly PlannedOutput[]): ActionResult['outputs'] {
 const forceHint =
   'check the existing files; to replace them, run once with --force, which deletes everything below that path';
 
-/** Hints for refusals where `--force` would be harmful or excessive. */
+/** Hints for cases where `--force` would do damage, or more than necessary. */
 const hints: Partial<Record<Reason['code'], string>> = {
   content_of_catalog_above: 'publish to another path, or have its owner publish without those files first',
   path_blocked:
@@ -150,7 +150,7 @@ const hints: Partial<Record<Reason['code'], string>> = {
 
 const keptForRollback = 'the existing release is kept for a rollback';
 
-/** Hints for the releases layout, where `--force` deletes nothing. */
+/** Hints for the releases layout, where `--force` does not delete anything. */
 const releaseHints: typeof hints = {
   state_invalid: `restore its catalog, or run once with --force to publish a new release; ${keptForRollback}`,
   state_unsupported: `use a newer waybill, or run once with --force to publish a new release; ${keptForRollback}`,

@@ -6,17 +6,18 @@ import type { Owner } from '../../storage/identity.ts';
 import type { ActionResult, PipelineResult } from './result.ts';
 
 /*
- * Converts results to occurrences for the notifiers.
+ * Turns results into the events that notifiers send.
  */
 
-// Standard Webhooks recommends bodies below 20 kB. The other fields take a few kilobytes at most.
+// Standard Webhooks recommends keeping bodies below 20 kB. The fields other than the list need a few
+// kilobytes at most.
 export const maxListBytes = 16 * 1024;
 const maxTextChars = 1_000;
 
 /**
- * Returns the event for publishing one bundle to one destination, or null if nothing changed. With
- * `reportsUnchanged`, unchanged outputs are also reported, because this run published them before it was
- * interrupted.
+ * Returns the event for a bundle published to a destination, or null if nothing changed. Set
+ * `reportsUnchanged` if this run had already published the outputs before it was interrupted; unchanged
+ * outputs are then reported, too.
  */
 export function publicationOccurrence(
   { pipelineId, destinationId }: Owner,
@@ -59,8 +60,8 @@ export function publicationOccurrence(
 }
 
 /**
- * Yields the published outputs, written ones first, because the list may be truncated. It is lazy, because
- * there can be a hundred thousand.
+ * Yields the published outputs, starting with those that were written, because the end of the list may be cut
+ * off. A generator, because there can be a hundred thousand outputs.
  */
 function* writtenFirst({ outputs, changes }: ActionResult): Iterable<OutputFacts> {
   const fates = new Map(changes.map(({ path, fate }) => [path, fate]));
@@ -74,7 +75,7 @@ function* writtenFirst({ outputs, changes }: ActionResult): Iterable<OutputFacts
     }
 }
 
-/** Returns the event for a destination failure that is not specific to one bundle. */
+/** Returns the event for a destination that failed for a reason unrelated to a single bundle. */
 export function destinationFailure(
   { pipelineId, destinationId }: Owner,
   error: ErrorRecord,
@@ -87,7 +88,8 @@ export function destinationFailure(
 }
 
 /**
- * Returns the events for failures that affect every destination: invalid bundles and an unreadable source.
+ * Returns the events for failures that affect all destinations: invalid bundles, or a source that cannot be
+ * read.
  */
 export function sourceFailures(
   { pipelineId, invalidBundles, error }: PipelineResult,
@@ -101,14 +103,14 @@ export function sourceFailures(
 }
 
 /**
- * Returns the event for a daemon run that could not finish because its worker thread failed or the staged
- * upload is missing.
+ * Returns the event for a run that the daemon could not finish, because the worker thread crashed or the
+ * staged upload is gone.
  */
 export function runFailure(pipelineId: string, runId: string, error: ErrorRecord): Occurrence {
   return failureOccurrence({ ...nowhere, pipeline_id: pipelineId, run_id: runId }, error);
 }
 
-/** Returns the event for a run that failed with the transient error `error` and will be retried. */
+/** Returns the event for a run that failed with a temporary error and will be tried again. */
 export function retryOccurrence({
   error,
   ...about
@@ -140,8 +142,8 @@ export function pruneOccurrence(
 }
 
 /**
- * Returns the event for removing a bundle from one bundle path, either by a command or as an orphan by the
- * run `runId`.
+ * Returns the event for a bundle that was removed from a bundle path. It was removed either by a command or,
+ * as an orphan, by the run `runId`.
  */
 export function unpublishOccurrence(
   { pipelineId, destinationId }: Owner,
@@ -204,8 +206,8 @@ function bundleFacts({ path, name, created, revision = null }: SourceBundle): Bu
 }
 
 /**
- * Returns the leading items that fit into `maxListBytes` of JSON, and how many of the `count` items were
- * omitted.
+ * Returns as many of the first items as fit in `maxListBytes` of JSON, and how many of the `count` items are
+ * left over.
  */
 function fitting<T>(items: Iterable<T>, count: number): { listed: T[]; omitted: number } {
   let left = maxListBytes;

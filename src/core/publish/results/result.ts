@@ -9,45 +9,49 @@ import type { Instant } from '../../lib/instant.ts';
 import type { Action, PlannedChange, Reason } from '../plan.ts';
 
 /*
- * The results of publications. The API and CLI return them as JSON.
+ * The results of publications, as returned by the API and the CLI in JSON.
  */
 
-/** The outcome for one bundle at one destination, or the plan in a dry run. Plain data. */
+/** The outcome of publishing a bundle to a destination or, in a dry run, the plan. Plain data. */
 export interface ActionResult {
-  /** The bundle's path relative to the source root; `.` for the root. */
+  /** The bundle's path in the source, relative to its root; `.` for the root. */
   bundle: string;
   /** Relative to the destination root; `.` for the root. */
   destinationPath: string;
   action: Action | 'error';
   reason: Reason | null;
-  /** The change of each path; empty if the action changes nothing. */
+  /** The change to each path; empty if there is nothing to do. */
   changes: PlannedChange[];
-  /** Planned paths whose current files are too large to be restored if the publication fails. */
+  /**
+   *  Planned paths whose current files are too large to back up. They cannot be restored if the publication
+   * fails.
+   */
   unkept: string[];
   /** All planned outputs. `size` is in bytes, and `url` is null if no base URL is configured. */
   outputs: { path: string; kind: string; digest: string; size: number; url: string | null }[];
   /**
-   * The release that was or would be published. For `skip_same`, this is the current release or the one that
-   * was rolled back. It is null for the in-place layout, and if no release was planned.
+   * The release that was or would be published. With `skip_same`, it is the current release or one that was
+   * rolled back. null for the in-place layout, or if no release was planned.
    */
   release: string | null;
   /**
-   * The channel that points, or would point, at the release; null for the current release and the in-place
+   * The channel that was or would be switched to the release. null for the current release and the in-place
    * layout.
    */
   channel: string | null;
-  /** The public URL of the content; null if none is configured, and after a failure. */
+  /** The public URL of the content; null if there is no base URL or the publication failed. */
   url: string | null;
   /**
-   * Planned outputs that were written. All three counters are 0 in a dry run, after a failure, and if a
-   * rollback holds the outputs back. Otherwise, written, linked and kept outputs add up to the planned ones.
+   * How many planned outputs were written. This and the next two counters are 0 after a failure, in a dry
+   * run, and if a rollback prevents the publication. Otherwise, they add up to the number of planned outputs.
    */
   outputsWritten: number;
   /**
-   * Planned outputs taken from the previous release, by a link or a copy on the server, without a transfer.
+   * How many planned outputs were linked to or copied from the previous release on the server, without
+   * transferring them.
    */
   outputsLinked: number;
-  /** Planned outputs whose files did not change, including those with a refreshed record. */
+  /** How many planned outputs kept their file. Their record may have been updated. */
   outputsKept: number;
   outputsRemoved: number;
   bytesWritten: number;
@@ -56,44 +60,44 @@ export interface ActionResult {
   error: ErrorRecord | null;
 }
 
-/** A bundle path whose bundle no longer exists in the source. Plain data. */
+/** A bundle path whose bundle is gone from the source. Plain data. */
 export interface OrphanResult {
   /** Relative to the destination root; `.` for the root. */
   destinationPath: string;
-  /** The bundle that was published there; null if the catalog does not record it. */
+  /** The bundle that was published there; null if the catalog does not say. */
   bundle: { path: string; created: Instant } | null;
-  /** The outputs that were or would be removed with it, sorted. */
+  /** The outputs that were or would be removed, sorted. */
   outputs: string[];
-  /** The total size of the recorded outputs. */
+  /** The total size of the recorded outputs, in bytes. */
   bytes: number;
-  /** The action taken, or planned in a dry run. */
+  /**  The action that was taken or, in a dry run, would be. */
   action: 'keep' | 'unpublish' | 'error';
   error: ErrorRecord | null;
 }
 
 /**
- * The action `error` for a destination that failed as a whole: its storage could not be opened, the source
- * could not be read, or the run was stopped.
+ * Stands in for the bundles of a destination that failed as a whole: its storage could not be opened, the
+ * source could not be read, or the run was stopped.
  */
 export interface DestinationFailure extends Omit<ActionResult, 'bundle' | 'destinationPath'> {
   bundle: null;
-  /** `.` for a destination with `fixed` mapping; otherwise null, because no bundle path is known. */
+  /** `.` if the destination has a `fixed` mapping. Otherwise null, since the failure has no bundle path. */
   destinationPath: string | null;
 }
 
 export interface DestinationResult {
   destinationId: string;
-  /** Backend and location, without secrets. */
+  /** The backend and the location. Does not contain secrets. */
   location: string;
   status: 'ok' | 'failed';
-  /** Ends with a `DestinationFailure` if `error` is set. */
+  /** If `error` is set, the last entry is a `DestinationFailure`. */
   actions: (ActionResult | DestinationFailure)[];
-  /** Sorted by path; empty if the destination has `orphans: keep`. */
+  /** Sorted by path; empty for `orphans: keep`. */
   orphans: OrphanResult[];
   warnings: Finding[];
   /**
-   * A failure that is not specific to one bundle, such as a storage that could not be opened, or the
-   * pipeline's error; otherwise null.
+   * The error, if the failure affects more than one bundle: either the storage could not be opened, or the
+   * whole pipeline failed.
    */
   error: ErrorRecord | null;
 }
@@ -101,20 +105,20 @@ export interface DestinationResult {
 export interface PipelineResult {
   pipelineId: string;
   status: 'ok' | 'failed' | 'skipped';
-  /** The number of bundles found. */
+  /** How many bundles were found. */
   bundles: number;
-  /** Invalid bundles, which were not published anywhere. */
+  /** The invalid bundles. They were not published to any destination. */
   invalidBundles: { bundle: string; error: ErrorRecord }[];
   destinations: DestinationResult[];
   warnings: Finding[];
   /**
-   * A failure before any destination was opened, such as an unreadable source; otherwise null. Every
-   * destination then reports the same error.
+   * The error, if the pipeline failed before any destination was opened, for example because its source could
+   * not be read. Each destination reports the same error.
    */
   error: ErrorRecord | null;
 }
 
-/** The counters printed by `waybill run`. */
+/**  The counters that `waybill run` prints. */
 export type Counters = Record<Action | 'failed_destinations', number>;
 
 export interface RunResult {
@@ -126,8 +130,8 @@ export interface RunResult {
 }
 
 /**
- * Progress events of a publication, for progress bars and run records. `bytes` and `count` are in bytes.
- * `planned` carries the number and total size of the outputs to write.
+ * Reports the progress of a publication, for progress bars and for the records of runs. `bytes` and `count`
+ * are byte counts. `planned` says how many outputs will be written, and their total size.
  */
 export type Progress =
   | {
@@ -142,7 +146,7 @@ export type Progress =
   | { type: 'output'; destinationId: string; path: string }
   | { type: 'done'; destinationId: string; result: ActionResult };
 
-/** Counts all destinations' actions by label, and the failed destinations. */
+/** Counts the actions of all destinations by kind, and the destinations that failed. */
 export function countActions(pipelines: readonly PipelineResult[]): Counters {
   const counters: Counters = {
     publish_new: 0,
@@ -162,14 +166,14 @@ export function countActions(pipelines: readonly PipelineResult[]): Counters {
   return counters;
 }
 
-/** Reports whether every pipeline succeeded, or would succeed in a dry run. */
+/** Reports whether every pipeline succeeded or, in a dry run, whether it would. */
 export function allSucceeded(pipelines: readonly PipelineResult[]): boolean {
   return pipelines.every(({ status }) => status !== 'failed');
 }
 
 /**
- * Returns a copy of the result that is safe to show to producers: local paths are replaced with `<path>`, and
- * errors with their `publicError`.
+ * Returns a copy of the result that producers may see. Local paths are replaced with `<path>`, and each error
+ * with its `publicError`.
  */
 export function publicResult(result: RunResult): RunResult {
   return { ...result, pipelines: result.pipelines.map(publicPipeline), warnings: publicFindings(result) };

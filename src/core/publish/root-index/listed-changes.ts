@@ -10,18 +10,18 @@ import { unpublish } from '../unpublish/unpublish.ts';
 import { bundleAt, listedBundle, type RootIndex } from './root-files.ts';
 import { refreshPaths, refreshRootIndex, withdraw } from './root-index.ts';
 
-/** A run's outcome at one bundle path. */
+/** How a run went at one bundle path. */
 export interface PublishedPath {
   destinationPath: string;
   action: Pick<ActionResult, 'action' | 'error'>;
-  /** The state that the last decision was based on; null if there was no decision. */
+  /** The state on which the last decision was based; null if there was no decision. */
   state: CatalogState | null;
 }
 
 /**
- * Updates the root index after a run, including bundles that an earlier run published but did not list.
- * Failed bundles keep their entries. Returns a warning if the index cannot be created. Throws the same errors
- * as `refreshRootIndex`.
+ * Updates the root index after a run. Bundles that an earlier run published but failed to list are added,
+ * too. If publishing a bundle failed, its entry stays as it is. Returns a warning if the index cannot be
+ * created. Throws the same errors as `refreshRootIndex`.
  */
 export async function listPublished(
   context: CoreContext,
@@ -34,7 +34,7 @@ export async function listPublished(
   const seen = new Map<string, ListedBundle | null>();
   for (const { destinationPath, action, state } of published) {
     if (action.error !== null || action.action.startsWith('fail_')) continue;
-    // The catalog of an unchanged bundle has already been read.
+    // If the bundle was unchanged, its catalog has been read before.
     const bundle =
       action.action === 'skip_same' && state !== null
         ? listedBundle(state, destinationPath, listed)
@@ -45,9 +45,9 @@ export async function listPublished(
 }
 
 /**
- * Like `unpublish`, for a destination that may have a root index. Removes the bundle path from the index
- * first, so that the index never links to removed files. Adds it back if the bundle remains, because
- * unpublishing failed or the other layout is still published.
+ * Unpublishes a bundle path at a destination that may have a root index. The bundle path is taken out of the
+ * index first, so that the index never links to files that are gone. If the bundle is still there afterwards,
+ * because unpublishing failed or because the other layout is still published, it is put back.
  */
 export async function unpublishListed(
   context: CoreContext,
@@ -57,11 +57,11 @@ export async function unpublishListed(
   warn: (warning: Finding) => void = () => undefined,
 ): Promise<UnpublishReport> {
   const { dryRun, destinationPath, owner } = request;
-  // If there is an index, the bundle path `.` is the index itself.
+  // With an index, the bundle path `.` is the index itself.
   if (!destination.rootIndex || dryRun || destinationPath === '.') return unpublish(context, root, request);
   const index = { owner, destination };
-  // Check for refusals before changing the index. A bundle that was already removed is dropped from the index
-  // later.
+  // Make sure that unpublishing is not going to be refused before changing the index. Bundles that are
+  // already gone are dropped from it further down.
   const isRefused = await unpublish({ ...context, notify: () => undefined }, root, {
     ...request,
     dryRun: true,

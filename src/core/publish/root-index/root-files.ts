@@ -25,18 +25,18 @@ import { within } from '../../storage/wrappers/within.ts';
 import type { PlannedOutput } from '../plan.ts';
 
 /*
- * Derives root index entries from catalogs.
+ * Builds the entries of a root index from catalogs.
  */
 
-/** The owner and layout of the listed bundles. */
+/** The owner and layout of the bundles that the index lists. */
 export interface Listed {
   owner: Owner;
   releases: DestinationConfig['releases'];
 }
 
 /**
- * Returns a bundle's entry according to its catalog. Returns null if the owner has no outputs there, or if an
- * unfinished attempt means that the files are unknown.
+ * Returns the entry for a bundle, based on its catalog. Returns null if the owner has no outputs there, or if
+ * an unfinished attempt makes it impossible to tell what they are.
  */
 export function listedBundle(
   state: CatalogState,
@@ -62,7 +62,7 @@ export function listedBundle(
 }
 
 /**
- * Returns the entry for the bundle that is currently published at this path. Throws the same errors as
+ * Returns the entry for the bundle that is published at this path right now. Throws the same errors as
  * `publishedState`.
  */
 export async function bundleAt(
@@ -77,7 +77,10 @@ export async function bundleAt(
 
 const concurrentReads = 16;
 
-/** Returns the newest bundles except `without`. Makes one recursive listing and reads each catalog. */
+/**
+ * Returns the newest bundles, leaving out `without`. Lists the destination once, recursively, and reads every
+ * catalog.
+ */
 export async function everyBundle(
   root: Storage,
   listed: Listed,
@@ -94,10 +97,10 @@ export async function everyBundle(
 }
 
 /*
- * Plans a root index's files.
+ * Plans the files of a root index.
  */
 
-/** Identifies a destination's root index. */
+/** The destination that a root index belongs to. */
 export interface RootIndex {
   owner: Owner;
   destination: Pick<
@@ -109,10 +112,10 @@ export interface RootIndex {
 /** The file names in every root index, sorted. */
 export const rootFileNames = ['feed.json', 'feed.xml', 'index.html'] as const;
 
-/** The file that the next update reads the entries from. */
+/** The file from which the next update reads the current entries. */
 const listingName = 'feed.json';
 
-/** Returns the files that list these bundles. Loads the template engine on the first call. */
+/** Returns the files of an index with these bundles. The template engine is imported on the first call. */
 export async function plannedFiles(
   { owner, destination }: RootIndex,
   bundles: readonly ListedBundle[],
@@ -142,28 +145,29 @@ export async function plannedFiles(
 }
 
 /**
- * Uses the destination itself as the source, so that no run treats the index as an orphan of its own source.
+ * Returns the destination itself as the source. With the pipeline's source, a run would mistake the index for
+ * an orphan.
  */
 function sourceOf({ location }: RootIndex['destination']): OutputRecord['source'] {
   return { backend: location.backend, id: describeLocation(location), path: '.' };
 }
 
-/** The state of a destination root. */
+/** The current state of a destination's root. */
 export interface RootSnapshot {
   stored: StoredState;
-  /** null if there is none. */
+  /** The catalog of the root; null if there is none. */
   catalog: Catalog | null;
   /**
-   * The listed bundles. null if they are unknown because there is no index yet, an attempt was interrupted,
-   * or an index file is missing or changed.
+   * The bundles in the index. null if they are unknown: either there is no index yet, an attempt was
+   * interrupted, or one of the index files is missing or has been changed.
    */
   listed: readonly ListedBundle[] | null;
-  /** Why an index cannot be created; null if it can. */
+  /** The reason why an index cannot be created here; null if there is none. */
   obstacle: string | null;
 }
 
 /**
- * Reads a destination root's state without a lease. `storage` is rooted at the destination. Throws the
+ * Reads what is at a destination's root, without a lease. `storage` is rooted at the destination. Throws the
  * storage's error.
  */
 export async function rootSnapshot(
@@ -202,7 +206,7 @@ async function foreignFile(storage: Storage, { state }: StoredState): Promise<st
   return null;
 }
 
-/** Reads the list from the feed, if its digest matches the record. */
+/** Reads the list from the feed, provided that its digest is the recorded one. */
 async function verifiedListing(
   storage: Storage,
   { outputs, pending }: Catalog,

@@ -23,20 +23,21 @@ import {
 } from './root-files.ts';
 
 /*
- * The index at a destination's root: a page and feeds of the latest bundles. It is a separate bundle path,
- * `.`, and is written with the publication protocol after the bundles that it lists. Its entries are derived
- * from the bundles' catalogs, so if an update is lost, the bundle's next update makes up for it. A bundle is
- * removed from the index before it is unpublished, so listed bundles always exist.
+ * Maintains the index at a destination's root, which consists of a page and feeds of the latest bundles. The
+ * index is a bundle path of its own, `.`, and is published after the bundles that it lists, with the same
+ * protocol. Entries are derived from the bundles' catalogs. If an update gets lost, the next update for that
+ * bundle makes up for it. Before a bundle is unpublished, it is removed from the index, so every bundle in
+ * the index exists.
  */
 
-/** The observed bundle at each bundle path; null if there is none. */
+/** The bundle that was found at each bundle path; null if there was none. */
 export type Seen = ReadonlyMap<string, ListedBundle | null>;
 
 /**
- * Updates the entries of these bundle paths. Reads their catalogs again under the lease, so that the later of
- * two concurrent updates is correct. If nothing differs, writes nothing and takes no lease. Returns a warning
- * if an index cannot be created at this root. `root` is rooted at the destination. Throws the same errors as
- * `apply`, or the storage's error.
+ * Updates the index entries for these bundle paths. Their catalogs are read again under the lease, so that
+ * after two concurrent updates the index is correct. If the index is already up to date, nothing is written
+ * and no lease is taken. Returns a warning if there cannot be an index at this root. `root` is rooted at the
+ * destination. Throws the same errors as `apply`, or the storage's error.
  */
 export async function refreshRootIndex(
   context: CoreContext,
@@ -55,7 +56,7 @@ export async function refreshRootIndex(
   });
 }
 
-/** Like `refreshRootIndex`, but reads the catalogs of these paths first. */
+/** Like `refreshRootIndex`, but reads the catalogs of these bundle paths itself. */
 export async function refreshPaths(
   context: CoreContext,
   root: Storage,
@@ -68,8 +69,8 @@ export async function refreshPaths(
 }
 
 /**
- * Like `refreshPaths`, for commands other than publications that changed these paths. Does nothing without an
- * index. Never throws: the command has already succeeded, so failures are returned as warnings.
+ * Like `refreshPaths`, for use after commands other than a publication. Does nothing if the destination has
+ * no index. Never throws: by then, the command has succeeded, so a failure is only a warning.
  */
 export async function refreshIfListed(
   context: CoreContext,
@@ -88,7 +89,7 @@ export async function refreshIfListed(
   }
 }
 
-/** Removes a bundle path from the index before it is unpublished. */
+/** Removes a bundle path's entry from the index, before the bundle is unpublished. */
 export async function withdraw(
   context: CoreContext,
   root: Storage,
@@ -102,7 +103,7 @@ export async function withdraw(
   });
 }
 
-/** Rebuilds the index from all catalogs. */
+/** Rebuilds the index from scratch, by reading all catalogs. */
 export async function rebuildRootIndex(
   context: CoreContext,
   root: Storage,
@@ -119,7 +120,10 @@ function at(listed: readonly ListedBundle[], path: string): ListedBundle | null 
   return listed.find((bundle) => bundle.path === path) ?? null;
 }
 
-/** Updates the list. If a full list loses an entry, reads all catalogs to find the next one. */
+/**
+ * Updates the list. If the list was full and loses an entry, every catalog has to be read to find the bundle
+ * that comes next.
+ */
 async function withSeen(
   root: Storage,
   found: Listed,
@@ -168,9 +172,9 @@ async function settle(
 }
 
 interface Decided {
-  /** null if the index is up to date. */
+  /** null if there is nothing to update. */
   work: Work | null;
-  /** Why an index cannot be created; null if it can. */
+  /** The reason why an index cannot be created here; null if there is none. */
   obstacle: string | null;
 }
 
@@ -187,7 +191,7 @@ async function decideOn(
   return { work: await workFor(snapshot, index, bundles), obstacle: null };
 }
 
-/** Returns the work to update the index, or to remove it if it has no entries. */
+/** Returns the work that updates the index, or removes it if no bundle is left. */
 async function workFor(
   { catalog, listed }: RootSnapshot,
   index: RootIndex,

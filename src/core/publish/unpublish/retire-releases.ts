@@ -25,13 +25,13 @@ import { applyUnderLease } from '../apply/apply.ts';
 import type { Work } from '../plan.ts';
 
 /*
- * Removes releases, either by retention (after publications and on a schedule) or along with their bundle
- * path. `storage` is rooted at the bundle path.
+ * Removes releases, either because of the retention rule (after publishing, and on a schedule) or because
+ * their bundle path is unpublished. `storage` is rooted at the bundle path.
  */
 
 export interface Retirement {
   rule: RetentionRule;
-  /** The number of files kept or removed concurrently. */
+  /** How many files to keep or remove at a time. */
   concurrency: number;
 }
 
@@ -42,11 +42,11 @@ export interface Retired {
 }
 
 /**
- * Removes expired channels, and releases according to the retention rule. A release is announced in the
- * ledger before its first file is removed, so that it can no longer become current. It is dropped from the
- * ledger once it is removed. If the process is killed, the next call finishes the removal. Returns the
- * removed channels and releases or, in a dry run, those that would be removed. Throws the same errors as
- * `changeReleases` and `apply`.
+ * Removes expired channels and the releases that the retention rule no longer keeps. Before the first file of
+ * a release is deleted, the ledger marks the release as being removed, so it cannot become current again. It
+ * is dropped from the ledger once all files are gone. If the process is killed, the next call finishes the
+ * removal. Returns the channels and releases that were removed or, in a dry run, would be. Throws the same
+ * errors as `changeReleases` and `apply`.
  */
 export async function retireReleases(
   context: CoreContext,
@@ -61,18 +61,20 @@ export async function retireReleases(
   const wanted = announcing(found.ledger, select(found)).removing;
   if (dryRun) return { channels, releases: [...wanted] };
   for (const id of empty) await sweepUnbegun(context, releaseIn(storage, id));
-  // A publisher that was killed between committing a release and switching to it also left its lock.
+  //  A publisher that was killed between committing a release and switching to it has left its lock behind.
   for (const { id } of stored) await sweepAbandoned(context, releaseIn(storage, id), { kind: 'absent' });
   if (wanted.length === 0) {
-    // A call that was killed after its last change may have left the bundle path's lock.
+    // An earlier call may have been killed after its last change, leaving the bundle path's lock behind.
     await sweepAbandoned(context, storage, { kind: 'absent' });
     return { channels, releases: [] };
   }
-  // Select again: another process may have switched to one of these releases in the meantime.
+  // Select again, because another process may have switched to one of these releases in the meantime.
   return { channels, releases: await removeSelected(context, storage, select, retirement) };
 }
 
-/** Removes the expired channels. Returns their names and the remaining releases and channels. */
+/**
+ * Removes the channels that have expired. Returns their names, and the releases and channels that are left.
+ */
 async function withoutExpired(
   context: CoreContext,
   storage: Storage,
@@ -92,9 +94,9 @@ async function withoutExpired(
 }
 
 /**
- * Sweeps a release directory without a catalog. A process that was killed before it wrote its intent, or
- * after it removed the catalog, may have left a full or partial lock, or an empty directory. Acquiring and
- * releasing the lease removes these. A live holder keeps its lease.
+ * Cleans up a release directory that has no catalog. If a process was killed before writing its intent or
+ * after removing the catalog, there may be a complete or partial lock, or an empty directory. Taking and
+ * releasing the lease gets rid of those. If another process holds the lease, it keeps it.
  */
 async function sweepUnbegun(context: CoreContext, release: Storage): Promise<void> {
   if (release.rename === undefined) return;
@@ -103,7 +105,9 @@ async function sweepUnbegun(context: CoreContext, release: Storage): Promise<voi
   await withLease(context, release, async () => undefined);
 }
 
-/** Like `retireReleases`, after a commit. A failure does not undo the commit, so it is only logged. */
+/**
+ * Calls `retireReleases` after a commit. The commit stands even if this fails, so a failure is only logged.
+ */
 export async function retireAfterwards(
   context: CoreContext,
   storage: Storage,
@@ -119,15 +123,17 @@ export async function retireAfterwards(
   }
 }
 
-/** The channels and releases that were removed at one bundle path, or would be in a dry run. Plain data. */
+/**
+ * The channels and releases that were removed from one bundle path or, in a dry run, would be. Plain data.
+ */
 export interface TidiedPath extends Retired {
   destinationPath: string;
 }
 
 /**
- * Calls `retireReleases` for one bundle path or, if `path` is null, for all with releases. Skips paths whose
- * ledgers show nothing to remove. Returns the paths with removals, sorted. `root` is rooted at the
- * destination. Throws the same errors as `retireReleases`.
+ * Calls `retireReleases` for a bundle path or, if `path` is null, for every one that has releases. If the
+ * ledger shows that there is nothing to remove, the path is skipped. Returns the paths where something was
+ * removed, sorted. `root` is rooted at the destination. Throws the same errors as `retireReleases`.
  */
 export async function tidyDestination(
   context: CoreContext,
@@ -149,9 +155,8 @@ export async function tidyDestination(
 }
 
 /**
- * Removes these releases from a bundle path without a current release, in the same way as `retireReleases`.
- * Throws `destination_busy` if a release became current in the meantime, and the same errors as
- * `retireReleases`.
+ * Removes these releases from a bundle path where no release is current. Works like `retireReleases` and
+ * throws the same errors, and `destination_busy` if a release has become current in the meantime.
  */
 export async function removeReleases(
   context: CoreContext,
@@ -167,7 +172,8 @@ export async function removeReleases(
 }
 
 /**
- * Removes the selected releases and those that were already announced, updating the ledger before and after.
+ * Removes the selected releases, and those that the ledger already marks as being removed. Updates the ledger
+ * before and after.
  */
 async function removeSelected(
   context: CoreContext,
@@ -181,7 +187,7 @@ async function removeSelected(
     return { result: ledger.removing, next: isNew ? { ledger, current: releases.current } : null };
   });
   for (const id of announced) {
-    // In the meantime, another process may have removed the release, and a third may have published it again.
+    // Another process may have removed this release in the meantime, and a third may have published it again.
     const isStill = async (): Promise<boolean> => {
       const { ledger, current } = await readReleases(storage);
       return current !== id && ledger.removing.includes(id);
@@ -197,15 +203,16 @@ async function removeSelected(
 
 interface ReleaseRemoval extends Pick<Retirement, 'concurrency'> {
   /**
-   * Returns true if the release must still be removed. Called under the lease, after the catalog was read.
+   * Reports whether the release still has to be removed. Called under the lease, after reading the catalog.
    */
   isStill: () => Promise<boolean>;
 }
 
 /**
- * Removes a release: all owners' outputs, the paths announced by an interrupted attempt, and finally the
- * catalog. Uses the unpublishing protocol, so that the next call can finish if the process is killed. Keeps
- * unrecorded files. Does nothing without a catalog. `release` is rooted at the release.
+ * Removes a release. Deletes all outputs, no matter who owns them, then the paths that an interrupted attempt
+ * may have written, and finally the catalog. Follows the protocol for unpublishing, so if the process is
+ * killed, the next call can pick up from there. Files that are not recorded stay. Without a catalog, this
+ * does nothing. `release` is rooted at the release.
  *
  * Throws `state_conflict` if the catalog is invalid, and the same errors as `apply`.
  */
@@ -215,7 +222,7 @@ export async function removeRelease(
   { isStill, concurrency }: ReleaseRemoval,
 ): Promise<void> {
   const { state } = await readState(release);
-  // A removal that was killed after its commit may have left its lock.
+  // A removal that was killed right after its commit may have left its lock behind.
   if (state.kind === 'absent') return sweepAbandoned(context, release, state);
   requireCatalog(state);
   await decidingUnderLease(context, release, async (lease) => {
@@ -223,11 +230,11 @@ export async function removeRelease(
     if (work !== null && (await isStill()))
       await applyUnderLease(context, release, lease, work, { concurrency });
   });
-  // No later attempt visits a removed release, so sweep the leftovers of the lease now.
+  // No attempt will come back to a removed release, so clean up after the lease now.
   await sweepAbandoned(context, release, (await readState(release)).state);
 }
 
-/** Returns the work to remove a release, or null if its catalog is already removed. */
+/** Returns the work that removes a release, or null if its catalog is gone already. */
 function removalOf({ state }: StoredState): Work | null {
   if (state.kind === 'absent') return null;
   const catalog = requireCatalog(state);
@@ -246,7 +253,7 @@ function removalOf({ state }: StoredState): Work | null {
   };
 }
 
-/** Returns the owner to name in the removal's intent. */
+/**  Returns the owner to use in the removal's intent. */
 function ownerOf({ outputs, pending, bundles }: Catalog): Owner {
   return (
     pending?.owner ?? outputs[0]?.owner ?? bundles[0]?.owner ?? { pipelineId: 'none', destinationId: 'none' }

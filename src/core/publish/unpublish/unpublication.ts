@@ -12,61 +12,65 @@ export interface UnpublishRequest {
   owner: Owner;
   /** The bundle path, relative to the destination root; `.` for the root. */
   destinationPath: string;
-  /** The layout to remove. Required if a migration left both. */
+  /** The layout to remove. Must be set if a migration left files in both. */
   layout?: Layout;
   /** The destination's `limits.max_removed`; null for no limit. */
   maxRemoved: Amount | null;
-  /** Only report the removals. Removes nothing and takes no lease. */
+  /** Only report what would be removed. Nothing is removed, and no lease is taken. */
   dryRun: boolean;
-  /** The number of files kept or removed concurrently. */
+  /** How many files to keep or remove at a time. */
   concurrency: number;
-  /** Set if a run removes a bundle that no longer exists in its source. */
+  /** Set if a run is removing a bundle that is gone from its source. */
   orphan?: {
     runId: string | null;
     /**
-     * Returns true if the bundle is still an orphan according to its catalog. Called again under the lease.
+     * Reports whether the bundle is still an orphan, going by its catalog. Called a second time under the
+     * lease.
      */
     isStill: (catalog: Catalog) => boolean;
-    /** Called with each decision before it is applied: once without the lease, and again under it. */
+    /** Called with each decision before it is carried out: once without the lease, and once with it. */
     onDecided?: ((decided: DecidedOrphan) => void) | undefined;
   };
 }
 
 export interface UnpublishReport {
   destinationPath: string;
-  /** The bundle that was published there; null if the catalog does not record it. */
+  /** The bundle that was published there; null if the catalog does not say. */
   bundle: PublishedBundle | null;
-  /** The removed paths, sorted, including those of this owner's interrupted attempt. */
+  /** The paths that were removed, sorted. Includes paths of this owner's interrupted attempt. */
   outputs: string[];
-  /** The total size of the recorded outputs. */
+  /** The total size of the recorded outputs, in bytes. */
   bytes: number;
-  /** The owners of remaining outputs; empty if the catalog is removed. */
+  /** The owners that still have outputs there. Empty if the catalog was removed. */
   staying: Owner[];
-  /** The removed releases; empty for the in-place layout. */
+  /** The releases that were removed. Empty for the in-place layout. */
   releases: ReleaseId[];
 }
 
-/** Removes an owner's outputs from a bundle path. */
+/** The work of removing an owner's outputs from a bundle path. */
 export interface Unpublication extends Work {
   action: 'unpublish';
   /** Relative to the destination root; `.` for the root. */
   destinationPath: string;
-  /** The records of the removed outputs, without outputs that an interrupted attempt only announced. */
+  /**
+   * The records of the removed outputs. Outputs that were only announced by an interrupted attempt have none.
+   */
   records: OutputRecord[];
-  /** The owners of remaining outputs. The catalog is kept if there are any. */
+  /** The owners that still have outputs there. If there are any, the catalog stays. */
   staying: Owner[];
 }
 
-/** The decision to remove an orphan, and the state it is based on. */
+/** A decision to remove an orphan, with the state that it is based on. */
 export interface DecidedOrphan {
   work: Unpublication;
   stored: StoredState;
 }
 
 /**
- * Plans the removal of all outputs of `owner` at a bundle path, including files that the same owner's
- * interrupted attempt wrote or had yet to remove. Other owners' outputs are kept. A catalog without outputs
- * has no owner, so it is removed. Throws `not_owned` if everything belongs to other owners.
+ * Plans the removal of everything that `owner` has at a bundle path. This includes files that the owner's
+ * interrupted attempt wrote, or was still going to remove. Outputs of other owners stay. If there are no
+ * outputs at all, the catalog belongs to no one and is removed. Throws `not_owned` if other owners own
+ * everything.
  */
 export function unpublication(catalog: Catalog, owner: Owner, destinationPath: string): Unpublication {
   const { outputs, pending } = catalog;
@@ -110,7 +114,7 @@ export function notOwned(subject: string, { pipelineId, destinationId }: Owner):
   );
 }
 
-/** Returns the error for an orphan whose catalog has changed since it was found. */
+/** Returns the error for a bundle that may no longer be an orphan, because its catalog has changed. */
 export function noLongerOrphan(destinationPath: string): WaybillError {
   return new WaybillError(
     'destination_busy',

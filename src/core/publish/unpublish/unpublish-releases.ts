@@ -20,13 +20,13 @@ import {
 } from './unpublication.ts';
 
 /**
- * Unpublishes a bundle path that uses the releases layout. Removes the pointers first, then every release,
- * and finally the ledger. Returns null if there are no releases. If the process is killed, the next
- * unpublishing finishes the work. A publication before that starts over as if it were the first. `storage` is
- * rooted at the bundle path.
+ * Unpublishes a bundle path with the releases layout: first the pointers, then every release, and finally the
+ * ledger. Returns null if there are no releases. If the process is killed, the work is finished the next time
+ * the path is unpublished. If something is published first, that works as if it were the first publication.
+ * `storage` is rooted at the bundle path.
  *
  * Throws `not_owned` if another owner has a release there, `state_conflict` if a catalog is invalid,
- * `destination_busy` if an orphan is no longer one or another publisher was first, `too_many_removals`, and
+ * `destination_busy` if the orphan is no longer one or another publisher was faster, `too_many_removals`, and
  * the same errors as `apply`.
  */
 export async function unpublishReleases(
@@ -55,7 +55,10 @@ export async function unpublishReleases(
   return report;
 }
 
-/** Refuses unless all releases have this owner, because a bundle path with releases has a single owner. */
+/**
+ * Decides what to remove. Refuses if any of the releases has another owner: a bundle path with releases
+ * should have just one.
+ */
 async function decideOn(
   storage: Storage,
   { current, ledger }: Releases,
@@ -77,7 +80,7 @@ async function decideOn(
   if (orphan !== undefined && (shown.state.kind !== 'valid' || !orphan.isStill(shown.state.catalog)))
     throw noLongerOrphan(destinationPath);
   const outputs = shown.state.kind === 'valid' ? shown.state.catalog.outputs : [];
-  // A removal that has already started was allowed earlier.
+  // Once a removal has started, it has passed this check before.
   if (ledger.removing.length === 0)
     refuseRemovals(maxRemoved, { removed: outputs.length, total: outputs.length, where });
   if (shown.state.kind === 'valid')

@@ -25,16 +25,16 @@ import {
 import { unpublishReleases } from './unpublish-releases.ts';
 
 /**
- * Removes everything that one owner has published at a bundle path, in either layout. Removing the last
- * output also removes the catalog, so the next publication starts over as if it were the first. Never removes
- * unrecorded files. `root` is rooted at the destination.
+ * Removes everything that one owner has published at a bundle path, in either layout. The catalog goes with
+ * the last output, so the next publication works as if it were the first. Files that are not recorded are
+ * never removed. `root` is rooted at the destination.
  *
- * Uses the publication protocol: the intent names all removals first, and a failure is undone. If the process
- * is killed, the owner's next unpublishing or publication finishes the work.
+ * This follows the publication protocol: the intent lists all removals before the first one, and a failure is
+ * rolled back. If the process is killed, the owner's next publication or removal finishes the work.
  *
  * Throws `usage` for a single release, or if both layouts exist and `layout` is not set; `not_published` if
  * there is no catalog; `not_owned` if the owner has nothing there; `state_conflict` if the catalog is
- * invalid; `destination_busy` if an orphan is no longer one; `too_many_removals`; and the same errors as
+ * invalid; `destination_busy` if the orphan is no longer one; `too_many_removals`; and the same errors as
  * `apply`.
  */
 export async function unpublish(
@@ -59,8 +59,8 @@ export async function unpublish(
     return decideOn(stored, request);
   });
   if (decided instanceof WaybillError) {
-    // If an earlier unpublishing was killed after its commit, it leads to this refusal and may have left its
-    // lock.
+    // The path may look like this because an earlier removal was killed right after its commit. If so, its
+    // lock is still there.
     if (!dryRun) await sweepAbandoned(context, storage, stored.state);
     throw decided;
   }
@@ -82,7 +82,10 @@ export async function unpublish(
 
 const absent: StoredState = { state: { kind: 'absent' }, raw: null };
 
-/** Refuses to unpublish a single release, which can only be removed with its bundle path or by retention. */
+/**
+ * Refuses to unpublish a single release. Releases are removed by retention, or together with their bundle
+ * path.
+ */
 function refuseRelease(destinationPath: string): void {
   const release = releasePathOf(destinationPath);
   if (release === null) return;
@@ -95,7 +98,7 @@ function refuseRelease(destinationPath: string): void {
   );
 }
 
-/** Refuses if both layouts exist, as they do after a migration until the old one is unpublished. */
+/** Refuses if both layouts exist. After a migration, that is the case until the old one is unpublished. */
 async function refuseBoth(storage: Storage, destinationPath: string): Promise<void> {
   if ((await readReleases(storage)).current === null) return;
   throw new WaybillError(
@@ -136,7 +139,10 @@ function reportOf(work: Unpublication, { state }: StoredState): UnpublishReport 
   };
 }
 
-/** Returns an error that suggests a similar bundle path, or names the one whose catalog has files there. */
+/**
+ * Returns an error that suggests a bundle path with a similar name, or names the path whose catalog has files
+ * there.
+ */
 async function notPublished(
   root: Storage,
   { destinationPath, layout }: UnpublishRequest,

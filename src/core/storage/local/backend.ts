@@ -4,7 +4,7 @@ import { type FileModes, type ModesDocument, modeSettings, privateModes, resolve
 
 export interface LocalDocument {
   backend: 'local';
-  /** The path as configured. It may be relative or begin with `~/`. */
+  /** The path as configured. It may be relative, or start with `~/`. */
   path: string;
 }
 
@@ -13,7 +13,8 @@ export interface LocalLocation {
   /** An absolute path. */
   path: string;
   /**
-   * Modes of new files and directories. Set only for destinations. Other locations are private to this user.
+   * The modes of new files and directories. Only set for destinations. In other locations, only this user has
+   * access.
    */
   modes?: FileModes;
 }

@@ -5,29 +5,30 @@ import { type Key, nameOf, parentOf } from '../key.ts';
 import type { FileIdentity } from '../storage.ts';
 
 /**
- * Another local user with write access below a root can replace a directory with a symbolic link at any time.
- * A checked path may then lead elsewhere when it is used. A storage therefore keeps its directories open.
- * Each is opened from its parent without following links, and its entries are addressed through the
- * descriptor (`/proc/PID/fd/N/name`), which renames cannot redirect.
+ * Any local user who can write to a directory below the root can replace it with a symbolic link at any time.
+ * Even if a path has been checked, it may point somewhere else by the time it's used. Storages therefore keep
+ * their directories open. Each directory is opened through its parent, without following links. Its entries
+ * are then addressed through the file descriptor (`/proc/PID/fd/N/name`), which isn't affected by renames.
  *
- * Without `/proc` (on systems other than Linux), the directories are opened in the same way before each call,
- * and the call then uses the path. A replacement between these two steps is not detected.
+ * On systems without `/proc`, which means anything but Linux, directories are opened in the same way before
+ * each call, but the call itself then has to use the path. If a directory is replaced between these two
+ * steps, that goes unnoticed.
  */
 const descriptors = process.platform === 'linux' ? descriptorsDirectory() : null;
 
-/** O_PATH, for which Node.js has no name. It does not require permission to list the directory. */
+/** This is O_PATH, which has no name in Node.js. It works even without permission to list the directory. */
 export const pathOnly = process.platform === 'linux' ? 0o10000000 : constants.O_RDONLY;
 const directoryFlags = pathOnly | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 
 /**
- * The number of directories that a thread keeps open. A call on a deep directory may also keep its ancestors
- * open.
+ * The maximum number of directories that each thread keeps open. A call that involves a deep directory may
+ * also keep the directories above it open.
  */
 export const maxOpenDirectories = 64;
 
 interface Handle extends FileIdentity {
   descriptor: number;
-  /** A path that leads to the directory. */
+  /** A path that leads to the directory through its descriptor. */
   path: string;
 }
 
@@ -36,49 +37,55 @@ interface KnownHandle extends Handle {
   known: Map<Key | '', KnownHandle>;
 }
 
-/** All known directories of this thread, least recently used first. */
+/** All directories that this thread has open, least recently used first. */
 const open = new Set<KnownHandle>();
 
-/** The directories below one root. Methods throw file system errors, and ENOTDIR for a symbolic link. */
+/**
+ * The open directories below a root. Methods throw file system errors, and ENOTDIR if there is a symbolic
+ * link.
+ */
 export class DirectoryHandles {
   readonly #root: string;
   readonly #known = new Map<Key | '', KnownHandle>();
 
-  /** `root` is an absolute path whose existing part contains no links. */
+  /** `root` must be an absolute path. The part of it that exists must not contain any links. */
   constructor(root: string) {
     this.#root = root;
   }
 
-  /** Returns the plain path of an entry, for use in messages and comparisons only. */
+  /** Returns the regular path of an entry. Only use it for messages and comparisons. */
   absolute(key: Key | ''): string {
     return key === '' ? this.#root : `${this.#root}/${key}`;
   }
 
   /**
-   * Returns a path that leads to the entry from its open parent directory. The path is valid until the caller
-   * awaits something, and during the next call of this method. System calls that follow links in the last
-   * component need O_NOFOLLOW.
+   * Returns a path to the entry that goes through its open parent directory. It's only valid until the caller
+   * awaits something, or until the call after the next one of this method. System calls that would follow a
+   * link at the end of the path need O_NOFOLLOW.
    */
   at(key: Key | ''): string {
     return key === '' ? `${this.of('')}/.` : `${this.of(parentOf(key))}/${nameOf(key)}`;
   }
 
-  /** Like `at`, but for the directory itself, which must not be a link. */
+  /** Like `at`, but returns a path to the directory itself, which must not be a link. */
   of(directory: Key | ''): string {
     closeUnused();
     return this.#opened(directory).path;
   }
 
-  /** Like `of`, but does not check the name of an open directory. For entries that were listed through it. */
+  /**
+   * Like `of`, but doesn't check that the open directory still has its name. Meant for entries that were
+   * listed through it.
+   */
   ofListed(directory: Key | ''): string {
     closeUnused();
     return (this.#known.get(directory) ?? this.#opened(directory)).path;
   }
 
   /**
-   * Opens or reads an entry by path. Unless the entry is missing, skips checking the name of an open
-   * directory, which takes as long as opening a small file. The directory may have been moved aside since it
-   * was opened, so changes to published names must not use this.
+   * Opens or reads an entry by its path. Doesn't check that the open directory still has its name, unless the
+   * entry seems to be missing, because that takes as long as opening a small file. The directory may have
+   * been moved out of the way in the meantime, so don't use this to change published names.
    */
   near<T>(key: Key, work: (path: string) => T): T {
     const known = this.#known.get(parentOf(key));
@@ -92,23 +99,24 @@ export class DirectoryHandles {
   }
 
   /**
-   * Returns true if the directory was opened and has not been found missing since. It may have been removed.
+   * Returns true if the directory has been opened, and hasn't been found missing since. It may be gone
+   * anyway.
    */
   isOpen(directory: Key | ''): boolean {
     return this.#known.has(directory);
   }
 
   /**
-   * Returns a token for the open directory with this name, for use with `isStill`, or undefined if none is
-   * open.
+   * Returns an object that identifies the open directory with this name, for use with `isStill`. Returns
+   * undefined if it isn't open.
    */
   opened(directory: Key | ''): object | undefined {
     return this.#known.get(directory);
   }
 
   /**
-   * Returns true if the directory for which `opened` returned the token is open and has not been removed or
-   * moved.
+   * Returns true if this directory is still the one for which `opened` returned the object, which means that
+   * it hasn't been deleted or moved.
    */
   isStill(directory: Key | '', opened: object | undefined): boolean {
     const known = this.#known.get(directory);
@@ -116,7 +124,7 @@ export class DirectoryHandles {
     return fstatSync(known.descriptor).nlink > 0 && this.#isCurrent(known);
   }
 
-  /** Makes the content of files and the names in directories durable. */
+  /** Flushes the contents of files, and the names in directories, to disk. */
   async makeDurable(files: readonly Key[], directories: Iterable<Key | ''> = []): Promise<void> {
     const paths = {
       file: (file: Key | '') => this.at(file),
@@ -127,7 +135,8 @@ export class DirectoryHandles {
   }
 
   /**
-   * Closes a directory that was moved, and its subdirectories, because their names now lead to other entries.
+   * Closes a directory that was moved, and everything below it, since their names now refer to something
+   * else.
    */
   moved(directory: Key): void {
     for (const handle of this.#known.values())
@@ -159,8 +168,9 @@ export class DirectoryHandles {
   }
 
   /**
-   * Returns true if the name still leads to the open directory. A process that removes a directory first
-   * moves it aside, and later writes must fail. The inode number of an open directory is not reused.
+   * Returns true if the name still refers to the open directory. When a process deletes a directory, it moves
+   * it out of the way first, and writes by other processes must fail from then on. As long as the directory
+   * is open, its inode number isn't used for anything else.
    */
   #isCurrent({ directory, inode, device }: KnownHandle): boolean {
     try {
@@ -172,7 +182,7 @@ export class DirectoryHandles {
   }
 }
 
-/** Opens a directory. `absolute` is its plain path. Throws ENOTDIR for a link or any other kind of entry. */
+/** Opens a directory. `absolute` is its regular path. Throws ENOTDIR if it's a link, or anything else. */
 export function openDirectory(from: string, absolute: string): Handle {
   const descriptor = openSync(from, directoryFlags);
   try {
@@ -184,12 +194,15 @@ export function openDirectory(from: string, absolute: string): Handle {
   }
 }
 
-/** Returns a path to an open file or directory. `absolute` is its plain path. */
+/** Returns a path to an open file or directory. `absolute` is its regular path. */
 export function openPath(descriptor: number, absolute: string): string {
   return descriptors === null ? absolute : `${descriptors}${descriptor}`;
 }
 
-/** Returns the path with this process's id, which resolves faster than `self`, or null without `/proc`. */
+/**
+ * Returns the path of this process's descriptors, or null if there is no `/proc`. Using the process id is
+ * faster than using `self`.
+ */
 function descriptorsDirectory(): string | null {
   try {
     const self = readlinkSync('/proc/self');
@@ -199,7 +212,7 @@ function descriptorsDirectory(): string | null {
   }
 }
 
-/** Closes the least recently used handles, but never the most recent one. */
+/** Closes the handles that haven't been used for the longest time. The latest one always stays open. */
 function closeUnused(): void {
   if (open.size <= maxOpenDirectories) return;
   for (const handle of open) {

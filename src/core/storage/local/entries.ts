@@ -17,10 +17,11 @@ import type { Entry, EntryType, FileStat, ListOptions, Stamp, Storage, Unreadabl
 import { type DirectoryHandles, openDirectory } from './directories.ts';
 
 /**
- * Long loops yield to the event loop after this many entries, so that timers (especially the lease's) run.
+ * After this many entries, long loops yield to the event loop, so that timers can run, especially the
+ * lease's.
  */
 export const entriesPerYield = 2048;
-/** Number of entries that are inspected before they are yielded to the caller. */
+/** Entries are inspected in batches of this size before they are passed on to the caller. */
 const entriesPerBatch = 64;
 
 interface Named {
@@ -29,8 +30,8 @@ interface Named {
 }
 
 /**
- * Returns the status of `file` without following links, or undefined if nothing exists there. Throws file
- * system errors.
+ * Returns the status of `file`, or undefined if it doesn't exist. Doesn't follow links. Throws file system
+ * errors.
  */
 export function statOf(file: () => string): FileStat | undefined {
   const found = undefinedIfAbsent(() => lstatSync(file()));
@@ -39,13 +40,13 @@ export function statOf(file: () => string): FileStat | undefined {
   return { type: typeOf(found), size, version: null, modifiedAt: found.mtime };
 }
 
-/** Returns a file's size in bytes, or undefined if `path` is not a file. Throws file system errors. */
+/** Returns the size of a file in bytes, or undefined if `path` isn't a file. Throws file system errors. */
 export function sizeOf(path: string): number | undefined {
   const found = lstatSync(path);
   return found.isFile() ? found.size : undefined;
 }
 
-/** A single call to `Storage.list`. */
+/** One call to `Storage.list`. */
 export class Listing {
   readonly #storage: Pick<Storage, 'label'>;
   readonly #handles: DirectoryHandles;
@@ -85,7 +86,7 @@ export class Listing {
     }
   }
 
-  /** Reads the names as bytes, because a decoded name does not reveal whether decoding changed it. */
+  /** Reads the names as bytes. After decoding, it's impossible to find out whether a name was valid UTF-8. */
   #readableNamesIn(directory: Key | '', onUnreadable: (unreadable: UnreadableName) => void): Named[] {
     const names: Named[] = [];
     const entries = readdirSync(this.#handles.of(directory), { withFileTypes: true, encoding: 'buffer' });
@@ -97,7 +98,7 @@ export class Listing {
     return names;
   }
 
-  /** Omits files that were removed after the names were read. */
+  /** Inspects entries. Leaves out files that have been deleted since their names were read. */
   #inspect(directory: Key | '', names: readonly Named[]): Entry[] {
     const entries: Entry[] = [];
     const inside = undefinedIfAbsent(() => this.#handles.ofListed(directory));
@@ -110,7 +111,7 @@ export class Listing {
     return entries;
   }
 
-  /** Returns undefined if the file has been removed. */
+  /** Returns undefined if the file has been deleted. */
   #fileAt(key: Key, file: string): Pick<Entry, 'size' | 'stamp' | 'identity'> | undefined {
     try {
       if (this.#options.stamps !== true) {
@@ -127,7 +128,9 @@ export class Listing {
   }
 }
 
-/** Includes the inode change time, to detect changed files whose modification time was reset. */
+/**
+ * The inode change time is part of the id because it reveals changes even if the modification time was reset.
+ */
 function stampOf({ size, mtimeNs, ctimeNs, ino, mtime }: BigIntStats): Stamp {
   return { id: `${size}-${mtimeNs}-${ctimeNs}-${ino}`, modifiedAt: mtime, isExact: false };
 }
@@ -142,18 +145,19 @@ const removalsPerYield = 512;
 const maxRounds = 10;
 
 /**
- * Removes a directory with all its entries. A link is removed, not followed. Entries that vanish in the
- * meantime are ignored. Uses synchronous calls, like the rest of this module, because an attempt's staging
- * directory has an entry for each file that it replaced. Keeps each directory open while emptying it. Throws
- * system errors as reported by Node.js.
+ * Deletes a directory and everything in it. If it's a link, only the link is deleted. Entries that disappear
+ * in the meantime are ignored. Like everything in this module, it uses synchronous calls, because a staging
+ * directory has an entry for each file that was replaced. While a directory is being emptied, it is kept
+ * open. Throws system errors, as reported by Node.js.
  */
 export async function removeTreeAt(handles: DirectoryHandles, directory: Key): Promise<void> {
   await removeBelow(() => handles.at(directory), { entries: 0 });
 }
 
 /**
- * Calls `pathOf` again after each pause, because the parent directory may have been closed. A process that
- * still writes to the directory cannot keep it alive: after a few rounds, its writes fail.
+ * After each pause, calls `pathOf` again, because the parent directory may have been closed. If another
+ * process is still writing to the directory, it can't prevent this from finishing: after a few rounds, its
+ * writes fail.
  */
 async function removeBelow(
   pathOf: () => string,
@@ -185,7 +189,7 @@ function openAt(path: string): ReturnType<typeof openDirectory> {
   return openDirectory(path, path);
 }
 
-/** Removes an empty directory, or any entry with which another user has replaced it. */
+/** Deletes an empty directory, or whatever another user has put in its place. */
 function removeOne(pathOf: () => string): void {
   try {
     rmdirSync(pathOf());
@@ -197,8 +201,8 @@ function removeOne(pathOf: () => string): void {
 }
 
 /**
- * Removes a directory that contains only empty directories at any depth. Returns false if it contains
- * anything else.
+ * Deletes a directory if there is nothing in it but empty directories, at any depth. Returns false if there
+ * is anything else in it.
  */
 export function removedIfEmpty(handles: DirectoryHandles, directory: Key): boolean {
   for (const entry of readdirSync(handles.of(directory), { withFileTypes: true }))
@@ -207,9 +211,7 @@ export function removedIfEmpty(handles: DirectoryHandles, directory: Key): boole
   return true;
 }
 
-/**
- * Removes an empty directory. Returns false if it is not empty. Throws ENOENT if there is no such directory.
- */
+/** Deletes an empty directory. Returns false if it isn't empty. Throws ENOENT if it doesn't exist. */
 export function removedAsEmpty(handles: DirectoryHandles, directory: Key): boolean {
   try {
     rmdirSync(handles.at(directory));
@@ -220,11 +222,11 @@ export function removedAsEmpty(handles: DirectoryHandles, directory: Key): boole
   }
 }
 
-/** Removes a scratch file if possible. */
+/** Deletes a scratch file, if possible. */
 export function removeIfThere(handles: DirectoryHandles, key: Key): void {
   try {
     unlinkSync(handles.at(key));
   } catch {
-    // The file was moved or never written. A file that cannot be removed is swept by the next publisher.
+    // It has been moved, or was never written. If it can't be deleted, the next publisher cleans it up.
   }
 }

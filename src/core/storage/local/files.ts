@@ -22,29 +22,28 @@ import type { Key } from '../key.ts';
 import type { Body, FileIdentity, Storage, WriteOptions, Written } from '../storage.ts';
 import { applyMode } from './root.ts';
 
-/*
- * Opens, reads and writes files without following links.
- */
+/* Opens, reads, and writes files, without following links. */
 
-/** Opening a named pipe for reading would otherwise block the thread until another process writes to it. */
+/** Without O_NONBLOCK, opening a named pipe would block the thread until another process writes to it. */
 const readFlags = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW;
 const createFlags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
 
 /**
- * File systems that may report a different inode number each time, by the `f_type` of statfs(2): FUSE, CIFS,
- * SMB2 and 9p.
+ * File systems whose inode numbers may be different each time, by the `f_type` from statfs(2): FUSE, CIFS,
+ * SMB2, and 9p.
  */
 const changesInodes = new Set([0x65735546, 0xff534d42, 0xfe534d42, 0x01021997]);
 
 const chunkBytes = 1 << 20;
 /**
- * Files up to this size, in bytes, are read and written with synchronous calls as long as those are fast.
- * Three system calls of a few microseconds each are far cheaper than three trips through the thread pool.
+ * Up to this size in bytes, files are read and written with synchronous calls, as long as those are fast.
+ * Three system calls that take a few microseconds each are much cheaper than going through the thread pool
+ * three times.
  */
 const smallFileBytes = 1 << 16;
-/** Number of small files that a thread writes before it yields to timers and other work. */
+/** After this many small files, a thread yields to timers and other work. */
 const filesPerYield = 64;
-/** Flush every 32 MiB. Copying 1 GiB on ext4 then takes 0.9–2.0 s, compared to 1.6–2.4 s at 128 MiB. */
+/** Flush every 32 MiB. This way, copying 1 GiB on ext4 takes 0.9–2.0 s. With 128 MiB, it takes 1.6–2.4 s. */
 const flushEveryBytes = 32 << 20;
 
 const readSome = promisify(readCallback);
@@ -52,14 +51,14 @@ const writeSome = promisify(writeCallback);
 const flush = promisify(fdatasync);
 
 /**
- * Tracks synchronous calls on a file system that may turn out to be slow, such as a network file system.
- * While most recent calls have taken longer than `slowMs` milliseconds, further calls should go through the
- * thread pool, where they run in parallel. A single slow call means nothing, because the thread may have been
- * preempted on a busy machine.
+ * Measures how fast synchronous calls are, since a file system may be slow, for example if it's on the
+ * network. If most of the latest calls took more than `slowMs` milliseconds, calls should go through the
+ * thread pool, where they can run in parallel. A single slow call doesn't mean much, because on a busy
+ * machine, the thread may simply have been interrupted.
  */
 class DirectCalls {
   readonly #slowMs: number;
-  /** A moving average, which is 1 if all recent calls were slow. */
+  /** A moving average. It's 1 if all of the latest calls were slow. */
   #slowShare = 0;
 
   constructor(slowMs: number) {
@@ -67,8 +66,8 @@ class DirectCalls {
   }
 
   /**
-   * Returns true if the next call should go through the thread pool. A direct call is retried about 70 calls
-   * later.
+   * Returns true if the next call should go through the thread pool. After about 70 calls, a synchronous one
+   * is tried again.
    */
   areSlow(): boolean {
     const areSlow = this.#slowShare > 0.5;
@@ -88,14 +87,14 @@ class DirectCalls {
   }
 }
 
-/** Opening, reading and closing a cached file takes about 0.02 ms, and each disk request at least 0.06 ms. */
+/** Opening, reading, and closing a cached file takes about 0.02 ms, a disk access 0.06 ms or more. */
 const reads = new DirectCalls(0.1);
 const writes = new DirectCalls(2);
 let smallFiles = 0;
 
 /**
- * Opens a regular file for reading and returns its descriptor. Does not follow links. Throws
- * `storage_permanent` if it is not a regular file, `body_mismatch` if it is not the file that was listed as
+ * Opens a regular file for reading, without following links, and returns its descriptor. Throws
+ * `storage_permanent` if it isn't a regular file, `body_mismatch` if it isn't the file that was listed as
  * `expected`, and system errors as reported by Node.js.
  */
 export function openToRead(
@@ -108,7 +107,7 @@ export function openToRead(
   try {
     opened = openSync(file, readFlags);
   } catch (error) {
-    // ELOOP means a symbolic link, ENXIO a socket.
+    // ELOOP means that it's a symbolic link, ENXIO that it's a socket.
     if (errnoOf(error) !== 'ELOOP' && errnoOf(error) !== 'ENXIO') throw error;
     throw notTheFile(storage, key, expected, error);
   }
@@ -146,8 +145,8 @@ function notTheFile(
 }
 
 /**
- * Creates a file with this mode, regardless of the umask, and returns its descriptor. Removes any file or
- * link that an earlier attempt or another user left there, so that nothing is written through it.
+ * Creates a file with exactly this mode, whatever the umask is, and returns its descriptor. If an earlier
+ * attempt or another user left a file or link there, it is deleted rather than written to.
  */
 export function createFile(file: string, mode: number): number {
   const opened = openNew(file, mode);
@@ -171,8 +170,8 @@ function openNew(file: string, mode: number): number {
 }
 
 /**
- * Yields the bytes of the file that `open` opens. `open` may be called twice. The next chunk of a large file
- * is read while the current one is in use.
+ * Reads a file in chunks. `open` opens the file and may be called twice. While the caller is busy with one
+ * chunk of a large file, the next one is already being read.
  */
 export async function* readChunks(open: () => number): AsyncIterable<Uint8Array> {
   const whole = reads.areSlow() ? null : reads.run(() => readIfSmall(open()));
@@ -187,17 +186,17 @@ export async function* readChunks(open: () => number): AsyncIterable<Uint8Array>
     for (let isFirst = true; ; isFirst = false) {
       const chunk = await next;
       if (chunk.byteLength === 0) return;
-      // A short read means that the file is complete. Another read would only confirm that.
+      // If we get less than we asked for, that's the whole file. Reading again would only confirm it.
       const isComplete = isFirst && chunk.byteLength < firstBytes;
       if (!isComplete) {
         next = readChunk(source, chunkBytes);
-        next.catch(() => undefined); // If the consumer stops early, only `finally` below awaits this.
+        next.catch(() => undefined); // If the caller stops early, only `finally` waits for this.
       }
       yield chunk;
       if (isComplete) return;
     }
   } finally {
-    // Closing the file during a read would let that read return bytes of the file that is opened next.
+    // Don't close the file during a read. The read could then return bytes of the file that gets opened next.
     await next.catch(() => undefined);
     closeSync(source);
   }
@@ -210,7 +209,7 @@ async function readChunk(source: number, bytes: number): Promise<Buffer> {
 
 const scratch = Buffer.allocUnsafeSlow(smallFileBytes + 1);
 
-/** Returns the content of a file of at most `smallFileBytes`, or null if it is larger. Closes `source`. */
+/** Returns the contents of a file, or null if it's larger than `smallFileBytes`. Closes `source`. */
 function readIfSmall(source: number): Buffer | null {
   try {
     const size = readSync(source, scratch, 0, scratch.length, 0);
@@ -221,8 +220,8 @@ function readIfSmall(source: number): Buffer | null {
 }
 
 /**
- * Writes a body to the new file that `create` opens, and verifies its size and digest. Does not sync the
- * file. Throws `body_mismatch`, the errors of the body, and system errors as reported by Node.js.
+ * Writes a body to the file that `create` creates, and verifies its size and digest. Doesn't sync the file.
+ * Throws `body_mismatch`, the errors of the body, and system errors as reported by Node.js.
  */
 export async function writeBody(
   key: Key,
@@ -249,7 +248,7 @@ function writeSmallFile(target: number, bytes: Uint8Array): void {
   }
 }
 
-/** Hashes each chunk while the previous one is being written. */
+/** While one chunk is being written, the next one is already hashed. */
 async function writeStream(
   key: Key,
   create: () => number,
@@ -265,7 +264,7 @@ async function writeStream(
     for await (const chunk of body.open()) {
       signal?.throwIfAborted();
       const started = writing.then(() => writeFully(target, chunk));
-      started.catch(() => undefined); // Awaited below, as `writing`.
+      started.catch(() => undefined); // Awaited below, through `writing`.
       hash.update(chunk);
       await writing;
       writing = started;
@@ -284,7 +283,7 @@ async function writeStream(
   }
 }
 
-/** Writes all of `bytes` at the current position of an open file. A single system call may write fewer. */
+/** Writes all of `bytes` at the current position. A single system call may not write everything. */
 async function writeFully(target: number, bytes: Uint8Array): Promise<void> {
   for (let done = 0; done < bytes.byteLength;) {
     const { bytesWritten } = await writeSome(target, bytes, done, bytes.byteLength - done, null);
@@ -293,8 +292,8 @@ async function writeFully(target: number, bytes: Uint8Array): Promise<void> {
 }
 
 /**
- * Flushes written bytes to the disk during the copy, so that little is left for the final sync. Ignores
- * failures, because the final sync reports them.
+ * Flushes data to disk while a file is being copied, so that the final sync doesn't take long. Failures can
+ * be ignored, because the final sync reports them.
  */
 class EarlyFlusher {
   readonly #target: number;

@@ -9,10 +9,10 @@ import { entriesPerYield } from './entries.ts';
 import { applyMode } from './root.ts';
 
 /**
- * Implements `Modes.fixModes`. A user with write access to the destination could put another file in place,
- * whose mode must not become more permissive. Only files owned by this user are changed, and a file with
- * several hard links can only lose permissions. Each is opened without following links and changed through
- * its descriptor.
+ * Implements `Modes.fixModes`. Another user with write access to the destination could replace a file with
+ * one whose permissions must not be loosened. Therefore, only files owned by this user are changed, and if a
+ * file has several hard links, permissions are only taken away. Each file is opened without following links,
+ * and then changed through its descriptor.
  */
 export async function fixModes(
   handles: DirectoryHandles,
@@ -53,7 +53,7 @@ function mayChange(found: Stats, mode: number): boolean {
   return isOwn(found) && (found.nlink === 1 || losesOnly);
 }
 
-/** Does not require permission to read the file, which its mode may deny. */
+/** Works even if the file's mode doesn't allow us to read it. */
 function isFileFixed(handles: DirectoryHandles, key: Key, listed: Stats, mode: number): boolean {
   let opened: number | null = null;
   try {
@@ -62,7 +62,7 @@ function isFileFixed(handles: DirectoryHandles, key: Key, listed: Stats, mode: n
     const isListed = found.isFile() && found.ino === listed.ino && found.dev === listed.dev;
     if (!isListed || !mayChange(found, mode)) return false;
     const file = openPath(opened, '');
-    // Some file systems without modes report success.
+    // File systems without modes may report success even though nothing has changed.
     return applyMode(file === '' ? opened : file, mode) && (fstatSync(opened).mode & 0o7777) === mode;
   } catch (error) {
     if (isAbsent(error)) return false;

@@ -8,14 +8,14 @@ import { applyMode, cannotMakeDirectory, makeRoot } from './root.ts';
 import type { UnsyncedNames } from './unsynced-names.ts';
 
 /**
- * Other processes may remove a directory between its creation and its use, but are unlikely to do so this
- * often.
+ * The maximum number of attempts if other processes keep deleting a directory between its creation and its
+ * use. It's unlikely that this happens so many times in a row.
  */
 const maxAttempts = 1000;
 
 /**
- * Manages the directories that keys imply. They are created when a file is written below them and removed
- * with their last file.
+ * Manages directories, which only exist because of the files in them. They are created when a file is
+ * written, and deleted along with their last file.
  */
 export class ImpliedDirectories {
   readonly #storage: Pick<Storage, 'label'>;
@@ -37,8 +37,8 @@ export class ImpliedDirectories {
   }
 
   /**
-   * Creates the parent directory of `key` and runs `work`. Repeats both if another process removes the
-   * directory, or one above it, in between because it is empty.
+   * Creates the parent directory of `key` and then runs `work`. If the directory, or one above it, is deleted
+   * by another process in between because it's empty, does both again.
    */
   async withParent<T>(key: Key, work: () => Promise<T>): Promise<T> {
     const parent = parentOf(key);
@@ -49,15 +49,15 @@ export class ImpliedDirectories {
         used = this.#handles.opened(parent);
         return await work();
       } catch (error) {
-        // If the directory is still the one that was used, something else is missing.
+        // If the directory hasn't been replaced since, it's something else that's missing.
         if (!isAbsent(error) || attempt === maxAttempts || this.#handles.isStill(parent, used)) throw error;
       }
     }
   }
 
   /**
-   * Removes `directory` and its parents as long as they are empty, up to but not including the root. Another
-   * process may remove or fill a directory at the same time.
+   * Deletes `directory` if it's empty, and then its parents as long as they are empty, but never the root.
+   * Other processes may delete the same directories, or add files to them, at any time.
    */
   removeEmpty(directory: Key | ''): void {
     for (let current = directory; current !== ''; current = parentOf(current)) {
@@ -72,7 +72,7 @@ export class ImpliedDirectories {
     }
   }
 
-  /** Keeps a directory even if it is empty, until `removeEmpty` next reaches it. */
+  /** Prevents a directory from being deleted while it's empty, until `removeEmpty` is called for it again. */
   keep(directory: Key): void {
     this.#kept.add(directory);
   }
@@ -81,12 +81,12 @@ export class ImpliedDirectories {
     return this.#kept.has(directory);
   }
 
-  /** Removes the kept directories that are still empty. */
+  /** Deletes the directories that were kept, if they are still empty. */
   close(): void {
     for (const directory of this.#kept) this.removeEmpty(directory);
   }
 
-  /** Creates the directory and its parents, unless it can be opened. */
+  /** Creates a directory and its parents, unless it can already be opened. */
   #create(directory: Key | ''): void {
     if (this.#isThere(directory)) return;
     const handles = this.#handles;
@@ -97,7 +97,7 @@ export class ImpliedDirectories {
     }
     if (this.#isThere(directory)) return;
     const found = lstatSync(directory === '' ? handles.absolute('') : handles.at(directory));
-    // Another process may have created it since, in which case `withParent` opens it.
+    // If another process has created it in the meantime, `withParent` opens it.
     if (!found.isDirectory())
       throw notADirectory(this.#storage, directory, { isLink: found.isSymbolicLink() });
   }
@@ -107,7 +107,7 @@ export class ImpliedDirectories {
       this.#handles.of(directory);
       return true;
     } catch (error) {
-      // ELOOP means that a link above the root leads to itself.
+      // ELOOP means that a link above the root points back to itself.
       if (isAbsent(error) || errnoOf(error) === 'ELOOP') return false;
       throw error;
     }
@@ -120,7 +120,7 @@ export class ImpliedDirectories {
       applyMode(this.#handles.of(directory), this.#mode);
     } catch (error) {
       if (errnoOf(error) === 'EEXIST') return;
-      // If another process has removed the parent in the meantime, `withParent` creates both again.
+      // If another process has deleted the parent in the meantime, `withParent` creates both of them again.
       throw isAbsent(error) ? error : cannotMakeDirectory(this.#storage, directory, error);
     }
   }

@@ -38,25 +38,25 @@ import { realOrResolved, requireDirectory, requireMakeableRoot } from './root.ts
 import { UnsyncedNames } from './unsynced-names.ts';
 
 const label = 'local storage';
-/** A file with two hard links that other users can write to would change under both names. */
+/** If a file has two hard links and other users can write to it, they'd change it under both names. */
 const writableByOthers = 0o022;
-/** Errors for another file system, another user's file, too many links, or no support for hard links. */
+/** Another file system, another user's file, too many links, or hard links are not supported. */
 const linkRefusals = new Set(['EXDEV', 'EPERM', 'EACCES', 'EMLINK', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS']);
 
 export interface LocalOptions {
   readOnly?: boolean;
   mustExist?: boolean;
   dryRun?: boolean;
-  /** The modes of new files and directories, regardless of the umask. */
+  /** The modes of new files and directories. They don't depend on the umask. */
   modes?: FileModes;
 }
 
 /**
- * Opens a directory on this machine. A missing `root` lists as empty, and the first write creates it. If that
- * write is bound to fail, opening throws its error (see `makeRoot`). With `mustExist`, throws
- * `storage_not_found` if the root is missing, `storage_denied` if it cannot be accessed and
- * `storage_permanent` if it is not a directory. With `readOnly`, permission to create the root is not
- * checked, except in a `dryRun`.
+ * Opens a directory on this machine. If `root` doesn't exist, its listing is empty, and the first write
+ * creates it. If that's bound to fail, an error is thrown right away (see `makeRoot`). With `mustExist`,
+ * throws `storage_not_found` if the root doesn't exist, `storage_denied` if it can't be accessed, and
+ * `storage_permanent` if it isn't a directory. With `readOnly`, permission to create the root isn't checked,
+ * except in a `dryRun`.
  */
 export async function localStorage(root: string, options: LocalOptions = {}): Promise<LocalStorage> {
   const base = realOrResolved(root);
@@ -66,12 +66,12 @@ export async function localStorage(root: string, options: LocalOptions = {}): Pr
 }
 
 /**
- * Never follows symbolic links below the root when writing or removing. A link is an entry of its own. Calls
- * throw `storage_not_found`, `storage_exists`, `storage_denied` (also for any change if `readOnly`),
- * `storage_full`, `storage_transient`, `storage_permanent` and `body_mismatch`, as defined by the contract.
+ * A storage on this machine. Writes and deletions never follow symbolic links below the root. Calls throw the
+ * errors in the contract: `storage_not_found`, `storage_exists`, `storage_denied` (for any change if
+ * `readOnly`), `storage_full`, `storage_transient`, `storage_permanent`, and `body_mismatch`.
  *
- * Metadata calls are synchronous, because a system call of three microseconds takes fifty in the thread pool,
- * which all threads of the process share.
+ * Metadata is accessed with synchronous calls. A system call takes three microseconds, but fifty if it has to
+ * go through the thread pool, which is shared by all threads of the process.
  */
 export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
   readonly label = label;
@@ -91,10 +91,10 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
   readonly #directories: ImpliedDirectories;
   readonly #names: LocalNames;
   readonly #unsynced: UnsyncedNames;
-  /** Number of synchronous calls since the last yield to the event loop. */
+  /** The number of synchronous calls since the last yield to the event loop. */
   #calls = 0;
 
-  /** `root` is an absolute path whose existing part contains no links. */
+  /** `root` must be an absolute path. The part of it that exists must not contain any links. */
   constructor(root: string, { readOnly = false, modes = publishedModes }: LocalOptions) {
     this.#isReadOnly = readOnly;
     this.#fileMode = modes.file;
@@ -204,7 +204,7 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
       unlinkSync(this.#at(key));
       this.#unsynced.removed(key);
     } catch (error) {
-      // For a directory, which is not a file to remove, the error is EISDIR on Linux and EPERM elsewhere.
+      // Directories aren't deleted here. They fail with EISDIR on Linux, and EPERM on other systems.
       const isDirectory = undefinedIfAbsent(() => lstatSync(this.#at(key)))?.isDirectory() === true;
       if (!isAbsent(error) && !isDirectory) throw localFailure(this, key, error);
     }
@@ -261,7 +261,7 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
     return this.#guarded(key, change);
   }
 
-  /** Lets timers run, especially the lease's, in loops of calls that never wait. */
+  /** Gives timers a chance to run, especially the lease's, in loops of calls that never wait. */
   async #yieldPeriodically(): Promise<void> {
     this.#calls += 1;
     if (this.#calls % entriesPerYield === 0) await yieldToEventLoop();
@@ -277,13 +277,13 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
     if (refusal !== null) throw refusal;
   }
 
-  /** Writes a body to the new file `target`, which is later moved to `key`. */
+  /** Writes a body to the new file `target`, which will be moved to `key`. */
   async #writeTo(key: Key, target: Key, body: Body, options: WriteOptions): Promise<Written> {
     const create = (): number => this.#handles.near(target, (file) => createFile(file, this.#fileMode));
     return this.#directories.withParent(target, () => writeBody(key, create, body, options));
   }
 
-  /** Writes to the staging directory and then moves the file. An interrupted write is swept with staging. */
+  /** Writes a file to staging and then moves it. An interrupted write is cleaned up with staging. */
   async #writeWhole(key: Key, body: Body, options: WriteOptions): Promise<Written> {
     const scratch = scratchBeside(key);
     try {
@@ -291,7 +291,7 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
       await this.#handles.makeDurable([scratch]);
       if (options.mode === 'create') {
         this.#linkIfFree(scratch, key);
-        // The holder of a new lock stages its files next, so keep the directory until it removes the lock.
+        // The process that gets the lock stages files next, so keep the directory until the lock is removed.
         this.#directories.keep(stagingBeside(key));
       } else {
         await this.#unsynced.flushAll();

@@ -27,19 +27,19 @@ import type { ImpliedDirectories } from './implied-directories.ts';
 import type { UnsyncedNames } from './unsynced-names.ts';
 
 /**
- * Renames files and directories, and keeps files that are about to be replaced. Flushes the content of a file
- * before its name, and names before a later name change relies on them.
+ * Renames files and directories, and keeps files that are about to be replaced. A file's content is always
+ * flushed to disk before its name, and so are names on which a later change depends.
  */
 export class LocalNames {
   readonly #storage: Pick<Storage, 'label'>;
   readonly #handles: DirectoryHandles;
   readonly #directories: ImpliedDirectories;
   readonly #unsynced: UnsyncedNames;
-  /** Scratch files whose content has not been synced. */
+  /** Scratch files that haven't been synced yet. */
   readonly #staged = new Set<Key>();
   /**
-   * The status of each copied file, by the key of its copy. A file that was not replaced need not be put
-   * back.
+   * The status of each file that was copied, by the key of its copy. If the file hasn't been replaced,
+   * there's no need to put it back.
    */
   readonly #copied = new Map<Key, Stats>();
 
@@ -55,12 +55,12 @@ export class LocalNames {
     this.#unsynced = unsynced;
   }
 
-  /** Marks the scratch file at `key` as not yet durable. Renaming it makes it durable. */
+  /** Records that a new scratch file hasn't been flushed to disk. That happens when it's renamed. */
   staged(key: Key): void {
     this.#staged.add(key);
   }
 
-  /** Implements `Storage.rename`. Calls `allow` with each key before changing it. */
+  /** Implements `Storage.rename`. Before a key is changed, calls `allow` with it. */
   async rename(moves: readonly Move[], allow: (key: Key) => void): Promise<void> {
     try {
       await this.#makeSourcesDurable(moves);
@@ -89,16 +89,16 @@ export class LocalNames {
   }
 
   /**
-   * Implements `Storage.keep` with a hard link. If that fails (no support, another user's file, too many
-   * links), the file is copied, because moving it aside would briefly leave readers without it. A pipe cannot
-   * be copied and is moved.
+   * Implements `Storage.keep` with a hard link. If that's not possible (because they aren't supported, the
+   * file belongs to another user, or it has too many links), the file is copied. Moving it aside would leave
+   * readers without the file for a moment. A pipe can't be copied, so it is moved.
    */
   async keep(key: Key, aside: Key): Promise<Kept | null> {
     const by = await this.#keepBy(key, aside);
     return by === null ? null : { key, aside, by, version: null };
   }
 
-  /** Implements `Storage.putBack`. Throws system errors as reported by Node.js. */
+  /** Implements `Storage.putBack`. Throws system errors, as reported by Node.js. */
   async putBack({ key, aside, by }: Kept): Promise<void> {
     const present = this.#lstatIfThere(key);
     const original = this.#copied.get(aside);
@@ -111,7 +111,7 @@ export class LocalNames {
       await this.#directories.withParent(key, async () => renameSync(this.#at(aside), this.#at(key)));
       this.#unsynced.changed(key);
     } catch (error) {
-      // It was never moved aside, or has already been put back.
+      // It was never moved away, or it's already back.
       if (isAbsent(error) && this.#lstatIfThere(key) !== undefined) return;
       throw isAbsent(error) ? notFound(this.#storage, key, error) : error;
     }
@@ -126,8 +126,8 @@ export class LocalNames {
   }
 
   /**
-   * Makes the moved files durable. For a moved directory, that includes its files and the names that lead to
-   * them.
+   * Flushes the files that are about to be moved. For a directory, that includes all the files in it, and the
+   * directories that lead to them.
    */
   async #makeSourcesDurable(moves: readonly Move[]): Promise<void> {
     const files: Key[] = [];
@@ -154,8 +154,8 @@ export class LocalNames {
   }
 
   /**
-   * Moves a directory. If another program has created one at `to` in the meantime, moves the entries one by
-   * one and keeps that directory's permissions.
+   * Moves a directory. If another program has created a directory at `to` in the meantime, moves the entries
+   * one by one. The permissions of that directory aren't changed.
    */
   async #moveDirectory(from: Key, to: Key): Promise<void> {
     if (await this.#hasMovedWhole(from, to)) {
@@ -192,7 +192,10 @@ export class LocalNames {
     }
   }
 
-  /** Leaves an existing file at `aside`, which was moved there by a call whose response was lost. */
+  /**
+   * Moves a file aside. If there already is one at `aside`, an earlier call has moved it there, and its
+   * response was lost.
+   */
   async #moveAside(key: Key, aside: Key): Promise<void> {
     const found = this.#lstatIfThere(key);
     if (found === undefined || found.isDirectory() || this.#lstatIfThere(aside) !== undefined) return;
@@ -219,7 +222,7 @@ export class LocalNames {
     return 'copy';
   }
 
-  /** Copies between open files, because the names may change while the thread pool copies. */
+  /** Copies a file through its descriptors, because its name may change while the thread pool is copying. */
   async #copyAside(key: Key, aside: Key, { dev, ino, mode, atime, mtime }: Stats): Promise<void> {
     const source = openToRead(this.#storage, key, this.#at(key), { device: dev, inode: ino });
     try {
@@ -241,8 +244,8 @@ export class LocalNames {
 }
 
 /**
- * Returns true if a directory is one of these trees or below one. If so, adds it and the directories in
- * between to `names`.
+ * Returns true if a directory is one of these trees, or below one of them. In that case, adds the directory
+ * and those between it and the tree to `names`.
  */
 function namesLeadingTo(directory: Key | '', trees: ReadonlySet<Key>, names: Set<Key | ''>): boolean {
   if (directory === '') return false;

@@ -9,12 +9,15 @@ import type { Change, Storage } from '../storage.ts';
 import type { DirectoryHandles } from './directories.ts';
 
 const keysPerYield = 1024;
-/** Some file systems allow fewer than the usual 255 bytes per name, but none allows fewer than this. */
+/**
+ * On some file systems, names must be shorter than the usual 255 bytes, but this is short enough for all of
+ * them.
+ */
 const shortNameBytes = 100;
 
 /**
- * File systems, by the `f_type` of statfs(2), on which a file occupies at least its size in bytes. Others may
- * compress data, so their free space cannot be compared with file sizes.
+ * The file systems on which a file takes up at least its size in bytes, by the `f_type` from statfs(2).
+ * Others may compress data, so it makes no sense to compare their free space with file sizes.
  */
 const countsBytes = new Set([
   0xef53, // ext2, ext3, ext4
@@ -23,15 +26,20 @@ const countsBytes = new Set([
   0x4d44, // vfat
   0x2011bab0, // exfat
 ]);
-/** The file systems with a fixed number of inodes. */
+/** The file systems that have a fixed number of inodes. */
 const countsInodes = new Set([0xef53, 0x01021994]);
 
-/** The file systems that accept any name of up to 255 bytes and any path of up to 4,096 bytes. */
+/** The file systems that accept all names of up to 255 bytes and all paths of up to 4,096 bytes. */
 const takesEveryName = new Set([0xef53, 0x58465342, 0x01021994]);
-/** A path with fewer UTF-16 code units has at most three times as many bytes. */
+/**
+ * For paths with fewer UTF-16 code units, there's no need to count bytes. There are at most three per unit.
+ */
 const shortPathUnits = 1_000;
 
-/** Implements `Storage.obstacleTo`. Skips the root, which was checked when the storage was opened. */
+/**
+ * Implements `Storage.obstacleTo`. The root isn't checked here, because that was done when the storage was
+ * opened.
+ */
 export async function localObstacle(
   storage: Pick<Storage, 'label'>,
   handles: DirectoryHandles,
@@ -56,20 +64,17 @@ export async function localObstacle(
   return bytes === null ? null : lackOfRoom(storage, handles, start.directory, bytes, writes.length);
 }
 
-/** Inspects many keys, visiting each directory only once. */
+/** Checks a large number of keys, and looks at each directory only once. */
 class Inspector {
   readonly #storage: Pick<Storage, 'label'>;
   readonly #handles: DirectoryHandles;
   readonly #from: Key | '';
-  /** The file system of the staging directory, or undefined if nothing exists yet. */
+  /** The file system that the staging directory is on. undefined if nothing exists yet. */
   readonly #device: number | undefined;
   readonly #mounts: ReadonlySet<string>;
-  /** Whether the staging file system refuses only names and paths that are too long. */
+  /** Whether all names are fine on the staging file system, except if they or their paths are too long. */
   readonly #takesEveryName: boolean;
-  /**
-   * Findings by directory. A finding is null if there is no problem, and undefined if the directory does not
-   * exist.
-   */
+  /** The result for each directory: null if there is no problem, and undefined if it doesn't exist. */
   readonly #directories = new Map<string, WaybillError | null | undefined>();
   readonly #writable = new Map<string, WaybillError | null>();
 
@@ -88,7 +93,7 @@ class Inspector {
     this.#takesEveryName = takesEveryName;
   }
 
-  /** Returns the obstacle to removing a file. A missing file or parent directory is not an obstacle. */
+  /** Returns what prevents a file from being deleted. A file that doesn't exist counts as deletable. */
   obstacleToRemoving(key: Key): WaybillError | null {
     const link = linkAbove(this.#storage, this.#handles, key);
     if (link !== null || lstatIfThere(this.#handles, key) === undefined) return link;
@@ -114,7 +119,7 @@ class Inspector {
     try {
       accessSync(this.#handles.at(directory), constants.W_OK | constants.X_OK);
     } catch (cause) {
-      // A missing root was checked when the storage was opened.
+      // A missing root was already checked when the storage was opened.
       if (!isAbsent(cause))
         error = localFailure(this.#storage, directory === '' ? 'the root' : directory, cause);
     }
@@ -122,7 +127,7 @@ class Inspector {
     return error;
   }
 
-  /** Returns the obstacle at a directory. A mount is an obstacle only below the staging directory. */
+  /** Returns what is wrong with a directory. A mount is only a problem below the staging directory. */
   #obstacleAt(directory: Key): WaybillError | null | undefined {
     if (this.#directories.has(directory)) return this.#directories.get(directory);
     const found = lstatIfThere(this.#handles, directory);
@@ -143,8 +148,8 @@ class Inspector {
   }
 
   /**
-   * Checks the whole path against the file system, and each long name in the directory where it would be
-   * created.
+   * Asks the file system whether it accepts the path as a whole, and each long name in the directory in which
+   * it would be created.
    */
   #nameRefused(key: Key, deepest: Key | ''): WaybillError | null {
     const isShort = key.length <= shortNameBytes / 3 && this.#handles.absolute(key).length <= shortPathUnits;
@@ -161,7 +166,9 @@ class Inspector {
   }
 }
 
-/** Returns `directory` or its nearest existing parent, at most up to the root. */
+/**
+ * Returns `directory` if it exists, or else the nearest of its parents that does. Doesn't go beyond the root.
+ */
 function deepestExisting(
   handles: DirectoryHandles,
   directory: Key | '',
@@ -172,7 +179,7 @@ function deepestExisting(
   }
 }
 
-/** Reports a lack of space. Space reserved for the superuser counts only if this process is the superuser. */
+/** Returns an error if there isn't enough space. Space reserved for root only counts if this is root. */
 function lackOfRoom(
   storage: Pick<Storage, 'label'>,
   handles: DirectoryHandles,
@@ -195,19 +202,19 @@ function lackOfRoom(
 }
 
 /**
- * Returns the absolute paths of mounts. A bind mount may have the same device number as its parent directory,
- * but renames into it still fail.
+ * Returns the absolute paths of all mounts. A bind mount can have the same device number as its parent
+ * directory, but nothing can be renamed across it anyway.
  */
 function mountPoints(): Set<string> {
   try {
     const lines = readFileSync('/proc/self/mountinfo', 'utf8').split('\n');
     return new Set(lines.map((line) => unescaped(line.split(' ')[4] ?? '')));
   } catch {
-    return new Set(); // On other systems, device numbers still reveal most mounts.
+    return new Set(); // On other systems, we notice most mounts by their device numbers.
   }
 }
 
-/** Decodes spaces, tabs, newlines and backslashes, which are written as octal escapes such as `\040`. */
+/** Decodes octal escapes such as `\040`, which are used for spaces, tabs, newlines, and backslashes. */
 function unescaped(text: string): string {
   return text.replaceAll(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(parseInt(octal, 8)));
 }
@@ -216,16 +223,16 @@ function lstatIfThere(handles: DirectoryHandles, key: Key | ''): Stats | undefin
   try {
     return lstatSync(handles.at(key));
   } catch (error) {
-    // A name that is too long is reported for the key that contains it.
+    // If a name is too long, that's reported for the key it's a part of.
     if (isAbsent(error) || (error as NodeJS.ErrnoException).code === 'ENAMETOOLONG') return undefined;
     throw error;
   }
 }
 
 /**
- * Returns the error for a key whose path leads through a symbolic link to something that exists. The target
- * is not below the root and must not be removed. Returns null if there is no link on the path, or if the link
- * is dangling. Throws the system error if the path cannot be inspected.
+ * Returns an error if a key's path goes through a symbolic link whose target exists. That target isn't below
+ * the root, so it must not be deleted. Returns null if there is no link, or if its target doesn't exist. If
+ * the path can't be inspected, throws the system error.
  */
 export function linkAbove(
   storage: Pick<Storage, 'label'>,

@@ -21,19 +21,19 @@ import { type Key, parentOf } from '../key.ts';
 import type { Storage } from '../storage.ts';
 
 /*
- * The root of a local storage, which may be below directories that do not exist yet. Its components are
- * checked and created one by one, so that an error can name the first one at fault. Also, Node.js's recursive
- * `mkdirSync` never returns below `/proc`.
+ * The root of a local storage, which may be in a directory that doesn't exist yet. The directories in its
+ * path are checked and created one by one, so that an error can point out the one that's the problem.
+ * Besides, Node.js's recursive `mkdirSync` never returns if the path is below `/proc`.
  */
 
-/** File systems that expose kernel state instead of files, by the `f_type` of statfs(2). */
+/** File systems that expose kernel state rather than files, by the `f_type` from statfs(2). */
 const kernelViews = new Map([
   [0x9fa0, 'proc'],
   [0x62656572, 'sysfs'],
 ]);
 const maxAttempts = 5;
 
-/** Returns the root with its links resolved if it exists, or else its absolute path. */
+/** Resolves all links if the root exists. Otherwise, just returns its absolute path. */
 export function realOrResolved(root: string): string {
   try {
     return realpathSync.native(root);
@@ -43,8 +43,8 @@ export function realOrResolved(root: string): string {
 }
 
 /**
- * Throws `storage_not_found` if the root is missing, `storage_denied` if it cannot be inspected and
- * `storage_permanent` if it is not a directory.
+ * Throws `storage_not_found` if the root doesn't exist, `storage_denied` if it can't be inspected, and
+ * `storage_permanent` if it isn't a directory.
  */
 export function requireDirectory(storage: Pick<Storage, 'label'>, root: string): void {
   let found: Stats;
@@ -63,8 +63,8 @@ export function requireDirectory(storage: Pick<Storage, 'label'>, root: string):
 }
 
 /**
- * Throws the error of `makeRoot` if it can be predicted without writing. Checks permission to create a
- * missing root only if `makes` is set.
+ * Throws the error of `makeRoot` if it can be predicted without writing anything. Permission to create the
+ * root is only checked if `makes` is set.
  */
 export function requireMakeableRoot(
   storage: Pick<Storage, 'label'>,
@@ -83,13 +83,14 @@ export function requireMakeableRoot(
 }
 
 /**
- * Creates the root, an absolute path, and its missing parents, each with `mode` regardless of the umask, and
- * makes their names durable. Throws `storage_permanent` if a file or a dangling link is in the way. Throws
- * `storage_denied`, or the code for the system error, if a directory cannot be created. The message names the
- * first component at fault.
+ * Creates the root (an absolute path) and the directories above it, if they don't exist, and flushes their
+ * names to disk. All of them get exactly this `mode`, whatever the umask is. Throws `storage_permanent` if
+ * there is a file in the way, or a link that points nowhere. If a directory can't be created, throws
+ * `storage_denied`, or whichever code fits the system error. The message says which directory in the path is
+ * the problem.
  *
- * Errors for a missing root that cannot be created and for a dangling link are `retryable`, because the disk
- * may be unmounted.
+ * If the root can't be created or a link points nowhere, the error is `retryable`, because it may just be
+ * that a disk isn't mounted.
  */
 export function makeRoot(storage: Pick<Storage, 'label'>, root: string, mode: number): void {
   let attempt = 1;
@@ -99,7 +100,7 @@ export function makeRoot(storage: Pick<Storage, 'label'>, root: string, mode: nu
       applyMode(missing, mode);
       syncNames(path.dirname(missing));
     } catch (error) {
-      // Another process may have created it or removed its parent in the meantime.
+      // Another process may have created the directory, or deleted its parent.
       const mayBeRace = errnoOf(error) === 'EEXIST' || errnoOf(error) === 'ENOENT';
       if (!mayBeRace || attempt === maxAttempts) throw cannotMake(storage, missing, error);
       attempt += 1;
@@ -107,14 +108,15 @@ export function makeRoot(storage: Pick<Storage, 'label'>, root: string, mode: nu
 }
 
 /**
- * Returns the topmost component that does not exist, or null if all exist. Throws if a component is at fault.
+ * Returns the topmost directory in the path that doesn't exist, or null if they all do. Throws if there is a
+ * problem with one of them.
  */
 function firstMissing(storage: Pick<Storage, 'label'>, root: string): string | null {
   for (const component of componentsOf(root)) {
     if (isDirectory(storage, component)) continue;
     const entry = lstatSync(component, { throwIfNoEntry: false });
     if (entry === undefined) return component;
-    // Another process may have created it since the check.
+    // Another process may have created it just after we checked.
     if (entry.isDirectory()) continue;
     const isLink = entry.isSymbolicLink();
     const { what, hint } = isLink ? faultOfLink(component) : fileInTheWay;
@@ -127,7 +129,7 @@ function firstMissing(storage: Pick<Storage, 'label'>, root: string): string | n
   return null;
 }
 
-/** Returns true if the component is a directory or a link to one. */
+/** Returns true if it's a directory, or a link to one. */
 function isDirectory(storage: Pick<Storage, 'label'>, component: string): boolean {
   try {
     return statSync(component).isDirectory();
@@ -150,7 +152,7 @@ function faultOfLink(component: string): { what: string; hint: string } {
   };
 }
 
-/** `error` is null if the creation was not attempted. */
+/** `error` is null if we didn't even try to create the directory. */
 function cannotMake(storage: Pick<Storage, 'label'>, missing: string, error: unknown): WaybillError {
   const parent = path.dirname(missing);
   const view = kernelViewOf(parent);
@@ -166,7 +168,7 @@ function cannotMake(storage: Pick<Storage, 'label'>, missing: string, error: unk
     errno === 'EACCES' || errno === 'EPERM'
       ? `give the user that runs waybill write access to "${parent}", or create "${missing}" for that user`
       : (failure.hint ?? 'correct the path');
-  // The missing entry is not an output of a publication, so its code must not be `storage_not_found`.
+  // This isn't about an output that is missing, so the code must not be `storage_not_found`.
   const code = failure.code === 'storage_not_found' ? 'storage_permanent' : failure.code;
   const message = `${storage.label}: "${missing}" cannot be created: ${errno ?? String(error)}`;
   return new WaybillError(code, message, { hint, cause: error, retryable: true });
@@ -188,14 +190,15 @@ function componentsOf(absolute: string): string[] {
 }
 
 /**
- * Errors reported by FAT, CIFS and some FUSE file systems, which have no modes, and for other users' files.
+ * The errors of file systems that don't have modes (FAT, CIFS, and some based on FUSE), and those for files
+ * that belong to other users.
  */
 const modeRefusals = new Set(['EPERM', 'EACCES', 'EROFS', 'ENOSYS', 'ENOTSUP', 'EOPNOTSUPP', 'EINVAL']);
 
 /**
- * Sets exactly this mode, because the umask and access lists may have removed permissions at creation.
- * `target` is an open file, or a path that another user cannot replace. A directory keeps its setgid and
- * sticky bits. Returns false if the file system or the owner does not allow it.
+ * Sets exactly this mode. When a file is created, the umask and access lists may have removed permissions.
+ * `target` is an open file, or a path that can't be replaced by another user. The setgid and sticky bits of a
+ * directory are kept. Returns false if the file system or the ownership of the file doesn't allow it.
  */
 export function applyMode(target: string | number, mode: number): boolean {
   try {
@@ -212,7 +215,7 @@ export function applyMode(target: string | number, mode: number): boolean {
   }
 }
 
-/** Returns the error for a directory below the root. The hint names its parent directory. */
+/** Creates the error for a directory below the root that can't be created. The hint is about its parent. */
 export function cannotMakeDirectory(
   storage: Pick<Storage, 'label'>,
   directory: Key,

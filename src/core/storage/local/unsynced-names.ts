@@ -3,14 +3,15 @@ import { type Key, nameOf, parentOf } from '../key.ts';
 import type { DirectoryHandles } from './directories.ts';
 
 /**
- * Tracks directories with name changes that a power loss may undo. Lock removals and staging directories are
- * not synced, because the next publisher sweeps any remains.
+ * Keeps track of directories in which names were changed that haven't been synced yet, so that a power
+ * failure could undo this. The removal of locks and staging directories isn't synced, because the next
+ * publisher cleans up whatever is left of them.
  */
 export class UnsyncedNames {
   readonly #handles: DirectoryHandles;
-  /** Directories that are synced before the next name change. */
+  /** The directories to sync before the next change of a name. */
   readonly #changed = new Set<Key | ''>();
-  /** Directories that are synced before the next rename. */
+  /** The directories to sync before the next rename. */
   readonly #removed = new Set<Key | ''>();
   #flushing: Promise<void> | null = null;
 
@@ -33,19 +34,19 @@ export class UnsyncedNames {
     if (!isSwept(key)) this.#removed.add(parentOf(key));
   }
 
-  /** Returns the directories with changed names. */
+  /** The directories in which names were changed. */
   directories(): Iterable<Key | ''> {
     return this.#changed;
   }
 
-  /** Drops a directory whose names the caller syncs. */
+  /** Removes a directory from the list, because the caller is going to sync it. */
   forget(directory: Key | ''): void {
     this.#changed.delete(directory);
   }
 
   /**
-   * Makes the changed names durable. A concurrent call also waits until they are. Throws system errors as
-   * reported by Node.js.
+   * Syncs the changed names. If that is already in progress, waits for it. Throws system errors, as reported
+   * by Node.js.
    */
   async flush(): Promise<void> {
     while (this.#flushing !== null) await this.#flushing;
@@ -56,7 +57,7 @@ export class UnsyncedNames {
     await this.#flushing;
   }
 
-  /** Also makes removals durable. */
+  /** Syncs everything, including names that were removed. */
   async flushAll(): Promise<void> {
     for (const directory of this.#removed) this.#changed.add(directory);
     this.#removed.clear();

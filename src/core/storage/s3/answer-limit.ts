@@ -3,16 +3,18 @@ import { pipeline, type Readable, Transform } from 'node:stream';
 import { NodeHttpHandler } from '@smithy/node-http-handler';
 
 /**
- * The longest response that the SDK buffers in memory: a listing, an error or the result of a call. A listing
- * page has at most 1,000 keys of 1 KiB, which URL encoding can triple.
+ * The largest response that the SDK keeps in memory, which may be a listing, an error, or the result of a
+ * call. A page of a listing has up to 1,000 keys of 1 KiB each, and URL encoding can make them three times as
+ * long.
  */
 export const maxAnswerBytes = 8 * 2 ** 20;
 
 export const answerTooLong = 'AnswerTooLong';
 
 /**
- * The SDK's HTTP handler with a limit on the response size. A longer response fails with an error named
- * `AnswerTooLong`, and its connection is closed. Object bodies are limited by their readers.
+ * The SDK's HTTP handler, except that it limits the size of responses. If a response is too large, it fails
+ * with an error called `AnswerTooLong`, and the connection is closed. This doesn't apply to the contents of
+ * objects, which are limited by their readers.
  */
 export class LimitedHandler extends NodeHttpHandler {
   override async handle(
@@ -37,6 +39,6 @@ function limited(body: IncomingMessage): Readable {
       else done(Object.assign(new Error(), { name: answerTooLong }));
     },
   });
-  // The reader of `limit` also receives the error.
+  // The error also reaches the reader of `limit`.
   return pipeline(body, limit, () => undefined);
 }

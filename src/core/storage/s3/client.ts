@@ -38,26 +38,26 @@ import {
 } from './sdk.ts';
 
 interface BodyOptions {
-  /** SHA-256 of the bytes, in hexadecimal. It is signed, so the server rejects different bytes. */
+  /** The SHA-256 of the bytes, in hexadecimal. It's signed, so the server rejects any other bytes. */
   sha256: string;
   signal?: AbortSignal | undefined;
 }
 
 /**
- * The calls that waybill makes to one bucket, using full object keys. Each is attempted once and has a
- * deadline. Failures are `WaybillError`s with a `storage_*` code. `storage_conflict` means that a condition
- * of either kind was not met. Connects on the first call.
+ * The calls that waybill makes to a bucket. They use full object keys, have a timeout, and are only tried
+ * once. Errors are `WaybillError`s with a `storage_*` code, and `storage_conflict` means that a condition
+ * wasn't met. It doesn't connect until the first call.
  */
 export class BucketClient {
-  /** Whether TLS protects bodies in transit, so that parts need not be hashed again. */
+  /** Whether the connection uses TLS. If so, parts are protected in transit and need no extra hash. */
   readonly isEncrypted: boolean;
   readonly #Bucket: string;
   readonly #server: string;
   readonly #sdk: S3Client;
   readonly #requests: Requests;
   /**
-   * Sends PUT requests directly. It is null if no endpoint is configured and the SDK determines the bucket's
-   * endpoint.
+   * Sends PUT requests without the SDK. null if there is no configured endpoint, in which case the SDK has to
+   * find the one for this bucket.
    */
   readonly #directPut: DirectPut | null;
   #clockOffsetMs: number | null = null;
@@ -74,14 +74,14 @@ export class BucketClient {
   }
 
   /**
-   * The server's clock minus the local clock in milliseconds, based on the latest response. It is null before
-   * the first response.
+   * The offset of the server's clock from the local one in milliseconds, according to the latest response.
+   * It's positive if the server is ahead, and null before the first response.
    */
   get clockOffsetMs(): number | null {
     return this.#clockOffsetMs;
   }
 
-  /** Returns the place of an object, for other clients of the server. */
+  /** Returns where an object is, so that other clients of the same server can copy it. */
   placeOf(key: string): ObjectPlace {
     return { server: this.#server, bucket: this.#Bucket, key };
   }
@@ -113,15 +113,15 @@ export class BucketClient {
     return unquoted(ETag);
   }
 
-  /** Throws `storage_not_found` if there is no such object. */
+  /** Reads an object. Throws `storage_not_found` if it doesn't exist. */
   async get(key: string): Promise<AsyncIterable<Uint8Array>> {
     const { Body } = await this.#send(key, new GetObjectCommand({ Bucket: this.#Bucket, Key: key }));
     return this.#requests.chunksOf(key, Body as AsyncIterable<Uint8Array>);
   }
 
   /**
-   * Returns the metadata of an object or of one of its versions, or undefined if it does not exist. Reading
-   * versions requires a separate permission.
+   * Returns the metadata of an object, or of one of its versions. Returns undefined if it doesn't exist.
+   * Reading versions takes an additional permission.
    */
   async head(
     key: string,
@@ -139,15 +139,15 @@ export class BucketClient {
         sha256: Metadata?.[digestMetadata],
       };
     } catch (error) {
-      // A response to HEAD has no body, and thus no error code other than the status 404.
+      // Responses to HEAD have no body and therefore no error code, just the status 404.
       if (hasCode(error, 'storage_not_found') || answerName(error) === 'NotFound') return undefined;
       throw error;
     }
   }
 
   /**
-   * Copies an object on the server, replacing the object at `to`. Headers and metadata are also copied,
-   * unless `replaced` overrides them. Returns the version of the copy, or null if there is no such object.
+   * Copies an object on the server and overwrites what is at `to`. Headers and metadata are copied as well,
+   * unless they are in `replaced`. Returns the version of the copy, or null if the object doesn't exist.
    */
   async copy(
     from: CopyFrom,
@@ -172,9 +172,9 @@ export class BucketClient {
   }
 
   /**
-   * Returns one page of a listing. With `oneLevel`, deeper objects are represented by `prefixes`. `token` is
-   * the `next` of the previous page, or null for the first page. If `pageSize` is null, the server chooses
-   * the size.
+   * Returns one page of a listing. With `oneLevel`, objects further down are combined into `prefixes`.
+   * `token` is `next` from the previous page, or null for the first one. If `pageSize` is null, the server
+   * decides.
    */
   async list(options: {
     prefix: string;
@@ -192,7 +192,7 @@ export class BucketClient {
       MaxKeys: pageSize ?? undefined,
     });
     const page = await this.#send(prefix, command);
-    // The SDK parses any XML, even HTML, as an empty listing.
+    // The SDK accepts any XML, even HTML, as an empty listing.
     if (page.IsTruncated === undefined)
       throw this.#requests.unusableAnswer(prefix, 'something other than an S3 listing', otherServer);
     const next = page.NextContinuationToken ?? '';
@@ -210,19 +210,19 @@ export class BucketClient {
     };
   }
 
-  /** Succeeds if there is no such object. */
+  /** Deletes an object. It's not an error if it doesn't exist. */
   async remove(key: string): Promise<void> {
     const command = new DeleteObjectCommand({ Bucket: this.#Bucket, Key: key });
     await ignoring('NoSuchKey', this.#send(key, command));
   }
 
-  /** Throws `storage_not_found` if there is no such object. Many servers ignore the condition. */
+  /** Deletes an object on a condition, which many servers ignore. Throws `storage_not_found`. */
   async removeVersion(key: string, condition: Condition): Promise<void> {
     const command = new DeleteObjectCommand({ Bucket: this.#Bucket, Key: key, ...conditionOf(condition) });
     await this.#send(key, command);
   }
 
-  /** Starts a multipart upload and returns its id. `sha256` is null if it is not known in advance. */
+  /** Starts a multipart upload and returns its id. `sha256` is null if it isn't known yet. */
   async beginUpload(
     key: string,
     { sha256, headers }: { sha256: string | null; headers: ObjectHeaders },
@@ -233,9 +233,7 @@ export class BucketClient {
     return UploadId;
   }
 
-  /**
-   * Uploads a part and returns its ETag. `number` starts at 1. If `sha256` is null, the bytes are not signed.
-   */
+  /** Uploads a part and returns its ETag. The first `number` is 1. A null `sha256` leaves it unsigned. */
   async putPart(
     { key, uploadId, number }: Upload & { number: number },
     bytes: Uint8Array,
@@ -255,20 +253,20 @@ export class BucketClient {
     return ETag;
   }
 
-  /** Makes the object visible and returns its version. `etags` lists the ETags of the parts, in order. */
+  /** Completes an upload, which makes the object visible, and returns its version. `etags` are in order. */
   async completeUpload({ key, uploadId }: Upload, etags: readonly string[]): Promise<string> {
     const Parts = etags.map((ETag, index) => ({ ETag, PartNumber: index + 1 }));
     const input = { Bucket: this.#Bucket, Key: key, UploadId: uploadId, MultipartUpload: { Parts } };
     return unquoted((await this.#send(key, new CompleteMultipartUploadCommand(input))).ETag);
   }
 
-  /** Succeeds if there is no such upload. */
+  /** Aborts an upload. It's not an error if it doesn't exist. */
   async abortUpload({ key, uploadId }: Upload): Promise<void> {
     const input = { Bucket: this.#Bucket, Key: key, UploadId: uploadId };
     await ignoring('NoSuchUpload', this.#send(key, new AbortMultipartUploadCommand(input)));
   }
 
-  /** Returns the uploads below a prefix that have been neither completed nor aborted. */
+  /** Lists the uploads below a prefix that were started, but neither completed nor aborted. */
   async unfinishedUploads(prefix: string): Promise<Upload[]> {
     const uploads: Upload[] = [];
     let from: { KeyMarker?: string; UploadIdMarker?: string } | null = {};
@@ -300,7 +298,7 @@ export class BucketClient {
     return this.#requests.run(key, (abortSignal) => this.#sdk.send(command, { abortSignal }), options);
   }
 
-  /** Returns the error for a page that claims to have a successor but provides no token for it. */
+  /** Creates the error for a page that isn't the last one but lacks the token for the next. */
   #cutShort(prefix: string): Error {
     return this.#requests.unusableAnswer(
       prefix,
@@ -310,7 +308,7 @@ export class BucketClient {
   }
 }
 
-/** Waits for a call and treats the S3 error `name` ("it does not exist") as success. */
+/** Waits for a call, but ignores the S3 error `name`, which says that something doesn't exist. */
 async function ignoring(name: string, call: Promise<unknown>): Promise<void> {
   try {
     await call;

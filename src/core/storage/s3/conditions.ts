@@ -12,24 +12,27 @@ import { isUnsupported } from './errors.ts';
 import { pagesBelow } from './listing.ts';
 import type { Condition, VersionForm } from './sdk.ts';
 
-/** A probe takes seconds, so an object this old was left behind by a killed process. */
+/** Probing takes seconds. If a probe object is this old, its process must have been killed. */
 const probeAbandonedAfterMs = 600_000;
-/** The result of a slower probe is discarded, because another publisher may have swept its object. */
+/**
+ * If probing takes longer than this, another publisher may have deleted the probe object, so the result is
+ * unreliable.
+ */
 const probeTimeoutMs = 300_000;
 
 export interface Conditions {
   honoured: ConditionalWrites;
-  /** The form in which the server supports `If-Match`, or null if it supports neither. */
+  /** The format that the server expects in `If-Match`, or null if it doesn't support the condition at all. */
   versionForm: VersionForm | null;
 }
 
-/** The conditions that a server supports, probed by the first write that needs one. */
+/** Finds out which conditions a server supports, when a write needs one for the first time. */
 export class ConditionProbe {
   readonly #client: BucketClient;
   readonly #options: { prefix: string; label: string; readOnly: boolean; clock: Clock; log: Log };
   #probed: Promise<Conditions> | undefined;
 
-  /** Probe objects are written to the staging directory below `prefix`, the prefix of the storage. */
+  /** `prefix` is the prefix of the storage. Probe objects are written to the staging directory there. */
   constructor(
     client: BucketClient,
     options: { prefix: string; label: string; readOnly: boolean; clock: Clock; log: Log },
@@ -39,8 +42,8 @@ export class ConditionProbe {
   }
 
   /**
-   * Returns the condition of a write, or undefined if it has none. Throws `storage_permanent` if the server
-   * does not support it.
+   * Returns the condition to use for a write, or undefined if it doesn't need any. Throws `storage_permanent`
+   * if the server doesn't support the condition.
    */
   async conditionOf(key: Key, { mode, ifVersion }: WriteOptions): Promise<Condition | undefined> {
     if (mode !== 'create' && ifVersion === undefined) return undefined;
@@ -54,8 +57,8 @@ export class ConditionProbe {
   }
 
   /**
-   * Returns the supported conditions. Throws `storage_denied` if the storage is read-only, because probing
-   * has to write.
+   * Returns the conditions that the server supports. Throws `storage_denied` if the storage is read-only,
+   * since probing has to write.
    */
   async conditions(): Promise<Conditions> {
     const { readOnly, label } = this.#options;
@@ -99,7 +102,7 @@ export class ConditionProbe {
 }
 
 /**
- * An object whose name no other process uses. `write` returns the version and throws the errors of
+ * An object that no other process uses. `write` returns the new version, and throws the errors of
  * `BucketClient.put`.
  */
 export interface ProbeObject {
@@ -108,10 +111,11 @@ export interface ProbeObject {
 }
 
 /**
- * Determines which conditions a server actually supports by trying each of them on a separate object. A write
- * must succeed if its condition holds, and be refused if it does not. Neither the server's name nor a single
- * response is sufficient, because some servers respond with 501, while others ignore the condition and report
- * success. Removes the object at the end. Throws if a write fails for any reason other than a refusal.
+ * Finds out which conditions a server supports by trying them all on an object that isn't used for anything
+ * else. A write must succeed if its condition is met, and be rejected if it isn't. Going by the name of the
+ * server isn't enough, and neither is a single response: some servers answer with 501, while others ignore
+ * the condition and report success. In the end, the object is deleted. Throws if a write fails for any reason
+ * other than its condition.
  */
 export async function probeConditions(object: ProbeObject): Promise<Conditions> {
   try {
@@ -122,7 +126,7 @@ export async function probeConditions(object: ProbeObject): Promise<Conditions> 
     for (const form of ['quoted', 'unquoted'] as const) {
       const version = await object.write('3');
       if ((await attempt(object, '4', { version, form })) !== 'written') continue;
-      // This version is now outdated.
+      // By now, this version is out of date.
       if ((await attempt(object, '5', { version, form })) === 'refused')
         return { honoured: 'full', versionForm: form };
     }
@@ -132,7 +136,7 @@ export async function probeConditions(object: ProbeObject): Promise<Conditions> 
   }
 }
 
-/** The outcome of a conditional write. Any failure other than a refusal ends the probe. */
+/** Tries a conditional write. If it fails for any reason other than its condition, probing stops. */
 async function attempt(
   object: ProbeObject,
   text: string,
@@ -143,7 +147,7 @@ async function attempt(
     return 'written';
   } catch (error) {
     if (hasCode(error, 'storage_conflict') || hasCode(error, 'storage_exists')) return 'refused';
-    // Some servers respond with "no such key" if they cannot match the form of an ETag.
+    // Some servers answer "no such key" if they can't make sense of the ETag's format.
     if (hasCode(error, 'storage_not_found')) return 'refused';
     if (isUnsupported(error)) return 'unsupported';
     throw error;

@@ -2,7 +2,7 @@ import type { Clock } from '../../lib/clock.ts';
 import { hasCode, WaybillError } from '../../lib/errors.ts';
 import type { Log } from '../../lib/log.ts';
 import { inParallel } from '../../lib/parallel.ts';
-import { briefRetryPolicy, type RetryPolicy } from '../../lib/retry.ts';
+import { briefRetryPolicy, type Outage, type RetryPolicy } from '../../lib/retry.ts';
 import type { Secrets } from '../../lib/secrets.ts';
 import type { Backups, CopySource, Duplicates, Kept, ObjectPlace } from '../capabilities.ts';
 import * as failures from '../errors.ts';
@@ -32,33 +32,37 @@ export interface S3StorageOptions {
   clock: Clock;
   log: Log;
   secrets: Secrets;
-  /** The retry policy for individual parts of a large body and for conditional writes. */
+  /** The retry policy for conditional writes, and for the individual parts of large bodies. */
   retry?: RetryPolicy;
+  /** Shared with the caller, which retries whole calls. */
+  outage?: Outage | undefined;
   /** Larger bodies are sent in parts of this many bytes. S3 itself requires at least 5 MiB. */
   partBytes?: number;
-  /** Keys per listing page, or null for the server's default. Set in tests only. */
+  /** The number of keys per page, or null for the server's default. Only set in tests. */
   pageSize?: number | null;
 }
 
 const defaultPartBytes = 16 << 20;
 /**
- * A conditional write is a single request from memory, whatever its size. Only catalogs are written this way.
+ * The largest body for a conditional write, which is a single request from memory. This is only used for
+ * catalogs.
  */
 const maxConditionalBytes = 512 << 20;
 const maxConcurrentRemovals = 16;
-/** S3's limit in bytes, for the prefix and the key together. */
+/** S3's limit for the prefix and the key together, in bytes. */
 const maxKeyBytes = 1024;
 
 /**
- * Opens a prefix of a bucket on an S3-compatible server. Objects appear only when complete. Small ones are
- * sent from memory in a single request, after their digest has been verified. Larger ones are sent in parts,
- * which become visible only after the digest of the whole object has been verified.
+ * Opens a prefix of a bucket on a server that is compatible with S3. Objects don't appear until they are
+ * complete. Small ones are verified in memory and then sent in a single request. Larger ones are sent in
+ * parts, which the server only turns into an object after the digest of the whole body has been verified.
  *
- * Opening requests one key below the prefix, which checks bucket, credentials, region and clock in one
- * request. Throws `secrets_invalid` if a configured secret is missing, `storage_not_found` if there is no
- * such bucket, `storage_denied` if the credentials are refused, `storage_transient` if the server cannot be
- * reached, and `storage_permanent` for any other configuration error. Calls also throw `storage_exists`,
- * `storage_conflict`, `storage_full` and `body_mismatch`, as defined by the contract.
+ * Opening requests one key below the prefix. This single request checks the bucket, the credentials, the
+ * region, and the clock. Throws `secrets_invalid` if a configured secret is missing, `storage_not_found` if
+ * the bucket doesn't exist, `storage_denied` if the credentials are rejected, `storage_transient` if the
+ * server is unreachable, and `storage_permanent` if anything else in the configuration is wrong. Calls may
+ * also throw `storage_exists`, `storage_conflict`, `storage_full`, and `body_mismatch`, as defined by the
+ * contract.
  */
 export async function s3Storage(location: S3Location, options: S3StorageOptions): Promise<S3Storage> {
   const { clock, secrets } = options;
@@ -92,7 +96,9 @@ export class S3Storage implements Storage, Backups, Duplicates, CopySource {
   readonly #conditions: ConditionProbe;
   readonly #writer: ObjectWriter;
   readonly #copier: ServerCopier;
-  /** Whether the bucket keeps versions. Assumed to be true until an object without a version is found. */
+  /**
+   * Whether the bucket keeps old versions. We assume that it does until we see an object that has no version.
+   */
   #hasVersions = true;
   #readsVersions: Promise<boolean> | undefined;
 
@@ -106,7 +112,8 @@ export class S3Storage implements Storage, Backups, Duplicates, CopySource {
     this.#partBytes = partBytes;
     this.#listing = { client, label, pageSize };
     this.#conditions = new ConditionProbe(client, { prefix, label, readOnly, clock, log });
-    const retry = { policy: options.retry ?? briefRetryPolicy, clock };
+    const { retry: policy = briefRetryPolicy, outage = {} } = options;
+    const retry = { policy, clock, outage };
     this.#writer = new ObjectWriter({ client, prefix, label, log, partBytes, retry });
     this.#copier = new ServerCopier({ client, label, log });
     this.facts = {
@@ -117,7 +124,7 @@ export class S3Storage implements Storage, Backups, Duplicates, CopySource {
   }
 
   async stat(key: Key): Promise<FileStat | undefined> {
-    // Servers respond with an unclear error if a key is too long.
+    // If a key is too long, the server's error would be hard to understand.
     if (this.#isTooLong(key)) return undefined;
     const found = await this.#client.head(this.#at(key));
     if (found === undefined) return undefined;
@@ -167,7 +174,10 @@ export class S3Storage implements Storage, Backups, Duplicates, CopySource {
       await this.#client.remove(this.#at(key));
   }
 
-  /** Returns false if the server does not support such a condition or has no such object. */
+  /**
+   * Deletes a specific version. Returns false if the server can't check the version or there is no such
+   * object.
+   */
   async #removeVersion(key: Key, version: string): Promise<boolean> {
     const { versionForm: form } = await this.#conditions.conditions();
     if (form === null) return false;
@@ -188,9 +198,9 @@ export class S3Storage implements Storage, Backups, Duplicates, CopySource {
   }
 
   /**
-   * In a bucket with versions, records the object's version if it can be read. Otherwise the server copies
-   * the object, with its headers and metadata. If an object is too large to copy, or the server does not copy
-   * it, it can still be replaced but cannot be put back.
+   * If the bucket keeps versions and the current one can be read, all we need is its id. Otherwise, the
+   * server copies the object, including headers and metadata. If the object is too large to copy, or the
+   * server won't do it, the object can still be replaced, but not put back.
    */
   async keep(key: Key, aside: Key): Promise<Kept | null> {
     this.#requireWritable(key);
@@ -208,9 +218,9 @@ export class S3Storage implements Storage, Backups, Duplicates, CopySource {
   }
 
   /**
-   * Returns the version to put back, null if the object has to be copied, or undefined if it does not exist.
-   * An object with the version "null" is older than the bucket's versioning and may be lost when it is
-   * replaced.
+   * Returns the version that could be put back later, null if the object needs to be copied instead, or
+   * undefined if it doesn't exist. The version "null" means that the object is older than the bucket's
+   * versioning, so it could be lost when it's replaced.
    */
   async #versionToKeep(key: Key): Promise<string | null | undefined> {
     const found = await this.#client.head(this.#at(key));
@@ -221,7 +231,7 @@ export class S3Storage implements Storage, Backups, Duplicates, CopySource {
     return (await this.#canReadVersions(key, version)) ? version : null;
   }
 
-  /** Returns true if the version can be read, which requires a separate permission. */
+  /** Returns true if old versions can be read, which takes an additional permission. */
   async #canReadVersions(key: Key, version: string): Promise<boolean> {
     this.#readsVersions ??= this.#client.head(this.#at(key), version).then(
       (found) => found !== undefined,
@@ -249,7 +259,7 @@ export class S3Storage implements Storage, Backups, Duplicates, CopySource {
     return null;
   }
 
-  /** Copies an object on the server. Throws only errors that may not recur. */
+  /** Copies an object on the server. Only throws errors for which a retry may help. */
   async #copy(from: Key, to: Key): Promise<'done' | 'absent' | 'refused'> {
     try {
       const version = await this.#client.copy({ key: this.#at(from) }, this.#at(to));

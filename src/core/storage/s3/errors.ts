@@ -4,8 +4,8 @@ import { parseRetryAfter } from '../../lib/retry.ts';
 import { answerTooLong, maxAnswerBytes } from './answer-limit.ts';
 
 /**
- * A failed call, with the S3 or Node.js error code, and the status and headers of the response if there was
- * one.
+ * A failed call, with the error code from S3 or Node.js. If the server responded, it also has the status and
+ * headers.
  */
 export interface S3Failure {
   name: string;
@@ -15,16 +15,16 @@ export interface S3Failure {
 }
 
 export interface S3Place {
-  /** The storage's label, used in messages. */
+  /** The name of the storage in messages. */
   label: string;
   bucket: string;
-  /** The URL of the server. It is null or absent for AWS. */
+  /** The server's URL. null or undefined means AWS. */
   endpoint?: string | null;
 }
 
 interface ErrorMapping {
   code: ErrorCode;
-  /** Replaces the server's own message. */
+  /** Used instead of the server's own message. */
   message?: string;
   hint?: string;
 }
@@ -32,7 +32,10 @@ interface ErrorMapping {
 export const otherServer = 'check endpoint and path_style: this does not look like an S3 server';
 const clockHint = 'set the clock of this machine (chrony, systemd-timesyncd), then run again';
 
-/** Keyed by S3 error code or Node.js error name. Any other failure is classified by its status. */
+/**
+ * What a failure means, by the error code from S3 or the error name from Node.js. If it's not listed here,
+ * the status decides.
+ */
 const meanings: Record<string, ErrorMapping> = {
   NoSuchKey: { code: 'storage_not_found' },
   NoSuchUpload: {
@@ -112,13 +115,13 @@ const meanings: Record<string, ErrorMapping> = {
   },
 };
 
-/** Maps a failed call to a `storage_*` code with a message and, if possible, a hint. */
+/** Converts a failed call to an error with a `storage_*` code, a message and, if possible, a hint. */
 export function s3Error(place: S3Place, what: string, failure: S3Failure, now: Date): WaybillError {
   const meaning = byContext(place, failure, now) ?? meanings[failure.name] ?? byStatus(failure);
   const message = meaning.message ?? summary(failure);
   const retryAfterMs = parseRetryAfter(failure.headers['retry-after'], now);
   return new WaybillError(meaning.code, `${place.label}: ${what}: ${message}`, {
-    // The SDK's own error is not used, because it contains access key ids and the signed text.
+    // Don't use the SDK's own error, which contains access key ids and the text that was signed.
     cause: new S3AnswerError(failure),
     ...(meaning.code === 'storage_transient' && retryAfterMs !== undefined
       ? { retryAfterSeconds: Math.ceil(retryAfterMs / 1000) }
@@ -127,19 +130,19 @@ export function s3Error(place: S3Place, what: string, failure: S3Failure, now: D
   });
 }
 
-/** Formats the key of a call for messages. Without a key, names the endpoint or the bucket. */
+/** Formats the key of a call for use in messages. If it has no key, uses the endpoint or the bucket. */
 export function namedKey({ endpoint }: S3Place, key: string): string {
   return key === '' ? (endpoint ?? 'the bucket') : JSON.stringify(key);
 }
 
-/** Returns a hint to check the endpoint, including its URL. */
+/** Returns a hint to check the endpoint, with its URL. */
 export function hintAt({ endpoint }: S3Place, hint: string): string {
   return typeof endpoint === 'string'
     ? hint.replace(/^check endpoint/, `check endpoint (${endpoint})`)
     : hint;
 }
 
-/** The server's response, without secrets. */
+/** The server's answer, without any secrets. */
 export class S3AnswerError extends Error {
   readonly status: number | null;
 
@@ -150,7 +153,7 @@ export class S3AnswerError extends Error {
   }
 }
 
-/** Returns true if the server reports that it does not support a request's condition. */
+/** Returns true if the server says that it doesn't support the condition of a request. */
 export function isUnsupported(error: unknown): boolean {
   const answer = error instanceof WaybillError ? error.cause : undefined;
   if (!(answer instanceof S3AnswerError)) return false;
@@ -159,14 +162,15 @@ export function isUnsupported(error: unknown): boolean {
 }
 
 /**
- * Returns the S3 error code or Node.js error name behind an error of this storage, or null for other errors.
+ * Returns the error code from S3, or the error name from Node.js, that has caused an error of this storage.
+ * Returns null for any other error.
  */
 export function answerName(error: unknown): string | null {
   const answer = error instanceof WaybillError ? error.cause : undefined;
   return answer instanceof S3AnswerError ? answer.name : null;
 }
 
-/** Maps failures whose message depends on the bucket, the time or the response headers. */
+/** Handles failures whose message depends on the bucket, the time, or the response headers. */
 function byContext({ bucket }: S3Place, failure: S3Failure, now: Date): ErrorMapping | null {
   const { name, message, status, headers } = failure;
   if (name === 'NoSuchBucket')
@@ -206,7 +210,7 @@ function byContext({ bucket }: S3Place, failure: S3Failure, now: Date): ErrorMap
   return null;
 }
 
-/** Matches the operating system's error codes for sockets and name lookups. */
+/** Matches the operating system's error codes for sockets and name resolution. */
 const systemCode = /^E(?:AI_)?[A-Z]+$/;
 
 function byStatus({ name, status }: S3Failure): ErrorMapping {
@@ -215,15 +219,15 @@ function byStatus({ name, status }: S3Failure): ErrorMapping {
       ? { code: 'storage_transient', hint: 'check endpoint, and that the server runs' }
       : { code: 'storage_permanent' };
   if (status === 401 || status === 403) return meanings['AccessDenied'] as ErrorMapping;
-  // Only "NoSuchKey" means that the object does not exist: a 404 page from some other server must never be
-  // mistaken for an empty destination.
+  // Only "NoSuchKey" means that the object doesn't exist. If we took a 404 page from some other server for
+  // that, the destination would look empty.
   if (status === 404) return { code: 'storage_permanent', hint: otherServer };
   if (status === 412) return { code: 'storage_conflict' };
   if (status === 501) return meanings['NotImplemented'] as ErrorMapping;
   if (status === 507) return meanings['QuotaExceeded'] as ErrorMapping;
   if (status === 408 || status === 409 || status === 429 || status >= 500)
     return { code: 'storage_transient' };
-  // A successful response that could not be parsed.
+  // The request succeeded, but the response couldn't be parsed.
   if (status < 400) return { code: 'storage_permanent', hint: otherServer };
   return { code: 'storage_permanent' };
 }
@@ -237,10 +241,10 @@ function skew(date: string | undefined, now: Date): string {
   return `the clock of this machine is ${Math.abs(seconds)} s ${way} the clock of the server, which allows at most 900 s`;
 }
 
-/** Advice for programmers that the SDK appends to the message if it cannot parse a response. */
+/** Advice for developers. The SDK adds it to the message when it can't parse a response. */
 const sdkAdvice = /Deserialization error: to see the raw response.*/s;
 
-/** Returns the server's own message, shortened to one line. */
+/** Returns the server's own message, reduced to a single line. */
 function summary({ name, message, status }: S3Failure): string {
   const words = message
     .replace(sdkAdvice, '')
@@ -251,7 +255,7 @@ function summary({ name, message, status }: S3Failure): string {
   return words === '' || words === name ? answer : `${words} (${answer})`;
 }
 
-/** Converts errors of the SDK, the network and Node.js to a common form. */
+/** Converts errors of the SDK, the network, and Node.js to the same format. */
 export function failureOf(thrown: unknown): S3Failure {
   const error = thrown as {
     name?: string;
@@ -262,7 +266,7 @@ export function failureOf(thrown: unknown): S3Failure {
   };
   const name = error.name ?? 'Error';
   const isPlain = name === 'Error' || name === 'AggregateError' || name === 'TypeError';
-  // The SDK's HTTP handler also names broken connections TimeoutError, but keeps their code.
+  // The SDK also uses the name TimeoutError for broken connections, but leaves their code unchanged.
   const isTimeout = name === 'TimeoutError' && error.code !== 'ETIMEDOUT';
   return {
     name: (isPlain || isTimeout) && typeof error.code === 'string' ? error.code : name,

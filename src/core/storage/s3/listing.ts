@@ -7,13 +7,13 @@ import type { ListPage } from './objects.ts';
 
 export interface ListingSource {
   client: Pick<BucketClient, 'list'>;
-  /** The storage's label, used in messages. */
+  /** The name of the storage in messages. */
   label: string;
-  /** Keys per page, or null for the server's default. */
+  /** The number of keys per page, or null for the server's default. */
   pageSize: number | null;
 }
 
-/** Implements `Storage.list` for a storage below `prefix`. */
+/** Implements `Storage.list` for a storage whose keys start with `prefix`. */
 export async function* listEntries(
   source: ListingSource,
   prefix: string,
@@ -33,7 +33,8 @@ export async function* listEntries(
       const odd = splitAtOddSegment(key);
       if (odd !== null && onUnreadable !== undefined)
         onUnreadable(unreadable({ ...odd, rest: `${odd.rest}/` }, 'directory'));
-      // "a//b" implies a directory without a name, which no key can reach, so its objects are listed instead.
+      // In "a//b", there is a directory without a name. It can't be addressed, so list the objects in it
+      // instead.
       else if (nameOf(key) === '')
         for await (const inner of pagesBelow(source, name, { oneLevel: false })) yield* files(inner);
       else yield { key, type: 'directory', size: 0 };
@@ -41,7 +42,7 @@ export async function* listEntries(
   }
 }
 
-/** Skips the empty objects whose names end with "/", which consoles create to represent directories. */
+/** Ignores empty objects whose names end with "/". Consoles create them to show directories. */
 function fileOf({ key, size, version, modifiedAt }: ListPage['objects'][number], prefix: string): Entry[] {
   if (size === 0 && key.endsWith('/')) return [];
   const file = { key: listedKey(key.slice(prefix.length)), type: 'file' as const, size };
@@ -57,8 +58,8 @@ function unreadable(
 }
 
 /**
- * Yields all pages of a listing, with one request per page. Throws `storage_permanent` if the server returns
- * a key outside the prefix, or if its listing never ends.
+ * Yields all pages of a listing, with one request for each page. Throws `storage_permanent` if the server
+ * lists a key outside of the prefix or never stops listing.
  */
 export async function* pagesBelow(
   { client, label, pageSize }: ListingSource,

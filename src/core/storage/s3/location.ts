@@ -1,4 +1,4 @@
-/** A prefix of a bucket, as written in the configuration file. */
+/** A bucket and a prefix, as written in the configuration file. */
 export interface S3Document {
   backend: 's3';
   bucket: string;
@@ -14,24 +14,25 @@ export interface S3DestinationDocument extends S3Document {
   allow_bucket_root: boolean;
 }
 
-/** A prefix of a bucket. */
+/** A bucket and a prefix. */
 export interface S3Location {
   backend: 's3';
   bucket: string;
-  /** Either '' or a prefix that ends with `/`. */
+  /** '', or a prefix that ends with `/`. */
   prefix: string;
-  /** Absolute URL without a trailing `/`, or null for AWS. */
+  /** An absolute URL without a trailing `/`, or null for AWS. */
   endpoint: string | null;
   region: string | null;
   pathStyle: boolean;
   /**
-   * Names of the variables that hold the credentials. If null, the SDK's default credential chain is used.
+   * The environment variables that contain the credentials. null means that the SDK looks for credentials in
+   * the usual places.
    */
   credentials: { accessKeyIdEnv: string; secretAccessKeyEnv: string } | null;
 }
 
 export interface S3DestinationLocation extends S3Location {
-  /** Whether a forced replacement may empty the whole bucket. */
+  /** Whether a forced replacement may delete everything in the bucket. */
   allowBucketRoot: boolean;
 }
 

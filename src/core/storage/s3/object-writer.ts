@@ -9,38 +9,41 @@ import type { BucketClient } from './client.ts';
 import type { Upload } from './objects.ts';
 import type { Condition } from './sdk.ts';
 
-/** Limit for all bodies and parts in memory, in bytes. */
+/** The maximum memory for all bodies and parts together, in bytes. */
 const memoryBytes = 96 << 20;
 const maxConcurrentParts = 4;
-/** S3's limit. */
+/** S3's limit for the number of parts. */
 const maxParts = 10_000;
 const mebibyte = 1 << 20;
 
 export interface ObjectWriterOptions {
   client: BucketClient;
-  /** The storage's prefix, below which unfinished uploads are searched for. */
+  /** The prefix of the storage. Unfinished uploads are searched for below it. */
   prefix: string;
   label: string;
   log: Log;
-  /** The size of a part in bytes. S3 itself requires at least 5 MiB. */
+  /** The size of a part in bytes. S3 itself doesn't allow less than 5 MiB. */
   partBytes: number;
-  /** The retry policy for individual parts and conditional writes. The caller retries other writes. */
+  /** The retry policy for individual parts and conditional writes. Other writes are retried by the caller. */
   retry: RetryOptions;
 }
 
-/** Returns a body's part size in bytes: the configured size, or more if there would be too many parts. */
+/**
+ * Returns the part size for a body in bytes. It's the configured size, unless that would result in too many
+ * parts.
+ */
 function partSize(bodyBytes: number, partBytes: number): number {
   const min = Math.ceil(bodyBytes / maxParts);
   return min <= partBytes ? partBytes : Math.ceil(min / mebibyte) * mebibyte;
 }
 
 /**
- * Writes bodies as whole objects, either in one request from memory or in parts. No object is visible before
- * the size and digest of its whole body have been verified.
+ * Writes bodies as complete objects, either from memory in a single request, or in parts. An object isn't
+ * visible until the size and digest of its whole body have been verified.
  */
 export class ObjectWriter {
   readonly #options: ObjectWriterOptions;
-  /** Permits are bytes of memory, shared by all uploads of a storage. */
+  /** The permits are bytes of memory. All uploads of a storage share them. */
   readonly #memory = createSemaphore(memoryBytes);
   #unfinished: Promise<Map<string, Upload[]>> | undefined;
 
@@ -49,13 +52,14 @@ export class ObjectWriter {
   }
 
   /**
-   * Aborts an object's multipart uploads that a killed publisher left behind, which are invisible but cost
-   * money. The caller must hold the lease, so that no other process can still complete them. Permission to
-   * list uploads is optional. Without it, their removal is left to a lifecycle rule of the bucket.
+   * Aborts multipart uploads for this object that were left behind by a publisher that got killed. They can't
+   * be seen but cost money. The caller must hold the lease, so that no other process can still be about to
+   * complete them. Without permission to list uploads, this does nothing, and a lifecycle rule of the bucket
+   * has to delete them.
    */
   async abortUnfinished(key: string): Promise<void> {
     const { client, log, label } = this.#options;
-    // Listed once, when the first object is about to be changed.
+    // Uploads are only listed once, before the first object is changed.
     const byKey = await (this.#unfinished ??= this.#listUnfinished());
     const uploads = byKey.get(key);
     if (uploads === undefined) return;
@@ -81,9 +85,8 @@ export class ObjectWriter {
   }
 
   /**
-   * Writes a body in one request, after its digest has been verified in memory. `name` is used in messages,
-   * and `key` is the object's key. Throws `body_mismatch`, and `storage_conflict` if the condition does not
-   * hold.
+   * Writes a body in a single request, after verifying its digest in memory. `key` is the object's key, and
+   * `name` is for messages. Throws `body_mismatch`, or `storage_conflict` if the condition isn't met.
    */
   async putWhole(
     { name, key }: { name: string; key: string },
@@ -105,9 +108,11 @@ export class ObjectWriter {
   }
 
   /**
-   * When conditional writes race, servers respond with 409 or 500 whether or not the write was applied. If it
-   * was, a retry violates its own condition, so the object is then compared with the bytes sent. If the first
-   * attempt arrives late, it cannot replace another writer's bytes, because it carries the same condition.
+   * Executes a conditional write and, if necessary, checks its outcome. When several conditional writes
+   * compete, servers may answer 409 or 500 even if the write has succeeded. In that case, the retry's
+   * condition is no longer met, so the object is compared with the bytes that were sent. If the first attempt
+   * arrives late, it can't overwrite what another writer has stored in the meantime, because it has the same
+   * condition.
    */
   async #putOrVerify(
     put: () => Promise<string>,
@@ -130,9 +135,10 @@ export class ObjectWriter {
   }
 
   /**
-   * Uploads a body in parts, several concurrently while the next one is read. The upload is completed, which
-   * makes the object visible, only after the whole body has been verified. Otherwise, it is aborted once no
-   * part is being sent. Throws `body_mismatch`, the failure of a part, or the signal's reason.
+   * Uploads a body in parts. Several of them are sent at the same time, while the next one is read. The
+   * upload isn't completed, which is what makes the object visible, until the whole body has been verified.
+   * If anything goes wrong, the upload is aborted as soon as no part is being sent anymore. Throws
+   * `body_mismatch`, the error of a part, or the signal's reason.
    */
   async putInParts(key: string, body: Body, write: WriteOptions): Promise<Written> {
     const { client, log, label } = this.#options;
@@ -155,15 +161,15 @@ export class ObjectWriter {
             'a multipart upload was not aborted; the next run does it',
           ),
         );
-      // A publisher that takes over the lease also aborts the upload. In that case, report the lost lease
-      // rather than the missing upload.
+      // When another publisher takes over the lease, it aborts this upload. The error should be about the
+      // lost lease then, rather than the missing upload.
       write.signal?.throwIfAborted();
       throw error;
     }
   }
 }
 
-/** Tracks the parts of an upload that are being sent, and reuses their buffers. */
+/** Keeps track of the parts that are being sent, and reuses their buffers. */
 class Parts {
   readonly etags: string[] = [];
   readonly #upload: Upload;
@@ -189,7 +195,7 @@ class Parts {
       signal === undefined ? this.#stopped.signal : AbortSignal.any([signal, this.#stopped.signal]);
   }
 
-  /** Reads and verifies the body, and resolves once the server has every part. */
+  /** Reads and verifies the body. Resolves once the server has received all parts. */
   async sendAll(body: Body, write: WriteOptions): Promise<Pick<Written, 'size' | 'digest'>> {
     const length = partSize(body.size, this.#options.partBytes);
     const hash = startDigest();
@@ -242,8 +248,8 @@ class Parts {
   }
 
   /**
-   * Starts sending a part, first waiting if the maximum number of parts is already being sent. Calls
-   * `release` when the part's bytes are no longer needed.
+   * Starts sending a part. If too many parts are already being sent, waits for one of them first. Calls
+   * `release` as soon as the bytes of this part aren't needed anymore.
    */
   async #send(buffer: Buffer, length: number, release: () => void): Promise<void> {
     const number = ++this.#started;
@@ -264,7 +270,7 @@ class Parts {
 
   async #sendOne(number: number, bytes: Buffer): Promise<void> {
     const { client } = this.#options;
-    // Hash synchronously. The thread pool would need a copy of the bytes, which takes as long as hashing
+    // Hash synchronously. The thread pool needs a copy of the bytes, and making one takes as long as hashing
     // them.
     const sha256 = client.isEncrypted ? null : hexOf(digestOf(bytes));
     await retry({ ...this.#options.retry, signal: this.#signal }, async () => {

@@ -1,6 +1,4 @@
-/*
- * Arguments and results of calls to a bucket.
- */
+/* The arguments and results of calls to a bucket. */
 
 export interface ObjectHead {
   /** The size in bytes. */
@@ -8,31 +6,31 @@ export interface ObjectHead {
   version: string;
   modifiedAt: Date | null;
   /**
-   * Identifies this content for as long as the bucket keeps versions. It is "null" for an object that
-   * predates the bucket's versioning, and null if the bucket never had versions.
+   * Identifies this content as long as the bucket keeps versions. It's "null" if the object was written
+   * before versioning was turned on, and null if the bucket has never had versions.
    */
   storedVersion: string | null;
   /**
-   * The SHA-256 recorded when the object was stored, in hexadecimal, or undefined if another program wrote
-   * it.
+   * The SHA-256 that waybill stored along with the object, in hexadecimal. undefined if the object was
+   * written by another program.
    */
   sha256: string | undefined;
 }
 
-/** The object to copy. `bucket` defaults to the client's own bucket, and `ifMatch` to no condition. */
+/** The object to copy. By default, it's in the client's own bucket, and there is no `ifMatch` condition. */
 export interface CopyFrom {
   key: string;
   bucket?: string;
   version?: string;
-  /** The ETag, unquoted, that the object must still have. */
+  /** Only copy the object if it still has this ETag, given without quotes. */
   ifMatch?: string;
 }
 
 export interface ListPage {
   objects: { key: string; size: number; version: string | null; modifiedAt: Date | null }[];
-  /** Each ends with `/`. Empty unless the listing is limited to one level. */
+  /** All of them end with `/`. Only used if the listing is limited to one level. */
   prefixes: string[];
-  /** The token of the next page, or null on the last page. */
+  /** The token to use for the next page, or null if this is the last one. */
   next: string | null;
 }
 

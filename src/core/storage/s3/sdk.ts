@@ -13,31 +13,31 @@ import { failureOf, hintAt, namedKey, s3Error, type S3Place } from './errors.ts'
 import type { S3Location } from './location.ts';
 
 /*
- * Adapts the AWS SDK to waybill: its configuration, each request's deadline and errors, and the format of its
- * inputs.
+ * Adapts the AWS SDK to waybill: how it's configured, how long requests may take, what their errors mean, and
+ * in which format it wants its input.
  */
 
-/** More than twice the maximum number of concurrent files, to leave room for parts and concurrent reads. */
+/** More than twice the number of files written at once, which leaves room for parts and reads. */
 const maxSockets = 160;
 const connectTimeoutMs = 10_000;
-/** A connection is closed after no byte has been sent or received for this long. */
+/** If nothing has been sent or received for this long, the connection is closed. */
 const defaultSilenceMs = 60_000;
-/** The maximum duration of a request, not counting its body. */
+/** The timeout for a request, not counting the time for its body. */
 const answerTimeoutMs = 180_000;
-/** The slowest connection for which a request waits: 16 bytes/ms, or 16 kB/s. */
+/** The slowest connection that a request tolerates: 16 bytes/ms, or 16 kB/s. */
 const minBytesPerMs = 16;
 
 export interface SdkOptions {
   location: S3Location;
-  /** If null, the SDK's default credential chain is used. */
+  /** If null, the SDK looks for credentials in the usual places. */
   credentials: { accessKeyId: string; secretAccessKey: string } | null;
-  /** Maximum idle time of a connection, in milliseconds. Set in tests only. */
+  /** The maximum idle time of a connection, in milliseconds. Only set in tests. */
   silenceMs?: number;
 }
 
 /**
- * Opens the SDK's client with one attempt per call and keep-alive connections. `onDate` receives the `date`
- * header of each response, in milliseconds.
+ * Opens the client of the SDK. Calls are only tried once, and connections are kept alive. `onDate` is called
+ * with the `date` header of each response, in milliseconds.
  */
 export function openSdk(
   { location, credentials, silenceMs = defaultSilenceMs }: SdkOptions,
@@ -75,8 +75,8 @@ export function openSdk(
 }
 
 /**
- * Disables the SDK's default checksums, because servers that do not support them respond with 501. The signed
- * SHA-256 protects bodies anyway.
+ * Turns off the checksums that the SDK adds by default. Servers that don't support them answer with 501, and
+ * bodies are protected by the signed SHA-256 anyway.
  */
 function atEndpoint(endpoint: string): {
   endpoint: string;
@@ -93,18 +93,18 @@ function atEndpoint(endpoint: string): {
 }
 
 /**
- * Returns the region from the SDK's own configuration, or else us-east-1. Most servers other than AWS have a
- * single region and accept any name for it.
+ * Returns the region that the SDK is configured for, and us-east-1 if there is none. Apart from AWS, most
+ * servers only have one region, and it doesn't matter what you call it.
  */
 function configuredRegion(): () => Promise<string> {
   let region: Promise<string> | undefined;
-  // Cached because the SDK calls this for each request.
+  // Remember the result, because the SDK calls this for every request.
   return () => (region ??= new S3Client({}).config.region().catch(() => 'us-east-1'));
 }
 
 /**
- * Suppresses the SDK's warning about the Node.js versions that future releases will require. The release in
- * use is pinned, so the warning does not help waybill users.
+ * Suppresses the warning that future releases of the SDK will need a newer Node.js. Users can ignore it,
+ * because waybill pins the release it uses.
  */
 function withoutWarning<T>(construct: () => T): T {
   const emitWarning = process.emitWarning.bind(process);
@@ -117,9 +117,9 @@ function withoutWarning<T>(construct: () => T): T {
 }
 
 /**
- * Makes a command sign its body with a known SHA-256 (in hexadecimal) instead of hashing the body again.
- * `UNSIGNED-PAYLOAD` leaves the body unsigned. This is set on the command because its input is copied before
- * it is signed.
+ * Makes a command use a SHA-256 that is already known (in hexadecimal), so that the body isn't hashed a
+ * second time. With `UNSIGNED-PAYLOAD`, the body isn't signed at all. This has to be set on the command
+ * itself, because its input is copied before it gets signed.
  */
 export function signAs(command: PutObjectCommand | UploadPartCommand, sha256: string): void {
   const stack = command.middlewareStack as S3Client['middlewareStack'];
@@ -132,7 +132,7 @@ export function signAs(command: PutObjectCommand | UploadPartCommand, sha256: st
   );
 }
 
-/** Stores an object with one request and returns its ETag. `input` contains fields of `PutObjectCommand`. */
+/** Stores an object in a single request. `input` has the fields of `PutObjectCommand`. Returns the ETag. */
 export type DirectPut = (
   key: string,
   bytes: Uint8Array,
@@ -142,8 +142,9 @@ export type DirectPut = (
 ) => Promise<string | undefined>;
 
 /**
- * Sends PUT requests with only the SDK's signer and HTTP handler, bypassing its middleware. This halves the
- * CPU time for thousands of small files (docs/decisions/010-s3-direct-puts.md). Failures look like the SDK's.
+ * Sends PUT requests with nothing but the SDK's signer and HTTP handler. Without its middleware, thousands of
+ * small files take only half the CPU time (docs/decisions/010-s3-direct-puts.md). Errors look the same as the
+ * SDK's.
  */
 export function directPut(sdk: S3Client, { bucket, pathStyle }: S3Location, endpoint: URL): DirectPut {
   const { config } = sdk;
@@ -172,7 +173,7 @@ export function directPut(sdk: S3Client, { bucket, pathStyle }: S3Location, endp
     const request = { ...place, path: `${base}/${escapePath(key)}`, headers, body: bytes };
     const signingDate = new Date(Date.now() + config.systemClockOffset);
     const signed = await signer.sign(request, { signingDate });
-    // The signer's and the handler's types come from different packages.
+    // The types don't fit, because the signer and the handler come from different packages.
     const handler = config.requestHandler as LimitedHandler;
     const { response } = await handler.handle(signed as never, { abortSignal });
     const body = response.body as Readable;
@@ -191,7 +192,7 @@ export function directPut(sdk: S3Client, { bucket, pathStyle }: S3Location, endp
   };
 }
 
-/** Runs single requests. Failures become `WaybillError`s whose messages name the key. */
+/** Runs individual requests. Errors become `WaybillError`s that mention the key. */
 export class Requests {
   readonly #place: S3Place;
   readonly #clock: Clock;
@@ -202,7 +203,7 @@ export class Requests {
   }
 
   /**
-   * Runs one request with a deadline that grows with the body. If `signal` aborts first, throws its reason.
+   * Runs a request. The larger its body, the longer it may take. If `signal` aborts first, throws its reason.
    */
   async run<T>(
     key: string,
@@ -218,7 +219,7 @@ export class Requests {
       onAbort(ended.signal, () => reject(ended.signal.reason as Error));
     });
     try {
-      // The HTTP handler rejects only after the body has been sent.
+      // The HTTP handler doesn't reject until the whole body has been sent.
       return await Promise.race([send(ended.signal), stopped]);
     } catch (error) {
       throw ended.signal.aborted ? ended.signal.reason : this.#failure(key, error);
@@ -228,7 +229,7 @@ export class Requests {
     }
   }
 
-  /** Yields the chunks of a response. If the connection breaks in the meantime, fails like a request. */
+  /** Yields the chunks of a response. If the connection breaks, fails in the same way as a request. */
   async *chunksOf(key: string, body: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
     try {
       yield* body;
@@ -237,7 +238,7 @@ export class Requests {
     }
   }
 
-  /** `storage_permanent`: the response to a request for `key` cannot be used. */
+  /** Creates the error for a response to a request for `key` that makes no sense (`storage_permanent`). */
   unusableAnswer(key: string, what: string, hint?: string): WaybillError {
     const { label } = this.#place;
     return new WaybillError(
@@ -259,16 +260,16 @@ export class Requests {
   }
 }
 
-/** A write condition: either there is no such object, or the object has this version. */
+/** The condition for a write. Either the object must not exist, or it must have this version. */
 export type Condition = { absent: true } | { version: string; form: VersionForm };
 
-/** How a server compares the version in `If-Match`: with or without the ETag's quotes. */
+/** The format of the version in `If-Match`: the ETag with its quotes, or without. */
 export type VersionForm = 'quoted' | 'unquoted';
 
-/** The metadata entry that holds an object's SHA-256 in hexadecimal: `x-amz-meta-waybill-sha256`. */
+/** The metadata for an object's SHA-256 in hexadecimal. The header is `x-amz-meta-waybill-sha256`. */
 export const digestMetadata = 'waybill-sha256';
 
-/** Fields of `PutObjectCommand` that become headers. */
+/** The fields of `PutObjectCommand` that end up as headers. */
 interface PutHeaders {
   ContentType?: string;
   CacheControl?: string;
@@ -278,20 +279,20 @@ interface PutHeaders {
 }
 
 /**
- * Returns the function that decodes listed names. Names are requested in URL encoding, because XML cannot
- * represent all of them. A server that does not support that sends them unencoded.
+ * Returns a function that decodes names in a listing. We ask for URL-encoded names, because some names can't
+ * be represented in XML. If the server doesn't support that, names aren't encoded.
  */
 export function nameDecoder(encodingType: string | undefined): (name: string | undefined) => string {
   if (encodingType !== 'url') return (name = '') => name;
   return (name = '') => decodeURIComponent(name.replaceAll('+', ' '));
 }
 
-/** Removes the quotes of an ETag, so that versions from different responses compare equal. */
+/** Removes the quotes from an ETag. Without them, versions from different responses can be compared. */
 export function unquoted(etag: string | undefined): string {
   return (etag ?? '').replace(/^"(.*)"$/, '$1');
 }
 
-/** Returns the headers of a write. `sha256` is null if it is not known in advance. */
+/** Returns the headers for a write. `sha256` is null if it isn't known yet. */
 export function headersOf({ contentType, cacheControl }: ObjectHeaders, sha256: string | null): PutHeaders {
   const Metadata = sha256 === null ? undefined : { [digestMetadata]: sha256 };
   return { ContentType: contentType, CacheControl: cacheControl, Metadata };
@@ -303,15 +304,13 @@ export function conditionOf(condition: Condition | undefined): Pick<PutHeaders, 
   return { IfMatch: condition.form === 'quoted' ? `"${condition.version}"` : condition.version };
 }
 
-/** Formats the source of a copy. The SDK leaves escaping to the caller. */
+/** Returns the source for a copy. The SDK expects it to be escaped already. */
 export function copySource(bucket: string, { key, version }: { key: string; version?: string }): string {
   const suffix = version === undefined ? '' : `?versionId=${encodeURIComponent(version)}`;
   return `${bucket}/${escapePath(key)}${suffix}`;
 }
 
-/**
- * Escapes everything except slashes and unreserved characters (RFC 3986, section 2.3), as signatures require.
- */
+/** Escapes everything but slashes and unreserved characters (RFC 3986, 2.3), as signatures require. */
 function escapePath(key: string): string {
   return encodeURIComponent(key)
     .replaceAll('%2F', '/')

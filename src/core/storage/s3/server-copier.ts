@@ -4,16 +4,16 @@ import type { Log } from '../../lib/log.ts';
 import type { Body, WriteOptions, Written } from '../storage.ts';
 import type { BucketClient } from './client.ts';
 
-/** S3's limit for copying an object in a single request, in bytes. */
+/** The largest object that S3 can copy in a single request, in bytes. */
 export const maxCopyBytes = 5 * 2 ** 30;
 
 /**
- * Writes bodies that the server already stores as objects, without transferring them. Each object must have
- * been stored with the expected digest, and must not change before it is copied.
+ * Writes bodies that the server already has as objects, so that they don't need to be transferred. A body is
+ * only copied if its object was stored with the expected digest and hasn't changed since.
  */
 export class ServerCopier {
   readonly #options: { client: BucketClient; label: string; log: Log };
-  /** Whether a copy has been refused, for example for lack of access to the other bucket. */
+  /** Whether the server has refused to copy, for example because we may not access the other bucket. */
   #isRefused = false;
 
   constructor(options: { client: BucketClient; label: string; log: Log }) {
@@ -21,9 +21,9 @@ export class ServerCopier {
   }
 
   /**
-   * Copies the object that the body represents. Returns null if there is no such object, its recorded digest
-   * is unknown or different, or the server refuses. The caller then reads the body. Throws
-   * `storage_transient`, `storage_full` and the error of `origin`.
+   * Copies the object behind a body. Returns null if it doesn't exist, if its digest is unknown or not the
+   * right one, or if the server refuses. The caller then has to read the body. Throws `storage_transient`,
+   * `storage_full`, and the error of `origin`.
    */
   async copied(
     to: string,
@@ -51,7 +51,7 @@ export class ServerCopier {
     } catch (error) {
       if (hasCode(error, 'storage_transient') || hasCode(error, 'storage_full')) throw error;
       const { label, log } = this.#options;
-      // If the object was replaced in between, the caller reads it, which reports the change.
+      // If the object has just been replaced, the caller notices when it reads the body.
       if (!hasCode(error, 'storage_conflict')) this.#isRefused = true;
       log.debug({ storage: label, key, err: error }, 'the server does not copy from the other place');
       return null;

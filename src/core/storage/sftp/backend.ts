@@ -94,7 +94,7 @@ function resolveSftp(document: SftpDocument, base: PathBase): SftpLocation {
 }
 
 function placeOf({ host, port, user, path }: SftpLocation): Place {
-  // A relative path starts at the user's login directory.
+  // Relative paths start in the user's login directory.
   const start = path.startsWith('/') ? '' : `~${user}/`;
   const root = posix.normalize(start + path).replace(/(?<=.)\/+$/, '');
   return { container: `sftp ${host.toLowerCase()}:${port}`, root };

@@ -8,19 +8,21 @@ import { type SftpRoot, undefinedIfMissing } from './root.ts';
 import type { Send, SftpSession } from './session.ts';
 
 const maxAttempts = 50;
-/** After this many attempts, a failure is attributed to a missing file if the directory exists. */
+/**
+ * After this many attempts, check whether the directory exists. If it does, it's the file that is missing.
+ */
 const attemptsBeforeCheck = 10;
 const maxRootAttempts = 5;
-/** Sessions whose server refused to change a mode. No more such requests are sent to them. */
+/** Sessions whose servers have refused to change a mode. We don't ask them again. */
 const refusing = new WeakSet<SftpSession>();
 
 /**
- * Manages the directories that keys imply. They are created when a file is written below them and removed
- * with their last file.
+ * Manages directories, which only exist because of the files in them. They are created when a file is
+ * written, and deleted along with their last file.
  */
 export class SftpDirectories {
   readonly #root: SftpRoot;
-  /** Directories that exist or are being created, by absolute path. */
+  /** The directories that exist or are being created, by absolute path. */
   readonly #known = new Map<string, Promise<void>>();
 
   constructor(root: SftpRoot) {
@@ -28,7 +30,9 @@ export class SftpDirectories {
     root.onReconnect(() => this.#known.clear());
   }
 
-  /** Creates a directory and its parents. Throws `storage_permanent` if a file or a link is in the way. */
+  /**
+   * Creates a directory and its parents. Throws `storage_permanent` if there is a file or a link in the way.
+   */
   async create(directory: Key | ''): Promise<void> {
     const here = this.#root.at(directory);
     const found = this.#known.get(here);
@@ -51,7 +55,8 @@ export class SftpDirectories {
         const found = await root.lstat(directory);
         if (found?.isDirectory() === true) return;
         if (found !== undefined) throw notADirectory(root, directory, { isLink: found.isSymbolicLink() });
-        // The directory existed, but another publisher removed it, empty, before the check.
+        // The directory was there, but it was empty, and another publisher has deleted it before we could
+        // check.
         if (isAbsent(error)) throw error;
         if (!mayBeTaken(error) || attempt === maxAttempts)
           throw cannotMake(root.label, directory, parentOf(directory) || root.path, error, { isRoot: false });
@@ -59,8 +64,8 @@ export class SftpDirectories {
   }
 
   /**
-   * Creates the parent directory of `key` and runs `work`. Repeats both if another process removes the
-   * directory, or one above it, in between because it is empty.
+   * Creates the parent directory of `key` and then runs `work`. If the directory, or one above it, is deleted
+   * by another process in between because it's empty, does both again.
    */
   async withParent<T>(key: Key, work: () => Promise<T>): Promise<T> {
     for (let attempt = 1; ; attempt += 1) {
@@ -69,19 +74,19 @@ export class SftpDirectories {
         return await work();
       } catch (error) {
         if (!isAbsent(error) || attempt === maxAttempts) throw error;
-        // The directory may exist again, because other processes keep creating and removing it. If it still
-        // exists after several attempts, something else is missing.
+        // The directory may be back, since other processes keep creating and deleting it. If it still exists
+        // after several attempts, it's something else that's missing.
         if (attempt >= attemptsBeforeCheck && (await this.#root.lstat(parentOf(key))) !== undefined)
           throw error;
-        // Another process may have removed any directory above the key, not only the last one.
+        // Another process may have deleted any of the directories above the key, and not just the last one.
         this.#known.clear();
       }
     }
   }
 
   /**
-   * Removes `directory` and its parents as long as they are empty, up to but not including the root. Another
-   * process may remove or fill a directory at the same time.
+   * Deletes `directory` if it's empty, and then its parents as long as they are empty, but never the root.
+   * Other processes may delete the same directories, or add files to them, at any time.
    */
   async removeEmpty(directory: Key | ''): Promise<void> {
     for (let each = directory; each !== ''; each = parentOf(each)) {
@@ -96,7 +101,7 @@ export class SftpDirectories {
     }
   }
 
-  /** Forgets that `directory` and its subdirectories exist. They are created again when next needed. */
+  /** Forgets that a directory, and everything below it, exists. It's created again when it's needed. */
   forgetBelow(directory: Key | ''): void {
     const here = this.#root.at(directory);
     for (const each of [...this.#known.keys()])
@@ -104,7 +109,7 @@ export class SftpDirectories {
   }
 }
 
-/** Throws `storage_not_found` or `storage_permanent` unless the root is a directory. */
+/** Throws `storage_not_found` or `storage_permanent` if the root isn't a directory. */
 export async function requireDirectory(root: SftpRoot): Promise<void> {
   const found = await root.rootStat();
   if (found === undefined)
@@ -115,16 +120,19 @@ export async function requireDirectory(root: SftpRoot): Promise<void> {
 }
 
 /**
- * Checks that the root is a directory, or that nothing prevents its creation. Changes nothing. Throws
- * `storage_permanent`, naming the first component at fault, if a file or a dangling link is in the way.
- * Permission to create directories cannot be determined over SFTP.
+ * Checks that the root is a directory, or that it could be created, without changing anything. Throws
+ * `storage_permanent` if there is a file in the way, or a link that points nowhere. The message says which
+ * directory in the path is the problem. SFTP offers no way to find out whether we may create directories.
  */
 export async function requireMakeableRoot(root: SftpRoot): Promise<void> {
   const found = await root.rootStat();
   if (found?.isDirectory() !== true) await firstMissing(root);
 }
 
-/** Creates the root and its missing parents, one by one, so that an error names the first one at fault. */
+/**
+ * Creates the root and the directories above it, one at a time, so that an error can say which one is the
+ * problem.
+ */
 async function makeRoot(root: SftpRoot): Promise<void> {
   if ((await root.rootStat())?.isDirectory() === true) return;
   let attempt = 1;
@@ -133,7 +141,7 @@ async function makeRoot(root: SftpRoot): Promise<void> {
       await makeDirectory(root, missing);
     } catch (error) {
       if (error instanceof ConnectionLost) throw error;
-      // Another process may have created it in the meantime.
+      // Another process may have created the directory in the meantime.
       const isStillMissing = (await firstMissing(root)) === missing;
       if (isStillMissing || attempt === maxRootAttempts)
         throw cannotMake(root.label, missing, path.posix.dirname(missing), error, { isRoot: true });
@@ -143,7 +151,8 @@ async function makeRoot(root: SftpRoot): Promise<void> {
 }
 
 /**
- * Returns the topmost component that does not exist, or null if all exist. Throws if a component is at fault.
+ * Returns the topmost directory in the path that doesn't exist, or null if they all do. Throws if there is a
+ * problem with one of them.
  */
 async function firstMissing(root: SftpRoot): Promise<string | null> {
   const names = root.path.split('/').filter((name) => name !== '');
@@ -153,7 +162,7 @@ async function firstMissing(root: SftpRoot): Promise<string | null> {
     if (found === 'hidden' || found?.isDirectory() === true) continue;
     const entry = await lookAt(root, here, (sftp, done) => sftp.lstat(here, done));
     if (entry === undefined) return here;
-    // Another process may have created it since the check.
+    // Another process may have created it just after we checked.
     if (entry !== 'hidden' && entry.isDirectory()) continue;
     const isLink = entry !== 'hidden' && entry.isSymbolicLink();
     throw await inTheWay(root, here, { isLink, isMissing: found === undefined });
@@ -161,7 +170,7 @@ async function firstMissing(root: SftpRoot): Promise<string | null> {
   return null;
 }
 
-/** Returns `hidden` if access is denied: servers may hide the parents of a user's own directory. */
+/** Returns `hidden` if access is denied, since servers may hide the directories above a user's own. */
 async function lookAt(
   root: SftpRoot,
   here: string,
@@ -175,7 +184,7 @@ async function lookAt(
   }
 }
 
-/** @param isMissing whether `here` is a link that leads nowhere */
+/** @param isMissing True if `here` is a link whose target doesn't exist. */
 async function inTheWay(
   root: SftpRoot,
   here: string,
@@ -197,12 +206,12 @@ async function inTheWay(
   );
 }
 
-/** Creates one directory with the mode that the root uses for directories. */
+/** Creates a directory, with the mode that this root uses for directories. */
 async function makeDirectory(root: SftpRoot, directory: string): Promise<void> {
   await root.ask((sftp, done) => sftp.mkdir(directory, { mode: root.modes.directory }, done));
   const session = await root.connected();
   if (refusing.has(session)) return;
-  // Read the mode again, because a new directory may have inherited the setgid bit.
+  // The new directory may have inherited the setgid bit, so look at its mode again.
   const made = await session
     .ask<Stats>((sftp, done) => sftp.lstat(directory, done))
     .catch((error: unknown) => {
@@ -213,9 +222,9 @@ async function makeDirectory(root: SftpRoot, directory: string): Promise<void> {
 }
 
 /**
- * Sets exactly this mode on a new file or directory, in case the server's umask removed some bits. A
- * directory keeps its setgid and sticky bits. Does nothing if the server reports no mode, or refuses to
- * change one, because the content matters more. Throws only `ConnectionLost`.
+ * Sets exactly this mode on a new file or directory, because the server's umask may have removed some
+ * permissions. The setgid and sticky bits of a directory are kept. If the server doesn't report a mode or
+ * refuses to change it, that's ignored, because the content is more important. Only throws `ConnectionLost`.
  */
 export async function applyMode(
   session: SftpSession,

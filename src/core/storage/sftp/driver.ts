@@ -47,26 +47,27 @@ export interface SftpStorageOptions {
   secrets: Secrets;
   readOnly?: boolean;
   mustExist?: boolean;
-  /** Also leaves no trace on this machine: a new host key is not added to the known hosts file. */
+  /** Also leave this machine unchanged: a new host key isn't added to the known hosts file. */
   dryRun?: boolean;
-  /** Time limit for a response, in milliseconds. Set in tests only. */
+  /** The timeout for responses, in milliseconds. Only set in tests. */
   answerWithinMs?: number;
 }
 
 const maxConcurrentRequests = 64;
 
 /**
- * Opens a directory on an SFTP server. One connection carries the requests for many files, and additional
- * connections speed up large files if the round trip is long (`session-pool.ts`). If the connection breaks,
- * its requests fail with `storage_transient` and the next call reconnects.
+ * Opens a directory on an SFTP server. The requests for many small files share one connection. If the round
+ * trip takes long, large files are sent over additional connections (see `session-pool.ts`). If a connection
+ * breaks, its requests fail with `storage_transient`, and the next call opens a new one.
  *
- * Opening connects. It throws `storage_denied` if the login or the host key is refused, `storage_transient`
- * if the server cannot be reached, `storage_not_found` if the directory is missing and `mustExist` is set,
- * and `storage_permanent` if it is not a directory or for any other configuration error. Calls also throw
- * `storage_exists`, `storage_full` and `body_mismatch`, as defined by the contract.
+ * Opening connects to the server. It throws `storage_denied` if the login or the host key is rejected,
+ * `storage_transient` if the server is unreachable, `storage_not_found` if the directory doesn't exist and
+ * `mustExist` is set, and `storage_permanent` if it isn't a directory or anything else in the configuration
+ * is wrong. Calls may also throw `storage_exists`, `storage_full`, and `body_mismatch`, as defined by the
+ * contract.
  *
- * Files are synced if the server supports `fsync@openssh.com`. Directory entries cannot be synced over SFTP.
- * Symbolic links below the root are not followed.
+ * Files are synced if the server supports `fsync@openssh.com`. SFTP has no way to sync directories. Symbolic
+ * links below the root aren't followed.
  */
 export async function sftpStorage(location: SftpLocation, options: SftpStorageOptions): Promise<SftpStorage> {
   const { clock, log, secrets, answerWithinMs, readOnly = false, mustExist = false } = options;
@@ -108,7 +109,7 @@ export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates
   readonly #directories: SftpDirectories;
   readonly #names: SftpNames;
   readonly #links: SftpLinks;
-  /** Scratch files written by this process. Their existence need not be checked before a rename. */
+  /** The scratch files written by this process. They needn't be checked for existence before a rename. */
   readonly #written = new Set<Key>();
 
   constructor(root: SftpRoot, sessions: SessionPool, readOnly: boolean) {
@@ -158,7 +159,7 @@ export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates
     });
   }
 
-  /** Writes to the staging directory and then moves the file. An interrupted write is swept with staging. */
+  /** Writes a file to staging and then moves it. An interrupted write is cleaned up with staging. */
   async #writeWhole(key: Key, body: Body, write: WriteOptions): Promise<Written> {
     const scratch = scratchBeside(key);
     try {
@@ -186,7 +187,7 @@ export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates
     const [first] = moves;
     if (first === undefined) return;
     this.#requireWritable(first.to);
-    // The server processes requests in order, but continues after a failed one.
+    // The server handles requests in order, but if one of them fails, it continues with the next.
     const missing = await this.#asking(first.from, async () => this.#firstMissing(moves));
     const possible = missing === -1 ? moves : moves.slice(0, missing);
     await pMap(
@@ -195,13 +196,13 @@ export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates
       { concurrency: maxConcurrentRequests },
     );
     await pMap(possible, async (move) => this.#changing(move.to, async () => this.#move(move)), {
-      // A move in steps takes several requests, and a retry relies on the completed moves coming first.
+      // A move in several steps takes several requests. Retrying only works if moves complete in order.
       concurrency: this.#root.replaces ? maxConcurrentRequests : 1,
     });
     if (missing !== -1) throw notFound(this, moves[missing]?.from ?? '');
   }
 
-  /** Returns the index of the first move whose file does not exist, or -1 if all exist. */
+  /** Returns the index of the first move whose file doesn't exist, or -1 if they all do. */
   async #firstMissing(moves: readonly Move[]): Promise<number> {
     const isMissing = await pMap(
       moves,
@@ -247,8 +248,8 @@ export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates
   }
 
   /**
-   * Keeps a file with a hard link if the server supports it. Otherwise, the file is moved aside when it is
-   * replaced, because a copy would have to be transferred to this machine and back.
+   * Keeps a file by creating a hard link, if the server supports that. Otherwise, the file is moved aside
+   * when it gets replaced. To copy it, we'd have to download it and upload it again.
    */
   async keep(key: Key, aside: Key): Promise<Kept | null> {
     return this.#changing(key, async () => {
@@ -279,7 +280,7 @@ export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates
   }
 
   async sync(): Promise<void> {
-    // SFTP cannot sync directories.
+    // SFTP has no way to sync directories.
   }
 
   async close(): Promise<void> {
@@ -291,7 +292,7 @@ export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates
     if (this.#readOnly) throw refuseReadOnly(this, key);
   }
 
-  /** Runs `work`, which must only read, and maps its failures to `storage_*` errors that name `key`. */
+  /** Runs `work`, which must only read. Failures become `storage_*` errors that mention `key`. */
   async #asking<T>(key: Key | '', work: () => Promise<T>): Promise<T> {
     try {
       return await work();
@@ -300,7 +301,7 @@ export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates
     }
   }
 
-  /** Like `#asking`, but for changes. A read-only storage refuses them, and failures are examined further. */
+  /** Like `#asking`, but for changes. Fails if the storage is read-only, and explains other failures. */
   async #changing<T>(key: Key | '', work: () => Promise<T>): Promise<T> {
     this.#requireWritable(key);
     return this.#asking(key, async () =>

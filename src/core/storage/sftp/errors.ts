@@ -2,12 +2,12 @@ import type { ErrorCode } from '../../lib/error-codes.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { isReservedPath } from '../../lib/paths.ts';
 
-/** The connection broke or timed out. Requests in flight may or may not have been carried out. */
+/** The connection was lost or timed out. The server may or may not have executed the requests in flight. */
 export class ConnectionLost extends Error {}
 
 /**
- * Status codes of protocol version 3 (draft-ietf-secsh-filexfer-02, section 7) and of later versions (draft
- * 13, section 9.1), which some servers also send to version 3 clients.
+ * The status codes of version 3 of the protocol (draft-ietf-secsh-filexfer-02, section 7), and those of later
+ * versions (draft 13, section 9.1). Some servers use the latter even if the client speaks version 3.
  */
 const code = {
   noSuchFile: 2,
@@ -29,34 +29,34 @@ const code = {
   isADirectory: 24,
 } as const;
 
-/** Returns the status code in the server's response, or null for any other error. */
+/** Returns the status code that the server answered with, or null if this is any other error. */
 export function answerOf(error: unknown): number | null {
   const code = error instanceof Error && 'code' in error ? error.code : null;
   return typeof code === 'number' ? code : null;
 }
 
-/** Returns true if the server reports a missing name, or a file where a parent directory should be. */
+/** Returns true if a file doesn't exist, or if there is a file where a directory above it should be. */
 export function isAbsent(error: unknown): boolean {
   const answer = answerOf(error);
   if (answer === code.noSuchFile || answer === code.noSuchPath || answer === code.notADirectory) return true;
-  // Version 3 has no code for this, and ProFTPD reports it only as text.
+  // Version 3 has no code for this, and ProFTPD only says it in the message.
   return (
     answer === code.generalFailure && error instanceof Error && /\bnot a directory$/i.test(error.message)
   );
 }
 
-/** Returns true if the error may mean that the name is taken. Version 3 reports only "failure". */
+/** Returns true if the name may already be taken. In version 3, all the server can say is "failure". */
 export function mayBeTaken(error: unknown): boolean {
   const answer = answerOf(error);
   return answer === code.generalFailure || answer === code.exists;
 }
 
-/** Returns true if ssh2 reports that the SFTP session ended before the server responded. */
+/** Returns true if ssh2 reports that the SFTP session has ended before the server answered. */
 export function isUnanswered(error: unknown): boolean {
   return error instanceof Error && answerOf(error) === null && error.message === 'No response from server';
 }
 
-/** Returns true if the server failed without giving a reason. */
+/** Returns true if the server didn't say why it failed. */
 export function isUnexplained(error: unknown): boolean {
   return answerOf(error) === code.generalFailure;
 }
@@ -65,15 +65,15 @@ export function isDenied(error: unknown): boolean {
   return answerOf(error) === code.permissionDenied;
 }
 
-/** Returns true if the server or this client does not support the request. */
+/** Returns true if either the server or this client doesn't support the request. */
 export function isUnsupported(error: unknown): boolean {
   const answer = answerOf(error);
   return answer === null || answer === code.unsupported;
 }
 
 /**
- * Maps a failed request to a `storage_*` code. A lost connection maps to `storage_transient`. A
- * `WaybillError` is returned unchanged.
+ * Converts the error of a failed request to one with a `storage_*` code. If the connection was lost, that's
+ * `storage_transient`. If it already is a `WaybillError`, it's returned unchanged.
  */
 export function requestFailure(label: string, key: string, error: unknown): WaybillError {
   if (error instanceof WaybillError) return error;
@@ -134,8 +134,9 @@ function meaningOf(answer: number | null, error: unknown): { code: ErrorCode; wh
 }
 
 /**
- * The server refused to create a directory in `parent`. `isRoot` is set for the root and the directories
- * above it. In that case the error is `retryable`, because a file system on the server may be unmounted.
+ * Creates the error for a directory that the server won't create in `parent`. `isRoot` is set for the root
+ * and the directories above it. The error is `retryable` then, since it may just be that a file system isn't
+ * mounted on the server.
  */
 export function cannotMake(
   label: string,
@@ -145,7 +146,7 @@ export function cannotMake(
   { isRoot }: { isRoot: boolean },
 ): WaybillError {
   const { code: as, why, hint } = meaningOf(answerOf(error), error);
-  // Only waybill creates its own reserved directories.
+  // Directories with reserved names are only ever created by waybill.
   const orMake = isReservedPath(directory) ? '' : `, or create "${directory}" for that user`;
   const better = isDenied(error) ? `give the login user write access to "${parent}"${orMake}` : hint;
   return new WaybillError(as, `${label}: the directory "${directory}" cannot be created: ${why}`, {
@@ -156,8 +157,8 @@ export function cannotMake(
 }
 
 /**
- * `storage_denied`: the server denies a change of `key`. `directory` is the nearest readable parent, which
- * disallows the change or denies access to its entries.
+ * `storage_denied`: the server doesn't allow `key` to be changed. `directory` is the nearest directory above
+ * it that we can read. It either can't be changed, or its entries can't be accessed.
  */
 export function deniedChange(
   label: string,
@@ -175,7 +176,7 @@ export function deniedChange(
   });
 }
 
-/** `storage_full`: a write failed because the server's file system is full. */
+/** `storage_full`: a write failed because there is no space left on the server. */
 export function noSpace(label: string, key: string, cause: unknown): WaybillError {
   return new WaybillError('storage_full', `${label}: "${key}": the file system of the server is full`, {
     cause,
@@ -184,8 +185,8 @@ export function noSpace(label: string, key: string, cause: unknown): WaybillErro
 }
 
 /**
- * Maps a failed connection attempt to `storage_denied`, `storage_permanent` or `storage_transient`, with a
- * hint. A `WaybillError` is returned unchanged.
+ * Converts the error of a failed connection attempt to `storage_denied`, `storage_permanent`, or
+ * `storage_transient`, with a hint. If it already is a `WaybillError`, it's returned unchanged.
  */
 export function connectFailure(label: string, error: unknown): WaybillError {
   if (error instanceof WaybillError) return error;

@@ -1,16 +1,15 @@
-import type { FileEntryWithStats } from 'ssh2';
 import { inParallel } from '../../lib/parallel.ts';
 import type { FixedModes, ManagedEntries } from '../capabilities.ts';
 import { joinKey, type Key, parentOf } from '../key.ts';
 import { ConnectionLost } from './errors.ts';
-import { readDirectory, type SftpRoot, typeOf, undefinedIfMissing } from './root.ts';
+import { type ListedEntry, readDirectory, type SftpRoot, typeOf, undefinedIfMissing } from './root.ts';
 
 const maxConcurrentDirectories = 16;
 
 /**
- * Implements `Modes.fixModes`. Reads modes from directory listings, and makes each change with a request that
- * does not follow links (lsetstat@openssh.com). On servers without that request, changes count as refused.
- * Throws `ConnectionLost`, or the error of a directory that cannot be listed.
+ * Implements `Modes.fixModes`. It gets the current modes from directory listings, and changes them with a
+ * request that doesn't follow links (lsetstat@openssh.com). If the server doesn't support that, all changes
+ * count as refused. Throws `ConnectionLost`, or the error for a directory that can't be listed.
  */
 export async function fixModes(
   root: SftpRoot,
@@ -22,7 +21,7 @@ export async function fixModes(
   const listed = new Set<Key | ''>([...files.keys(), ...directories].map(parentOf));
   await inParallel(listed, maxConcurrentDirectories, async (directory) => {
     const found = await undefinedIfMissing(() =>
-      root.ask<FileEntryWithStats[]>((sftp, done) => readDirectory(root, sftp, root.at(directory), done)),
+      root.ask<ListedEntry[]>((sftp, done) => readDirectory(root, sftp, root.at(directory), done)),
     );
     for (const { filename, attrs } of found ?? []) {
       const key = joinKey(directory, filename);

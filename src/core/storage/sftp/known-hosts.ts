@@ -4,22 +4,23 @@ import path from 'node:path';
 import { WaybillError } from '../../lib/errors.ts';
 
 /*
- * OpenSSH's file of host keys (sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT"): each line holds an optional marker,
- * host patterns, a key type, the key in base64 and a comment. Like ssh, this module ignores other lines,
- * because people and other programs use the file too. `malformedLines` lists them.
+ * Reads and writes OpenSSH's file of host keys (sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT"). Each line has an
+ * optional marker, host patterns, a key type, the base64-encoded key, and a comment. Like ssh, this ignores
+ * any other lines, because the file is also used by people and other programs. To find them, use
+ * `malformedLines`.
  */
 
 export type HostKeyVerdict =
   | { kind: 'known' }
   | { kind: 'unknown' }
-  /** The file has other keys for this host, but not this one. */
+  /** The file has one or more keys for this host, but not this one. */
   | { kind: 'changed'; expected: KnownKey[] }
   | { kind: 'revoked'; line: number };
 
 export interface KnownKey {
   type: string;
   fingerprint: string;
-  /** Counted from 1. */
+  /** The number of the line, starting at 1. */
   line: number;
 }
 
@@ -32,9 +33,10 @@ interface Entry {
 }
 
 /**
- * Looks up a host's key in the text of a known hosts file. `key` is the public key in wire format. A revoked
- * key is refused, even if another line accepts it. A key whose type differs from the known ones also counts
- * as changed, because the known types are offered to the server first.
+ * Looks for a host's key in a known hosts file. `text` is the contents of the file, and `key` is the public
+ * key in wire format. A key that has been revoked is rejected, even if another line accepts it. If the host
+ * only has keys of other types, that counts as a change as well, because we ask the server for the known
+ * types first.
  */
 export function judgeHostKey(text: string, host: string, port: number, key: Buffer): HostKeyVerdict {
   const entries = entriesOf(text).filter(({ hosts }) => matchesHost(hosts, host, port));
@@ -53,14 +55,16 @@ export function judgeHostKey(text: string, host: string, port: number, key: Buff
   };
 }
 
-/** Returns the numbers, counted from 1, of lines that cannot be parsed and are neither empty nor comments. */
+/**
+ * Returns the numbers of the lines that can't be parsed, starting at 1. Empty lines and comments are fine.
+ */
 export function malformedLines(text: string): number[] {
   return linesOf(text)
     .filter(({ entry }) => entry === 'malformed')
     .map(({ line }) => line);
 }
 
-/** Returns the types of a host's known keys, which are offered to the server first. */
+/** Returns the types of the keys that are known for a host. We ask the server for those first. */
 export function knownKeyTypes(text: string, host: string, port: number): string[] {
   const known = entriesOf(text).filter(
     ({ marker, hosts }) => marker === null && matchesHost(hosts, host, port),
@@ -68,20 +72,18 @@ export function knownKeyTypes(text: string, host: string, port: number): string[
   return [...new Set(known.map(({ type }) => type))];
 }
 
-/** Returns the fingerprint as printed by `ssh-keygen -l`: `SHA256:` and base64 without padding. */
+/** Formats a fingerprint in the same way as `ssh-keygen -l`: `SHA256:` and then base64 without padding. */
 export function fingerprint(key: Buffer): string {
   return `SHA256:${createHash('sha256').update(key).digest('base64').replace(/=+$/, '')}`;
 }
 
-/** Returns the type named in the key itself, such as `ssh-ed25519`. */
+/** Returns the type that a key says it has, for example `ssh-ed25519`. */
 export function hostKeyType(key: Buffer): string {
   const length = key.length < 4 ? 0 : key.readUInt32BE(0);
   return key.subarray(4, 4 + length).toString('latin1');
 }
 
-/**
- * Returns the file's text, or '' if the file does not exist. Throws `storage_permanent` if it cannot be read.
- */
+/** Reads the file. Returns '' if it doesn't exist, and throws `storage_permanent` if it can't be read. */
 export async function readKnownHosts(file: string): Promise<string> {
   try {
     return await readFile(file, 'utf8');
@@ -94,9 +96,9 @@ export async function readKnownHosts(file: string): Promise<string> {
 const appending = new Map<string, Promise<unknown>>();
 
 /**
- * Adds a host's key unless the file already has a key for that host. Returns the verdict before the change.
- * Connections in one thread take turns, so concurrent ones add only one line. A duplicate line from another
- * process is harmless. Throws `storage_permanent` if the file cannot be read or written.
+ * Adds a host's key, unless there already is one for that host. Returns what was known before. Within a
+ * thread, only one connection does this at a time, so that there's only one new line. If another process adds
+ * the same line, it does no harm. Throws `storage_permanent` if the file can't be read or written.
  */
 export async function rememberHostKey(
   file: string,
@@ -122,9 +124,9 @@ export async function rememberHostKey(
 }
 
 /**
- * Appends a host's key in a single write, so that several publishers may do so concurrently. If the last line
- * does not end with a line break, one is written first. Throws `storage_permanent` if the file cannot be
- * written.
+ * Adds a host's key at the end of the file, in a single write, so that several publishers can do this at the
+ * same time. If the last line doesn't end with a line break, adds one first. Throws `storage_permanent` if
+ * the file can't be written.
  */
 export async function appendKnownHost(file: string, host: string, port: number, key: Buffer): Promise<void> {
   try {
@@ -144,7 +146,10 @@ export async function appendKnownHost(file: string, host: string, port: number, 
   }
 }
 
-/** Returns a host's name in the file: `host`, or `[host]:port` for any port other than 22. */
+/**
+ * Returns the name under which a host appears in the file. That's `host`, or `[host]:port` if the port isn't
+ * 22.
+ */
 export function nameOf(host: string, port: number): string {
   const name = host.toLowerCase();
   return port === 22 ? name : `[${name}]:${port}`;
@@ -163,8 +168,8 @@ function entryOf(content: string, line: number): Entry | 'none' | 'malformed' {
   if (trimmed === '' || trimmed.startsWith('#')) return 'none';
   const fields = trimmed.split(/[ \t]+/);
   const marker = fields[0]?.startsWith('@') === true ? fields.shift() : undefined;
-  // A certificate authority signs host certificates, which waybill does not request. The authority's own key
-  // is not a host key.
+  // Certificate authorities sign host certificates, which waybill doesn't ask for. Their own key isn't a host
+  // key.
   if (marker === '@cert-authority') return 'none';
   if (marker !== undefined && marker !== '@revoked') return 'malformed';
   const [hosts, type, encoded] = fields;
@@ -175,7 +180,10 @@ function entryOf(content: string, line: number): Entry | 'none' | 'malformed' {
   return { marker: marker === undefined ? null : 'revoked', hosts, type, key, line };
 }
 
-/** Matches a host against a line's patterns (a matching negated pattern wins) or its hashed name. */
+/**
+ * Checks whether a line applies to a host, by its patterns or its hashed name. A negated pattern that matches
+ * wins.
+ */
 function matchesHost(hosts: string, host: string, port: number): boolean {
   const name = nameOf(host, port);
   if (hosts.startsWith('|')) return matchesHash(hosts, name);
@@ -189,7 +197,7 @@ function matchesHost(hosts: string, host: string, port: number): boolean {
   return matches;
 }
 
-/** Matches `|1|salt|hash`, where the hash is the HMAC-SHA1 of the name, keyed with the salt. */
+/** Compares a name with `|1|salt|hash`. The hash is an HMAC-SHA1 of the name, and the salt is its key. */
 function matchesHash(hashed: string, name: string): boolean {
   const [, version, salt, hash] = hashed.split('|');
   if (version !== '1' || salt === undefined || hash === undefined) return false;

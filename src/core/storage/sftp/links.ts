@@ -7,21 +7,21 @@ import type { SftpNames } from './names.ts';
 import { type SftpRoot, typeOf } from './root.ts';
 import { closeFile, requireSize, statOf, syncFile } from './transfer.ts';
 
-/** A user who can write to a file with two hard links changes it under both names. */
+/** If a file has two hard links and another user can write to it, they'd change it under both names. */
 const writableByOthers = 0o022;
-/** Number of bytes copied per request, small enough for a response within the time limit. */
+/** The number of bytes copied per request. It's small enough for the server to respond in time. */
 const bytesPerRequest = 32 << 20;
 
 /**
- * Creates symbolic links, hard links and copies on the server. Features are probed again after reconnecting,
- * because the server may be a different one. Methods throw the errors of `SftpSession.ask`.
+ * Creates symbolic links, hard links, and copies on the server. Since we may end up on a different server
+ * after a reconnect, its features are then probed again. Methods throw the errors of `SftpSession.ask`.
  */
 export class SftpLinks {
   readonly #root: SftpRoot;
   readonly #directories: SftpDirectories;
   readonly #names: SftpNames;
   #hasHardLinks = true;
-  /** Some servers (rclone) report success without creating a link, so the first link is verified. */
+  /** False until a hard link has been verified. Some servers (rclone) claim success without creating one. */
   #isHardLinkProven = false;
   #copies = true;
   #isSwapped: Promise<boolean> | undefined;
@@ -38,8 +38,8 @@ export class SftpLinks {
   }
 
   /**
-   * Creates a hard link to `from`. Returns false if the server does not support hard links or refuses this
-   * one. Throws `ConnectionLost`.
+   * Creates a hard link to `from`. Returns false if the server doesn't support hard links, or refuses to
+   * create this one. Throws `ConnectionLost`.
    */
   async hardLink(from: Key, to: Key): Promise<boolean> {
     const root = this.#root;
@@ -52,15 +52,15 @@ export class SftpLinks {
       return this.#isHardLinkProven;
     } catch (error) {
       if (error instanceof ConnectionLost) throw error;
-      // ssh2 does not send requests that the server does not support.
+      // ssh2 doesn't even send a request that the server doesn't support.
       if (isUnsupported(error)) this.#hasHardLinks = false;
       return false;
     }
   }
 
   /**
-   * Implements `Storage.duplicate` for a free `to`, with a hard link if the server supports it, or else with
-   * a copy if it offers `copy-data`.
+   * Implements `Storage.duplicate`, where `to` must not exist. Uses a hard link if the server supports that.
+   * Otherwise, the server makes a copy if it supports `copy-data`.
    */
   async duplicate(from: Key, to: Key): Promise<'link' | 'copy' | null> {
     const root = this.#root;
@@ -133,7 +133,7 @@ export class SftpLinks {
       this.#isSwapped ??= this.#findOrder(scratch);
       this.#isSwapped.catch(() => (this.#isSwapped = undefined));
       await ((await this.#isSwapped) ? this.#symlink(link, target) : this.#symlink(target, link));
-      // ProFTPD makes targets absolute, and then follows the link in later requests.
+      // ProFTPD makes the target absolute, and requests made later then follow the link.
       const made = await this.#root.ask<string>((sftp, done) => sftp.readlink(link, done));
       if (made !== target) throw noLinks(this.#root, new Error(`the server made a link to "${made}"`));
     } catch (error) {
@@ -161,19 +161,22 @@ export class SftpLinks {
   }
 }
 
-/** The requests that `takesPathsSwapped` makes, with keys and targets in the server's form. */
+/** The requests needed by `takesPathsSwapped`. All paths must be in the form that the server expects. */
 export interface LinkRequests {
-  /** Creates the link `link` with the target `target`, or with the two swapped. */
+  /**
+   * Creates a symbolic link. If the server swaps its paths, the link ends up at `target` and points to
+   * `link`.
+   */
   readonly symlink: (target: string, link: string) => Promise<void>;
   readonly isLink: (file: string) => Promise<boolean>;
   readonly unlink: (file: string) => Promise<void>;
 }
 
 /**
- * Returns true if the server expects the two paths of SYMLINK in the opposite order from `symlink`. OpenSSH
- * swaps them, contrary to the protocol, and `ssh2` accounts for that. Other servers follow either the
- * protocol or OpenSSH. The probe creates a link between two unused names and looks for it under both. Throws
- * `storage_permanent` if neither name has it.
+ * Finds out whether the server expects the two paths of a SYMLINK request in the opposite order. OpenSSH does
+ * so, in violation of the protocol, and `ssh2` takes this into account. Other servers either stick to the
+ * protocol or imitate OpenSSH. To find out, this creates a link between two unused names, and checks which of
+ * them is the link. Throws `storage_permanent` if neither of them is.
  */
 export async function takesPathsSwapped(
   { symlink, isLink, unlink }: LinkRequests,
@@ -189,7 +192,10 @@ export async function takesPathsSwapped(
   throw new WaybillError('storage_permanent', 'the server says that it made a link, and there is none');
 }
 
-/** A file left open by a failure is closed with its connection, and a partial file is swept. */
+/**
+ * Ignores other errors. The connection closes any file that is still open, and partial files are cleaned up
+ * later.
+ */
 function throwUnlessLost(error: unknown): void {
   if (error instanceof ConnectionLost) throw error;
 }

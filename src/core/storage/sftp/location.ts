@@ -17,29 +17,32 @@ export interface SftpDocument {
   max_connections: number;
 }
 
-/** A directory on an SFTP server. Local paths are absolute. */
+/** A directory on an SFTP server. Paths on this machine are absolute. */
 export interface SftpLocation {
   backend: 'sftp';
   host: string;
   /** 1 to 65535. */
   port: number;
   user: string;
-  /** A path on the server. A relative path starts at the login directory. */
+  /** The path on the server. If it's relative, it starts in the login directory. */
   path: string;
   sshKeyFile: string | null;
   /**
-   * Modes of new files and directories. Set only for destinations. Other locations are private to the user.
+   * The modes of new files and directories. Only set for destinations. In other locations, only this user has
+   * access.
    */
   modes?: FileModes;
-  /** Environment variable that holds the key's passphrase, or null if the key has none. */
+  /** The environment variable with the passphrase of the key. null if the key doesn't have one. */
   sshKeyPassphraseEnv: string | null;
-  /** Path of the agent's socket. If null, `SSH_AUTH_SOCK` is used if it is set. */
+  /** The socket of the SSH agent. If null, uses `SSH_AUTH_SOCK`, if that's set. */
   sshAgentSocket: string | null;
   hostKeyPolicy: 'strict' | 'accept-new' | 'off';
   knownHostsFile: string;
-  /** Maximum requests in flight per connection, 1 to 1024. Use 1 for servers that allow no more. */
+  /**
+   * The maximum number of requests in flight per connection, from 1 to 1024. Some servers can only handle 1.
+   */
   maxRequests: number;
-  /** Maximum connections for one large file, 1 to 16. With 1, no additional connections are opened. */
+  /** The maximum number of connections for a large file, from 1 to 16. 1 disables additional connections. */
   maxConnections: number;
 }
 
@@ -48,9 +51,9 @@ export function describeSftp({ user, host, port, path }: SftpLocation): string {
 }
 
 /**
- * Returns the mode of a private key that other users can read, or null if they cannot. As in OpenSSH, a file
- * owned by another user is not checked: systemd uses access lists to give services access to root's
- * credentials.
+ * Returns the mode of a private key if other users can read it, and null if they can't. A file that belongs
+ * to another user isn't checked, which is what OpenSSH does, too: systemd uses access lists to give services
+ * access to credentials that belong to root.
  */
 export async function openToOthers(file: string): Promise<string | null> {
   const { mode, uid } = await stat(file);

@@ -20,23 +20,23 @@ import {
 import { openToOthers, type SftpLocation } from './location.ts';
 
 /*
- * Authenticates both sides of a connection: the user with an agent or a key file, and the server with its
- * host key.
+ * Authentication for both ends of a connection: the user logs in with an agent or a key file, and the server
+ * proves who it is with its host key.
  */
 
 const agentTimeoutMs = 10_000;
 
 export interface AuthMethods {
-  /** Login methods in the order in which they are tried. */
+  /** The login methods, in the order in which to try them. */
   methods: AnyAuthMethod[];
-  /** Closes the connections to the agent. Call this once the login has succeeded or failed. */
+  /** Closes the connections to the agent. Call this after the login, whether it has succeeded or failed. */
   release: () => void;
 }
 
 /**
- * Returns the login methods in order of preference: the agent, then the key file. An agent that does not
- * respond (its socket may outlive it) is skipped if there is a key file. Throws `storage_denied` if the key
- * cannot be used, or if there is neither an agent nor a key file.
+ * Returns the login methods, with the agent first, followed by the key file. The agent's socket may still
+ * exist even if the agent doesn't. If it doesn't respond but there is a key file, the agent is skipped.
+ * Throws `storage_denied` if the key can't be used, or if there is neither an agent nor a key.
  */
 export async function authMethods(
   location: SftpLocation,
@@ -46,7 +46,7 @@ export async function authMethods(
   let release = (): void => undefined;
   const agent = location.sshAgentSocket ?? secrets.get('SSH_AUTH_SOCK');
   const methods: AnyAuthMethod[] = [];
-  // Users can disable the agent by setting the variable to an empty value.
+  // Setting the variable to an empty value turns the agent off.
   if (agent !== undefined && agent !== '')
     try {
       const opened = openAgent(agent);
@@ -81,7 +81,10 @@ interface OpenedAgent {
   release: () => void;
 }
 
-/** Tracks the agent's connections, because ssh2 leaves one open for as long as the agent is silent. */
+/**
+ * Keeps track of the connections to the agent. If the agent doesn't respond, ssh2 never closes its
+ * connection.
+ */
 function openAgent(socket: string): OpenedAgent {
   const agent = ssh2.createAgent(socket);
   const streams = new Set<Duplex>();
@@ -103,7 +106,7 @@ function openAgent(socket: string): OpenedAgent {
   };
 }
 
-/** Checks the agent in advance, because ssh2 ends the whole connection if the agent fails during login. */
+/** Checks that the agent responds. If it fails during login, ssh2 gives up on the whole connection. */
 async function requireAnswer({ agent, release }: OpenedAgent, clock: Clock): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     const tooLate = (): void => {
@@ -165,11 +168,10 @@ async function readKey(
 
 export interface HostKeyCheck {
   /**
-   * The algorithms to offer. Known keys' algorithms come first, because the server picks the first one it
-   * supports.
+   * The algorithms to offer, starting with those of known keys. The server picks the first one it supports.
    */
   algorithms: string[];
-  /** Throws `storage_denied` if the location's policy does not accept the server's key. */
+  /** Throws `storage_denied` if the policy of this location doesn't allow the server's key. */
   accept(key: Buffer): Promise<void>;
 }
 
@@ -183,9 +185,9 @@ const allAlgorithms = [
 ];
 
 /**
- * Returns a location's host key check. If `remember` is false, as in a dry run, a new key is accepted for
- * this connection but not written to the known hosts file. Throws `storage_permanent` if that file cannot be
- * read.
+ * Prepares to check the server's host key. If `remember` is false, which is the case in a dry run, a new key
+ * is accepted for this connection but not written to the known hosts file. Throws `storage_permanent` if that
+ * file can't be read.
  */
 export async function hostKeyCheck(
   location: SftpLocation,
@@ -208,7 +210,7 @@ export async function hostKeyCheck(
   async function accept(key: Buffer): Promise<void> {
     const before = judgeHostKey(text, host, port, key);
     const isNew = before.kind === 'unknown' && hostKeyPolicy === 'accept-new' && options.remember;
-    // Another connection may have added a key for this host in the meantime.
+    // In the meantime, another connection may have added a key for this host.
     const verdict = isNew ? await rememberHostKey(file, host, port, key) : before;
     const shown = `${hostKeyType(key)} ${fingerprint(key)}`;
     switch (verdict.kind) {

@@ -9,14 +9,14 @@ import { type SftpRoot, undefinedIfMissing } from './root.ts';
 
 const maxConcurrentRemovals = 8;
 
-/** Returns the key to which a file is moved while `write` replaces it in steps. */
+/** Returns where a file is moved to while `write` replaces it in several steps. */
 export function replacedName(key: Key): Key {
   return joinKey(stagingBeside(key), `replaced-${nameOf(key)}`);
 }
 
 /**
- * Renames and removes entries. Supports servers whose rename replaces its target in one step and servers
- * where such a rename fails.
+ * Renames and deletes entries. On some servers, renaming replaces the target in a single step. On others, it
+ * fails if the target exists. This works with both.
  */
 export class SftpNames {
   readonly #root: SftpRoot;
@@ -35,12 +35,12 @@ export class SftpNames {
   }
 
   /**
-   * Renames `from` to `to` if `to` is free, or else returns false. If several processes claim `to`, exactly
-   * one succeeds.
+   * Renames `from` to `to`, unless there already is something at `to`, in which case it returns false. If
+   * several processes try this at the same time, exactly one of them succeeds.
    *
-   * A protocol version 3 rename fails if the new name is taken (OpenSSH creates a hard link, so this is a
-   * single step). Some servers overwrite the file instead. Checking first protects an existing file on those
-   * servers, but does not prevent concurrent overwrites.
+   * In version 3 of the protocol, renaming fails if the new name is taken. OpenSSH uses a hard link for this,
+   * so it's a single step. Some other servers overwrite the file. On these servers, checking first protects
+   * existing files, but if several processes get here at the same time, one may still overwrite another's.
    */
   async claim(from: Key, to: Key): Promise<boolean> {
     await this.recover(to);
@@ -57,8 +57,8 @@ export class SftpNames {
   }
 
   /**
-   * Renames `from` to `to`, replacing the file there. If the server cannot do that in one step, the replaced
-   * file is temporarily at `aside`.
+   * Renames `from` to `to`, and replaces the file there. If the server can't do this in a single step, the
+   * old file is at `aside` for a moment.
    */
   async replace(from: Key, to: Key, aside: Key): Promise<void> {
     const root = this.#root;
@@ -78,9 +78,9 @@ export class SftpNames {
   }
 
   /**
-   * Renames `from` to `to`, creating the parent directory and replacing a file or an empty directory. A file
-   * that is replaced in steps is kept next to `from`, in the attempt's staging directory, and is swept with
-   * it.
+   * Renames `from` to `to`. Creates the parent directory if necessary, and replaces a file or an empty
+   * directory. If it takes several steps to replace a file, the old one is kept next to `from` in the staging
+   * directory, and is cleaned up with it.
    */
   async move(from: Key, to: Key): Promise<void> {
     const replace = async (): Promise<void> =>
@@ -92,8 +92,8 @@ export class SftpNames {
   }
 
   /**
-   * Moves a reserved file back if its replacement was interrupted between the two steps. Throws
-   * `storage_transient` if the file has to be moved but the storage is read-only.
+   * If a reserved file was being replaced and the replacement was interrupted between its two steps, moves
+   * the file back. Throws `storage_transient` if that's necessary but the storage is read-only.
    */
   async recover(key: Key): Promise<void> {
     const root = this.#root;
@@ -104,19 +104,19 @@ export class SftpNames {
     if (this.#readOnly)
       throw new WaybillError('storage_transient', `${root.label}: "${key}" is being replaced`);
     await this.#rename(replaced, key).catch(async (error: unknown) => {
-      // The process that was replacing the file is still alive and has finished.
+      // The process that was replacing the file hasn't died after all, and is done now.
       if ((await root.lstat(key)) === undefined) throw error;
     });
   }
 
-  /** Moves the file at `key` aside, unless that has already been done. */
+  /** Moves the file at `key` aside, unless that has already happened. */
   async moveAside(key: Key, aside: Key): Promise<void> {
     if ((await this.#root.lstat(aside)) !== undefined || !(await this.isFile(key))) return;
     await this.#directories.create(parentOf(aside));
     await this.#rename(key, aside);
   }
 
-  /** Moves a file that was kept at `aside` back to `key`. Succeeds if the file is already at `key`. */
+  /** Moves a file from `aside` back to `key`. Also succeeds if it's already at `key`. */
   async putBack(aside: Key, key: Key): Promise<void> {
     if (await this.isFile(aside))
       await this.#directories.withParent(key, async () =>
@@ -125,13 +125,13 @@ export class SftpNames {
     else if (!(await this.isFile(key))) throw notFound(this.#root, key);
   }
 
-  /** Returns true if the entry is a file or a link. */
+  /** Returns true if it's a file or a link. */
   async isFile(key: Key): Promise<boolean> {
     const found = await this.#root.lstat(key);
     return found !== undefined && !found.isDirectory();
   }
 
-  /** Removes a file. Succeeds if there is no such file. */
+  /** Deletes a file if it exists. */
   async unlink(key: Key): Promise<void> {
     const root = this.#root;
     try {
@@ -139,15 +139,15 @@ export class SftpNames {
     } catch (error) {
       if (isAbsent(error)) return;
       if (error instanceof ConnectionLost) throw error;
-      // A directory of that name is not a file, so it is not removed.
+      // If it's a directory, there is no such file, and the directory isn't deleted.
       const found = await root.lstat(key);
       if (found !== undefined && !found.isDirectory()) throw error;
     }
   }
 
   /**
-   * Removes a scratch file, and its staging directory if empty. Ignores failures, because staging is swept
-   * later.
+   * Deletes a scratch file, and its staging directory if that's empty. Failures are ignored, because staging
+   * is cleaned up later anyway.
    */
   async discard(scratch: Key): Promise<void> {
     await this.unlink(scratch)
@@ -156,8 +156,8 @@ export class SftpNames {
   }
 
   /**
-   * Removes a directory that contains only empty directories at any depth. Returns false if it contains a
-   * file or does not exist.
+   * Deletes a directory if there is nothing in it but empty directories, at any depth. Returns false if there
+   * is a file in it, or if it doesn't exist.
    */
   async removeIfEmpty(directory: Key): Promise<boolean> {
     if ((await this.#root.lstat(directory))?.isDirectory() !== true) return false;
@@ -168,9 +168,12 @@ export class SftpNames {
     return true;
   }
 
-  /** Removes a tree. It is moved aside first, so that another process still writing there fails. */
+  /**
+   * Deletes a directory tree. It is moved first, so that other processes that are still writing to it fail.
+   */
   async removeTree(directory: Key): Promise<void> {
-    // Always use the same name, so that a retry finds the remains of an attempt whose responses were lost.
+    // The name must always be the same. If the responses are lost, a retry then finds what the first attempt
+    // left.
     const aside = listedKey(`${directory}.gone`);
     await this.#removeAll(aside);
     try {
@@ -178,7 +181,7 @@ export class SftpNames {
     } catch (error) {
       if (error instanceof ConnectionLost) throw error;
       if (!isAbsent(error) && (await this.#root.lstat(directory)) !== undefined) throw error;
-      // An earlier attempt may have gotten this far.
+      // An earlier attempt may have come this far.
       await this.#directories.removeEmpty(parentOf(directory));
       return;
     }
@@ -196,7 +199,7 @@ export class SftpNames {
     await this.#removeDirectory(directory);
   }
 
-  /** Removes an empty directory. Succeeds if there is no such directory. */
+  /** Deletes an empty directory if it exists. */
   async #removeDirectory(directory: Key): Promise<void> {
     const root = this.#root;
     await undefinedIfMissing(async () => root.ask((sftp, done) => sftp.rmdir(root.at(directory), done)));

@@ -10,16 +10,16 @@ import { deniedChange, isDenied, isUnexplained, noSpace } from './errors.ts';
 import type { SftpRoot } from './root.ts';
 
 /*
- * Finds the reason why a change is, or would be, refused. Servers report little more than "failure" or
- * "denied", so the driver inspects the links, permissions and file systems above the key.
+ * Finds out why a change fails, or would fail. Servers rarely say more than "failure" or "denied", so we have
+ * to look at the links, permissions, and file systems above the key.
  */
 
 const maxConcurrentRequests = 64;
 
 /**
- * Implements `Storage.obstacleTo`. Permissions cannot be determined over SFTP. Mounts, read-only file systems
- * and a full disk are detected if the server offers `statvfs@openssh.com`. The file system may compress, so
- * only a disk without any free space counts as full.
+ * Implements `Storage.obstacleTo`. SFTP offers no way to check permissions in advance. If the server supports
+ * `statvfs@openssh.com`, mounts, read-only file systems, and full disks are detected. A disk only counts as
+ * full if there is no free space at all, since the file system may use compression.
  */
 export async function sftpObstacle(
   root: SftpRoot,
@@ -57,8 +57,8 @@ export async function sftpObstacle(
 
 /**
  * Returns a more specific error for a refused change of `key` if possible, or else `error` unchanged. Servers
- * report only "failure" on a file system that is mounted read-only, and a denial does not name the directory
- * that disallows the change. Never throws.
+ * report only "failure" on a file system that is full or mounted read-only, and a denial does not name the
+ * directory that disallows the change. Never throws.
  */
 export async function explained(root: SftpRoot, key: Key | '', error: unknown): Promise<unknown> {
   const answer = error instanceof WaybillError ? error.cause : error;
@@ -67,6 +67,8 @@ export async function explained(root: SftpRoot, key: Key | '', error: unknown): 
     const { directory, stats } = await directoryAbove(root, root.at(key));
     const system = await statvfs(root, directory);
     if (system !== null && isReadOnly(system)) return readOnlySystem(root, nameOf(root, directory), error);
+    if (isUnexplained(answer) && system !== null && hasNoRoom(system, 1))
+      return noSpace(root.label, key === '' ? nameOf(root, directory) : key, error);
     // An error about a directory that cannot be created already names its parent.
     if (error instanceof WaybillError || !isDenied(answer)) return error;
     return deniedChange(root.label, { key, directory: nameOf(root, directory), stats }, error);
@@ -75,7 +77,7 @@ export async function explained(root: SftpRoot, key: Key | '', error: unknown): 
   }
 }
 
-/** Returns the absolute path of the nearest parent directory that exists and can be inspected. */
+/** Returns the absolute path of the nearest parent directory that exists and that we can look at. */
 async function directoryAbove(root: SftpRoot, place: string): Promise<{ directory: string; stats: Stats }> {
   for (let directory = path.posix.dirname(place); ; directory = path.posix.dirname(directory)) {
     const stats = await root
@@ -88,12 +90,12 @@ async function directoryAbove(root: SftpRoot, place: string): Promise<{ director
   }
 }
 
-/** Names a directory by its key below the root, or by its absolute path above it. */
+/** Formats a directory for messages. Below the root, that's its key, and otherwise its absolute path. */
 function nameOf(root: SftpRoot, directory: string): string {
   return directory.startsWith(`${root.path}/`) ? directory.slice(root.path.length + 1) : directory;
 }
 
-/** Returns the directories of these keys, grouped by depth, outermost first. */
+/** Returns the directories of these keys, grouped by how deep they are, starting at the top. */
 function levelsOf(keys: readonly Key[]): Key[][] {
   const levels: Set<Key>[] = [];
   for (const key of keys) {
@@ -103,7 +105,7 @@ function levelsOf(keys: readonly Key[]): Key[][] {
   return levels.map((level) => [...level]);
 }
 
-/** `SSH_FXE_STATVFS_ST_RDONLY` */
+/** Checks the flag `SSH_FXE_STATVFS_ST_RDONLY`. */
 function isReadOnly({ f_flag: flags = 0 }: FileSystem): boolean {
   return (Number(flags) & 1) !== 0;
 }
@@ -117,9 +119,9 @@ function readOnlySystem(root: SftpRoot, directory: string, cause?: unknown): Way
 }
 
 /**
- * Returns the error for a key whose path leads through a symbolic link to something that exists. The target
- * is not below the root and must not be removed. Returns null if there is no link on the path, or if the link
- * is dangling. Nothing is cached, because a directory may be replaced by a link at any time.
+ * Returns an error if a key's path goes through a symbolic link whose target exists. That target isn't below
+ * the root, so it must not be deleted. Returns null if there is no link, or if its target doesn't exist. The
+ * result isn't cached, because a directory may be replaced by a link at any time.
  */
 export async function linkAbove(root: SftpRoot, key: Key): Promise<WaybillError | null> {
   const ancestors = [...ancestorsOf(key)].map(listedKey);
@@ -129,7 +131,7 @@ export async function linkAbove(root: SftpRoot, key: Key): Promise<WaybillError 
   return notADirectory(root, link, { isLink: true });
 }
 
-/** Returns the first such error among these keys. Inspects each directory once. */
+/** Returns the first such error for any of these keys. Looks at each directory only once. */
 export async function linkAboveAny(root: SftpRoot, keys: readonly Key[]): Promise<WaybillError | null> {
   const directories = new Set(keys.flatMap((key) => [...ancestorsOf(key)]));
   const links = new Set<string>();
@@ -150,10 +152,10 @@ export async function linkAboveAny(root: SftpRoot, keys: readonly Key[]): Promis
 }
 
 /**
- * Runs a write of `wanted` bytes. If it fails because the file system is full, which servers report only as
- * "failure", throws `storage_full` instead. Checks the free space of the parent directory, because a separate
- * file system may be mounted below the root. If the server cannot report free space, the original failure is
- * thrown.
+ * Runs a write of `wanted` bytes. If the file system is full, all that servers say is "failure". This checks
+ * the free space in that case and throws `storage_full` instead. It looks at the parent directory, because
+ * another file system may be mounted below the root. If the server can't report free space, the original
+ * error is thrown.
  */
 export async function detectFullDisk<T>(
   root: SftpRoot,
@@ -169,7 +171,9 @@ export async function detectFullDisk<T>(
   }
 }
 
-/** The fields of statvfs(3) used here. `f_bavail` counts the free blocks that ordinary users may use. */
+/**
+ * The fields of statvfs(3) that we need. `f_bavail` is the number of free blocks available to ordinary users.
+ */
 export interface FileSystem {
   f_bfree?: number;
   f_bavail?: number;
@@ -177,30 +181,35 @@ export interface FileSystem {
   f_files?: number;
   f_ffree?: number;
   f_favail?: number;
-  /** Identifies the file system. A bigint if the id is large. */
+  /** The id of the file system. It's a bigint if the number is large. */
   f_sid?: number | bigint;
   f_flag?: number | bigint;
 }
 
-/** Returns the file system of a directory, or null if the server does not report it. */
+/** Returns information about a directory's file system, or null if the server doesn't provide it. */
 export async function fileSystemOf(root: SftpRoot, directory: Key | ''): Promise<FileSystem | null> {
   return statvfs(root, root.at(directory));
 }
 
-/** Returns true if no user, not even root, can write more data there. */
+/** Returns true if no user can write any more data there, not even root. */
 export function isExhausted({ f_bfree: blocks, f_files: files = 0, f_ffree: inodes }: FileSystem): boolean {
   return blocks === 0 || (files > 0 && inodes === 0);
 }
 
 async function isFull(root: SftpRoot, key: Key, wanted: number): Promise<boolean> {
-  const free = (await statvfs(root, root.at(parentOf(key)))) ?? (await statvfs(root, root.path));
-  if (free?.f_bavail === undefined) return false;
-  // Some file systems do not count inodes and report 0 free of 0.
-  if (free.f_files !== undefined && free.f_files > 0 && free.f_favail === 0) return true;
-  return free.f_bavail * (free.f_frsize ?? 1) < Math.max(wanted, 1);
+  const system = (await statvfs(root, root.at(parentOf(key)))) ?? (await statvfs(root, root.path));
+  return system !== null && hasNoRoom(system, Math.max(wanted, 1));
 }
 
-/** Returns the file system of an absolute path, or null if the server does not report it. */
+/** Returns true if an ordinary user cannot write `bytes` bytes, or no further file. */
+function hasNoRoom(system: FileSystem, bytes: number): boolean {
+  const { f_bavail: blocks, f_frsize: blockBytes = 1, f_files: files = 0, f_favail: inodes } = system;
+  if (blocks === undefined) return false;
+  // Some file systems do not count inodes and report 0 free of 0.
+  return (files > 0 && inodes === 0) || blocks * blockBytes < bytes;
+}
+
+/** Returns information about a path's file system, or null if the server doesn't provide it. */
 export async function statvfs(root: SftpRoot, directory: string): Promise<FileSystem | null> {
   return root
     .ask<FileSystem>((sftp, done) => sftp.ext_openssh_statvfs(directory, done as never))

@@ -5,15 +5,29 @@ import { hasCode, WaybillError } from '../../lib/errors.ts';
 import { joinKey, type Key } from '../key.ts';
 import type { FileModes } from '../modes.ts';
 import type { Entry, EntryType, Storage } from '../storage.ts';
-import { distrusted, isName, maxDepth, maxEmptyPages, maxNames } from '../untrusted.ts';
+import {
+  distrusted,
+  isName,
+  maxDepth,
+  maxEmptyPages,
+  maxListed,
+  maxNames,
+  maxNameUnits,
+} from '../untrusted.ts';
 import { answerOf, isAbsent, requestFailure } from './errors.ts';
 import type { Send, SftpSession } from './session.ts';
 
 const maxConcurrentDirectories = 8;
 
+/** A directory entry, without the parts of a response that are not used and have no size limit. */
+export interface ListedEntry {
+  filename: string;
+  attrs: Pick<Stats, 'mode' | 'size' | 'mtime'>;
+}
+
 /**
- * Connects and resolves `directory` against the user's home directory. New files and directories get `modes`.
- * Throws the errors of `connect`.
+ * Connects, and resolves `directory` relative to the user's home directory. New files and directories get
+ * `modes`. Throws the errors of `connect`.
  */
 export async function openRoot(
   label: string,
@@ -25,15 +39,15 @@ export async function openRoot(
 }
 
 /**
- * The server directory at which a storage is rooted. Uses one connection, which is reopened if it breaks.
- * Methods throw the errors of `SftpSession.ask`.
+ * The directory on the server that is the root of a storage. It has a single connection, which is opened
+ * again if it breaks. Methods throw the errors of `SftpSession.ask`.
  */
 export class SftpRoot {
   readonly label: string;
   /** The absolute path on the server. */
   readonly path: string;
   readonly modes: FileModes;
-  /** Whether a rename replaces its target in one step. */
+  /** Whether renaming replaces the target in a single step. */
   readonly replaces: boolean;
   readonly #connect: () => Promise<SftpSession>;
   readonly #onReconnect: (() => void)[] = [];
@@ -48,7 +62,8 @@ export class SftpRoot {
     first: SftpSession,
   ) {
     this.label = label;
-    this.path = path.posix.resolve(first.home, directory);
+    // The server may return a relative home directory, which must not start at this process's directory.
+    this.path = path.posix.resolve('/', first.home, directory);
     this.modes = modes;
     this.replaces = first.replaces;
     this.#connect = connect;
@@ -60,14 +75,14 @@ export class SftpRoot {
     return key === '' ? this.path : path.posix.join(this.path, key);
   }
 
-  /** Returns the current session, reconnecting if the last one broke. */
+  /** Returns the current session. Reconnects if the last one is broken. */
   async connected(): Promise<SftpSession> {
     if (this.#isClosed) throw new WaybillError('storage_permanent', `${this.label}: was closed`);
     const broken = this.#session;
     const session = await broken;
     if (!session.isClosed()) return session;
     for (const forget of this.#onReconnect) forget();
-    // The first caller connects; the others wait for the same connection.
+    // Only the first caller connects. The others use the same connection.
     if (this.#session === broken) {
       const next = this.#connect();
       this.#session = next;
@@ -77,8 +92,8 @@ export class SftpRoot {
   }
 
   /**
-   * Calls `forget` before each reconnection and on close. Cached facts about the server may be stale, and the
-   * address may lead to another server.
+   * Calls `forget` before each reconnect and on close. What we know about the server may be outdated then,
+   * and it may not even be the same server anymore.
    */
   onReconnect(forget: () => void): void {
     this.#onReconnect.push(forget);
@@ -88,14 +103,14 @@ export class SftpRoot {
     return (await this.connected()).ask(send);
   }
 
-  /** Returns the entry at a key, or undefined if there is none. Does not follow symbolic links. */
+  /** Returns the entry at a key, or undefined if there is none. Symbolic links aren't followed. */
   async lstat(key: Key | ''): Promise<Stats | undefined> {
     return undefinedIfMissing(async () => this.ask<Stats>((sftp, done) => sftp.lstat(this.at(key), done)));
   }
 
   /**
-   * Returns the status of the root itself, which may be a link to a directory, or undefined if it does not
-   * exist.
+   * Returns the status of the root, or undefined if it doesn't exist. If the root is a link to a directory,
+   * the link is followed.
    */
   async rootStat(): Promise<Stats | undefined> {
     return undefinedIfMissing(async () => this.ask<Stats>((sftp, done) => sftp.stat(this.path, done)));
@@ -104,16 +119,18 @@ export class SftpRoot {
   /** Implements `Storage.list`. */
   async *walk(directory: Key | '', isRecursive: boolean): AsyncIterable<Entry> {
     let level: (Key | '')[] = [directory];
+    let listed = 0;
+    const entriesOf = async (each: Key | ''): Promise<Entry[]> => {
+      const found = await this.entries(each).catch((error: unknown) => {
+        throw requestFailure(this.label, each === '' ? '.' : each, error);
+      });
+      listed += found.length;
+      if (listed > maxListed) throw distrusted(this, `it lists more than ${maxListed} names`);
+      return found;
+    };
     for (let depth = 0; level.length > 0; depth += 1) {
       if (depth > maxDepth) throw distrusted(this, `directories are nested deeper than ${maxDepth}`);
-      const listings = await pMap(
-        level,
-        (each) =>
-          this.entries(each).catch((error: unknown) => {
-            throw requestFailure(this.label, each === '' ? '.' : each, error);
-          }),
-        { concurrency: maxConcurrentDirectories },
-      );
+      const listings = await pMap(level, entriesOf, { concurrency: maxConcurrentDirectories });
       level = [];
       for (const entry of listings.flat())
         if (isRecursive && entry.type === 'directory') level.push(entry.key);
@@ -121,16 +138,16 @@ export class SftpRoot {
     }
   }
 
-  /** Returns one level of a directory. The result is empty if the directory does not exist. */
+  /** Lists the entries directly in a directory. If the directory doesn't exist, the list is empty. */
   async entries(directory: Key | ''): Promise<Entry[]> {
     const found = await undefinedIfMissing(async () =>
-      this.ask<FileEntryWithStats[]>((sftp, done) => readDirectory(this, sftp, this.at(directory), done)),
+      this.ask<ListedEntry[]>((sftp, done) => readDirectory(this, sftp, this.at(directory), done)),
     );
     return (found ?? []).map(({ filename, attrs }) => {
       const type = typeOf(attrs);
       const key = joinKey(directory, filename);
       if (type !== 'file') return { key, type, size: 0 };
-      // SFTP reports whole seconds and no inode change time.
+      // SFTP only has times in whole seconds, and no inode change time.
       const id = `${attrs.size}-${attrs.mtime}`;
       const stamp = { id, modifiedAt: new Date(attrs.mtime * 1000), isExact: false };
       return { key, type, size: attrs.size, stamp };
@@ -147,7 +164,7 @@ export class SftpRoot {
   }
 }
 
-/** Runs `work`, and returns undefined if the server responds that the file does not exist. */
+/** Runs `work`. Returns undefined if the server says that the file doesn't exist. */
 export async function undefinedIfMissing<T>(work: () => Promise<T>): Promise<T | undefined> {
   try {
     return await work();
@@ -157,7 +174,7 @@ export async function undefinedIfMissing<T>(work: () => Promise<T>): Promise<T |
   }
 }
 
-export function typeOf(found: Stats): EntryType {
+export function typeOf(found: Pick<Stats, 'mode'>): EntryType {
   const kind = found.mode & 0o170000;
   if (kind === 0o100000) return 'file';
   if (kind === 0o040000) return 'directory';
@@ -168,18 +185,18 @@ const endOfFile = 1;
 
 /**
  * Reads the entries of a directory, without `.` and `..`. On its own, ssh2 would collect however many entries
- * the server sends. Fails with `storage_permanent` if there are more than `max`, or if a name could lead
- * elsewhere.
+ * the server sends. Fails with `storage_permanent` if there are more than `max.names`, if their names take
+ * more than `max.units` together, or if a name could lead elsewhere.
  */
 export function readDirectory(
   storage: Pick<Storage, 'label'>,
   sftp: Pick<SFTPWrapper, 'opendir' | 'readdir' | 'close'>,
   directory: string,
-  done: (error?: Error | null, entries?: FileEntryWithStats[]) => void,
-  max = maxNames,
+  done: (error?: Error | null, entries?: ListedEntry[]) => void,
+  max = { names: maxNames, units: maxNameUnits },
 ): void {
-  const found: FileEntryWithStats[] = [];
-  let emptyAnswers = 0;
+  const found: ListedEntry[] = [];
+  let [emptyAnswers, units] = [0, 0];
 
   sftp.opendir(directory, (failure, handle) => {
     if (failure instanceof Error) {
@@ -203,16 +220,19 @@ export function readDirectory(
     next();
   });
 
-  /** Returns why the server is not trusted, or null if it is. */
+  /** Adds entries. If we have reason not to trust the server, returns that reason, and otherwise null. */
   function take(entries: readonly FileEntryWithStats[]): string | null {
-    // ssh2 omits `.` and `..`, which may be a response's only entries.
+    // ssh2 leaves out `.` and `..`, so a response may end up being empty.
     emptyAnswers = entries.length === 0 ? emptyAnswers + 1 : 0;
     if (emptyAnswers > maxEmptyPages) return 'it lists nothing without an end';
-    for (const entry of entries) {
-      if (entry.filename === '.' || entry.filename === '..') continue;
-      if (!isName(entry.filename)) return `${JSON.stringify(entry.filename)} is not a name of a file`;
-      found.push(entry);
+    for (const { filename, attrs } of entries) {
+      if (filename === '.' || filename === '..') continue;
+      if (!isName(filename)) return `${JSON.stringify(filename)} is not a name of a file`;
+      const { mode, size, mtime } = attrs;
+      found.push({ filename, attrs: { mode, size, mtime } });
+      units += filename.length;
     }
-    return found.length > max ? `a directory has more than ${max} entries` : null;
+    if (found.length > max.names) return `a directory has more than ${max.names} entries`;
+    return units > max.units ? `the names of a directory take more than ${max.units} characters` : null;
   }
 }

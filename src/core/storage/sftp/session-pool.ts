@@ -2,21 +2,25 @@ import type { Log } from '../../lib/log.ts';
 import type { SftpSession } from './session.ts';
 
 /**
- * The number of bytes that OpenSSH allows in flight on a connection, regardless of what the client requests.
+ * The number of bytes that OpenSSH allows in flight on a connection, no matter how many requests the client
+ * sends.
  */
 export const windowBytes = 2 << 20;
-/** Below this round-trip time, one connection carries more data than this machine can encrypt. */
+/**
+ * If a round trip takes less than this, a single connection can carry more data than this machine can
+ * encrypt.
+ */
 const minRoundTripMs = 10;
 /**
- * Number of round trips before an additional connection carries its first byte: connecting, exchanging keys,
- * logging in and opening the file.
+ * An additional connection needs this many round trips before it carries any data: it has to connect,
+ * exchange keys, log in, and open the file.
  */
 const roundTripsToOpen = 12;
 
 /**
- * Returns the useful number of connections for a file of `size` bytes. A connection carries one window per
- * round trip. An additional one is useful if it carries at least as much as the first one carries while it
- * opens.
+ * Returns how many connections it makes sense to use for a file of `size` bytes. Each of them carries one
+ * window per round trip. An additional connection is worth it if it carries at least as much data as the
+ * first one does while the additional one is being opened.
  */
 export function connectionsFor(size: number, roundTripMs: number, max: number): number {
   if (roundTripMs < minRoundTripMs) return 1;
@@ -24,19 +28,19 @@ export function connectionsFor(size: number, roundTripMs: number, max: number): 
   return Math.max(1, Math.min(max, Math.floor(roundTrips / roundTripsToOpen)));
 }
 
-/** The members of the first connection on which additional ones depend. */
+/** The parts of the first connection that additional ones depend on. */
 type FirstSession = Pick<SftpSession, 'roundTripMs' | 'hostKey'>;
 
 export interface SessionPoolOptions {
   label: string;
   log: Log;
-  /** The maximum number of connections, including the first one. */
+  /** The maximum number of connections, including the first. */
   maxConnections: number;
-  /** Connects to a server that has the host key of `first`. `signal` cancels the attempt. */
+  /** Opens a connection to a server that has the same host key as `first`. `signal` cancels this. */
   connect: (first: FirstSession, signal: AbortSignal) => Promise<SftpSession>;
 }
 
-/** Additional connections to a storage's server, for large files over a high-latency link. */
+/** Additional connections to a storage's server. They speed up large files if the latency is high. */
 export class SessionPool {
   readonly #options: SessionPoolOptions;
   readonly #opened: Promise<SftpSession>[] = [];
@@ -48,22 +52,23 @@ export class SessionPool {
   }
 
   /**
-   * Returns the additional connections that are useful for a file of `size` bytes. They are opened on first
-   * use and shared by all files. A connection that cannot be opened rejects, but the file does not fail.
+   * Returns the additional connections that make sense for a file of `size` bytes. They are opened when they
+   * are first needed, and shared by all files. If one can't be opened, its promise rejects, but the file
+   * doesn't fail.
    */
   inAdditionTo(first: FirstSession, size: number): readonly Promise<SftpSession>[] {
     if (this.#isGivenUp) return [];
     const wanted = connectionsFor(size, first.roundTripMs, this.#options.maxConnections) - 1;
     while (this.#opened.length < wanted) {
       const session = this.#options.connect(first, this.#closing.signal);
-      // A server may limit the number of connections per user.
+      // The server may limit how many connections a user can have.
       session.catch((error: unknown) => this.disable(error));
       this.#opened.push(session);
     }
     return this.#opened.slice(0, Math.max(0, wanted));
   }
 
-  /** Stops using additional connections, because a file that used several has failed. */
+  /** Stops using additional connections, because a file that was sent over several of them has failed. */
   disable(why: unknown): void {
     if (this.#isGivenUp) return;
     this.#isGivenUp = true;
@@ -85,7 +90,7 @@ export class SessionPool {
   }
 }
 
-/** A file that is open on one connection. */
+/** A file that is open on one of the connections. */
 export interface Lane {
   readonly session: SftpSession;
   readonly handle: Buffer;
@@ -96,8 +101,8 @@ interface BusyLane extends Lane {
 }
 
 /**
- * One file, open on the first connection and on each additional one as soon as it is open. Continues without
- * connections that fail.
+ * A file that is sent over several connections. It starts with the first one, and uses additional ones as
+ * soon as they are ready. Connections that fail are left out.
  */
 export class SpreadFile {
   readonly #lanes: BusyLane[];
@@ -108,7 +113,8 @@ export class SpreadFile {
   #isSpread = false;
 
   /**
-   * `open` opens the file on an additional connection. Each connection has at most `maxRequests` requests.
+   * `open` opens the file on an additional connection. No connection has more than `maxRequests` requests at
+   * a time.
    */
   constructor(
     first: Lane,
@@ -136,8 +142,8 @@ export class SpreadFile {
   }
 
   /**
-   * Runs `work` on the connection with the fewest requests, once one has fewer than the maximum. Resolves
-   * when the work has started, with a promise for its completion.
+   * Waits until a connection has capacity, and runs `work` on the one with the fewest requests. Resolves as
+   * soon as the work has started, with a promise for its result.
    */
   async begin<T>(work: (lane: Lane) => Promise<T>): Promise<{ done: Promise<T> }> {
     let lane = this.#leastBusy();
@@ -157,14 +163,14 @@ export class SpreadFile {
     return { done };
   }
 
-  /** Returns true if an additional connection has carried a part of the file. */
+  /** Returns true if an additional connection has been used for this file. */
   isSpread(): boolean {
     return this.#isSpread;
   }
 
   /**
-   * Stops adding connections, and resolves with the additional ones. Each is returned only once, and the
-   * caller closes the file on it.
+   * Stops adding connections and resolves with the additional ones, so that the caller can close the file
+   * there. If it's called again, those aren't returned a second time.
    */
   async settle(): Promise<readonly Lane[]> {
     this.#isSettled = true;

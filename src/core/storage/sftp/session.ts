@@ -19,24 +19,26 @@ export interface SessionOptions {
   secrets: Secrets;
   log: Log;
   clock: Clock;
-  /** Whether new host keys are added to the known hosts file. */
+  /** Whether to add new host keys to the known hosts file. */
   remember: boolean;
-  /** The only accepted host key, from an earlier connection. If it is absent, the policy decides. */
+  /**
+   * The host key of an earlier connection. If it's set, no other key is accepted. If not, the policy decides.
+   */
   expectedHostKey?: Buffer;
-  /** Cancels an attempt to connect. */
+  /** Cancels the attempt to connect. */
   signal?: AbortSignal;
-  /** Time limit for a response, in milliseconds. Set in tests only. */
+  /** The timeout for responses, in milliseconds. Only set in tests. */
   answerWithinMs?: number | undefined;
 }
 
-/** Sends one request to the server. `done` receives the response. */
+/** Sends a request to the server, and calls `done` with the response. */
 export type Send<T> = (sftp: SFTPWrapper, done: (error?: Error | null, value?: T) => void) => void;
 
 const defaultAnswerTimeoutMs = 60_000;
-/** Time limit for connecting and logging in, and again for starting SFTP. */
+/** The timeout for connecting and logging in, and the one for starting SFTP after that. */
 const connectTimeoutMs = 30_000;
 const endTimeoutMs = 5_000;
-/** The first cipher is by far the fastest on processors with AES instructions. */
+/** The first one is by far the fastest on processors with AES instructions. */
 const ciphers = [
   'aes128-gcm@openssh.com',
   'aes256-gcm@openssh.com',
@@ -46,8 +48,9 @@ const ciphers = [
 ];
 
 /**
- * Connects and logs in. Throws `storage_denied` (the login or the host key was refused), `storage_permanent`
- * (the host is unknown, or does not offer SFTP) or `storage_transient` (it cannot be reached), with a hint.
+ * Connects and logs in. Throws `storage_denied` if the login or the host key was rejected,
+ * `storage_permanent` if the host is unknown or doesn't offer SFTP, and `storage_transient` if it's
+ * unreachable. All of these have a hint.
  */
 export async function openSession(options: SessionOptions): Promise<SftpSession> {
   const { location, label, clock, signal, answerWithinMs = defaultAnswerTimeoutMs } = options;
@@ -66,11 +69,11 @@ export async function openSession(options: SessionOptions): Promise<SftpSession>
         sock: socket,
         username: location.user,
         authHandler: auth.methods,
-        // Always installed, because without it any key is accepted. It responds through the callback, because
-        // a returned promise counts as acceptance.
+        // This always has to be set. Without it, any key would be accepted. The result must be passed to the
+        // callback, since returning a promise would count as acceptance, too.
         hostVerifier: verifier.verify,
         algorithms: { serverHostKey: hostKeys.algorithms as never, cipher: ciphers as never },
-        // `connectWithin` sets the time limit, which also covers the start of SFTP.
+        // The timeout is up to `connectWithin`, which also covers the time it takes to start SFTP.
         readyTimeout: 0,
         keepaliveInterval: 15_000,
         keepaliveCountMax: 4,
@@ -93,7 +96,7 @@ export async function openSession(options: SessionOptions): Promise<SftpSession>
   }
 }
 
-/** Checks the key that the server presents, and keeps the result. */
+/** Checks the server's host key and remembers the result. */
 function hostVerifier(
   hostKeys: HostKeyCheck,
   { label, expectedHostKey }: SessionOptions,
@@ -127,15 +130,15 @@ function hostVerifier(
   };
 }
 
-/** One connection with up to `maxRequests` requests in flight, which the server processes in order. */
+/** A connection with up to `maxRequests` requests in flight. The server handles them in order. */
 export class SftpSession {
   /** The absolute path of the user's home directory. */
   home = '';
-  /** Whether a rename replaces its target in one step. */
+  /** Whether renaming replaces the target in a single step. */
   replaces = false;
-  /** The duration of the fastest of the initial requests, in milliseconds. */
+  /** The duration of the fastest of the first few requests, in milliseconds. */
   roundTripMs = 0;
-  /** The key that the server presented. */
+  /** The host key of the server. */
   hostKey: Buffer = Buffer.alloc(0);
   readonly #client: SftpClient;
   readonly #socket: net.Socket;
@@ -165,7 +168,7 @@ export class SftpSession {
     client.on('close', () => this.#lose('the connection was closed'));
   }
 
-  /** Connects, logs in and starts SFTP. If that takes too long, the error names the step. */
+  /** Connects, logs in, and starts SFTP. If it takes too long, the error says which step it was. */
   async connect(config: SftpClient.ConnectOptions): Promise<void> {
     let step = 'connecting';
     let timer: Timer | undefined;
@@ -197,7 +200,7 @@ export class SftpSession {
     }
   }
 
-  /** Requests the home directory and the server's features. */
+  /** Asks the server for the home directory, and what it supports. */
   async probe(): Promise<void> {
     const started = this.#clock.monotonic();
     this.home = await this.ask<string>((sftp, done) => sftp.realpath('.', done));
@@ -207,8 +210,8 @@ export class SftpSession {
   }
 
   /**
-   * Requests a rename of a file that does not exist, which changes nothing. A server that supports the
-   * request reports that the file is missing.
+   * Tries to rename a file that doesn't exist, so nothing happens. If the server supports the request, it
+   * answers that the file is missing.
    */
   async #knowsReplacingRename(): Promise<boolean> {
     const name = `.publisher-probe-${randomUUID()}`;
@@ -221,15 +224,15 @@ export class SftpSession {
     }
   }
 
-  /** Returns true if the connection has been lost or closed. A closed session stays closed. */
+  /** Returns true if the connection has been lost or closed. Sessions are never reopened. */
   isClosed(): boolean {
     return this.#isClosed;
   }
 
   /**
-   * Sends one request. Throws the server's error response (its `code` is a number), `ConnectionLost`, or the
-   * error of `send` if the server does not support the request. Drops the connection if no response arrives
-   * in time.
+   * Sends a request. Throws the server's error response (whose `code` is a number), `ConnectionLost`, or the
+   * error of `send` if the server doesn't support the request. If there is no response in time, the
+   * connection is dropped.
    */
   async ask<T>(send: Send<T>): Promise<T> {
     const release = await this.#slots.acquire(1);
@@ -240,8 +243,8 @@ export class SftpSession {
         this.#pending.add(reject);
         forget = () => void this.#pending.delete(reject);
         this.#watchdog.watch();
-        // Send concurrent requests together. Each consists of several packets, which would otherwise take one
-        // system call each.
+        // Send requests that are made at the same time together. Each consists of several packets, and every
+        // packet would be a system call of its own.
         if (this.#socket.writableCorked === 0) {
           this.#socket.cork();
           process.nextTick(() => this.#socket.uncork());
@@ -278,8 +281,8 @@ export class SftpSession {
   }
 
   /**
-   * Ends the connection, waits briefly for the server to do the same, and destroys the socket, which ssh2
-   * leaves open if SFTP did not start.
+   * Closes the connection, and gives the server a moment to do the same. Then destroys the socket, which ssh2
+   * leaves open if SFTP was never started.
    */
   async #end(): Promise<void> {
     let timer: Timer | undefined;
@@ -293,5 +296,5 @@ export class SftpSession {
 }
 
 function quiet(): void {
-  // The request that fails reports the problem. After the last request, it does not matter.
+  // If a request fails, it reports the problem. If there are no more requests, it doesn't matter.
 }

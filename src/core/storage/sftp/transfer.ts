@@ -9,12 +9,12 @@ import { ConnectionLost } from './errors.ts';
 import type { SftpSession } from './session.ts';
 import { type Lane, type SessionPool, SpreadFile, windowBytes } from './session-pool.ts';
 
-/** Number of bytes per request. If a server accepts fewer, ssh2 sends several requests. */
+/** The number of bytes per request. If the server accepts less than that, ssh2 splits the request. */
 const chunkBytes = 128 << 10;
-/** Requests in flight per file and connection, which fill OpenSSH's window. */
+/** The number of requests in flight per file and connection. It's just enough to fill OpenSSH's window. */
 const chunksAhead = windowBytes / chunkBytes;
 
-/** The connections used to write a file: the first one, and additional ones if the file is large. */
+/** The connections used to write a file: always the first one, and additional ones if the file is large. */
 export interface Connections {
   first: SftpSession;
   sessions: SessionPool;
@@ -23,14 +23,14 @@ export interface Connections {
 }
 
 /**
- * Streams the bytes of a file, reading several requests ahead. Throws the errors of `SftpSession.ask`. Uses
- * one connection, however large the file is. An additional connection would open the file by name later, when
- * another file may have that name, and the result would be a mixture of two files.
+ * Reads a file in chunks, several requests ahead. Even for a large file, this only uses one connection. An
+ * additional one would have to open the file by its name a little later. If the name referred to a different
+ * file by then, we'd get a mix of both. Throws the errors of `SftpSession.ask`.
  */
 export async function* readFile(session: SftpSession, file: string): AsyncIterable<Uint8Array> {
   const handle = await session.ask<Buffer>((sftp, done) => sftp.open(file, 'r', done));
   try {
-    // Run both concurrently, because most files are small and need only one request.
+    // Send both requests at once. Most files are so small that there's nothing else to read.
     const [{ size }, first] = await Promise.all([
       statOf(session, handle),
       readChunk(session, handle, 0, chunkBytes),
@@ -42,32 +42,32 @@ export async function* readFile(session: SftpSession, file: string): AsyncIterab
     while (at < size) {
       while (ahead.length < chunksAhead && asked < size) {
         const chunk = readChunk(session, handle, asked, Math.min(chunkBytes, size - asked));
-        chunk.catch(() => undefined); // Reported where it is awaited, and irrelevant if it never is.
+        chunk.catch(() => undefined); // Reported when it's awaited. If it never is, it doesn't matter.
         ahead.push(chunk);
         asked += chunkBytes;
       }
       const wanted = Math.min(chunkBytes, size - at);
       let chunk = (await ahead.shift()) as Buffer;
-      // A server may return less than requested, in which case the rest is requested again.
+      // The server may send less than we asked for. Ask for the rest, then.
       while (chunk.byteLength < wanted) {
         const rest = await readChunk(session, handle, at + chunk.byteLength, wanted - chunk.byteLength);
         if (rest.byteLength === 0) break;
         chunk = Buffer.concat([chunk, rest]);
       }
       yield chunk;
-      if (chunk.byteLength < wanted) return; // The file was truncated, as the reader will notice by counting.
+      if (chunk.byteLength < wanted) return; // The file has become shorter. The reader notices by counting.
       at += chunk.byteLength;
     }
   } finally {
-    // All bytes have been read, even if the connection breaks now.
+    // We have read everything, so it doesn't matter if the connection breaks now.
     await closeFile(session, handle).catch(() => undefined);
   }
 }
 
 /**
- * Writes a body to a new or truncated file, hashing it along the way. Verifies its size and digest, and the
- * size that the server then reports. Syncs the file if the server supports that. Throws `body_mismatch`, the
- * signal's reason, or the errors of `SftpSession.ask`.
+ * Writes a body to a file that is new or gets truncated. Verifies the size and digest of the body, and the
+ * size that the server reports in the end. Syncs the file if the server supports that. Throws
+ * `body_mismatch`, the signal's reason, or the errors of `SftpSession.ask`.
  */
 export async function writeFile(
   connections: Connections,
@@ -81,7 +81,7 @@ export async function writeFile(
   const { first: session, fileMode } = connections;
   const { bytes, ...read } = await collect(name, body, options);
   const handle = await createFile(session, file, fileMode);
-  // Send these without waiting for responses, because servers process the requests for one file in order.
+  // Don't wait for responses in between, because servers handle the requests for a file in order.
   const outcomes = await Promise.allSettled([
     read.size === 0 ? undefined : writeChunk({ session, handle }, 0, bytes),
     syncFile(session, handle),
@@ -91,7 +91,7 @@ export async function writeFile(
   for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
   const [, , stored] = outcomes;
   if (stored.status === 'fulfilled') await applyMode(session, file, stored.value, fileMode);
-  // A server without sync may report the size from before the write, so request it again.
+  // If the server can't sync, this may be the size from before the write, so ask again.
   if (stored.status === 'fulfilled' && stored.value.size !== read.size)
     requireSize((await session.ask<Stats>((sftp, done) => sftp.lstat(file, done))).size, read.size);
   return { ...read, version: null };
@@ -107,17 +107,17 @@ async function writeLarge(
   const handle = await createFile(first, file, fileMode);
   const lanes = new SpreadFile(
     { session: first, handle },
-    // Without a sync, a server may do all the work when the file is closed, ignoring the other handles.
+    // Without a sync, the server may not do any work until the file is closed, and ignore the other handles.
     withSync.has(first) ? sessions.inAdditionTo(first, body.size) : [],
-    // Do not create the file here: a server that does not see it would create another one.
+    // Open without creating: a different machine at the same address would create a second file.
     (session) => session.ask((sftp, done) => sftp.open(file, 'r+', done)),
     chunksAhead,
   );
   try {
     const read = await writePieces(lanes, body, options);
     checkBody(name, read, { size: body.size, digest: options.digest });
-    // Several machines may share the address, and each has to store its part. Only then does the first one
-    // report the full size.
+    // The address may belong to several machines, each of which has to store its part. The first one doesn't
+    // report the full size until they have.
     await finishAll(await lanes.settle());
     const [, stored] = await Promise.all([syncFile(first, handle), statOf(first, handle)]);
     requireSize(stored.size, read.size);
@@ -133,9 +133,9 @@ async function writeLarge(
 }
 
 /**
- * Sends each piece on a connection that has capacity, and resolves when the server has acknowledged all of
- * them. A missing piece would leave a hole that the size does not reveal. If one fails, the whole write
- * fails, and a retry uses only the first connection.
+ * Sends each piece over a connection that has capacity. Resolves when the server has confirmed all of them.
+ * If a piece were missing, the file would have a hole but the right size, so if one of them fails, the whole
+ * write fails. When it's retried, only the first connection is used.
  */
 async function writePieces(
   lanes: SpreadFile,
@@ -183,7 +183,7 @@ async function readChunk(session: SftpSession, handle: Buffer, at: number, lengt
   const buffer = Buffer.allocUnsafe(length);
   const count = await session.ask<number>((sftp, done) =>
     sftp.read(handle, buffer, 0, length, at, (error, bytesRead) => {
-      // In version 3, a read at the end of the file returns status 1, which is not a failure.
+      // In version 3, reading at the end of the file results in status 1, which isn't an error.
       if ((error as { code?: unknown } | undefined)?.code === 1) done(null, 0);
       else done(error, bytesRead);
     }),
@@ -191,19 +191,19 @@ async function readChunk(session: SftpSession, handle: Buffer, at: number, lengt
   return buffer.subarray(0, count);
 }
 
-/** Throws the errors of `SftpSession.ask`. */
+/** Returns the status of an open file. Throws the errors of `SftpSession.ask`. */
 export function statOf(session: SftpSession, handle: Buffer): Promise<Stats> {
   return session.ask((sftp, done) => sftp.fstat(handle, done));
 }
 
-/** Throws the errors of `SftpSession.ask`. */
+/** Closes a file. Throws the errors of `SftpSession.ask`. */
 export function closeFile(session: SftpSession, handle: Buffer): Promise<void> {
   return session.ask((sftp, done) => sftp.close(handle, done));
 }
 
 /**
- * Syncs and closes each handle on its own connection. Each is closed only once, because the server may reuse
- * the handle.
+ * Syncs and closes the file on each of its connections. A handle must only be closed once, because the server
+ * may use the same one for another file afterwards.
  */
 async function finishAll(lanes: readonly Lane[]): Promise<void> {
   const outcomes = await Promise.allSettled(
@@ -212,7 +212,10 @@ async function finishAll(lanes: readonly Lane[]): Promise<void> {
   for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
 }
 
-/** Closes the handles after a failure. A handle that cannot be closed now is closed with its connection. */
+/**
+ * Closes the file on each connection after a failure. Any handle that can't be closed goes away with its
+ * connection.
+ */
 async function closeAll(lanes: readonly Lane[]): Promise<void> {
   await Promise.all(lanes.map(({ session, handle }) => closeFile(session, handle).catch(() => undefined)));
 }
@@ -220,7 +223,7 @@ async function closeAll(lanes: readonly Lane[]): Promise<void> {
 const withSync = new WeakSet<SftpSession>();
 const withoutSync = new WeakSet<SftpSession>();
 
-/** Makes an open file durable. Does nothing on servers that do not support the request. */
+/** Flushes an open file to disk. Does nothing if the server doesn't support that. */
 export async function syncFile(session: SftpSession, handle: Buffer): Promise<void> {
   if (withoutSync.has(session)) return;
   try {
@@ -232,7 +235,7 @@ export async function syncFile(session: SftpSession, handle: Buffer): Promise<vo
   }
 }
 
-/** Throws `ConnectionLost` if the server does not have all bytes. */
+/** Throws `ConnectionLost` if the server hasn't received all bytes. */
 export function requireSize(stored: number, sent: number): void {
   if (stored === sent) return;
   throw new ConnectionLost(`the server has ${stored} bytes of it, but ${sent} were sent`);

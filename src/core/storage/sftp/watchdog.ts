@@ -2,9 +2,9 @@ import type { Socket } from 'node:net';
 import type { Clock, Timer } from '../../lib/clock.ts';
 
 /**
- * Calls `onTimeout` if a watched connection makes no progress for `timeoutMs`, with no response received and
- * no byte sent. One timer serves all requests, because on a slow connection each one waits for those before
- * it.
+ * Calls `onTimeout` if a connection makes no progress for `timeoutMs`, which means that no response has
+ * arrived and nothing could be sent. There is a single timer for all requests, because on a slow connection,
+ * a request has to wait for the ones before it.
  */
 export class Watchdog {
   readonly #clock: Clock;
@@ -27,20 +27,20 @@ export class Watchdog {
     this.#onTimeout = onTimeout;
   }
 
-  /** Starts watching if it is not already doing so. */
+  /** Starts watching, if that isn't already happening. */
   watch(): void {
     if (this.#timer !== undefined) return;
     this.progressed();
     this.#arm(this.#timeoutMs);
   }
 
-  /** Records that a response has arrived. */
+  /** Called when a response has arrived. */
   progressed(): void {
-    // Restarting the timer for each response would cost more than the response itself.
+    // Restarting the timer every time would take longer than handling the response.
     this.#lastProgress = this.#clock.monotonic();
   }
 
-  /** Stops watching while no response is expected. */
+  /** Stops watching, because no response is expected. */
   rest(): void {
     this.#timer?.cancel();
     this.#timer = undefined;

@@ -1,6 +1,6 @@
 import type { Storage } from '../storage.ts';
 
-/** How each member is wrapped. The code does not compile if a member is missing here. */
+/** How to wrap each member of a storage. If one is missing here, the code doesn't compile. */
 const members: { readonly [Member in keyof Required<Storage>]: 'value' | 'call' | 'stream' } = {
   label: 'value',
   facts: 'value',
@@ -28,17 +28,18 @@ const members: { readonly [Member in keyof Required<Storage>]: 'value' | 'call' 
 };
 
 export interface Interceptor {
-  /** Runs a call that returns a promise. The arguments are for information only. */
+  /** Executes a call that returns a promise. The arguments are only for information. */
   call: <T>(name: string, args: readonly unknown[], run: () => Promise<T>) => Promise<T>;
-  /** Runs a call that returns a stream. By default, runs it unchanged. */
+  /** Executes a call that returns a stream. By default, nothing is added. */
   stream?: <T>(name: string, args: readonly unknown[], open: () => AsyncIterable<T>) => AsyncIterable<T>;
 }
 
 type Method = (...args: readonly unknown[]) => unknown;
 
 /**
- * Wraps a storage so that each of its calls goes through `around`. Members in `changes` replace members of
- * the storage. The wrapper has the capabilities of the storage, so changing a missing member has no effect.
+ * Wraps a storage so that all of its calls go through `around`. Members can also be replaced through
+ * `changes`. The wrapper has the same capabilities as the storage, so if a member is missing, it can't be
+ * added.
  */
 export function intercept(
   storage: Storage,
@@ -59,8 +60,8 @@ export function intercept(
 }
 
 /**
- * Returns a storage whose members are replaced by those in `changes`. A spread copy would lose the methods of
- * class instances.
+ * Returns a copy of a storage in which some of the members are replaced. Simply spreading the storage would
+ * lose its methods if it's an instance of a class.
  */
 export function delegate(storage: Storage, changes: Partial<Storage>): Storage {
   return intercept(storage, { call: (_name, _args, run) => run() }, changes);

@@ -7,26 +7,26 @@ import type { Entry, FileIdentity, FileStat, ListOptions, Storage, UnreadableNam
 import { delegate } from './delegate.ts';
 
 export interface LinkOptions {
-  /** The absolute path of the root on this machine, or null for a remote storage. */
+  /** The absolute path of the storage's root on this machine, or null if it's a remote storage. */
   root: string | null;
-  /** Directories on this machine, outside the root, to which links may lead. */
+  /** Directories on this machine to which links may point, even though they are outside of the root. */
   linksTo: readonly string[];
-  /** Opens one of them for reading. */
+  /** Opens one of these directories for reading. */
   open: (directory: string) => Promise<Storage>;
-  /** The maximum number of links. Set in tests only. */
+  /** The maximum number of links. Only set in tests. */
   maxLinks?: number;
 }
 
 /**
- * Returns a view of a storage in which symbolic links appear as the files and directories to which they lead.
- * Links may lead below the root and, on this machine, to the directories in `linksTo`. A link that is
- * dangling, leads out of these directories, or leads to a directory that contains it is not followed. It
- * stays a link, and its entry's `unfollowed` gives the reason.
+ * Returns a view of a storage in which symbolic links look like the files and directories that they point to.
+ * Links may point to anything below the root and, on this machine, to anything in `linksTo`. A link isn't
+ * followed if its target doesn't exist, is anywhere else, or is a directory that contains the link. Such a
+ * link still appears as a link, and `unfollowed` says why.
  *
- * A resolved link is only a proposal. Its target is opened by the storage that contains it, which follows no
- * links itself. Replacing a directory with a link therefore cannot redirect a read out of these directories.
- * Throws the errors of the storages, and `storage_permanent` for more than 20,000 links or more than 250,000
- * entries below them.
+ * A resolved link isn't trusted. The target is always opened through the storage that contains it, and that
+ * storage doesn't follow any links. Even if a directory is replaced by a link at the wrong moment, nothing
+ * outside of these directories can be read. Throws the errors of the storages, and `storage_permanent` if
+ * there are more than 20,000 links, or more than 250,000 entries below them.
  */
 export function followLinks(storage: Storage, options: LinkOptions): Storage {
   const view = new FollowedLinks(storage, options);
@@ -39,7 +39,7 @@ export function followLinks(storage: Storage, options: LinkOptions): Storage {
   });
 }
 
-/** A storage and the absolute path of its root on this machine. */
+/** A storage, and the absolute path of its root if it's on this machine. */
 interface Place {
   storage: Storage;
   root: string | null;
@@ -48,26 +48,28 @@ interface Place {
 interface FollowedPlace {
   place: Place;
   key: Key | '';
-  /** Identifies the listed file, if it is on this machine. */
+  /** The file that was listed, if it's on this machine. */
   identity?: FileIdentity | undefined;
 }
 
-/** Why a link is not followed, as the predicate of a sentence. */
+/** Explains why a link isn't followed. Completes the sentence `is a symbolic link to "…", …`. */
 type UnfollowedReason = string;
 
-/** Links to directories of links multiply: twenty such directories can produce a million paths. */
+/**
+ * Links to directories with more links add up quickly. Twenty such directories can result in a million paths.
+ */
 const defaultMaxLinks = 20_000;
 const maxEntries = 250_000;
-/** The same limit as in the kernel. */
+/** The kernel has the same limit. */
 const maxHops = 40;
 
 class FollowedLinks {
   readonly #main: Place;
   readonly #options: LinkOptions;
   readonly #opened = new Map<string, Promise<Place>>();
-  /** The followed links, by key. */
+  /** The links that have been followed, by key. */
   readonly #followed = new Map<Key | '', FollowedPlace>();
-  /** Number of followed links and of entries below them since the root was last listed. */
+  /** The number of links followed, and of entries found below them, since the root was last listed. */
   #links = 0;
   #entries = 0;
 
@@ -134,7 +136,7 @@ class FollowedLinks {
     );
   }
 
-  /** Returns the place of a key, resolved through the longest followed link above it, if any. */
+  /** Finds out where a key really is, by looking for the longest followed link that it goes through. */
   #followedPlaceOf(key: Key | ''): FollowedPlace {
     const own = this.#followed.get(key);
     if (own !== undefined) return own;
@@ -148,7 +150,8 @@ class FollowedLinks {
   }
 
   /**
-   * Returns the entry to which the link leads, under the link's key. `seen` holds listings for further links.
+   * Returns the entry that a link points to, but with the link's own key. `seen` caches listings for other
+   * links.
    */
   async #follow(
     key: Key,
@@ -172,7 +175,7 @@ class FollowedLinks {
     return { ...found, key, linkTarget: absolute(target) };
   }
 
-  /** Returns true if the target is one of the directories that lead to the key. */
+  /** Returns true if the target is a directory that contains the key. */
   #containsItself(target: FollowedPlace, key: Key): boolean {
     for (let above: Key | '' = key; above !== '';) {
       above = parentOf(above);
@@ -181,7 +184,7 @@ class FollowedLinks {
     return false;
   }
 
-  /** Resolves a link on this machine. */
+  /** Finds the target of a link on this machine. */
   async #resolve(link: FollowedPlace): Promise<FollowedPlace | UnfollowedReason> {
     let real: string;
     try {
@@ -205,7 +208,7 @@ class FollowedLinks {
     return open;
   }
 
-  /** Resolves a link on a remote storage, step by step. */
+  /** Finds the target of a link on a remote storage, one path segment at a time. */
   async #walk({ place, key }: FollowedPlace, text: string): Promise<FollowedPlace | UnfollowedReason> {
     let at: Key | '' = '';
     const left = [...parentOf(listedKey(key)).split('/'), ...text.split('/')];
@@ -236,7 +239,7 @@ const circular: UnfollowedReason = 'which leads back to itself, so that it has n
 const outside: UnfollowedReason =
   'which leads out of the source; exclude it, or add the directory to links_to of a local source';
 
-/** Returns the listed entry at a place. A root is a directory. */
+/** Looks up the entry at a place. If that's the root of a storage, it's a directory. */
 async function entryAt(
   { place, key }: FollowedPlace,
   how: { stamps?: boolean },
@@ -255,7 +258,7 @@ async function entryAt(
   return entries.get(key);
 }
 
-/** Returns a path that is the same for each key that leads to the same local file. */
+/** Returns a path that identifies a local file, no matter through which key it was reached. */
 function absolute({ place, key }: FollowedPlace): string {
   return place.root === null ? key : path.join(place.root, key);
 }

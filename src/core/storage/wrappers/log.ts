@@ -10,7 +10,7 @@ type Described = {
     : never;
 };
 
-/** Log fields for calls whose arguments are not just keys. */
+/** What to log for calls whose arguments aren't just keys. */
 const described: Described = {
   list: (directory, how) => ({ directory, ...how }),
   write: (key, { size }, { mode }) => ({ key, size, mode }),
@@ -30,9 +30,9 @@ const described: Described = {
 };
 
 /**
- * Wraps a storage so that each call is logged at debug level, with its operation, keys, duration in
- * milliseconds and failure. `list` and `read` are logged when they start, without a duration or failure.
- * Throws the errors of the storage.
+ * Wraps a storage so that all calls are logged at the debug level, with their keys, how many milliseconds
+ * they took, and whether they failed. `list` and `read` are logged when they start, so we don't know yet how
+ * they end. Throws the errors of the storage.
  */
 export function withLog(storage: Storage, log: Log, clock: Clock): Storage {
   const fieldsOf = (operation: string, args: readonly unknown[]): object => {

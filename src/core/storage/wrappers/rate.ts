@@ -4,9 +4,10 @@ import type { Storage } from '../storage.ts';
 import { delegate } from './delegate.ts';
 
 /**
- * Wraps a storage so that all its writes of published content together send at most `bytesPerSecond`. A body
- * that is sent again counts again. Locks and catalogs never wait, so that leases are renewed in time. Reads
- * are not limited, nor are copies and links that the storage itself makes. Throws the errors of the storage.
+ * Wraps a storage so that published content is written at no more than `bytesPerSecond`, all writes taken
+ * together. If a body has to be sent again, it counts again. Locks and catalogs are never delayed, because
+ * leases have to be renewed in time. Reads aren't limited, and neither are copies and links made by the
+ * storage itself. Throws the errors of the storage.
  */
 export function withRate(storage: Storage, clock: Clock, bytesPerSecond: number): Storage {
   const limiter = new RateLimiter(clock, bytesPerSecond);

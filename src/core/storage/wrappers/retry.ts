@@ -16,16 +16,17 @@ import { intercept } from './delegate.ts';
 const maxConcurrentStats = 16;
 
 /**
- * Wraps a storage so that calls that fail with `storage_transient` are retried according to the policy.
- * Bodies are reopened for each attempt. `list` and `read` are retried only until they have yielded something.
+ * Wraps a storage so that calls are retried when they fail with `storage_transient`, as the policy says.
+ * Bodies are opened again for each attempt. `list` and `read` are only retried as long as they haven't
+ * returned anything.
  *
- * Two calls cannot simply be repeated, because the failed attempt may have been applied after all. A move has
- * been made if its source is gone and its target exists. If the condition of a write no longer holds on a
- * later attempt, the write itself may have changed the key. It then throws the earlier `storage_transient`,
- * and the caller reads back the stored content.
+ * Two calls can't just be repeated, because an attempt that looks like a failure may have had an effect. A
+ * move has been made if its source no longer exists but its target does. If the condition of a write isn't
+ * met when it is retried, that may be due to the write itself. In this case, the earlier `storage_transient`
+ * is thrown, and the caller has to read back what is stored.
  */
-export function withRetry(storage: Storage, policy: Omit<RetryOptions, 'outage'>): Storage {
-  const options: RetryOptions = { ...policy, outage: {} };
+export function withRetry(storage: Storage, given: RetryOptions): Storage {
+  const options: RetryOptions = { outage: {}, ...given };
   return intercept(
     storage,
     {
@@ -56,7 +57,8 @@ async function writeAgain(
     try {
       return await storage.write(key, body, how);
     } catch (failure) {
-      // The lost response may have been "created". Only reading back can reveal that, which the caller does.
+      // We may have lost a response that said "created". Only the caller can find out, by reading the file
+      // back.
       if (attempt > 1 && (hasCode(failure, 'storage_exists') || hasCode(failure, 'storage_conflict')))
         throw lost;
       lost = failure;
@@ -78,7 +80,7 @@ async function renameAgain(
         await storage.rename(remaining);
         return;
       } catch (failure) {
-        // The server may only now carry out a request from the lost connection, which removes a source.
+        // The connection was lost, and the server may have made one of the moves since.
         if (attempt === 1 || !hasCode(failure, 'storage_not_found')) throw failure;
         const left = await movesNotDone(storage, remaining);
         if (left.length === remaining.length) throw failure;
@@ -88,7 +90,10 @@ async function renameAgain(
   });
 }
 
-/** Returns the moves still to be made. A move was made if its source is gone and its target exists. */
+/**
+ * Returns the moves that have yet to be made. A move was made if its source no longer exists but its target
+ * does.
+ */
 async function movesNotDone(storage: Storage, moves: readonly Move[]): Promise<readonly Move[]> {
   const isDone = await pMap(
     moves,

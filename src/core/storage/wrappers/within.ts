@@ -4,9 +4,9 @@ import type { Entry, ListOptions, Storage } from '../storage.ts';
 import { delegate } from './delegate.ts';
 
 /**
- * Returns a view of a storage below one directory. A publication gets only such a view of its destination, so
- * that it cannot reach anything outside the bundle path. Closing the view leaves the storage open. Throws the
- * errors of the storage.
+ * Returns a view of a storage that is limited to one directory. That's all a publication gets to see of its
+ * destination, so it can't touch anything outside of its bundle path. Closing the view doesn't close the
+ * storage. Throws the errors of the storage.
  */
 export function within(whole: Storage, directory: Key | ''): Storage {
   const close = async (): Promise<void> => undefined;
@@ -68,7 +68,7 @@ function capabilitiesWithin(whole: Storage, outer: (key: Key) => Key): Partial<S
     putBack: putBack && ((kept) => putBack({ ...kept, key: outer(kept.key), aside: outer(kept.aside) })),
     duplicate: duplicate && ((from, to) => duplicate(outer(from), outer(to))),
     readLink: readLink && ((key) => readLink(outer(key))),
-    // A link is relative to its own directory, so its target needs no prefix.
+    // The target is relative to the link's directory, so it doesn't need the prefix.
     replaceLink: replaceLink && ((key, target) => replaceLink(outer(key), target)),
     fixModes:
       fixModes &&

@@ -11,7 +11,7 @@ import {
   type Value,
 } from './rows.ts';
 
-/** Converts alerts to rows, for both the JSON of api.weather.gov and CAP. */
+/** Converts alert messages to database rows. Used both for CAP and for the JSON of api.weather.gov. */
 
 const statuses = ['Actual', 'Exercise', 'System', 'Test', 'Draft'];
 const messageTypes = ['Alert', 'Update', 'Cancel', 'Ack', 'Error'];
@@ -19,17 +19,20 @@ const severities = ['Extreme', 'Severe', 'Moderate', 'Minor', 'Unknown'];
 const certainties = ['Observed', 'Likely', 'Possible', 'Unlikely', 'Unknown'];
 const urgencies = ['Immediate', 'Expected', 'Future', 'Past', 'Unknown'];
 
-/** Represents an end that cannot be read. Readers mention such an alert but do not show it. */
+/**
+ * The end of an alert whose actual end could not be read. Readers report that there is such an alert but do
+ * not show it.
+ */
 export const endless = 'infinity';
 
 type AlertRow = Row & { alert_id: string; vtec: string[] };
 
-/** An alert message's fields, with the names that api.weather.gov uses. */
+/** The fields of an alert message, named as on api.weather.gov. */
 type AlertFields = Json & { alert_id: string; vtec: string[] };
 
 /**
- * Returns a message's columns. A broken field becomes null and is noted. An alert with an unreadable status
- * or type counts as actual, because a warning must not be lost over such a field.
+ * Converts a message to a row. Invalid fields are set to null and reported through `note`. If the status or
+ * type is invalid, the alert is treated as real: we must not lose a warning because of such a field.
  */
 export function alertRow(p: AlertFields, note: Note): AlertRow {
   const { alert_id, vtec } = p;
@@ -47,7 +50,7 @@ export function alertRow(p: AlertFields, note: Note): AlertRow {
   if (event === null) note('event is missing');
   const row: AlertRow = {
     alert_id,
-    // For a message without a sending time, its own end is the earliest known time.
+    // Without the time it was sent, the earliest time we know is when it ends.
     sent_at: sent_at ?? expires ?? ends ?? '1970-01-01T00:00:00.000Z',
     effective_at: effective ?? sent_at ?? expires ?? ends ?? '1970-01-01T00:00:00.000Z',
     onset_at: onset,
@@ -73,8 +76,9 @@ export function alertRow(p: AlertFields, note: Note): AlertRow {
 }
 
 /**
- * Returns the end of the event, or null if it is impossible, that is, before the start of the event in a
- * message that expires later and does not end the event. Otherwise a wrong year would end a warning.
+ * Returns the end of the event. If it is before the beginning, although the message expires later and does
+ * not cancel the event, it must be a mistake and null is returned. Otherwise, a typo in the year would end a
+ * warning.
  */
 function possibleEnd(
   ends: string | null,
@@ -87,15 +91,15 @@ function possibleEnd(
   return null;
 }
 
-/** Returns the value with the spelling used in the list of choices, ignoring case. */
+/** Finds a value in the list of choices, ignoring case. */
 function inCaseOf(choices: readonly string[], value: unknown): unknown {
   const text = textOf(value)?.trim().toLowerCase();
   return choices.find((choice) => choice.toLowerCase() === text) ?? value;
 }
 
 /**
- * Returns an alert's areas by UGC code, each with its SAME codes. Without UGC codes, the SAME codes name the
- * counties. Unknown codes are noted.
+ * Returns the areas of an alert, by UGC code, each with its SAME codes. If there are no UGC codes, the
+ * counties are derived from the SAME codes. Unknown codes are reported through `note`.
  */
 export function alertAreas(
   { alert_id, event, vtec }: AlertRow,
@@ -121,17 +125,17 @@ export function alertAreas(
   return { areas: rows, unreadable: [...unreadable, ...doubled] };
 }
 
-/** Returns UGC codes for SAME codes. A SAME code without a matching UGC code is returned unchanged. */
+/** Converts SAME codes to UGC codes. Those without an equivalent are returned unchanged. */
 export function zonesOfSame(codes: readonly string[]): string[] {
   return codes.map((code) => ugcOfSame(code) ?? code);
 }
 
-/** Words that mark a message as a test, and events that are tests. */
+/** Phrases that only appear in test messages, and events that are always tests. */
 const testWords =
   /\bthis\s+is\s+(?:only\s+)?an?\s+(?:test|exercise|drill)\b|\besto\s+es\s+(?:solo\s+)?una\s+prueba\b|\btest\s+purposes\s+only\b|\btest\s+message\b|(?:^|\n)\s*\.*\s*TEST\s*\.\.\.|\.\.\.\s*TEST\s*\.*\s*(?:$|\n)/i;
 const testEvents = /^(?:test\b|required (?:weekly|monthly) test|practice)/i;
 
-/** Reports whether a message's text declares it a test, regardless of its status. */
+/** Reports whether the text of a message says that it is a test, regardless of its status. */
 function isTest({ event, headline, description, instruction }: Row, vtec: readonly string[]): boolean {
   const texts = [headline, description, instruction].filter((text) => typeof text === 'string');
   return (
@@ -141,44 +145,48 @@ function isTest({ event, headline, description, instruction }: Row, vtec: readon
   );
 }
 
-/** Detects a headline such as `TEST TSUNAMI WARNING` on a Tsunami Warning. */
+/** Recognizes headlines such as `TEST TSUNAMI WARNING` for a Tsunami Warning. */
 function isHeadedAsTest(headline: Value | undefined, event: string): boolean {
   const words = typeof headline === 'string' ? headline.toLowerCase().match(/[a-z]+/g) : null;
   return words?.[0] === 'test' && words.slice(1).join(' ').startsWith(event.toLowerCase());
 }
 
 /**
- * Reports whether every event in a message is canceled, expired or upgraded (NWSI 10-1703), so that the
- * message no longer warns of anything.
+ * Reports whether all events of a message have been canceled, upgraded or expired, according to their VTEC
+ * codes (NWSI 10-1703). Such a message no longer warns of anything.
  */
 export function isOver(vtec: readonly string[]): boolean {
   return everyEvent(vtec, /^\/?[A-Z]\.(CAN|EXP|UPG)\./i);
 }
 
 /**
- * Reports whether there is at least one event code and all of them match. An unreadable code does not match.
+ * Reports whether all event codes match the pattern. Returns false if there are none. Unreadable codes do not
+ * match.
  */
 function everyEvent(vtec: readonly string[], pattern: RegExp): boolean {
   const events = vtec.filter((code) => !hydrologic.test(code));
   return events.length > 0 && events.every((code) => pattern.test(code));
 }
 
-/** An H-VTEC code describes the flood of the P-VTEC code before it, not a separate event. */
+/**
+ * Matches H-VTEC codes. They only describe the flood of the preceding P-VTEC code and are not events of their
+ * own.
+ */
 const hydrologic = /^\/?[A-Z0-9]{5}\.[A-Z0-9]\.[A-Z]{2}\./i;
 
-/** Splits the texts into VTEC codes: some sources join several codes into one text. */
+/** Splits strings into VTEC codes, because some sources put several codes in one string. */
 export function vtecCodes(texts: readonly string[]): string[] {
   return texts.flatMap((text) => text.split(/\s+|(?<=\/)(?=\/)/)).filter((code) => code !== '');
 }
 
 /**
- * SAME codes (NWSI 10-1712) have six digits. The first is a part of a county (0 for all of it). The next two
- * are the state or marine area, and the last three are the county or marine zone.
+ * SAME codes (NWSI 10-1712) have six digits. The first one stands for a part of the county, or is 0 for the
+ * whole county. The next two are the state or marine area, and the last three are the county or marine zone.
  */
 
 /**
- * FIPS codes of states and territories, and codes of marine areas, keyed by the first two letters of UGC
- * codes.
+ * FIPS codes of states and territories, and the codes of marine areas. The keys are the first two letters of
+ * the corresponding UGC codes.
  */
 const areas: Readonly<Record<string, string>> = Object.fromEntries(
   (
@@ -191,14 +199,14 @@ const areas: Readonly<Record<string, string>> = Object.fromEntries(
     .map((area) => [area.slice(0, 2), area.slice(2)]),
 );
 
-/** The highest FIPS code of a state. Higher codes are those of territories and marine areas. */
+/** The highest FIPS code of a state. Above it are territories and marine areas. */
 const lastState = 56;
 const islands = /^(AS|FM|GU|MH|MP|PW|PR|UM|VI)$/;
 const letters = new Map(Object.entries(areas).map(([name, digits]) => [digits, name]));
 
 /**
- * Returns the county or marine zone of a SAME code, as a UGC code. Part of a county counts as the whole
- * county. Returns null for a whole state, whose counties the code does not name.
+ * Converts a SAME code to the UGC code of the county or marine zone. The code of a part of a county becomes
+ * the whole county. Returns null if the code is for a whole state, because we do not know its counties.
  */
 function ugcOfSame(code: string): string | null {
   const [, area = '', number = ''] = /^\d(\d\d)(\d{3})$/.exec(code.trim()) ?? [];
@@ -208,9 +216,9 @@ function ugcOfSame(code: string): string | null {
 }
 
 /**
- * Assigns each SAME code of an alert to one of its UGC codes: its county or marine zone if that is listed,
- * else the first zone of its state, else the first code overall. A message does not say which counties a zone
- * covers. The value is null for a UGC code without SAME codes.
+ * Decides which SAME codes to store with which UGC code of an alert. This is the same county or marine zone
+ * if the alert lists it; otherwise the first zone of the same state, or else simply the first code, since
+ * messages do not say which counties a zone covers. UGC codes without any SAME codes are mapped to null.
  *
  * @param ugcs Must not contain duplicates.
  */
@@ -223,7 +231,7 @@ export function sameByUgc(
     if (!/^\d{6}$/.test(code)) continue;
     const [area, number] = [code.slice(1, 3), code.slice(3)];
     const ofArea = ugcs.filter((ugc) => areas[ugc.slice(0, 2)] === area);
-    // The numbers of forecast zones on land differ from those of counties.
+    // Only for counties and marine zones. Forecast zones on land are numbered differently.
     const own = ofArea.find((ugc) => ugc.slice(3) === number && (ugc[2] === 'C' || Number(area) > lastState));
     const ugc = own ?? ofArea.find((each) => each[2] === 'Z') ?? ofArea[0] ?? ugcs[0];
     if (ugc !== undefined) found.get(ugc)?.push(code);

@@ -17,10 +17,10 @@ import {
 } from './rows.ts';
 
 /**
- * Reads one poll, which is a list of alerts from api.weather.gov. A broken field of an alert becomes null and
- * is noted. An alert that cannot be read at all stays in the poll without an end, so that readers report it
- * instead of "no alert". A poll that continues on another page is broken as a whole, because an alert missing
- * from it would appear to be no longer in force.
+ * Reads a list of alerts from api.weather.gov. Invalid fields are set to null and reported through `note`. If
+ * an alert cannot be read at all, it is stored without an end, so that readers mention it instead of saying
+ * that there are no alerts. A list that continues on another page is rejected, because alerts missing from it
+ * would be considered over.
  */
 export function alertsOf(
   collection: Json,
@@ -39,7 +39,7 @@ export function alertsOf(
     const place = `features[${index}]`;
     try {
       const item = alertOf(feature, (message) => leftOut.push(`${place}: ${message}`));
-      // Messages with the same identifier are identical.
+      // Messages with the same identifier are copies.
       if (!seen.has(item.alert.alert_id)) all.push(item);
       seen.add(item.alert.alert_id);
     } catch (error) {
@@ -68,9 +68,9 @@ export function alertsOf(
 }
 
 /**
- * Returns the alerts that another message in the list ends. An Update ends the alerts that it refers to. So
- * does a Cancel, if it names all of their areas or none. Both must have the same status as the alert, because
- * an exercise does not end a warning.
+ * Returns the alerts that are superseded by another message in the list. An Update supersedes the alerts that
+ * it refers to. A Cancel does so too, unless it only covers some of their areas. Both messages must have the
+ * same status, because an exercise must not end a real warning.
  */
 function endedIn(all: readonly Alert[]): ReadonlySet<Alert> {
   const byId = new Map(all.map((one) => [one.alert.alert_id, one]));
@@ -93,7 +93,7 @@ function ends(later: Alert, { alert, areas }: Alert): boolean {
 
 type Reference = [identifier: unknown, sender: unknown, sent: unknown];
 
-/** Parses the references in a text, each as `sender,identifier,sent`, separated by spaces. */
+/** Parses a list of references as in CAP: `sender,identifier,sent`, separated by spaces. */
 export function referencesIn(text: string): Reference[] {
   return text
     .split(/\s+/)
@@ -102,7 +102,7 @@ export function referencesIn(text: string): Reference[] {
     .map(([sender, identifier, sent]) => [identifier ?? idOfUrl(sender), sender, sent]);
 }
 
-/** Reads references given as maps, as texts in CAP format, or as alert URLs. */
+/** Reads references that can be objects, strings as in CAP, or URLs of alerts. */
 function referencesOf(list: unknown): Reference[] {
   return [list ?? []].flat().flatMap((item): Reference[] => {
     if (typeof item === 'string') return referencesIn(item);
@@ -111,7 +111,10 @@ function referencesOf(list: unknown): Reference[] {
   });
 }
 
-/** Returns the identifier at the end of `https://api.weather.gov/alerts/…`, or null for any other URL. */
+/**
+ * Returns the identifier at the end of a URL such as `https://api.weather.gov/alerts/…`. Returns null for
+ * other URLs.
+ */
 function idOfUrl(url: unknown): string | null {
   return /\/alerts\/([^/?#]+)$/.exec(textOf(url)?.trim() ?? '')?.[1] ?? null;
 }
@@ -164,7 +167,7 @@ function optionalInstantOrNull(sent: unknown, note: Note): string | null {
   }
 }
 
-/** Returns an alert's outline, or null if its zones define its location. */
+/** Returns the outline of an alert, or null if its location is given by its zones. */
 function geometryOf(geometry: unknown, note: Note): Json | null {
   if (!isMap(geometry)) return null;
   const outline = outlineOf(geometry, note);
@@ -173,8 +176,8 @@ function geometryOf(geometry: unknown, note: Note): Json | null {
 }
 
 /**
- * Returns a placeholder without an end or an area, so that readers count it as in force at an unknown
- * location.
+ * Creates a placeholder for an alert that cannot be read. It has no end and no area, so readers assume that
+ * it is in force but do not know where.
  */
 function unreadableAlert(feature: Json, fetchedAt: string): Alert {
   const p = isMap(feature['properties']) ? feature['properties'] : {};

@@ -17,7 +17,7 @@ import {
   textsOf,
 } from './rows.ts';
 
-/** Elements that CAP allows more than once. */
+/** Elements that may be repeated according to CAP. */
 const lists = [
   'info',
   'area',
@@ -31,16 +31,16 @@ const lists = [
 ];
 
 /**
- * Reads a CAP message, version 1.1 or 1.2, with any prefix. It is added to the alerts in force. Each `info`
- * becomes a separate alert, because it has its own event and areas. Translations of the first one are left
- * out.
+ * Reads a CAP message, version 1.1 or 1.2, with or without a namespace prefix, and adds it to the alerts in
+ * force. Each `info` becomes an alert of its own, because it has its own event and areas. Translations of the
+ * first `info` are skipped.
  */
 export function capOf(text: string, note: Note): Loadable {
   const parsed = parseXml(text, lists);
   const cap = isMap(parsed) && isMap(parsed['alert']) ? parsed['alert'] : {};
   const identifier = required(cap['identifier'], 'identifier');
   const infos = mapsOf(cap['info']);
-  // Only a Cancel is complete without an `info`, because it names the messages that it cancels.
+  // A Cancel needs no `info`, because it names the messages that it cancels. All other messages do.
   const isBareCancel = infos.length === 0 && cap['msgType'] === 'Cancel';
   if (isBareCancel) infos.push({ event: 'Cancel', expires: cap['sent'] });
   if (infos.length === 0) throw new BrokenDocument('info is missing');
@@ -77,7 +77,7 @@ function alertOf(cap: Json, info: Json, { alert_id, note }: { alert_id: string; 
       messageType: cap['msgType'],
       category: firstText(info['category']),
       office: officeOfProduct(awips, vtec),
-      // CAP has no field for the end of the event, so the NWS sends it as a parameter.
+      // CAP has no element for the end of the event, so the NWS uses a parameter.
       ends: parameters['eventEndingTime']?.[0] ?? null,
       areaDesc: areas.flatMap((area) => textOf(area['areaDesc']) ?? []).join('; '),
     },
@@ -114,7 +114,7 @@ function ugcsOf(area: Json): string[] {
   return ugcs.length > 0 ? ugcs : zonesOfSame(sameOf(area));
 }
 
-/** Returns the earlier messages that `texts` refer to. */
+/** Returns the earlier messages that a message refers to. */
 function referencesOf(alert_id: string, texts: readonly unknown[]): Alert['references'] {
   return texts
     .flatMap((text) => referencesIn(textOf(text) ?? ''))
@@ -152,14 +152,14 @@ type Ring = [longitude: number, latitude: number][];
 
 interface Outlines {
   polygons: Ring[][];
-  /** True if every outline of the area could be read. */
+  /** True if all outlines of the area could be read. */
   isWhole: boolean;
 }
 
 /**
- * Returns an alert's location: its outlines if every area has a readable one, or else its codes if every area
- * has some. Otherwise both count, and the names of the areas without a readable outline are `unknown`.
- * Readers then report that the alert may also apply elsewhere.
+ * Decides where an alert applies. Uses the outlines if all areas have one that can be read, or the codes if
+ * all areas have some. Otherwise it uses both, and lists the areas without a readable outline in `unknown`,
+ * so that readers report that the alert may also apply elsewhere.
  */
 function placeOf(areas: readonly (Outlines & { area: Json; isCoded: boolean })[]): {
   geometry: Row[string];
@@ -179,7 +179,10 @@ function placeOf(areas: readonly (Outlines & { area: Json; isCoded: boolean })[]
   };
 }
 
-/** Returns an area's outlines: its polygons, and its circles converted to polygons. Broken ones are noted. */
+/**
+ * Returns the polygons of an area, including its circles as polygons. Invalid ones are reported through
+ * `note`.
+ */
 function outlinesOf(area: Json, note: Note): Outlines {
   const rings = [
     ...textsOf(area['polygon']).map((text) => ({ text, ring: polygonOf(text, note) })),
@@ -192,7 +195,7 @@ function outlinesOf(area: Json, note: Note): Outlines {
   return { polygons, isWhole: polygons.length === rings.length };
 }
 
-/** Parses a closed ring of `lat,lon lat,lon …`, with or without spaces after the commas. */
+/** Parses a closed ring: `lat,lon lat,lon …`. There may be spaces after the commas. */
 function polygonOf(text: string, note: Note): Ring | null {
   const ring = pairsOf(text).map((pair) => positionOf(pair));
   if (ring.some((position) => position === null)) return null;
@@ -213,7 +216,10 @@ function pairsOf(text: string): string[] {
 
 const decimal = /^[-+]?(\d+\.?\d*|\.\d+)$/;
 
-/** Parses `lat,lon` to longitude and latitude. `outlineOf` checks their range. */
+/**
+ * Parses `lat,lon`, and returns longitude before latitude as in GeoJSON. The range is checked later by
+ * `outlineOf`.
+ */
 function positionOf(pair: string): [number, number] | null {
   const [latitude, longitude, ...rest] = pair.split(',');
   if (latitude === undefined || longitude === undefined || rest.length > 0) return null;
@@ -222,10 +228,10 @@ function positionOf(pair: string): [number, number] | null {
 
 const corners = 64;
 const kmPerDegree = 111.195;
-/** A quarter of Earth's circumference. A larger radius is an error in the message. */
+/** A quarter of the Earth's circumference. Any larger radius is a mistake. */
 const maxRadiusKm = 10_000;
 
-/** Converts `lat,lon radius`, with the radius in kilometers, to a polygon that covers the whole circle. */
+/** Converts a circle, `lat,lon radius` in kilometers, to a polygon around it. */
 function circleOf(text: string): Ring | null {
   const [pair = '', radiusText = '', ...rest] = pairsOf(text);
   const center = positionOf(pair);
@@ -233,7 +239,7 @@ function circleOf(text: string): Ring | null {
   if (center === null || !decimal.test(radiusText) || rest.length > 0) return null;
   const [longitude, latitude] = center;
   if (Math.abs(latitude) > 90 || Math.abs(longitude) > 180 || radius < 0 || radius > maxRadiusKm) return null;
-  // A circle with radius 0 is a point, but searches must still find it.
+  // A radius of 0 means a point. Make it a small area that searches can find.
   const reach = Math.max(radius, 0.1) / kmPerDegree / Math.cos(Math.PI / corners);
   const radians = (degrees: number): number => (degrees * Math.PI) / 180;
   const ring = Array.from({ length: corners }, (_, index): [number, number] => {
@@ -251,16 +257,16 @@ function circleOf(text: string): Ring | null {
 }
 
 /**
- * Parses a document to maps keyed by element name without prefix, with all values as text. `lists` names the
- * elements that may be repeated. Rejects a DOCTYPE, because the supported documents have none and its
- * entities could expand without limit.
+ * Parses an XML document to nested objects, with element names as keys and strings as values. Namespace
+ * prefixes are removed. `lists` contains the elements that may be repeated. A document with a DOCTYPE is
+ * rejected: we do not expect one, and its entities could expand without limit.
  */
 export function parseXml(text: string, lists: readonly string[]): unknown {
   if (/<!DOCTYPE/i.test(text)) throw new BrokenDocument('it has a DOCTYPE');
   const parser = new XMLParser({
     parseTagValue: false,
     removeNSPrefix: true,
-    // Enables decoding of numeric character references, which the parser treats as HTML.
+    // Needed to decode numeric character references, which the parser considers HTML.
     htmlEntities: true,
     isArray: (name) => lists.includes(name),
   });

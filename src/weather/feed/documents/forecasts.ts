@@ -17,8 +17,8 @@ import {
 } from './rows.ts';
 
 /**
- * Reads a gridpoint forecast. Its body does not name the grid point, but the file name does, as in
- * `OKX_33_35_hourly.json`.
+ * Reads a gridpoint forecast. The grid point is not in the document itself, so it is taken from the file
+ * name: `OKX_33_35_hourly.json`.
  */
 export function forecastOf(feature: Json, fileName: string, leftOut: string[]): Loadable {
   const p = isMap(feature['properties']) ? feature['properties'] : {};
@@ -54,7 +54,8 @@ export function forecastOf(feature: Json, fileName: string, leftOut: string[]): 
 }
 
 /**
- * Reads a period. It is left out if its times are missing. Any other broken field becomes null and is noted.
+ * Reads a forecast period. A period without valid times is left out. Other invalid fields are set to null and
+ * reported through `note`.
  */
 function periodOf(period: Json, note: Note): Row {
   const [low, high] = windOf(period['windSpeed'], 'windSpeed', note);
@@ -84,7 +85,7 @@ function periodOf(period: Json, note: Note): Row {
   };
 }
 
-/** Reads a quantity, or a number whose unit is in `temperatureUnit`. */
+/** Reads a temperature, which is either a quantity, or a number in the unit given by `temperatureUnit`. */
 function temperatureOf({ temperature, temperatureUnit }: Json, note: Note): number | null {
   if (typeof temperature !== 'number') return quantity(temperature, 'temperature_c', 'temperature', note);
   const unit = textOf(temperatureUnit)?.trim().toUpperCase() ?? null;
@@ -96,7 +97,10 @@ function temperatureOf({ temperature, temperatureUnit }: Json, note: Note): numb
   return quantity(quantityOf, 'temperature_c', 'temperature', note);
 }
 
-/** Returns the range of `5 to 10 mph`, `15 mph`, or a quantity with a value or both ends, in km/h. */
+/**
+ * Returns a wind speed as a range in km/h. It can be text such as `15 mph` or `5 to 10 mph`, or a quantity
+ * with one value or a range.
+ */
 function windOf(value: unknown, what: string, note: Note): [number | null, number | null] {
   const read = (figure: unknown, unitCode: unknown): number | null =>
     quantity({ value: figure, unitCode }, 'wind_gust_kmh', what, note);
@@ -121,7 +125,7 @@ function windOf(value: unknown, what: string, note: Note): [number | null, numbe
   return [read(speeds[0], unit), read(speeds.at(-1), unit)];
 }
 
-/** Period numbers are 16-bit in the tables. */
+/** The tables store period numbers as 16-bit integers. */
 const maxPeriods = 32_767;
 
 function numberOf(value: unknown): number {
@@ -134,7 +138,9 @@ function trendOf(value: unknown): string | null {
   return text === 'rising' || text === 'falling' ? text : null;
 }
 
-/** Returns the mean of a grid cell's corners, in degrees to the fourth decimal, which is about ten meters. */
+/**
+ * Returns the middle of a grid cell, in degrees with four decimals, which is a precision of about ten meters.
+ */
 function cellMiddle(geometry: unknown, note: Note): [latitude: number, longitude: number] {
   const middle = middleOf(outlineOf(geometry, note) ?? geometry);
   if (middle === null) throw new BrokenDocument('geometry.coordinates are no longitudes and latitudes');

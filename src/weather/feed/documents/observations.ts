@@ -15,7 +15,7 @@ import {
   textOf,
 } from './rows.ts';
 
-/** Maps each quantity of api.weather.gov to its column in the contract. */
+/** The column for each quantity that api.weather.gov reports. */
 const columns: Record<string, string> = {
   temperature: 'temperature_c',
   dewpoint: 'dewpoint_c',
@@ -39,7 +39,8 @@ const cloudAmounts = ['SKC', 'CLR', 'FEW', 'SCT', 'BKN', 'OVC', 'VV'];
 const intensities = ['light', 'heavy'];
 
 /**
- * Reads one feature of api.weather.gov's observations. A broken field affects only that field, and is noted.
+ * Reads an observation from api.weather.gov. An invalid field does not affect the others, and is reported
+ * through `note`.
  */
 export function observationOf(feature: Json, note: Note, place?: string): Loadable {
   const properties = isMap(feature['properties']) ? feature['properties'] : {};
@@ -56,7 +57,7 @@ export function observationOf(feature: Json, note: Note, place?: string): Loadab
   for (const [name, column] of Object.entries(columns)) {
     observation[column] = quantity(properties[name], column, `properties.${name}`, note);
     const letter = isMap(properties[name]) ? textOf(properties[name]['qualityControl']) : null;
-    // The letter is `V`, or `qc:V` in expanded JSON-LD.
+    // The quality letter is `V` or, in expanded JSON-LD, `qc:V`.
     if (letter !== null) qc[column] = letter.trim().replace(/^\w+:/, '').toUpperCase();
   }
   return {
@@ -77,7 +78,7 @@ export function observationOf(feature: Json, note: Note, place?: string): Loadab
   };
 }
 
-/** Returns the observation's station, or null if its position cannot be read. */
+/** Returns the station of an observation, or null if its position is missing or invalid. */
 function stationOf(station_id: string, feature: Json, note: Note): Row | null {
   const properties = isMap(feature['properties']) ? feature['properties'] : {};
   const coordinates = orNoted(note, () => coordinatesOf(feature['geometry'], note));
@@ -94,7 +95,8 @@ function stationOf(station_id: string, feature: Json, note: Note): Row | null {
 }
 
 /**
- * Returns the items of a list, each with its position in the document. An item that is not a map is noted.
+ * Returns the items of a list, with their position in the document for messages. Items that are not objects
+ * are skipped and reported through `note`.
  */
 function partsOf(list: unknown, name: string, note: Note): { item: Json; what: string }[] {
   return (Array.isArray(list) ? list : []).flatMap((item: unknown, index) => {
@@ -127,15 +129,17 @@ function cloudsOf(list: unknown, note: Note): Row[] {
       oneOf(textOf(item['amount'])?.trim().toUpperCase(), cloudAmounts, `${what}.amount`),
     );
     if (amount === null) return [];
-    // Automatic stations send the range of their ceilometer for a clear sky.
+    // For a clear sky, automatic stations report how far their ceilometer can measure, which is not a cloud
+    // base.
     const isClear = /^(CLR|SKC)$/.test(amount);
     return [{ amount, base_m: isClear ? null : quantity(item['base'], 'base_m', `${what}.base`, note) }];
   });
 }
 
 /**
- * Reads a point's longitude and latitude. Sources without a position send 0, 0. Coordinates that lie in the
- * United States only when swapped are swapped, and noted.
+ * Reads the coordinates of a point. Sources that do not know the position send 0, 0. If a point is in the
+ * United States only after swapping latitude and longitude, they are swapped and this is reported through
+ * `note`.
  */
 export function coordinatesOf(geometry: unknown, note: Note): [number, number] {
   const coordinates: unknown[] =

@@ -26,16 +26,16 @@ const hazardNames: [RegExp, Hazard][] = [
   [/prob|any/, 'any_severe'],
 ];
 
-/** In place of areas, an outlook may contain one of these words for a whole hazard. */
+/** Phrases that an outlook can contain instead of areas. Each of them applies to the whole hazard. */
 const placeholders: readonly [RegExp, Marker][] = [
   [/predictability too low/i, 'UNKNOWN'],
   [/potential too low|less than|^no |none/i, 'NONE'],
 ];
 
 /**
- * Reads the areas of one hazard of an outlook, from SPC's GeoJSON (with upper- or lower-case keys) or from
- * its map server's ESRI format. An unreadable area is noted and the hazard is marked, but the other areas are
- * kept.
+ * Reads the areas of one hazard in an outlook. Supports the GeoJSON from SPC, with keys in upper or lower
+ * case, and the ESRI format of its map server. If an area cannot be read, this is reported through `note` and
+ * recorded for the hazard; the other areas are still used.
  */
 export function outlookOf(collection: Json, fileName: string, note: Note): Loadable {
   const features = itemsOf(collection['features']).map((feature): Json & { geometry: unknown } => ({
@@ -74,7 +74,8 @@ function areasOf(
     const label = labelOf(feature['label']);
     const isEmpty = shapeOf(feature.geometry).state === 'empty';
     const placeholder = placeholders.find(([words]) => words.test(label ?? ''))?.[1];
-    // A hazard without risk is a single feature with an empty geometry, whose label is empty or a sentence.
+    // If there is no risk, there is a single feature with an empty geometry. Its label is empty or a
+    // sentence.
     if (placeholder === undefined ? isEmpty && label === null : isEmpty || feature.geometry === null)
       return noAreas(hazard, label ?? 'No areas', placeholder ?? 'NONE');
     const rank = label === null ? null : rankOf(label);
@@ -87,20 +88,20 @@ function areasOf(
       note(`features[${index}]: the geometry of the area ${label} is no polygon with closed rings`);
     return { hazard, label, part, ...rank, ...styleOf(feature), geometry: outline ?? noGeometry };
   });
-  // "No areas" is meaningless next to areas or next to "not known".
+  // Drop "no areas" if there are areas after all, or if some are unknown.
   const named = areas.filter(({ label }) => label !== 'NONE');
   return named.length > 0 ? oncePerKey(named) : areas.slice(0, 1);
 }
 
-/** Merges several placeholders for the same hazard. */
+/** Removes repeated placeholders of the same hazard. */
 function oncePerKey(areas: readonly OutlookArea[]): OutlookArea[] {
   return [...new Map(areas.map((area) => [`${area.label} ${area.part}`, area])).values()];
 }
 
-/** An empty geometry, for areas with an unknown location and for rows about a whole hazard. */
+/** An empty geometry for areas whose location is unknown, and for rows about a whole hazard. */
 const noGeometry = { type: 'MultiPolygon', coordinates: [] };
 
-/** Returns the row for a hazard without areas, with the provider's wording. */
+/** Creates a row for a hazard without areas, which says so in the provider's words. */
 export function noAreas(hazard: Hazard, words: string, label: Marker = 'NONE'): OutlookArea {
   const isCategory = hazard === 'categorical';
   return {
@@ -123,7 +124,7 @@ function lowerCase(map: unknown): Json {
   );
 }
 
-/** Returns the label in SPC's format, such as `HIGH` or `0.10`. */
+/** Returns a label in SPC's notation: `HIGH` or `0.10`. */
 function labelOf(value: unknown): string | null {
   if (typeof value === 'number') return value.toFixed(2);
   const text = textOf(value)?.trim() ?? null;
@@ -134,8 +135,7 @@ function labelOf(value: unknown): string | null {
 }
 
 /**
- * Determines kind and order from the label, because the numeric `dn` is not unique (CIG1 and 2 % both have
- * 2).
+ * Derives the kind and order from the label. The number in `dn` is ambiguous: it is 2 for both CIG1 and 2 %.
  */
 function rankOf(label: string): { kind: string; rank: number; probability_pct: number | null } | null {
   if (categories.includes(label))
@@ -163,7 +163,10 @@ function geometryOf(geometry: unknown): unknown {
 
 type Ring = [number, number][];
 
-/** ESRI lists rings without nesting. Clockwise rings are outlines, and each hole follows its outline. */
+/**
+ * Groups the rings of an ESRI polygon, which are not nested. Clockwise rings are outlines, and the holes of
+ * each one come right after it.
+ */
 function polygonsOf(rings: Ring[]): Json {
   const polygons: Ring[][] = [];
   for (const ring of rings) {
@@ -183,7 +186,7 @@ function isClockwise(ring: Ring): boolean {
   );
 }
 
-/** Parses a compact time such as `202605171200`, in UTC. */
+/** Parses a UTC time without separators: `202605171200`. */
 function compact(value: unknown): string {
   const [, year, month, day, hour, minute] =
     /^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)$/.exec(

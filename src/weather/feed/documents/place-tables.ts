@@ -12,16 +12,16 @@ import {
 } from './rows.ts';
 
 /**
- * Reads places from a text table (CSV, RFC 4180) whose first line names columns of the contract. This is for
- * places that no service publishes as documents: offices, and the names and states of grid cells.
+ * Reads places from a CSV file (RFC 4180) whose first line contains column names from the contract. It is
+ * meant for places that cannot be downloaded as documents: offices, and the names and states of grid cells.
  */
 
 interface Kind {
   table: PlaceTable['table'];
   id: RegExp;
-  /** The expected form of an identifier, for messages. */
+  /** A description of valid identifiers, for error messages. */
   expected: string;
-  /** Columns in addition to identifier, name, latitude_deg, longitude_deg and state. */
+  /** Columns that are allowed in addition to identifier, name, latitude_deg, longitude_deg and state. */
   more: readonly string[];
 }
 
@@ -42,12 +42,12 @@ const bounds: Readonly<Record<string, [least: number, most: number]>> = {
   elevation_m: [-1000, 10_000],
 };
 
-/** Reports whether the first line of a text names columns of places. */
+/** Reports whether a text begins like a table of places, going by its first line. */
 export function isPlaceTable(start: string): boolean {
   return /^"?(station_id|location_id|office)"?\s*,/.test(start);
 }
 
-/** Reads a table of places. Broken lines are left out, and their numbers are added to `leftOut`. */
+/** Reads a table of places. Invalid lines are skipped, and their numbers are added to `leftOut`. */
 export function placeTableOf(text: string, leftOut: string[]): Loadable {
   const [header, ...lines] = linesOf(text);
   const columns = header?.fields ?? [];
@@ -80,7 +80,7 @@ export function placeTableOf(text: string, leftOut: string[]): Loadable {
 
 interface Line {
   fields: string[];
-  /** Number of the record's last line, starting at 1. */
+  /** The number of the line on which the record ends, starting at 1. */
   line: number;
 }
 
@@ -111,7 +111,7 @@ function checkColumns(columns: readonly string[], { table, more }: Kind): void {
   if (missing.length > 0) throw new BrokenDocument(`line 1: the column ${missing.join(' and ')} is missing`);
 }
 
-/** Reads the columns that the first line names. All other columns keep their values in the database. */
+/** Reads only the columns that the file has. The others remain unchanged in the database. */
 function rowOf(fields: ReadonlyMap<string, string>, { table, id, expected }: Kind): Row {
   const key = placeKeys[table];
   const row: Row = {};

@@ -23,7 +23,7 @@ import {
   textOf,
 } from './rows.ts';
 
-/** Places as api.weather.gov lists them: stations, and zones with their outlines. */
+/** Reads places from the documents of api.weather.gov: stations, offices, and zones with their outlines. */
 
 export function isStation(properties: Json): boolean {
   return 'stationIdentifier' in properties;
@@ -33,7 +33,7 @@ export function isZone(properties: Json): boolean {
   return properties['@type'] === 'wx:Zone';
 }
 
-/** Reads a station, along with the state of its county or forecast zone. */
+/** Reads a station. Its state is that of its county or forecast zone. */
 export function stationOf(feature: Json, note: Note): PlaceTable['rows'][number] {
   const p = isMap(feature['properties']) ? feature['properties'] : {};
   const station_id = required(p['stationIdentifier'], 'properties.stationIdentifier').toUpperCase();
@@ -47,7 +47,8 @@ export function stationOf(feature: Json, note: Note): PlaceTable['rows'][number]
     latitude_deg,
     longitude_deg,
     elevation_m: quantity(p['elevation'], 'elevation_m', 'properties.elevation', note),
-    // By coordinates alone, some islands would get the time zone of the neighboring country.
+    // Prefer the time zone in the document. For some islands, the one derived from the coordinates is that of
+    // the neighboring country.
     time_zone:
       timeZoneCheck(p['timeZone']) === null ? textOf(p['timeZone']) : timeZoneAt(latitude_deg, longitude_deg),
     state: state ?? null,
@@ -58,7 +59,7 @@ export function isOffice(document: Json): boolean {
   return document['@type'] === 'GovernmentOrganization' && textOf(document['id']) !== null;
 }
 
-/** Reads an office's name and state. Its document contains no position. */
+/** Reads the name and state of an office. The document does not contain its position. */
 export function officeOf(document: Json): PlaceTable['rows'][number] {
   const office = required(document['id'], 'id');
   if (!/^[A-Z]{3}$/.test(office)) throw new BrokenDocument(`id is ${quoted(office)}, which is no office`);
@@ -72,8 +73,8 @@ export function officeOf(document: Json): PlaceTable['rows'][number] {
 }
 
 /**
- * Fire-weather zones share codes with public zones but have different outlines, so they have a separate
- * table.
+ * Fire weather zones have a table of their own. They have the same codes as public zones but different
+ * outlines.
  */
 export function zoneTable({ type }: Json): 'zones' | 'fire_zones' {
   return type === 'fire' ? 'fire_zones' : 'zones';
@@ -92,7 +93,10 @@ export function zoneOf(feature: Json, note: Note): PlaceTable['rows'][number] {
   return { ugc: id, name: textOf(p['name']), geometry: outline };
 }
 
-/** Returns the rows of a list that can be read, grouped by table, with each place once. */
+/**
+ * Reads the places in a list, and returns the rows by table. Places that cannot be read are skipped, and
+ * duplicates are removed.
+ */
 export function placesOf(
   features: readonly Json[],
   leftOut: string[],
@@ -129,9 +133,9 @@ export const placeKeys: Readonly<Record<PlaceTable['table'], string>> = {
 };
 
 /**
- * Returns a polygon, multipolygon or collection with closed rings, or null for any other geometry. An outline
- * that lies in the United States only with latitude and longitude swapped is swapped, and noted. Otherwise
- * the alert would apply in Antarctica.
+ * Returns a polygon, multipolygon or collection, if all of its rings are closed. Returns null for any other
+ * geometry. If the outline is in the United States only after swapping latitude and longitude, they are
+ * swapped and this is reported through `note`. Otherwise, the alert would end up in Antarctica.
  */
 export function outlineOf(geometry: unknown, note: Note): Json | null {
   if (!isMap(geometry)) return null;
@@ -152,7 +156,7 @@ function isOfUnitedStates(geometry: Json): boolean {
   return middle !== null && isInUnitedStates(middle);
 }
 
-/** Returns the geometry with the numbers of every position swapped. */
+/** Swaps the coordinates of every position in a geometry. */
 function swappedOf(value: unknown): unknown {
   if (Array.isArray(value)) {
     const [first, second, ...rest] = value as unknown[];
@@ -162,15 +166,12 @@ function swappedOf(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, swappedOf(inner)]));
 }
 
-/**
- * UGC codes consist of the two letters of a state or marine area, C for a county or Z for a zone, and three
- * digits.
- */
+/** A UGC code: two letters for the state or marine area, C for a county or Z for a zone, and three digits. */
 const ugcPattern = /^[A-Z]{2}[CZ]\d{3}$/;
 
 /**
- * Parses a zone that a message names, such as `https://api.weather.gov/zones/fire/COZ040`. Returns null if it
- * is not a zone.
+ * Parses the URL of a zone in a message: `https://api.weather.gov/zones/fire/COZ040`. Returns null if it is
+ * not one.
  */
 function affectedZone(url: string): { ugc: string; kind: ZoneKind } | null {
   const [, type = '', code = ''] = /\/zones\/(\w+)\/(\w+)\/?$/i.exec(url.trim()) ?? [];
@@ -179,9 +180,10 @@ function affectedZone(url: string): { ugc: string; kind: ZoneKind } | null {
 }
 
 /**
- * Returns an alert's areas, with each code once. A code has the kind found in `affectedZones`, or else the
- * kind of the product. Codes that are not UGC codes and URLs that do not name a zone are `unreadable`. The
- * tables hold one zone per code of an alert, so further zones with the same code are `doubled`.
+ * Returns the zones that an alert applies to, by UGC code. The kind of zone comes from the URL in
+ * `affectedZones` or, without one, from the kind of product. Invalid codes and URLs are returned in
+ * `unreadable`. The tables can only store one zone per code for an alert; if there are several kinds, the
+ * others are returned in `doubled`.
  */
 export function areaCodes(
   ugcs: readonly string[],
@@ -205,14 +207,20 @@ export function areaCodes(
   return { areas, doubled: [...doubled], unreadable };
 }
 
-/** Reports whether a product is about fire zones, whose codes are also used for other, public zones. */
+/**
+ * Reports whether a product is for fire weather zones. Their codes are the same as those of other, public
+ * zones.
+ */
 export function isFireProduct(event: string, vtec: readonly string[]): boolean {
   return (
     vtec.some((code) => /\.FW\.[A-Z]\./.test(code)) || /^(red flag|fire weather|extreme fire)/i.test(event)
   );
 }
 
-/** Returns a product's office from its identifier (`AFDSJU` belongs to SJU), or else from its VTEC codes. */
+/**
+ * Returns the office that issued a product. It is part of the product identifier: `AFDSJU` was issued by SJU.
+ * Otherwise, it is taken from the VTEC codes.
+ */
 export function officeOfProduct(awipsId: unknown, vtec: readonly string[]): string | null {
   const [, office] = /^[A-Z0-9]{3}([A-Z0-9]{3})$/.exec(textOf(awipsId)?.trim() ?? '') ?? [];
   return office ?? /^\/\w\.\w{3}\.\w(\w{3})\./.exec(vtec[0] ?? '')?.[1] ?? null;

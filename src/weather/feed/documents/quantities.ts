@@ -2,8 +2,8 @@ import { numberCheck } from '../../database/cleaner.ts';
 import { isMap, type Json, type Note } from './rows.ts';
 
 /**
- * Converts quantities of api.weather.gov, such as `{"unitCode": "wmoUnit:degC", "value": 3.9}`, to the unit
- * of their column.
+ * Converts quantities from api.weather.gov to the unit of the column. For example: `{"unitCode":
+ * "wmoUnit:degC", "value": 3.9}`.
  */
 
 type Conversion = (value: number) => number;
@@ -34,7 +34,9 @@ const degrees: Readonly<Record<string, Conversion>> = {
   rad: times(180 / Math.PI),
 };
 
-/** Units that are converted, keyed by the suffix of the column, which names the contract's unit. */
+/**
+ * The units that can be converted. The key is the suffix of the column, which is also the unit to convert to.
+ */
 const units: readonly [suffix: string, Readonly<Record<string, Conversion>>][] = [
   [
     '_c',
@@ -88,8 +90,9 @@ const units: readonly [suffix: string, Readonly<Record<string, Conversion>>][] =
 ];
 
 /**
- * Returns a quantity's value in the unit of `column`, or null if there is none. A value that is impossible or
- * has an unknown unit also becomes null, and is noted. A bare number has the unit of the column.
+ * Returns a quantity in the unit of `column`, or null if it has no value. Also returns null if the value is
+ * impossible or the unit unknown, which is reported through `note`. A number without a unit is already in the
+ * unit of the column.
  */
 export function quantity(value: unknown, column: string, what: string, note: Note): number | null {
   const given = isMap(value) ? valueOf(value) : value;
@@ -110,19 +113,19 @@ export function quantity(value: unknown, column: string, what: string, note: Not
   return null;
 }
 
-/** Returns the midpoint for a range, because the service forecasts wind as a range. */
+/** Some wind forecasts are a range. Returns the middle of it. */
 function valueOf({ value, minValue, maxValue }: Json): unknown {
   if (value !== undefined && value !== null) return value;
   if (typeof minValue === 'number' && typeof maxValue === 'number') return (minValue + maxValue) / 2;
   return minValue ?? maxValue ?? null;
 }
 
-/** Returns null if the unit is unknown for the column. */
+/** Returns null if the unit does not fit the column. */
 function convert(value: number, unitCode: unknown, column: string): number | null {
   if (unitCode === undefined || unitCode === null || unitCode === '') return value;
   if (typeof unitCode !== 'string') return null;
   const known = units.find(([suffix]) => column.endsWith(suffix))?.[1] ?? {};
-  // Handles `wmoUnit:degC`, `unit:degC`, and the full URL of the code.
+  // The unit can be written as `wmoUnit:degC`, `unit:degC`, or a URL.
   const unit = unitCode.replace(/^\w+:(?!\/)|^https?:.*\//, '');
   return Object.hasOwn(known, unit) ? (known[unit]?.(value) ?? null) : null;
 }

@@ -19,15 +19,16 @@ import { graphicastsOf, storiesOf, textProductsOf } from './text-products.ts';
 
 export interface Recognised {
   records: Loadable[];
-  /** Broken items of a list that were left out, each with its position and the reason. */
+  /** Invalid list items that were skipped. Each entry says where the item was and why it was skipped. */
   leftOut: string[];
 }
 
 /**
- * Reads an NWS or SPC document, identified by its content. A few documents also need their file name.
- * `receivedAt` is the time of the request. Without it, the document's own times are used, so that loading a
- * file again changes nothing. Throws `NothingToLoad` if it has no data for the reader. Throws
- * `BrokenDocument`, `SyntaxError` or another error if it is broken.
+ * Reads a document from the NWS or SPC. Its kind is detected from the content; only a few kinds also depend
+ * on the file name. `receivedAt` is when the document was requested. If it is null, the times in the document
+ * are used instead, so that loading the same file again changes nothing. Throws `NothingToLoad` if the
+ * document has no data that we use. If it is invalid, throws `BrokenDocument`, `SyntaxError` or another
+ * error.
  */
 export function recognise(text: string, fileName: string, receivedAt: Date | null = null): Recognised {
   const leftOut: string[] = [];
@@ -44,12 +45,12 @@ export function recognise(text: string, fileName: string, receivedAt: Date | nul
   };
 }
 
-/** Facts known apart from the text, and notes made while reading it. */
+/** Information about a document apart from its text, and a list to report problems to. */
 interface Reading {
   fileName: string;
   leftOut: string[];
   note: Note;
-  /** True if the document answers a request made now, rather than being a file of unknown age. */
+  /** True if the document was just requested. False if it is a file that may be of any age. */
   isPoll: boolean;
 }
 
@@ -61,20 +62,23 @@ function recordsOf(raw: string, reading: Reading): Loadable[] {
   if (start.includes('<graphicasts>')) return [graphicastsOf(text, reading.leftOut)];
   if (isPlaceTable(start)) return [placeTableOf(text, reading.leftOut)];
   if (start === '') throw new BrokenDocument('it is empty');
-  // Proxies and servers under maintenance answer with HTML instead of the data.
+  // Proxies, and servers during maintenance, respond with an HTML page instead of data.
   if (/^(<!--[^]*?-->\s*)*<(!doctype\s+)?html\b/i.test(start))
     throw new BrokenDocument('it is a web page (HTML), not data');
   if (reading.isPoll) throw new BrokenDocument('it is no JSON, which the service answers with');
   return textProductsOf(null, text);
 }
 
-/** Matches an `alert` element after declarations and comments. `parseXml` rejects a DOCTYPE. */
+/**
+ * Matches if the first element is `alert`, ignoring declarations and comments. A DOCTYPE is matched too,
+ * because `parseXml` rejects it with a proper message.
+ */
 const capStart =
   /^(?:<\?[^>]*>\s*|<!--[^]*?-->\s*|<!DOCTYPE\s+(?:[\w.-]+:)?alert\b[^[>]*(?:\[[^\]]*\]\s*)?>\s*)*<(?:[\w.-]+:)?alert[\s>]/i;
 
 /**
- * Removes the byte order mark and NUL characters, which PostgreSQL cannot store. The rest of the text is
- * still usable.
+ * Removes the byte order mark, and NUL characters, which PostgreSQL cannot store. The rest of the text can be
+ * used.
  */
 function storable(text: string): string {
   return text.replace(/^\uFEFF/, '').replaceAll('\0', '');
@@ -116,7 +120,7 @@ function fromFeatures(document: Json, features: Json[], reading: Reading): Loada
     isMap(properties) ? [properties] : isMap(attributes) ? [attributes] : [],
   );
   if (all.length === 0) throw new NothingToLoad('its features have no properties');
-  // One item is enough to recognize the kind, because a broken item may lack the field.
+  // Check for any item that has the field, since it may be missing from an invalid one.
   if (all.some((each) => 'timestamp' in each))
     return readEach(features, 'features', reading.leftOut, observationOf);
   if (all.some((each) => 'event' in each)) return [alertsOf(document, reading)];

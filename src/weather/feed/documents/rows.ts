@@ -1,24 +1,25 @@
 import type { ZoneKind } from '../../places/position.ts';
 
 /**
- * Thrown for a document that the reader cannot use (an error from the source, an empty list, another kind),
- * with the reason.
+ * Thrown if a document contains nothing that we could load, with the reason: it is an error from the source,
+ * an empty list, or of a different kind.
  */
 export class NothingToLoad extends Error {
   override readonly name = 'NothingToLoad';
 }
 
 /**
- * Thrown for a document of a known kind, or an item of its list, that is broken. The message starts with the
- * fault, for example `features[3].properties.sent is missing`.
+ * Thrown if a document is of a known kind but invalid, or if one of its list items is. The message starts
+ * with the location of the problem, such as `features[3].properties.sent is missing`.
  */
 export class BrokenDocument extends Error {
   override readonly name = 'BrokenDocument';
 }
 
 /**
- * Returns the results of `read` for each item. A broken item is left out, and its position in the list is
- * added to `leftOut`, as is each field that `read` notes. Throws if no item is left.
+ * Calls `read` for each item of a list and returns the results. If an item is invalid, it is skipped, and its
+ * position and the reason are added to `leftOut`, along with everything that `read` reports about single
+ * fields. Throws if all items are invalid.
  */
 export function readEach<Item, Result>(
   items: readonly Item[],
@@ -42,8 +43,8 @@ export function readEach<Item, Result>(
 }
 
 /**
- * Returns the reason for a broken document in a few words. Not every fault of a document can be foreseen, so
- * any error while reading it counts as a fault of the document.
+ * Describes in a few words what is wrong with a document. We cannot foresee everything, so any error thrown
+ * while reading a document is blamed on the document.
  */
 export function reasonOf(error: unknown): string {
   if (error instanceof BrokenDocument || error instanceof NothingToLoad) return error.message;
@@ -51,18 +52,18 @@ export function reasonOf(error: unknown): string {
   return `it is not of the form that is known (${error instanceof Error ? error.message : String(error)})`;
 }
 
-/** The content of a document: rows with the contract's column names, and their relations. */
+/** The contents of a document, as rows with the column names of the contract. */
 export type Value = string | number | boolean | null | readonly string[] | Readonly<Record<string, unknown>>;
 export type Row = Record<string, Value>;
 
 export type Loadable =
   | {
       family: 'observation';
-      /** Position in a list, for messages, such as `features[2]`. */
+      /** The position in a list, for messages: `features[2]`. */
       place?: string;
       /**
-       * null if its position cannot be read. The observation then counts only if the station is already
-       * known.
+       * null if the station's position is missing or invalid. In that case, the observation is only stored if
+       * the station is already known.
        */
       station: Row | null;
       observation: Row;
@@ -71,7 +72,10 @@ export type Loadable =
     }
   | {
       family: 'alerts';
-      /** True if the document lists everything that is in force. A single message only adds to the list. */
+      /**
+       * True if the document is a full list of the alerts in force. False if it is a single message, which is
+       * added to them.
+       */
       isWholeList: boolean;
       fetchedAt: string;
       sourceUpdatedAt: string | null;
@@ -84,7 +88,7 @@ export type Loadable =
   | { family: 'outlook_discussion'; run: OutlookRun; discussion: Row }
   | ({ family: 'places' } & PlaceTable);
 
-/** Rows with the same columns and different keys. */
+/** Rows for one of the place tables. They all have the same columns, and each has a different key. */
 export interface PlaceTable {
   table: 'stations' | 'locations' | 'offices' | 'zones' | 'fire_zones';
   rows: Row[];
@@ -94,11 +98,11 @@ export interface Alert {
   alert: Row & { alert_id: string };
   areas: AreaRow[];
   references: Row[];
-  /** True if the alert is active according to the poll. */
+  /** True if the alert is in force according to the list. */
   listed: boolean;
 }
 
-/** An area of an alert, given by its code, and the kind of its zone. */
+/** A forecast zone or county that an alert applies to. */
 export type AreaRow = Row & { alert_id: string; ugc: string; same: string | null; kind: ZoneKind };
 
 export type OutlookArea = Row & { hazard: string; kind: string; label: string; part: number };
@@ -123,28 +127,28 @@ export function mapsOf(value: unknown): Json[] {
 }
 
 /**
- * Returns the items of a list, in order. An item that is not a map becomes an empty one, so it lacks every
- * field.
+ * Returns the items of a list, in order. Replaces items that are not objects with empty ones, so that their
+ * fields are reported as missing.
  */
 export function itemsOf(value: unknown): Json[] {
   return (Array.isArray(value) ? value : []).map((item: unknown) => (isMap(item) ? item : {}));
 }
 
 /**
- * Returns the texts of a list. A single text counts as a list, because some converters turn a one-item list
- * into its item.
+ * Returns the strings in a list. Also accepts a single string, because some converters replace a list of one
+ * item with the item.
  */
 export function textsOf(value: unknown): string[] {
   return [value].flat().filter((item) => typeof item === 'string');
 }
 
 /**
- * Reports an unreadable field or item. The rest of the document is still read. The message starts with its
- * position in the document: `properties.windGust is -17.9 km/h, …`.
+ * Reports a field or item that could not be read. It does not affect the rest of the document. The message
+ * starts with the location: `properties.windGust is -17.9 km/h, …`.
  */
 export type Note = (message: string) => void;
 
-/** Returns the text, or null if the value is empty or not text. */
+/** Returns the value if it is a string with text in it, and null otherwise. */
 export function textOf(value: unknown): string | null {
   return typeof value === 'string' && value.trim() !== '' ? value : null;
 }
@@ -155,7 +159,7 @@ export function required(value: unknown, what: string): string {
   return text;
 }
 
-/** Returns the text if it is one of `choices`. */
+/** Returns the value if it is one of `choices`. Throws `BrokenDocument` otherwise. */
 export function oneOf(value: unknown, choices: readonly string[], what: string): string {
   const text = required(value, what);
   if (!choices.includes(text))
@@ -164,8 +168,8 @@ export function oneOf(value: unknown, choices: readonly string[], what: string):
 }
 
 /**
- * Parses an instant in UTC. A time without a zone is read as UTC, regardless of the process's time zone, and
- * noted.
+ * Parses a time and returns it in UTC. A time without a zone is assumed to be in UTC, regardless of the local
+ * time zone, and this is reported through `note`.
  */
 export function instantOf(value: unknown, what: string, note: Note = () => undefined): string {
   const text = required(value, what).trim();
@@ -178,7 +182,7 @@ export function instantOf(value: unknown, what: string, note: Note = () => undef
   return date.toISOString();
 }
 
-/** Returns false for `2026-02-30`, which `Date` reads as a day in March. */
+/** Returns false for dates such as `2026-02-30`, which `Date` turns into a day in March. */
 function isDayOfMonth(text: string): boolean {
   const [, year, month, day] = /^(\d{4})-(\d\d)-(\d\d)/.exec(text) ?? [];
   if (day === undefined) return true;
@@ -189,7 +193,7 @@ export function optionalInstant(value: unknown, what: string, note?: Note): stri
   return textOf(value) === null ? null : instantOf(value, what, note);
 }
 
-/** Returns the result of `read`, or null if the field is broken, in which case it is noted. */
+/** Returns the result of `read`. If it throws because the field is invalid, reports that and returns null. */
 export function orNoted<T>(note: Note, read: () => T): T | null {
   try {
     return read();
@@ -200,7 +204,7 @@ export function orNoted<T>(note: Note, read: () => T): T | null {
   }
 }
 
-/** Formats a document's value for a message: short, and on one line. */
+/** Formats a value from a document for use in a message. The result is short and on a single line. */
 export function quoted(text: string): string {
   return JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);
 }

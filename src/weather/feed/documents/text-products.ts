@@ -30,7 +30,10 @@ interface Product {
   correction: string | null;
 }
 
-/** Reads a forecast discussion (AFD), a convective outlook discussion (SWO) or empty outlook points (PTS). */
+/**
+ * Reads a text product: an area forecast discussion (AFD), a convective outlook discussion (SWO), or the
+ * points of an outlook (PTS) if it has no areas.
+ */
 export function textProductsOf(product: Json | null, raw: string): Loadable[] {
   const text = (product === null ? raw : (textOf(product['productText']) ?? '')).replaceAll('\r', '');
   const [, header, correction, awipsId] =
@@ -45,7 +48,8 @@ export function textProductsOf(product: Json | null, raw: string): Loadable[] {
         ? issuedIn(text, header)
         : new Date(instantOf(product['issuanceTime'], 'issuanceTime')),
     header,
-    // The header is not usable, because San Juan's is TJSJ and Pago Pago's is NSTU.
+    // The office's code in the header would not work, because it is not always K and the office: San Juan is
+    // TJSJ, and Pago Pago is NSTU.
     office: awipsId.slice(3),
     awipsId,
     correction: correction ?? null,
@@ -56,7 +60,7 @@ export function textProductsOf(product: Json | null, raw: string): Loadable[] {
 }
 
 function discussionOf({ id, text, issuedAt, header, office, awipsId, correction }: Product): Loadable {
-  // A long heading continues on the next line.
+  // A heading can continue on the next line if it is long.
   const parts = text.split(/^\.(?=[A-Z](?:[^\n]|\n(?![\n.])){0,120}?\.\.\.)/m).slice(1);
   const sections = parts.map((part, index) => {
     const [, heading = '', qualifier, rest = ''] =
@@ -109,8 +113,8 @@ function outlookDiscussionsOf({ id, text, issuedAt, awipsId }: Product): Loadabl
 }
 
 /**
- * Reads only "no areas". The points of areas are lines that would have to be closed along the coast, which
- * SPC's own GeoJSON already does.
+ * Reads a points product only if it has no areas. Areas are given as lines that would have to be closed along
+ * the coast. SPC has already done that in its GeoJSON.
  */
 function emptyOutlooksOf({ text, issuedAt, awipsId }: Product): Loadable[] {
   if (/^[A-Z0-9.]{4}\s+\d{8}/m.test(text)) throw new NothingToLoad('points of areas are loaded from GeoJSON');
@@ -122,8 +126,8 @@ function emptyOutlooksOf({ text, issuedAt, awipsId }: Product): Loadable[] {
 }
 
 /**
- * Returns one run for each day that the product covers: `SWODY1` covers day 1, and `SWOD48` covers days 4 to
- * 8.
+ * Returns an outlook run for each day of the product. `SWODY1` is about day 1, and `SWOD48` is about days 4
+ * to 8.
  */
 function runsOf(text: string, issuedAt: Date, awipsId: string): OutlookRun[] {
   const [, from, until] = /^Valid (?:Time )?(\d{6})Z - (\d{6})Z/im.exec(text) ?? [];
@@ -145,7 +149,8 @@ function runsOf(text: string, issuedAt: Date, awipsId: string): OutlookRun[] {
 }
 
 /**
- * Returns the first instant with this day of the month and time (`ddhhmm`), starting the day before `issued`.
+ * Returns the first time that fits `ddhhmm`, the day of the month and the time of day, starting on the day
+ * before `issued`.
  */
 function near(issued: Date, ddhhmm: string): Date {
   const [day = 1, hour = 0, minute = 0] = (ddhhmm.match(/\d\d/g) ?? []).map(Number);
@@ -159,21 +164,24 @@ function near(issued: Date, ddhhmm: string): Date {
 }
 
 /**
- * Reads the issue time from `FXUS65 KPSR 211216` and the date line `515 AM MST Wed Mar 21 2018`. The day in
- * UTC may be the next one.
+ * Reads when a product was issued. The header, `FXUS65 KPSR 211216`, has the time in UTC, but the month and
+ * year are only in the date line, `515 AM MST Wed Mar 21 2018`. In UTC, it may already be the next day.
  */
 function issuedIn(text: string, header: string): Date {
-  // An office in two time zones lists both: `600 PM MST /700 PM CST/ Wed Mar 21 2018`.
+  // Offices with two time zones list both times: `600 PM MST /700 PM CST/ Wed Mar 21 2018`.
   const date = /(?:AM|PM) \w{2,4}(?: \/[^/\n]*\/)? \w{3} (\w{3} \d{1,2} \d{4})/i.exec(text)?.[1];
   const time = /\d{6}/.exec(header.slice(7))?.[0];
   if (date === undefined || time === undefined) throw new NothingToLoad('it has no date line');
   return near(new Date(`${date} UTC`), time);
 }
 
-/** Marks an unknown start or end, which readers show as unknown. */
+/** Stands for a start or end that is not known. Readers show it as unknown. */
 const unknownTime = 'infinity';
 
-/** Reads an office's stories. If there are none, the office comes from the file name, as in `BGM_….json`. */
+/**
+ * Reads the stories of an office. If there are no stories, the office is taken from the file name:
+ * `BGM_….json`.
+ */
 export function storiesOf(document: Json, fileName: string, leftOut: string[]): Loadable {
   const listed = itemsOf(document['stories']);
   const office =
@@ -188,7 +196,8 @@ export function storiesOf(document: Json, fileName: string, leftOut: string[]): 
   return {
     family: 'stories',
     office,
-    // The body has no time of its own. Without a story, only the feed's epoch is left.
+    // The document does not say when it was created. If there are no stories either, use the oldest possible
+    // time.
     fetchedAt: newest === undefined || newest === '' ? '1970-01-01T00:00:00.000Z' : newest,
     stories: stories.map((story, index) => ({ position: index + 1, ...story })),
   };
@@ -208,7 +217,7 @@ function storyOf(story: Json, note: Note): Row {
   };
 }
 
-/** Returns the address of a picture. A relative address refers to weather.gov. */
+/** Returns the URL of an image. If it is relative, it is resolved against weather.gov. */
 function imageOf(value: unknown): string | null {
   const text = textOf(value);
   const url = text === null || !URL.canParse(text, site) ? null : new URL(text, site);
@@ -217,8 +226,8 @@ function imageOf(value: unknown): string | null {
 const site = 'https://www.weather.gov/';
 
 /**
- * Reads the older XML format of offices, which has seconds since 1970 and a first line that resembles an XML
- * declaration but is not one.
+ * Reads the older XML format. Its times are seconds since 1970, and its first line looks like an XML
+ * declaration but is not a valid one.
  */
 export function graphicastsOf(text: string, leftOut: string[]): Loadable {
   const parsed = parseXml(text.replace(/^<xml [^>]*>/, '').replace(/<\/xml>\s*$/, ''), ['graphicast']);

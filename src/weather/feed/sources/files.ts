@@ -6,12 +6,12 @@ import { WaybillError } from '../../../core/lib/errors.ts';
 import { feedDocument, type FeedResult, notFed } from '../feed-document.ts';
 import type { Target } from '../tables/upsert.ts';
 
-/** Maximum size of a file that is read, in bytes. The NWS's largest documents are about 10 MB. */
+/** The largest file to read, in bytes. The largest documents from the NWS are about 10 MB. */
 export const maxFileBytes = 64 * 1024 * 1024;
 
 /**
- * Lists the files at a path: the file itself, or all files below a directory, sorted by name. Skips hidden
- * files, Markdown, symbolic links and special files. Throws `usage` if nothing exists at the path.
+ * Returns the path itself if it is a file, or all files below it if it is a directory, sorted by name. Skips
+ * hidden files, Markdown, symbolic links and special files. Throws `usage` if the path does not exist.
  */
 export async function filesAt(path: string): Promise<string[]> {
   const found = await stat(path).catch((cause: unknown) => {
@@ -36,8 +36,8 @@ export async function filesAt(path: string): Promise<string[]> {
 }
 
 /**
- * Loads one file. The outcome is `failed` if the file cannot be read, is not a regular file, is too large or
- * is not UTF-8. Throws the database's errors.
+ * Loads a file. The outcome is `failed` if it cannot be read, is not a regular file, is too large, or is not
+ * UTF-8. Throws the database's errors.
  */
 export async function feedFile(target: Target, file: string): Promise<FeedResult> {
   let text: string;
@@ -49,7 +49,7 @@ export async function feedFile(target: Target, file: string): Promise<FeedResult
   return feedDocument(target, { place: file, name: basename(file), text, receivedAt: null });
 }
 
-/** Decodes bytes as UTF-8 text. */
+/** Decodes UTF-8. Throws if the bytes are not valid. */
 export function decoded(bytes: Uint8Array): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
@@ -59,7 +59,7 @@ export function decoded(bytes: Uint8Array): string {
 }
 
 async function bytesOf(file: string): Promise<Uint8Array> {
-  // This is checked before opening, because opening a pipe would wait for a writer.
+  // Check first, because opening a named pipe would block until something writes to it.
   const found = await stat(file);
   if (!found.isFile()) throw new Error('it is no regular file');
   if (found.size > maxFileBytes) throw new Error(`it is larger than ${maxFileBytes} bytes`);
@@ -72,8 +72,8 @@ async function bytesOf(file: string): Promise<Uint8Array> {
 }
 
 /**
- * Returns a fingerprint that changes when the file is replaced or modified. Returns null if the file is
- * missing or is not a regular file.
+ * Returns a string that changes when the file is modified or replaced. Returns null if there is no regular
+ * file.
  */
 async function stateOf(file: string): Promise<string | null> {
   const found = await lstat(file).catch(() => null);
@@ -81,22 +81,22 @@ async function stateOf(file: string): Promise<string | null> {
 }
 
 interface ScanOptions {
-  /** Treats every existing file as settled. */
+  /** Load all files that exist, without waiting for them to stop changing. */
   settled?: boolean;
   signal?: AbortSignal;
 }
 
 /**
- * Loads the files that have settled since the last scan, and returns their results. Throws `usage` if the
- * directory is missing. Also throws the database's errors, in which case the files are loaded on the next
- * scan.
+ * Loads new and changed files that have stopped changing, and returns the results. Throws `usage` if the
+ * directory does not exist. If it throws a database error, the files are tried again in the next scan.
  */
 type Scan = (target: Target, options?: ScanOptions) => Promise<FeedResult[]>;
 
 /**
- * Finds new and changed files by listing the directory. This works on network drives, and also finds files
- * that arrived while the program was not running. A file is loaded once it has not changed for `settleMs`. It
- * is loaded again only after it changes, even if the first load failed.
+ * Looks for new and changed files by listing a directory, rather than relying on notifications. This also
+ * works on network drives, and finds files that arrived while the program was not running. A file is loaded
+ * when it has not changed for `settleMs`. After that, it is only loaded again if it changes, even if loading
+ * it has failed.
  */
 export function watchDirectory({ directory, settleMs }: WatchConfig, clock: Clock): Scan {
   const seen = new Map<string, { state: string; since: number; isLoaded: boolean }>();

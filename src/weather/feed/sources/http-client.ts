@@ -5,26 +5,29 @@ import type { Validators } from '../tables/requests.ts';
 
 export interface ClientOptions extends RequestOptions {
   concurrency: number;
-  /** Returns a number in [0, 1). Replaced only in tests. */
+  /** Returns a number in [0, 1). For tests. */
   random?: () => number;
 }
 
 /**
- * Requests a document, with retries. Throws `RequestFailed` once the retries are exhausted, and the signal's
- * reason.
+ * Requests a document, and retries if that fails. Throws `RequestFailed` if no attempt succeeds, or the
+ * signal's reason if it is aborted.
  */
 export type Get = (url: string, known: Validators | null) => Promise<Answer>;
 
 const tries = 4;
 const firstPauseMs = 1000;
 const maxPauseMs = 60_000;
-/** If a server requests a longer pause, the next round respects it as well. */
+/**
+ * The longest pause that we let a server ask for. If it asks for more, the request fails, but the next round
+ * still waits this long.
+ */
 const maxWaitMs = 5 * 60_000;
 
 /**
- * Creates a client that sends requests to one service and limits their concurrency. Temporary failures are
- * retried after a pause that doubles each time, with full jitter. The server's `Retry-After` pauses all
- * requests, because it applies to the client rather than to a single document.
+ * Creates a client for one service, with a limit on concurrent requests. Temporary failures are retried with
+ * exponential backoff and full jitter. A `Retry-After` from the server delays all requests, because it is
+ * meant for the client as a whole.
  */
 export function createClient(options: ClientOptions): Get {
   const { clock, concurrency, signal, random = Math.random } = options;
@@ -55,7 +58,10 @@ export function createClient(options: ClientOptions): Get {
   };
 }
 
-/** Creates a pause shared by all requests. `extend` lengthens it, and `wait` resolves when it is over. */
+/**
+ * Creates a pause that applies to all requests. `extend` makes it longer, and `wait` resolves once it is
+ * over.
+ */
 function sharedPause(clock: Clock): { extend(ms: number): void; wait(signal?: AbortSignal): Promise<void> } {
   let until = 0;
   return {
@@ -73,21 +79,21 @@ interface RequestOptions {
   clock: Clock;
   userAgent: string;
   timeoutMs: number;
-  /** Maximum body size in bytes, after decompression. */
+  /** The maximum size of the response body in bytes, after decompression. */
   maxBody: number;
   signal?: AbortSignal;
 }
 
-/** A document from a server, or the server's response that the document still matches the validators. */
+/** A document, or a confirmation by the server that the document we have is still current. */
 export type Answer =
   { kind: 'fresh'; text: string; at: Date; validators: Validators } | { kind: 'same'; at: Date };
 
-/** Thrown if a request has no usable response. */
+/** Thrown if a request failed, or if its response cannot be used. */
 export class RequestFailed extends Error {
   override readonly name = 'RequestFailed';
-  /** True if a retry may succeed. */
+  /** True if it makes sense to try again. */
   readonly retry: boolean;
-  /** The pause that the server requested, in milliseconds. */
+  /** How long the server asked us to wait, in milliseconds. */
   readonly retryAfterMs: number | undefined;
 
   constructor(message: string, retry: boolean, retryAfterMs?: number) {
@@ -97,14 +103,14 @@ export class RequestFailed extends Error {
   }
 }
 
-/** If a server's clock is ahead by more than this, its times are ignored. */
+/** If a server's clock is ahead of ours by more than this, its times are ignored. */
 const skewMs = 5 * 60_000;
 const accepted = 'application/geo+json, application/ld+json;q=0.9, */*;q=0.5';
 
 /**
- * Sends one GET request, which is conditional if there are validators. Redirects are not followed. `at` is
- * the time in the server's response, which cached copies preserve. Throws `RequestFailed` and the signal's
- * reason.
+ * Sends a single GET request. If `known` has validators, the request is conditional. Redirects are not
+ * followed. `at` in the result is the server's time, which stays the same if the response comes from a cache.
+ * Throws `RequestFailed`, or the signal's reason if it is aborted.
  */
 export async function request(
   url: string,
@@ -132,14 +138,14 @@ export async function request(
     throw new RequestFailed(late.signal.aborted ? `no answer within ${timeoutMs} ms` : reasonOf(error), true);
   } finally {
     timer.cancel();
-    // Discards the remainder of an unread response.
+    // If the response has not been read completely, stop receiving it.
     late.abort();
   }
 }
 
 function headersOf(userAgent: string, known: Validators | null): Record<string, string> {
   const headers: Record<string, string> = { 'user-agent': userAgent, accept: accepted };
-  // RFC 9110, section 13.1.3: a recipient that supports the tag ignores the date.
+  // Send both. According to RFC 9110, section 13.1.3, servers that support the ETag ignore the date.
   if (known?.etag != null) headers['if-none-match'] = known.etag;
   if (known?.lastModified != null) headers['if-modified-since'] = known.lastModified;
   return headers;
@@ -161,7 +167,7 @@ async function refusal(response: Response, clock: Clock): Promise<RequestFailed>
     ? parseRetryAfter(headers.get('retry-after') ?? undefined, clock.now())
     : undefined;
   const said = await problemOf(response);
-  // The service sends this to clients that do not name a contact or that send too many requests.
+  // The service sends a 403 to clients without contact information, and to those that send too many requests.
   const hint = status === 403 ? ' (does user_agent of weather.feed.nws name whom to write to?)' : '';
   return new RequestFailed(
     `the server answered ${status}${said === '' ? '' : `: ${said}`}${hint}`,
@@ -170,7 +176,7 @@ async function refusal(response: Response, clock: Clock): Promise<RequestFailed>
   );
 }
 
-/** Returns a problem document's title (RFC 9457), as one short line. */
+/** Returns the title from a problem document (RFC 9457), shortened and on a single line. */
 async function problemOf(response: Response): Promise<string> {
   if (!/\bjson\b/.test(response.headers.get('content-type') ?? '')) return '';
   try {
@@ -205,7 +211,7 @@ function textOf(bytes: Uint8Array): string {
   }
 }
 
-/** The cause of a `fetch failed` error has the actual reason. */
+/** If the message is `fetch failed`, the actual reason is in the cause. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const { cause } = error;

@@ -8,8 +8,9 @@ import { type Answer, type Get, RequestFailed } from './http-client.ts';
 import type { Source } from './requests-of.ts';
 
 /**
- * Polls a source once and writes new data. Failed requests and broken documents are reported, and the next
- * poll retries them. Throws the database's errors and the reason of the signal of `get`.
+ * Polls a source once and stores new data. If requests fail or documents are invalid, that is reported, and
+ * the next poll tries them again. Throws the database's errors. If the signal of `get` is aborted, throws its
+ * reason.
  */
 export async function poll(polling: PollContext, source: Source): Promise<FeedResult[]> {
   if (source.hasPages) return pollPages(polling, source);
@@ -37,8 +38,8 @@ export async function poll(polling: PollContext, source: Source): Promise<FeedRe
 }
 
 /**
- * Polls a list of products. The list's validators are stored only once every product that it names was
- * fetched.
+ * Polls a list of products. The list's validators are only stored if all of its products could be fetched, so
+ * that the next poll tries again otherwise.
  */
 async function pollProducts(
   { target, requests, get, productsUrl }: PollContext,
@@ -77,16 +78,19 @@ async function isLoaded(target: Target, id: string): Promise<boolean> {
   return found !== undefined;
 }
 
-/** What a poll depends on. */
+/** The dependencies for polling a source. */
 interface PollContext {
   target: Target;
   requests: Requests;
   get: Get;
-  /** Base URL of individual products, which are at `<base>/products/<id>`. */
+  /** The base URL of products. A product is at `<base>/products/<id>`. */
   productsUrl: string;
 }
 
-/** Returns the response, or the reason why there is none. Throws the reason of the signal of `get`. */
+/**
+ * Returns the response, or the error if the request failed. If the signal of `get` is aborted, throws its
+ * reason.
+ */
 async function answered(get: Get, url: string, known: Parameters<Get>[1]): Promise<Answer | RequestFailed> {
   try {
     return await get(url, known);
@@ -96,14 +100,14 @@ async function answered(get: Get, url: string, known: Parameters<Get>[1]): Promi
   }
 }
 
-/** The longest list has about 20 pages of 500 items. */
+/** A safety limit. The longest list has about 20 pages, with 500 items each. */
 const maxPages = 100;
 const maxCursorChars = 1000;
 
 /**
- * Requests the changed pages of a list, and writes each page separately. The start of the next page is stored
- * with each page, so an unchanged page does not end the list. Throws the database's errors and the reason of
- * the signal of `get`.
+ * Fetches those pages of a list that have changed, and stores each of them separately. Every page is stored
+ * along with the cursor of the next one, so that we can continue after an unchanged page. Throws the
+ * database's errors. If the signal of `get` is aborted, throws its reason.
  */
 async function pollPages(
   { target, requests, get }: PollContext,
@@ -119,14 +123,14 @@ async function pollPages(
     seen.add(page);
     const known = requests.keepsCursors ? await requests.get(page) : null;
     const answer = await answered(get, page, known);
-    // The remaining pages stay unknown until the next round.
+    // Without this page, we do not know where the others are. The next round will try again.
     if (answer instanceof RequestFailed) return [...fed, notFed(page, 'failed', answer.message)];
     let cursor = known?.cursor ?? null;
     if (answer.kind === 'same') fed.push(notFed(page, 'unchanged', null));
     else {
       const { text, at, validators } = answer;
       cursor = cursorOf(text);
-      // If it were stored without its cursor, the page would appear to be the last one.
+      // Store the cursor together with the page. If it were missing, the page would look like the last one.
       const alongside = async (statements: Parameters<typeof requests.put>[0]): Promise<void> => {
         if (requests.keepsCursors) await requests.put(statements, page, { ...validators, cursor });
       };
@@ -138,15 +142,15 @@ async function pollPages(
 }
 
 /**
- * Returns the cursor of the next page. Returns null after the last page, or if the document cannot be read.
- * The service adds an empty page after the last one. Uses only the cursor, never the URL.
+ * Returns the cursor of the next page, or null if there are no more pages or the document is invalid. The
+ * list ends with an empty page. For security, only the cursor is taken from the URL of the next page.
  */
 function cursorOf(text: string): string | null {
   let document: unknown;
   try {
     document = JSON.parse(text);
   } catch {
-    // Loading the document will report the fault.
+    // The error is reported when the document is loaded.
     return null;
   }
   if (!isMap(document) || !Array.isArray(document['features']) || document['features'].length === 0)
@@ -157,15 +161,16 @@ function cursorOf(text: string): string | null {
   return cursor === '' || cursor.length > maxCursorChars ? null : cursor;
 }
 
-/** A text product named in a list. */
+/** An entry in a list of text products. */
 interface ListedProduct {
   id: string;
   issuedAt: number;
 }
 
 /**
- * Returns the newest products in a list for each of these WMO collections, or the newest overall if no
- * collections are given. Uses only the id and never a URL, so that a list cannot redirect requests.
+ * Returns the newest product from each of these WMO collections or, if there are none, the newest product in
+ * the list. For security, uses only the products' ids and not their URLs, so that a list cannot send us to
+ * another server.
  */
 function newestProducts(text: string, collections: readonly string[]): ListedProduct[] {
   const document: unknown = JSON.parse(text);

@@ -1,28 +1,31 @@
 import type { NwsConfig, SourceName } from '../../../core/config/weather/feed.ts';
 import type { PolledList } from '../tables/polls.ts';
 
-/** One document that is polled. */
+/** A document to poll. */
 export interface Source {
   name: SourceName;
   url: string;
-  /** The file name to assume for the document. */
+  /** A file name to use for the document. */
   fileName: string;
-  /** The list whose newest run is confirmed by an unchanged response, or null if there is none. */
+  /**
+   * If the document has not changed, this list's most recent run is still valid. null if there is no such
+   * list.
+   */
   polled: PolledList | null;
   /**
-   * WMO collections in a list of text products, from each of which the newest product is fetched. If empty,
-   * the newest product overall is fetched. If null, the URL is the document itself.
+   * For a list of text products, fetch the newest product from each of these WMO collections, or just the
+   * newest one if this is empty. null if the URL is not such a list.
    */
   collections: readonly string[] | null;
-  /** True if the list continues at `pagination.next`. */
+  /** True if the document is a list with pages, linked through `pagination.next`. */
   hasPages: boolean;
 }
 
-/** Covers days 1, 2, 3 and 4 to 8. Other SWO products are not outlooks. */
+/** The outlooks for days 1, 2, 3 and 4 to 8. There are other SWO products that are not outlooks. */
 const outlookCollections = ['ACUS01', 'ACUS02', 'ACUS03', 'ACUS48'];
 const observationsEach = 12;
 
-/** Returns all requests to the NWS and SPC that the configuration defines. */
+/** Returns everything that the configuration wants from the NWS and SPC. */
 export function sourcesOf(config: NwsConfig): Source[] {
   const api = (path: string): string => `${config.baseUrl}${path}`;
   const plain = (name: SourceName, url: string, fileName: string): Source => ({
@@ -80,7 +83,7 @@ export function sourcesOf(config: NwsConfig): Source[] {
   ];
 }
 
-/** Area codes of marine zones, which have neither counties nor fire-weather zones. */
+/** Marine areas. They have neither counties nor fire weather zones. */
 const marineAreas = /^(A[MN]|GM|L[CEHMOS]|P[HKMSZ]|SL)$/;
 
 function placeSources({ stations, zones, offices }: NwsConfig['places']): {
@@ -109,7 +112,7 @@ function placeSources({ stations, zones, offices }: NwsConfig['places']): {
   ];
 }
 
-/** Excludes test messages and exercises, which the reader does not need. */
+/** Leaves out tests and exercises, because they are not shown anyway. */
 function alertQuery({ areas, zones }: NonNullable<NwsConfig['alerts']>): string {
   if (zones.length > 0) return `status=actual&zone=${zones.join(',')}`;
   return areas.length > 0 ? `status=actual&area=${areas.join(',')}` : 'status=actual';

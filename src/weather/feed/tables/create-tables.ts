@@ -2,8 +2,9 @@ import { readFile } from 'node:fs/promises';
 import type { Statements, Target } from './upsert.ts';
 
 /**
- * Creates any missing tables of the contract, either all or none. Adds columns and tables that an earlier
- * version lacks. No other code in the project does this. Feeders that start concurrently wait for each other.
+ * Creates the tables of the contract if they do not exist, or adds the columns and tables that are new since
+ * an earlier version. Runs in a single transaction. Feeders that do this at the same time wait for each
+ * other. Nothing else in this project creates weather tables.
  */
 export async function createTables(target: Target, schema = 'weather'): Promise<void> {
   await target.transaction(async (statements) => {
@@ -16,7 +17,7 @@ export async function createTables(target: Target, schema = 'weather'): Promise<
   });
 }
 
-/** Statements that upgrade an earlier version's tables. */
+/** Upgrades tables that were created by an earlier version. */
 const added = `
   alter table alert_areas add column if not exists kind text
     check (kind in ('public', 'county', 'fire', 'marine', 'offshore'));
@@ -27,7 +28,10 @@ const added = `
     if exists (select from pg_roles where rolname = 'weather_reader') then grant select on fire_zones to weather_reader; end if;
   end $$;`;
 
-/** Creates the feeder's own table, which holds the validators of the last document from each URL. */
+/**
+ * Creates a table for the feeder itself. It stores the validators of the document that was last loaded from
+ * each URL.
+ */
 export async function createRequestTable(target: Target): Promise<void> {
   await target.transaction(async (statements) => {
     await lockFeeders(statements);
@@ -38,12 +42,15 @@ export async function createRequestTable(target: Target): Promise<void> {
       "select 1 as one from pg_attribute where attrelid = 'feed_requests'::regclass and attname = 'cursor'",
       [],
     );
-    // An earlier version created the table without this column.
+    // The column is missing if the table was created by an earlier version.
     if (cursor === undefined) await statements.run('alter table feed_requests add column cursor text');
   });
 }
 
-/** Held until the transaction ends, so that feeders of the same database write one at a time. */
+/**
+ * Takes a lock until the end of the transaction, so that feeders that use the same database write one after
+ * another.
+ */
 export async function lockFeeders(statements: Statements): Promise<void> {
   await statements.query(
     "select pg_advisory_xact_lock(hashtext('waybill weather feed'), hashtext(current_setting('search_path')))",

@@ -16,17 +16,17 @@ import {
 } from './upsert.ts';
 
 interface Loaded {
-  /** Number of rows inserted or changed. 0 if all data was already stored. */
+  /** The number of rows that were inserted or updated. 0 if everything had already been stored. */
   rows: number;
-  /** Records that the database rejects, with the reason. No part of them was written. */
+  /** Records that the database rejected, and why. They were left out completely. */
   leftOut: string[];
 }
 
 /**
- * Writes the records of a document, and the rows of `alongside`, in one transaction. Existing rows are kept,
- * or replaced by newer ones, so loading twice changes nothing. If the database rejects one of several
- * records, the others are written without it. Throws `BrokenDocument` if all are rejected, and the database's
- * errors (`database_unavailable`, `schema_mismatch`, `internal_error`).
+ * Stores the records of a document in one transaction, along with the statements of `alongside`. Existing
+ * rows are only replaced by newer ones, so it is safe to load a document again. If the database rejects some
+ * of the records, the others are stored without them. Throws `BrokenDocument` if it rejects all of them, and
+ * the database's errors: `database_unavailable`, `schema_mismatch` or `internal_error`.
  */
 export async function load(
   target: Target,
@@ -66,8 +66,8 @@ export async function load(
 }
 
 /**
- * Returns the rows of a single statement, outside any transaction. Throws the database's errors with the same
- * codes as `load`, so that a feeder recognizes an unreachable database here as well.
+ * Runs a single query outside of a transaction. Throws the same database errors as `load`, so that feeders
+ * notice an unreachable database here, too.
  */
 export async function lookUp(
   target: Pick<Target, 'query'>,
@@ -81,12 +81,14 @@ export async function lookUp(
   }
 }
 
-/** Returns a record's position in the document, such as `features[2]`. */
+/** Returns where in the document a record is: `features[2]`. */
 function placeOf(record: Loadable | undefined, index: number): string {
   return (record?.family === 'observation' ? record.place : undefined) ?? `record ${index}`;
 }
 
-/** Classes 21, 22 and 23: the values do not fit the table, or conflict with stored rows. */
+/**
+ * Error classes 21, 22 and 23. They mean that the values do not fit the table or conflict with other rows.
+ */
 function isRefused(error: unknown): error is BrokenDocument | (Error & { code: string }) {
   if (error instanceof BrokenDocument) return true;
   return error instanceof Error && 'code' in error && /^2[123]/.test(String(error.code));
@@ -97,7 +99,7 @@ function refused(error: BrokenDocument | (Error & { code: string })): BrokenDocu
   return new BrokenDocument(`the database refuses it: ${error.message.slice(0, 300)} (${error.code})`);
 }
 
-/** Returns the database's error, with a hint for the feeder's operator. */
+/** Converts a database error and adds a hint for the operator of the feeder. */
 export function failure(thrown: unknown): WaybillError {
   const error = databaseError(thrown, 'weather.feed');
   const code = thrown instanceof Error && 'code' in thrown ? thrown.code : null;
@@ -115,7 +117,7 @@ export function failure(thrown: unknown): WaybillError {
 
 type Observed = Loadable & { family: 'observation' };
 
-/** Writes one record within a transaction. Returns how many rows were inserted or changed. */
+/** Writes a record in the current transaction. Returns the number of rows that were inserted or updated. */
 async function loadRecord(statements: Statements, record: Loadable): Promise<number> {
   const keep = (table: string, key: readonly string[], rows: readonly Row[]): Promise<number> =>
     upsert(statements, { table, key, onConflict: 'keep' }, rows);
@@ -153,7 +155,7 @@ async function loadRecord(statements: Statements, record: Loadable): Promise<num
 
 const keyOfObservation = ['station_id', 'observed_at'];
 
-/** A later correction by the station replaces its first report. */
+/** If a station corrects a report later, the correction replaces it. */
 async function loadObservation(
   statements: Statements,
   { station, observation, weather, clouds }: Observed,
@@ -182,8 +184,9 @@ async function requireStation(statements: Statements, id: unknown): Promise<void
 }
 
 /**
- * Adds an observation's station if it is unknown. A known one keeps its position from a list of stations,
- * because positions in observations are rounded. Only a position that is far away replaces it.
+ * Stores the station of an observation if it is new. Otherwise its position is left alone, because positions
+ * in observations are rounded, while the stored one may be from a list of stations. It is only replaced if
+ * the new one is far away.
  */
 async function loadStation(statements: Statements, station: Row): Promise<void> {
   const columns = Object.keys(station);
@@ -205,7 +208,7 @@ async function loadStation(statements: Statements, station: Row): Promise<void> 
   );
 }
 
-/** More than the rounding of coordinates, but less than any station has ever moved. */
+/** In degrees. Rounding changes coordinates by less than this, and moving a station changes them by more. */
 const roundedDeg = 0.05;
 
 async function replaceParts(
@@ -226,12 +229,13 @@ function keyOf(observation: Row): unknown[] {
   return keyOfObservation.map((column) => observation[column]);
 }
 
-/** Number of places per statement. A zone's outline can have hundreds of kilobytes. */
+/** The number of places to write per statement. Outlines of zones can take up hundreds of kilobytes. */
 const batches = { stations: 500, locations: 500, offices: 500, zones: 20, fire_zones: 20 };
 
 /**
- * Updates a known place. Columns that the document lacks keep their values. An office's document has no
- * position, so the office must already exist. Otherwise throws `BrokenDocument`.
+ * Stores places. If a place already exists, columns that the document does not have are left unchanged.
+ * Documents of offices have no position, so an office must already exist. Throws `BrokenDocument` if it does
+ * not.
  */
 async function loadPlaces(statements: Statements, { table, rows }: PlaceTable): Promise<number> {
   if (table === 'offices' && rows.some((row) => !('latitude_deg' in row)))
@@ -246,7 +250,7 @@ async function loadPlaces(statements: Statements, { table, rows }: PlaceTable): 
   return changed;
 }
 
-/** An earlier version's database lacks this table, but can store all other data. */
+/** A database from an earlier version may not have this table. Everything else can still be stored. */
 async function hasFireZones(statements: Statements): Promise<boolean> {
   const [found] = await statements.query("select to_regclass('fire_zones') is not null as present", []);
   return found?.['present'] === true;

@@ -1,15 +1,13 @@
 import { readFile } from 'node:fs/promises';
 import { PGlite } from '@electric-sql/pglite';
 
-/**
- * The archive that the build places next to this module. When running from source, it exists only after a
- * build.
- */
+/** The build puts this archive next to the module. From source, it is only available after a build. */
 const places = ['empty-database.tar.gz', '../../../../dist/weather/feed/tables/empty-database.tar.gz'];
 
 /**
- * Creates an empty embedded database in `directory`, or in memory. Unpacks the bundled archive. If that is
- * missing, PostgreSQL initializes the database, which takes several seconds longer.
+ * Creates an empty embedded database in `directory` or, by default, in memory. This is fast because it
+ * unpacks an archive. Without the archive, PostgreSQL has to initialize the database, which takes several
+ * seconds.
  */
 export async function newDatabase(directory?: string): Promise<PGlite> {
   const archive = await emptyDatabase();

@@ -6,8 +6,8 @@ import { lockDirectory } from '../../database/directory-lock.ts';
 import { type Statements, type Target, type Transaction, withSavepoints } from './upsert.ts';
 
 /**
- * Opens a directory's embedded database. With `create`, a missing one is created. Throws
- * `database_unavailable` if it is missing, or if another process has it open.
+ * Opens the embedded database in a directory. If there is none, creates it if `create` is set, and throws
+ * `database_unavailable` otherwise. Also throws `database_unavailable` if another process has opened it.
  */
 export async function openDirectory(
   directory: string,
@@ -36,7 +36,7 @@ export async function openDirectory(
   }
 }
 
-/** Wraps an embedded database that is already open. */
+/** Uses an embedded database that is already open. */
 export function embeddedTarget(client: PGlite): Omit<Target, 'close'> {
   const statements = (on: Pick<PGlite | EmbeddedTransaction, 'query' | 'exec'>): Statements => ({
     query: async (text, values) => (await on.query<Record<string, unknown>>(text, values)).rows,
@@ -52,8 +52,8 @@ export function embeddedTarget(client: PGlite): Omit<Target, 'close'> {
 }
 
 /**
- * Creates the database in a temporary directory and then renames it into place. If a killed process left a
- * database incomplete, it could never be opened.
+ * Creates the database in a temporary directory first, and then renames that. If the process were killed
+ * halfway, the incomplete database could never be opened again.
  */
 async function createDatabase(directory: string): Promise<void> {
   const parent = dirname(directory);
@@ -66,7 +66,7 @@ async function createDatabase(directory: string): Promise<void> {
   await mkdir(made, { mode: 0o700 });
   const client = await newDatabase(made);
   await client.close();
-  // The directory may already exist if it is empty.
+  // Fails if there is anything in the directory. An empty one is replaced.
   await rename(made, directory).catch((cause: unknown) => {
     throw new WaybillError('database_unavailable', `no embedded database can be made in ${directory}`, {
       hint: 'name a directory that is empty or not there yet',

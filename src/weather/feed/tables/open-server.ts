@@ -10,12 +10,12 @@ const lockSeconds = 30;
 const usualLimits = {
   clock: systemClock,
   connectSeconds: 10,
-  /** Time limit for a statement, in milliseconds, in case the server does not enforce its own. */
+  /** How long to wait for a result, in milliseconds, in case the server does not enforce its own limit. */
   answerMs: (statementSeconds + 15) * 1000,
 };
 const maxBackoffSeconds = 1;
 
-/** A connection, and whether it was closed since it was last opened. */
+/** The single connection, and whether it has been closed since it was last opened. */
 interface Line {
   client: Sql;
   inTime: Watchdog;
@@ -23,7 +23,7 @@ interface Line {
 }
 
 /**
- * Opens a PostgreSQL server with a role that may write. Connects on first use. Throws `secrets_invalid` if
+ * Opens a PostgreSQL database for writing. The connection is made on first use. Throws `secrets_invalid` if
  * `url` is not a valid URL.
  */
 export async function openServer(
@@ -40,7 +40,7 @@ export async function openServer(
     void lost.client.end({ timeout: 0 }).catch(() => undefined);
   };
   const turns = createSemaphore(1);
-  // Gives the single connection to one caller at a time.
+  // There is only one connection, so callers have to take turns.
   const inTurn = async <T>(work: () => Promise<T>): Promise<T> => {
     const release = await turns.acquire(1);
     return work().finally(release);
@@ -61,10 +61,10 @@ export async function openServer(
 }
 
 /**
- * Does not use the driver's `begin`, which sends a rollback to a closed connection and thereby ends the
- * process. Does not use its `reserve` either, which waits forever for a connection that is not open yet.
- * Sends nothing after the connection was closed, so that no statement continues on a new connection. The next
- * transaction uses the new one.
+ * Runs a transaction without the driver's `begin`, which crashes the process if the connection is closed,
+ * because it still sends a rollback. The driver's `reserve` is no alternative: it waits forever for a
+ * connection that is not open yet. Once the connection has been closed, nothing more is sent, so that the
+ * rest of the transaction does not run on a new one.
  */
 async function transactionOn<T>(
   line: Line,
@@ -95,10 +95,10 @@ async function transactionOn<T>(
 }
 
 /**
- * Reports whether the connection is unusable after this error of the driver, or final message of the server.
- * The connection is never reused. Version 3.4 of the driver does not report a connection that ends during a
- * statement, and sends nothing on the next connection. Each later start then lasts until its timeout
- * (`closed` in its `connection.js` does not reset `nextWriteTimer`).
+ * Reports whether the connection can no longer be used after this error from the driver or the server. If so,
+ * it must be replaced. When a connection ends during a statement, version 3.4 of the driver sends nothing on
+ * the next connection either, because `closed` in its `connection.js` does not reset `nextWriteTimer`. Every
+ * later attempt to connect then takes until its timeout.
  */
 function endsLine(error: unknown): boolean {
   if (!(error instanceof Error) || !('code' in error)) return false;
@@ -153,7 +153,7 @@ function connect(url: string, schema: string, connectSeconds: number, inTime: Wa
     const line: Line = { client, inTime, isLost: false };
     return line;
   } catch {
-    // The error about an invalid URL contains the URL, including its password.
+    // Do not include the original error, because it contains the URL with the password.
     throw new WaybillError('secrets_invalid', 'the URL of the weather database that is fed is none', {
       hint: 'expected postgres://user:password@host:5432/database',
     });

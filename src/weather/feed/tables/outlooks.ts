@@ -4,12 +4,12 @@ import { same, type Statements, type Upsert, upsert } from './upsert.ts';
 type Outlook = Loadable & { family: 'outlook' };
 type Discussion = Loadable & { family: 'outlook_discussion' };
 
-/** Maximum time between the issues of a discussion and of its outlook's areas. */
+/** The maximum time between the issuance of an outlook's areas and its discussion, in seconds. */
 const apartSeconds = 3600;
 
 /**
- * Writes the areas of one hazard. A document names either all areas of a kind (category, probability,
- * intensity) or none, so a correction removes the areas that it no longer names.
+ * Stores the areas of one hazard. A document always contains all areas of a kind (category, probability or
+ * intensity), or none of that kind, so areas that are missing from a correction are deleted.
  */
 export async function loadOutlook(statements: Statements, { run, areas }: Outlook): Promise<number> {
   const { forecaster, received_at } = run;
@@ -26,7 +26,8 @@ export async function loadOutlook(statements: Statements, { run, areas }: Outloo
     );
     changed += removed.length;
   }
-  // A hazard without areas has no intensity either. Intensities arrive in a separate file.
+  // Without areas there is no intensity either, but it is in a separate file that may have been loaded
+  // earlier.
   for (const { hazard } of areas.filter(({ label }) => label === 'NONE')) {
     const removed = await statements.query(
       "delete from outlooks where run_id = $1 and hazard = $2 and kind = 'intensity' returning 1 as one",
@@ -37,7 +38,7 @@ export async function loadOutlook(statements: Statements, { run, areas }: Outloo
   const to: Upsert = { table: 'outlooks', key: ['run_id', 'hazard', 'label', 'part'], onConflict: 'replace' };
   changed += await upsert(statements, to, withRun(run_id, areas));
   if (areas.length > 0) changed += await takeDiscussions(statements, run_id, run);
-  // Only some of a run's documents name the forecaster.
+  // The forecaster is only mentioned in some of the documents.
   await statements.query(
     `update outlook_runs as present set forecaster = coalesce(forecaster, $1),
        received_at = case when $2 then greatest(present.received_at, $3::timestamptz) else present.received_at end
@@ -48,8 +49,8 @@ export async function loadOutlook(statements: Statements, { run, areas }: Outloo
 }
 
 /**
- * Moves discussions to the run of the areas. A discussion that arrived before its areas has its own run,
- * which would look like an outlook without areas.
+ * Moves discussions to the run with the areas. If a discussion arrived first, a run was created for it, which
+ * would now look like an outlook without areas.
  */
 async function takeDiscussions(
   statements: Statements,
@@ -84,7 +85,10 @@ export async function loadOutlookDiscussion(
   return upsert(statements, to, withRun(run_id, [discussion]));
 }
 
-/** A discussion belongs to the areas of its window, even though they are issued a minute apart. */
+/**
+ * Finds the run that a discussion belongs to by its valid time, because areas and discussion are often issued
+ * a minute apart.
+ */
 async function runOfWindow(statements: Statements, run: OutlookRun): Promise<number> {
   const { day, valid_from, valid_until } = run;
   const window = { day, valid_from, valid_until };
@@ -97,7 +101,7 @@ async function runOfWindow(statements: Statements, run: OutlookRun): Promise<num
     : Number(found['run_id']);
 }
 
-/** Returns the id of the run with this key. Creates the run if it is missing. */
+/** Returns the id of the run with this key, creating it if necessary. */
 export async function runOf(
   statements: Statements,
   table: string,
@@ -109,8 +113,8 @@ export async function runOf(
 }
 
 /**
- * Returns the id of the run with all these values. Creates the run if it is missing. Used for run tables
- * without a key.
+ * Returns the id of the run with exactly these values, creating it if necessary. For tables of runs that have
+ * no unique key.
  */
 export async function runWith(
   statements: Statements,

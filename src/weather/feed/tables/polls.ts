@@ -3,14 +3,14 @@ import { runWith } from './outlooks.ts';
 import { type Statements, upsert } from './upsert.ts';
 
 /**
- * Alerts and stories are lists that are polled, and each state of a list is a run. A poll with the same
- * content as the newest run adds nothing. It only moves that run's time forward, so that the run does not
- * become stale. A single CAP message makes a new run from the newest list and itself.
+ * Stores lists that are polled: alerts and stories. Whenever a list changes, its new content is stored as a
+ * run. If it has not changed since the last run, only the time of that run is updated, so that it does not
+ * become stale. A single CAP message creates a new run with the message and everything in the last run.
  */
 type Alerts = Loadable & { family: 'alerts' };
 type Stories = Loadable & { family: 'stories' };
 
-/** Identifies the list that a poll is about. */
+/** A list that is polled. */
 export type PolledList = { family: 'alerts' } | { family: 'stories'; office: string };
 
 export async function loadAlerts(statements: Statements, record: Alerts): Promise<number> {
@@ -25,7 +25,7 @@ export async function loadAlerts(statements: Statements, record: Alerts): Promis
       ['alert_id'],
       of(({ alert }) => [alert]),
     )) +
-    // Replaces the row, because SAME codes may have been unknown when the alert first arrived.
+    // Replaces the row, since we may not have known all of the SAME codes when the alert first arrived.
     (await upsert(
       statements,
       { table: 'alert_areas', key: ['ugc', 'alert_id'], onConflict: 'replace' },
@@ -55,17 +55,17 @@ export async function loadAlerts(statements: Statements, record: Alerts): Promis
 }
 
 /**
- * Adds a message to the list that was current when it was sent, and to the newest list if that is later. The
- * order in which messages arrive does not matter: an alert that was replaced by an Update, or whose zones are
- * covered by a Cancel, stays out. An exercise message does not replace a warning. Returns how many rows were
- * added.
+ * Adds a message to the list that was current when it was sent, and to the newest list if that is a later
+ * one. Messages may arrive in any order: an alert is not added if it has already been superseded by an
+ * Update, or if a Cancel has covered all of its zones. An exercise never replaces a real warning. Returns the
+ * number of rows that were added.
  */
 async function addMessage(
   statements: Statements,
   { fetchedAt }: Alerts,
   listed: readonly string[],
 ): Promise<number> {
-  // A message with a sending time in the future counts as sent now.
+  // If a message was sent in the future, treat it as sent now.
   const lists = await statements.query(
     `with message as (select least($1::timestamptz, now()) as at)
      select (select run_id from alert_runs where fetched_at <= at order by fetched_at desc, run_id desc limit 1) as run_id,
@@ -110,15 +110,16 @@ async function addToList(
 }
 
 /**
- * Returns the identifier of an alert's message. One message may hold several alerts, numbered from `#2` on.
+ * Returns an SQL expression for the identifier of an alert's message. If a message contains several alerts,
+ * their ids end in `#2`, `#3` and so on.
  */
 function messageOf(table: string): string {
   return `regexp_replace(${table}.alert_id, '#[0-9]+$', '')`;
 }
 
 /**
- * Matches an Update of the alert `present`, or a Cancel of all its zones. A Cancel that names no zone applies
- * to all of them.
+ * Finds an Update of the alert `present`, or a Cancel of all its zones. A Cancel without zones covers all of
+ * them.
  */
 const laterMessage = `select from alert_references reference join alerts later on later.alert_id = reference.alert_id
   where reference.ref_id in (present.alert_id, ${messageOf('present')})
@@ -128,7 +129,7 @@ const laterMessage = `select from alert_references reference join alerts later o
       or not exists (select from alert_areas own where own.alert_id = present.alert_id and not exists (
         select from alert_areas canceled where canceled.alert_id = later.alert_id and canceled.ugc = own.ugc)))))`;
 
-/** An earlier version's tables do not have zone kinds. */
+/** Tables created by an earlier version do not have this column. */
 async function hasKinds(statements: Statements): Promise<boolean> {
   const found = await statements.query(
     "select 1 as one from pg_attribute where attrelid = 'alert_areas'::regclass and attname = 'kind'",
@@ -151,7 +152,8 @@ export async function loadStories(statements: Statements, record: Stories): Prom
 }
 
 /**
- * Moves the newest run's time to `at`, the time of an unchanged response. Does nothing if there is no run.
+ * Sets the time of the newest run to `at` after the server has confirmed that nothing has changed. Does
+ * nothing if there is no run.
  */
 export async function confirm(statements: Statements, polled: PolledList, at: string): Promise<void> {
   const newest = await newestRun(statements, polled);

@@ -1,30 +1,33 @@
 import { lookUp } from './load.ts';
 import type { Statements, Target } from './upsert.ts';
 
-/** The server's validators for the last document loaded from a URL, for the next conditional request. */
+/**
+ * Validators from a server's last response for a URL. With the next request, they let the server tell us
+ * whether the document has changed.
+ */
 export interface Validators {
   etag: string | null;
   lastModified: string | null;
 }
 
-/** The same for one page of a list. */
+/** The same for a page of a list. */
 export interface PageValidators extends Validators {
-  /** The cursor of the next page, or null after the last one. */
+  /** The cursor of the next page; null if this was the last one. */
   cursor: string | null;
 }
 
-/** The documents that were loaded, keyed by URL. */
+/** Remembers which document was last loaded from each URL. */
 export interface Requests {
-  /** True if page cursors are stored. An earlier version's table lacks the column. */
+  /** False if the table was created by an earlier version, which did not store cursors. */
   keepsCursors: boolean;
   get(url: string): Promise<PageValidators | null>;
-  /** Must run in the transaction that loads the document, so that both are committed together. */
+  /** Call this in the transaction that loads the document, because both must succeed or fail together. */
   put(statements: Statements, url: string, validators: Validators & Partial<PageValidators>): Promise<void>;
 }
 
 /**
- * Reads and writes the table `feed_requests`, which outlives the process and is shared with other feeders. If
- * the table is missing, every document is loaded again, which changes nothing. Throws the database's errors.
+ * Opens the table `feed_requests`. It is shared with other feeders and survives restarts. Without it, all
+ * documents are loaded again, which does not change anything. Throws the database's errors.
  */
 export async function openRequests(target: Target): Promise<Requests> {
   const columns = await columnsOf(target);

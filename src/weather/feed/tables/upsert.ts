@@ -1,50 +1,51 @@
 import type { Row } from '../documents/rows.ts';
 
-/** Runs statements, with either driver. */
+/** Runs SQL statements, with either driver. */
 export interface Statements {
   query(text: string, values: unknown[]): Promise<Record<string, unknown>[]>;
-  /** Runs several statements without parameters. */
+  /** Runs one or more statements that have no parameters. */
   run(text: string): Promise<void>;
 }
 
-/** The statements of a transaction. */
+/** Runs SQL statements in a transaction. */
 export interface Transaction extends Statements {
-  /** Runs `work`. If it throws, its changes are undone and the transaction continues. */
+  /** Runs `work` in a savepoint. If it throws, only its own changes are rolled back. */
   savepoint<T>(work: (statements: Statements) => Promise<T>): Promise<T>;
 }
 
-/** A weather database that is open for writing. */
+/** A weather database to write to. */
 export interface Target extends Statements {
   /**
-   * Runs a transaction on a single connection. If the connection is lost, no change remains. Transactions of
-   * one target wait for each other.
+   * Runs a transaction on a single connection. If the connection is lost, all of its changes are rolled back.
+   * There is only one transaction at a time.
    */
   transaction<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>;
   close(): Promise<void>;
 }
 
-/** The table for the rows, and how existing rows are handled. */
+/** The table to write to, and how to handle existing rows. */
 export interface Upsert {
   table: string;
-  /** The columns of the table's key. */
+  /** The columns of the primary key. */
   key: readonly string[];
   /**
-   * Whether to `keep` existing rows, or `replace` rows that differ. A different `received_at` alone does not
-   * count. If another column differs, `received_at` moves forward, because readers use it to detect changes.
+   * Either `keep` existing rows, or `replace` those that differ. A row whose `received_at` is the only
+   * difference is left alone. Otherwise, `received_at` always increases, because readers use it to detect
+   * changes.
    */
   onConflict: 'keep' | 'replace';
 }
 
 /**
- * Writes rows that have the same columns, in a single statement. Returns how many rows were inserted or
- * changed.
+ * Inserts or updates rows in a single statement. They must have the same columns. Returns how many rows were
+ * inserted or updated.
  */
 export async function upsert(statements: Statements, to: Upsert, rows: readonly Row[]): Promise<number> {
   const [first] = rows;
   if (first === undefined) return 0;
   const columns = Object.keys(first);
   const list = columns.join(', ');
-  // The rows are passed as JSON, so that any number of rows of any type is a single parameter.
+  // Pass all rows as one JSON parameter. That works for any number of rows and all column types.
   const written = await statements.query(
     `insert into ${to.table} as present (${list})
      select ${list} from jsonb_populate_recordset(null::${to.table}, $1::text::jsonb)
@@ -65,20 +66,23 @@ function actionOf({ key, onConflict }: Upsert, columns: readonly string[]): stri
   return `update set ${sets.join(', ')} where (${present}) is distinct from (${excluded})`;
 }
 
-/** Returns SQL for a time of receipt that is later than the stored one, regardless of the document's time. */
+/**
+ * Returns an SQL expression for a `received_at` that is later than the stored one, even if the document is
+ * older.
+ */
 export function movedForward(received: string): string {
   return `case when ${received} > present.received_at then ${received} else greatest(now(), present.received_at) end`;
 }
 
 /**
- * Returns conditions that compare the columns with the parameters $1, $2, … starting at `first`, treating
- * nulls as equal.
+ * Returns an SQL condition that compares each column with a parameter, starting at `$first`. Two nulls are
+ * considered equal.
  */
 export function same(columns: readonly string[], first = 1): string {
   return columns.map((column, index) => `${column} is not distinct from $${index + first}`).join(' and ');
 }
 
-/** Wraps the statements of an open transaction, with savepoints nested at most once. */
+/** Adds savepoints to the statements of an open transaction. They cannot be nested. */
 export function withSavepoints(statements: Statements): Transaction {
   return {
     ...statements,

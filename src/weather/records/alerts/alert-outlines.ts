@@ -16,12 +16,13 @@ import {
   kindOfArea,
 } from './alert-tables.ts';
 
-/** The outlines of one poll's alerts. */
+/** The outlines of all alerts in a run, which is a list of alerts fetched at some point. */
 export interface AlertOutlines {
-  /** The index, whose owners are alert identifiers. */
+  /** The outlines. Their owners are the ids of alerts. */
   index: OutlineIndex;
   /**
-   * Alerts whose location is only partly known, because a zone's outline is missing or an area is unreadable.
+   * Alerts that might apply to more places than we know, because the outline of a zone is missing or an area
+   * could not be read.
    */
   unplaced: ReadonlySet<string>;
 }
@@ -40,34 +41,32 @@ interface CachedOutline {
 }
 
 /**
- * Caches outlines by owner. An identifier's outline rarely changes, because a changed alert has a new
- * identifier and zones are revised twice a year.
+ * A cache of outlines. They rarely change: when an alert changes, it gets a new id, and the NWS updates zones
+ * only twice a year.
  */
 interface OutlineCache<T, Key extends string = string> {
   known: Map<Key, T>;
   since: number;
 }
-/** The location given in an alert itself. */
+/** The location in the alert itself. */
 interface OwnPlace {
   geometry: Geometry | null;
-  /**
-   * True if some of the alert's areas could not be read, so that its geometry or zones cover only part of its
-   * location.
-   */
+  /** True if part of the location could not be read, which leaves the geometry or the zones incomplete. */
   isPartial: boolean;
 }
-/** Used for an alert that the poll names but the table lacks. */
+/** For an alert that is in the list but not in the table. */
 const unknownPlace: OwnPlace = { geometry: null, isPartial: true };
 const learnedForMs = 60 * 60_000;
-/** How long one poll's outlines are kept. A later read may find zones that were missing. */
+/** The time for which a run's outlines are cached. A later read may find zones that were missing. */
 const keptMs = 5 * 60_000;
 
 const kept = new WeakMap<WeatherDatabase, CachedOutline>();
 
 /**
- * Returns a poll's outlines. An alert has either its own outline or those of its zones. They are kept in
- * memory until a different poll is requested or a few minutes have passed. For the next poll, only new alerts
- * and zones are read. Reads in pages, so that a hundred thousand outlines do not block other work for long.
+ * Returns the outlines of a run. These are an alert's own outline, if it has one, or those of its zones. They
+ * are kept for a few minutes, or until another run is requested, for which only new alerts and zones have to
+ * be read. Outlines are read in pages, so that even a hundred thousand of them do not block other work for
+ * long.
  */
 function outlinesOf(database: WeatherDatabase, clock: Clock, run: Run): Promise<AlertOutlines> {
   const key = `${run.runId} ${run.fetchedAt.toISOString()}`;
@@ -77,13 +76,13 @@ function outlinesOf(database: WeatherDatabase, clock: Clock, run: Run): Promise<
   const still = <T, Key extends string>(learned: OutlineCache<T, Key> | undefined): OutlineCache<T, Key> =>
     learned === undefined || now - learned.since > learnedForMs
       ? { known: new Map(), since: now }
-      : // A copy: another poll may still be read, and forgets what is not in it.
+      : // Copy it. Loading another run may still be using the original and removing entries.
         { known: new Map(learned.known), since: learned.since };
   const [alerts, zones] = [still(before?.alerts), still(before?.zones)];
   const outlines = load(database, run.runId, { alerts: alerts.known, zones: zones.known });
   kept.set(database, { key, since: now, outlines, alerts, zones });
   outlines.catch(() => {
-    // Keeps the outlines read so far, so that the next attempt continues from there.
+    // Keep what has been read so far. The next attempt then does not start from scratch.
     const current = kept.get(database);
     if (current?.outlines === outlines) kept.set(database, { ...current, key: '' });
   });
@@ -91,8 +90,8 @@ function outlinesOf(database: WeatherDatabase, clock: Clock, run: Run): Promise<
 }
 
 /**
- * Like `outlinesOf`, but rejects with `database_unavailable` at the monotonic time `until`. The work
- * continues for later requests.
+ * Like `outlinesOf`, but rejects with `database_unavailable` if it is not done by `until`, in monotonic
+ * milliseconds. Loading continues in the background, for later requests.
  */
 export function outlinesInTime(
   { database, clock, until }: { database: WeatherDatabase; clock: Clock; until: number },
@@ -124,7 +123,7 @@ async function load(
   for (const alert of alerts) {
     const { geometry, isPartial } = known.alerts.get(alert) ?? unknownPlace;
     if (geometry !== null) outlines.push({ owners: [alert], geometry });
-    // An alert with an outline does not use its zones, unless the outline covers only part of its location.
+    // Zones are only needed if the alert has no outline, or if its outline is incomplete.
     if (geometry === null || isPartial) byZone.push(alert);
   }
   const areas = await areasOf(database, byZone);
@@ -147,7 +146,7 @@ function isOutline(geometry: Geometry | null): geometry is Geometry {
 
 const pageSize = 1000;
 
-/** Returns the poll's alert identifiers, sorted. */
+/** Returns the ids of all alerts in a run, sorted. */
 async function membersOf(database: WeatherDatabase, runId: number): Promise<string[]> {
   const found: string[] = [];
   const { runId: run, alertId } = alertRunMembers;
@@ -167,7 +166,7 @@ async function membersOf(database: WeatherDatabase, runId: number): Promise<stri
   return found;
 }
 
-/** Adds unknown alerts, and removes those that are no longer in the poll. */
+/** Reads the alerts that are not in the cache yet, and removes those that are not in the run. */
 async function learnAlerts(
   database: WeatherDatabase,
   alerts: readonly string[],
@@ -181,8 +180,8 @@ async function learnAlerts(
       queries
         .select({ alertId, geometry, isPartlyUnreadable, isPartlyOutlined })
         .from(alertRows)
-        // The index finds the range directly. Without the range, each page would be searched among all
-        // alerts.
+        // The range makes this fast, because it can be found in the index. Without it, each page would be
+        // compared with all alerts.
         .where(and(between(alertId, first, last), among(alertId, page))),
     );
     for (const { alertId: id, geometry: own, ...marks } of rows)
@@ -197,7 +196,7 @@ async function learnAlerts(
   for (const alert of known.keys()) if (!current.has(alert)) known.delete(alert);
 }
 
-/** Returns each zone's alerts. */
+/** Returns the alerts for each zone. */
 async function areasOf(
   database: WeatherDatabase,
   alerts: readonly string[],
@@ -227,7 +226,7 @@ async function learnZones(
   known: Map<ZoneKey, Geometry>,
 ): Promise<void> {
   const wanted = keys.filter((key) => !known.has(key));
-  // The query runs even if nothing is needed, so that a missing table is always an error.
+  // Query even if nothing is needed, so that a missing table is reported in any case.
   for (const page of wanted.length === 0 ? [[zoneKey('', 'public')]] : pagesOf(wanted)) {
     const outlines = await readZones(database, page).catch((error: unknown) => {
       throw placesRequired(error);
@@ -237,8 +236,8 @@ async function learnZones(
 }
 
 /**
- * Passed as one JSON value, because preparing a statement with a thousand parameters takes longer than
- * answering it.
+ * The values are passed as a single JSON value. Preparing a statement with a thousand parameters would take
+ * longer than running it.
  */
 function among(column: AnyColumn, values: readonly string[]): SQL {
   return sql`${column} in (select jsonb_array_elements_text(${JSON.stringify(values)}::text::jsonb))`;

@@ -33,30 +33,33 @@ import {
   ugcPattern,
 } from './alert-tables.ts';
 
-/** Alerts as they are read, cleaned and returned. */
+/** Selects alerts from the database, and converts them to the form in which they are returned. */
 
-/** Selects alerts of a poll. */
+/** Selects alerts in a run. */
 export interface InForceQuery {
   runId: number;
   now: Date;
   severity: readonly AlertSeverity[];
-  /** Compared ignoring case. */
+  /** Case does not matter. */
   event: readonly string[];
   zone: readonly string[];
   area: string | null;
   office: string | null;
-  /** Selects only alerts with these ids, or all alerts if null. */
+  /** Only alerts with these ids. null for all alerts. */
   ids: readonly string[] | null;
-  /** Selects tests and exercises instead of alerts. */
+  /** Tests and exercises instead of real alerts. */
   onlyTests?: boolean;
-  /** Selects alerts that cannot be located by zone, because they have none or one could not be read. */
+  /**
+   * Only alerts that might apply to other zones as well, because they have no zones or some could not be
+   * read.
+   */
   onlyPlaceless?: boolean;
   limit: number;
 }
 
 /**
- * Returns the first `limit` valid alerts and the total number of alerts. An alert without a known end is left
- * out. Such alerts are sorted last, so that at most one page of them is read, no matter how many there are.
+ * Returns the first `limit` alerts and the total number of alerts. Those without a valid end are counted
+ * separately and left out. They are sorted last, so that no more than a page of them is read.
  */
 export async function selectInForce(
   queries: Queries,
@@ -72,7 +75,10 @@ export async function selectInForce(
   return { total, endless, alerts };
 }
 
-/** Maximum number of notes about alerts without an end. Once these are fixed, later reads note the others. */
+/**
+ * The maximum number of alerts without an end to report at a time. Once these have been fixed, the next ones
+ * are reported.
+ */
 const maxNoted = 1000;
 
 type CleanAlert = NonNullable<ReturnType<typeof cleanedAlert>>;
@@ -88,8 +94,8 @@ function cleanedAlert(row: AlertRow, note: Note) {
 
 const columns = {
   ...getTableColumns(alertRows),
-  // The drivers read PostgreSQL arrays differently, but handle JSON lists the same way. A multidimensional
-  // array becomes a plain list, and a missing one becomes an empty list.
+  // Convert the array to JSON, because the drivers return PostgreSQL arrays in different ways. A
+  // multidimensional array becomes a flat list, and null becomes an empty one.
   vtec: sql<(string | null)[]>`(select coalesce(json_agg(code order by at), '[]')
     from unnest(${alertRows.vtec}) with ordinality codes (code, at))`,
 };
@@ -103,19 +109,19 @@ const references = sql<
 >`(select coalesce(json_agg(${alertReferences.refId} order by ${alertReferences.refId}), '[]')
   from ${alertReferences} where ${eq(alertReferences.alertId, alertRows.alertId)})`;
 
-// An area can have any number of codes, separated by spaces.
+// A row can contain several SAME codes, separated by spaces.
 const same = sql<string[]>`(select coalesce(json_agg(distinct code order by code), '[]') from ${alertAreas},
   unnest(string_to_array(${alertAreas.same}, ' ')) code
   where ${eq(alertAreas.alertId, alertRows.alertId)} and code <> '')`;
 const wholeAlert = { ...columns, zones, same, references, isTest };
 
-/** True if the row has a plausible end. An alert without one is left out. */
+/** True if the end of the alert is valid. Otherwise, the alert is left out. */
 const hasEnd = sql<boolean>`(${saneInstant(alertRows.expiresAt)}) is not null`;
 
 /**
- * Selects one page of alerts and their total number. The search, the count and the sort use a few narrow
- * columns. Sorting whole messages, with texts and outlines, would write them to a temporary file for each
- * answer: 100 MB for a hundred thousand alerts.
+ * Selects a page of alerts, and counts them. Searching and sorting only involve a few small columns. If whole
+ * messages were sorted, with their texts and outlines, the database would write them to a temporary file
+ * every time: 100 MB for a hundred thousand alerts.
  */
 function inForce(queries: Queries, query: InForceQuery, only?: SQL) {
   const found = queries.$with('found').as(
@@ -135,7 +141,7 @@ function inForce(queries: Queries, query: InForceQuery, only?: SQL) {
           query.onlyPlaceless === true ? or(not(exists(areasOf(queries))), isPartlyUnreadable) : undefined,
           notInArray(alertRows.messageType, ['Cancel', 'Ack', 'Error']),
           gt(
-            // Includes alerts without a plausible end, so that they are noted.
+            // Include alerts without a valid end, so that they can be reported.
             sql`coalesce(${saneInstant(alertRows.endsAt)}, ${saneInstant(alertRows.expiresAt)}, 'infinity')`,
             sql`${query.now.toISOString()}::timestamptz`,
           ),
@@ -153,7 +159,7 @@ function inForce(queries: Queries, query: InForceQuery, only?: SQL) {
   );
   const total = sql<number>`(select count(*) from ${found} where ${found.hasEnd})::int`;
   const endless = sql<number>`(select count(*) from ${found} where ${not(found.hasEnd)})::int`;
-  // Nested, so that every statement of the reader begins with SELECT.
+  // Use a subquery, so that all statements of the reader begin with SELECT.
   const page = queries
     .with(found)
     .select({
@@ -176,13 +182,16 @@ function inForce(queries: Queries, query: InForceQuery, only?: SQL) {
 }
 
 /**
- * Orders alerts by severity, most severe first, then newest first. Rows without a plausible end come last.
+ * Sorts alerts by severity, and by time if the severity is the same, newest first. Those without a valid end
+ * come last.
  */
 function inOrder(of: Record<'id' | 'hasEnd' | 'severityRank' | 'sentAt', SQLWrapper>): SQL[] {
   return [desc(of.hasEnd), asc(of.severityRank), desc(of.sentAt), asc(of.id)];
 }
 
-/** Returns one alert, whether or not it is in force. Returns null if it is missing or invalid. */
+/**
+ * Returns a single alert, even if it is no longer in force. Returns null if it does not exist or is invalid.
+ */
 export async function selectAlert(queries: Queries, id: string, note: Note): Promise<AlertData | null> {
   const [row] = await queries.select(wholeAlert).from(alertRows).where(eq(alertRows.alertId, id));
   const alert = row === undefined ? null : cleanedAlert(row, note);
@@ -196,11 +205,12 @@ function areasOf(queries: Queries, condition?: SQL) {
     .where(and(eq(alertAreas.alertId, alertRows.alertId), condition));
 }
 
-/** At most one of the filters is set. */
+/** Restricts the location. At most one of these filters may be set. */
 function within(queries: Queries, { zone, area, office, ids }: InForceQuery): SQL | undefined {
   const covers = (condition: SQL): SQL => exists(areasOf(queries, condition));
   if (ids !== null)
-    // Passed as one JSON value, because there may be more identifiers than a statement allows parameters.
+    // Pass the ids as a single JSON value, because there can be more of them than a statement allows
+    // parameters.
     return sql`${alertRows.alertId} in (select jsonb_array_elements_text(${JSON.stringify(ids)}::text::jsonb))`;
   if (zone.length > 0) return covers(inArray(alertAreas.ugc, [...zone]));
   if (area !== null) return covers(sql`left(${alertAreas.ugc}, 2) = ${area}`);
@@ -244,7 +254,7 @@ export function alertData(row: CleanAlert): AlertData {
   };
 }
 
-/** CAP values are text. Any other value is returned as JSON text. */
+/** Values in CAP are strings. If there are any others, they are returned as JSON. */
 function parametersOf(parameters: Readonly<Record<string, unknown>>): AlertData['parameters'] {
   return Object.keys(parameters)
     .sort()

@@ -4,7 +4,7 @@ import { cleanerOf, oneOf } from '../../database/cleaner.ts';
 import { instantColumn } from '../../database/columns.ts';
 import { zoneKinds } from '../../places/position.ts';
 
-/** The alert tables, and the checks for their rows. */
+/** The tables for alerts, and how to validate their rows. */
 
 export const severities = ['Extreme', 'Severe', 'Moderate', 'Minor', 'Unknown'] as const;
 export type AlertSeverity = (typeof severities)[number];
@@ -49,7 +49,7 @@ export const alertAreas = pgTable('alert_areas', {
   alertId: text('alert_id').notNull(),
   ugc: text('ugc').notNull(),
   same: text('same'),
-  // Read only through `kindOfArea`, because an earlier version's tables do not have this column.
+  // Always use `kindOfArea` to read this column. It does not exist in tables created by an earlier version.
   kind: text('kind', { enum: zoneKinds }),
 });
 export const alertReferences = pgTable('alert_references', {
@@ -60,32 +60,33 @@ export const alertReferences = pgTable('alert_references', {
 });
 
 /**
- * The kind of zone that an alert's code refers to: as given by the feeder, else `fire` for fire-weather
- * products. null if the code itself is unambiguous. Reads a row of `alert_areas` joined with its alert.
+ * The kind of zone that a code in `alert_areas` refers to. This is the kind that the feeder stored or,
+ * without one, `fire` if the alert is for fire weather. null if the code can only mean one zone. The row must
+ * be joined with its alert.
  */
 export const kindOfArea = sql<string | null>`coalesce(to_jsonb(${alertAreas}) ->> 'kind',
   case when ${alertRows.vtec}::text like '%.FW.%' or ${alertRows.event} ~* '^(red flag|fire weather|extreme fire)' then 'fire' end)`;
 
-/** True if some of an alert's areas could not be read, so that its zones cover only part of its location. */
+/** True if some of an alert's areas could not be read, so that it might apply to more than its zones. */
 export const isPartlyUnreadable = sql<boolean>`jsonb_exists(${alertRows.parameters}, 'UnreadableUGC')`;
 /**
- * True if an alert's geometry covers only part of its location, and its zones and unknown areas make up the
- * rest.
+ * True if the geometry of an alert is incomplete. In that case, it also applies to its zones, and might apply
+ * elsewhere.
  */
 export const isPartlyOutlined = sql<boolean>`jsonb_exists(${alertRows.parameters}, 'UnreadableOutline')`;
 
 /**
- * True if an alert is a test or an exercise. This is determined by its status, or because all its VTEC codes
- * have the class T, except for flood codes (H-VTEC), which have no class. The class X marks an experimental
- * code in an operational product, which is not a test (NWSI 10-1703). The feeder also examines a message's
- * wording and gives it the status `Test`.
+ * True if an alert is a test or exercise. Either its status says so, or all of its VTEC codes are in class T.
+ * Flood codes (H-VTEC) have no class and do not count. Class X marks an experimental code in a real product
+ * (NWSI 10-1703), so it is not a test. The feeder also looks at the text of the message, and sets the status
+ * to `Test` if necessary.
  */
 export const isTest = sql<boolean>`(${alertRows.status} in ('Test', 'Exercise', 'Draft')
   or (exists (select from unnest(${alertRows.vtec}) as code where code ~ '^/T\\.')
     and not exists (select from unnest(${alertRows.vtec}) as code where code !~ '^/(T\\.|[A-Z0-9]{5}\\.)')))`;
 
 export const cleanRun = cleanerOf(alertRuns, { key: ['runId'] });
-/** Only the end is required. An alert with an impossible value in any other field is still an alert. */
+/** Only a valid end is required. If another field is invalid, the alert still counts. */
 export const cleanAlert = cleanerOf(alertRows, {
   key: ['alertId'],
   nullable: ['sentAt', 'effectiveAt', 'severity', 'certainty', 'urgency', 'parameters'],

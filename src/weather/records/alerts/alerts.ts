@@ -96,9 +96,9 @@ const itemNames = {
 const tables = [alertRuns, alertRows, alertRunMembers, alertAreas, alertReferences, zones, fireZones];
 
 /**
- * The alerts in force, which are those in the newest poll whose event has not ended. An alert that a Cancel
- * refers to stays, because the Cancel may cover only part of it. The poll itself decides which alerts are
- * active.
+ * The alerts in force: those in the newest list whose event has not ended yet. An alert is included even if a
+ * Cancel refers to it, because it may only cancel a part of the alert. Whether an alert is still active is
+ * decided by the list.
  */
 export const alerts = weatherFamily({
   tables,
@@ -120,7 +120,7 @@ export const alerts = weatherFamily({
   read: readAlerts,
 });
 
-/** A single alert by identifier, whether or not it is in force. */
+/** Returns a single alert by its id, even if it is no longer in force. */
 export const alert = weatherFamily({
   tables,
   endpoint: {
@@ -173,7 +173,7 @@ async function readAlerts(source: WeatherSource, query: AlertsQuery): Promise<Re
 
 const maxAttempts = 3;
 
-/** Returns null if a newer poll arrived while the outlines were being read. */
+/** Returns null if there is a newer run by the time the outlines have been read. */
 async function readPlaced(
   { database, clock }: WeatherSource,
   query: AlertsQuery,
@@ -240,7 +240,7 @@ async function readRun(
   return { ...reading({ data, lastModified: null, asOf: run.fetchedAt }, notes), unknown };
 }
 
-/** Returns the number of alerts with an unknown location, which may apply at the requested place. */
+/** Counts alerts that might apply to the requested place, because we do not know exactly where they do. */
 async function unplacedOf(
   queries: Queries,
   query: InForceQuery,

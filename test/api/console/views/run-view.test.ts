@@ -28,12 +28,32 @@ t.test('a live run shows its rate, the time that is left, and each destination',
   const view = runView(run({ progress, destinations: [done] }), ['web', 'site', 'late'], now);
   t.match(view.progress, { text: '1 of 4 outputs, 10 KiB of 40 KiB', pace: '1 KiB/s, about 30 s left' });
   t.match(view.destinations, [
-    { id: 'web', mark: { label: 'published new' }, after: '5.0 s', progress: null },
+    { id: 'web', mark: { label: 'published new' }, progress: null },
     { id: 'site', mark: { label: 'writing' }, counts: '1 of 2 outputs, 10 KiB of 40 KiB' },
     { id: 'late', mark: { label: 'preparing' }, progress: null },
   ]);
   t.match(view.destinations[1]?.progress, { done: 10_240, total: 40_960 });
   t.equal(runView(run({ progress: { ...progress, bytes_done: 0 } }), [], now).progress?.pace, null);
+  t.end();
+});
+
+t.test('each destination has a bar from its start to its end, or to now while it is published', (t) => {
+  const [first, second] = [
+    { ...done, finished_at: at(14) },
+    { ...done, finished_at: at(15) },
+  ];
+  const bars = (more: object) =>
+    runView(run(more), ['web', 'late'], now).destinations.map(({ bar }) => bar ?? null);
+  t.match(bars({ destinations: [first, second] }), [
+    { x: 0, width: 40, start: { iso: at(10) }, took: '4.0 s', isOver: true },
+    { x: 40, width: 10, start: { iso: at(14) }, took: '1.0 s', isOver: true },
+    { x: 0, width: 100, start: { iso: at(10) }, took: '10.0 s', isOver: false },
+  ]);
+  const over = { destinations: [{ ...done, finished_at: null }], status: 'failed', finished_at: at(12) };
+  t.match(bars(over), [{ x: 0, width: 100, took: '2.0 s', isOver: true }, null]);
+  t.same(bars({ started_at: null, status: 'queued' }), [null, null]);
+  const instant = { destinations: [{ ...done, finished_at: at(10) }], status: 'failed', finished_at: at(10) };
+  t.match(bars(instant), [{ x: 0, width: 1.5, took: '0 ms' }, null]);
   t.end();
 });
 
@@ -46,7 +66,7 @@ t.test('a run lists its own error and the errors of its destinations by name', (
   t.end();
 });
 
-t.test('the events of a run are in the order in which they happened, and name the token', (t) => {
+t.test('events and log lines of a run are in the order of their times, and name the token', (t) => {
   const delivery = {
     ...{ notifier_id: 'hook', event_id: '1', event_type: 'bundle.published', status: 'given_up' },
     ...{ tries: 3, last_error: null, next_try_at: null, updated_at: at(18) },
@@ -58,6 +78,7 @@ t.test('the events of a run are in the order in which they happened, and name th
     }),
     [],
     now,
+    [{ at: at(12), level: 'warn', message: 'no answer: trying again', destinationId: 'web' }],
   );
   t.same(
     view.history.map(({ text }) => text),
@@ -65,10 +86,12 @@ t.test('the events of a run are in the order in which they happened, and name th
       'Accepted: upload by ci',
       'Queued',
       'Started, try 2 after: gone',
+      'web: no answer: trying again',
       'web: published new, 2 outputs written',
       'Run succeeded after 6.0 s',
       'Event bundle.published to hook: given up, 3 tries',
     ],
   );
+  t.match(view.history[3], { tone: 'warning', isLogLine: true });
   t.end();
 });

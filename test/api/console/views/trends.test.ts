@@ -1,5 +1,5 @@
 import t from 'tap';
-import { trendsOf } from '../../../../src/api/console/views/trends.ts';
+import { holdingsOf, trendsOf } from '../../../../src/api/console/views/trends.ts';
 import type { RunRecord } from '../../../../src/workers/queue/run-record.ts';
 
 const done = {
@@ -77,6 +77,36 @@ t.test('durations have a median and a 95th percentile, releases their bytes and 
   ]);
   t.equal(plot(runs, 'release-bytes')?.about, 'at most 1 KiB, last 1 KiB');
   t.equal(plot(runs, 'release-files')?.about, 'at most 2, last 2');
+  t.end();
+});
+
+t.test('each destination lists what the last run of each bundle path published, largest first', (t) => {
+  const at = (destination_id: string, destination_path: string | null, bytes: number, more = {}) => ({
+    ...{ destination_id, destination_path, error: null, ...more },
+    ...{ outputs_written: 1, outputs_linked: 0, outputs_kept: 1 },
+    ...{ bytes_written: bytes, bytes_linked: 0, bytes_kept: 0 },
+  });
+  const runs = [
+    { channel: null, destinations: [at('web', 'a', 1024), at('site', '.', 512)] },
+    { channel: 'preview', destinations: [at('site', '.', 9)] },
+    { channel: null, destinations: [at('web', 'b', 2048), at('web', 'c', 1, { error: {} })] },
+    { channel: null, destinations: [at('web', 'a', 5), at('web', null, 5)] },
+  ] as RunRecord[];
+  t.same(holdingsOf(runs), [
+    {
+      id: 'web',
+      text: '2 bundles, 4 outputs, 3 KiB',
+      bundles: [
+        { path: 'b', text: '2 outputs, 2 KiB', width: 100 },
+        { path: 'a', text: '2 outputs, 1 KiB', width: 50 },
+      ],
+    },
+    {
+      id: 'site',
+      text: '1 bundle, 2 outputs, 512 B',
+      bundles: [{ path: 'at the root', text: '2 outputs, 512 B', width: 25 }],
+    },
+  ]);
   t.end();
 });
 

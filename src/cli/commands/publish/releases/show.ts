@@ -37,7 +37,7 @@ import type { diffCommand, listCommand, showCommand } from './commands.ts';
 export type ReleasesOptions = OptionsFor<typeof listCommand>;
 type DiffOptions = OptionsFor<typeof diffCommand>;
 
-/** Implements `waybill releases list` for one bundle path or for all of them. */
+/** Implements `waybill releases list`. Lists the releases at one bundle path or at all of them. */
 export async function showReleases(options: ReleasesOptions, { output }: Io): Promise<number> {
   const { config, context, warnings } = await setUp({ ...setUpFor(options), output });
   const destination = releasesDestination({ config }, options);
@@ -89,7 +89,7 @@ function stateOf(release: ReleaseView): string[] {
   ];
 }
 
-/** Implements `waybill releases show`: fails if the release could not become current. */
+/** Implements `waybill releases show`. The exit code is 1 if this release could not be made current. */
 export async function showRelease(options: OptionsFor<typeof showCommand>, { output }: Io): Promise<number> {
   const { config, context, warnings } = await setUp({ ...setUpFor(options), output });
   const destination = releasesDestination({ config }, options);
@@ -123,8 +123,8 @@ export async function showRelease(options: OptionsFor<typeof showCommand>, { out
 }
 
 /**
- * Implements `waybill releases diff`. Compares the two releases' catalogs without reading any published
- * files. With `--dir`, the second one is the release that the directory would become.
+ * Implements `waybill releases diff`. Compares the catalogs of two releases, without reading the published
+ * files. With `--dir`, the second one is what the directory would be published as.
  */
 export async function diffReleases(options: DiffOptions, { output }: Io): Promise<number> {
   const { from, to } = options;
@@ -183,9 +183,7 @@ async function currentOf({ storage, destinationPath }: Place): Promise<ReleaseId
   });
 }
 
-/**
- * Returns the destination named in the options. Throws `usage`, or `no_releases` if it is published in place.
- */
+/** Returns the destination from the options. Throws `usage`, or `no_releases` if it is published in place. */
 export function releasesDestination(
   { config }: Pick<CommandContext, 'config'>,
   { pipeline, destination }: Pick<ReleasesOptions, 'pipeline' | 'destination'>,
@@ -195,7 +193,7 @@ export function releasesDestination(
   return named;
 }
 
-/** Returns the bundle path in the options, if any. Throws `usage` if it is invalid. */
+/** Returns the bundle path from the options, if there is one. Throws a `usage` error if it is invalid. */
 export function pathOf({ path }: Pick<ReleasesOptions, 'path'>): string | undefined {
   return path === undefined ? undefined : givenBundlePath(path);
 }

@@ -96,7 +96,7 @@ function factsOf(request: SwitchRequest): Record<string, string> {
   return 'release' in request && request.release !== undefined ? { release: request.release } : {};
 }
 
-/** Returns a refusal or failure as an outcome. Throws on bad input. */
+/** Runs `work`. If it is rejected or fails, returns that as an outcome. Throws if the input is wrong. */
 async function outcomeOf(destinationPath: string, work: () => Promise<Switched>): Promise<Outcome> {
   try {
     return { destinationPath, ...(await work()), error: null };
@@ -145,7 +145,7 @@ function printSwitch(
     );
 }
 
-/** Implements `waybill releases tidy` for one bundle path or for all of the destination's paths. */
+/** Implements `waybill releases tidy`. Tidies one bundle path, or all of them if none is given. */
 export async function tidyReleases(options: SwitchOptions, { output, signal }: Io): Promise<number> {
   const prepared = await setUp({ ...setUpFor(options), output, signal });
   const { warnings } = prepared;

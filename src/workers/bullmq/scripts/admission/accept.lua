@@ -1,5 +1,5 @@
 --[[
-  Turns a slot into a queued run.
+  Queues the run of an upload that has been fully received, and frees the slot that it occupied.
 
   ARGV[2]  slot
   ARGV[3]  lifeMs    lifetime of the slot
@@ -7,19 +7,20 @@
   ARGV[5]  digest    of the content
   ARGV[6]  runId
   ARGV[7]  pipeline
-  ARGV[8]  job       JSON
+  ARGV[11]  rerunFailed  1 if the key may be reused when the first run with it has failed
   ARGV[9]  record    JSON
   ARGV[10]  staged   name in shared staging, or ''
   ARGV[11]  rerunFailed  1 if a failed run gives up the key
 
-  Returns {'ok', position} | {'replay', record, position} | {'conflict'} (the key was used with other content) |
-  {'busy'} (another request is staging an upload with the key) | {'swept'} (the name became unwanted)
+  Returns {'ok', position} | {'replay', record, position} of the first run with this key |
+  {'conflict'} if that run had different content | {'busy'} if another upload with this key is in progress |
+  {'swept'} if the staged archive was already considered abandoned
 ]]
 local slot, lifeMs, key, digest, runId = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local pipeline, job, record, staged, rerunFailed = ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11]
 
 local run = prefix .. 'run:' .. runId
--- The caller retries if the response was lost.
+-- The run already exists if the caller never got our first response and tries again.
 if redis.call('EXISTS', run) == 1 then return {'ok', redis.call('HGET', run, 'position')} end
 endSlot(slot, lifeMs, pipeline)
 if key ~= '' then

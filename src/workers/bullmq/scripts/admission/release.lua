@@ -1,5 +1,5 @@
 --[[
-  Releases a slot and its key.
+  Frees an upload's slot and its Idempotency-Key.
 
   ARGV[2]  slot
   ARGV[3]  lifeMs  lifetime of the slot

@@ -1,14 +1,14 @@
 --[[
-  Extends the lifetime of a slot, its key and its upload's name in shared staging.
+  Extends the lifetimes of a slot, its Idempotency-Key, and its archive's name in shared staging.
 
   ARGV[2]  slot
   ARGV[3]  lifeMs
   ARGV[4]  key           or ''
   ARGV[5]  staged        name in shared staging, or ''
-  ARGV[6]  stagedLifeMs  until the name becomes unwanted
+  ARGV[6]  stagedLifeMs  how long until the archive is considered abandoned
   ARGV[7]  pipeline
 
-  Returns 'ok' | 'ended' (the slot was released)
+  Returns 'ok' | 'ended' if the slot has already been released
 ]]
 local slot, lifeMs, key, staged, stagedLifeMs = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local pipeline = ARGV[7]

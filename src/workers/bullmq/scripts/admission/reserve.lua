@@ -1,16 +1,16 @@
 --[[
-  Takes an upload slot, unless the key was already used. Such a request queues nothing.
+  Reserves a slot for an upload. An upload whose key was already used needs none, since it won't be queued.
 
   ARGV[2]  slot
   ARGV[3]  queueSize
-  ARGV[4]  lifeMs     until the slot and the key expire, unless they are renewed
+  ARGV[4]  lifeMs     how long the slot and the key last without being renewed
   ARGV[5]  key        or ''
-  ARGV[6]  rerunFailed  1 if a failed run's key counts as unused
+  ARGV[6]  rerunFailed  1 if the key may be reused when the first run with it has failed
   ARGV[7]  pipeline
   ARGV[8]  maxWaiting  maximum number of slots and queued runs of the pipeline, or ''
 
-  Returns 'ok' | 'used' (a run was accepted with this key; no slot was taken) | 'full' |
-  'pipeline_full' | 'busy' (another request is staging an upload with this key)
+  Returns 'ok' | 'used' if a run was already accepted with this key; no slot was reserved | 'full' |
+  'pipeline_full' | 'busy' if another upload with this key is in progress
 ]]
 local slot, queueSize, lifeMs, key, rerunFailed = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6]
 local pipeline, maxWaiting = ARGV[7], tonumber(ARGV[8])
@@ -21,14 +21,15 @@ if known and not isStaging(known) then
   local isKnown = first and redis.call('EXISTS', prefix .. 'run:' .. first) == 1
   if isKnown and not (rerunFailed == '1' and hasFailed(first)) then return 'used' end
 end
--- Drops slots taken before Redis's clock was set back. A live upload renews its slot.
+-- If Redis's clock was set back, older slots wouldn't expire for a long time, so remove them. Uploads that
+-- are still in progress renew theirs.
 local latest = now + lifeMs + 300000
 redis.call('ZREMRANGEBYSCORE', prefix .. 'slots', latest, '+inf')
 redis.call('ZREMRANGEBYSCORE', prefix .. 'slots:' .. pipeline, latest, '+inf')
 local refusal = noSlot(pipeline, queueSize, maxWaiting)
 if refusal then return refusal end
 if key ~= '' then
-  -- A key that waybill did not write has no TTL.
+  -- A key without a TTL wasn't written by waybill.
   local isFree = not known or redis.call('PTTL', prefix .. 'key:' .. key) < 0 and not usedKey(known)
   if isStaging(known) and not isFree then return 'busy' end
   if isFree then redis.call('SET', prefix .. 'key:' .. key, 's ' .. slot, 'PX', lifeMs) end

@@ -1,8 +1,8 @@
 --[[
-  Registers a name in shared staging before anything is written under it.
+  Registers an archive's name in shared staging. Called before anything is written there.
 
   ARGV[2]  staged
-  ARGV[3]  stagedLifeMs  until the name becomes unwanted
+  ARGV[3]  stagedLifeMs  how long until the archive is considered abandoned
 
   Returns 'ok'
 ]]

@@ -1,16 +1,16 @@
 --[[
-  Decides a trigger, and queues its run if it starts one. The run takes no slot.
+  Decides what to do about a trigger, and queues a run if it starts one. The run doesn't need a slot.
 
   ARGV[2]  runId
   ARGV[3]  pipeline
   ARGV[4]  trigger  JSON
   ARGV[5]  job      JSON
   ARGV[6]  record   JSON
-  ARGV[7]  passes   1 to queue no run
-  ARGV[8]  latest   ignores a decided tick later than this; ignores none if ''
+  ARGV[7]  passes   1 to record the trigger without starting a run
+  ARGV[8]  latest   ignore the last tick if it is later than this time; '' never ignores it
 
-  Returns {'known'} (it was already decided) | {outcome, the previous trigger or ''} with the outcome
-  'started' | 'coalesced' | 'paused' | 'passed'
+  Returns {'known'} if this trigger was already decided | {outcome, the previous trigger or ''}, where the
+  outcome is 'started' | 'coalesced' | 'paused' | 'passed'
 ]]
 local runId, pipeline, trigger, job, record, passes = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 local latest = ARGV[8]

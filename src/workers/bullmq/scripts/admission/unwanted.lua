@@ -1,5 +1,6 @@
 --[[
-  Lists names in shared staging of uploads that were never accepted. After this, no run can claim them.
+  Lists abandoned archives in shared staging, whose uploads were never accepted. After this call, none of them
+  can be used for a run anymore.
 
   ARGV[2]  limit  maximum number of names
 

@@ -1,5 +1,7 @@
 --[[
-  Returns {notifier, number of its undelivered events, …} for the notifiers that have any
+  Counts the undelivered events of each notifier.
+
+  Returns {notifier, number of events, …}, without the notifiers that have none
 ]]
 local counts = {}
 for _, notifier in ipairs(redis.call('SMEMBERS', prefix .. 'undelivered-of')) do

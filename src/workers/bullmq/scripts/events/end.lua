@@ -1,5 +1,5 @@
 --[[
-  Deletes an event whose delivery to a notifier has ended, regardless of the host.
+  Deletes a notifier's event once it was delivered or given up, no matter which host was in charge of it.
 
   ARGV[2]  field  notifier and event id, separated by a space
 ]]

@@ -1,14 +1,14 @@
 --[[
-  Keeps a notifier's undelivered event, replacing any earlier entry for the same event. Beyond the limit, the
-  oldest events are removed.
+  Stores an event that could not be delivered to a notifier. If the event is already stored, it is replaced.
+  If there are more events than the limit allows, the oldest ones are deleted.
 
   ARGV[2]  notifier
   ARGV[3]  event        id
   ARGV[4]  happened     event time in milliseconds
   ARGV[5]  undelivered  JSON
-  ARGV[6]  limit
+  ARGV[6]  limit        maximum number of events per notifier
 
-  Returns the number of removed events
+  Returns the number of deleted events
 ]]
 local notifier, event, happened, undelivered, limit = ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
 

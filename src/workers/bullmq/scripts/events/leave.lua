@@ -1,5 +1,5 @@
 --[[
-  Records that a host no longer delivers events. Other hosts may take its events immediately.
+  Records that a host has stopped delivering events, so that other hosts can take over its events immediately.
 
   ARGV[2]  host
 ]]

@@ -1,5 +1,5 @@
 --[[
-  Deletes an undelivered event that was redelivered.
+  Deletes an undelivered event after it was finally delivered.
 
   ARGV[2]  notifier
   ARGV[3]  event     id

@@ -1,12 +1,12 @@
 --[[
-  Extends the lifetime of a host that delivers events, and moves dead hosts' events to it.
+  Records that a host is alive, and assigns it the events of hosts that have died.
 
   ARGV[2]  host
-  ARGV[3]  lifeMs  the host counts as dead after this time without another call
-  ARGV[4]  limit    maximum number of moved events; 0 if the other hosts may only have been cut off, too
-  ARGV[5]  own     1 also returns the host's own events, because it may have missed a response
+  ARGV[3]  lifeMs  how long the host may go without another call before it is considered dead
+  ARGV[4]  limit   maximum number of events to take over; 0 if the others may only have been cut off
+  ARGV[5]  own     1 to also return the host's own events, because it may never have received a response
 
-  Returns {notifier and event id separated by a space, JSON, …} in the order in which they were stored
+  Returns {notifier and event id separated by a space, JSON, …}, in the order in which the events were stored
 ]]
 local host, lifeMs, limit, own = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 
@@ -20,7 +20,7 @@ for _, dead in ipairs(limit > 0 and redis.call('ZRANGEBYSCORE', hosts, '-inf', n
     local field, number = found[i], found[i + 1]
     local _, text = ownedEvent(field)
     redis.call('ZREM', theirs, field)
-    -- Another program may have replaced the event.
+    -- Another program may have overwritten the event.
     if text then
       redis.call('HSET', events, field, host .. ' ' .. text)
       redis.call('ZADD', mine, number, field)

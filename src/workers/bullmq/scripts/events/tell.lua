@@ -1,14 +1,15 @@
 --[[
-  Stores an event for each of its notifiers until it is delivered or given up. `host` will deliver it.
+  Stores an event for each of the given notifiers, until it is delivered or given up. The host is then in
+  charge of delivering it.
 
   ARGV[2]  host
-  ARGV[3]  lifeMs    the host counts as dead after this time without another call
+  ARGV[3]  lifeMs    how long the host may go without another call before it is considered dead
   ARGV[4]  runId     the event's run, or ''
   ARGV[5]  event     id
-  ARGV[6]  call      identifies this call, which may be repeated
+  ARGV[6]  call      unique id of this call, so that it can be retried
   ARGV[7…]  notifier, JSON, notifier, …
 
-  Returns 1 | 0 if an earlier call already stored this event of the run
+  Returns 1 | 0 if the run's event was already stored by a different call
 ]]
 local host, lifeMs, runId, event, call = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6]
 

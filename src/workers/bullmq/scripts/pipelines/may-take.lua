@@ -1,6 +1,6 @@
 --[[
-  Reports whether one of a pipeline's runs may be taken now. The pipeline must not be paused, no worker may
-  hold one of its runs, and no blocking run may be waiting for its next try.
+  Checks whether a worker may start one of the pipeline's runs. It may not while the pipeline is paused, while
+  another worker is running one, or while a blocking run is waiting for its next attempt.
 
   ARGV[2]  pipeline
 

@@ -1,11 +1,11 @@
 --[[
-  Pauses a pipeline, so that none of its runs is taken. A paused pipeline keeps its first `since`.
+  Pauses a pipeline, so that no worker starts its runs. If it is already paused, the original time is kept.
 
   ARGV[2]  pipeline
   ARGV[3]  since   RFC 3339
   ARGV[4]  reason  JSON: a string or null
 
-  Returns JSON of {since, reason}, as now stored
+  Returns the stored pause as JSON, {since, reason}
 ]]
 local pipeline, since, reason = ARGV[2], ARGV[3], ARGV[4]
 

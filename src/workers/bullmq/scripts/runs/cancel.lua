@@ -1,12 +1,12 @@
 --[[
-  Cancels a run. A waiting run ends immediately. For a running one, requests its worker to stop.
+  Cancels a run. A waiting run ends immediately. If the run is in progress, its worker is notified to stop.
 
   ARGV[2]  runId
   ARGV[3]  record       JSON of the new record if the run is waiting
   ARGV[4]  retentionMs
 
-  Returns {} if the run is unknown | {'forgotten', record, job} | {'stopping', record} |
-  {'finished', record} if it has already ended
+  Returns {} if the run is unknown | {'forgotten', record, job} if it was waiting | {'stopping', record} |
+  {'finished', record} if it had already ended
 ]]
 local runId, record, retentionMs = ARGV[2], ARGV[3], ARGV[4]
 

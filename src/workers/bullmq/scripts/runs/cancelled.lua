@@ -1,5 +1,5 @@
 --[[
-  Finds those of the given running runs that should stop.
+  Lists the given runs whose workers should stop because the run was cancelled.
 
   ARGV[2…] run ids
 

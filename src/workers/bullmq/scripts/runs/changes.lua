@@ -1,11 +1,11 @@
 --[[
-  Lists the runs whose records changed after a revision, ordered by their last change.
+  Lists the runs that changed after a given revision, in the order of their latest changes.
 
-  ARGV[2]  after  lists no run if ''
+  ARGV[2]  after   revision; if '', no runs are listed
   ARGV[3]  limit   maximum number of runs
-  ARGV[4]  epoch  name for this generation of the data, if it has none yet
+  ARGV[4]  epoch   name to give this generation of the data if it has none yet
 
-  Returns {epoch, newest revision, horizon, revision, record or '', …}
+  Returns {epoch, newest revision, horizon, revision of a run, its record or '', …}
 ]]
 local after, limit, epoch = ARGV[2], ARGV[3], ARGV[4]
 

@@ -1,5 +1,5 @@
 --[[
-  Counts slots and runs.
+  Counts the occupied slots and the runs.
 
   Returns {slots, queued runs, running runs}
 ]]

@@ -1,5 +1,5 @@
 --[[
-  Lists finished runs whose retention period is over.
+  Lists finished runs that have outlived their retention period.
 
   ARGV[2]  limit  maximum number of runs
 

@@ -1,9 +1,9 @@
 --[[
-  Reads records.
+  Looks up the records of runs.
 
   ARGV[2…] run ids
 
-  Returns {record, or '' if the run is unknown or has expired, …}, one per id
+  Returns {record, …}, one per id, with '' for a run that is unknown or has expired
 ]]
 local records = {}
 for i = 2, #ARGV do records[#records + 1] = recordOf(ARGV[i]) end

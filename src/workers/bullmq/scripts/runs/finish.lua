@@ -1,14 +1,14 @@
 --[[
-  Records the end of a run. Its record and its key expire after the retention period.
+  Marks a run as finished. Its record and its Idempotency-Key are deleted after the retention period.
 
   ARGV[2]  runId
   ARGV[3]  owner
   ARGV[4]  record       JSON
   ARGV[5]  retentionMs
-  ARGV[6]  maxEnds     number of end times to keep
-  ARGV[7]  bytes        of its kept bundle, or ''
+  ARGV[6]  maxEnds      how many end times to keep
+  ARGV[7]  bytes        size of its bundle if that is kept for reruns, otherwise ''
 
-  Returns 1 (even if it had already finished) | 0 if the run has a different owner
+  Returns 1 (also if it was already finished) | 0 if the run belongs to a different owner
 ]]
 local runId, owner, record, retentionMs, maxEnds = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local bytes = ARGV[7]

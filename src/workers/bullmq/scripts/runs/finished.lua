@@ -1,5 +1,5 @@
 --[[
-  Finds those of the given runs that are finished or unknown.
+  Returns which of the given runs are finished or unknown.
 
   ARGV[2…] run ids
 

@@ -1,5 +1,5 @@
 --[[
-  Deletes a run, along with its key unless another run now has that key.
+  Deletes a run. Its Idempotency-Key is deleted as well, unless another run uses it by now.
 
   ARGV[2]  runId
 
@@ -22,7 +22,7 @@ if revision then
   redis.call('ZREM', prefix .. 'changed', runId)
 end
 redis.call('ZREM', prefix .. 'finished', runId)
--- Another program may have replaced the run.
+-- Another program may have overwritten the run.
 if redis.call('TYPE', run).ok == 'hash' then unkeep(runId) end
 redis.call('DEL', run)
 return 'ok'

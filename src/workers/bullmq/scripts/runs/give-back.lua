@@ -1,18 +1,18 @@
 --[[
-  Returns a run to the place it had before its owner took it.
+  Puts a run back in the queue, in the place that it had before a worker claimed it.
 
   ARGV[2]  runId
   ARGV[3]  owner
   ARGV[4]  record  JSON
 
-  Returns 1 | 0 if the run is not running or has a different owner
+  Returns 1 | 0 if the run is not running or belongs to a different owner
 ]]
 local runId, owner, record = ARGV[2], ARGV[3], ARGV[4]
 
 local run = prefix .. 'run:' .. runId
 local known = redis.call('HMGET', run, 'owner', 'state', 'seq')
 local seq = known[3]
--- Not the stored pipeline, which another program may have replaced.
+-- Don't use the stored pipeline, because another program may have changed it.
 local pipeline = cjson.decode(record).pipeline_id
 if known[1] ~= owner or known[2] ~= 'running' then return 0 end
 saveRecord(runId, record, 'state', 'queued', 'owner', '')

@@ -1,5 +1,5 @@
 --[[
-  Removes runs that have reached BullMQ's queue from their pipeline's outbox.
+  Removes runs from their pipeline's outbox, because they are now in BullMQ's queue.
 
   ARGV[2]  pipeline
   ARGV[3…] run ids

@@ -1,11 +1,12 @@
 --[[
-  Holds a running run. Until the hold expires, no other worker can take one of the pipeline's runs.
+  Renews a worker's hold on the run that it is executing. As long as the hold lasts, no other worker can start
+  any of the pipeline's runs.
 
   ARGV[2]  runId
   ARGV[3]  owner
-  ARGV[4]  holdMs  lifetime of the hold
+  ARGV[4]  holdMs  how long the hold lasts
 
-  Returns 1 (even if the run was not taken yet or has ended) | 0 if the run has a different owner
+  Returns 1 (also if the run is not in progress) | 0 if the run belongs to a different owner
 ]]
 local runId, owner, holdMs = ARGV[2], ARGV[3], ARGV[4]
 

@@ -1,7 +1,7 @@
 --[[
-  Lists the given pipelines' runs, newest first.
+  Lists the runs of the given pipelines, newest first.
 
-  ARGV[2]  before  lists only runs with a smaller seq, or starts with the newest if ''
+  ARGV[2]  before   only list runs with a smaller seq; '' starts with the newest run
   ARGV[3]  limit    maximum number of runs
   ARGV[4…] pipelines
 

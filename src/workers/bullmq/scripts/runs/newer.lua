@@ -1,5 +1,5 @@
 --[[
-  Lists the jobs of later runs of the same pipeline, newest first.
+  Lists the jobs that the same pipeline accepted after a run, newest first.
 
   ARGV[2]  runId
   ARGV[3]  limit   maximum number of jobs

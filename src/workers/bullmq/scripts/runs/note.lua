@@ -1,11 +1,11 @@
 --[[
-  Stores failed deliveries in a run's record, unless another process has changed them since they were read.
+  Updates the failed deliveries in a run's record, unless another process changed them in the meantime.
 
   ARGV[2]  runId
-  ARGV[3]  before  the deliveries as read, '' if there are none
-  ARGV[4]  after   members of the record, JSON without the braces
+  ARGV[3]  before  the deliveries that the caller has read, or '' if there were none
+  ARGV[4]  after   the new members of the record, as JSON without the braces
 
-  Returns 1 (even if the run is unknown) | 0 if they have changed
+  Returns 1 (also if the run is unknown) | 0 if they were changed in the meantime
 ]]
 local runId, before, after = ARGV[2], ARGV[3], ARGV[4]
 

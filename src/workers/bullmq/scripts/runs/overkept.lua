@@ -1,10 +1,10 @@
 --[[
-  Detaches expired bundles from their runs, and the oldest ones beyond the limits.
+  Removes bundles from their runs if they have expired, or if they are the oldest and the limits are exceeded.
 
   ARGV[2]  keepMs
   ARGV[3]  maxBundles
-  ARGV[4]  maxBytes    total of all bundles
-  ARGV[5]  limit        maximum number of detached bundles
+  ARGV[4]  maxBytes    maximum total size of all bundles
+  ARGV[5]  limit       maximum number of bundles to remove
 
   Returns {job, …}
 ]]
@@ -16,7 +16,7 @@ for i = 1, limit do
   local count, bytes = redis.call('ZCARD', prefix .. 'kept'), number(redis.call('GET', prefix .. 'kept-bytes'))
   local isDue = oldest[1] and tonumber(oldest[2]) + keepMs <= now
   if not oldest[1] or not (isDue or count > maxBundles or bytes > maxBytes) then break end
-  -- Another program may have replaced the run.
+  -- Another program may have overwritten the run.
   if redis.call('TYPE', prefix .. 'run:' .. oldest[1]).ok ~= 'hash' then redis.call('DEL', prefix .. 'run:' .. oldest[1]) end
   unkeep(oldest[1])
   notRerunnable(oldest[1])

@@ -1,10 +1,10 @@
 --[[
-  Reads the state of pipelines.
+  Returns an overview of each pipeline.
 
   ARGV[2…] pipelines
 
-  Returns {number of queued runs, id of the running run or '', newest record or '', last success as JSON or '',
-  number of runs waiting for their next try, …}, five values per pipeline
+  Returns {number of queued runs, id of the run in progress or '', newest record or '', last success as JSON
+  or '', number of runs waiting for their next attempt, …}, five values per pipeline
 ]]
 local running = {}
 for _, runId in ipairs(redis.call('SMEMBERS', prefix .. 'running')) do

@@ -1,10 +1,10 @@
 --[[
-  Reads the number of occupied slots and the end times of the last runs.
+  Returns how many slots are occupied and when the latest runs ended.
 
-  ARGV[2]  pipeline  or '' for all of them together
+  ARGV[2]  pipeline  or '' for all pipelines together
 
-  Returns {now, slots and queued runs together, 1 if the pipeline is paused, end time of a run, …}, latest
-  first; all as strings
+  Returns {now, number of slots and queued runs, 1 if the pipeline is paused, end time of a run, …}. The
+  latest end time comes first, and all values are strings.
 ]]
 local pipeline = ARGV[2]
 

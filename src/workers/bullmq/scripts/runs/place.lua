@@ -1,5 +1,5 @@
 --[[
-  Looks up a run's place in order of acceptance.
+  Looks up a run's position among all runs that its pipeline has accepted.
 
   ARGV[2]  runId
 

@@ -1,18 +1,18 @@
 --[[
-  Queues a run that repeats an ended one. A run can be repeated only once. The bundle then belongs
-  to the new run.
+  Queues a new run that repeats a finished one. A run can be repeated only once, since its bundle moves to the
+  new run.
 
   ARGV[2]  runId
   ARGV[3]  newRunId
-  ARGV[4]  record      JSON of the new run
-  ARGV[5]  job         JSON of the new run
-  ARGV[6]  oldJob      JSON: the old run's job without its bundle
+  ARGV[5]  job         JSON for the new run
+  ARGV[6]  oldJob      JSON of the old run's job, without its bundle
+  ARGV[7]  hasBundle   1 if the old run had a bundle when it was accepted
   ARGV[7]  hasBundle   1 if the old run was accepted with a bundle
   ARGV[8]  queueSize
   ARGV[9]  maxWaiting  maximum number of slots and queued runs of the pipeline, or ''
 
-  Returns {} if the run is unknown | {'unfinished'} | {'replay', record, position} of the run that already
-  repeats it | {'gone'} if its bundle is not kept | {'full'} | {'pipeline_full'} | {'ok', position}
+  Returns {} if the run is unknown | {'unfinished'} | {'replay', record, position} of the run that has already
+  repeated it | {'gone'} if its bundle was not kept | {'full'} | {'pipeline_full'} | {'ok', position}
 ]]
 local runId, newRunId, record, job, oldJob = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local hasBundle, queueSize, maxWaiting = ARGV[7], tonumber(ARGV[8]), tonumber(ARGV[9])

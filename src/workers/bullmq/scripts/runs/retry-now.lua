@@ -1,5 +1,5 @@
 --[[
-  Makes a run's next try due if it is waiting for one.
+  If a run is waiting for its next attempt, makes that attempt due now.
 
   ARGV[2]  runId
   ARGV[3]  record  JSON of the new record
@@ -10,7 +10,7 @@ local runId, record = ARGV[2], ARGV[3]
 
 local run = prefix .. 'run:' .. runId
 local state = redis.call('HGET', run, 'state')
--- Not the stored pipeline, which another program may have replaced.
+-- Don't use the stored pipeline, because another program may have changed it.
 local pipeline = cjson.decode(record).pipeline_id
 if not state then return {} end
 if state == 'finished' then return {'finished', redis.call('HGET', run, 'record')} end

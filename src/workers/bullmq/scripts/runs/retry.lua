@@ -1,14 +1,14 @@
 --[[
-  Makes a run whose attempt failed wait for its next try.
+  Schedules the next attempt of a run whose attempt has failed.
 
   ARGV[2]  runId
   ARGV[3]  owner
   ARGV[4]  record    JSON
-  ARGV[5]  pauseMs   until the next try
-  ARGV[6]  maxEnds  number of end times to keep
-  ARGV[7]  blocks    1 if later runs of the pipeline wait behind it
+  ARGV[5]  pauseMs   time until the next attempt
+  ARGV[6]  maxEnds   how many end times to keep
+  ARGV[7]  blocks    1 if the pipeline's later runs have to wait for this one
 
-  Returns 1 (even if it is already waiting) | 0 if the run has a different owner | 2 if it was cancelled
+  Returns 1 (also if it is already waiting) | 0 if the run has a different owner | 2 if it was cancelled
 ]]
 local runId, owner, record, pauseMs, maxEnds = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
 local blocks = ARGV[7]
@@ -16,7 +16,7 @@ local blocks = ARGV[7]
 local run = prefix .. 'run:' .. runId
 local known = redis.call('HMGET', run, 'owner', 'state', 'cancel')
 local state = known[2]
--- Not the stored pipeline, which another program may have replaced.
+-- Don't use the stored pipeline, because another program may have changed it.
 local pipeline = cjson.decode(record).pipeline_id
 if known[1] ~= owner then return 0 end
 if state == 'queued' then return 1 end

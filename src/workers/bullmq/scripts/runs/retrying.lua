@@ -1,5 +1,5 @@
 --[[
-  Lists a pipeline's runs that are waiting for their next try.
+  Lists a pipeline's runs that are waiting for their next attempt.
 
   ARGV[2]  pipeline
 

@@ -1,11 +1,11 @@
 --[[
-  Saves the record of a running run.
+  Updates the record of a run in progress.
 
   ARGV[2]  runId
   ARGV[3]  owner
   ARGV[4]  record  JSON
 
-  Returns 1 | 0 if the run is not running or has a different owner
+  Returns 1 | 0 if the run is not in progress or belongs to a different owner
 ]]
 local runId, owner, record = ARGV[2], ARGV[3], ARGV[4]
 

@@ -1,22 +1,22 @@
 --[[
-  Makes a worker the owner of a run, even if the run already has an owner.
+  Claims a run for a worker. If the run had an owner before, the worker replaces it.
 
   ARGV[2]  runId
   ARGV[3]  owner
-  ARGV[4]  at     RFC 3339, by the worker's clock
-  ARGV[5]  pipeline  of the ticket
+  ARGV[4]  at        RFC 3339, according to the worker's clock
+  ARGV[5]  pipeline  from the ticket
 
   Returns {} if the run is finished | {'unknown'} | {'paused'} if its pipeline is paused |
-  {'held'} if a live worker is running it |
-  {'early', milliseconds, '1' if it blocks later runs or '0'} if its next try is not due yet |
-  {'taken' | 'cancelled', record, job, number of takes as a string, time of the first earlier take or ''}
+  {'held'} if another worker is executing it |
+  {'early', milliseconds, '1' if it blocks later runs or '0'} if its next attempt isn't due yet |
+  {'taken' | 'cancelled', record, job, number of claims as a string, time of the first earlier claim or ''}
 
-  'paused', 'held' and 'early' leave the run unchanged. After 'cancelled', the caller ends the run.
+  'paused', 'held', and 'early' don't change the run. After 'cancelled', the caller has to end the run.
 ]]
 local runId, owner, at, pipeline = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
 local run = prefix .. 'run:' .. runId
--- Another program may have replaced the run or its fields.
+-- Another program may have overwritten the run or some of its fields.
 if redis.call('TYPE', run).ok ~= 'hash' then
   redis.call('DEL', run)
   leaveLine(runId, pipeline)

@@ -1,9 +1,9 @@
 --[[
-  Reads the first queued run of each pipeline.
+  Returns the record of each pipeline's first queued run.
 
   ARGV[2…] pipelines
 
-  Returns {record of that run or '', …}
+  Returns {record, …}, with '' for a pipeline that has no queued run
 ]]
 local answer = {}
 for i = 2, #ARGV do

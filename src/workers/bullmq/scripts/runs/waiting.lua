@@ -1,6 +1,6 @@
 --[[
-  Finds those of the given pipelines that may have a run to take: a queued one, one that is waiting for its
-  next try, or one whose worker may be dead.
+  Returns which of the given pipelines may have a run to start. That includes runs that are queued or
+  waiting for their next attempt, and runs whose worker may have died.
 
   ARGV[2…] pipelines
 
