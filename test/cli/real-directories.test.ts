@@ -80,7 +80,7 @@ const kinds: Readonly<Record<string, Kind>> = {
   'a repository with .git and .env': {
     files: { ...page, '.git/HEAD': 'ref: refs/heads/main', '.git/objects/ab/cd': 'x', '.env': 'SECRET=1' },
     exclude: ['.env'],
-    absent: '.git',
+    absent: /^\.(?:git|env)$/,
   },
   'a folder from macOS': {
     files: {
@@ -90,7 +90,7 @@ const kinds: Readonly<Record<string, Kind>> = {
       'photos/.DS_Store': 'Bud1',
       'Icon\r': '',
     },
-    absent: '.DS_Store',
+    absent: /^(?:\.DS_Store|\._.*|Icon\r)$/,
   },
   '5,000 files': { files: numbered(5000, (index) => `${index % 50}/file-${index}.txt`) },
   'a tree of 40 levels': { files: { [`${'d/'.repeat(40)}leaf.txt`]: 'deep', ...page } },
@@ -105,7 +105,7 @@ const kinds: Readonly<Record<string, Kind>> = {
     files: page,
     more: (site) => symlinkSync('nowhere', path.join(site, 'broken')),
     links: 'skip',
-    absent: 'broken',
+    absent: /^broken$/,
   },
   'empty files and directories': {
     files: { 'empty.txt': '', 'also-empty': '', ...page },

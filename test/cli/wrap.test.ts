@@ -26,10 +26,19 @@ t.test('a line continues below its text, after a sign or a label', async (t) => 
   t.same(below('published 12, unchanged 4, failed 0'), ['published 12, unchanged', '  4, failed 0']);
 });
 
+t.test('a line breaks between columns, if one of them fits', async (t) => {
+  const row = '2026-11-26 11:33 CET  succeeded  site.1  web replace_catalog';
+  t.same(wrapped(row, 48, belowLabel(48)).split('\n'), [
+    '2026-11-26 11:33 CET  succeeded  site.1',
+    '  web replace_catalog',
+  ]);
+});
+
 t.test('colors have no width, and a word wider than the terminal stays whole', async (t) => {
   t.equal(widthOf('\u001b[32mdone\u001b[39m'), 4);
   t.equal(wrapped('\u001b[32mdone\u001b[39m it', 7), '\u001b[32mdone\u001b[39m it');
   t.same(wrapped('a sha256:0123456789abcdef b', 10).split('\n'), ['a', 'sha256:0123456789abcdef', 'b']);
+  t.equal(wrapped('  + docs/a-long-path', 10, belowLabel(10)), '  + docs/a-long-path', 'next to its sign');
 });
 
 t.test('a progress bar fits into the terminal, and leaves out what has no room', async (t) => {

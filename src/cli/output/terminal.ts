@@ -85,7 +85,8 @@ function wrappedLine(line: string, width: number, indent: number): string[] {
   // Each part includes the spaces before it, so that columns stay aligned.
   for (const word of parts) {
     const wide = widthOf(word);
-    if (current.trim() !== '' && columns + wide > width) {
+    // After a sign or label alone, the next line would have no more room.
+    if (current.trim() !== '' && columns > indent && columns + wide > width) {
       lines.push(current);
       current = ' '.repeat(indent) + word.trimStart();
       columns = widthOf(current);

@@ -36,8 +36,8 @@ export interface Kind {
   more?: (site: string) => void;
   links?: 'follow' | 'skip';
   exclude?: string[];
-  /** A path that must not be published. */
-  absent?: string;
+  /** Names that must not be published. */
+  absent?: RegExp;
 }
 
 /** Collects the documents of commands, and prints nothing. */
@@ -140,7 +140,8 @@ export async function publishInRounds(t: Test, kind: Kind): Promise<void> {
   t.ok(first.read > 0, 'the files are read once');
   t.same(await publishIt(), { status: 0, action: 'skip_same', written: 0, read: 0 });
   const published = readdirSync(path.join(www, 'current'), { recursive: true, encoding: 'utf8' });
-  if (kind.absent !== undefined) t.notOk(published.some((file) => path.basename(file) === kind.absent));
+  const { absent } = kind;
+  if (absent !== undefined) t.notOk(published.some((file) => absent.test(path.basename(file))));
 
   const changed =
     published.find(

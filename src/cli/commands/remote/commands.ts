@@ -54,7 +54,7 @@ the bundle only once. See docs/producers.md.
 
 Examples:
   waybill push ./site --to https://publish.example.org --pipeline handbook
-  waybill push ./site --to https://publish.example.org --dry-run
+  waybill push ./site --to https://publish.example.org -p handbook --dry-run
 
 Exit codes: 0 the run succeeded, 1 it failed, 2 wrong token, pipeline, URL or
 certificate.`,
