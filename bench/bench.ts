@@ -27,6 +27,7 @@ const benches: Record<string, (options: readonly string[]) => Promise<boolean>> 
   subscribers: async () => (await import('./subscribers.ts')).followed(),
   console: async () => (await import('./console.ts')).consolePages(),
   health: async () => (await import('./health.ts')).health(),
+  anonymous: async () => (await import('./anonymous.ts')).anonymous(),
   revocation: async () => (await import('./revocation.ts')).revocation(),
   soak: async (options) => (await import('./soak.ts')).soak(options),
   'scene-map': async () => {
