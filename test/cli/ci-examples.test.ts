@@ -113,7 +113,11 @@ function shows(t: Test, world: World, push: (env: Record<string, string>) => End
   const commit = { ...settings, SOURCE_DATE_EPOCH: '1795136523', WAYBILL_NAME: 'of a commit' };
   t.match(push(commit), { status: 0, stdout: /publish_new/ });
   utimesSync(path.join(world.work, 'the site', 'index.html'), 1, 1);
-  t.match(push(commit), { status: 0, stderr: /accepted before/ }, 'and so does another checkout of the commit');
+  t.match(
+    push(commit),
+    { status: 0, stderr: /accepted before/ },
+    'and so does another checkout of the commit',
+  );
 
   t.match(push({ ...settings, WAYBILL_NAME: '' }), { status: 0, stdout: /^succeeded / });
   t.equal(readdirSync(path.join(world.place, 'web')).length, 3, 'without a name it has a path of its own');

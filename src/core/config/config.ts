@@ -212,7 +212,7 @@ export interface ChannelConfig {
 export interface GeneratedOutputs {
   checksums: boolean;
   archive: boolean;
-  /** With `auto`, it is only generated if there is no file with that name in the bundle. */
+  /** With `auto`, it is only generated if the bundle has no file with that name. */
   index: boolean | 'auto';
   sceneMapPage: boolean;
   /** The key to sign outputs with; null or missing if they are not signed. */

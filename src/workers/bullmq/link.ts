@@ -118,9 +118,8 @@ export class RedisLink {
       return await work();
     } catch (error) {
       // We got no reply, yet the connection didn't close, so it must be dead. Reconnecting also triggers the
-      // code that has to run after every reconnect.
-      // In a Cluster, only the connection to one node is dead, and `socketTimeout` closes it. Reconnecting would
-      // break the calls to all the other nodes.
+      // code that has to run after every reconnect. In a Cluster, only the connection to one node is dead.
+      // `socketTimeout` closes it, and reconnecting would break the calls to all the other nodes.
       if (error instanceof Error && error.message === 'Command timed out' && !(this.redis instanceof Cluster))
         this.redis.disconnect(true);
       // Reconnect after READONLY, since another server may be the primary by now.

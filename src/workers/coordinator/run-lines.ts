@@ -17,7 +17,7 @@ export interface RunLines {
   /** Writes to the program's log, and keeps the lines that name a run. Debug lines are not kept. */
   log: Log;
   /** Returns the newest lines of a run, oldest first. */
-  of(runId: string): readonly RunLine[];
+  of: (runId: string) => readonly RunLine[];
 }
 
 const maxRuns = 200;
