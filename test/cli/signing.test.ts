@@ -271,8 +271,11 @@ t.test('verify --signatures checks a destination with the public key alone', (t)
   );
   t.match(waybill(['verify', '--signatures', 'site.key.pub'], { cwd: place }), {
     status: 2,
-    stderr: /--config, or/,
+    stderr: /needs destinations: --config/,
   });
-  t.match(waybill(['verify', 'web'], { cwd: place }), { status: 2, stderr: /only with --signatures/ });
+  t.match(waybill(['verify', 'web'], { cwd: place }), {
+    status: 2,
+    stderr: /paths and URLs are for --signatures/,
+  });
   t.end();
 });

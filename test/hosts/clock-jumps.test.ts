@@ -54,7 +54,8 @@ t.test('a daemon whose clock was two days ahead works on when the clock is right
   };
   const aheadMs = (): number => Date.now() + aheadSeconds * 1000;
   const first = await publish('first', aheadMs());
-  t.match(first, { status: 'succeeded', warnings: [] });
+  t.equal(first.status, 'succeeded');
+  t.same(first.warnings, []);
   t.ok(Date.parse(first.accepted_at) > Date.now() + 86_400_000, 'the clock is ahead');
   const ticked = await scheduledRun(daemon.url, (tick) => tick > Date.now() + 86_400_000);
   t.equal(ticked.status, 'succeeded');

@@ -50,7 +50,7 @@ t.test('publishes a build of Hugo', async (t) => {
     'content/posts/café.md': '---\ntitle: Café\n---\nHello\n',
     'static/.nojekyll': '',
   });
-  execFileSync('hugo', ['--minify'], { cwd: project });
+  execFileSync('hugo', ['--minify', '--cacheDir', path.join(project, '.cache')], { cwd: project });
   await publishBuild(t, path.join(project, 'public'), /^main\.[0-9a-f]{64}\.css$/);
 });
 
