@@ -34,7 +34,7 @@ export interface CoreContext {
 export interface LeaseTimes {
   /** How often the holder renews its lease. */
   renewEveryMs: number;
-  /**  How long the holder can go without renewing before it aborts. Must be less than `staleAfterMs`. */
+  /** How long the holder can go without renewing before it aborts. Must be less than `staleAfterMs`. */
   abortAfterMs: number;
   /**
    * How long a lease has to stay the same before another attempt may take it over. Clocks do not have to

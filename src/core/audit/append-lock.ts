@@ -59,7 +59,7 @@ export async function openAppendLock(
   }
 
   /**
-   *  Removes the lock of a dead process. Ids are never used twice, so nothing but this can remove that lock.
+   * Removes the lock of a dead process. Ids are never used twice, so nothing but this can remove that lock.
    */
   async function breakLock(name: string, dead: string, end: number): Promise<void> {
     const breaker = `${name}-${dead}`;

@@ -36,7 +36,7 @@ export type Act = keyof typeof actTable;
 export const acts = Object.keys(actTable) as Act[];
 
 /**
- *  A `refused` act was not permitted or not valid, and changed nothing. A `failed` act was attempted without
+ * A `refused` act was not permitted or not valid, and changed nothing. A `failed` act was attempted without
  * success.
  */
 export const actResults = ['done', 'refused', 'failed'] as const;
@@ -63,7 +63,7 @@ export interface Actor {
 export interface ActEntry {
   act: Act;
   result: ActResult;
-  /**  The error code, if the act was refused or failed. */
+  /** The error code, if the act was refused or failed. */
   code?: string | null;
   actor: Actor;
   /** The address of the client, taking proxies into account; null if the act was local. */
@@ -186,7 +186,7 @@ const textsOrNull = [
 ] as const;
 
 /**
- *  Reports whether the value has every field of a record. Readers must not assume that it does, because the
+ * Reports whether the value has every field of a record. Readers must not assume that it does, because the
  * trail may have been edited.
  */
 function isRecord(value: unknown): value is AuditRecord {

@@ -38,7 +38,7 @@ export async function listTrailFiles(directory: string): Promise<TrailFile[]> {
     .sort((a, b) => a.firstSeq - b.firstSeq);
 }
 
-/**  The end of the chain when this was last written: the record, the file, and the size of the file. */
+/** The end of the chain when this was last written: the record, the file, and the size of the file. */
 export interface Head extends ChainEnd {
   file: string | null;
   size: number;
@@ -96,7 +96,7 @@ function parseHead(text: string): Head | null {
   }
 }
 
-/**  The last record of a file, and anything after it. */
+/** The last record of a file, and anything after it. */
 export interface FileEnd {
   size: number;
   /** The last line that is complete; null if there is none, or if it is not a record. */

@@ -69,7 +69,7 @@ export class TrailWriter {
   }
 
   /**
-   *  Writes all entries at once and syncs them to disk, after cleaning up any interrupted write. In case of
+   * Writes all entries at once and syncs them to disk, after cleaning up any interrupted write. In case of
    * an error, none of the entries is in the file. Throws the system error, or `audit_unavailable` if the file
    * is not a trail.
    */

@@ -47,7 +47,7 @@ export const noTrail: Trail = {
 interface Waiting {
   entry: ActEntry;
   time: Date;
-  /**  Called once, after the first attempt. */
+  /** Called once, after the first attempt. */
   tried: () => void;
 }
 
@@ -117,7 +117,7 @@ class QueuedTrail implements Trail {
   }
 
   /**
-   *  Cleans up if an earlier process was interrupted while writing, and makes sure that there is space. If
+   * Cleans up if an earlier process was interrupted while writing, and makes sure that there is space. If
    * that fails and acts need a record, throws an error.
    */
   async start(): Promise<void> {

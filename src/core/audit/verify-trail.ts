@@ -4,7 +4,7 @@ import { type AuditRecord, type ChainEnd, chainStart, digestOfLine, lineOf, pars
 import { type Head, listTrailFiles, readHead, type TrailFile } from './trail-files.ts';
 
 /**
- *  A kind of damage to a trail. `edited`: a line has been changed. `removed`: there are records missing.
+ * A kind of damage to a trail. `edited`: a line has been changed. `removed`: there are records missing.
  * `reordered`: a record is not where it should be. `cut`: there are records missing at the end. `head`:
  * without an intact `head` file, we cannot tell whether records are missing at the end.
  */
@@ -102,7 +102,7 @@ class ChainCheck {
 
   #noteUnreadable(line: Placed & { digest: string }, isWhole: boolean): void {
     this.#settleUnreadable(null);
-    //  Without a line feed, this is the last write, and no process has cleaned up after it yet.
+    // Without a line feed, this is the last write, and no process has cleaned up after it yet.
     if (isWhole) this.#unreadable = line;
     else this.#interrupted.push({ file: line.file, line: line.line });
   }

@@ -126,7 +126,7 @@ function judgePath({ name, type }: TarEntry): RelativePath | null {
 }
 
 /**
- *  Keeps track of the paths in an archive. They are compared as on a case-insensitive file system, so that no
+ * Keeps track of the paths in an archive. They are compared as on a case-insensitive file system, so that no
  * file can overwrite another one or end up below it.
  */
 function pathTree({ maxFiles }: ArchiveLimits): {

@@ -34,7 +34,7 @@ export interface SourceBundle {
   name: string | null;
   /** The revision in the manifest's metadata; null if the producer did not add one. */
   revision?: Revision | null;
-  /**  The manifest's `created` time, with every digit of its fraction. */
+  /** The manifest's `created` time, with every digit of its fraction. */
   created: Instant;
   /** The exact bytes of `manifest.json`, and their digest. */
   manifestFile: { digest: Digest; body: Body };

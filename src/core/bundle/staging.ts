@@ -80,7 +80,7 @@ export interface StageRequest {
    */
   makeManifest?: ((extraction: Extraction, directory: string) => Promise<Buffer>) | undefined;
   /**
-   *  The store that supplies the files left out of the archive, and that this bundle's files are added to.
+   * The store that supplies the files left out of the archive, and that this bundle's files are added to.
    */
   content?: BundleContent;
   /** Called between steps to let the event loop run. Default: never. */

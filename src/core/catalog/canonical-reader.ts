@@ -68,7 +68,7 @@ export class CanonicalReader {
   }
 
   /**
-   *  Parses the next chunk, without holding on to it. Returns false if the bytes turn out not to be in
+   * Parses the next chunk, without holding on to it. Returns false if the bytes turn out not to be in
    * canonical form.
    */
   push(chunk: Uint8Array): boolean {

@@ -68,7 +68,7 @@ export interface Pending {
    */
   holder: Holder | null;
   /**
-   *  How many times the lease has been renewed, if the state serves as the lease (on object stores). 0
+   * How many times the lease has been renewed, if the state serves as the lease (on object stores). 0
    * otherwise.
    */
   renewals: number;

@@ -145,7 +145,7 @@ function holdersIn(state: Extract<CatalogState, { kind: 'valid' | 'legacy' }>): 
 interface CatalogReadLimits {
   /** The maximum number of entries to list. */
   entries: number;
-  /**  The maximum number of catalogs whose modification time is looked up. */
+  /** The maximum number of catalogs whose modification time is looked up. */
   catalogs: number;
   /** How many of the newest catalogs to read. Older ones are skipped without an error. */
   read: number;
@@ -162,7 +162,7 @@ export const catalogReadLimits: CatalogReadLimits = {
 };
 
 /**
- *  Returns the time of this owner's last commit at the destination, going by its catalogs. Returns null if
+ * Returns the time of this owner's last commit at the destination, going by its catalogs. Returns null if
  * there is none, or if finding out would exceed the limits. A run that had nothing to do leaves no trace in a
  * catalog. `storage` is rooted at the destination. Takes no lease. Throws the storage's error.
  */

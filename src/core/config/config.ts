@@ -39,7 +39,7 @@ export interface Config {
   /** The weather databases. Only the first one is used. */
   databases: DatabaseConfig[];
   /**
-   *  The directory with templates; null for the built-in ones. A relative path refers to the working
+   * The directory with templates; null for the built-in ones. A relative path refers to the working
    * directory of the command.
    */
   templates: { baseDir: string | null };
@@ -64,7 +64,7 @@ export interface ServerConfig {
    * own value.
    */
   retryForMs: number;
-  /**  Limits on keeping the bundles of failed runs, so that the runs can be repeated. */
+  /** Limits on keeping the bundles of failed runs, so that the runs can be repeated. */
   rerun: { keepMs: number; maxBundles: number; maxBytes: number };
   /** Settings for resumable uploads. */
   resumable: Omit<ResolvedBy<typeof resumable>, 'maxBytes'> & { maxBytes: number };
@@ -194,7 +194,7 @@ export interface DestinationConfig {
 export interface ReleasesConfig {
   keep: number;
   lingerMs: number;
-  /**  Whether readers access the outputs through `current/`, which makes it part of the URLs. */
+  /** Whether readers access the outputs through `current/`, which makes it part of the URLs. */
   currentInUrl: boolean;
   channels: readonly ChannelConfig[];
 }

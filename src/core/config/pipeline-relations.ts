@@ -71,7 +71,7 @@ function locationFaults(pipeline: Item, base: PathBase): Fault[] {
 }
 
 /**
- *  Checks `orphans`. It needs a source that can be listed, which rules out uploads, and a mapping that keeps
+ * Checks `orphans`. It needs a source that can be listed, which rules out uploads, and a mapping that keeps
  * several bundles, which rules out `fixed`.
  */
 function orphanFaults({ value: pipeline, path }: Item): Fault[] {

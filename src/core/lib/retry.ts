@@ -3,7 +3,7 @@ import { hasCode, WaybillError } from './errors.ts';
 
 export interface RetryPolicy {
   /**
-   *  How many times to try again after the first attempt, at least 0. If `forMs` is set, that decides
+   * How many times to try again after the first attempt, at least 0. If `forMs` is set, that decides
    * instead, and this is only used for calls after `signal` has aborted.
    */
   retries: number;

@@ -125,7 +125,7 @@ function quoted(entry: string): string {
 }
 
 /*
- *  Looks up users and groups in `/etc/passwd` and `/etc/group`, since Node.js has no function for that. Does
+ * Looks up users and groups in `/etc/passwd` and `/etc/group`, since Node.js has no function for that. Does
  * not query directory services such as LDAP.
  */
 

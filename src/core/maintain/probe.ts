@@ -21,7 +21,7 @@ export interface Probe {
   clockOffsetMs: number | null;
   rename: Renames['renameKind'] | 'none';
   /**
-   *  The level of support that the storage claims, or `none` if that turned out to be wrong; null if we may
+   * The level of support that the storage claims, or `none` if that turned out to be wrong; null if we may
    * not write anything.
    */
   conditionalWrites: ConditionalWrites | null;

@@ -43,7 +43,7 @@ export interface PruneReport {
 }
 
 /**
- *  Deletes one owner's old outputs, according to the destination's policy. A file is dropped from the state
+ * Deletes one owner's old outputs, according to the destination's policy. A file is dropped from the state
  * only once it is confirmed to be deleted, so even after a failure, the state lists exactly the files that
  * are still there. Throws `prune_disabled`, or the storage's error if the destination cannot be listed.
  * Failures at a single bundle path are in `errors`.

@@ -17,7 +17,7 @@ export interface ReconcileOptions {
   owner: Owner;
   /** Only report. Nothing is written, and no lease is taken. */
   dryRun: boolean;
-  /**  Repair the records of all owners, not just those of `owner`. */
+  /** Repair the records of all owners, not just those of `owner`. */
   allOwners: boolean;
 }
 

@@ -39,7 +39,7 @@ export interface VerifyReport {
   skipped: number;
   /** How many bytes were read. */
   bytes: number;
-  /**  Outputs that differ from their records. `expected` and `found` are digests, or sizes in bytes. */
+  /** Outputs that differ from their records. `expected` and `found` are digests, or sizes in bytes. */
   differing: Difference[];
   /** Whether an attempt is unfinished. The paths that it may have touched were not read. */
   interrupted: boolean;

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { customAlphabet } from 'nanoid';
 import type { Occurrence } from './event.ts';
 
-//  Standard Webhooks requires ids to be unique and not to contain a period.
+// Standard Webhooks requires ids to be unique and not to contain a period.
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const length = 27;
 const randomId = customAlphabet(alphabet, length);

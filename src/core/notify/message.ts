@@ -51,7 +51,7 @@ export function fillTemplate(template: string, fields: Fields, escape: (value: s
 }
 
 /*
- *  A message about an event, for people to read. Bundle names and error messages come from producers and
+ * A message about an event, for people to read. Bundle names and error messages come from producers and
  * servers, so the sink that sends the message has to escape them.
  */
 

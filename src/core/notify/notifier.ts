@@ -177,7 +177,7 @@ export class Notifier {
   }
 }
 
-/**  Reports whether a notifier is subscribed to this event. */
+/** Reports whether a notifier is subscribed to this event. */
 export function wants({ events, pipelines }: NotifierConfig, occurrence: Occurrence): boolean {
   if (!(events as readonly string[]).includes(occurrence.type)) return false;
   const pipeline = pipelineOfEvent(occurrence);

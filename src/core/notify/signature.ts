@@ -8,7 +8,7 @@ import { WaybillError } from '../lib/errors.ts';
 
 export type SigningKey = Uint8Array;
 
-//  Standard Webhooks requires 192 to 512 bits.
+// Standard Webhooks requires 192 to 512 bits.
 const keyBytes = { min: 24, max: 64 };
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?$/;
 

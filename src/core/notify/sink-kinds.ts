@@ -43,7 +43,7 @@ export interface OpenNotifier {
 }
 
 /**
- *  A kind of notifier, typed so that it accepts the configuration of any kind. Only pass it one of its own.
+ * A kind of notifier, typed so that it accepts the configuration of any kind. Only pass it one of its own.
  */
 interface AnySinkKind {
   secrets(config: NotifierConfig): string[];

@@ -27,7 +27,7 @@ export interface GeneratorInput {
   signing: (PublicationFacts & { secret: SecretKey }) | null;
 }
 
-/**  The facts about a publication that go into a signed statement. */
+/** The facts about a publication that go into a signed statement. */
 export interface PublicationFacts {
   owner: Owner;
   /** null if there is no daemon. */

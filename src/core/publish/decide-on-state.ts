@@ -49,7 +49,7 @@ export function decider(
   };
 }
 
-/**  How many times to look again if other publishers keep changing the state. */
+/** How many times to look again if other publishers keep changing the state. */
 const maxLooks = 10;
 
 /**

@@ -85,7 +85,7 @@ function countFindings(files: readonly SelectedFile[], findings: readonly Findin
 }
 
 /**
- *  Returns the digests of these files. Files that are not in the cache are hashed, and `read` is the number
+ * Returns the digests of these files. Files that are not in the cache are hashed, and `read` is the number
  * of those. A file that changes while it is being read becomes a finding.
  */
 async function digestsOf(

@@ -198,7 +198,7 @@ export interface Plan {
    * planned.
    */
   clears: boolean;
-  /**  Recorded files that will be replaced or removed, but are too large to be restored after a failure. */
+  /** Recorded files that will be replaced or removed, but are too large to be restored after a failure. */
   unkept: string[];
   /** The records of all paths that the plan does not mention. */
   untouched: OutputRecord[];

@@ -22,7 +22,7 @@ import { abortedIfStopped, type BundlePublication, type PublishRequest } from '.
 import { failedResult } from './results/action-result.ts';
 import type { ActionResult } from './results/result.ts';
 
-/**  How many times to start over if other processes keep changing the bundle path. */
+/** How many times to start over if other processes keep changing the bundle path. */
 const maxRounds = 10;
 
 /**

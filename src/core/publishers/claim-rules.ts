@@ -3,7 +3,7 @@
  * each time a token is exchanged.
  */
 
-/**  A condition for a claim: it must have a certain value, or one of several values, or match a pattern. */
+/** A condition for a claim: it must have a certain value, or one of several values, or match a pattern. */
 export type ClaimRule = string | readonly string[] | { glob: string };
 export type ClaimRules = Readonly<Record<string, ClaimRule>>;
 

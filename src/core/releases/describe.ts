@@ -206,7 +206,7 @@ export interface UnfinishedRelease {
   state: 'writing' | 'abandoned';
   /** RFC 3339, UTC. */
   startedAt: string;
-  /**  The time after which the next run removes the release (RFC 3339, UTC); null if no run will. */
+  /** The time after which the next run removes the release (RFC 3339, UTC); null if no run will. */
   removedAfter: string | null;
 }
 

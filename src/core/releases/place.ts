@@ -141,7 +141,7 @@ export async function pathsWithReleases(root: Storage): Promise<string[]> {
   return [...new Set(paths)];
 }
 
-/**  Returns the place for a bundle path, without checking that it has any releases. */
+/** Returns the place for a bundle path, without checking that it has any releases. */
 export function placeAt(root: Storage, destinationPath: string): Place {
   return { destinationPath, storage: within(root, parseBundlePath(destinationPath)) };
 }

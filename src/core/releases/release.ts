@@ -76,7 +76,7 @@ export function releasePathOf(path: string): { bundlePath: string; id: ReleaseId
 }
 
 /**
- *  Returns the release directory that contains this path, or the path itself if it is one. Returns null if it
+ * Returns the release directory that contains this path, or the path itself if it is one. Returns null if it
  * is neither. Ignores case, because some file systems do.
  */
 export function releaseAround(path: string): string | null {

@@ -43,7 +43,7 @@ export interface NextReleases {
   channels?: ReadonlyMap<string, ReleaseId | null>;
 }
 
-/**  How many times to try if other processes keep changing the object first. */
+/** How many times to try if other processes keep changing the object first. */
 const maxTries = 20;
 
 /**

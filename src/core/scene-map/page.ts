@@ -144,12 +144,12 @@ function clean(text: string): string {
   return text.toWellFormed().replace(/(?![\n\t])\p{Cc}/gu, '\uFFFD');
 }
 
-/**  The minimum width of a bar, in percent. A narrower one would be invisible. */
+/** The minimum width of a bar, in percent. A narrower one would be invisible. */
 const minBarWidth = 0.05;
-/**  The height of a lane, in pixels. */
+/** The height of a lane, in pixels. */
 const laneHeight = 30;
 const barHeights = { High: 24, Medium: 15, Low: 7 } as const;
-/**  The width that a number needs for each digit, in percent. It depends on the size of the screen. */
+/** The width that a number needs for each digit, in percent. It depends on the size of the screen. */
 const roomForDigit = { wide: 0.75, middling: 1.5, phone: 3.2 };
 
 /**
@@ -186,7 +186,7 @@ interface Label {
 }
 
 /**
- *  Lays out the bars to scale along the scope. A bar's lane shows the mode, and its height shows the
+ * Lays out the bars to scale along the scope. A bar's lane shows the mode, and its height shows the
  * confidence. Anything outside the scope is cut off, so that one distant id does not squeeze all the other
  * bars.
  */

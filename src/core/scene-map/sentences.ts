@@ -39,7 +39,7 @@ function mayEnd(code: number): boolean {
   return code >= 0x2020 && code <= 0x2029 ? true : nonLatinEnd.test(String.fromCharCode(code));
 }
 
-//  Surrogates are treated as if they could end a sentence, without looking any closer.
+// Surrogates are treated as if they could end a sentence, without looking any closer.
 const nonLatinEnd = /[\p{Sentence_Terminal}\p{Cs}]/u;
 let segmenter: Intl.Segmenter | undefined;
 

@@ -68,7 +68,7 @@ function quoted(text: string): string {
   return JSON.stringify(text.slice(0, 40));
 }
 
-/**  Returns the bytes that are signed, in the pre-authentication encoding of DSSE. */
+/** Returns the bytes that are signed, in the pre-authentication encoding of DSSE. */
 function covered(payloadType: string, payload: Uint8Array): Buffer {
   const head = `DSSEv1 ${Buffer.byteLength(payloadType)} ${payloadType} ${payload.byteLength} `;
   return Buffer.concat([Buffer.from(head), payload]);

@@ -39,7 +39,7 @@ export function linesOf(bytes: Uint8Array, count: number): Parsed<string[]> {
   return { ok: true, value: lines };
 }
 
-/**  Decodes a line of base64. Only the canonical encoding is accepted. */
+/** Decodes a line of base64. Only the canonical encoding is accepted. */
 export function bytesOf(line: string, size: number, what: string): Parsed<Buffer> {
   const bytes = Buffer.from(line, 'base64');
   if (bytes.toString('base64') !== line) return refuse(`${what} is not base64`);

@@ -15,7 +15,7 @@ import type { SecretKey } from './secret-key.ts';
 export interface Signature {
   keyId: KeyId;
   /**
-   *  Whether the signature covers the BLAKE2b-512 digest of the file (`ED`). Otherwise, it covers the file
+   * Whether the signature covers the BLAKE2b-512 digest of the file (`ED`). Otherwise, it covers the file
    * itself (`Ed`), as in old versions.
    */
   isPrehashed: boolean;

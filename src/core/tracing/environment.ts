@@ -7,7 +7,7 @@ export interface TracingSettings {
   /** The variable that contains headers to send with every export, as in `name=value,name=value`. */
   headersEnv: string | null;
   serviceName: string | null;
-  /**  The fraction of traces started in this process that are recorded, from 0 to 1. */
+  /** The fraction of traces started in this process that are recorded, from 0 to 1. */
   sampleRatio: number | null;
 }
 

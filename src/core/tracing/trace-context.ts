@@ -12,7 +12,7 @@ const form = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
 const isZero = /^0+$/;
 
 /**
- *  Parses a `traceparent`. Returns null if it is missing or malformed, in which case W3C says that there is
+ * Parses a `traceparent`. Returns null if it is missing or malformed, in which case W3C says that there is
  * no parent. For versions after 00, only the fields of version 00 are used.
  */
 export function parseTraceparent(text: string | undefined): SpanContext | null {

@@ -245,7 +245,7 @@ function kindsOf(
   return kinds;
 }
 
-/**  Returns the newest file's time, ignoring future times, which would make later bundles count as older. */
+/** Returns the newest file's time, ignoring future times, which would make later bundles count as older. */
 async function newestOf(storage: Storage, files: readonly BundleFile[]): Promise<Instant> {
   const now = Date.now();
   let newest: number | null = null;

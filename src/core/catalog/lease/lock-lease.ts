@@ -212,7 +212,7 @@ class HeldLock implements Lease {
 
   async removeState(): Promise<void> {
     const storage = this.#storage;
-    //  After a crash, removed outputs could reappear without a record, so sync their removal first.
+    // After a crash, removed outputs could reappear without a record, so sync their removal first.
     await storage.sync();
     await this.fence();
     this.check();

@@ -31,7 +31,7 @@ export async function withLease<T>(
   });
 }
 
-/**  How many times to decide again if other publishers keep taking the lease first. */
+/** How many times to decide again if other publishers keep taking the lease first. */
 const maxDecisions = 10;
 
 /**

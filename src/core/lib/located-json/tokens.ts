@@ -9,7 +9,7 @@ export interface Tokens {
   offset: number;
   /** The value, if the token is a string or scalar. */
   value: string | number | boolean | null;
-  /**  Moves on to the next token. Does nothing at the end of the text. */
+  /** Moves on to the next token. Does nothing at the end of the text. */
   next(): void;
 }
 

@@ -14,7 +14,7 @@ import type { PlannedOutput } from '../plan.ts';
 type Output = Pick<PlannedOutput, 'path' | 'generated'>;
 
 /**
- *  A rename that moves a file or directory out of staging. `from` is relative to the attempt's staging
+ * A rename that moves a file or directory out of staging. `from` is relative to the attempt's staging
  * directory.
  */
 export interface StagedMove {

@@ -88,7 +88,7 @@ function areAllRecorded({ observed: { state }, planned }: DecisionInput): boolea
   return planned.every(({ path }) => recorded.has(path));
 }
 
-/**  Finds an existing entry that is not in the state and is in the way of a planned file or its directory. */
+/** Finds an existing entry that is not in the state and is in the way of a planned file or its directory. */
 function findObstruction({ observed: { obstacles }, planned }: DecisionInput): Reason | null {
   if (obstacles.size === 0) return null;
   for (const { path } of planned)

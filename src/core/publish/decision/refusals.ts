@@ -45,7 +45,7 @@ interface Removals {
 }
 
 /**
- *  Counts how many of the owner's outputs the plan removes. Removals left over from the owner's interrupted
+ * Counts how many of the owner's outputs the plan removes. Removals left over from the owner's interrupted
  * attempt do not count, because they passed the check back then. Neither do files that are only deleted
  * because of force.
  */

@@ -277,7 +277,7 @@ async function heldBackAs(
 }
 
 /**
- *  Compares an output with its record. Two signed statements count as equal even if they name different runs.
+ * Compares an output with its record. Two signed statements count as equal even if they name different runs.
  */
 function isHeldAs(record: OutputRecord | undefined, output: PlannedOutput): boolean {
   if (record === undefined || output.namesRun !== true) return isRecordedAs(record, output);

@@ -27,7 +27,7 @@ import {
 interface ObservedReleases extends ObservedState {
   /** The state of the bundle path. During a migration, this is the state that the migration will lead to. */
   snapshot: Snapshot;
-  /**  The migration of the files published in place to a release; null if there are none. */
+  /** The migration of the files published in place to a release; null if there are none. */
   migration: Awaited<ReturnType<typeof migrationToReleases>>;
 }
 

@@ -23,7 +23,7 @@ export interface ActionResult {
   /** The change to each path; empty if there is nothing to do. */
   changes: PlannedChange[];
   /**
-   *  Planned paths whose current files are too large to back up. They cannot be restored if the publication
+   * Planned paths whose current files are too large to back up. They cannot be restored if the publication
    * fails.
    */
   unkept: string[];
@@ -70,7 +70,7 @@ export interface OrphanResult {
   outputs: string[];
   /** The total size of the recorded outputs, in bytes. */
   bytes: number;
-  /**  The action that was taken or, in a dry run, would be. */
+  /** The action that was taken or, in a dry run, would be. */
   action: 'keep' | 'unpublish' | 'error';
   error: ErrorRecord | null;
 }
@@ -118,7 +118,7 @@ export interface PipelineResult {
   error: ErrorRecord | null;
 }
 
-/**  The counters that `waybill run` prints. */
+/** The counters that `waybill run` prints. */
 export type Counters = Record<Action | 'failed_destinations', number>;
 
 export interface RunResult {

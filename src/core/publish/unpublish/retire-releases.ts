@@ -61,7 +61,7 @@ export async function retireReleases(
   const wanted = announcing(found.ledger, select(found)).removing;
   if (dryRun) return { channels, releases: [...wanted] };
   for (const id of empty) await sweepUnbegun(context, releaseIn(storage, id));
-  //  A publisher that was killed between committing a release and switching to it has left its lock behind.
+  // A publisher that was killed between committing a release and switching to it has left its lock behind.
   for (const { id } of stored) await sweepAbandoned(context, releaseIn(storage, id), { kind: 'absent' });
   if (wanted.length === 0) {
     // An earlier call may have been killed after its last change, leaving the bundle path's lock behind.
@@ -253,7 +253,7 @@ function removalOf({ state }: StoredState): Work | null {
   };
 }
 
-/**  Returns the owner to use in the removal's intent. */
+/** Returns the owner to use in the removal's intent. */
 function ownerOf({ outputs, pending, bundles }: Catalog): Owner {
   return (
     pending?.owner ?? outputs[0]?.owner ?? bundles[0]?.owner ?? { pipelineId: 'none', destinationId: 'none' }
