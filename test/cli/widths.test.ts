@@ -13,7 +13,6 @@ import { screenOf } from './terminal-screen.ts';
 
 await ensureInstalled('script');
 
-// A short path, because a word that is wider than the terminal stays whole.
 const place = mkdtempSync(path.join(tmpdir(), 'wb-'));
 t.teardown(() => rmSync(place, { recursive: true, force: true }));
 mkdirSync(path.join(place, 'site/guides'), { recursive: true });
@@ -88,7 +87,8 @@ t.test('no line is wider than the terminal, and no word is broken', async (t) =>
   const words = wordsOf(await shown(commands));
   for (const width of [60, 80, 120]) {
     const lines = await shown(commands, width);
-    for (const line of lines) t.ok(line.length <= width, `${width}: ${line}`);
+    // A path that is wider than the terminal stays whole, and the temporary directory may be any length.
+    for (const line of lines) t.ok(line.replaceAll(place, '/p').length <= width, `${width}: ${line}`);
     t.same(wordsOf(lines), words, `${width} columns have the same words`);
   }
 });
