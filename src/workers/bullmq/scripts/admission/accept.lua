@@ -7,10 +7,10 @@
   ARGV[5]  digest    of the content
   ARGV[6]  runId
   ARGV[7]  pipeline
-  ARGV[11]  rerunFailed  1 if the key may be reused when the first run with it has failed
+  ARGV[8]  job       JSON
   ARGV[9]  record    JSON
   ARGV[10]  staged   name in shared staging, or ''
-  ARGV[11]  rerunFailed  1 if a failed run gives up the key
+  ARGV[11]  rerunFailed  1 if the key may be reused when the first run with it has failed
 
   Returns {'ok', position} | {'replay', record, position} of the first run with this key |
   {'conflict'} if that run had different content | {'busy'} if another upload with this key is in progress |
