@@ -8,7 +8,7 @@ export interface UsageError {
   hint: string;
 }
 
-/** Returns the explanation of a usage error. `argv` are the words after `waybill`. */
+/** Returns the explanation of a usage error. `argv` contains the words after `waybill`. */
 export function usageError(text: string, program: Command, argv: readonly string[]): UsageError {
   const { words, command } = namedCommand(program, argv);
   const [first = '', second = ''] = text

@@ -105,8 +105,8 @@ export async function createUpload(
 }
 
 /**
- * Returns how far an upload has come, or its run. The HEAD request makes the daemon abort any other request
- * that is still sending this upload. While the daemon is processing the upload, throws `upload_locked`.
+ * Returns the progress of an upload, or its run. The HEAD request makes the daemon abort any other request
+ * still sending this upload. Throws `upload_locked` while the daemon is processing the upload.
  */
 export async function claimUpload(
   requests: Requests,

@@ -91,7 +91,8 @@ async function sendArchive(
     try {
       return await inOneRequest(false);
     } catch (error) {
-      // On a slow line, one request takes longer than a token lives. Of several, each gets a new token.
+      // On a slow connection, the token can expire during a single long request. With several requests, each
+      // one gets a new token.
       if (!isRefusedToken(error)) throw error;
     }
   }

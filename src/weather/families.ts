@@ -9,7 +9,7 @@ import { observations } from './records/observations.ts';
 import { locations, offices, stations } from './records/places.ts';
 import { weatherStories } from './records/weather-stories.ts';
 
-/** All weather families, in the order of the documentation. */
+/** All weather families, in the same order as in the documentation. */
 export const weatherFamilies = {
   observations,
   observationHistory,

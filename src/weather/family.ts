@@ -90,7 +90,7 @@ export interface Reading<T> {
    * which is the case for alerts, missing data, and everything that depends on the current time.
    */
   lastModified: Date | null;
-  /** When the data was measured, issued or fetched, to tell whether it is stale. */
+  /** When the data was measured, issued or fetched. Determines whether it is stale. */
   asOf?: Date;
   /** Invalid values and records that were left out. Absent if there are none. */
   rejected?: readonly Rejection[];

@@ -90,8 +90,8 @@ interface OpenReaderOptions {
   /** The time limit for a read, in milliseconds. Default: 5,000. */
   deadlineMs?: number;
   /**
-   * Called if a database cannot be reached at startup. It is then opened as soon as it can be reached.
-   * Without this callback, that is an error.
+   * Called if a database cannot be reached at startup. The database is then opened as soon as it is
+   * reachable. Without this callback, an unreachable database is an error.
    */
   onUnreachable?: (name: string, error: unknown) => void;
 }

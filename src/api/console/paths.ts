@@ -27,7 +27,7 @@ export const paths = {
   account: () => 'console/account',
 };
 
-/** Adds a query to an address. Values that are null are omitted. */
+/** Adds a query to an address. Null values are omitted. */
 export function withQuery(address: string, query: Readonly<Record<string, string | null>>): string {
   const given = Object.entries(query).filter((entry): entry is [string, string] => entry[1] !== null);
   return given.length === 0 ? address : `${address}?${new URLSearchParams(given).toString()}`;

@@ -56,8 +56,8 @@ export const auditQuery = queryParameters({
 type AuditQuery = ReturnType<typeof auditQuery.read>;
 
 /**
- * Reads one page of records. If `pipelines` is null, includes the records of all pipelines and those that are
- * not about a pipeline.
+ * Reads one page of records. If `pipelines` is null, includes the records of all pipelines, and records that
+ * are not about a pipeline.
  */
 export async function readAudit(
   { directory }: AuditTarget,

@@ -8,7 +8,7 @@ export interface QueryParameters<T> {
   parameters: Parameter[];
   /**
    * Parses the query string of a URL and fills in defaults. Throws an error with a finding for each parameter
-   * that is unknown, repeated, incorrectly encoded, invalid, or in conflict with another one.
+   * that is unknown, repeated, badly encoded, invalid, or in conflict with another one.
    */
   read: (url: string) => T;
 }

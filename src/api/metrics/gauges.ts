@@ -175,7 +175,7 @@ function observeKeptBundles(registry: Registry, queue: Pick<JobQueue, 'kept'>): 
 export function observeReadiness(registry: Registry, { readiness, freeBytes }: ObservedReadiness): void {
   const { gauge, gauges } = observers(registry);
   let looking: Promise<ReadinessFound | null> | undefined;
-  // The gauges of a scrape share one check. If the check itself has a bug, it reports that on its own.
+  // All gauges in a scrape share one check. If the check itself has a bug, the error is reported elsewhere.
   const look = (): Promise<ReadinessFound | null> =>
     (looking ??= readiness
       .look()

@@ -43,7 +43,7 @@ const knownMethods = new Set(['GET', 'HEAD', 'POST', 'PATCH', 'DELETE', 'OPTIONS
 // In seconds. Requests without a body take a few milliseconds, and large uploads many minutes.
 const requestBuckets = [0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300, 1800];
 
-/** Creates the daemon's metrics in a registry of their own. They are documented in `docs/metrics.md`. */
+/** Creates the daemon's metrics in a separate registry. They are documented in `docs/metrics.md`. */
 export function createMetrics(options: MetricsOptions): Metrics {
   const { registry, define, metrics } = processMetrics(options);
   return {

@@ -42,8 +42,7 @@ export interface MetricsOptions {
 const lagBuckets = [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10];
 
 /**
- * Creates the metrics of a separate worker in a registry of their own. They are documented in
- * `docs/metrics.md`.
+ * Creates the metrics of a worker process in a separate registry. They are documented in `docs/metrics.md`.
  */
 export function createWorkerMetrics(options: MetricsOptions): WorkerMetrics {
   const { registry, metrics } = processMetrics(options);

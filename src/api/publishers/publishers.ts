@@ -80,8 +80,8 @@ function keysOfFile(id: string, file: string): KeySet {
 }
 
 /**
- * Verifies an access token and returns it with those of its original rights that are still configured.
- * Returns null if the publisher has been removed or its rules have changed.
+ * Verifies an access token and returns it, minus any rights that are no longer configured. Returns null if
+ * the publisher has been removed or its rules have changed.
  */
 function openToken(value: string, list: readonly Publisher[], seal: GrantSeal): Token | null {
   const grant = seal.open(value);

@@ -148,7 +148,7 @@ function argumentsOf(place: Place): Candidate[] {
   return (argument?.argChoices ?? []).map((word) => ({ word, about: argument?.description ?? '' }));
 }
 
-/** Returns the options of the command, including those of its parent commands. */
+/** Returns the options of the command and its parent commands. */
 function allOptions({ path }: Place): Option[] {
   return path.toReversed().flatMap((command) => {
     const help = command.createHelp();

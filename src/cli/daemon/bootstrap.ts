@@ -47,8 +47,8 @@ export interface ProgramContext extends SharedEventLoop {
   config: Config;
   secrets: Secrets;
   /**
-   * Reads the configuration and the secrets again. Throws the same errors as `bootstrap`, except for those of
-   * `check`.
+   * Reads the configuration and the secrets again. Throws the same errors as `bootstrap`, except for the
+   * errors of `check`.
    */
   readAgain: () => Promise<ReadConfig>;
   clock: Clock;

@@ -7,7 +7,7 @@ import type { WeatherPorts } from '../../weather/api/service.ts';
 import { weatherRoutes } from '../../weather/api/weather-routes.ts';
 import { weatherPages } from '../../weather/pages/weather-pages.ts';
 
-/** The dependencies of all routes: those of the API and those for the weather. */
+/** The dependencies of all routes, for both the API and the weather. */
 export type DaemonPorts = ApiPorts & WeatherPorts;
 
 /** All routes of the daemon, in the order of the OpenAPI document. */

@@ -129,8 +129,8 @@ function succeededDestinations({ destinations, finished_at }: RunRecord): Set<st
 }
 
 /**
- * Returns a log that turns everything into debug messages. The search is only best effort, so if it fails,
- * that is no reason for a warning.
+ * Returns a log that turns everything into debug messages. The search is only best effort, so a failure does
+ * not deserve a warning.
  */
 function quiet(log: Log): Log {
   const debug: Log['debug'] = (fields, message) => log.debug(fields, message);

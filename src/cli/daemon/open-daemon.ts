@@ -60,7 +60,7 @@ export interface Daemon {
   reloader: Reloader;
 }
 
-/** Opens the parts of the daemon. Each one is opened after those that it needs. */
+/** Opens the parts of the daemon. Each one is opened after the parts that it needs. */
 export async function openDaemon(
   { workers = true, ...options }: DaemonOptions,
   onFailure: (release: Release) => void,

@@ -139,7 +139,7 @@ interface Clocks {
 /**
  * Returns a clock with a resolution of microseconds. It follows the precise clock, but is set to the system
  * clock if they drift apart. The system clock is read twice, before and after the precise one, because the
- * process could be suspended in between. That is not drift, and must not make the time go backward.
+ * process could be suspended in between. Such a pause is not drift, and must not make the time go backward.
  */
 export function microsecondClock({ system, fine }: Clocks, origin: number = system() - fine()): () => string {
   let second = NaN;

@@ -21,8 +21,8 @@ const minPaceMs = 500;
 
 /**
  * Returns the remaining time at the average speed so far, as text. Returns an empty string if it is too early
- * to tell. The progress bar package would use the most recent updates instead, but connections transfer bytes
- * in bursts, so its estimate keeps dropping to zero.
+ * to tell. The progress bar package only looks at the most recent updates, but connections transfer bytes in
+ * bursts, so its estimate keeps dropping to zero.
  */
 export function timeLeft(
   { done, total, nowMs }: { done: number; total: number; nowMs: number },
@@ -76,7 +76,7 @@ class TerminalBar implements ProgressBar {
   #bar: SingleBar | null = null;
   #total = 0;
   #done = 0;
-  /** When the bar was shown, and how many bytes had been done by then. */
+  /** When the bar was shown, and how many bytes had already been transferred. */
   #begun = { done: 0, atMs: 0 };
 
   constructor(name: string) {

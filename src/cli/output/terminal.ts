@@ -32,8 +32,8 @@ export function columnsOf(descriptor: StandardStream, otherwise = 80): number {
 }
 
 /**
- * Ignores errors from closed pipes, as in `| head`. They are not failures, but must not hide one either. Any
- * other error ends the process with exit code 1.
+ * Ignores errors from closed pipes, as in `| head`. They are not failures, but must not hide a real failure
+ * either. Any other error ends the process with exit code 1.
  */
 export function tolerateBrokenPipes(): void {
   for (const stream of [process.stdout, process.stderr])
@@ -77,7 +77,7 @@ function wrappedLine(line: string, width: number, indent: number): string[] {
   const lines: string[] = [];
   let current = '';
   let columns = 0;
-  // A cell ends at two spaces. It is kept together if it fits on a line of its own.
+  // Two spaces end a cell. A cell is not broken if it fits on one line.
   const cells = line.match(/ *[^ ]+(?: [^ ]+)*/g) ?? [];
   const parts = cells.flatMap((cell) =>
     widthOf(cell.trimStart()) <= width - indent ? [cell] : (cell.match(/ *[^ ]+/g) ?? []),

@@ -36,8 +36,8 @@ export async function openInBrowser(url: string): Promise<string | null> {
 }
 
 /**
- * Opens the first URL of what has been published. If that fails, only prints a note, because everything has
- * been published.
+ * Opens the first published URL. If the browser does not open, only prints a note, because publishing has
+ * already succeeded.
  */
 export async function openPublished(
   urls: readonly (string | null | undefined)[],

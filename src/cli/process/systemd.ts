@@ -87,7 +87,7 @@ export function serviceManager({ env, pid, clock, log }: ServiceManagerOptions):
     },
     reloading: () => {
       if (working === null) return;
-      // systemd uses the time to tell one reload from another.
+      // systemd uses the time to distinguish one reload from another.
       const microseconds = process.hrtime.bigint() / 1000n;
       send('RELOADING=1', `MONOTONIC_USEC=${microseconds}`, 'STATUS=reading the configuration again');
     },

@@ -55,10 +55,7 @@ export function ciIdentity(environment: Variables): CiIdentity | null {
   return circle === null ? null : fixed('CircleCI', circle);
 }
 
-/**
- * Returns what to do so that a CI job gets ID tokens. Returns undefined if this is not a CI system that we
- * know.
- */
+/** Explains how to give a CI job access to ID tokens. Returns undefined for an unknown CI system. */
 export function ciAdvice(environment: Variables): string | undefined {
   if (environment['GITHUB_ACTIONS'] === 'true') return 'add `permissions: { id-token: write }` to the job';
   if (environment['GITLAB_CI'] === 'true') return 'add WAYBILL_ID_TOKEN to the id_tokens of the job';

@@ -96,7 +96,7 @@ export interface Description<I> {
 /** The environment that a command runs in. */
 export interface Io {
   output: Output;
-  /** Aborted by SIGINT and SIGTERM if the command is defined that way. */
+  /** Aborted by SIGINT and SIGTERM if the command asks for it. */
   signal: AbortSignal;
 }
 

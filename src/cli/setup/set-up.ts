@@ -46,7 +46,7 @@ interface SetUpOptions {
 
 /**
  * Loads the configuration and the secrets. Everything is checked before any storage is accessed, and all
- * errors are fatal. The credentials of these pipelines must be set; by default, those of all pipelines.
+ * errors are fatal. The credentials of the given pipelines must be set. By default, this means all pipelines.
  */
 export async function setUp({
   config,
@@ -207,8 +207,8 @@ const waitAtMostMs = 60_000;
 
 /**
  * Runs `work` with the notifiers of these pipelines, and then waits until all events have been delivered or
- * have failed. If one has failed, that is only a warning. In a dry run, the notifiers are checked, but no
- * events are sent.
+ * have failed. A failed delivery is only a warning. In a dry run, the notifiers are checked, but no events
+ * are sent.
  */
 export async function withNotifier<T>(
   { config, context }: Pick<CommandContext, 'config' | 'context'>,

@@ -3,8 +3,8 @@ import path from 'node:path';
 import { isAbsent } from '../lib/system-errors.ts';
 
 /*
- * Keeps a file of zeros around. When the disk is full, it is removed to make room for the records of acts
- * that were allowed before that.
+ * Keeps a file of zeros around. When the disk is full, it is deleted to make room for the records of acts
+ * that have already been allowed.
  */
 
 export const reserveName = 'reserve';

@@ -4,9 +4,9 @@ import { type AuditRecord, type ChainEnd, chainStart, digestOfLine, lineOf, pars
 import { type Head, listTrailFiles, readHead, type TrailFile } from './trail-files.ts';
 
 /**
- * A kind of damage to a trail. `edited`: a line has been changed. `removed`: there are records missing.
- * `reordered`: a record is not where it should be. `cut`: there are records missing at the end. `head`:
- * without an intact `head` file, we cannot tell whether records are missing at the end.
+ * A kind of damage to a trail. `edited`: a line was changed. `removed`: records are missing. `reordered`: a
+ * record is in the wrong place. `cut`: records are missing at the end. `head`: the `head` file is missing or
+ * damaged, so records could be missing at the end.
  */
 export type TrailFault = 'edited' | 'removed' | 'reordered' | 'cut' | 'head';
 

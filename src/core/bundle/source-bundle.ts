@@ -7,7 +7,7 @@ import type { SourceIdentity } from '../storage/identity.ts';
 import type { Body } from '../storage/storage.ts';
 import type { JsonValue } from './manifest-json.ts';
 
-/** A file in a manifest, with what is known about it before it is read. */
+/** A file in a manifest, with everything known about it before it is read. */
 export interface BundleFile {
   path: RelativePath;
   kind: string;
@@ -43,7 +43,7 @@ export interface SourceBundle {
   /** The trusted key that the bundle was signed with. Only set if the pipeline has a signature policy. */
   signedBy?: KeyId;
   files: BundleFile[];
-  /** Findings that do not stand in the way of publishing, such as unlisted files and skipped links. */
+  /** Findings that do not prevent publishing, such as unlisted files and skipped links. */
   warnings: Finding[];
 }
 

@@ -52,9 +52,9 @@ import {
 
 /*
  * Stages uploads. A staged bundle is a directory with the archive's contents in `files`, and a description in
- * `staged.json`. The description has the sizes and digests measured on receipt, including those of the
- * manifest and signature. A publication takes the digests from there and does not hash the files again. The
- * digest of the description is in the job.
+ * `staged.json`. The description lists the sizes and digests of all files, including the manifest and
+ * signature, as measured on receipt. Publications use these digests instead of hashing the files again. The
+ * job contains the digest of the description.
  */
 const filesName = 'files';
 const maxConcurrentSceneMaps = 4;

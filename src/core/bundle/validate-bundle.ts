@@ -23,8 +23,7 @@ const maxConcurrentFiles = 8;
 
 /**
  * Reads a bundle, and returns a finding for each file that has the wrong size, digest or scene map, sorted by
- * path. Warnings are already in `bundle.warnings`. If a file is missing, that is a finding; any other error
- * is thrown.
+ * path. Warnings are already in `bundle.warnings`. A missing file is a finding. Any other error is thrown.
  */
 export async function validateBundle(
   bundle: SourceBundle,
@@ -48,7 +47,7 @@ export interface DigestedBundle extends SourceBundle {
 
 const completed = new WeakMap<SourceBundle, Promise<DigestedBundle>>();
 
-/** Receives progress while files are read before planning. That can take as long as writing does. */
+/** Receives progress while files are read before planning, which can take as long as writing. */
 export interface Reading {
   /** Adds to the number of bytes that will be read. */
   expect: (bytes: number) => void;

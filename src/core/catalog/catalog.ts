@@ -16,8 +16,8 @@ export const catalogVersion = 4;
  */
 export const maxCatalogBytes = 512 * 1024 * 1024;
 /**
- * The maximum size of a catalog that has to be read into memory in one piece. That is the case if it is not
- * in canonical form, or if one of its records is larger than `maxPieceBytes`.
+ * The maximum size of a catalog that has to be read into memory in one piece, because it is not in canonical
+ * form or because one of its records is larger than `maxPieceBytes`.
  */
 export const maxWholeCatalogBytes = 256 * 1024 * 1024;
 /** The maximum size of a record, and of the document without its records. */
@@ -127,7 +127,9 @@ export interface LegacyRecord {
   v3: { owner: Owner; digest: Digest; size: number; updatedAt: string } | null;
 }
 
-/** The state of a bundle path. If the state cannot be read, that is an error and not one of these kinds. */
+/**
+ * The state of a bundle path. There is no kind for an unreadable state, because reading it throws an error.
+ */
 export type CatalogState =
   | { kind: 'absent' }
   | { kind: 'valid'; catalog: Catalog }

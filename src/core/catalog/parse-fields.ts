@@ -134,8 +134,8 @@ export function asStoredKey(value: unknown, at: string): Key {
 }
 
 /**
- * Reports whether this key may appear in a state. Object stores allow some names that are impossible in a
- * file system, such as `a//b` or `a/../b`. Those are not allowed.
+ * Reports whether this key may appear in a state. Returns false for names that an object store allows, but a
+ * file system does not, such as `a//b` or `a/../b`.
  */
 export function isStoredKey(text: string): boolean {
   const escapes = text.split('/').some((segment) => segment === '' || segment === '.' || segment === '..');

@@ -132,8 +132,8 @@ function readableBytesOf(catalog: Catalog): number {
 }
 
 /**
- * How many lines to encode at a time. That is faster than one at a time, and takes less memory than all of
- * them together.
+ * How many lines to encode at a time. Faster than encoding them one by one, and takes less memory than
+ * encoding all of them at once.
  */
 const linesPerChunk = 256;
 

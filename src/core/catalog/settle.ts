@@ -49,8 +49,8 @@ export function settle(catalog: Catalog, observed: Observed): OutputRecord[] {
 }
 
 /**
- * Updates the size and digest in a record. If the digest is different, the generator is dropped, or else the
- * next plan would trust the generator's inputs to tell what is in the file.
+ * Updates the size and digest in a record. If the digest is different, also drops the generator. Otherwise,
+ * the next plan would look at the generator's inputs and assume that the file still matches them.
  */
 function corrected(record: OutputRecord, { size, digest }: { size: number; digest: Digest }): OutputRecord {
   if (digest === record.digest) return { ...record, size };

@@ -168,10 +168,10 @@ export function requireCatalog(state: CatalogState): Catalog {
 
 /**
  * Runs `replace`, which replaces or removes the state. If it throws, `isReplaced` reads the state to find out
- * whether it worked after all, since it could be that only the response was lost. In that case, returns as if
- * nothing had happened. Throws `commit_unknown` if there is no way to tell: either the state cannot be read,
- * or `replace` threw `storage_transient`, and its request may still reach the server. In all other cases,
- * throws the error from `replace`.
+ * whether it worked after all and only the response was lost. In that case, returns normally. Throws
+ * `commit_unknown` if this remains unclear, because the state cannot be read, or because `replace` threw
+ * `storage_transient` and its request may still reach the server. In all other cases, throws the error from
+ * `replace`.
  */
 export async function settleWrite(
   storage: Pick<Storage, 'label'>,

@@ -97,9 +97,9 @@ export interface BullmqConfig {
   driver: 'bullmq';
   /** The variable that contains the Redis URL. */
   redisUrlEnv: string;
-  /** The Sentinels to ask for the primary; null if the URL is that of the primary. */
+  /** The Sentinels to ask for the primary; null if the URL points to the primary. */
   redisSentinels: { master: string; hosts: readonly { host: string; port: number }[] } | null;
-  /** Whether the URL is that of a node in a Redis Cluster. */
+  /** Whether the URL points to a node in a Redis Cluster. */
   redisCluster: boolean;
   /**
    * The variables that contain the keys for jobs. The first one is used for signing. Empty if jobs are not

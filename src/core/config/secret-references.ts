@@ -142,9 +142,9 @@ function notifierSecrets(notifier: NotifierConfig): SecretReference[] {
 export const minCharacters = 24;
 
 /**
- * Returns an error for each upload token that has a typo, or is so short that it could be guessed. With
- * `sha256:`, we cannot tell how long the token is. Tokens that are missing are reported elsewhere. Findings
- * never include the token.
+ * Returns an error for each upload token that has a typo, or is short enough to guess. A `sha256:` value is
+ * not checked, because it only contains a digest. Missing tokens are reported elsewhere. Findings never
+ * include the token.
  */
 function weakTokens(tokens: readonly UploadTokenConfig[], secrets: Pick<Secrets, 'get'>): Finding[] {
   return tokens.flatMap(({ id, valueEnv }) => {

@@ -15,7 +15,7 @@ import path from 'node:path';
 import { errnoOf } from './system-errors.ts';
 
 /*
- * Synchronous file operations for the staging directory. They run on a thread of their own, which is why this
+ * Synchronous file operations for the staging directory. They run on a separate thread, which is why this
  * file imports so little. Paths are absolute, and system errors are thrown as they are.
  */
 
@@ -32,7 +32,7 @@ export function makeDirectory(directory: string): void {
   }
 }
 
-/** Creates these directories in order. If one already exists, that is fine. */
+/** Creates these directories in order, skipping any that already exist. */
 export function makeDirectories(directories: readonly string[]): void {
   for (const directory of directories)
     try {

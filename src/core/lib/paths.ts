@@ -111,9 +111,9 @@ export function areApart(paths: readonly string[]): boolean {
 }
 
 /**
- * Yields the parent directories of a relative path, starting at the top: for `a/b/c`, those are `a` and
- * `a/b`. The path itself and the root are not included, so a path with just one segment has none. A caller
- * that does not need all of them can stop early.
+ * Yields the parent directories of a relative path, from the top down: `a` and `a/b` for `a/b/c`. The path
+ * itself and the root are not included, so a path with just one segment has none. Callers can stop early if
+ * they do not need all of them.
  */
 export function* ancestorsOf(path: string): Generator<string, void, undefined> {
   for (let slash = path.indexOf('/'); slash !== -1; slash = path.indexOf('/', slash + 1))
@@ -170,7 +170,7 @@ export function pathWithin(destinationPath: string, within: string): string {
 
 /**
  * A valid channel name. Servers may use it as part of a host name, so it has the form of a host name label
- * (RFC 1123). The names of what is already next to the releases are not allowed.
+ * (RFC 1123). `current` and `releases` are not allowed, because the layout uses these names itself.
  */
 export const channelForm = /^(?!(?:current|releases)$)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 

@@ -95,7 +95,7 @@ export class RateLimiter {
     this.#passedAt = Math.max(this.#passedAt + lostMs, now - maxLateMs);
   }
 
-  /** Lets all transfers continue whose turn it is, and sets a timer for the next one. */
+  /** Resumes all transfers that are due, and sets a timer for the next one. */
   #serve(): void {
     this.#timer?.cancel();
     this.#timer = null;

@@ -97,9 +97,9 @@ function credentialsDirectory({
 
 /**
  * Reads the directory of systemd credentials. The files may be meant for another program: a shell that was
- * started by a service has the same variable, but not the same permissions. Files that cannot be read, or
- * whose name is not that of a variable, are therefore skipped. If a secret that we need is missing, there
- * will be an error about it later.
+ * started by a service has the same variable, but not the same permissions. Files are therefore skipped if
+ * they cannot be read, or if their name could not be a variable. If a secret that we need is missing, it is
+ * reported later.
  */
 async function readCredentials(directory: string): Promise<Map<string, string>> {
   const names = await readdir(directory).catch((): string[] => []);

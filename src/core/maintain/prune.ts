@@ -99,8 +99,8 @@ export async function prune(
 
 /**
  * Returns the reason why nothing may be deleted, or null if there is none. If our clock is ahead, every
- * output looks old. Usually, we can tell from the storage's clock. If not, `limits.max_removed` keeps the
- * damage small.
+ * output looks old. Comparing it with the storage's clock usually detects this. If not, `limits.max_removed`
+ * limits the damage.
  */
 async function refusalOf(
   { clock }: CoreContext,

@@ -40,9 +40,9 @@ interface RepairTarget {
 }
 
 /**
- * Repairs outputs that are missing or damaged, according to a verification. Their content has to be exactly
- * what is recorded. It is taken from the source or, if it is gone from there, from another destination of the
- * pipeline. Each bundle path is repaired in an attempt of its own, which takes the lease and follows the
+ * Repairs outputs that a verification found to be missing or damaged. The content has to match the record
+ * exactly. It is taken from the source or, if the source no longer has it, from another destination of the
+ * pipeline. Each bundle path is repaired in a separate attempt, which takes the lease and follows the
  * publication protocol. Returns a report for each bundle path that was verified, or null if there is nothing
  * to repair. If a bundle path fails, its report says so.
  */

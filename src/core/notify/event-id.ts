@@ -10,9 +10,9 @@ const randomId = customAlphabet(alphabet, length);
 export const newEventId = (): string => `msg_${randomId()}`;
 
 /**
- * Returns the id of an event. During a run, it depends on what happened. If a process dies right after
- * sending a notification, the next one sends the same notification again, and receivers can tell by the id.
- * All other events have random ids.
+ * Returns the id of an event. During a run, the id is derived from what happened. If a process dies right
+ * after sending a notification, the next process sends it again with the same id, so receivers can discard
+ * the duplicate. All other events have random ids.
  */
 export function eventIdOf({ type, data }: Occurrence): string {
   if (!('run_id' in data) || data.run_id === null) return newEventId();

@@ -39,8 +39,8 @@ export interface EventData {
     outputs_omitted: number;
   };
   /**
-   * Publishing a bundle failed. Nothing was committed, or we cannot tell (`commit_unknown`). If the daemon is
-   * going to try again, there is a `run.retry_scheduled` event instead.
+   * Publishing a bundle failed. Nothing was committed, or the outcome is unknown (`commit_unknown`). If the
+   * daemon is going to try again, there is a `run.retry_scheduled` event instead.
    */
   'bundle.publish_failed': {
     pipeline_id: string;

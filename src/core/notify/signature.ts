@@ -42,7 +42,7 @@ export function parseSigningSecret(secret: string, name: string): { keys: Signin
 
 /**
  * Returns the three headers of Standard Webhooks, with a signature for each key. `at` is the time of this
- * attempt, and not that of the event.
+ * attempt, not of the event.
  */
 export function signedHeaders(
   keys: readonly SigningKey[],

@@ -43,7 +43,8 @@ export interface OpenNotifier {
 }
 
 /**
- * A kind of notifier, typed so that it accepts the configuration of any kind. Only pass it one of its own.
+ * A kind of notifier, typed so that it accepts the configuration of any kind. Only pass it one of the
+ * matching kind.
  */
 interface AnySinkKind {
   secrets(config: NotifierConfig): string[];

@@ -187,9 +187,7 @@ export function chooseOutputs(
   return { chosen, taken };
 }
 
-/**
- * Reports whether an output is wanted. The signature is that of the checksums, so it requires them as well.
- */
+/** Reports whether an output is wanted. The signature signs the checksums, so it requires them as well. */
 function isWanted(outputs: GeneratedOutputs, output: Output): boolean {
   const signs = (outputs.signature ?? null) !== null;
   if (output === 'signature' || output === 'checksums') return signs || outputs[output] === true;

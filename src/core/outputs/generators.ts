@@ -80,8 +80,7 @@ function covered({ bundle, siblings }: GeneratorInput): [path: string, hex: stri
 }
 
 /**
- * Makes an HTML page for each scene map in the bundle, right next to it: for `maps/scenes.json`, that is
- * `maps/scenes.html`.
+ * Makes an HTML page next to each scene map in the bundle, such as `maps/scenes.html` for `maps/scenes.json`.
  */
 const sceneMapPageGenerator: Generator = {
   name: 'scene_map_page',

@@ -24,7 +24,7 @@ export const statementType = 'application/vnd.in-toto+json';
 export const predicateType = 'urn:waybill:publication:1';
 
 /**
- * Makes `SHA256SUMS.minisig`. Its timestamp is that of the bundle, so if the outputs are the same, the
+ * Makes `SHA256SUMS.minisig`. It has the same timestamp as the bundle, so if the outputs are the same, the
  * signature is, too.
  */
 export const signatureGenerator: Generator = {

@@ -43,8 +43,8 @@ export interface OutputsOptions {
 
 /**
  * Plans a bundle's outputs at a destination: the files it lists, and the generated outputs that are enabled,
- * sorted by path. Files are read only to compute a digest that was not declared, or to generate an output
- * that is not recorded yet.
+ * sorted by path. Only reads a file to compute a digest that was not declared, or to generate an output that
+ * has not been recorded yet.
  *
  * Throws `invalid_bundle`, before reading anything, if a generated output has the same name as a listed file;
  * `body_mismatch` if a file does not match the manifest; or the source's error.

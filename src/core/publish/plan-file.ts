@@ -114,11 +114,11 @@ function invalid(file: string, reason: string): WaybillError {
 }
 
 /*
- * Records a plan's decisions in a file, and compares them with those of a later run.
+ * Records a plan's decisions in a file, and compares them with the decisions of a later run.
  */
 
 /**
- * The decision for one bundle path and the state it is based on. Field names are those of the plan file. Two
+ * The decision for one bundle path and the state it is based on, with the field names from the plan file. Two
  * decisions are the same if their canonical JSON is.
  */
 interface DecisionRecord {

@@ -143,8 +143,8 @@ interface MappableBundle {
 }
 
 /**
- * Assigns a destination path to each bundle. With `preserve_relative`, that is the bundle's own path, and the
- * result is sorted by path. With `fixed`, only the newest bundle is published, at the root, and a warning
+ * Assigns a destination path to each bundle. With `preserve_relative`, each bundle keeps its own path, and
+ * the result is sorted by path. With `fixed`, only the newest bundle is published, at the root, and a warning
  * says which one it was. If several bundles are equally new, the first by path wins.
  */
 export function mapBundles<T extends MappableBundle>(

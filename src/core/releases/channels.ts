@@ -59,8 +59,8 @@ async function refusalOf(
 }
 
 /**
- * Reports whether there is no foreign file with the pointer's name. That is never a problem on an object
- * store, where channels are fields of the pointer object.
+ * Returns false if a foreign file has the pointer's name. This cannot happen on an object store, where
+ * channels are fields of the pointer object.
  */
 async function isFree(storage: Storage, name: string): Promise<boolean> {
   if (storage.readLink === undefined) return true;

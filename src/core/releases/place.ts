@@ -120,8 +120,8 @@ export interface ListedPath extends ReleasesView {
 }
 
 /**
- * Returns the releases at a bundle path. Without `path`, returns those of all bundle paths, sorted by path.
- * Throws the same errors as `describeReleases`.
+ * Returns the releases at a bundle path. Without `path`, returns the releases at all bundle paths, sorted by
+ * path. Throws the same errors as `describeReleases`.
  */
 export async function listReleases(
   root: Storage,

@@ -17,10 +17,10 @@ export interface RetentionRule {
  * Returns the releases to remove, sorted. These are complete releases, except for the newest `keep`, and
  * abandoned ones, provided that they have not been in use for `lingerMs`.
  *
- * Some releases are never removed: the current one, the default target of a rollback, those that a channel
- * points at, and those that are unreadable or still being written. A release that was only ever used by a
+ * Some releases are never removed: the current one, the default target of a rollback, any that a channel
+ * points at, and any that are unreadable or still being written. A release that was only ever used by a
  * channel does not count as one of the `keep`. If the pointer does not point at a release, nothing is
- * removed, because there is no way to tell which files are in use.
+ * removed, because any of the files could be in use.
  */
 export function retired(
   releases: Releases,

@@ -93,7 +93,7 @@ export async function readReleases(storage: Storage): Promise<Releases> {
  * usable.
  *
  * Throws any error from `decide`, `destination_busy` if other processes keep changing the object first,
- * `lease_lost`, `commit_unknown` if there is no way to tell whether it worked, or the storage's error.
+ * `lease_lost`, `commit_unknown` if it may or may not have worked, or the storage's error.
  */
 export async function changeReleases<T>(
   context: LeaseContext,

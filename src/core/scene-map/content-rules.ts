@@ -17,7 +17,7 @@ export function contentFindings(map: SceneMap, transcript?: Transcript): Placele
   checkIds(map, inOrder, found);
   checkTexts(map, found);
   if (transcript !== undefined) checkBoundariesExist(map, transcript, found);
-  // If there are more than the limit, return one extra, so that the caller can tell.
+  // If there are too many, return one more than the limit, so that the caller knows.
   return found.length > maxFindings ? found.slice(0, maxFindings + 1) : found;
 }
 

@@ -30,8 +30,8 @@ export interface Renames {
    * flushed before a later rename or removal takes effect, and when `sync` returns. Removals are flushed
    * before a later rename. Flushing is slow, so it doesn't happen more often than that.
    *
-   * If a `from` doesn't exist, throws `storage_not_found`. By then, the moves before it have been made, and
-   * those after it haven't.
+   * If a `from` doesn't exist, throws `storage_not_found`. In this case, the moves before it have been made,
+   * and the ones after it haven't.
    */
   rename: (moves: readonly Move[]) => Promise<void>;
 

@@ -37,7 +37,7 @@ export interface SpanExportOptions {
   serviceName: string | null;
   version: string;
   limits: BatchLimits;
-  /** How long an export can take, including retries, in milliseconds. Default: that of the SDK. */
+  /** How long an export can take, including retries, in milliseconds. Defaults to the SDK's own limit. */
   exportTimeoutMs?: number | undefined;
   /** Called with the reason when exports start to fail, and with null when they work again. */
   onHealth: (failure: string | null) => void;

@@ -31,7 +31,7 @@ export interface TracingContext {
   env: Readonly<Record<string, string | undefined>>;
   version: string;
   /**
-   * How long an export can take, including retries, in milliseconds. Default: that of the SDK or of its
+   * How long an export can take, including retries, in milliseconds. Defaults to the SDK's own limit or its
    * environment variables.
    */
   exportTimeoutMs?: number;

@@ -72,8 +72,8 @@ export interface TracerOptions {
   /** Called with each span when it ends. Must not throw. */
   report: (span: FinishedSpan) => void;
   /**
-   * Decides whether to record a trace that starts in this process. If it started somewhere else, that was
-   * decided there.
+   * Decides whether to record a trace that starts in this process. All other traces were decided on by the
+   * process that started them.
    */
   samples: (traceId: string) => boolean;
 }

@@ -4,7 +4,7 @@ export interface SpanContext {
   traceId: string;
   /** 16 hexadecimal digits in lowercase. */
   spanId: string;
-  /** Whether the trace is recorded. That is decided by the process that starts it. */
+  /** Whether the trace is recorded, as decided by the process that started it. */
   isSampled: boolean;
 }
 

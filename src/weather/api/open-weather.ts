@@ -22,8 +22,8 @@ export interface OpenedWeather {
 
 /**
  * Opens the configured databases. Weather requests are served from the first one. Throws the same errors as
- * `openWeatherDatabases`, with the context in front of the message. If `allowUnreachable` is set, a database
- * that cannot be reached is only logged.
+ * `openWeatherDatabases`, with the context in front of the message. With `allowUnreachable`, an unreachable
+ * database is only logged.
  */
 export async function openWeather({
   config,

@@ -15,9 +15,7 @@ export function instantColumn(name: string) {
   return instantType(name);
 }
 
-/**
- * Weather records cannot be from before or after these times. Anything else is a placeholder or a mistake.
- */
+/** The range of plausible times for weather records. Anything else is a placeholder or a mistake. */
 export const earliest = new Date('1800-01-01T00:00:00Z');
 export const latest = new Date('2200-01-01T00:00:00Z');
 

@@ -14,7 +14,8 @@ import { databaseError } from './errors.ts';
 const statementsInTurn = 8;
 
 /**
- * Runs a read on some of the connections, and limits how many there are at a time and how long each takes.
+ * Runs a read on its share of the connections, and limits how many reads run at a time and how long each
+ * takes.
  */
 type Lane = <T>(family: string, read: () => Promise<T>) => Promise<T>;
 

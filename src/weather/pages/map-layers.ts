@@ -118,7 +118,7 @@ export async function alertAreas(
     const shapes =
       geometry === null ? affectedZones.map((key) => zones.get(key) ?? '') : [outlinePath(geometry, least)];
     for (const shape of shapes) area.shapes.add(shape);
-    // An alert with an outline of its own counts as drawn even if it is not on this map.
+    // An alert with its own outline counts as drawn even if it is not on this map.
     if (geometry !== null || (shapes.length > 0 && shapes.every((shape) => shape !== ''))) drawn.push(id);
   }
   const areas = [...byEvent]

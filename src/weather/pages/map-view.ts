@@ -242,7 +242,7 @@ function alertsOf(alerts: readonly AlertData[], { state }: MapQuery): object[] {
 }
 
 /**
- * Prepares an alert for a page. Its end is shown in `timeZone`. By default, that is the time zone of the
+ * Prepares an alert for a page. Its end is shown in `timeZone`, which defaults to the time zone of the
  * alert's area.
  */
 export function alertLine(

@@ -20,8 +20,8 @@ export function projected(longitude: number, latitude: number): Point | null {
 
 /**
  * Converts a polygon or multipolygon to SVG path data, which is empty if no part of it is on the map. Points
- * that are less than `least` pixels from the previous one are left out. Long edges follow the curve of the
- * Earth. Everything beyond the edge of the map is cut off.
+ * less than `least` pixels from the previous one are left out. Long edges follow the curve of the Earth.
+ * Everything beyond the edge of the map is cut off.
  *
  * @param geometry GeoJSON that passed `geometryCheck`
  */

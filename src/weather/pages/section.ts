@@ -12,7 +12,7 @@ export type Section<T> =
   | { kind: 'read'; data: T | null; stale: boolean; asOf: Date | null; unknown: readonly UnknownPart[] }
   | { kind: 'refused'; why: string };
 
-/** Reads the record for a part of a page. If the database fails, that is part of the result. */
+/** Reads the record for a part of a page. If the database fails, the result says why. */
 export async function sectionOf<Name extends FamilyName>(
   weather: WeatherService,
   family: Name,
@@ -26,8 +26,8 @@ export async function sectionOf<Name extends FamilyName>(
 }
 
 /**
- * Returns a reason that is safe to show on a public page, without details about the database. Rethrows errors
- * that are not from the database.
+ * Returns a reason that is safe to show on a public page, without details about the database. Rethrows any
+ * error that is not from the database.
  */
 function publicReason(thrown: unknown): string {
   switch (asWaybillError(thrown).code) {

@@ -131,7 +131,7 @@ function ownersOf(polygons: readonly Owned[]): ReadonlySet<string> {
   return new Set(polygons.flatMap(({ owners }) => owners));
 }
 
-/** Returns the outlines of zones and counties, by key. Those that are not found are left out. */
+/** Returns the outlines of zones and counties, by key. Keys that are not found are left out. */
 export type ZoneOutlines = (keys: readonly ZoneKey[]) => Promise<ReadonlyMap<ZoneKey, Geometry>>;
 
 /** If the database has no table of outlines, nothing is found. */

@@ -23,7 +23,7 @@ export interface Nearby {
   bearingDeg: number;
 }
 
-/** Conditions for a search. Those that are null are ignored. */
+/** Conditions for a search. Null conditions are ignored. */
 interface PlaceFilter {
   box: Box | null;
   state: string | null;

@@ -22,8 +22,7 @@ import {
 } from './family-fields.ts';
 
 /**
- * Returns the hazards that the Storm Prediction Center's outlook has for this day. Each of them is in a file
- * of its own.
+ * Returns the hazards in the Storm Prediction Center's outlook for this day. Each hazard has its own file.
  */
 export function hazardsOf(day: number): readonly Hazard[] {
   if (day >= 4) return ['any_severe'];
@@ -143,8 +142,8 @@ export function highestCategory<Area extends Row>(states: HazardStates<Area>): s
 }
 
 /**
- * Returns those of the requested hazards whose state is unknown, in the form of `meta.unknown`. Also includes
- * the highest category if it is unknown.
+ * Returns the requested hazards whose state is unknown, in the form of `meta.unknown`. Also includes the
+ * highest category if it is unknown.
  */
 export function unknownParts<Area extends Row>(
   states: HazardStates<Area>,

@@ -16,10 +16,7 @@ export interface AnswerMeta {
   asOf?: Instant;
   /** The place that was found for the requested point. */
   resolved?: ResolvedPlace;
-  /**
-   * Parts of the record that are unknown. If they are null or empty, that does not mean that there is
-   * nothing.
-   */
+  /** Parts of the record that are unknown. A null or empty value here does not mean that there is nothing. */
   unknown?: readonly UnknownPart[];
   /** Parts that are from an earlier issuance, because the latest one has not been received completely. */
   otherIssues?: readonly { field: string; issuedAt: Instant }[];

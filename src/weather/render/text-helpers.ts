@@ -101,7 +101,7 @@ function why(meta: { unknown?: readonly UnknownPart[] } | null | undefined, fiel
 
 /**
  * Wraps text to a maximum of `width` characters per line, including the `indent`. Paragraphs and tables are
- * kept as they are. If a word is too long, it gets a line of its own.
+ * kept as they are. If a word is too long, it gets its own line.
  */
 function wrap(text: string | null | undefined, width = 80, indent = ''): string {
   if (text === null || text === undefined) return indent + unknown;

@@ -49,7 +49,7 @@ const refusals: Record<string, Refusal> = {
   },
 };
 const refusalLogEveryMs = 60_000;
-/** For this long after a command was rejected, its error is given as the reason for a missing connection. */
+/** How long the error of a rejected command is reported as the reason for a missing connection. */
 const refusalExplainsMs = 5_000;
 
 /**

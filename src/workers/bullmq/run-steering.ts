@@ -87,8 +87,8 @@ function pauseOf(text: string): Pause {
 /** Stores reruns and the bundles kept for them. Every call is a single atomic step in Redis. */
 export interface RerunStore {
   /**
-   * Returns the job that the run was accepted with. If its bundle has been removed, the job comes without it.
-   * Resolves with null if the run is unknown.
+   * Returns the job that the run was accepted with. If its bundle has been removed, the job no longer
+   * includes it. Resolves with null if the run is unknown.
    */
   jobOf(runId: string): Promise<PublishJob | null>;
   /** Queues `job` as a rerun of `old`. */

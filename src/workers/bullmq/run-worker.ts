@@ -105,7 +105,7 @@ export class RunWorker {
   }
 
   /**
-   * Ends a run once more if this host has already ended it. Returns false if it hasn't. This only happens if
+   * Ends a run again if this host has already ended it. Returns false if it hasn't. This only happens if
    * Redis was edited by hand or lost its latest writes.
    */
   async #endAgain({ job, token }: Locked): Promise<boolean> {

@@ -16,7 +16,10 @@ export interface Coordinator {
   readonly staging: StagingArea;
   /** Checks for everything that has to work for uploads to be accepted and published. */
   readonly checks: readonly HealthCheck[];
-  /** The threads of this process, which publish and read destinations regardless of the kind of queue. */
+  /**
+   * The threads of this process, which publish to destinations and read from them. They work with any kind of
+   * queue.
+   */
   readonly threads: PublishingThreads;
   /** Starts publishing. */
   start(): Promise<void>;

@@ -25,8 +25,8 @@ const maxLines = 50;
 const maxChars = 500;
 
 /**
- * Keeps the newest lines of the newest runs in memory, for the console. A restart forgets them, and the lines
- * of another host stay there.
+ * Keeps the newest lines of the newest runs in memory, for the console. They are lost on a restart, and lines
+ * from other hosts are not included.
  */
 export function keepRunLines({ log, clock }: { log: Log; clock: Clock }): RunLines {
   const kept = new Map<string, RunLine[]>();

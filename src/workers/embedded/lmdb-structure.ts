@@ -3,7 +3,7 @@ import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 /*
  * Checks the pages of an LMDB file for corruption that could crash the process or go unnoticed. It looks at
  * both headers and at every page of both trees, the one with the entries and the one with the free pages,
- * which is never read while reading entries. The contents of the entries have checksums of their own.
+ * which is never read while reading entries. The contents of the entries have their own checksums.
  *
  * The file format is the one used by the LMDB version in the `lmdb` package on 64-bit little-endian machines.
  * See `MDB_page`, `MDB_meta`, `MDB_db`, and `MDB_node` in its `mdb.c`.

@@ -96,7 +96,7 @@ export class FairQueue<T> {
 
 interface RetryQueueOptions<Run> {
   clock: Clock;
-  /** Called for each run whose next attempt is due. By then, the run is no longer in the queue. */
+  /** Called for each run whose next attempt is due, after removing it from the queue. */
   onDue: (run: Run) => void;
 }
 

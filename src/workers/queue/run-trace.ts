@@ -13,8 +13,8 @@ import { type RunObserver, unobserved } from './run-observer.ts';
  */
 
 /**
- * Gives every job a span of its own. A job that is repeated because of a lease gets a new one. If a run
- * doesn't have a trace context, a new trace starts here.
+ * Gives every job its own span. A job that is repeated because of a lease gets a new one. If a run doesn't
+ * have a trace context, a new trace starts here.
  */
 export function tracedRuns(process: JobProcessor, tracer: Tracer): JobProcessor {
   if (!tracer.isOn) return process;
@@ -41,7 +41,7 @@ export function tracedWaits(observer: RunObserver | undefined, tracer: Tracer): 
   return {
     started: (run) => {
       const { job, waitedSeconds } = run;
-      // Without a parent, this span would start a trace of its own.
+      // Without a parent, this span would start a new trace.
       if (job.traceparent !== undefined)
         tracer
           .start('wait', {

@@ -102,7 +102,7 @@ function latestTick(now: number): string {
   return new Date(now + maxClockSkewMs).toISOString();
 }
 
-/** Decides the tick that is due. Returns when the last decided tick was due. */
+/** Decides what to do about the tick that is due. Returns the due time of the last tick that was decided. */
 async function decide(pipeline: ScheduledPipeline, table: Timetable, decided: number): Promise<number> {
   const { schedule, clock, triggers } = pipeline;
   const now = clock.now().getTime();

@@ -17,7 +17,7 @@ import {
 
 /**
  * Keeps the files of bundles that were uploaded, by digest, so that producers don't have to upload unchanged
- * files again. Every pipeline has files and a limit of its own. When the limit is reached, the files that
+ * files again. Every pipeline has its own files and its own limit. When the limit is reached, the files that
  * haven't been used for the longest time are deleted. Files survive a restart, and belong to one process at a
  * time.
  */

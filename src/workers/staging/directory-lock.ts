@@ -14,7 +14,7 @@ import { hasListener, listenAt, socketAddress } from '../../core/lib/live-socket
 const nameForm = /^daemon-[0-9a-f]{8}\.sock$/;
 
 export interface DirectoryLock {
-  /** The socket's name, to be stored in the data. */
+  /** The socket's name. Store it along with the data. */
   readonly name: string;
   /** Throws `queue_unusable` if the process whose socket has this name is still alive. */
   refuseIfAlive(name: string): Promise<void>;

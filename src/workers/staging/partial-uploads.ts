@@ -37,8 +37,8 @@ const newId = customAlphabet('0123456789abcdefghijklmnopqrstuvwxyz', 24);
 const maxSweepMs = 60_000;
 
 /**
- * Manages uploads whose archives are sent in several requests. They don't occupy a queue slot, and have
- * limits of their own. They survive a restart, and are deleted when no request has come in for a while.
+ * Manages uploads whose archives are sent in several requests. They don't occupy a queue slot, and have their
+ * own limits. They survive a restart, and are deleted when no request has come in for a while.
  */
 export class PartialUploads {
   /** The maximum number of concurrent uploads of this kind. 0 disables them. */

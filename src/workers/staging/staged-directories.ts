@@ -17,7 +17,7 @@ export interface StagingArea {
 }
 
 /*
- * Every upload is staged in a directory of its own in `server.staging.directory`. Its name shows that waybill
+ * Every upload is staged in its own directory in `server.staging.directory`. Its name shows that waybill
  * created it. Any other files in the staging directory are left alone.
  */
 const nameForm = /^upload-[0-9a-z]{16}$/;

@@ -134,8 +134,8 @@ export class ThreadPool<Job extends ThreadJob, Result> {
       workerData: options.data,
       resourceLimits: options.limits ?? defaultLimits,
     });
-    // This reports threads that crash when they have no job. If that was the last thread, the waiting jobs
-    // would wait forever, so make them fail.
+    // This reports threads that crash while idle. If it was the last thread, the waiting jobs would wait
+    // forever, so make them fail.
     this.#pool.on('error', (error: unknown) => {
       options.log.error({ err: error }, 'a worker thread broke');
       if (this.#pool.threads.length === 0) for (const fail of this.#unfinished) fail(error);

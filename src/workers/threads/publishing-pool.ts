@@ -46,8 +46,8 @@ export const publishThread = new URL(
 );
 
 /**
- * The threads of a process that publishes. Every kind of work has threads of its own, so that they don't have
- * to wait for each other. Threads are started on demand and terminated when idle.
+ * The threads of a process that publishes. Every kind of work has its own threads, so that one kind never has
+ * to wait for another. Threads are started on demand and terminated when idle.
  */
 export class PublishingThreads {
   /** Has `max_concurrency` threads. */
@@ -131,8 +131,8 @@ function poolOptions(options: PublishingPoolOptions, { dryRun }: { dryRun: boole
 }
 
 /**
- * The outcome of a request. If a request is refused, the caller gets the error, but as far as the thread is
- * concerned, that's just another answer. It isn't logged as a failure.
+ * The outcome of a request. If a request is refused, the caller gets the error. For the thread, it's just
+ * another answer, so it isn't logged as a failure.
  */
 export type AnswerOutcome<Answer> = { answer: Answer } | { refused: ErrorRecord };
 

@@ -160,7 +160,7 @@ function ended({ code, message }: WaybillError, graceMs: number): WaybillError {
   });
 }
 
-// A thread has to load its modules before it can send anything. On a busy machine, that can take a while.
+// A thread has to load its modules before it can send anything, which can take a while on a busy machine.
 const firstSignMs = 120_000;
 
 /**

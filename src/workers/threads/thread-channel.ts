@@ -140,7 +140,7 @@ export async function answerTask<Job extends ThreadJob, Result>(
   };
   const signs = clock.every(aliveEveryMs, () => post({ type: 'alive' }));
   try {
-    // If an event doesn't have a span of its own, it belongs to the run's span.
+    // If an event doesn't have its own span, it belongs to the run's span.
     const notify: ThreadWork['notify'] = (occurrence, trace = traceOf(job)) =>
       post({ type: 'occurrence', occurrence, trace });
     const tracer = traced ? relayedTracer(clock, (span) => post({ type: 'span', span })) : noTracer;

@@ -144,7 +144,7 @@ export function isConcealed(code: ErrorCode): boolean {
   return statusOf[code] === 500 && !disclosed500.has(code);
 }
 
-/** The `Retry-After` to send with temporary errors that do not have one of their own, in seconds. */
+/** The default `Retry-After` for temporary errors, in seconds. */
 export const retryAfterSeconds: Partial<Record<ErrorCode, number>> = {
   shutting_down: 30,
   too_many_logins: 60,

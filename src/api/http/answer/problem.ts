@@ -25,7 +25,7 @@ export interface Problem {
   status: number;
   /** The error message and the hint, separated by a semicolon, for clients that only show this member. */
   detail: string;
-  /** How to fix the problem, if we can tell. */
+  /** How to fix the problem, if known. */
   hint?: string;
   /** The request id, which is also in the log. */
   instance: string;

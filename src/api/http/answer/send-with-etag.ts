@@ -155,7 +155,7 @@ const compress: Record<ContentCoding, (body: string | Buffer) => Promise<Buffer>
   gzip: (body) => gzip(body),
 };
 
-/** Compresses a response and gives it an ETag of its own. */
+/** Compresses a response and gives the result its own ETag. */
 type EncodeAnswer<A extends TaggedAnswer> = (answer: A, coding: ContentCoding | null) => Promise<A>;
 
 /**

@@ -53,13 +53,12 @@ export interface RequestContext {
    */
   finishesUpload?: true;
   /**
-   * The action to record in the audit trail; null if nothing has changed after all. Undefined for requests
-   * that are not audited.
+   * The action to record in the audit trail; null if nothing has changed after all. Undefined if the request
+   * is not audited.
    */
   act?: Act | null;
   /**
-   * The runs that the request repeated, for actions that can repeat several. Each one gets its own audit
-   * record.
+   * The result of each rerun, for actions that can rerun several runs. Each one gets its own audit record.
    */
   reruns?: Rerun[];
   /** The client that made the request, if it did not use a configured token. Must not contain secrets. */

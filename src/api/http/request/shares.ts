@@ -11,7 +11,7 @@ export interface Shares {
    * which limit it is: `owner` or `total`.
    */
   take(owner: string, amount: number): 'owner' | 'total' | null;
-  /** Gives back an amount that `owner` has taken. */
+  /** Releases an amount that `owner` took earlier. */
   give(owner: string, amount: number): void;
   /** Returns the total amount that all owners have taken. */
   taken(): number;

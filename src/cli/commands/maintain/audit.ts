@@ -14,7 +14,7 @@ import type { showAuditCommand, verifyAuditCommand } from './commands.ts';
 
 type ShowAuditOptions = OptionsFor<typeof showAuditCommand>;
 
-/** Implements `waybill audit show`. Prints the newest records that match. They are in chronological order. */
+/** Implements `waybill audit show`. Prints the newest matching records, in chronological order. */
 export async function showAudit(options: ShowAuditOptions, { output }: Io): Promise<number> {
   const filter: AuditFilter = {
     since: sinceOf(options.since),
@@ -87,8 +87,8 @@ function printReport({ records, files, end, problems, interrupted }: TrailReport
 }
 
 /**
- * Returns the trail's directory from the options or the configuration. Throws `usage` if it is in neither of
- * them.
+ * Returns the trail's directory from the options or the configuration. Throws `usage` if neither of them has
+ * it.
  */
 async function directoryOf({
   config,

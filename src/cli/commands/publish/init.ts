@@ -33,9 +33,8 @@ interface NewFile {
 }
 
 /**
- * Implements `waybill init`. Writes a configuration and, if requested, a systemd unit. If that is not
- * possible for one of them, neither is written. Throws a `usage` error if a file already exists or cannot be
- * written.
+ * Implements `waybill init`. Writes a configuration and, if requested, a systemd unit. If one of them cannot
+ * be written, neither is. Throws a `usage` error if a file already exists or cannot be written.
  */
 export async function init(options: InitOptions, { output }: Io): Promise<number> {
   const site = options.situation === undefined ? builtSite(path.dirname(options.out)) : undefined;

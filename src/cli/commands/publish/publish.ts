@@ -112,7 +112,7 @@ function settingsOf(options: PublishOptions): PublishSettings {
   return { ...others, include, exclude, links, pipelineId, directory: source, destinations: parsed };
 }
 
-/** Throws a `usage` error if there is a channel but no releases, because only releases have channels. */
+/** Throws a `usage` error if a channel is given without releases, because only releases have channels. */
 export function requireReleases({ channel, releases }: { channel?: string; releases: boolean }): void {
   if (channel !== undefined && !releases)
     throw new WaybillError('usage', '--channel needs releases', { hint: 'add --releases' });

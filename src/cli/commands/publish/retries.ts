@@ -33,9 +33,9 @@ export function retryForOf(text: string | undefined): number {
 }
 
 /**
- * Publishes a pipeline. If some destinations fail with a temporary error, retries those, as the daemon does.
- * Does not reject if it is interrupted by a signal, but returns the last result. Notifiers only get failures
- * that are not retried.
+ * Publishes a pipeline. Retries destinations that failed with a temporary error, as the daemon does. If
+ * interrupted by a signal, returns the last result instead of rejecting. Failures are only sent to notifiers
+ * if there is no retry.
  */
 export async function publishWithRetries(
   context: CoreContext,

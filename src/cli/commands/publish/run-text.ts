@@ -74,7 +74,7 @@ function printPipeline(
     }
 }
 
-/** Reports whether a destination has a result of its own, apart from a failed source or bundle. */
+/** Reports whether a destination has its own result, and not just a failed source or bundle. */
 function hasOwnResult({ actions }: DestinationResult, { error, invalidBundles }: PipelineResult): boolean {
   if (error !== null) return false;
   const isUnusable = invalidBundles.some(({ bundle }) => bundle === '.');

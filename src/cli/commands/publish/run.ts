@@ -70,7 +70,7 @@ export async function run(options: RunOptions, { output, signal }: Io): Promise<
   return reportRun(result, { output, signal }, { verbose, begunMs, configured: `--config ${config}` });
 }
 
-/** Returns the audit record for the command itself. Publications have records of their own. */
+/** Returns the audit record for the command itself. Publications have their own records. */
 function actOf(
   { dryRun, force, allowRemovals, channel, plan }: RunOptions,
   ids: readonly string[] | undefined,

@@ -4,7 +4,10 @@ import path from 'node:path';
 
 export type SituationName = 'directory' | 'uploads' | 's3' | 'sftp' | 'weather';
 
-/** The paths to use in a new configuration. They are either relative to it, or those of a system service. */
+/**
+ * The paths to use in a new configuration. They are either relative to it, or the usual paths of a system
+ * service.
+ */
 export interface Places {
   /** Contains the source directory and, below it, the directory of the destination. */
   incoming: string;
@@ -13,7 +16,10 @@ export interface Places {
   state: string;
   /** The path of the private key for SFTP. */
   key: string;
-  /** A system service stores its queue on disk, which requires LMDB, and requires a token for metrics. */
+  /**
+   * Whether to configure a system service, which stores its queue on disk (using LMDB) and requires a token
+   * for metrics.
+   */
   isService: boolean;
 }
 

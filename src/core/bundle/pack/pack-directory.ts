@@ -56,8 +56,8 @@ export type ManifestSigner = (manifest: Uint8Array, created: Instant) => Buffer;
 const maxConcurrentFiles = 8;
 
 /**
- * Makes a bundle from a directory, which stays unchanged. If it has a `manifest.json`, that is used, and all
- * listed files are checked. Otherwise, a manifest is made for the files that the patterns select. With an
+ * Makes a bundle from a directory without changing the directory. Uses its `manifest.json` if there is one,
+ * and checks all listed files. Otherwise, makes a manifest for the files that match the patterns. With an
  * existing manifest, any signature in the directory is included, but not verified.
  *
  * Throws `usage` if there is no such directory, or if it has a manifest but the options are for a new one.
@@ -92,7 +92,7 @@ async function openDirectory(directory: string): Promise<Storage> {
   }
 }
 
-/** Follows links to any place on this machine. Packing has no permissions beyond those of the user. */
+/** Follows links to anywhere on this machine, since packing has no more permissions than the user. */
 function followedAnywhere(storage: Storage, directory: string): Storage {
   const open = (root: string): Promise<Storage> => localStorage(root, { readOnly: true, mustExist: true });
   return followLinks(storage, { root: path.resolve(directory), linksTo: ['/'], open });

@@ -11,7 +11,7 @@ export interface PackSettings extends Omit<
   /** The relative path to publish the bundle under. */
   name?: string;
   /**
-   * The name to use if there is no other, such as that of the directory. Ignored if it is not valid as a
+   * The name to use if there is no other, such as the name of the directory. Ignored if it is not a valid
    * name.
    */
   nameByDefault?: string;

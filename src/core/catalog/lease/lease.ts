@@ -31,7 +31,7 @@ export interface Lease {
   fence(): Promise<void>;
   /**
    * Replaces the state. Throws `lease_lost` if the lease is lost, `storage_conflict` or `storage_exists` if
-   * another attempt has changed the state, and `commit_unknown` if there is no way to tell whether it worked.
+   * another attempt has changed the state, and `commit_unknown` if it may or may not have worked.
    */
   writeState(catalog: Catalog): Promise<void>;
   /** Removes the state when nothing is left published. Throws the same errors as `writeState`. */

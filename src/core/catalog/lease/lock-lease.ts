@@ -116,9 +116,8 @@ async function swept(
 }
 
 /**
- * Moves the stale lock out of the way. If it turns out to have been a different lock, moves it back. That is
- * impossible if a third contender has created a new one by now; the owner of the moved lock then fails at its
- * next fence.
+ * Moves the stale lock out of the way. If it turns out to be a different lock, moves it back, unless a third
+ * contender has already created a new one. In that case, the owner of the moved lock fails at its next fence.
  */
 async function stealLock(
   storage: RenamingStorage,

@@ -36,10 +36,10 @@ export function retire(holder: Holder): void {
 }
 
 /**
- * Reports whether the holder is definitely dead. We can only tell if it ran on this host, in the current boot
- * and in our pid namespace. It is dead if its pid is unused or belongs to a different process now, if its
- * thread has ended (a daemon outlives its worker threads), or if it was in this thread and has been retired.
- * In all other cases, returns false.
+ * Reports whether the holder is definitely dead. This only works for a holder on this host, from the current
+ * boot and in our pid namespace. It is dead if its pid is unused or belongs to a different process now, if
+ * its thread has ended (a daemon outlives its worker threads), or if it was in this thread and has been
+ * retired. In all other cases, returns false.
  */
 export function isKnownDead(holder: Holder): boolean {
   if (holder.host !== hostname() || holder.bootId === null || holder.bootId !== bootId()) return false;

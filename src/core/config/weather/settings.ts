@@ -9,8 +9,8 @@ export const templates = map({
 }).description('Templates of text output.');
 
 /**
- * Declares how old a kind of data has to be to count as stale. That is long enough to miss a few polls, or
- * one regular update.
+ * Declares how old a kind of data has to be to count as stale. The defaults allow for a few missed polls, or
+ * one missed update.
  */
 function staleAfter(age: string) {
   return duration({ atLeast: '1s', atMost: '3650d' })

@@ -96,10 +96,7 @@ export function placesOf(pointers: Iterable<string>): Place {
   return root;
 }
 
-/**
- * Returns the offset of the value at this pointer. If there is none, returns that of the closest value around
- * it.
- */
+/** Returns the offset of the value at this pointer, or of the closest value around it if there is none. */
 export function valueOffset(root: Place, pointer: string): number {
   let place = root;
   for (const segment of pointerSegments(pointer)) {

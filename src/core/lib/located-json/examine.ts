@@ -23,8 +23,8 @@ export interface JsonExamination {
   /** Whatever could be recovered of the value; undefined if nothing could. */
   value: unknown;
   /**
-   * Returns the offset of the value at one of the requested pointers. If there is none, returns that of the
-   * closest value around it.
+   * Returns the offset of the value at one of the requested pointers, or of the closest value around it if
+   * there is none.
    */
   valueOffset: (pointer: string) => number;
   /** Returns the offset of the property name at one of the requested pointers, or null if there is none. */

@@ -20,7 +20,7 @@ const backslash = 0x5c;
 /**
  * Measures a text in a single pass and without allocating memory. Do this first, to refuse a document that
  * would make a parser run out of memory or stack. If the text is not valid JSON, the numbers are only
- * estimates, so whatever reads it needs limits of its own.
+ * estimates, so the parser still needs its own limits.
  */
 export function measureJson(text: string): JsonShape {
   let containers = 0;

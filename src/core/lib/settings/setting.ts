@@ -44,7 +44,7 @@ export class Setting<T = unknown, IsSet extends boolean = boolean, R = unknown> 
   }
 }
 
-/** Settings by key, such as those of a map. */
+/** Settings by key, such as the members of a map. */
 export type Settings = Record<string, Setting>;
 
 /** The type of the values that a setting accepts. */

@@ -147,8 +147,8 @@ export function checkRemotePath(text: string): Verdict<string> {
 }
 
 /**
- * Returns the parsed value. The schema has already accepted it, so if parsing fails, that is a bug and not
- * the user's mistake.
+ * Returns the parsed value. The schema has already accepted it, so a failure here is a bug, not the user's
+ * mistake.
  */
 export function accepted<T>(verdict: Verdict<T>): T {
   if (!verdict.ok) throw new Error(`the schema accepted a value that ${verdict.reason}`);

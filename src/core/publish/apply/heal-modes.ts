@@ -8,9 +8,9 @@ import type { PlannedOutput } from '../plan.ts';
 
 /**
  * Restores the configured file modes on published files, on their directories below the bundle path, and on
- * the catalog. It never touches file contents or what the catalog says, and the result still counts as
+ * the catalog. It never changes the contents of the files or the catalog, and the result still counts as
  * unchanged. Returns a warning with the number of modes changed, or null if they were all correct. Never
- * throws; if a mode cannot be changed, that is logged.
+ * throws; failures to change a mode are logged.
  *
  * @param stateBytes The size of the catalog; undefined to skip it.
  */

@@ -36,7 +36,7 @@ export interface Listed {
 
 /**
  * Returns the entry for a bundle, based on its catalog. Returns null if the owner has no outputs there, or if
- * an unfinished attempt makes it impossible to tell what they are.
+ * they are unknown because of an unfinished attempt.
  */
 export function listedBundle(
   state: CatalogState,

@@ -24,10 +24,10 @@ import {
 
 /*
  * Maintains the index at a destination's root, which consists of a page and feeds of the latest bundles. The
- * index is a bundle path of its own, `.`, and is published after the bundles that it lists, with the same
- * protocol. Entries are derived from the bundles' catalogs. If an update gets lost, the next update for that
- * bundle makes up for it. Before a bundle is unpublished, it is removed from the index, so every bundle in
- * the index exists.
+ * index has the bundle path `.` and is published after the bundles that it lists, with the same protocol.
+ * Entries are derived from the bundles' catalogs. If an update gets lost, the next update for that bundle
+ * makes up for it. Before a bundle is unpublished, it is removed from the index, so every bundle in the index
+ * exists.
  */
 
 /** The bundle that was found at each bundle path; null if there was none. */
@@ -70,7 +70,7 @@ export async function refreshPaths(
 
 /**
  * Like `refreshPaths`, for use after commands other than a publication. Does nothing if the destination has
- * no index. Never throws: by then, the command has succeeded, so a failure is only a warning.
+ * no index. Never throws: the command itself has already succeeded, so a failure is only a warning.
  */
 export async function refreshIfListed(
   context: CoreContext,
@@ -121,8 +121,8 @@ function at(listed: readonly ListedBundle[], path: string): ListedBundle | null 
 }
 
 /**
- * Updates the list. If the list was full and loses an entry, every catalog has to be read to find the bundle
- * that comes next.
+ * Updates the list. If the list was full and loses an entry, every catalog has to be read to find the next
+ * bundle.
  */
 async function withSeen(
   root: Storage,

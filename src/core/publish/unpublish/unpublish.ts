@@ -98,7 +98,7 @@ function refuseRelease(destinationPath: string): void {
   );
 }
 
-/** Refuses if both layouts exist. After a migration, that is the case until the old one is unpublished. */
+/** Refuses if both layouts exist. This happens after a migration, until the old one is unpublished. */
 async function refuseBoth(storage: Storage, destinationPath: string): Promise<void> {
   if ((await readReleases(storage)).current === null) return;
   throw new WaybillError(

@@ -12,7 +12,7 @@ import type { FileIdentity } from '../storage.ts';
  *
  * On systems without `/proc`, which means anything but Linux, directories are opened in the same way before
  * each call, but the call itself then has to use the path. If a directory is replaced between these two
- * steps, that goes unnoticed.
+ * steps, it goes unnoticed.
  */
 const descriptors = process.platform === 'linux' ? descriptorsDirectory() : null;
 

@@ -162,8 +162,8 @@ export function isUnsupported(error: unknown): boolean {
 }
 
 /**
- * Returns the error code from S3, or the error name from Node.js, that has caused an error of this storage.
- * Returns null for any other error.
+ * Returns the S3 error code or Node.js error name behind an error of this storage. Returns null for any other
+ * error.
  */
 export function answerName(error: unknown): string | null {
   const answer = error instanceof WaybillError ? error.cause : undefined;

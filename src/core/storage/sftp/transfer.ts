@@ -24,8 +24,8 @@ export interface Connections {
 
 /**
  * Reads a file in chunks, several requests ahead. Even for a large file, this only uses one connection. An
- * additional one would have to open the file by its name a little later. If the name referred to a different
- * file by then, we'd get a mix of both. Throws the errors of `SftpSession.ask`.
+ * additional one would have to open the file by name a little later. If the file had been replaced in the
+ * meantime, we'd get a mix of both. Throws the errors of `SftpSession.ask`.
  */
 export async function* readFile(session: SftpSession, file: string): AsyncIterable<Uint8Array> {
   const handle = await session.ask<Buffer>((sftp, done) => sftp.open(file, 'r', done));

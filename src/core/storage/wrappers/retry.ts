@@ -22,8 +22,8 @@ const maxConcurrentStats = 16;
  *
  * Two calls can't just be repeated, because an attempt that looks like a failure may have had an effect. A
  * move has been made if its source no longer exists but its target does. If the condition of a write isn't
- * met when it is retried, that may be due to the write itself. In this case, the earlier `storage_transient`
- * is thrown, and the caller has to read back what is stored.
+ * met on a retry, the write itself may be the reason. In this case, the earlier `storage_transient` is
+ * thrown, and the caller has to read back what is stored.
  */
 export function withRetry(storage: Storage, given: RetryOptions): Storage {
   const options: RetryOptions = { outage: {}, ...given };

@@ -169,8 +169,8 @@ function everyEvent(vtec: readonly string[], pattern: RegExp): boolean {
 }
 
 /**
- * Matches H-VTEC codes. They only describe the flood of the preceding P-VTEC code and are not events of their
- * own.
+ * Matches H-VTEC codes. They only describe the flood of the preceding P-VTEC code and are not separate
+ * events.
  */
 const hydrologic = /^\/?[A-Z0-9]{5}\.[A-Z0-9]\.[A-Z]{2}\./i;
 

@@ -32,7 +32,7 @@ const lists = [
 
 /**
  * Reads a CAP message, version 1.1 or 1.2, with or without a namespace prefix, and adds it to the alerts in
- * force. Each `info` becomes an alert of its own, because it has its own event and areas. Translations of the
+ * force. Each `info` becomes a separate alert, because it has its own event and areas. Translations of the
  * first `info` are skipped.
  */
 export function capOf(text: string, note: Note): Loadable {

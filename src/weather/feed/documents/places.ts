@@ -33,7 +33,7 @@ export function isZone(properties: Json): boolean {
   return properties['@type'] === 'wx:Zone';
 }
 
-/** Reads a station. Its state is that of its county or forecast zone. */
+/** Reads a station. Its state is the one that its county or forecast zone is in. */
 export function stationOf(feature: Json, note: Note): PlaceTable['rows'][number] {
   const p = isMap(feature['properties']) ? feature['properties'] : {};
   const station_id = required(p['stationIdentifier'], 'properties.stationIdentifier').toUpperCase();
@@ -73,7 +73,7 @@ export function officeOf(document: Json): PlaceTable['rows'][number] {
 }
 
 /**
- * Fire weather zones have a table of their own. They have the same codes as public zones but different
+ * Fire weather zones have their own table, because they have the same codes as public zones but different
  * outlines.
  */
 export function zoneTable({ type }: Json): 'zones' | 'fire_zones' {
@@ -208,8 +208,8 @@ export function areaCodes(
 }
 
 /**
- * Reports whether a product is for fire weather zones. Their codes are the same as those of other, public
- * zones.
+ * Reports whether a product is for fire weather zones. These have the same codes as public zones, but are
+ * different zones.
  */
 export function isFireProduct(event: string, vtec: readonly string[]): boolean {
   return (

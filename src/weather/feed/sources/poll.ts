@@ -8,9 +8,8 @@ import { type Answer, type Get, RequestFailed } from './http-client.ts';
 import type { Source } from './requests-of.ts';
 
 /**
- * Polls a source once and stores new data. If requests fail or documents are invalid, that is reported, and
- * the next poll tries them again. Throws the database's errors. If the signal of `get` is aborted, throws its
- * reason.
+ * Polls a source once and stores new data. Failed requests and invalid documents are reported, and the next
+ * poll tries them again. Throws the database's errors. If the signal of `get` is aborted, throws its reason.
  */
 export async function poll(polling: PollContext, source: Source): Promise<FeedResult[]> {
   if (source.hasPages) return pollPages(polling, source);

@@ -63,10 +63,10 @@ const keptMs = 5 * 60_000;
 const kept = new WeakMap<WeatherDatabase, CachedOutline>();
 
 /**
- * Returns the outlines of a run. These are an alert's own outline, if it has one, or those of its zones. They
- * are kept for a few minutes, or until another run is requested, for which only new alerts and zones have to
- * be read. Outlines are read in pages, so that even a hundred thousand of them do not block other work for
- * long.
+ * Returns the outlines of a run. For each alert, this is its own outline or, if it has none, the outlines of
+ * its zones. Outlines are kept for a few minutes, or until another run is requested, which only has to read
+ * new alerts and zones. Outlines are read in pages, so that even a hundred thousand of them do not block
+ * other work for long.
  */
 function outlinesOf(database: WeatherDatabase, clock: Clock, run: Run): Promise<AlertOutlines> {
   const key = `${run.runId} ${run.fetchedAt.toISOString()}`;
