@@ -4,10 +4,10 @@
 
   ARGV[2]  runId
   ARGV[3]  newRunId
+  ARGV[4]  record      JSON for the new run
   ARGV[5]  job         JSON for the new run
   ARGV[6]  oldJob      JSON of the old run's job, without its bundle
   ARGV[7]  hasBundle   1 if the old run had a bundle when it was accepted
-  ARGV[7]  hasBundle   1 if the old run was accepted with a bundle
   ARGV[8]  queueSize
   ARGV[9]  maxWaiting  maximum number of slots and queued runs of the pipeline, or ''
 
