@@ -12,6 +12,7 @@ import {
   type Tone,
 } from '../record-text.ts';
 import { failedText } from './run-words.ts';
+import { percentileOf } from './trends.ts';
 
 export interface PipelineCard {
   id: string;
@@ -176,8 +177,8 @@ export function runBars(runs: readonly RunRecord[], now: Date): RunBars {
 
 function aboutOf(shown: readonly RunRecord[], failed: number, durations: readonly number[]): string {
   if (shown.length === 0) return 'No runs yet.';
-  const typical = [...durations].sort((a, b) => a - b)[Math.floor(durations.length / 2)] ?? 0;
-  return `${failedText(failed, shown.length)}. Median duration: ${durationText(typical)}.`;
+  const median = percentileOf(durations, 0.5);
+  return `${failedText(failed, shown.length)}. Median duration: ${durationText(median)}.`;
 }
 
 function round(value: number): number {

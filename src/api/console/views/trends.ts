@@ -203,14 +203,17 @@ function plotOf(id: string, title: string, points: readonly Point[], options: Pl
   };
 }
 
-/** Returns the median and the 95th percentile, using the nearest-rank method. */
 function percentilesOf(values: readonly number[]): { name: string; value: number }[] {
-  const sorted = [...values].sort((a, b) => a - b);
-  const at = (part: number): number => sorted[Math.max(0, Math.ceil(part * sorted.length) - 1)] ?? 0;
   return [
-    { name: 'median', value: at(0.5) },
-    { name: '95th percentile', value: at(0.95) },
+    { name: 'median', value: percentileOf(values, 0.5) },
+    { name: '95th percentile', value: percentileOf(values, 0.95) },
   ];
+}
+
+/** Returns a percentile by the nearest-rank method. `part` is between 0 and 1. Returns 0 without values. */
+export function percentileOf(values: readonly number[], part: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.max(0, Math.ceil(part * sorted.length) - 1)] ?? 0;
 }
 
 /**
