@@ -6,7 +6,7 @@ import { goal, measure, type Sample } from './measure.ts';
 /**
  * Measures how much time and memory publishing takes as the catalog grows, from 5,000 to 500,000 outputs:
  * publishing, planning, publishing again with no change or a single one, and verifying. Half of the outputs
- * are in the bundle that is published; with the last number, that is as many as a bundle can have. The others
+ * are in the published bundle, which reaches the maximum size of a bundle with the last number. The others
  * belong to a different pipeline. Files have only eight bytes and are in memory if possible, so that most of
  * the cost is due to the catalog.
  */

@@ -18,10 +18,7 @@ import { goal } from './measure.ts';
 
 const pipelines = 20;
 const minuteMs = 60_000;
-/**
- * The results of the last third may be this many times those of the middle third. The first third is a
- * warm-up.
- */
+/** How far a result may grow from the middle third to the last third. The first third is a warm-up. */
 const maxGrowth = 1.1;
 
 /** The configuration of every third pipeline, and the number of different paths that are uploaded to it. */

@@ -32,9 +32,7 @@ export function configReference(schema: JsonSchema): string {
  */
 type Sections = string[] & { readonly repeated: ReadonlyMap<string, Repeated> };
 
-/**
- * Settings that can be used in several places, such as those of an SFTP server. They are only described once.
- */
+/** Settings that can be used in several places, such as an SFTP server. They are only described once. */
 interface Repeated {
   heading: string;
   about: string;

@@ -3,7 +3,7 @@
  * and prints the name of the package. DIRECTORY is the current one by default.
  *
  * With `--release`, fails if the version is not ready to be published, and adds the URL of the repository to
- * package.json. It is that of the clone, unless there is a `--repository URL`.
+ * package.json: the clone's origin, or the argument of `--repository URL`.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

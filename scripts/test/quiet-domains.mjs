@@ -1,12 +1,11 @@
 /**
  * Makes tests faster by changing how tap finds out which test an uncaught error belongs to. tap uses an async
- * hook, which makes promises several times as expensive; in random walks, that is more than half of the
- * processor time. Instead, this module assumes that the error belongs to the test that was started last,
- * which is correct as long as tests run one after another. It is loaded before the test file.
+ * hook, which makes promises several times as expensive. Random walks spend more than half of their time on
+ * it. Instead, this module assumes that the error belongs to the test that was started last, which is correct
+ * as long as tests run one after another. It is loaded before the test file.
  *
  * It does this by replacing parts of `node:async_hooks` for the package `async-hook-domain`: hooks do
- * nothing, and the current context is that of the test. The tests do not use either of these for anything
- * else.
+ * nothing, and the current context is always the test's. The tests use neither for anything else.
  */
 import hooks, { AsyncResource } from 'node:async_hooks';
 import { syncBuiltinESMExports } from 'node:module';

@@ -51,7 +51,7 @@ async function push(t: Test, place: string, more: Record<string, string> = {}): 
   t.equal(daemon.exitCode, 0);
 }
 
-t.test('metrics of a new daemon are on the loopback interface, and those of a service need a token', (t) => {
+t.test('serves metrics on the loopback interface, and requires a token for a service', (t) => {
   for (const { name, text } of situations)
     for (const places of [placesBeside, placesOfService]) {
       const { config } = parseConfig(Buffer.from(text(places)), '/etc/waybill/waybill.yml', { home: '/' });

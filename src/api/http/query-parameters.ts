@@ -7,8 +7,8 @@ import type { Parameter } from './route.ts';
 export interface QueryParameters<T> {
   parameters: Parameter[];
   /**
-   * Parses the query string of a URL and fills in defaults. Throws an error with a finding for each parameter
-   * that is unknown, repeated, badly encoded, invalid, or in conflict with another one.
+   * Parses the query string of a URL and fills in defaults. Throws an error with one finding per
+   * parameter, if any are unknown, repeated, badly encoded, invalid, or in conflict with each other.
    */
   read: (url: string) => T;
 }

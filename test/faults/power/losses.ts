@@ -90,8 +90,9 @@ async function requireSyncs(t: Test, { protocol, recording }: Recorded): Promise
 }
 
 /**
- * A loss that breaks a promise without these syncs; null if there is none. Most are found right after a
- * promise. Some matter only before, such as those of a lock that is gone in the end.
+ * Finds a loss that breaks a promise if these syncs are missing. Returns null if there is none. Most syncs
+ * are needed right after a promise. Others are needed only while the command runs: a lock, for example, is
+ * removed before the command reports success.
  */
 async function lossWithout(
   protocol: Protocol,
