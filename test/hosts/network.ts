@@ -29,7 +29,7 @@ export interface Network {
  * cannot have any, and says what it takes.
  */
 export async function startNetwork(t: Pick<Test, 'teardown'>, names: readonly string[]): Promise<Network> {
-  await ensureInstalled('network');
+  await ensureInstalled('network', 'namespaces');
   const net = await freeNet();
   const id = `wb${process.pid.toString(36)}`;
   const hosts: Host[] = [];
@@ -41,18 +41,21 @@ export async function startNetwork(t: Pick<Test, 'teardown'>, names: readonly st
     t.teardown(async () => {
       await ip('netns', 'del', space);
     });
+    // Not `ip netns exec`: it remounts `/`, which fails in a chroot whose directory is no mount point.
+    const enter = [`--net=/run/netns/${space}`, '--'];
+    const inside = (...args: string[]): Promise<unknown> => run('nsenter', [...enter, 'ip', ...args]);
     await ip('link', 'add', near, 'type', 'veth', 'peer', 'name', far, 'netns', space).catch(impossible);
     await ip('addr', 'add', `${here}/24`, 'dev', near);
     await ip('link', 'set', near, 'up');
-    await ip('-n', space, 'addr', 'add', `${there}/24`, 'dev', far);
-    await ip('-n', space, 'link', 'set', far, 'up');
-    await ip('-n', space, 'link', 'set', 'lo', 'up');
-    await ip('-n', space, 'route', 'add', 'default', 'via', here);
+    await inside('addr', 'add', `${there}/24`, 'dev', far);
+    await inside('link', 'set', far, 'up');
+    await inside('link', 'set', 'lo', 'up');
+    await inside('route', 'add', 'default', 'via', here);
     first ||= here;
     hosts.push({
       name,
       address: there,
-      through: ['ip', 'netns', 'exec', space],
+      through: ['nsenter', ...enter],
       unplug: () => ip('link', 'set', near, 'down'),
       plug: () => ip('link', 'set', near, 'up'),
     });

@@ -9,6 +9,7 @@ import { program, waybill } from '../cli/process.ts';
 import { makeNodeImage, startBuildah } from '../services/buildah.ts';
 import { ensureInstalled } from '../services/debian.ts';
 import { freePort } from '../services/free-port.ts';
+import { withOwnMounts } from '../services/mount-namespace.ts';
 
 /*
  * The image, built from the shipped Dockerfile on a base that this test makes instead of the pinned one; and
@@ -126,19 +127,10 @@ mount --bind waybill.yml "$1/etc/waybill/waybill.yml" || exit 1
 echo ready
 cat > /dev/null
 `;
-  const unshare = [
-    '--mount',
-    '--pid',
-    '--fork',
-    '--kill-child',
-    'sh',
-    '-c',
-    script,
-    'sh',
-    rootOfImage,
-    place,
-  ];
-  const child = spawn('unshare', unshare, { stdio: ['pipe', 'pipe', 'inherit'] });
+  const [unshare = '', ...options] = withOwnMounts('--pid', '--fork', '--kill-child');
+  const child = spawn(unshare, [...options, 'sh', '-c', script, 'sh', rootOfImage, place], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
   const ended = once(child, 'exit');
   t.teardown(async () => {
     child.kill('SIGKILL');

@@ -8,6 +8,7 @@ import { memoryDirectory } from '../support/memory-directory.ts';
 import { debianMirror } from './apt.ts';
 import { cached, madeOnce } from './cache.ts';
 import { ensureInstalled, MissingService, pathOf } from './debian.ts';
+import { withOwnMounts } from './mount-namespace.ts';
 
 const run = promisify(execFile);
 
@@ -48,8 +49,10 @@ export async function makeCleanRoot(t: Pick<Test, 'teardown'>, release: 'trixie'
   copyFileSync('/etc/resolv.conf', path.join(directory, 'etc/resolv.conf'));
   if (existsSync('/etc/ssl/certs/ca-certificates.crt'))
     copyFileSync('/etc/ssl/certs/ca-certificates.crt', path.join(directory, certificatesOfRoot));
-  const unshare = ['--mount', '--pid', '--fork', '--kill-child', 'sh', '-c', keeper, 'sh', directory];
-  const child = spawn('unshare', unshare, { stdio: ['pipe', 'pipe', 'inherit'] });
+  const [unshare = '', ...options] = withOwnMounts('--pid', '--fork', '--kill-child');
+  const child = spawn(unshare, [...options, 'sh', '-c', keeper, 'sh', directory], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
   const ended = once(child, 'exit');
   t.teardown(async () => {
     child.stdin.end();

@@ -14,6 +14,17 @@ export interface MountNamespace {
   run: (script: string) => Promise<void>;
 }
 
+/**
+ * Returns a command prefix that starts a process whose mounts no other process sees. In a chroot whose
+ * directory is no mount point, the mounts keep the propagation of the machine's root.
+ *
+ * @param options further options of `unshare`
+ */
+export function withOwnMounts(...options: string[]): string[] {
+  const script = 'mount --make-rprivate / 2> /dev/null; exec "$@"';
+  return ['unshare', '--mount', '--propagation', 'unchanged', ...options, 'sh', '-c', script, 'sh'];
+}
+
 const keeper = `
 eval "$1" || exit 1
 echo ready
@@ -38,9 +49,9 @@ export async function openMountNamespace(
 ): Promise<MountNamespace> {
   await ensureInstalled('mount');
   await ensureInstalled('namespaces');
-  const arguments_ = ['--mount', '--propagation', 'private', 'sh', '-c', keeper, 'sh', setUp, atEnd];
+  const [unshare = '', ...arguments_] = [...withOwnMounts(), 'sh', '-c', keeper, 'sh', setUp, atEnd];
   // Detached, because a cleanup of the test's processes must not end the one that runs `atEnd`.
-  const child = spawn('unshare', arguments_, { detached: true, stdio: ['pipe', 'pipe', 'pipe'] });
+  const child = spawn(unshare, arguments_, { detached: true, stdio: ['pipe', 'pipe', 'pipe'] });
   let output = '';
   child.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()));
   const ended = new Promise<void>((resolve) => child.once('close', () => resolve()));

@@ -4,6 +4,7 @@ import { userInfo } from 'node:os';
 import { promisify } from 'node:util';
 import { ensureInstalled } from '../debian.ts';
 import { freePort } from '../free-port.ts';
+import { withOwnMounts } from '../mount-namespace.ts';
 import { firstLineOf } from './foreign-s3.ts';
 import { placeOf, type StartSftp } from './foreign-sftp.ts';
 import { startServer } from './server-process.ts';
@@ -22,7 +23,7 @@ export const startDropbear: StartSftp = async (t) => {
   copyFileSync(place.authorizedKeysFile, place.at('.ssh/authorized_keys'));
   // It reads authorized_keys in the home of the user and nowhere else: there, only it sees ours.
   const own = 'mkdir -p "$1/.ssh" && mount --bind "$2" "$1/.ssh" && shift 2 && exec "$@"';
-  const before = ['unshare', '--mount', '--propagation', 'private', 'sh', '-c', own, 'sh', user.homedir];
+  const before = [...withOwnMounts(), 'sh', '-c', own, 'sh', user.homedir];
   const options = ['-F', '-E', '-s', '-p', `127.0.0.1:${port}`, '-r', place.at('dropbear_key')];
   await startServer(t, [...before, place.at('.ssh'), 'dropbear', ...options], {
     port,

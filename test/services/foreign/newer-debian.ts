@@ -6,6 +6,7 @@ import { promisify } from 'node:util';
 import { debianMirror } from '../apt.ts';
 import { cached, madeOnce } from '../cache.ts';
 import { ensureInstalled, MissingService } from '../debian.ts';
+import { withOwnMounts } from '../mount-namespace.ts';
 
 /** What the tests start of a Debian that is newer than the one they run on. */
 const release = 'forky';
@@ -47,9 +48,7 @@ export async function newerDebian(): Promise<NewerDebian> {
     'mount --rbind /dev "$1/dev" && mount --rbind /proc "$1/proc" && mkdir -p "$1$2" && mount --bind "$2" "$1$2" && root=$1 && shift 2 && exec chroot "$root" "$@"';
   return {
     root: place,
-    through: (shared) => [
-      ...['unshare', '--mount', '--propagation', 'private', 'sh', '-c', enter, 'sh', place, shared],
-    ],
+    through: (shared) => [...withOwnMounts(), 'sh', '-c', enter, 'sh', place, shared],
   };
 }
 
