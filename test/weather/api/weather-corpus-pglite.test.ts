@@ -1,5 +1,5 @@
 import t from 'tap';
-import { corpusSuite } from './weather-corpus/suite.ts';
+import { corpusSample } from './weather-corpus/suite.ts';
 import { onPglite } from './weather-worlds.ts';
 
-await onPglite(t, corpusSuite);
+await onPglite(t, corpusSample);

@@ -2,6 +2,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { Test } from 'tap';
+import { sampleOf } from '../../../support/sampling.ts';
 import type { MakeWorld, WeatherWorld } from '../weather-worlds.ts';
 import { absent, inCsv, inGeoJson, inJson, inXml, type Lookup, spaced, wordsOf } from './answers.ts';
 import { corpus, type CorpusCase, corpusDirectory, type CorpusFile } from './cases.ts';
@@ -17,17 +18,7 @@ interface Scored {
 
 /** Runs every case through feeder, reader and all formats, and compares the table of the README. */
 export async function corpusSuite(t: Test, world: MakeWorld): Promise<void> {
-  const scored: Scored[] = [];
-  for (const file of corpus()) {
-    const cases: Scored['cases'] = [];
-    await t.test(file.name, async (t) => {
-      for (const one of file.cases)
-        await t.test(one.odd, async (t) => {
-          cases.push({ one, score: await runCase(t, { one, file }, await world(t, one.documents, one.now)) });
-        });
-    });
-    scored.push({ file, cases });
-  }
+  const scored = await runCorpus(t, world, ({ cases }) => cases);
   const made = readme(scored);
   const kept = readFileSync(join(corpusDirectory, 'README.md'), 'utf8');
   if (made !== kept) {
@@ -35,6 +26,30 @@ export async function corpusSuite(t: Test, world: MakeWorld): Promise<void> {
     writeFileSync('.tap/weather-corpus/README.md', made);
   }
   t.equal(made, kept, 'README.md has the results, or else: copy .tap/weather-corpus/README.md');
+}
+
+/** Runs a third of the cases of each file: on the second database, which runs the same queries. */
+export async function corpusSample(t: Test, world: MakeWorld): Promise<void> {
+  await runCorpus(t, world, ({ name, cases }) => sampleOf(cases, Math.ceil(cases.length / 3), name));
+}
+
+async function runCorpus(
+  t: Test,
+  world: MakeWorld,
+  casesOf: (file: CorpusFile) => readonly CorpusCase[],
+): Promise<Scored[]> {
+  const scored: Scored[] = [];
+  for (const file of corpus()) {
+    const cases: Scored['cases'] = [];
+    await t.test(file.name, async (t) => {
+      for (const one of casesOf(file))
+        await t.test(one.odd, async (t) => {
+          cases.push({ one, score: await runCase(t, { one, file }, await world(t, one.documents, one.now)) });
+        });
+    });
+    scored.push({ file, cases });
+  }
+  return scored;
 }
 
 /** Compares all answers with the expected ones, and fails once with all differences. */
