@@ -40,7 +40,7 @@ NAME is a file, a directory, or either without test/ and .test.ts, e.g. faults/s
 Environment:
   WAYBILL_TEST_JOBS      files at a time (default: two more than the processors)
   WAYBILL_TEST_SEED      seed of the samples (default: derived from the commit)
-  WAYBILL_TEST_BUDGET    seconds of samples per file (default: 2, with --all 10)`;
+  WAYBILL_TEST_BUDGET    seconds of samples per file (default: 2, with --all 5)`;
 const timesFile = '.tap/times.json';
 const isCi = process.env['CI'] !== undefined && process.env['CI'] !== 'false';
 /** If more files than this fail, the cause is probably a change, so do not run them again. */
@@ -73,7 +73,7 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(sign
 const env = {
   WAYBILL_TEST_SEED: String(seed),
   // Tests always run at least one case of each stratum. In CI, they have time for more.
-  WAYBILL_TEST_BUDGET: process.env['WAYBILL_TEST_BUDGET'] ?? (isWhole ? '10' : '2'),
+  WAYBILL_TEST_BUDGET: process.env['WAYBILL_TEST_BUDGET'] ?? (isWhole ? '5' : '2'),
   ...(mode === 'exhaustive' ? { WAYBILL_TEST_EXHAUSTIVE: '1' } : {}),
   // Hides a warning from the AWS SDK. It is about the version of Node.js, which was chosen on purpose.
   AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
