@@ -7,6 +7,7 @@ import type { Test } from 'tap';
 import { memoryDirectory } from '../support/memory-directory.ts';
 import { archiveOfRoot, certificatesOfRoot } from './clean-root.ts';
 import { ensureInstalled, MissingService, pathOf } from './debian.ts';
+import { withOwnMounts } from './mount-namespace.ts';
 import { nodeProgram } from './node-releases.ts';
 
 const run = promisify(execFile);
@@ -21,7 +22,11 @@ export async function startBuildah(t: Pick<Test, 'teardown'>): Promise<Buildah> 
   const where = ['--root', path.join(store, 'root'), '--runroot', path.join(store, 'run')];
   const buildah: Buildah = async (...args) => {
     const options = { maxBuffer: 64 << 20, env: { ...process.env, BUILDAH_ISOLATION: 'chroot' } };
-    const { stdout } = await run(pathOf('buildah') ?? '', [...where, ...args], options);
+    const command = [pathOf('buildah') ?? '', ...where, ...args];
+    // The test itself must see what is mounted for it.
+    const isMount = args[0] === 'mount' || args[0] === 'umount';
+    const [program = '', ...others] = isMount ? command : [...withOwnMounts(), ...command];
+    const { stdout } = await run(program, others, options);
     return stdout.trim();
   };
   t.teardown(async () => {

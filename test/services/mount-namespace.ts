@@ -14,15 +14,20 @@ export interface MountNamespace {
   run: (script: string) => Promise<void>;
 }
 
+/** The root of a chroot may be no mount point, and then cannot be made private: enter a mount of it. */
+const enter = `
+mount --make-rprivate / 2> /dev/null && exec "$@"
+mount --rbind / /mnt && exec chroot /mnt sh -c 'mount --make-rprivate / && cd "$0" && exec "$@"' "$PWD" "$@"
+`;
+
 /**
- * Returns a command prefix that starts a process whose mounts no other process sees. In a chroot whose
- * directory is no mount point, the mounts keep the propagation of the machine's root.
+ * Returns a command prefix that starts a process whose mounts no other process sees, and whose root is a
+ * mount point.
  *
  * @param options further options of `unshare`
  */
 export function withOwnMounts(...options: string[]): string[] {
-  const script = 'mount --make-rprivate / 2> /dev/null; exec "$@"';
-  return ['unshare', '--mount', '--propagation', 'unchanged', ...options, 'sh', '-c', script, 'sh'];
+  return ['unshare', '--mount', '--propagation', 'unchanged', ...options, 'sh', '-c', enter, 'sh'];
 }
 
 const keeper = `
@@ -49,7 +54,7 @@ export async function openMountNamespace(
 ): Promise<MountNamespace> {
   await ensureInstalled('mount');
   await ensureInstalled('namespaces');
-  const [unshare = '', ...arguments_] = [...withOwnMounts(), 'sh', '-c', keeper, 'sh', setUp, atEnd];
+  const [unshare, ...arguments_] = [...withOwnMounts(), 'sh', '-c', keeper, 'sh', setUp, atEnd];
   // Detached, because a cleanup of the test's processes must not end the one that runs `atEnd`.
   const child = spawn(unshare, arguments_, { detached: true, stdio: ['pipe', 'pipe', 'pipe'] });
   let output = '';
