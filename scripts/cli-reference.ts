@@ -1,47 +1,71 @@
-import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
-import type { Command } from 'commander';
-import { makeProgram } from '../src/cli/program.ts';
-import { bundlePrograms } from './support/bundle-programs.ts';
+import type { Command, Help, Option } from 'commander';
+import { makeProgram, textAfterHelp } from '../src/cli/program.ts';
 
-/** Returns all commands that can be run, as lists of words. Leaves out groups such as `runs`. */
-function commandsOf(command: Command): string[][] {
+/** Options with the same text in at least this many commands are described once, above all commands. */
+const minCommonUses = 3;
+
+/** Returns all commands that can be run. Leaves out groups such as `runs`. */
+function commandsOf(command: Command): Command[] {
   const isProgram = command.parent === null;
   const below = command
     .createHelp()
     .visibleCommands(command)
     .filter((each) => each.name() !== 'help');
   const acts = !isProgram && (below.length === 0 || command.options.length > 0);
-  return [...(acts ? [wordsOf(command)] : []), ...below.flatMap(commandsOf)];
+  return [...(acts ? [command] : []), ...below.flatMap(commandsOf)];
 }
 
-function wordsOf(command: Command): string[] {
-  return command.parent === null ? [] : [...wordsOf(command.parent), command.name()];
+function nameOf(command: Command): string {
+  return command.parent === null ? command.name() : `${nameOf(command.parent)} ${command.name()}`;
 }
 
-/** Generates the reference in `docs/cli.md` from the `--help` of each command. */
-export async function cliReference(): Promise<string> {
-  mkdirSync('.tap', { recursive: true });
-  // Must be inside the project, or the bundle will not find its packages.
-  const directory = mkdtempSync('.tap/cli-');
-  try {
-    const main = 'src/cli/main.ts';
-    const program = (await bundlePrograms([main], directory))(main);
-    return commandsOf(makeProgram())
-      .map((command) => `### \`waybill ${command.join(' ')}\`\n\n\`\`\`\n${help(program, command)}\`\`\`\n`)
-      .join('\n');
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
-  }
+/** Generates the reference in `docs/cli.md` from the options and help texts of each command. */
+function cliReference(): string {
+  const program = makeProgram();
+  const commands = commandsOf(program);
+  const helper = program.createHelp();
+  helper.prepareContext({ helpWidth: 98 });
+  const rowOf = (option: Option): string => `| \`${option.flags}\` | ${helper.optionDescription(option)} |`;
+  const uses = new Map<string, number>();
+  for (const row of commands.flatMap((command) => command.options.map(rowOf)))
+    uses.set(row, (uses.get(row) ?? 0) + 1);
+  const isFrequent = (row: string): boolean => (uses.get(row) ?? 0) >= minCommonUses;
+  // If an option has several frequent texts, the table has only the most frequent one.
+  const isMostFrequent = (row: string): boolean =>
+    [...uses].every(([other, count]) => flagsOf(other) !== flagsOf(row) || count <= (uses.get(row) ?? 0));
+  const common = new Set([...uses.keys()].filter((row) => isFrequent(row) && isMostFrequent(row)));
+  const isCommon = (option: Option): boolean => common.has(rowOf(option));
+  return [
+    'Every command has `--help`, `--version` and `--no-color`. These options mean the same in each command that has them:',
+    ['| option | meaning |', '| --- | --- |', ...common].join('\n'),
+    ...commands.map((command) => section(command, helper, isCommon)),
+  ].join('\n\n');
 }
 
-function help(program: string, command: string[]): string {
-  const { stdout, status, stderr } = spawnSync(process.execPath, [program, ...command, '--help'], {
-    encoding: 'utf8',
-    env: { ...process.env, COLUMNS: '100', NO_COLOR: '1' },
-  });
-  if (status !== 0) throw new Error(stderr);
-  return stdout;
+function flagsOf(row: string): string | undefined {
+  return row.split('`')[1];
+}
+
+function section(command: Command, helper: Help, isCommon: (option: Option) => boolean): string {
+  const common = command.options.filter(isCommon).map((option) => `\`${option.long ?? option.flags}\``);
+  const items = [
+    ...helper.visibleArguments(command).map((each) => [each.name(), helper.argumentDescription(each)]),
+    ...command.options
+      .filter((option) => !option.hidden && !isCommon(option))
+      .map((option) => [option.flags, helper.optionDescription(option)]),
+  ] as [string, string][];
+  const termWidth = Math.max(...items.map(([term]) => term.length));
+  const list = items.map(([term, text]) => helper.formatItem(term, termWidth, text, helper)).join('\n');
+  const block = [helper.commandUsage(command), list, textAfterHelp(command)].filter((part) => part !== '');
+  return [
+    `### \`${nameOf(command)}\``,
+    `${sentence(helper.commandDescription(command))}${common.length === 0 ? '' : ` Common options: ${common.join(', ')}.`}`,
+    `\`\`\`\n${block.join('\n\n')}\n\`\`\``,
+  ].join('\n\n');
+}
+
+function sentence(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }
 
 const begin = '<!-- made by `npm run generate` -->';
@@ -49,5 +73,7 @@ const begin = '<!-- made by `npm run generate` -->';
 /** Replaces the reference at the end of the page. Everything before it is written by hand. */
 export async function withCliReference(page: string): Promise<string> {
   const [written] = page.split(begin);
-  return `${written}${begin}\n\n${await cliReference()}`;
+  const { format, resolveConfig } = await import('prettier');
+  const options = await resolveConfig('docs/cli.md');
+  return format(`${written}${begin}\n\n${cliReference()}\n`, { ...options, parser: 'markdown' });
 }
