@@ -145,15 +145,25 @@ function describeVariants(path: string, schema: JsonSchema, sections: Sections):
   sections.push(
     `\`${discriminator}\` ${fallback === undefined ? '(required)' : `(default: \`${fallback}\`)`} is one of ${kinds.map(({ kind }) => `\`${kind}\``).join(', ')}.`,
   );
-  for (const { variant, kind } of kinds) {
+  for (const [index, { variant, kind }] of kinds.entries()) {
     const repeated = sections.repeated.get(`${discriminator}: ${kind}`);
     const elsewhere = new Set([discriminator, ...shared, ...Object.keys(propertiesIn(repeated?.settings))]);
     const own = pick(variant, (name) => !elsewhere.has(name));
+    const above = sameAsAbove(
+      own,
+      kinds.slice(0, index).map((each) => ({ ...each, kind: `${discriminator}: ${each.kind}` })),
+    );
     const about = String(discriminatorOf(variant)?.schema['description']);
     const link = repeated && `Its settings: [${repeated.heading}](#${anchorOf(repeated.heading)}).`;
+    const also = [...above].map(([other, names]) => `Also ${names.join(', ')}: as with \`${other}\`.`);
     const heading = `#### \`${path}\` with \`${discriminator}: ${kind}\``;
-    sections.push([heading, [about, link].filter((text) => text !== undefined).join(' ')].join('\n\n'));
-    describeTable(own, sections);
+    const texts = [about, link, ...also].filter((text) => text !== undefined);
+    sections.push([heading, texts.join(' ')].join('\n\n'));
+    const described = new Set([...above.values()].flat());
+    describeTable(
+      pick(own, (name) => !described.has(`\`${name}\``)),
+      sections,
+    );
     for (const { name, schema: setting, inner, listed } of propertiesOf(own))
       if (inner !== undefined && inner['anyOf'] === undefined && !listed)
         describeMap(`${path}.${name}`, { ...inner, description: setting['description'] }, sections);
@@ -167,23 +177,29 @@ function describeVariants(path: string, schema: JsonSchema, sections: Sections):
   );
 }
 
+/** Returns the settings that are the same in an earlier variant, in code spans, by the kind of that variant. */
+function sameAsAbove(
+  own: JsonSchema,
+  earlier: readonly { kind: string; variant: JsonSchema }[],
+): Map<string, string[]> {
+  const above = new Map<string, string[]>();
+  for (const { name } of propertiesOf(own)) {
+    const found = earlier.find(
+      ({ variant }) => name in propertiesIn(variant) && isSameIn(name, variant, own),
+    );
+    if (found !== undefined) above.set(found.kind, [...(above.get(found.kind) ?? []), `\`${name}\``]);
+  }
+  return above;
+}
+
+/** Maps have sections of their own, and are not in the table. */
 function describeTable(schema: JsonSchema, sections: Sections): void {
-  const settings = propertiesOf(schema);
+  const settings = propertiesOf(schema).filter(({ inner, listed }) => inner === undefined || listed);
   if (settings.length > 0) sections.push(table(settings, schema));
 }
 
 function describeMapBody(path: string, schema: JsonSchema, sections: Sections): void {
-  describeTable(
-    {
-      ...schema,
-      properties: Object.fromEntries(
-        propertiesOf(schema)
-          .filter(({ inner }) => inner === undefined)
-          .map(({ name, schema: setting }) => [name, setting]),
-      ),
-    },
-    sections,
-  );
+  describeTable(schema, sections);
   for (const { name, schema: setting, inner } of propertiesOf(schema))
     if (inner !== undefined)
       describeMap(`${path}.${name}`, { ...inner, description: setting['description'] }, sections);
@@ -233,8 +249,8 @@ function table(settings: Setting[], parent: JsonSchema): string {
         : `\`${plain(schema['default'])}\``;
     const [example] = (schema['examples'] ?? []) as unknown[];
     const meaning =
-      (typeof schema['description'] === 'string' ? schema['description'] : '') +
-      (example === undefined ? '' : ` Example: \`${plain(example)}\``);
+      (typeof schema['description'] === 'string' ? withoutSecretSource(schema['description']) : '') +
+      (example === undefined || hasKnownForm(schema) ? '' : ` Example: \`${plain(example)}\``);
     return [`\`${name}\``, typeOf(schema), fallback, meaning]
       .map((cell) => cell.replaceAll('|', '\\|'))
       .join(' | ');
@@ -246,11 +262,28 @@ function table(settings: Setting[], parent: JsonSchema): string {
   ].join('\n');
 }
 
+/** Reports whether the section on values of the page shows the form, so that an example is not needed. */
+function hasKnownForm(schema: JsonSchema): boolean {
+  return (
+    Array.isArray(schema['enum']) ||
+    /^(integer|duration|size|rate|id|path|prefix|URL|host)\b|variable name$/.test(typeOf(schema))
+  );
+}
+
+/** The page says once that a variable name stands for an environment variable or a file. */
+function withoutSecretSource(description: string): string {
+  const text = description.replace(
+    /^Environment variables?, or files? in secrets\.directory, (?:with|that holds?) /,
+    '',
+  );
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+}
+
 function typeOf(schema: JsonSchema): string {
   if (Array.isArray(schema['enum'])) return schema['enum'].map((value) => `\`${String(value)}\``).join(', ');
   if (schema['type'] === 'array') return `list of: ${typeOf(schema['items'] as JsonSchema)}`;
   if (schema['type'] === 'integer')
-    return `whole number, ${String(schema['minimum'])} to ${String(schema['maximum'])}`;
+    return `integer, ${String(schema['minimum'])} to ${String(schema['maximum'])}`;
   if (typeof schema['title'] === 'string') return schema['title'];
   return schema['type'] === 'string' ? 'text' : String(schema['type']);
 }

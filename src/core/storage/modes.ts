@@ -25,7 +25,7 @@ export function modeSettings({ mode }: Kinds): Settings {
     file_mode: mode({ owner: [6, 7] })
       .default(644)
       .description(
-        'Mode of published files, independent of the umask. Runs correct published files that have another mode. The last digit is 0, 1, 4 or 5, because files that other users can write to are refused at startup.',
+        'Mode of published files, independent of the umask. Runs correct published files that have another mode. The last digit is 0, 1, 4 or 5.',
       )
       .example(640),
     directory_mode: mode({ owner: [7] })

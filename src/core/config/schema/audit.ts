@@ -17,7 +17,7 @@ export const auditSchema = map({
   on_full: choice('refuse', 'continue')
     .default('refuse')
     .description(
-      'Behavior while the trail cannot be written, for example on a full disk. refuse: acts are answered with 503 audit_unavailable, and commands fail before they change anything. continue: acts go on; their records wait in memory, and those that are lost are logged and counted.',
+      'Behavior while the trail cannot be written, for example on a full disk. refuse: acts are answered with 503 audit_unavailable, and commands fail before they change anything. continue: acts go on; their records wait in memory, and lost ones are logged and counted.',
     ),
 }).description(
   'The audit trail: one record for each act, such as an upload, a cancelled run, a login or a rollback. It is on if this is set, even if it is empty ({}). See docs/audit.md.',

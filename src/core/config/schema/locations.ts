@@ -34,7 +34,9 @@ const prune = map(
   {
     enabled: boolean()
       .default(false)
-      .description('Allows waybill prune on this destination. Publications never prune.'),
+      .description(
+        'Allows waybill prune on this destination. Needs a limit and layout: in_place. Publications never prune.',
+      ),
     keep_latest: integer(0, 1_000_000_000)
       .description('Number of the newest managed outputs that are always kept.')
       .example(20),
@@ -58,13 +60,13 @@ const prune = map(
 const destinationId = id()
   .required()
   .description(
-    'Name of the destination, unique within the pipeline. The catalog records it as part of the owner: after a rename, the published files no longer belong to the pipeline.',
+    'Name of the destination, unique within the pipeline. After a rename, the published files no longer belong to the pipeline.',
   )
   .example('web');
 
 const sourceId = text('a name on one line', 'text')
   .description(
-    'Identifies the source in catalogs instead of its location. Set it if the same bundles are published from changing locations, such as CI checkouts. Otherwise each location is a different source, and every output counts as changed.',
+    'Identifies the source in catalogs instead of its location. Set it if the location changes, as in CI checkouts. Otherwise every output then counts as changed.',
   )
   .example('maps');
 
@@ -76,7 +78,7 @@ const sourceSettings = {
   manifest: choice('required', 'auto')
     .default('required')
     .description(
-      'Whether bundles need a manifest.json. With auto, a source without one is a single bundle of all its files, except those that .waybillignore and the defaults exclude. Digests are cached, so only changed files are read.',
+      'Whether bundles need a manifest.json. With auto, a source without one is a single bundle of all its files, except those that .waybillignore and the defaults exclude.',
     )
     .example('auto'),
   include: patterns()
@@ -91,7 +93,7 @@ const sourceSettings = {
   links: choice('refuse', 'follow', 'skip')
     .default('refuse')
     .description(
-      'Handling of symbolic links. refuse: an error. follow: publishes the target file or directory. skip: leaves the link out (with manifest: auto). Targets must be inside the source; links_to of a local source allows more directories.',
+      'Handling of symbolic links. refuse: an error. follow: publishes the target file or directory. skip: leaves the link out (with manifest: auto). Targets must be inside the source or, if it is local, in links_to.',
     )
     .example('follow'),
 };
@@ -143,7 +145,7 @@ export const releasesSettings = map({
     .description(
       'Named pointers in addition to current, for previews. A publication to a channel (run --channel, push --channel) is visible only at the channel.',
     ),
-}).description('With layout: releases, which releases are kept.');
+}).description('Which releases are kept. Needs layout: releases.');
 
 const destination = {
   mapping: choice('preserve_relative', 'fixed')
@@ -193,7 +195,7 @@ const destination = {
         )
         .example('WAYBILL_SIGNING_KEY'),
     }).description(
-      'Adds SHA256SUMS, its signature SHA256SUMS.minisig, and attestation.json, a signed statement about the publication. It needs workflow: replacement, because outputs of earlier bundles would not be covered. See docs/signatures.md.',
+      'Adds SHA256SUMS, its signature SHA256SUMS.minisig, and attestation.json, a signed statement about the publication. Needs workflow: replacement. See docs/signatures.md.',
     ),
     root_index: boolean()
       .default(false)

@@ -61,7 +61,7 @@ const scheduleSettings = {
   jitter: duration({ atLeast: '0s', atMost: '1h' })
     .default('0s')
     .description(
-      'Maximum random delay of a run after its tick, so that pipelines do not all start together. The delay is the same on every host and ends before the next tick.',
+      'Maximum random delay of a run after its tick. The delay is the same on every host and ends before the next tick.',
     )
     .example('30s'),
   watch: boolean().default(false).description('Starts a run when the source changes. Needs a local source.'),
@@ -129,7 +129,7 @@ export const uploadToken = map({
   value_env: environmentName()
     .required()
     .description(
-      'Environment variable, or file in secrets.directory, with the token, or with sha256: and the 64 hexadecimal digits of its SHA-256, so that the token is not stored on this machine.',
+      'Environment variable, or file in secrets.directory, with the token, or sha256: and the 64 hexadecimal digits of its SHA-256.',
     )
     .example('WAYBILL_TOKEN_CI'),
   pipelines: list(id(), { min: 1, expected: 'a list of pipeline ids, at least one' })
@@ -178,7 +178,7 @@ const signatures = map(
 const pipelineSettings = {
   max_waiting: amount()
     .description(
-      'Maximum number of uploads and runs of this pipeline that are being received or waiting, so that one producer cannot fill the queue: a number, or a percentage of server.http.queue_size, rounded down, at least 1. The next one gets 429 pipeline_full. Default: three quarters of queue_size with several pipelines, queue_size with one.',
+      'Maximum number of uploads and runs of this pipeline that are being received or waiting: a number, or a percentage of server.http.queue_size, rounded down, at least 1. The next one gets 429 pipeline_full. Default: three quarters of queue_size with several pipelines, queue_size with one.',
     )
     .example('50%'),
   retry_for: duration({ atLeast: '0s', atMost: '7d' })
@@ -189,7 +189,7 @@ const pipelineSettings = {
   while_retrying: choice('pass', 'wait')
     .default('pass')
     .description(
-      'Order of later runs of the pipeline while a run waits for its next attempt. pass: they overtake it. wait: they wait behind it. In both cases, a newer upload of the same bundle path replaces the waiting run. Later runs always wait if the pipeline has both fixed and other destinations.',
+      'Whether later runs of the pipeline pass a run that waits for its next attempt, or wait behind it. In both cases, a newer upload of the same bundle path replaces the waiting run. Later runs always wait if the pipeline has both fixed and other destinations.',
     ),
   run_timeout: duration({ atLeast: '1s', atMost: '24d' })
     .description('Time limit for one attempt of a run. Default: server.run_timeout.')
@@ -234,7 +234,7 @@ export const configSchema = map({
   trusted_directories: list(path(), { min: 0, expected: 'a list of directories' })
     .default([])
     .description(
-      'Directories that are trusted with everything in them, regardless of owner and mode. Any other source, destination, staging or queue directory, key file or secret is refused at startup if another user can change it. See docs/operations.md.',
+      'Directories that are trusted with everything in them, regardless of owner and mode. Any other directory, key file or secret that another user can change is refused at startup. See docs/operations.md.',
     )
     .example(['/mnt/shared']),
   upload_tokens: list(uploadToken, { min: 0, expected: 'a list of upload tokens' })

@@ -23,12 +23,12 @@ export const consoleSchema = map({
     .description('Lifetime of a console session. A session ends earlier if its token expires or is removed.'),
   session_key_env: environmentName()
     .description(
-      'Environment variable, or file in secrets.directory, with the secret that encrypts session cookies: at least 32 characters. Without it, each process generates its own, and a restart ends all sessions. All API hosts behind one address need the same secret.',
+      'Environment variable, or file in secrets.directory, with the secret that encrypts session cookies: at least 32 characters. Without it, a restart ends all sessions. All API hosts need the same secret.',
     )
     .example('WAYBILL_SESSION_KEY'),
   login: loginSchema,
 }).description(
-  'Pages on which operators follow and control runs in a browser. Users log in with a token of upload_tokens, the token of server.admin_token_env, or an account of an OpenID Connect issuer.',
+  'Pages on which operators follow and control runs. Users log in with a token of upload_tokens, the admin token, or an account of an OpenID Connect issuer.',
 );
 
 /** The `server.metrics` section of the configuration. */
@@ -36,7 +36,7 @@ export const metricsSchema = map({
   enabled: boolean().default(true).description('Serves GET /metrics in the Prometheus text format.'),
   token_env: environmentName()
     .description(
-      'Environment variable, or file in secrets.directory, with the bearer token that GET /metrics requires. Without it, GET /metrics needs no token.',
+      'Environment variable, or file in secrets.directory, with the bearer token that GET /metrics requires. Without it, none is required.',
     )
     .example('WAYBILL_METRICS_TOKEN'),
 }).description('Metrics of the daemon, labeled with the ids of this configuration.');
@@ -49,14 +49,14 @@ const cors = map({
     )
     .example(['https://maps.example.org']),
 }).description(
-  'Cross-origin access (CORS). Without it, pages of other origins cannot read responses. Cookies are never allowed: a page that uploads sends a token.',
+  'Cross-origin access (CORS). Without it, pages of other origins cannot read responses. Cookies are never allowed.',
 );
 
 export const http = map({
   listen: listen()
     .default('127.0.0.1:8080')
     .description(
-      'Address and port of the HTTP API, with an IPv6 address in brackets. Port 0 selects a free port. TLS and rate limits belong in a proxy in front of it. A socket passed by systemd takes precedence.',
+      'Address and port of the HTTP API, with an IPv6 address in brackets. Port 0 selects a free port. TLS and rate limits belong in a proxy. A socket passed by systemd takes precedence.',
     ),
   base_path: basePath()
     .default('/')
@@ -72,7 +72,7 @@ export const http = map({
     ),
   allowed_hosts: list(host(), { min: 1, expected: 'a list of host names, at least one' })
     .description(
-      'Host names that requests may name in Host. Any other name gets 421 host_not_allowed. IP addresses and localhost are always allowed. Without it, every name is allowed. Set it if browsers can reach the daemon without a proxy that checks the name: it prevents DNS rebinding by other sites.',
+      'Host names that requests may name in Host. Any other name gets 421 host_not_allowed. IP addresses and localhost are always allowed. Without it, every name is allowed. Set it against DNS rebinding if browsers can reach the daemon without a proxy that checks the name.',
     )
     .example(['publish.example.org']),
   retention: duration({ atLeast: '1s', atMost: '366d' })
@@ -117,23 +117,19 @@ export const http = map({
   max_body_memory: size({ atLeast: 16 * 1024 * 1024 })
     .default('64MiB')
     .description(
-      'Total memory for request bodies that carry a token and are not uploads. One token may use half of it. Bodies without a token share a quarter as much, at least 16 MiB, and one client address may use half of that. Requests beyond the limit get 503 server_busy. Uploads are written to staging and do not count, and neither do forms and JSON up to 16 KiB, such as a login or a reload.',
+      'Total memory for request bodies with a token, except uploads and forms and JSON up to 16 KiB. One token may use half of it. Bodies without a token share a quarter as much, at least 16 MiB, and one client address may use half of that. Requests beyond the limit get 503 server_busy.',
     ),
   shutdown_timeout: duration({ atLeast: '0s', atMost: '24d' })
     .default('30s')
-    .description(
-      'How long running publications may continue after a stop signal. Then they are aborted, which is safe.',
-    ),
+    .description('How long running publications may continue after a stop signal. Then they are aborted.'),
   protect_runs: boolean()
     .default(false)
     .description(
-      'Requires an upload token of the pipeline on GET /runs/{run_id}. Otherwise any client that knows the random run id can read the record.',
+      'Requires an upload token of the pipeline on GET /runs/{run_id}. Otherwise the random run id is sufficient.',
     ),
   protect_scene_maps: boolean()
     .default(false)
-    .description(
-      'Requires a token of upload_tokens on POST /v1/scene-maps/validate. Otherwise any client may have scene maps checked.',
-    ),
+    .description('Requires a token of upload_tokens on POST /v1/scene-maps/validate.'),
   cors,
 }).description('The HTTP API of the daemon.');
 
@@ -144,25 +140,23 @@ const rerun = map({
     )
     .example('24h'),
   max_bundles: integer(0, 100_000)
-    .description('Maximum number of kept bundles. The oldest are removed first. Default: no limit.')
+    .description('Maximum number of kept bundles. The oldest are removed first.')
     .example(100),
   max_bytes: size({ atLeast: 0 })
-    .description('Maximum total size of kept bundles. The oldest are removed first. Default: no limit.')
+    .description('Maximum total size of kept bundles. The oldest are removed first.')
     .example('10GiB'),
 }).description(
-  'Keeps the bundles of finished runs, so that runs can be repeated with the same bytes. Bundles of cancelled runs are removed immediately.',
+  'Bundles of finished runs, kept so that runs can be repeated. Bundles of cancelled runs are removed immediately.',
 );
 
 export const resumable = map({
   max_uploads: integer(0, 100_000)
     .default(32)
     .description(
-      'Maximum number of partial uploads. The next one gets 503 partial_uploads_full. 0 disables resumable uploads: their paths answer 404, and `waybill push` sends every archive in one request.',
+      'Maximum number of partial uploads. The next one gets 503 partial_uploads_full. 0 disables resumable uploads: their paths answer 404.',
     ),
   max_bytes: size({ atLeast: 1 })
-    .description(
-      'Maximum total size of partial uploads. Each counts with the full size of its archive. Default: no limit.',
-    )
+    .description('Maximum total size of partial uploads. Each counts with the full size of its archive.')
     .example('20GiB'),
   max_uploads_per_token: integer(1, 100_000)
     .description(
@@ -178,13 +172,13 @@ export const resumable = map({
     .default('24h')
     .description('How long a partial upload is kept after its last byte, including across restarts.'),
 }).description(
-  'Resumable uploads (tus 1.0): a client continues after a lost connection. Received bytes are kept in staging, on the disk of this machine.',
+  'Resumable uploads (tus 1.0). Received bytes are kept in staging, on the disk of this machine.',
 );
 
 export const worker = map({
   listen: listen()
     .description(
-      'Address and port at which waybill worker serves GET /healthz, /readyz, /livez and /metrics, in the form of server.http.listen. Without it, a worker does not listen. The --listen option takes precedence.',
+      'Address and port of GET /healthz, /readyz, /livez and /metrics. Without it, a worker does not listen. The --listen option takes precedence.',
     )
     .example('127.0.0.1:9090'),
 }).description('Workers without an API (waybill worker), which need server.queue: {driver: bullmq}.');
@@ -197,17 +191,17 @@ export const serverSchema = map({
   retry_for: duration({ atLeast: '0s', atMost: '7d' })
     .default('30m')
     .description(
-      'How long a run that failed for a temporary cause (unreachable storage, busy destination) is retried, counted from its first failure. 0s disables retries. Pipelines can set their own retry_for.',
+      'How long a run that failed for a temporary cause (unreachable storage, busy destination) is retried, counted from its first failure. 0s disables retries.',
     ),
   run_timeout: duration({ atLeast: '1s', atMost: '24d' })
     .default('12h')
     .description(
-      'Time limit for one attempt of a run, in the daemon and in `waybill run`. A run that takes longer fails with run_timeout and is not retried. Pipelines can set their own run_timeout.',
+      'Time limit for one attempt of a run, in the daemon and in `waybill run`. A run that takes longer fails with run_timeout and is not retried.',
     ),
   discovery_timeout: duration({ atLeast: '1s', atMost: '24d' })
     .default('1h')
     .description(
-      'Time limit for reading a source: its listing, its manifests and, with manifest: auto, changed files. A run whose source takes longer fails with discovery_timeout and is not retried. Pipelines can set their own discovery_timeout.',
+      'Time limit for reading a source: its listing, its manifests and, with manifest: auto, changed files. A run whose source takes longer fails with discovery_timeout and is not retried.',
     ),
   rerun: rerun.default(),
   resumable: resumable.default(),
@@ -220,12 +214,12 @@ export const serverSchema = map({
     .description('Queue of accepted uploads: in memory, on disk, or in Redis.'),
   admin_token_env: environmentName()
     .description(
-      'Environment variable, or file in secrets.directory, with the admin token. It reloads the configuration, and controls all pipelines over the API and in the console. Without it, there is no admin access.',
+      'Environment variable, or file in secrets.directory, with the admin token. It reloads the configuration and controls all pipelines.',
     )
     .example('WAYBILL_ADMIN_TOKEN'),
   token_keys_env: environmentName()
     .description(
-      'Environment variable, or file in secrets.directory, with the key of the tokens for trusted_publishers: at least 32 characters. Two keys with a space or line break between them are a rotation: the first signs, and both are accepted. All API hosts need the same. Without it, the process makes a key, and a restart ends its tokens.',
+      'Environment variable, or file in secrets.directory, with the key of the tokens for trusted_publishers: at least 32 characters. With two keys separated by white space, the first signs and both are accepted. All API hosts need the same. Without it, a restart ends the tokens.',
     )
     .example('WAYBILL_TOKEN_KEYS'),
 }).description('The daemon (waybill serve).');

@@ -134,16 +134,14 @@ export const queueSchema = variants('driver', 'where accepted uploads wait', {
       }).description(
         'Sentinels that name the primary Redis. The URL then gives only user, password, database and TLS; its host is ignored. Sentinels must not require a password.',
       ),
-      redis_cluster: boolean()
-        .default(false)
-        .description('Whether the URL names a node of a Redis Cluster. That node names the others.'),
+      redis_cluster: boolean().default(false).description('Whether the URL names a node of a Redis Cluster.'),
       signing_key_envs: list(environmentName(), {
         min: 1,
         expected: 'a list of names of environment variables, each once',
         isUnique: true,
       })
         .description(
-          'Environment variables, or files in secrets.directory, with the keys that sign jobs in Redis: at least 32 characters each. The first key signs, and all keys are accepted. All processes need the same keys. A job without a valid signature is not run (job_rejected). Without this setting, jobs are not signed.',
+          'Environment variables, or files in secrets.directory, with the keys that sign jobs in Redis: at least 32 characters each. The first key signs, and all keys are accepted. All processes need the same keys. A job without a valid signature is not run (job_rejected). Without it, jobs are not signed.',
         )
         .example(['WAYBILL_QUEUE_KEY']),
       prefix: matching(
@@ -155,12 +153,12 @@ export const queueSchema = variants('driver', 'where accepted uploads wait', {
       worker_timeout: duration({ atLeast: '3s', atMost: '1h' })
         .default('30s')
         .description(
-          'A daemon or worker that has not renewed its entry in Redis for this long is considered dead. Other workers take over its runs, and the uploads it was receiving release their slots and idempotency keys.',
+          'A daemon or worker that has not renewed its entry in Redis for this long is considered dead. Other workers take over its runs, and its uploads release their slots and idempotency keys.',
         ),
       scratch_directory: path()
         .default('./scratch')
         .description(
-          'Directory of this machine, not shared. Bundles are extracted here while they are received and published. It needs space for the uploads that are being received and for max_concurrency bundles.',
+          'Directory of this machine, not shared, with space for the uploads that are being received and for max_concurrency bundles.',
         ),
     },
     {

@@ -24,7 +24,7 @@ const schema = matching(
 const statementTimeout = duration({ atLeast: '10ms', atMost: '10m' })
   .default('5s')
   .description(
-    'Time limit for one query. A query that takes longer is cancelled, and the request gets 503. At most four fifths of weather.deadline are used.',
+    'Time limit for one query. A query that takes longer is cancelled, and the request gets 503. Effective maximum: four fifths of weather.deadline.',
   );
 
 const databaseSettings = variants('driver', 'a weather database', {
@@ -33,16 +33,12 @@ const databaseSettings = variants('driver', 'a weather database', {
     driver: choice('postgres').required().description('A PostgreSQL server.'),
     url_env: environmentName()
       .required()
-      .description(
-        'Environment variable, or file in secrets.directory, with the URL of the database. The configuration file never contains the URL itself.',
-      )
+      .description('Environment variable, or file in secrets.directory, with the URL of the database.')
       .example('WEATHER_DATABASE_URL'),
     schema,
     pool_size: integer(1, 1000)
       .default(8)
-      .description(
-        'Maximum number of connections. Single reads and snapshots use separate connections. One family of records uses at most half of them, so a locked table does not block the others.',
-      ),
+      .description('Maximum number of connections. One family of records uses at most half of them.'),
     statement_timeout: statementTimeout,
     lock_timeout: duration({ atLeast: '10ms', atMost: '10m' })
       .default('1s')
