@@ -88,6 +88,7 @@ t.test('every setting is described to people, in the reference and in the comple
     'trusted_publishers',
     'claims',
     'queue',
+    'redis_sentinels',
     'notifiers',
     'databases',
     'templates',
