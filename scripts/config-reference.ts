@@ -177,7 +177,7 @@ function describeVariants(path: string, schema: JsonSchema, sections: Sections):
   );
 }
 
-/** Returns the settings that are the same in an earlier variant, in code spans, by the kind of that variant. */
+/** Returns the settings that are the same in an earlier variant, as code, by the kind of that variant. */
 function sameAsAbove(
   own: JsonSchema,
   earlier: readonly { kind: string; variant: JsonSchema }[],
