@@ -15,6 +15,7 @@ const benches: Record<string, (options: readonly string[]) => Promise<boolean>> 
   s3: async () => (await import('./s3.ts')).s3(),
   sftp: async () => (await import('./sftp.ts')).sftp(),
   'sftp-large': async () => (await import('./sftp.ts')).sftpLarge(),
+  rate: async () => (await import('./rate.ts')).rate(),
   incremental: async () => (await import('./incremental.ts')).incremental(),
   releases: async () => (await import('./releases.ts')).releases(),
   catalog: async () => (await import('./catalog.ts')).catalog(),

@@ -4,7 +4,10 @@ import type { openApiDocument } from '../src/api/openapi/document.ts';
 
 const banner = '/* Made from /openapi.json by `npm run generate`. */\n';
 /** The schemas that the client needs. */
-const read = ['RunRecord', 'RunSearch', 'Accepted', 'Plan', 'PartialUpload', 'MissingFiles'];
+const read = [
+  ...['RunRecord', 'RunSearch', 'Accepted', 'Plan', 'PartialUpload', 'MissingFiles'],
+  ...['Releases', 'Release', 'ReleaseDiff', 'ReleaseSwitch'],
+];
 
 /** Generates `src/client/generated/api-types.ts` from the OpenAPI document. */
 export async function apiTypes(document: ReturnType<typeof openApiDocument>): Promise<string> {

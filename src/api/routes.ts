@@ -7,7 +7,12 @@ import { metricsRoute } from './metrics/metrics-route.ts';
 import { apiPageRoute, openApiRoute } from './openapi/openapi-routes.ts';
 import { pausePipelineRoute, resumePipelineRoute } from './pipelines/pause-routes.ts';
 import { listPipelinesRoute } from './pipelines/pipelines-route.ts';
-import { activateReleaseRoute, listReleasesRoute } from './pipelines/releases-routes.ts';
+import {
+  activateReleaseRoute,
+  compareReleasesRoute,
+  listReleasesRoute,
+  showReleaseRoute,
+} from './pipelines/releases-routes.ts';
 import type { ApiPorts } from './ports.ts';
 import { tokenRoute } from './publishers/token-route.ts';
 import { followRunRoute, followRunsRoute } from './runs/follow-routes.ts';
@@ -44,6 +49,8 @@ const publishing: readonly Route<ApiPorts>[] = [
   pausePipelineRoute,
   resumePipelineRoute,
   listReleasesRoute,
+  showReleaseRoute,
+  compareReleasesRoute,
   activateReleaseRoute,
   validateSceneMapRoute,
   sceneMapSchemaRoute,

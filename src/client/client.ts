@@ -2,8 +2,24 @@ import type { Parts, Pieces, Upload } from './archive.ts';
 import { type BundleOptions, prepareUpload } from './bundle.ts';
 import { Connection, type ConnectionOptions } from './connection.ts';
 import { type Followed, followRuns } from './follow.ts';
-import type { PipelineList, Plan, RunRecord } from './generated/api-types.ts';
+import type {
+  PipelineList,
+  Plan,
+  Release,
+  ReleaseDiff,
+  Releases,
+  ReleaseSwitch,
+  RunRecord,
+} from './generated/api-types.ts';
 import { type PushOptions, type PushOutcome, pushUpload, tryBundle } from './push.ts';
+import {
+  activateRelease,
+  type ActivateOptions,
+  compareReleases,
+  listReleases,
+  type ReleasePlace,
+  showRelease,
+} from './releases.ts';
 import {
   type AcceptedRun,
   cancelRun,
@@ -13,6 +29,7 @@ import {
   retryRun,
   type RunFilter,
   showRun,
+  startRun,
   waitForRun,
   type WaitOptions,
 } from './runs.ts';
@@ -21,6 +38,7 @@ import type { MissingPart, Resumable, UploadOptions } from './upload-bundle.ts';
 
 export type {
   AcceptedRun,
+  ActivateOptions,
   BundleOptions,
   ConnectionOptions,
   ExchangeForm,
@@ -32,6 +50,7 @@ export type {
   Pieces,
   PushOptions,
   PushOutcome,
+  ReleasePlace,
   Resumable,
   RunFilter,
   TokenSource,
@@ -40,7 +59,14 @@ export type {
   WaitOptions,
 };
 export { exchangedToken } from './token-source.ts';
-export type { Plan, RunRecord } from './generated/api-types.ts';
+export type {
+  Plan,
+  Release,
+  ReleaseDiff,
+  Releases,
+  ReleaseSwitch,
+  RunRecord,
+} from './generated/api-types.ts';
 export type { WaybillError } from '../core/lib/errors.ts';
 
 export type Pipeline = PipelineList['pipelines'][number];
@@ -71,6 +97,8 @@ export interface Client {
     /** Lists the newest runs first, up to `limit` of them (default: 100). */
     list(filter?: RunFilter, limit?: number): AsyncGenerator<RunRecord>;
     show(runId: string): Promise<RunRecord>;
+    /** Starts a run of a pipeline that reads a source. */
+    start(pipeline: string, options?: { channel?: string | undefined }): Promise<AcceptedRun>;
     /** Waits until the run has finished. */
     wait(runId: string, options?: WaitOptions): Promise<RunRecord>;
     /** Yields the current record of each run, and then a new one after every change. */
@@ -83,6 +111,14 @@ export interface Client {
      * `wait`.
      */
     rerun(runId: string): Promise<AcceptedRun>;
+  };
+  /** A release is named by its id, a channel, or `current`. */
+  releases: {
+    list(place: ReleasePlace): Promise<Releases>;
+    show(place: ReleasePlace, release: string): Promise<Release>;
+    diff(place: ReleasePlace, from: string, to: string): Promise<ReleaseDiff>;
+    /** Makes a release current, as a promotion or a rollback. */
+    activate(place: ReleasePlace, release: string, options?: ActivateOptions): Promise<ReleaseSwitch>;
   };
 }
 
@@ -105,11 +141,18 @@ export function connect(options: ConnectionOptions): Client {
     runs: {
       list: (filter = {}, limit = 100) => listRuns(connection, filter, limit),
       show: (runId) => showRun(connection, runId),
+      start: (pipeline, options) => startRun(connection, pipeline, options),
       wait: (runId, waiting) => waitForRun(connection, runId, waiting),
       follow: (followed) => followRuns(connection, followed),
       cancel: (runId) => cancelRun(connection, runId),
       retry: (runId) => retryRun(connection, runId),
       rerun: (runId) => rerunRun(connection, runId),
+    },
+    releases: {
+      list: (place) => listReleases(connection, place),
+      show: (place, release) => showRelease(connection, place, release),
+      diff: (place, from, to) => compareReleases(connection, place, from, to),
+      activate: (place, release, options) => activateRelease(connection, place, release, options),
     },
   };
 }

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { WaybillError } from '../core/lib/errors.ts';
 import type { Connection, JsonAnswer } from './connection.ts';
 import type { Accepted, PipelineList, RunRecord, RunSearch } from './generated/api-types.ts';
@@ -70,6 +71,20 @@ export async function retryRun(connection: Connection, runId: string): Promise<R
 export async function rerunRun(connection: Connection, runId: string): Promise<AcceptedRun> {
   const path = await actionPath(connection, runId, 'rerun');
   return acceptedRun(await connection.askJson({ method: 'POST', path }));
+}
+
+/**
+ * Starts a run of a pipeline that reads a source. No matter how often the request is retried, there is only
+ * one run. Throws `pipeline_takes_uploads` if the pipeline has no source.
+ */
+export async function startRun(
+  connection: Connection,
+  pipeline: string,
+  { channel }: { channel?: string | undefined } = {},
+): Promise<AcceptedRun> {
+  const path = `v1/pipelines/${encodeURIComponent(pipeline)}/runs`;
+  const headers = { 'idempotency-key': randomUUID() };
+  return acceptedRun(await connection.askJson({ method: 'POST', path, query: { channel }, headers }));
 }
 
 export interface WaitOptions {

@@ -716,6 +716,21 @@ const releasesThrow =
 const releasesOf = (pipeline: string): string => `/v1/pipelines/${pipeline}/destinations/web/releases`;
 const listing = (pipeline = 'maps', { token = tokens.maps, query = '' } = {}): Call =>
   get(`${releasesOf(pipeline)}${query}`, authorized(token));
+/** Reads a release, or compares it. */
+const ofOneRelease = (below: string): Record<string, Provocation> => {
+  const reading = (pipeline = 'maps', { token = tokens.maps, query = '' } = {}): Call =>
+    get(`${releasesOf(pipeline)}/current${below}${query}`, authorized(token));
+  return {
+    ...ofReleases(reading),
+    insufficient_scope: reading('maps', { token: tokens.writer }),
+    ...Object.fromEntries(
+      (['release_not_found', 'bundle_path_needed', 'not_published'] as const).map((code) => [
+        code,
+        releasesThrow(code, reading()),
+      ]),
+    ),
+  };
+};
 const activating = (
   pipeline = 'maps',
   { token = tokens.maps, query = '', headers = json, body = '{}' } = {},
@@ -949,6 +964,8 @@ const provocations: Record<string, Record<string, Provocation>> = {
     ...ofReleases(listing),
     insufficient_scope: listing('maps', { token: tokens.writer }),
   },
+  showRelease: ofOneRelease(''),
+  compareReleases: ofOneRelease('/diff'),
   activateRelease: {
     ...ofReleases(activating),
     insufficient_scope: activating('maps', { token: tokens.reader }),

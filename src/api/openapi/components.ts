@@ -11,6 +11,8 @@ export function componentSchemas(): Record<string, JsonSchema> {
     ...fromFile('SceneMap', sceneMapSchemaText()),
     ...fromFile('Plan', cliOutputSchemaText('run')),
     ...fromFile('Releases', cliOutputSchemaText('releases')),
+    ...fromFile('Release', cliOutputSchemaText('release')),
+    ...fromFile('ReleaseDiff', cliOutputSchemaText('release-diff')),
     ...fromFile('ReleaseSwitch', cliOutputSchemaText('release-switch')),
     Accepted: accepted,
     PartialUpload: partialUpload,

@@ -4,7 +4,7 @@ import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { asWaybillError, WaybillError, withoutPaths } from '../../core/lib/errors.ts';
 import { jsonDocument } from '../../core/lib/json-document.ts';
 import type { Log } from '../../core/lib/log.ts';
-import { bundlePath, flag } from '../../core/lib/parameters.ts';
+import { bundlePath, flag, freeText } from '../../core/lib/parameters.ts';
 import type { ReleasesAnswer, ReleasesRequest } from '../../workers/threads/releases-request.ts';
 import { isConcealed } from '../http/answer/error-status.ts';
 import type { HttpPorts } from '../http/app.ts';
@@ -23,7 +23,7 @@ import {
 import { authorizeConfigured, type RunAccess } from './pipeline-access.ts';
 
 /*
- * Lists a destination's releases and switches between them. With every queue driver, the host that gets the
+ * Lists and compares a destination's releases, and switches between them. With every queue driver, the host that gets the
  * request does this itself, without a run.
  */
 
@@ -49,14 +49,28 @@ const releaseIdParameter: Parameter = {
   example: '20261121T101500Z-9f2c41aa',
 };
 
+const releaseNameParameter: Parameter = {
+  ...releaseIdParameter,
+  description: 'Id of a release, name of a channel, or `current`.',
+};
+
 const listQuery = queryParameters({
   path: bundlePath({ description: 'Only the releases of this bundle path; `.` for the root.', example: '.' }),
 });
-const activateQuery = queryParameters({
-  path: bundlePath({
-    description: 'Bundle path at the destination. Required if there are releases of several bundle paths.',
-    example: 'session-42',
+const onePath = bundlePath({
+  description: 'Bundle path at the destination. Required if there are releases of several bundle paths.',
+  example: 'session-42',
+});
+const showQuery = queryParameters({ path: onePath });
+const compareQuery = queryParameters({
+  path: onePath,
+  to: freeText(200, {
+    description: 'Release to compare with: an id, a channel, or `current`. Default: `current`.',
+    example: 'preview',
   }),
+});
+const activateQuery = queryParameters({
+  path: onePath,
   dry_run: flag(false, { description: 'Reports the change without making it.' }),
 });
 
@@ -66,7 +80,7 @@ const activation: JsonSchema = {
   properties: {
     rollback: {
       description:
-        'Rolls back, like `waybill releases rollback --to`: later publications do not make the replaced release current again. Without it, the release is promoted, and releases that were rolled back can become current again.',
+        'Rolls back, like `waybill releases rollback ID`: later publications do not make the replaced release current again. Without it, the release is promoted, and releases that were rolled back can become current again.',
       type: 'boolean',
       default: false,
     },
@@ -103,6 +117,47 @@ export const listReleasesRoute: Route<ReleasesPorts> = {
   handle: (ports) => list(ports),
 };
 
+const readingProblems = [...problems, 'release_not_found', 'bundle_path_needed', 'not_published'] as const;
+
+export const showReleaseRoute: Route<ReleasesPorts> = {
+  method: 'get',
+  path: '/v1/pipelines/{pipeline_id}/destinations/{destination_id}/releases/{release_id}',
+  operationId: 'showRelease',
+  tag: 'pipelines',
+  summary: 'Show a release and its files',
+  description:
+    'The response is the document that `waybill releases show --format json` prints. `error` is not null if files are missing or have another size. Needs a token of the pipeline, or the token of `server.admin_token_env`.',
+  access: 'token',
+  parameters: [pipelineIdParameter, destinationIdParameter, releaseNameParameter, ...showQuery.parameters],
+  responses: { 200: { description: 'The release.', content: jsonContent('Release') } },
+  problems: readingProblems,
+  handle: (ports) => async (req: Request<ReleaseParams>, res) => {
+    authorizeConfigured(req, res, ports, { id: req.params.pipelineId, scope: 'read' });
+    const { path } = showQuery.read(req.url);
+    await sendDocument(req, res, ports, { kind: 'show', path, release: req.params.releaseId });
+  },
+};
+
+export const compareReleasesRoute: Route<ReleasesPorts> = {
+  method: 'get',
+  path: '/v1/pipelines/{pipeline_id}/destinations/{destination_id}/releases/{release_id}/diff',
+  operationId: 'compareReleases',
+  tag: 'pipelines',
+  summary: 'Compare two releases',
+  description:
+    'Lists the paths that were added, changed and removed. The response is the document that `waybill releases diff --format json` prints. Needs a token of the pipeline, or the token of `server.admin_token_env`.',
+  access: 'token',
+  parameters: [pipelineIdParameter, destinationIdParameter, releaseNameParameter, ...compareQuery.parameters],
+  responses: { 200: { description: 'The differences.', content: jsonContent('ReleaseDiff') } },
+  problems: readingProblems,
+  handle: (ports) => async (req: Request<ReleaseParams>, res) => {
+    authorizeConfigured(req, res, ports, { id: req.params.pipelineId, scope: 'read' });
+    const { path, to } = compareQuery.read(req.url);
+    const from = req.params.releaseId;
+    await sendDocument(req, res, ports, { kind: 'diff', path, from, to: to ?? 'current' });
+  },
+};
+
 export const activateReleaseRoute: Route<ReleasesPorts> = {
   method: 'post',
   path: '/v1/pipelines/{pipeline_id}/destinations/{destination_id}/releases/{release_id}/activate',
@@ -110,7 +165,7 @@ export const activateReleaseRoute: Route<ReleasesPorts> = {
   tag: 'pipelines',
   summary: 'Make a release current',
   description:
-    'Like `waybill releases promote` or, with `rollback`, `waybill releases rollback --to`: one atomic step that copies nothing. Repeating the request changes nothing. A release that is missing, damaged, incomplete or being removed is refused, and the current release stays. Needs a token of the pipeline with the scope `releases`, or the token of `server.admin_token_env`.',
+    'Like `waybill releases promote` or, with `rollback`, `waybill releases rollback ID`: one atomic step that copies nothing. Repeating the request changes nothing. A release that is missing, damaged, incomplete or being removed is refused, and the current release stays. Needs a token of the pipeline with the scope `releases`, or the token of `server.admin_token_env`.',
   access: 'token',
   parameters: [pipelineIdParameter, destinationIdParameter, releaseIdParameter, ...activateQuery.parameters],
   body: {
@@ -134,6 +189,18 @@ export const activateReleaseRoute: Route<ReleasesPorts> = {
   handle: (ports) => activate(ports),
 };
 
+type ReleaseParams = PlaceParams & { releaseId: string };
+
+async function sendDocument(
+  req: Request<ReleaseParams>,
+  res: Response,
+  ports: ReleasesPorts,
+  asked: Asked & { kind: 'show' | 'diff' },
+): Promise<void> {
+  const answer = await askReleases(req, res, ports, asked);
+  if (answer.kind === 'document') res.type('json').send(answer.text);
+}
+
 function list(ports: ReleasesPorts): RequestHandler<PlaceParams> {
   return async (req, res) => {
     authorizeConfigured(req, res, ports, { id: req.params.pipelineId, scope: 'read' });
@@ -143,7 +210,7 @@ function list(ports: ReleasesPorts): RequestHandler<PlaceParams> {
   };
 }
 
-function activate(ports: ReleasesPorts): RequestHandler<PlaceParams & { releaseId: string }> {
+function activate(ports: ReleasesPorts): RequestHandler<ReleaseParams> {
   return async (req, res) => {
     keepAuthorized(req, () =>
       authorizeConfigured(req, res, ports, { id: req.params.pipelineId, scope: 'releases' }),

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import type { Command, Option } from 'commander';
 import { readYaml } from '../../core/config/yaml-text.ts';
+import { urlVariable } from '../setup/command-options.ts';
 
 /*
  * The completion scripts for shells. They pass the words before the cursor to `waybill completion words`, so
@@ -10,11 +11,16 @@ import { readYaml } from '../../core/config/yaml-text.ts';
  */
 
 const bash = `_waybill() {
-  local line word words=()
+  local line word joins='' words=()
   COMPREPLY=()
-  # bash takes the "=" between an option and its value for a word of its own.
+  # bash makes words of their own of the "=" after an option and of each ":" in a URL.
   for word in "\${COMP_WORDS[@]:1:COMP_CWORD}"; do
-    [[ $word == = ]] || words+=("$word")
+    if (( \${#words[@]} )) && [[ $word == : || -n $joins ]]; then
+      words[\${#words[@]}-1]+=$word
+    elif [[ $word != = ]]; then
+      words+=("$word")
+    fi
+    [[ $word == : ]] && joins=1 || joins=''
   done
   [[ $word == = ]] && words+=("")
   while IFS=$'\\t' read -r line _; do
@@ -67,7 +73,7 @@ interface Candidate {
  * would end up on the user's command line.
  */
 export async function printCandidates(program: Command, words: readonly string[]): Promise<number> {
-  const names = await namesIn(configNamed(words));
+  const names = await namesFor(words);
   for (const { word, about } of candidates(program, words, names))
     process.stdout.write(`${word}\t${about}\n`);
   return 0;
@@ -193,12 +199,24 @@ function valuesGiven(words: readonly string[], flags: readonly string[]): string
   });
 }
 
-function configNamed(words: readonly string[]): string | undefined {
-  return valuesGiven(words, ['--config', '-c']).at(-1);
+/**
+ * Returns the ids that the command line can refer to. They come from the file after `--config`, or from the
+ * daemon after `--to` or in `WAYBILL_URL`.
+ */
+async function namesFor(words: readonly string[]): Promise<Names> {
+  const file = valuesGiven(words, ['--config', '-c']).at(-1);
+  if (file !== undefined) return namesIn(file);
+  // Only an id needs the daemon: completing anything else stays fast, and sends no request.
+  const isForId = ['--pipeline', '-p', '--destination', '-d'].includes(words.at(-2) ?? '');
+  const isInline = /^--(pipeline|destination)=/.test(words.at(-1) ?? '');
+  const to = valuesGiven(words, ['--to']).at(-1) ?? process.env[urlVariable] ?? '';
+  if (to === '' || !(isForId || isInline)) return nothing;
+  const { remoteNames } = await import('../setup/remote-names.ts');
+  return remoteNames({ to, tokenFile: valuesGiven(words, ['--token-file']).at(-1) }).catch(() => nothing);
 }
 
-/** Ids that can be completed, from a configuration file. */
-interface Names {
+/** Ids that can be completed. */
+export interface Names {
   pipelines: { id: string; destinations: string[] }[];
   notifiers: string[];
 }
@@ -209,8 +227,7 @@ const nothing: Names = { pipelines: [], notifiers: [] };
  * Reads the ids in a configuration file, even if it is invalid. Returns none if the file does not exist or is
  * not YAML. `~/` is expanded here, because the shell does not do that while a line is being edited.
  */
-async function namesIn(file: string | undefined): Promise<Names> {
-  if (file === undefined) return nothing;
+async function namesIn(file: string): Promise<Names> {
   try {
     const read = readYaml(await readFile(file.replace(/^~(?=\/)/, homedir())));
     return read.ok ? namesOf(read.yaml.value) : nothing;
@@ -235,6 +252,10 @@ function itemsOf(value: unknown, key: string): unknown[] {
 function idsOf(items: readonly unknown[]): string[] {
   return items.flatMap((item) => {
     const id = typeof item === 'object' && item !== null && 'id' in item ? item.id : undefined;
-    return typeof id === 'string' && /^[a-z0-9][a-z0-9_-]{0,63}$/.test(id) ? [id] : [];
+    return isId(id) ? [id] : [];
   });
+}
+
+export function isId(id: unknown): id is string {
+  return typeof id === 'string' && /^[a-z0-9][a-z0-9_-]{0,63}$/.test(id);
 }

@@ -32,9 +32,10 @@ const releasesGroup = commandGroup(
 );
 
 const runsGroup = commandGroup(
-  heading('runs', 'list, show, follow, cancel, retry and rerun the runs of a daemon'),
+  heading('runs', 'start, list, show, follow, cancel, retry and rerun the runs of a daemon'),
   [
     command(remote.listCommand, async () => (await import('./remote/runs.ts')).listRuns),
+    command(remote.startCommand, async () => (await import('./remote/runs.ts')).startRun),
     command(remote.showCommand, async () => (await import('./remote/runs.ts')).showRun),
     command(remote.followCommand, async () => (await import('./remote/runs.ts')).followRuns),
     command(remote.cancelCommand, async () => (await import('./remote/runs.ts')).cancelRun),

@@ -23,6 +23,11 @@ export const optionalConfig = optional('-c, --config <file>', 'configuration fil
 
 export const pipeline = required('-p, --pipeline <id>', 'id of the pipeline');
 
+export const pipelineOfToken = optional(
+  '-p, --pipeline <id>',
+  'id of the pipeline (default: the only one of the token)',
+);
+
 export const onlyPipelines = repeatable('-p, --pipeline <id>', 'only this pipeline (repeatable)');
 
 export const destination = required('-d, --destination <id>', 'destination of the pipeline');
@@ -81,9 +86,12 @@ export const bundleInputs = {
 };
 export type BundleFlags = Omit<OptionsOf<typeof bundleInputs>, 'color'>;
 
+/** The environment variable with the URL of the daemon. */
+export const urlVariable = 'WAYBILL_URL';
+
 /** The options of all commands that connect to a daemon. */
 export const remoteInputs = {
-  to: required('--to <url>', 'URL of the daemon, including its base path'),
+  to: { ...required('--to <url>', 'URL of the daemon, including its base path'), env: urlVariable },
   tokenFile: optional('--token-file <file>', 'file with the token (default: the variable WAYBILL_TOKEN)'),
 };
 export type RemoteFlags = Omit<OptionsOf<typeof remoteInputs>, 'color'>;
@@ -98,6 +106,9 @@ export const operatorUrl = optional(
   '--url <url>',
   'base URL of the daemon (default: from server.http of the file)',
 );
+
+/** The times that `--since` and `--until` accept. */
+export const periodForm = '24h, 7d, yesterday, a date or RFC 3339';
 
 export const notifiers = repeatable('-n, --notifier <id>', 'only this notifier (repeatable)');
 

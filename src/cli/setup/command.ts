@@ -17,6 +17,8 @@ export interface Input<T> {
   /** How to describe the default value in the help, if it is not a simple value. */
   fallbackText?: string;
   parse?: (text: string, before: T | undefined) => T;
+  /** The environment variable that is used if the option is missing. */
+  env?: string;
   /** The key of an option that cannot be combined with this one. */
   conflicts?: string;
   /** Never set. It only exists to carry the type. */
@@ -182,10 +184,12 @@ function argumentOf({ flags, about, choices }: Input<unknown>): Argument {
 }
 
 function optionOf(input: Input<unknown>): Option {
-  const { flags, about, isMandatory = false, choices, fallback, fallbackText, parse, conflicts } = input;
+  const { flags, about, isMandatory = false, choices, fallback, fallbackText, parse, conflicts, env } = input;
   const option = new Option(flags, about).makeOptionMandatory(isMandatory);
   if (choices !== undefined) option.choices(choices);
   if (parse !== undefined) option.argParser(parse);
   if (conflicts !== undefined) option.conflicts(conflicts);
+  // An empty variable counts as missing.
+  if (env !== undefined && process.env[env] !== '') option.env(env);
   return fallback === undefined ? option : option.default(fallback, fallbackText);
 }

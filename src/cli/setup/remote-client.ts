@@ -79,7 +79,11 @@ function identityOf(
   });
 }
 
-async function tokenOf({ tokenFile }: RemoteFlags): Promise<string | undefined> {
+/**
+ * Returns the token from the options or the environment, or undefined if there is none. Throws
+ * `secrets_invalid` if it cannot be valid.
+ */
+export async function tokenOf({ tokenFile }: RemoteFlags): Promise<string | undefined> {
   const given = tokenFile === undefined ? process.env['WAYBILL_TOKEN'] : await readToken(tokenFile);
   const token = given?.trim();
   if (token === undefined || token === '') return undefined;

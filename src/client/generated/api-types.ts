@@ -16,6 +16,10 @@ export interface ApiTypes {
   Plan?: Plan;
   PartialUpload?: PartialUpload;
   MissingFiles?: MissingFiles;
+  Releases?: Releases;
+  Release?: Release;
+  ReleaseDiff?: ReleaseDiff;
+  ReleaseSwitch?: ReleaseSwitch;
   PipelineList?: PipelineList;
 }
 /**
@@ -509,6 +513,285 @@ export interface MissingFiles {
    * Digests of files that the daemon does not keep for the pipeline, without duplicates.
    */
   missing: string[];
+}
+export interface Releases {
+  schema_version: 1;
+  kind: 'releases';
+  pipeline_id: string;
+  destination_id: string;
+  paths: {
+    /**
+     * The bundle path, relative to the destination root; . for the root.
+     */
+    destination_path: string;
+    current: string | null;
+    /**
+     * What the pointer leads to instead of a release; else null.
+     */
+    foreign_target: string | null;
+    /**
+     * The pointers beside the current one, sorted by name.
+     */
+    channels: {
+      name: string;
+      /**
+       * What it leads to; null if its pointer is missing, or leads elsewhere.
+       */
+      release: string | null;
+      /**
+       * RFC 3339, UTC: when something was published to it last.
+       */
+      set_at: string;
+      /**
+       * RFC 3339, UTC: when it goes, unless something is published to it before.
+       */
+      expires_at: string;
+    }[];
+    /**
+     * The newest first.
+     */
+    releases: ReleasesReleaseView[];
+  }[];
+  warnings: ReleasesFinding[];
+}
+export interface ReleasesReleaseView {
+  id: string;
+  /**
+   * complete: all of it was written. writing: an attempt may be at work on it. abandoned: an attempt began it, and nobody is at work any more. unreadable: its catalog is invalid, or of a newer version.
+   */
+  state: 'complete' | 'writing' | 'abandoned' | 'unreadable';
+  /**
+   * RFC 3339, UTC: when its catalog was written.
+   */
+  written_at: string | null;
+  is_current: boolean;
+  /**
+   * A rollback goes to it unless told otherwise.
+   */
+  is_last_good: boolean;
+  /**
+   * It was rolled back, and does not become current again by itself.
+   */
+  is_rolled_back: boolean;
+  is_being_removed: boolean;
+  /**
+   * The channels that lead to it, sorted.
+   */
+  channels: string[];
+  /**
+   * The bundle that it was published from; null if its catalog does not say.
+   */
+  bundle: {
+    path: string;
+    /**
+     * RFC 3339, UTC
+     */
+    created: string;
+  } | null;
+  outputs: number | null;
+  bytes: number | null;
+  /**
+   * RFC 3339, UTC: when it became current last; null if it never was.
+   */
+  activated_at: string | null;
+  /**
+   * RFC 3339, UTC: when another became current instead; null of the current one.
+   */
+  left_at: string | null;
+}
+/**
+ * One result of a validation, and its place where it has one.
+ */
+export interface ReleasesFinding {
+  severity: 'error' | 'warning';
+  code: string;
+  message: string;
+  file: string | null;
+  pointer: string | null;
+  line: number | null;
+  column: number | null;
+}
+export interface Release {
+  schema_version: 1;
+  kind: 'release';
+  pipeline_id: string;
+  destination_id: string;
+  /**
+   * The bundle path, relative to the destination root; . for the root.
+   */
+  destination_path: string;
+  release: {
+    id: string;
+    /**
+     * complete: all of it was written. writing: an attempt may be at work on it. abandoned: an attempt began it, and nobody is at work any more. unreadable: its catalog is invalid, or of a newer version.
+     */
+    state: 'complete' | 'writing' | 'abandoned' | 'unreadable';
+    /**
+     * RFC 3339, UTC: when its catalog was written.
+     */
+    written_at: string | null;
+    is_current: boolean;
+    /**
+     * A rollback goes to it unless told otherwise.
+     */
+    is_last_good: boolean;
+    /**
+     * It was rolled back, and does not become current again by itself.
+     */
+    is_rolled_back: boolean;
+    is_being_removed: boolean;
+    /**
+     * The channels that lead to it, sorted.
+     */
+    channels: string[];
+    /**
+     * The bundle that it was published from; null if its catalog does not say.
+     */
+    bundle: {
+      path: string;
+      /**
+       * RFC 3339, UTC
+       */
+      created: string;
+    } | null;
+    outputs: number | null;
+    bytes: number | null;
+    /**
+     * RFC 3339, UTC: when it became current last; null if it never was.
+     */
+    activated_at: string | null;
+    /**
+     * RFC 3339, UTC: when another became current instead; null of the current one.
+     */
+    left_at: string | null;
+    files: {
+      path: string;
+      kind: string;
+      digest: string;
+      size: number;
+      url: string | null;
+    }[];
+  };
+  /**
+   * Why it could not become current; null if it could.
+   */
+  error: ReleaseError | null;
+  warnings: ReleaseFinding[];
+}
+export interface ReleaseError {
+  /**
+   * One of the codes in docs/errors.md.
+   */
+  code: string;
+  message: string;
+  hint: string | null;
+  retryable: boolean;
+  findings: ReleaseFinding[];
+}
+/**
+ * One result of a validation, and its place where it has one.
+ */
+export interface ReleaseFinding {
+  severity: 'error' | 'warning';
+  code: string;
+  message: string;
+  file: string | null;
+  pointer: string | null;
+  line: number | null;
+  column: number | null;
+}
+export interface ReleaseDiff {
+  schema_version: 1;
+  kind: 'release-diff';
+  pipeline_id: string;
+  destination_id: string;
+  /**
+   * The bundle path, relative to the destination root; . for the root.
+   */
+  destination_path: string;
+  from: string;
+  /**
+   * null if the release was compared with a directory.
+   */
+  to: string | null;
+  /**
+   * The directory of --dir, as given.
+   */
+  directory?: string;
+  /**
+   * Paths, sorted; relative to the bundle path.
+   */
+  added: string[];
+  /**
+   * Sorted.
+   */
+  removed: string[];
+  /**
+   * Those with other bytes or other headers, sorted.
+   */
+  changed: string[];
+  /**
+   * How many are the same.
+   */
+  same: number;
+  warnings: ReleaseDiffFinding[];
+}
+/**
+ * One result of a validation, and its place where it has one.
+ */
+export interface ReleaseDiffFinding {
+  severity: 'error' | 'warning';
+  code: string;
+  message: string;
+  file: string | null;
+  pointer: string | null;
+  line: number | null;
+  column: number | null;
+}
+export interface ReleaseSwitch {
+  schema_version: 1;
+  kind: 'release-switch';
+  action: 'rollback' | 'promote' | 'resume' | 'drop';
+  dry_run: boolean;
+  pipeline_id: string;
+  destination_id: string;
+  /**
+   * The bundle path, relative to the destination root; . for the root.
+   */
+  destination_path: string;
+  /**
+   * The release that readers had, or of a drop, those of the channel; null if there was none, and after a failure.
+   */
+  from: string | null;
+  /**
+   * The release that readers have now, or in a dry run, would have; null after a failure, and of a drop.
+   */
+  to: string | null;
+  is_changed: boolean;
+  error: ReleaseSwitchError | null;
+  warnings: ReleaseSwitchFinding[];
+}
+export interface ReleaseSwitchError {
+  /**
+   * One of the codes in docs/errors.md.
+   */
+  code: string;
+  message: string;
+  hint: string | null;
+  retryable: boolean;
+  findings: ReleaseSwitchFinding[];
+}
+/**
+ * One result of a validation, and its place where it has one.
+ */
+export interface ReleaseSwitchFinding {
+  severity: 'error' | 'warning';
+  code: string;
+  message: string;
+  file: string | null;
+  pointer: string | null;
+  line: number | null;
+  column: number | null;
 }
 /**
  * Pipelines of a token and their state.

@@ -16,3 +16,15 @@ function inSnakeCase(_key: string, value: unknown): unknown {
 function snakeCase(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
+
+/** Returns a parsed document with names in camel case: the reverse of `jsonDocument`. */
+export function inCamelCase(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(inCamelCase);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => [
+      key.replaceAll(/_([a-z])/g, (_match, letter: string) => letter.toUpperCase()),
+      inCamelCase(inner),
+    ]),
+  );
+}

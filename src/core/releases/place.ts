@@ -4,6 +4,7 @@ import type { CoreContext } from '../context.ts';
 import type { ErrorCode } from '../lib/error-codes.ts';
 import { WaybillError } from '../lib/errors.ts';
 import { withReleasers } from '../lib/lifecycle.ts';
+import { describeBundlePath } from '../lib/paths.ts';
 import { nearest } from '../lib/text.ts';
 import type { StorageLocation } from '../storage/backends.ts';
 import { parseBundlePath } from '../storage/key.ts';
@@ -87,17 +88,21 @@ export async function placeOf(
   if (path !== undefined) return placeAt(root, path);
   if (mapping === 'fixed') return placeAt(root, '.');
   const [only, ...others] = await pathsWithReleases(root);
-  if (only === undefined)
-    throw new WaybillError('not_published', `nothing is published to destination "${id}" yet`, {
-      hint: 'publish first',
-    });
+  if (only === undefined) throw notPublished(id);
   if (others.length === 0) return placeAt(root, only);
-  const named = [only, ...others].slice(0, 10).join(' | ');
-  throw new WaybillError(
-    'bundle_path_needed',
-    `${others.length + 1} bundle paths have releases: choose one`,
-    { hint: `add --path ${named}; over HTTP, ?path=` },
-  );
+  throw severalPaths([only, ...others]);
+}
+
+export function notPublished(destinationId: string): WaybillError {
+  return new WaybillError('not_published', `nothing is published to destination "${destinationId}" yet`, {
+    hint: 'publish first',
+  });
+}
+
+export function severalPaths(paths: readonly string[]): WaybillError {
+  return new WaybillError('bundle_path_needed', `${paths.length} bundle paths have releases: choose one`, {
+    hint: `add --path ${paths.slice(0, 10).join(' | ')}; over HTTP, ?path=`,
+  });
 }
 
 /**
@@ -112,7 +117,12 @@ export async function releaseNamed({ storage, destinationPath }: Place, name: st
   const target = name === 'current' ? current : channels.get(name);
   if (target != null) return target;
   const names = [...channels.keys(), ...[...known].reverse()];
-  throw unknownName('release_not_found', `release or channel of "${destinationPath}"`, name, names);
+  throw unknownName(
+    'release_not_found',
+    `release or channel of ${describeBundlePath(destinationPath)}`,
+    name,
+    names,
+  );
 }
 
 export interface ListedPath extends ReleasesView {

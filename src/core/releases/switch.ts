@@ -179,7 +179,7 @@ function explain(refusal: SwitchRefusal): { message: string; hint: string } {
     case 'nothing_to_go_back_to':
       return {
         message: 'there is no earlier release to roll back to',
-        hint: '`waybill releases list` shows the releases; --to ID chooses one',
+        hint: '`waybill releases list` shows the releases; `waybill releases rollback ID` chooses one',
       };
     case 'rolled_back':
       return {
@@ -270,7 +270,7 @@ async function dropChannel(
   const { channels, ledger } = await readReleases(storage);
   const known = ledger.channels.map((channel) => channel.name);
   if (!known.includes(name))
-    throw unknownName('channel_not_found', `channel of "${destinationPath}"`, name, known);
+    throw unknownName('channel_not_found', `channel of ${describeBundlePath(destinationPath)}`, name, known);
   if (!dryRun) await removeChannel(context, storage, name);
   return { from: channels.get(name) ?? null, to: null };
 }

@@ -149,10 +149,11 @@ export function localFailure(storage: Labelled, key: string, error: unknown): Wa
 }
 
 /**
- * Formats a system error, for example as `EACCES: permission denied`. The absolute path and the name of the
- * system call, which Node.js puts at the end, are left out.
+ * Formats a system error, for example as `ENOSPC: no space left on device`. The absolute path and the name of
+ * the system call, which Node.js puts at the end, are left out.
  */
 export function describeSystemError(error: unknown): string {
+  if (['EACCES', 'EPERM'].includes(errnoOf(error) ?? '')) return 'permission denied';
   const message = error instanceof Error ? error.message : String(error);
   return message.split(', ')[0] ?? message;
 }

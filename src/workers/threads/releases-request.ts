@@ -1,8 +1,10 @@
 import type { Config } from '../../core/config/config.ts';
 import type { CoreContext } from '../../core/context.ts';
-import { errorRecord, hasCode, WaybillError } from '../../core/lib/errors.ts';
+import { errorRecord, hasCode, WaybillError, withoutPaths } from '../../core/lib/errors.ts';
+import { jsonDocument } from '../../core/lib/json-document.ts';
 import type { RootIndex } from '../../core/publish/root-index/root-files.ts';
 import type { TidiedPath } from '../../core/publish/unpublish/retire-releases.ts';
+import { compareNamed, type PlaceChoice, showRelease } from '../../core/releases/details.ts';
 import {
   atDestination,
   destinationNamed,
@@ -21,7 +23,13 @@ import type { TraceContext } from '../../core/tracing/trace-context.ts';
  * half a million outputs, so this is handled on a thread, and the request is plain data.
  */
 export type ReleasesRequest = Asked &
-  ({ kind: 'list' } | { kind: 'tidy' } | ({ kind: 'activate' } & Activation));
+  (
+    | { kind: 'list' }
+    | { kind: 'show'; release: string }
+    | { kind: 'diff'; from: string; to: string }
+    | { kind: 'tidy' }
+    | ({ kind: 'activate' } & Activation)
+  );
 
 interface Asked extends TraceContext {
   /** Identifies the request in the log, just like a run's id. */
@@ -41,11 +49,12 @@ export interface Activation {
 
 export type ReleasesAnswer =
   | { kind: 'list'; paths: ListedPath[] }
+  | { kind: 'document'; text: string }
   | { kind: 'tidy'; paths: TidiedPath[] }
   | ({ kind: 'activate'; destinationPath: string } & Switched);
 
 /**
- * Lists or changes a destination's releases, in the same way as the command line does. Throws
+ * Lists, compares or changes a destination's releases, in the same way as the command line does. Throws
  * `destination_not_found`, `no_releases`, `bundle_path_needed`, `not_published`, `release_not_found`,
  * `release_unusable`, `state_conflict`, or `destination_busy`. If the storage fails for a temporary reason,
  * throws `destination_unavailable`. Other storage errors are passed on.
@@ -62,11 +71,13 @@ export async function answerReleases(
   const destination = destinationNamed(pipeline, destinationId);
   requireReleasesLayout(destination);
   const named = path ?? undefined;
-  const readOnly = request.kind === 'list' || (request.kind === 'activate' && request.dryRun);
+  const readOnly = request.kind !== 'tidy' && (request.kind !== 'activate' || request.dryRun);
   try {
     return await atDestination(context, destination, { readOnly }, async (root) => {
       if (request.kind === 'list')
         return { kind: 'list', paths: await listReleases(root, destination, named) };
+      if (request.kind === 'show' || request.kind === 'diff')
+        return { kind: 'document', text: await documentOf(root, { destination, path: named }, request) };
       if (request.kind === 'tidy') {
         const { tidyDestination } = await import('../../core/publish/unpublish/retire-releases.ts');
         return {
@@ -83,6 +94,28 @@ export async function answerReleases(
   } catch (error) {
     throw isPassing(error) ? unavailable(destinationId, error) : error;
   }
+}
+
+/**
+ * Returns the JSON document of `waybill releases show` or `diff`. It is made on this thread, because it can
+ * list half a million outputs.
+ */
+async function documentOf(
+  root: Storage,
+  choice: PlaceChoice,
+  request: ReleasesRequest & { kind: 'show' | 'diff' },
+): Promise<string> {
+  const { pipelineId, destinationId } = request;
+  const about = { pipelineId, destinationId };
+  if (request.kind === 'diff')
+    return jsonDocument(
+      'release-diff',
+      { ...about, ...(await compareNamed(root, choice, request)), warnings: [] },
+      0,
+    );
+  const { error, ...shown } = await showRelease(root, choice, request.release);
+  const disclosed = error && { ...error, message: withoutPaths(error.message) };
+  return jsonDocument('release', { ...about, ...shown, error: disclosed, warnings: [] }, 0);
 }
 
 /**

@@ -3,13 +3,11 @@ import { type AuditFilter, readPage } from '../../../core/audit/read-trail.ts';
 import { type Act, acts, type AuditRecord, type ChainEnd } from '../../../core/audit/record.ts';
 import { type TrailReport, verifyTrail } from '../../../core/audit/verify-trail.ts';
 import { loadConfig } from '../../../core/config/load.ts';
-import { systemClock } from '../../../core/lib/clock.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
-import { dateOf, parseInstant } from '../../../core/lib/instant.ts';
-import { parseDuration } from '../../../core/lib/settings/units.ts';
 import { nearest } from '../../../core/lib/text.ts';
 import { columns, type Output, plural } from '../../output/output.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
+import { timeOf } from '../../setup/period.ts';
 import type { showAuditCommand, verifyAuditCommand } from './commands.ts';
 
 type ShowAuditOptions = OptionsFor<typeof showAuditCommand>;
@@ -17,7 +15,7 @@ type ShowAuditOptions = OptionsFor<typeof showAuditCommand>;
 /** Implements `waybill audit show`. Prints the newest matching records, in chronological order. */
 export async function showAudit(options: ShowAuditOptions, { output }: Io): Promise<number> {
   const filter: AuditFilter = {
-    since: sinceOf(options.since),
+    since: timeOf('since', options.since),
     act: actOf(options.act),
     actor: options.actor ?? null,
     pipelines: options.pipeline ?? null,
@@ -102,18 +100,6 @@ async function directoryOf({
   const loaded = await loadConfig(config, { home: homedir() });
   if (loaded.config.audit !== null) return loaded.config.audit.directory;
   throw new WaybillError('usage', `${config} has no audit trail`, { hint: 'set `audit: {}`' });
-}
-
-/** Parses a time, which may also be given as a duration before now. Throws `usage`. */
-function sinceOf(text: string | undefined): Date | null {
-  if (text === undefined) return null;
-  const ms = parseDuration(text);
-  if (ms !== undefined) return new Date(systemClock.now().getTime() - ms);
-  const verdict = parseInstant(text);
-  if (verdict.ok) return dateOf(verdict.value);
-  throw new WaybillError('usage', `--since "${text}" is not a duration or a time`, {
-    hint: 'write it like 1h, 7d or 2026-11-20T00:00:00Z',
-  });
 }
 
 function actOf(text: string | undefined): Act | null {

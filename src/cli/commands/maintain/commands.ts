@@ -7,6 +7,7 @@ import {
   onlyDestinations,
   onlyPipelines,
   optionalConfig,
+  periodForm,
   pipeline,
   verbose,
 } from '../../setup/command-options.ts';
@@ -95,7 +96,7 @@ export const showAuditCommand = described({
   about: 'show the newest matching records, oldest first',
   inputs: {
     ...trail,
-    since: optional('--since <time>', 'only records since then: 1h, 7d or an RFC 3339 time'),
+    since: optional('--since <time>', `only records since then: ${periodForm}`),
     pipeline: repeatable('-p, --pipeline <id>', 'only records about this pipeline (repeatable)'),
     actor: optional('--actor <id>', 'only records of this token or user'),
     act: optional('--act <act>', 'only records of this act, such as upload or release.rollback'),

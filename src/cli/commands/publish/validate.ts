@@ -47,7 +47,7 @@ export async function validate(options: ValidateOptions, { output }: Io): Promis
     bar.stop();
     const valid = reports.every((report) => report.valid) && reports.length > 0;
     const document = { valid, files_read: filesRead, bundles: reports, warnings };
-    output.result('validate', document, () => print({ reports, filesRead }, output));
+    output.result('validate', document, () => print({ reports, filesRead }, bundlePath ?? '.', output));
     return valid ? 0 : 1;
   } finally {
     bar.stop();
@@ -175,11 +175,14 @@ function broken(bundle: string, error: WaybillError): BundleReport {
   return { bundle, valid: false, files: 0, bytes: 0, findings: error.findings };
 }
 
-function print({ reports, filesRead }: Omit<Validation, 'warnings'>, output: Output): void {
+/** `root` is the name of the bundle at the root of the source. */
+function print({ reports, filesRead }: Omit<Validation, 'warnings'>, root: string, output: Output): void {
   const { style } = output;
   for (const { bundle, valid, files, bytes, findings } of reports) {
     const detail = files === 0 ? '' : `  ${plural(files, 'file')}, ${formatSize(bytes)}`;
-    output.data(`${valid ? style.green('valid  ') : style.red('invalid')}  ${bundle}${detail}`);
+    output.data(
+      `${valid ? style.green('valid  ') : style.red('invalid')}  ${bundle === '.' ? root : bundle}${detail}`,
+    );
     for (const finding of findings)
       output.data(
         `  ${finding.severity === 'error' ? style.red('error  ') : style.yellow('warning')}  ${describeFinding(finding)}`,

@@ -13,7 +13,8 @@ import {
   bundleInputs,
   format,
   maxRate,
-  pipeline,
+  periodForm,
+  pipelineOfToken,
   remoteInputs,
   timeout,
 } from '../../setup/command-options.ts';
@@ -24,7 +25,7 @@ export const pushCommand = described({
   signals: 'abort',
   inputs: {
     bundle: required('<bundle>', 'directory (packed like waybill pack does), tar or tar.gz'),
-    pipeline,
+    pipeline: pipelineOfToken,
     ...remoteInputs,
     wait: flag('--no-wait', 'exit once the daemon has accepted the bundle'),
     timeout,
@@ -88,11 +89,28 @@ export const listCommand = described({
       'succeeded',
       'failed',
     ]),
-    since: optional('--since <time>', 'only runs accepted at or after this time (a date or RFC 3339)'),
-    until: optional('--until <time>', 'only runs accepted at or before this time (a date or RFC 3339)'),
+    since: optional('--since <time>', `only runs accepted since then: ${periodForm}`),
+    until: optional('--until <time>', 'only runs accepted until then'),
     search: optional('--search <words>', 'only runs whose record contains all of these words'),
     limit,
   },
+});
+
+export const startCommand = described({
+  name: 'start',
+  about: 'publish the source of a pipeline, and wait for the result',
+  signals: 'abort',
+  inputs: {
+    pipeline: pipelineOfToken,
+    ...remote,
+    channel: optional('--channel <name>', 'publish to this channel at the destinations that define it'),
+    wait: flag('--no-wait', 'exit once the daemon has accepted the run'),
+    timeout,
+  },
+  help: `For pipelines that read a local, SFTP or S3 source. waybill push publishes a
+directory of this machine.
+
+Exit codes: 0 the run succeeded, 1 it failed, 2 wrong token, pipeline or URL.`,
 });
 
 export const showCommand = described({

@@ -15,6 +15,7 @@ import type { Io, OptionsFor } from '../../setup/command.ts';
 import { maxRateOf } from '../../setup/max-rate.ts';
 import { namedAfter, packSettings } from '../../setup/pack-settings.ts';
 import { openClient, timeoutOf, withRemedies } from '../../setup/remote-client.ts';
+import { pipelineOfToken } from '../../setup/remote-place.ts';
 import { signingOptions } from '../../setup/signing-key.ts';
 import type { pushCommand } from './commands.ts';
 import { revisionMetadata } from './git-revision.ts';
@@ -26,23 +27,28 @@ type PushFlags = OptionsFor<typeof pushCommand>;
  * It is 1 if the run failed.
  */
 export async function push(flags: PushFlags, { output, signal }: Io): Promise<number> {
-  const { pipeline, dryRun } = flags;
+  const { dryRun } = flags;
   const limits = { timeoutMs: timeoutOf(flags), chunkBytes: chunkBytesOf(flags) };
   const maxRate = maxRateOf(flags);
   refuseOpening(flags);
   const bars = newBars(output);
   return withRemedies(flags, async () => {
     try {
-      const about = { output, signal, pipeline, maxRate, beforeNote: bars.pause };
-      const client = await openClient(flags, about);
+      const { pipeline: named } = flags;
+      const about = { output, signal, maxRate, beforeNote: bars.pause };
+      const client = await openClient(flags, {
+        ...about,
+        ...(named === undefined ? {} : { pipeline: named }),
+      });
+      const pipeline = await pipelineOfToken(client, named);
       const upload = await prepared(flags, bars);
       for (const warning of upload.warnings) output.warn(warning);
       const locate = locator(upload.directory);
       return await located(locate, async () => {
-        if (dryRun) return await planned(client, upload, flags, output);
+        if (dryRun) return await planned(client, upload, { ...flags, pipeline }, output);
         const options = { ...pushOptions(flags, output, bars), ...limits };
         const outcome = await client.push(pipeline, upload, options);
-        const code = printResult(outcome, flags, output, locate);
+        const code = printResult(outcome, { ...flags, pipeline }, output, locate);
         if (flags.open && outcome.run !== null)
           await openPublished(
             outcome.run.destinations.map(({ url }) => url),
@@ -156,7 +162,7 @@ function chunkBytesOf({ chunkSize }: PushFlags): number | undefined {
 async function planned(
   client: Client,
   upload: PreparedUpload,
-  flags: PushFlags,
+  flags: PushFlags & { pipeline: string },
   output: Output,
 ): Promise<number> {
   const plan = await client.plan(flags.pipeline, upload, { channel: flags.channel });
@@ -167,7 +173,7 @@ async function planned(
 
 function printResult(
   { runId, isReplayed, position, run }: PushOutcome,
-  { pipeline, wait }: PushFlags,
+  { pipeline, wait }: PushFlags & { pipeline: string },
   output: Output,
   locate: (finding: Finding) => Finding,
 ): number {

@@ -4,7 +4,9 @@ import { columns, type Output, plural, type Style } from '../../output/output.ts
 import { printRun, retryNotes, runLines } from '../../output/run-record-text.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import type { RemoteFlags } from '../../setup/command-options.ts';
+import { timeOf } from '../../setup/period.ts';
 import { openClient, timeoutOf, withRemedies } from '../../setup/remote-client.ts';
+import { pipelineOfToken } from '../../setup/remote-place.ts';
 import type {
   followCommand,
   listCommand,
@@ -12,13 +14,16 @@ import type {
   rerunCommand,
   retryCommand,
   showCommand,
+  startCommand,
 } from './commands.ts';
 
 type RunFlags = OptionsFor<typeof showCommand>;
 
 /** Implements `waybill runs list`. */
 export async function listRuns(flags: OptionsFor<typeof listCommand>, io: Io): Promise<number> {
-  const { pipeline: pipelines, status, since, until, search: q, limit } = flags;
+  const { pipeline: pipelines, status, search: q, limit } = flags;
+  const since = timeOf('since', flags.since)?.toISOString();
+  const until = timeOf('until', flags.until)?.toISOString();
   const { output } = io;
   return withDaemon(flags, io, async (client) => {
     const runs: RunRecord[] = [];
@@ -28,6 +33,28 @@ export async function listRuns(flags: OptionsFor<typeof listCommand>, io: Io): P
     });
     if (runs.length === 0) output.note('there are no such runs');
     return 0;
+  });
+}
+
+/**
+ * Implements `waybill runs start`. The exit code is 0 if the run succeeded, or if the command did not wait for
+ * it. It is 1 if the run failed.
+ */
+export async function startRun(flags: OptionsFor<typeof startCommand>, io: Io): Promise<number> {
+  const { wait, channel, pipeline: named } = flags;
+  const { output } = io;
+  const timeoutMs = timeoutOf(flags);
+  return withRemedies(flags, async () => {
+    const client = await openClient(flags, { ...io, ...(named === undefined ? {} : { pipeline: named }) });
+    const pipelineId = await pipelineOfToken(client, named);
+    const { runId, position } = await client.runs.start(pipelineId, { channel });
+    if (wait) output.note(`accepted as ${runId}; waiting for the result`);
+    const run = wait ? await client.runs.wait(runId, { timeoutMs, onRecord: retryNotes(output) }) : null;
+    output.result('run-start', { runId, pipelineId, position, run }, () => {
+      if (run === null) output.data(`${output.style.green('accepted')}  ${runId}`);
+      else printRun(run, output);
+    });
+    return run === null || run.status === 'succeeded' ? 0 : 1;
   });
 }
 

@@ -47,7 +47,8 @@ export interface SftpLocation {
 }
 
 export function describeSftp({ user, host, port, path }: SftpLocation): string {
-  return `sftp://${user}@${host}:${port}${path}`;
+  // A relative path begins at the home directory, which curl and rclone write like this.
+  return `sftp://${user}@${host}:${port}${path.startsWith('/') ? '' : '/~/'}${path}`;
 }
 
 /**

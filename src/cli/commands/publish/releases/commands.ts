@@ -1,44 +1,67 @@
-import { described, flag, optional, required } from '../../../setup/command.ts';
-import { config, destinationIfSeveral, format, pipeline, verbose } from '../../../setup/command-options.ts';
-
-const shared = {
-  verbose,
+import { described, flag, optional, type OptionsOf, required } from '../../../setup/command.ts';
+import {
   config,
+  destinationIfSeveral,
+  format,
+  optionalConfig,
   pipeline,
+  pipelineOfToken,
+  remoteInputs,
+  verbose,
+} from '../../../setup/command-options.ts';
+
+const place = {
   destination: destinationIfSeveral,
   path: optional('--path <path>', 'bundle path at the destination, if it has releases of several'),
   format,
 };
 
+const local = { verbose, config, pipeline, ...place };
+
+/** Of commands that read a configuration file, or ask a daemon. */
+const either = {
+  verbose,
+  config: optionalConfig,
+  to: optional('--to <url>', 'URL of a daemon, instead of --config (default: the variable WAYBILL_URL)'),
+  tokenFile: remoteInputs.tokenFile,
+  pipeline: {
+    ...pipelineOfToken,
+    about: 'id of the pipeline (default with --to: the only one of the token)',
+  },
+  ...place,
+};
+export type EitherFlags = Omit<OptionsOf<typeof either>, 'color'>;
+
 const dryRun = flag('--dry-run', 'show the changes without making them');
 
-const changing = { ...shared, dryRun };
+const changing = { ...local, dryRun };
 
 export const listCommand = described({
   name: 'list',
   about: 'list the releases of a bundle path, newest first',
-  inputs: shared,
+  inputs: either,
 });
 
 export const showCommand = described({
   name: 'show',
   about: 'show the files of a release, and whether all of them exist',
-  inputs: { ...shared, release: required('<release>', 'id of the release, or a channel') },
+  inputs: { ...either, release: required('<release>', 'id of the release, or a channel') },
 });
 
 export const diffCommand = described({
   name: 'diff',
   about: 'compare two releases, or a release with a directory',
   inputs: {
-    ...shared,
+    ...either,
     from: optional('[from]', 'id of a release, a channel or current (default with --dir: current)'),
-    to: optional('[to]', 'id of a release, or a channel (default: the current release)'),
+    with: optional('[with]', 'id of a release, or a channel (default: the current release)'),
     dir: optional(
       '--dir <directory>',
       'compare with the release that publishing this directory would create',
     ),
   },
-  help: `Nothing is written. A directory without a manifest.json is one bundle.
+  help: `Nothing is written. A directory without a manifest.json is one bundle. --dir
+needs --config; waybill push --dry-run compares with a daemon.
 
 Examples:
   waybill releases diff --dir ./site -c waybill.yml -p maps
@@ -50,13 +73,17 @@ export const rollbackCommand = described({
   about: 'make an earlier release current, and hold back later ones',
   signals: 'abort',
   inputs: {
-    ...shared,
-    to: optional('--to <release>', 'id of the release (default: the last good one)'),
+    ...either,
+    release: optional('[release]', 'id of the release, or a channel (default: the last good one)'),
     dryRun,
   },
-  help: `Nothing is copied. Runs report a rolled-back release as skip_same
-(rolled_back) until a bundle with different content is published, or until
-"releases resume" or "releases promote".
+  help: `Nothing is copied. --to also accepts the id of the release. Runs report a
+rolled-back release as skip_same (rolled_back) until a bundle with different
+content is published, or until "releases resume" or "releases promote".
+
+Examples:
+  waybill releases rollback -c waybill.yml -p maps
+  waybill releases rollback --to https://publish.example.org
 
 Exit codes: 0 the release is current, 1 refused (damaged, incomplete, being
 removed, no earlier release), 2 usage, configuration or secrets.`,
@@ -66,7 +93,7 @@ export const activateCommand = described({
   name: 'promote',
   about: 'make a release current, and end a rollback',
   signals: 'abort',
-  inputs: { release: required('<release>', 'id of the release, or a channel'), ...changing },
+  inputs: { release: required('<release>', 'id of the release, or a channel'), ...either, dryRun },
 });
 
 export const resumeCommand = described({

@@ -1,15 +1,15 @@
 import path from 'node:path';
 import type { DestinationConfig } from '../../../../core/config/config.ts';
-import { errorRecord, WaybillError } from '../../../../core/lib/errors.ts';
+import { WaybillError } from '../../../../core/lib/errors.ts';
+import { inCamelCase } from '../../../../core/lib/json-document.ts';
 import { formatSize } from '../../../../core/lib/settings/units.ts';
 import { compareDirectory } from '../../../../core/publish/compare-directory.ts';
 import {
   compareReleases,
-  describeReleases,
-  releaseDetails,
   type ReleaseDifference,
   type ReleaseView,
 } from '../../../../core/releases/describe.ts';
+import { type ShownRelease, showRelease as shownRelease } from '../../../../core/releases/details.ts';
 import {
   atDestination,
   type ListedPath,
@@ -21,7 +21,6 @@ import {
 } from '../../../../core/releases/place.ts';
 import type { ReleaseId } from '../../../../core/releases/release.ts';
 import { readReleases } from '../../../../core/releases/store.ts';
-import { switchRefused } from '../../../../core/releases/switch.ts';
 import { columns, localTime, type Output, plural } from '../../../output/output.ts';
 import type { Io, OptionsFor } from '../../../setup/command.ts';
 import {
@@ -32,13 +31,23 @@ import {
   setUp,
   setUpFor,
 } from '../../../setup/set-up.ts';
-import type { diffCommand, listCommand, showCommand } from './commands.ts';
+import type { diffCommand, EitherFlags, listCommand, showCommand } from './commands.ts';
+import { atDaemon, daemonOf, type LocalFlags, localFlags } from './place-flags.ts';
 
-export type ReleasesOptions = OptionsFor<typeof listCommand>;
 type DiffOptions = OptionsFor<typeof diffCommand>;
 
 /** Implements `waybill releases list`. Lists the releases at one bundle path or at all of them. */
-export async function showReleases(options: ReleasesOptions, { output }: Io): Promise<number> {
+export async function showReleases(flags: OptionsFor<typeof listCommand>, io: Io): Promise<number> {
+  const { output } = io;
+  const daemon = daemonOf(flags);
+  if (daemon !== null)
+    return atDaemon(daemon, io, async ({ client, place }) => {
+      const document = await client.releases.list(place);
+      const { paths } = inCamelCase(document) as { paths: ListedPath[] };
+      output.result('releases', document, () => printPaths(paths, output));
+      return 0;
+    });
+  const options = localFlags(flags);
   const { config, context, warnings } = await setUp({ ...setUpFor(options), output });
   const destination = releasesDestination({ config }, options);
   const paths = await atDestination(context, destination, { readOnly: true }, async (root) =>
@@ -90,33 +99,32 @@ function stateOf(release: ReleaseView): string[] {
 }
 
 /** Implements `waybill releases show`. The exit code is 1 if this release could not be made current. */
-export async function showRelease(options: OptionsFor<typeof showCommand>, { output }: Io): Promise<number> {
+export async function showRelease(flags: OptionsFor<typeof showCommand>, io: Io): Promise<number> {
+  const { output } = io;
+  const daemon = daemonOf(flags);
+  if (daemon !== null)
+    return atDaemon(daemon, io, async ({ client, place }) => {
+      const document = await client.releases.show(place, flags.release);
+      return printRelease(document, inCamelCase(document) as ShownRelease, output);
+    });
+  const options = { ...flags, ...localFlags(flags) };
   const { config, context, warnings } = await setUp({ ...setUpFor(options), output });
   const destination = releasesDestination({ config }, options);
-  const { destinationPath, view, details } = await atDestination(
-    context,
-    destination,
-    { readOnly: true },
-    async (root) => {
-      const place = await placeOf(root, destination, pathOf(options));
-      const id = await releaseNamed(place, options.release);
-      const { releases } = await describeReleases(place.storage);
-      const found = releases.find((release) => release.id === id);
-      return { ...place, view: found, details: await releaseDetails(place.storage, id) };
-    },
+  const choice = { destination, path: pathOf(options) };
+  const shown = await atDestination(context, destination, { readOnly: true }, async (root) =>
+    shownRelease(root, choice, options.release),
   );
-  const error =
-    details.unusable === null || view === undefined
-      ? null
-      : errorRecord(switchRefused({ ...details.unusable, id: view.id }, `"${destinationPath}"`));
-  const { outputs } = details;
-  const about = { pipelineId: options.pipeline, destinationId: destination.id, destinationPath };
-  output.result('release', { ...about, release: { ...view, files: outputs }, error, warnings }, () => {
+  const about = { pipelineId: options.pipeline, destinationId: destination.id };
+  return printRelease({ ...about, ...shown, warnings }, shown, output);
+}
+
+function printRelease(document: object, { release, error }: ShownRelease, output: Output): number {
+  output.result('release', document, () => {
     const { style } = output;
-    const rows = outputs.map(({ path, size, digest }) => [path, formatSize(size), style.dim(digest)]);
+    const rows = release.files.map(({ path, size, digest }) => [path, formatSize(size), style.dim(digest)]);
     for (const line of columns(rows, '  ')) output.data(line);
-    const head = `${view?.id ?? options.release}  ${plural(outputs.length, 'output')}, ${formatSize(view?.bytes ?? 0)}`;
-    if (error === null) output.data(`${style.green('whole')}  ${head}`);
+    const amount = `${plural(release.files.length, 'output')}, ${formatSize(release.bytes ?? 0)}`;
+    if (error === null) output.data(`${style.green('whole')}  ${release.id}  ${amount}`);
     else output.failure('failed', error);
   });
   return error === null ? 0 : 1;
@@ -126,9 +134,19 @@ export async function showRelease(options: OptionsFor<typeof showCommand>, { out
  * Implements `waybill releases diff`. Compares the catalogs of two releases, without reading the published
  * files. With `--dir`, the second one is what the directory would be published as.
  */
-export async function diffReleases(options: DiffOptions, { output }: Io): Promise<number> {
-  const { from, to } = options;
-  refuseContradiction(options);
+export async function diffReleases(flags: DiffOptions, io: Io): Promise<number> {
+  const { from } = flags;
+  const { output } = io;
+  refuseContradiction(flags);
+  const daemon = daemonOf(flags);
+  if (daemon !== null)
+    return atDaemon(daemon, io, async ({ client, place }) => {
+      if (flags.dir !== undefined) throw comparedBy(flags.dir, daemon.to);
+      const document = await client.releases.diff(place, from ?? 'current', flags.with ?? 'current');
+      printDifference(document as ReleaseDifference & { from: string }, document.to ?? '', document, output);
+      return 0;
+    });
+  const options = { ...flags, ...localFlags(flags) };
   const { config, context, warnings } = await setUp({ ...setUpFor(options), output });
   const pipeline = pipelineOf(config, options.pipeline);
   const destination = releasesDestination({ config }, options);
@@ -142,17 +160,21 @@ export async function diffReleases(options: DiffOptions, { output }: Io): Promis
       const difference = await compareDirectory(context, { pipeline, destination, place }, compared);
       return { ...about, to: null, directory: options.dir, ...difference };
     }
-    const after = to === undefined ? await currentOf(place) : await releaseNamed(place, to);
+    const after = flags.with === undefined ? await currentOf(place) : await releaseNamed(place, flags.with);
     return { ...about, to: after, ...(await compareReleases(place.storage, before, after)) };
   });
   const about = { pipelineId: options.pipeline, destinationId: destination.id };
-  output.result('release-diff', { ...about, ...found, warnings }, () =>
-    printDifference(found, found.to ?? options.dir ?? '', output),
-  );
+  printDifference(found, found.to ?? options.dir ?? '', { ...about, ...found, warnings }, output);
   return 0;
 }
 
-function refuseContradiction({ from, to, dir }: DiffOptions): void {
+function comparedBy(directory: string, url: string): WaybillError {
+  return new WaybillError('usage', `a daemon cannot read "${directory}" to compare it`, {
+    hint: `waybill push ${directory} --to ${url} --dry-run lists the changes that a push would make`,
+  });
+}
+
+function refuseContradiction({ from, with: to, dir }: DiffOptions): void {
   if (dir !== undefined && to !== undefined)
     throw new WaybillError('usage', 'a release is compared with another or with --dir, not with both', {
       hint: `leave out "${to}" or --dir`,
@@ -164,15 +186,19 @@ function refuseContradiction({ from, to, dir }: DiffOptions): void {
 }
 
 function printDifference(
-  { from, added, changed, removed, same }: ReleaseDifference & { from: ReleaseId },
+  { from, added, changed, removed, same }: ReleaseDifference & { from: string },
   to: string,
-  { style, data }: Output,
+  document: object,
+  output: Output,
 ): void {
-  for (const name of added) data(`${style.green('add')}     ${name}`);
-  for (const name of changed) data(`${style.yellow('change')}  ${name}`);
-  for (const name of removed) data(`${style.red('remove')}  ${name}`);
-  const counts = `${added.length} added, ${changed.length} changed, ${removed.length} removed`;
-  data(`${from} → ${to}: ${counts}, ${plural(same, 'output')} the same`);
+  const { style, data } = output;
+  output.result('release-diff', document, () => {
+    for (const name of added) data(`${style.green('add')}     ${name}`);
+    for (const name of changed) data(`${style.yellow('change')}  ${name}`);
+    for (const name of removed) data(`${style.red('remove')}  ${name}`);
+    const counts = `${added.length} added, ${changed.length} changed, ${removed.length} removed`;
+    data(`${from} → ${to}: ${counts}, ${plural(same, 'output')} the same`);
+  });
 }
 
 async function currentOf({ storage, destinationPath }: Place): Promise<ReleaseId> {
@@ -186,7 +212,7 @@ async function currentOf({ storage, destinationPath }: Place): Promise<ReleaseId
 /** Returns the destination from the options. Throws `usage`, or `no_releases` if it is published in place. */
 export function releasesDestination(
   { config }: Pick<CommandContext, 'config'>,
-  { pipeline, destination }: Pick<ReleasesOptions, 'pipeline' | 'destination'>,
+  { pipeline, destination }: Pick<LocalFlags, 'pipeline' | 'destination'>,
 ): DestinationConfig {
   const named = onlyDestination(pipelineOf(config, pipeline), destination);
   requireReleasesLayout(named);
@@ -194,6 +220,6 @@ export function releasesDestination(
 }
 
 /** Returns the bundle path from the options, if there is one. Throws a `usage` error if it is invalid. */
-export function pathOf({ path }: Pick<ReleasesOptions, 'path'>): string | undefined {
+export function pathOf({ path }: Pick<EitherFlags, 'path'>): string | undefined {
   return path === undefined ? undefined : givenBundlePath(path);
 }

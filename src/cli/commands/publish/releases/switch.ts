@@ -1,26 +1,102 @@
-import { type ErrorRecord, errorRecord, type Finding, WaybillError } from '../../../../core/lib/errors.ts';
+import {
+  type ErrorRecord,
+  errorRecord,
+  type Finding,
+  hasCode,
+  WaybillError,
+} from '../../../../core/lib/errors.ts';
+import { inCamelCase } from '../../../../core/lib/json-document.ts';
+import { describeBundlePath } from '../../../../core/lib/paths.ts';
 import { refreshIfListed } from '../../../../core/publish/root-index/root-index.ts';
 import { type TidiedPath, tidyDestination } from '../../../../core/publish/unpublish/retire-releases.ts';
-import { atDestination, placeOf } from '../../../../core/releases/place.ts';
-import { switchAt, type Switched, type SwitchRequest } from '../../../../core/releases/switch.ts';
+import { atDestination, notPublished, placeOf, severalPaths } from '../../../../core/releases/place.ts';
+import {
+  switchAt,
+  type Switched,
+  switchRefused,
+  type SwitchRequest,
+} from '../../../../core/releases/switch.ts';
 import { exitCodes } from '../../../exit-codes.ts';
 import { type Output, plural } from '../../../output/output.ts';
 import { audited, auditedAndNotified } from '../../../setup/audited.ts';
 import type { Io, OptionsFor } from '../../../setup/command.ts';
 import { type CommandContext, setUp, setUpFor } from '../../../setup/set-up.ts';
-import type { activateCommand, dropCommand, resumeCommand, rollbackCommand } from './commands.ts';
+import type {
+  activateCommand,
+  dropCommand,
+  EitherFlags,
+  resumeCommand,
+  rollbackCommand,
+} from './commands.ts';
+import { atDaemon, type DaemonFlags, daemonOf, type DaemonPlace, localFlags } from './place-flags.ts';
 import { pathOf, releasesDestination } from './show.ts';
 
 type SwitchOptions = OptionsFor<typeof resumeCommand>;
 
 /** Implements `waybill releases rollback`. */
-export async function rollBackRelease(options: OptionsFor<typeof rollbackCommand>, io: Io): Promise<number> {
-  return change(options, { verb: 'rollback', release: options.to }, io);
+export async function rollBackRelease(flags: OptionsFor<typeof rollbackCommand>, io: Io): Promise<number> {
+  const { to, release } = flags;
+  // `--to` named the release before it named a daemon.
+  if (to !== undefined && /^[\w-]+$/.test(to)) {
+    if (release !== undefined)
+      throw new WaybillError('usage', `two releases are named: "${release}" and "${to}"`, {
+        hint: 'leave out --to, or give it the URL of a daemon',
+      });
+    const { to: named, ...others } = flags;
+    return activate(others, { verb: 'rollback', release: named }, io);
+  }
+  return activate(flags, { verb: 'rollback', release }, io);
 }
 
 /** Implements `waybill releases promote`. */
-export async function promoteRelease(options: OptionsFor<typeof activateCommand>, io: Io): Promise<number> {
-  return change(options, { verb: 'promote', release: options.release }, io);
+export async function promoteRelease(flags: OptionsFor<typeof activateCommand>, io: Io): Promise<number> {
+  return activate(flags, { verb: 'promote', release: flags.release }, io);
+}
+
+type Activation = SwitchRequest & { verb: 'rollback' | 'promote' };
+
+async function activate(
+  flags: EitherFlags & { dryRun: boolean; color: boolean },
+  request: Activation,
+  io: Io,
+): Promise<number> {
+  const daemon = daemonOf(flags);
+  if (daemon === null) return change(localFlags(flags), request, io);
+  return atDaemon(daemon, io, async (at) => {
+    const { output } = io;
+    const { dryRun } = flags;
+    const { verb } = request;
+    const { pipeline: pipelineId, destination: destinationId } = at.place;
+    try {
+      const release = request.release ?? (await lastGoodAt(at));
+      const done = await at.client.releases.activate(at.place, release, {
+        ...{ rollback: verb === 'rollback', dryRun },
+      });
+      output.result('release-switch', done, () =>
+        printSwitch(request, { ...(inCamelCase(done) as Outcome), error: null }, dryRun, output, daemon),
+      );
+      return 0;
+    } catch (error) {
+      if (!hasCode(error, 'release_unusable')) throw error;
+      const about = { action: verb, dryRun, pipelineId, destinationId };
+      const none = { destinationPath: at.place.path ?? '.', from: null, to: null, error: errorRecord(error) };
+      output.result('release-switch', { ...about, ...none, isChanged: false, warnings: [] }, () =>
+        printSwitch(request, none, dryRun, output, daemon),
+      );
+      return 1;
+    }
+  });
+}
+
+/** Returns the release that a rollback goes to. Throws the same errors as a rollback here. */
+async function lastGoodAt({ client, place }: DaemonPlace): Promise<string> {
+  const { paths } = await client.releases.list(place);
+  const [only, ...others] = paths.filter(({ releases }) => releases.length > 0);
+  if (only === undefined) throw notPublished(place.destination);
+  if (others.length > 0) throw severalPaths([only, ...others].map((one) => one.destination_path));
+  const good = only.releases.find((one) => one.is_last_good);
+  if (good !== undefined) return good.id;
+  throw switchRefused({ why: 'nothing_to_go_back_to' }, describeBundlePath(only.destination_path));
 }
 
 /** Implements `waybill releases resume`. */
@@ -113,6 +189,7 @@ function printSwitch(
   { destinationPath, from, to, error }: Outcome,
   dryRun: boolean,
   output: Output,
+  daemon: DaemonFlags | null = null,
 ): void {
   const { data, style } = output;
   if (error !== null) {
@@ -139,10 +216,15 @@ function printSwitch(
     return;
   }
   data(`${style.green(head)}  ${where}: ${from ?? 'nothing'} → ${to ?? ''}${end}`);
-  if (verb === 'rollback' && !dryRun)
+  if (verb === 'rollback' && !dryRun) {
+    const again =
+      daemon === null
+        ? 'waybill releases resume'
+        : `waybill releases promote ${from ?? 'ID'} --to ${daemon.to}`;
     data(
-      `${style.cyan('next:')} publish other content, or run \`waybill releases resume\` to publish the rolled back content again`,
+      `${style.cyan('next:')} publish other content, or run \`${again}\` to publish the rolled back content again`,
     );
+  }
 }
 
 /** Implements `waybill releases tidy`. Tidies one bundle path, or all of them if none is given. */

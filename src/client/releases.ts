@@ -1,0 +1,78 @@
+import { WaybillError } from '../core/lib/errors.ts';
+import type { Ask, Connection } from './connection.ts';
+import type { Release, ReleaseDiff, Releases, ReleaseSwitch } from './generated/api-types.ts';
+
+/* Requests about the releases of a destination. */
+
+/** A destination with `layout: releases`. */
+export interface ReleasePlace {
+  pipeline: string;
+  destination: string;
+  /** The bundle path. Default: all of them in a list, otherwise the only one that has releases. */
+  path?: string | undefined;
+}
+
+export interface ActivateOptions {
+  /** Roll back: later runs do not make the replaced release current again. Default: false, a promotion. */
+  rollback?: boolean;
+  /** Only report the change. Default: false. */
+  dryRun?: boolean;
+}
+
+export async function listReleases(connection: Connection, place: ReleasePlace): Promise<Releases> {
+  return ask(connection, place, 'releases', {});
+}
+
+export async function showRelease(
+  connection: Connection,
+  place: ReleasePlace,
+  release: string,
+): Promise<Release> {
+  return ask(connection, place, 'release', { below: [release] });
+}
+
+export async function compareReleases(
+  connection: Connection,
+  place: ReleasePlace,
+  from: string,
+  to: string,
+): Promise<ReleaseDiff> {
+  return ask(connection, place, 'release-diff', { below: [from, 'diff'], query: { to } });
+}
+
+/** Makes a release current. Repeating this changes nothing. */
+export async function activateRelease(
+  connection: Connection,
+  place: ReleasePlace,
+  release: string,
+  { rollback = false, dryRun = false }: ActivateOptions = {},
+): Promise<ReleaseSwitch> {
+  const bytes = Buffer.from(JSON.stringify({ rollback }));
+  return ask(connection, place, 'release-switch', {
+    below: [release, 'activate'],
+    query: { dry_run: String(dryRun) },
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'content-length': String(bytes.length) },
+    body: async function* () {
+      yield bytes;
+    },
+  });
+}
+
+async function ask<T extends { kind: string }>(
+  connection: Connection,
+  { pipeline, destination, path }: ReleasePlace,
+  kind: T['kind'],
+  { below = [], query, ...rest }: Omit<Ask, 'path'> & { below?: readonly string[] },
+): Promise<T> {
+  const parts = ['pipelines', pipeline, 'destinations', destination, 'releases', ...below];
+  const { body } = await connection.askJson({
+    ...rest,
+    path: `v1/${parts.map(encodeURIComponent).join('/')}`,
+    query: { ...query, path },
+  });
+  if ((body as Partial<T> | null)?.kind === kind) return body as T;
+  throw new WaybillError('unexpected_answer', `the answer is not a document of the kind ${kind}`, {
+    hint: 'check the URL and the version of the daemon',
+  });
+}
