@@ -34,6 +34,7 @@ import { eventOf } from '../../src/core/notify/event.ts';
 import { Notifier } from '../../src/core/notify/notifier.ts';
 import { undeliveredInMemory } from '../../src/core/notify/outbox.ts';
 import { runFailure } from '../../src/core/publish/results/occurrences.ts';
+import { jsonDocument } from '../../src/core/lib/json-document.ts';
 import type { ReleaseView } from '../../src/core/releases/describe.ts';
 import type { ReleaseId } from '../../src/core/releases/release.ts';
 import { createWeatherService, newWeatherObserver } from '../../src/weather/api/service.ts';
@@ -418,6 +419,19 @@ function answered(request: ReleasesRequest): ReleasesAnswer {
     leftAt: isCurrent ? null : '2026-11-21T00:00:00Z',
   });
   const releases = [view(second, true), view(first, false)];
+  const about = { pipelineId: request.pipelineId, destinationId: request.destinationId, destinationPath };
+  const none = { added: [], removed: [], changed: [], same: 1, warnings: [] };
+  if (request.kind === 'diff') {
+    const text = jsonDocument('release-diff', { ...about, from: first, to: second, ...none }, 0);
+    return { kind: 'document', text };
+  }
+  if (request.kind === 'show') {
+    const release = { ...view(second, true), files: [] };
+    return {
+      kind: 'document',
+      text: jsonDocument('release', { ...about, release, error: null, warnings: [] }, 0),
+    };
+  }
   return {
     kind: 'list',
     paths: [{ destinationPath, current: second, foreignTarget: null, channels: [], releases }],

@@ -99,7 +99,10 @@ t.test('releases: the same documents and texts from the daemon as from the confi
 
 t.test('releases: names what is wrong', (t) => {
   const wrong: [string[], RegExp, Record<string, string>?][] = [
-    [['releases', 'show', 'gone'], /no release or channel of the destination root named "gone"\nnext .*known: 20/],
+    [
+      ['releases', 'show', 'gone'],
+      /no release or channel of the destination root named "gone"\nnext .*known: 20/,
+    ],
     [['releases', 'list', '-p', 'handbok'], /no pipeline "handbok"; did you mean "handbook"\?/],
     [['releases', 'list', '-d', 'wbe'], /named "wbe"\nnext .*did you mean "web"\?/],
     [['releases', 'list', '-d', 'plain'], /published in place/],
