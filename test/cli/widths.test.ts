@@ -20,7 +20,7 @@ for (const name of ['index.html', 'guides/publishing-to-a-server.html', 'guides/
   writeFileSync(path.join(place, 'site', name), name);
 writeFileSync(
   path.join(place, 'c.yml'),
-  `upload_tokens: [{ id: ci, value_env: WAYBILL_TOKEN, pipelines: [uploads] }]
+  `upload_tokens: [{ id: ci, value_env: WAYBILL_TOKEN, pipelines: [uploads, handbook] }]
 server: { http: { listen: "127.0.0.1:0" }, staging: { directory: ./staging } }
 pipelines:
   - id: handbook
@@ -74,6 +74,8 @@ t.test('no line is wider than the terminal, and no word is broken', async (t) =>
     `push site --to ${url} -p uploads --no-git`,
     `runs list --to ${url}`,
     `pipelines --to ${url}`,
+    `releases list --to ${url} -p handbook`,
+    `releases show current --to ${url} -p handbook`,
     'releases rollback -c c.yml -p handbook',
     'promote web uploaded --dry-run',
     'config check -c c.yml',

@@ -208,7 +208,6 @@ export function inPublishing({ closed, pages }: Servers): Mistake[] {
       'WAYBILL_TOKEN',
     ),
     push('an FTP server', ['site', '--to', 'ftp://publish.example.org', '-p', 'maps'], 'ftp://', 'https://'),
-    push('no pipeline', ['site', '--to', `http://127.0.0.1:${pages}`], '--pipeline', 'push --help'),
     // The directory of the destination is made for the lease.
     {
       ...release('rollback before a release', ['rollback', '-d', 'web'], 'earlier release', 'releases list'),

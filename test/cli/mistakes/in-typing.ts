@@ -38,7 +38,8 @@ export function inTyping({ closed, pages }: Servers): Mistake[] {
       '"10"',
       '90s',
     ),
-    typed('nothing but the directory', ['push', 'site'], '--pipeline <id>', 'push <bundle> --pipeline <id>'),
+    typed('nothing but the directory', ['push', 'site'], '--to <url>', 'push <bundle> --to <url>'),
+    typed('releases of nowhere', ['releases', 'list'], '--config <file> or --to <url>', 'WAYBILL_URL'),
     typed(
       'a host without a scheme',
       ['push', 'site', '--to', `localhost:${pages}`, '-p', 'maps'],
