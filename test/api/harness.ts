@@ -201,7 +201,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
   const notifier = new Notifier({
     notifiers: [
       {
-        config: { id: 'hook', kind: 'log', events: [], pipelines: null },
+        config: { id: 'hook', kind: 'log', events: [], acts: null, pipelines: null },
         sink: {
           concurrency: 1,
           timeoutMs: 5_000,

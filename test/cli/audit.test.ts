@@ -132,3 +132,23 @@ t.test('a command whose trail cannot be opened changes nothing', (t) => {
   t.notOk(readdirSync(directory).includes('web'));
   t.end();
 });
+
+t.test('a command sends its records to the notifiers of its act, and warns if that fails', (t) => {
+  const { directory, run, records } = layOut(
+    t,
+    `audit: {}
+notifiers:
+  - {id: log, kind: file, path: ./sent.jsonl, events: [audit.recorded], acts: [release.rollback]}
+  - {id: broken, kind: file, path: ./source, events: [audit.recorded], acts: [release.resume]}`,
+  );
+  const on = ['-p', 'maps', '-d', 'web'];
+  t.equal(run('run').status, 0);
+  t.equal(run('releases', 'rollback', ...on).status, 1, 'there is no earlier release');
+  const sent = readFileSync(path.join(directory, 'sent.jsonl'), 'utf8').trimEnd().split('\n');
+  t.same(
+    sent.map((line) => (JSON.parse(line) as { data: object }).data),
+    [{ record: records().at(-1) }],
+  );
+  t.match(run('releases', 'resume', ...on).stderr, /notifier "broken": the event audit\.recorded/);
+  t.end();
+});

@@ -1,12 +1,13 @@
 import type { ProcessMetrics } from '../../api/metrics/process-metrics.ts';
 import { productVersion } from '../../api/version.ts';
-import { entryOfOccurrence, programActor } from '../../core/audit/occurrence-acts.ts';
+import type { AuditRecord } from '../../core/audit/record.ts';
 import { openConfiguredTrail, type Trail } from '../../core/audit/trail.ts';
 import type { Disk } from '../../core/lib/disk.ts';
 import type { Finding } from '../../core/lib/errors.ts';
 import type { Release } from '../../core/lib/lifecycle.ts';
 import type { Postponed } from '../../core/notify/delivery-queue.ts';
 import { Notifier } from '../../core/notify/notifier.ts';
+import { entryOfOccurrence, programActor } from '../../core/notify/occurrence-acts.ts';
 import { logOutcome } from '../../core/notify/outcome-warnings.ts';
 import { openNotifiers } from '../../core/notify/sink-kinds.ts';
 import { openTracing, type Tracing } from '../../core/tracing/open-tracing.ts';
@@ -52,8 +53,8 @@ export interface Reporting {
 type ProgramTracing = Tracing & { close: () => Promise<void> };
 
 /**
- * Opens the parts of `Reporting`. Throws the same errors as `openConfiguredTrail`, `openTracing`,
- * `openConfiguredStore`, `openEvents` and `openNotifiers`.
+ * Opens the parts of `Reporting`. Throws the same errors as `openTracing`, `openConfiguredStore`,
+ * `openEvents`, `openNotifiers` and `openConfiguredTrail`.
  */
 export async function openReporting(
   foundation: ProgramContext,
@@ -65,11 +66,13 @@ export async function openReporting(
     log.warn({ notifier, count }, 'too many undelivered events; the oldest were dropped');
     metrics?.undeliveredDropped(notifier, count);
   };
-  const audit = own(await openConfiguredTrail(foundation.config.audit, foundation));
   const tracing = own(await openConfiguredTracing(foundation));
   const store = own(await openConfiguredStore({ ...foundation, onDropped }));
   const events = own(await openEvents({ ...foundation, store, onDropped }));
   const notifier = own(await openNotifier(foundation, { events, tracing, metrics }));
+  const onRecord = (record: AuditRecord): void =>
+    notifier.notify({ type: 'audit.recorded', data: { record } });
+  const audit = own(await openConfiguredTrail(foundation.config.audit, { ...foundation, onRecord }));
   return { audit, tracing, store, events, notifier };
 }
 
@@ -168,11 +171,11 @@ export async function openPublishing(
   return own(coordinator);
 }
 
-/** Delivers pending events and spans, and then closes everything that reports runs. */
+/** Writes and delivers pending records, events and spans, and then closes everything that reports runs. */
 export async function closeReporting({ notifier, tracing, events, store, audit }: Reporting): Promise<void> {
+  await audit.close();
   await notifier.close();
   await tracing.close();
   await events.close();
   await store?.close();
-  await audit.close();
 }

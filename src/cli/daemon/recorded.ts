@@ -1,7 +1,7 @@
-import { programActor } from '../../core/audit/occurrence-acts.ts';
 import type { ActEntry } from '../../core/audit/record.ts';
 import type { Trail } from '../../core/audit/trail.ts';
 import { asWaybillError } from '../../core/lib/errors.ts';
+import { programActor } from '../../core/notify/occurrence-acts.ts';
 import type { Triggers } from '../../workers/queue/trigger.ts';
 
 /* Records actions in the audit trail that do not come from a request. */

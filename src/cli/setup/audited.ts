@@ -1,8 +1,10 @@
 import { userInfo } from 'node:os';
-import { entryOfOccurrence } from '../../core/audit/occurrence-acts.ts';
-import type { Act, ActEntry, Actor, Fact } from '../../core/audit/record.ts';
+import type { Act, ActEntry, Actor, AuditRecord, Fact } from '../../core/audit/record.ts';
+import { notifiersOf } from '../../core/config/secret-references.ts';
 import type { CoreContext } from '../../core/context.ts';
 import { asWaybillError, type ErrorRecord, type Finding } from '../../core/lib/errors.ts';
+import type { Outcome } from '../../core/notify/delivery-queue.ts';
+import { entryOfOccurrence } from '../../core/notify/occurrence-acts.ts';
 import { exitCodes } from '../exit-codes.ts';
 import { type CommandContext, withNotifier } from './set-up.ts';
 
@@ -12,6 +14,8 @@ export interface CommandAct {
   /** Dry runs are not recorded, because they change nothing. */
   dryRun: boolean;
   pipelineId?: string | null;
+  /** The pipelines whose notifiers receive the records. Default: `pipelineId`, or all. */
+  pipelineIds?: readonly string[] | undefined;
   destinationId?: string | null;
   detail?: Readonly<Record<string, Fact>>;
 }
@@ -26,13 +30,17 @@ export interface CommandAct {
  */
 export async function audited<T>(
   { config, context }: Pick<CommandContext, 'config' | 'context'>,
-  { dryRun, ...about }: CommandAct,
+  { dryRun, pipelineIds, ...about }: CommandAct,
   work: (context: CoreContext) => Promise<T>,
   failureOf?: (result: T) => Pick<ErrorRecord, 'code'> | null,
 ): Promise<T> {
   if (config.audit === null || dryRun) return work(context);
   const { openTrail } = await import('../../core/audit/trail.ts');
-  const trail = await openTrail(config.audit, context);
+  const followers = await openFollowers(
+    { config, context },
+    pipelineIds ?? (about.pipelineId == null ? undefined : [about.pipelineId]),
+  );
+  const trail = await openTrail(config.audit, { ...context, ...followers });
   const actor = actorOfProcess();
   const entry: ActEntry = { ...about, result: 'done', actor };
   const notify: CoreContext['notify'] = (occurrence, trace) => {
@@ -52,7 +60,36 @@ export async function audited<T>(
     throw thrown;
   } finally {
     await trail.close();
+    await followers?.close();
   }
+}
+
+/** How long to wait for the delivery of audit records, in milliseconds. */
+const deliveryTimeoutMs = 60_000;
+
+/**
+ * Opens the notifiers that receive audit records. Returns null if there are none. A failed delivery is only a
+ * warning in the log.
+ */
+async function openFollowers(
+  { config, context }: Pick<CommandContext, 'config' | 'context'>,
+  pipelineIds: readonly string[] | undefined,
+): Promise<{ onRecord: (record: AuditRecord) => void; close: () => Promise<void> } | null> {
+  const configs = notifiersOf(config, pipelineIds).filter(({ events }) => events.includes('audit.recorded'));
+  if (configs.length === 0) return null;
+  const { clock, log, signal: stopping, tracer } = context;
+  const [{ openNotifiers }, { Notifier }, { logOutcome }] = await Promise.all([
+    import('../../core/notify/sink-kinds.ts'),
+    import('../../core/notify/notifier.ts'),
+    import('../../core/notify/outcome-warnings.ts'),
+  ]);
+  const { notifiers } = await openNotifiers(configs, context);
+  const onOutcome = (outcome: Outcome): void => logOutcome(outcome, log);
+  const notifier = new Notifier({ notifiers, clock, log, onOutcome, stopping, tracer });
+  return {
+    onRecord: (record) => notifier.notify({ type: 'audit.recorded', data: { record } }),
+    close: () => notifier.close(deliveryTimeoutMs),
+  };
 }
 
 /**

@@ -4,7 +4,15 @@ import type { Clock } from '../lib/clock.ts';
 import { WaybillError } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import { shareWithOwner } from './append-lock.ts';
-import { type ActEntry, type ChainEnd, chainStart, digestOfLine, lineOf, recordAfter } from './record.ts';
+import {
+  type ActEntry,
+  type AuditRecord,
+  type ChainEnd,
+  chainStart,
+  digestOfLine,
+  lineOf,
+  recordAfter,
+} from './record.ts';
 import {
   type FileEnd,
   type Head,
@@ -69,20 +77,23 @@ export class TrailWriter {
   }
 
   /**
-   * Writes all entries at once and syncs them to disk, after cleaning up any interrupted write. In case of
-   * an error, none of the entries is in the file. Throws the system error, or `audit_unavailable` if the file
-   * is not a trail.
+   * Writes all entries at once and syncs them to disk, after cleaning up any interrupted write. Returns their
+   * records. In case of an error, none of the entries is in the file. Throws the system error, or
+   * `audit_unavailable` if the file is not a trail.
    */
-  async append(entries: readonly DatedEntry[]): Promise<void> {
+  async append(entries: readonly DatedEntry[]): Promise<AuditRecord[]> {
     const recovery = await this.#catchUp();
     const all = [
       ...(recovery === null ? [] : [{ entry: recovery.entry, time: this.#clock.now() }]),
       ...entries,
     ];
-    if (all.length === 0) return;
+    if (all.length === 0) return [];
     let end = this.#end;
+    const records: AuditRecord[] = [];
     const lines = all.map(({ entry, time }) => {
-      const line = lineOf(recordAfter(end, entry, { time, host: this.#host }));
+      const record = recordAfter(end, entry, { time, host: this.#host });
+      records.push(record);
+      const line = lineOf(record);
       end = { seq: end.seq + 1, digest: digestOfLine(line) };
       return `${line}\n`;
     });
@@ -96,6 +107,7 @@ export class TrailWriter {
     file.begun ??= begun;
     this.#end = end;
     if (this.#head !== null) await writeHead(this.#head, { ...end, file: file.name, size: file.size });
+    return records;
   }
 
   async close(): Promise<void> {

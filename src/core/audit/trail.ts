@@ -7,7 +7,7 @@ import type { Log } from '../lib/log.ts';
 import { makeDurableDirectory } from '../lib/sync.ts';
 import { errnoOf } from '../lib/system-errors.ts';
 import { type AppendLock, openAppendLock } from './append-lock.ts';
-import type { ActEntry } from './record.ts';
+import type { ActEntry, AuditRecord } from './record.ts';
 import { removeReserve, requireReserve, reserveBytes, reserveName } from './reserve.ts';
 import { type TrailSettings, TrailWriter } from './trail-writer.ts';
 
@@ -16,6 +16,8 @@ export interface TrailOptions {
   log: Log;
   /** The name to use in records. Default: the name of this machine. */
   host?: string;
+  /** Called with each record that this process has written to the disk, in order. Must not throw. */
+  onRecord?: (record: AuditRecord) => void;
 }
 
 /** Records acts. Several processes on the same machine can write to a trail. */
@@ -121,10 +123,10 @@ class QueuedTrail implements Trail {
    * that fails and acts need a record, throws an error.
    */
   async start(): Promise<void> {
-    const { lock, writer } = this.#parts;
+    const { lock } = this.#parts;
     try {
       await lock.hold(async () => {
-        await writer.append([]);
+        await this.#append([]);
         await this.#reserve();
       });
     } catch (error) {
@@ -205,7 +207,7 @@ class QueuedTrail implements Trail {
    * if writing fails.
    */
   async #writeBatch(batch: readonly Waiting[]): Promise<unknown> {
-    const { writer, clock } = this.#parts;
+    const { clock } = this.#parts;
     const lost = this.#lost;
     const gap: ActEntry = {
       act: 'audit.gap',
@@ -216,11 +218,11 @@ class QueuedTrail implements Trail {
     };
     const entries = [...(lost > 0 ? [{ entry: gap, time: clock.now() }] : []), ...batch];
     try {
-      await writer.append(entries);
+      await this.#append(entries);
     } catch (error) {
       // This is what the reserve is for. Acts that were allowed while there was space get their records.
       if (!(await removeReserve(this.#settings.directory))) throw error;
-      await writer.append(entries);
+      await this.#append(entries);
     }
     this.#lost -= lost;
     this.#waiting.splice(0, batch.length);
@@ -229,6 +231,12 @@ class QueuedTrail implements Trail {
       () => null,
       (error: unknown) => error,
     );
+  }
+
+  async #append(entries: Parameters<TrailWriter['append']>[0]): Promise<void> {
+    const { writer, onRecord } = this.#parts;
+    const records = await writer.append(entries);
+    if (onRecord !== undefined) records.forEach(onRecord);
   }
 
   async #reserve(): Promise<void> {

@@ -27,6 +27,7 @@ export function relationFaults(document: unknown, base: PathBase): Fault[] {
     ...issuerKeyFaults(publishers),
     ...duplicateIds(notifiers, 'notifier'),
     ...notifierFaults(notifiers, pipelines),
+    ...auditNotifierFaults(document, notifiers),
     ...pipelines.flatMap((pipeline) => pipelineFaults(pipeline, base)),
     ...uploadsWithoutToken(pipelines, [...tokens, ...publishers]),
     ...stagingFaults(document, base),
@@ -133,6 +134,28 @@ function notifierFaults(notifiers: Item[], pipelines: Item[]): Fault[] {
         : [fault('unknown_pipeline', path, `there is no pipeline "${value}"${didYouMean(value, ids)}`)],
     ),
   );
+}
+
+/** Checks that notifiers of audit records have a trail to follow, and that `acts` has an effect. */
+function auditNotifierFaults(document: unknown, notifiers: Item[]): Fault[] {
+  const hasTrail = mapIn(document)['audit'] !== undefined;
+  return notifiers.flatMap(({ value, path }): Fault[] => {
+    const events = itemsOf(value, 'events', path);
+    const chosen = events.find((event) => event.value === 'audit.recorded');
+    if (chosen === undefined && itemsOf(value, 'acts').length > 0)
+      return [
+        fault('invalid_value', [...path, 'acts'], 'acts has no effect without audit.recorded in events'),
+      ];
+    return chosen === undefined || hasTrail
+      ? []
+      : [
+          fault(
+            'invalid_value',
+            chosen.path,
+            'there is no audit trail: add `audit: {}` to the configuration',
+          ),
+        ];
+  });
 }
 
 function uploadsWithoutToken(pipelines: Item[], tokens: Item[]): Fault[] {

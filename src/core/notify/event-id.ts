@@ -12,9 +12,14 @@ export const newEventId = (): string => `msg_${randomId()}`;
 /**
  * Returns the id of an event. During a run, the id is derived from what happened. If a process dies right
  * after sending a notification, the next process sends it again with the same id, so receivers can discard
- * the duplicate. All other events have random ids.
+ * the duplicate. The id of an audit event is derived from the place of its record in the chain. All other
+ * events have random ids.
  */
 export function eventIdOf({ type, data }: Occurrence): string {
+  if ('record' in data) {
+    const { host, seq, time, prev } = data.record;
+    return idOf([type, host, seq, time, prev]);
+  }
   if (!('run_id' in data) || data.run_id === null) return newEventId();
   if ('attempt' in data) return idOf([data.run_id, type, data.attempt]);
   const { run_id, destination_id, destination_path, bundle } = data;

@@ -1,3 +1,4 @@
+import type { AuditRecord } from '../audit/record.ts';
 import type { Revision } from '../bundle/source-bundle.ts';
 import type { ErrorCode } from '../lib/error-codes.ts';
 import type { TraceContext } from '../tracing/trace-context.ts';
@@ -16,6 +17,7 @@ export const subscribableTypes = [
   'release.activated',
   'release.rolled_back',
   'outputs.pruned',
+  'audit.recorded',
 ] as const;
 
 export interface EventData {
@@ -101,6 +103,8 @@ export interface EventData {
     outputs: { destination_path: string; path: string }[];
     outputs_omitted: number;
   };
+  /** An act was recorded in the audit trail. The canonical JSON of `record` is the line of the trail. */
+  'audit.recorded': { record: AuditRecord };
   /** A test event from `waybill notify test`. */
   'notifier.test': { notifier_id: string; message: string };
 }
@@ -184,5 +188,6 @@ export function eventOf(occurrence: Occurrence, id: string, at: Date): Event {
 
 /** Returns the id of the event's pipeline, or null if it has none. */
 export function pipelineOfEvent({ data }: Occurrence): string | null {
+  if ('record' in data) return data.record.pipeline_id;
   return 'pipeline_id' in data ? data.pipeline_id : null;
 }

@@ -21,6 +21,8 @@ const fieldNames = [
   'next',
   'run',
   'event',
+  'act',
+  'actor',
 ] as const;
 
 type FieldName = (typeof fieldNames)[number];
@@ -78,6 +80,8 @@ interface Report {
   title: string;
   rows?: [label: string, value: string][];
   error?: EventError;
+  /** Default: the code of `error`. */
+  code?: string | null;
   next?: string;
 }
 
@@ -85,7 +89,8 @@ export function messageOf(event: Event, { consoleUrl, maxValueChars }: MessageOp
   const short = (text: string): string => shortened(oneLine(text), maxValueChars);
   const long = (text: string): string => shortened(oneLine(text), 2 * maxValueChars);
   const subject = subjectOf(event, short);
-  const { outcome, title, rows = [], error, next = error?.hint ?? '' } = reportOf(event, subject, short);
+  const report = reportOf(event, subject, short);
+  const { outcome, title, rows = [], error, code = error?.code, next = error?.hint ?? '' } = report;
   const { pipeline, destination, bundle, release, channel, run } = subject;
   const cause = error === undefined ? '' : long(error.message);
   const all: [string, string][] = [
@@ -104,14 +109,28 @@ export function messageOf(event: Event, { consoleUrl, maxValueChars }: MessageOp
     title,
     rows: all.filter(([, value]) => value !== ''),
     link: consoleUrl === null ? null : linkOf(event, consoleUrl),
-    fields: { ...subject, outcome, cause, code: error?.code ?? '', next: long(next), event: event.type },
+    fields: { ...subject, outcome, cause, code: code ?? '', next: long(next), event: event.type },
   };
 }
 
-type Subject = Pick<Fields, 'pipeline' | 'destination' | 'bundle' | 'release' | 'channel' | 'run'>;
+type Subject = Omit<Fields, 'outcome' | 'cause' | 'code' | 'next' | 'event'>;
 
 function subjectOf({ data }: Event, short: (text: string) => string): Subject {
   const of = (value: string | null | undefined): string => short(value ?? '');
+  if ('record' in data) {
+    const { act, actor, detail, pipeline_id, destination_id, run_id } = data.record;
+    const fact = (name: string): string => of(detail[name]?.toString());
+    return {
+      ...{
+        pipeline: of(pipeline_id),
+        destination: of(destination_id),
+        bundle: fact('path'),
+        run: of(run_id),
+      },
+      ...{ release: fact('release'), channel: fact('channel'), act },
+      actor: short(actor.id === null ? actor.type : `${actor.type} ${actor.id}`),
+    };
+  }
   return {
     pipeline: 'pipeline_id' in data ? of(data.pipeline_id) : '',
     destination: 'destination_id' in data ? of(data.destination_id) : '',
@@ -119,6 +138,7 @@ function subjectOf({ data }: Event, short: (text: string) => string): Subject {
     release: 'release' in data ? of(data.release) : '',
     channel: 'channel' in data ? of(data.channel) : '',
     run: 'run_id' in data ? of(data.run_id) : '',
+    ...{ act: '', actor: '' },
   };
 }
 
@@ -167,12 +187,21 @@ function reportOf(event: Event, subject: Subject, short: (text: string) => strin
         title: `Pruned outputs at ${place}`,
         rows: [['Outputs removed', String(event.data.counts.outputs_removed)]],
       };
+    case 'audit.recorded': {
+      const { result: outcome, code, address } = event.data.record;
+      const end = outcome === 'done' ? '' : ` ${outcome}${code === null ? '' : ` (${code})`}`;
+      return {
+        ...{ outcome, code, title: `Audit: ${subject.act} by ${subject.actor}${end}` },
+        rows: [['Address', short(address ?? '')]],
+      };
+    }
     case 'notifier.test':
       return { outcome: 'test', title: `Test of notifier ${event.data.notifier_id}` };
   }
 }
 
 function linkOf({ data }: Event, consoleUrl: string): string {
+  if ('record' in data) return `${consoleUrl}console/audit`;
   if ('run_id' in data && data.run_id !== null)
     return `${consoleUrl}console/runs/${encodeURIComponent(data.run_id)}`;
   if ('pipeline_id' in data) return `${consoleUrl}console/pipelines/${encodeURIComponent(data.pipeline_id)}`;

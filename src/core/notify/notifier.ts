@@ -177,11 +177,17 @@ export class Notifier {
   }
 }
 
-/** Reports whether a notifier is subscribed to this event. */
-export function wants({ events, pipelines }: NotifierConfig, occurrence: Occurrence): boolean {
+/**
+ * Reports whether a notifier is subscribed to this event. A notifier of some pipelines gets no audit records
+ * about other things, such as logins.
+ */
+export function wants({ events, acts, pipelines }: NotifierConfig, occurrence: Occurrence): boolean {
   if (!(events as readonly string[]).includes(occurrence.type)) return false;
+  const isAudit = occurrence.type === 'audit.recorded';
+  if (isAudit && acts !== null && !acts.includes(occurrence.data.record.act)) return false;
   const pipeline = pipelineOfEvent(occurrence);
-  return pipelines === null || pipeline === null || pipelines.includes(pipeline);
+  if (pipelines === null) return true;
+  return pipeline === null ? !isAudit : pipelines.includes(pipeline);
 }
 
 function notConfigured(notifierId: string): WaybillError {

@@ -1,3 +1,4 @@
+import { acts } from '../audit/record.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Finding } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
@@ -77,6 +78,11 @@ const common = {
   })
     .default(['bundle.published'])
     .description('Events that the notifier receives.'),
+  acts: list(choice(...acts), { min: 1, expected: 'a list of acts of docs/audit.md, at least one' })
+    .description(
+      'Sends only audit records of these acts. For notifiers with audit.recorded in events. Default: all acts.',
+    )
+    .example(['login', 'release.rollback']),
   pipelines: list(id(), { min: 1, expected: 'a list of pipeline ids, at least one' }).description(
     'Sends only events of these pipelines. Default: all pipelines.',
   ),

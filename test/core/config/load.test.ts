@@ -569,6 +569,15 @@ t.test('checks related settings together, even next to other errors', async (t) 
     /^upload_token_missing pipelines\[0\]\.id/,
     /^unknown_pipeline upload_tokens\[0\]\.pipelines\[1\] there is no pipeline "fils"; did you mean "files"/,
   ]);
+  const audited = (events: string, acts = '') =>
+    findingsOf(`pipelines: []\nnotifiers: [{id: n, kind: log, events: [${events}]${acts}}]`).map(
+      ({ code, pointer, message }) => `${code} ${pointer ?? ''} ${message}`,
+    );
+  t.match(audited('audit.recorded')[1], /^invalid_value notifiers\[0\]\.events\[0\] there is no audit trail/);
+  t.match(
+    audited('bundle.published', ', acts: [login]')[1],
+    /^invalid_value notifiers\[0\]\.acts acts has no eff/,
+  );
   t.match(messages([upload('a'), upload('a')], [token('[a]')]), [/^duplicate_id pipelines\[1\]\.id/]);
   t.match(messages([upload('a')], [token('[a]'), token('[a]')]), [/^duplicate_id upload_tokens\[1\]\.id/]);
   t.match(messages([upload('a')], [token('[]')]), [

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { chainStart, recordAfter } from '../../../src/core/audit/record.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import { loadSecrets } from '../../../src/core/lib/secrets.ts';
 import { deliver } from '../../../src/core/notify/deliver.ts';
@@ -159,6 +160,23 @@ t.test('every type of event has a message', async (t) => {
       },
       'Pruned outputs at maps/web',
       'Outputs removed: 1',
+    ],
+    [
+      {
+        type: 'audit.recorded',
+        data: {
+          record: recordAfter(
+            chainStart,
+            {
+              ...{ act: 'release.rollback', result: 'refused', code: 'forbidden', address: '203.0.113.7' },
+              ...{ actor: { type: 'token', id: 'ci' }, pipelineId: 'maps' },
+            },
+            { time: new Date(0), host: 'h1' },
+          ),
+        },
+      },
+      'Audit: release.rollback by token ci refused (forbidden)',
+      'Address: 203.0.113.7',
     ],
     [testOccurrence('chat'), 'Test of notifier chat', 'Time: 2026-11-20 02:04:34 UTC'],
   ] satisfies [Occurrence, string, string][]) {

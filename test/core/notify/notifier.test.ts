@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import t from 'tap';
+import { chainStart, recordAfter } from '../../../src/core/audit/record.ts';
 import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import type { Outcome } from '../../../src/core/notify/delivery-queue.ts';
@@ -64,6 +65,17 @@ const failure = errorRecord(
 );
 const failed = { pipelineId: 'maps', status: 'failed' as const, bundles: 0, destinations: [], warnings: [] };
 
+const login: Occurrence = {
+  type: 'audit.recorded',
+  data: {
+    record: recordAfter(
+      chainStart,
+      { act: 'login', result: 'done', actor: { type: 'user', id: 'ada' } },
+      { time: new Date(0), host: 'h1' },
+    ),
+  },
+};
+
 t.test('lists written outputs first in an event, with the outcome of every output', async (t) => {
   const outputs = ['a', 'b', 'c', 'd'].map((name) => ({
     path: name,
@@ -102,6 +114,7 @@ t.test('follows the schema in every event and never reveals a local path', async
     ...sourceFailures({ ...failed, invalidBundles: [{ bundle: 'b', error: failure }], error: failure }, null),
     pruneOccurrence(owner, [{ destinationPath: '.', path: 'a.txt' }], 1),
     testOccurrence('hook'),
+    login,
   ];
   for (const occurrence of occurrences) {
     const text = asJson(occurrence);
@@ -109,7 +122,7 @@ t.test('follows the schema in every event and never reveals a local path', async
     t.same(validate.errors ?? [], [], occurrence?.type ?? '');
     t.notMatch(text, /srv|private/);
   }
-  t.equal(occurrences.length, 8);
+  t.equal(occurrences.length, 9);
 });
 
 t.test('the examples of the documentation are events', async (t) => {
@@ -177,7 +190,14 @@ t.test('an event stays small, and says how much it leaves out', async (t) => {
 });
 
 const config = (over: Partial<NotifierConfig> = {}): NotifierConfig =>
-  ({ id: 'n', kind: 'log', events: ['bundle.published'], pipelines: null, ...over }) as NotifierConfig;
+  ({
+    id: 'n',
+    kind: 'log',
+    events: ['bundle.published'],
+    acts: null,
+    pipelines: null,
+    ...over,
+  }) as NotifierConfig;
 const published = publicationOccurrence(owner, bundle, resultOf(), null)!;
 const broken = publicationOccurrence(owner, bundle, resultOf({ error: failure }), null)!;
 
@@ -187,6 +207,12 @@ t.test('a notifier gets the events and the pipelines that it asks for', async (t
   t.ok(wants(config({ events: ['bundle.publish_failed'] }), broken));
   t.ok(wants(config({ pipelines: ['maps'] }), published));
   t.notOk(wants(config({ pipelines: ['docs'] }), published));
+  t.notOk(wants(config(), login));
+  const events: NotifierConfig['events'] = ['audit.recorded'];
+  t.ok(wants(config({ events }), login));
+  t.ok(wants(config({ events, acts: ['login'] }), login));
+  t.notOk(wants(config({ events, acts: ['logout'] }), login));
+  t.notOk(wants(config({ events, pipelines: ['maps'] }), login), 'a login is about no pipeline');
 });
 
 function sinkOf(send: Sink['send'], over: Partial<Sink> = {}): Sink {

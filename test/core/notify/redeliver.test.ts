@@ -15,6 +15,7 @@ const config = (id: string): NotifierConfig => ({
   id,
   kind: 'log',
   events: ['outputs.pruned'],
+  acts: null,
   pipelines: null,
 });
 const away: Attempted = { ok: false, reason: 'answered 503', retry: true };

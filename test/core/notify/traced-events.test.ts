@@ -33,7 +33,10 @@ function open({ left = [], answer }: { left?: OutboxEvent[]; answer: () => Attem
   const notifier = new Notifier({
     notifiers: [
       // The schema has no subscription to test events; a notifier only requests events that it supports.
-      { config: { id: 'n', kind: 'log', events: [occurrence.type as never], pipelines: null }, sink },
+      {
+        config: { id: 'n', kind: 'log', events: [occurrence.type as never], acts: null, pipelines: null },
+        sink,
+      },
     ],
     clock: systemClock,
     log: silentLog,

@@ -80,6 +80,7 @@ function actOf(
     act: 'run.start',
     dryRun,
     pipelineId: others.length === 0 ? (only ?? null) : null,
+    pipelineIds: ids,
     detail: { force, allow_removals: allowRemovals, channel: channel ?? null, planned: plan !== undefined },
   };
 }

@@ -1,5 +1,5 @@
-import type { Occurrence } from '../notify/event.ts';
-import type { ActEntry, Actor } from './record.ts';
+import type { ActEntry, Actor } from '../audit/record.ts';
+import type { Occurrence } from './event.ts';
 
 /**
  * The actor for what the program does on its own or during a run. The record of the run's start says who
