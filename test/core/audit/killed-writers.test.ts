@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import process from 'node:process';
 import t from 'tap';
@@ -48,17 +48,18 @@ function startWriter(directory: string, prefix: string, acts: number, killAt: nu
 
 t.test('each act has exactly one record, whatever is killed', async (t) => {
   const directory = t.testdir();
-  const acts = 50;
-  const rounds = howMany(67, 2);
+  const acts = howMany(400, 50);
+  const enough = howMany(10_000, 100);
   const acked: string[] = [];
   let interrupted = 0;
-  for (let round = 0; round < rounds; round += 1) {
+  for (let round = 0; acked.length < enough; round += 1) {
     const writers = [0, 1, 2].map((n) =>
-      startWriter(directory, `w${round}-${n}`, acts, n === 0 ? 2 + pick(8) : 0),
+      startWriter(directory, `w${round}-${n}`, acts, n === 0 ? 2 + pick(Math.ceil(acts / 6)) : 0),
     );
     await Promise.all(writers.map(({ ended }) => ended));
     acked.push(...writers.flatMap((writer) => writer.acked));
     interrupted += 1;
+    if (round % 5 === 4) t.comment(`${acked.length} of ${enough} acts`);
   }
   const last = startWriter(directory, 'last', 1, 0);
   await last.ended;
@@ -69,7 +70,7 @@ t.test('each act has exactly one record, whatever is killed', async (t) => {
       const id = parseLine(line)?.request_id;
       if (id != null) recorded.set(id, (recorded.get(id) ?? 0) + 1);
     }
-  t.ok(acked.length > rounds, `${acked.length} acts`);
+  t.comment(`${acked.length} acts with a response, ${recorded.size} records, ${3 * interrupted} writers`);
   t.same(
     acked.filter((id) => recorded.get(id) !== 1),
     [],
@@ -84,4 +85,19 @@ t.test('each act has exactly one record, whatever is killed', async (t) => {
   t.same(report.problems, []);
   t.equal(report.interrupted.length, interrupted, 'each interrupted write is explained');
   t.ok(report.files > 1, 'over several files');
+
+  const files = readdirSync(directory).filter((one) => one.endsWith('.jsonl'));
+  for (const change of ['edited', 'removed']) {
+    const file = path.join(directory, files[pick(files.length)] ?? '');
+    const whole = readFileSync(file, 'utf8');
+    const lines = whole.split('\n').filter((line) => parseLine(line) !== null);
+    const line = lines[pick(lines.length)] ?? '';
+    writeFileSync(
+      file,
+      whole.replace(`${line}\n`, change === 'removed' ? '' : `${line.replace('"w', '"v')}\n`),
+    );
+    t.not((await verifyTrail(directory)).problems.length, 0, `a record that was ${change} is found`);
+    writeFileSync(file, whole);
+  }
+  t.same((await verifyTrail(directory)).problems, []);
 });

@@ -1,11 +1,13 @@
 import { open } from 'node:fs/promises';
 import process from 'node:process';
+import { actResults, acts } from '../../../src/core/audit/record.ts';
 import { openTrail } from '../../../src/core/audit/trail.ts';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
+import { generator } from '../../support/sampling.ts';
 
 /*
- * A process that appends acts to a trail, and prints the id of each act whose record is on the disk. The
+ * A process that appends random acts to a trail, and prints the id of each act whose record is on the disk. The
  * arguments are the directory, a prefix of the ids, how many acts there are, how many are made at a time, and
  * the number of the write during which the process kills itself; 0: none.
  */
@@ -31,12 +33,17 @@ const settings = { directory, maxBytes: 20_000, maxAgeMs: 3_600_000, onFull: 're
 const trail = await openTrail(settings, { clock: systemClock, log: silentLog });
 let next = 0;
 const actor = { type: 'os_user', id: prefix };
+const random = generator(prefix);
+function pick<T>(choices: readonly T[]): T {
+  return choices[Math.floor(random() * choices.length)] as T;
+}
 async function act(): Promise<void> {
   while (next < Number(count)) {
     next += 1;
     const requestId = `${prefix}-${next}`;
     await trail.admit();
-    await trail.append({ act: 'run.start', result: 'done', actor, requestId });
+    const detail = { path: 'a/b '.repeat(Math.floor(random() * 20)) };
+    await trail.append({ act: pick(acts), result: pick(actResults), actor, requestId, detail });
     process.stdout.write(`${requestId}\n`);
   }
 }
