@@ -60,6 +60,7 @@ t.test('each command that changes something has a record, and dry runs have none
   const on = ['-p', 'maps', '-d', 'web'];
   t.equal(run('run', '--dry-run').status, 0);
   t.equal(run('run', '-p', 'maps', '--force').status, 0);
+  t.match(run('promote', 'maps/web', 'maps/files'), { status: 0 });
   t.equal(run('releases', 'rollback', ...on).status, 1);
   t.equal(run('releases', 'tidy', ...on).status, 0);
   t.equal(run('verify', '--repair', '-d', 'web').status, 0);
@@ -72,6 +73,7 @@ t.test('each command that changes something has a record, and dry runs have none
     all.map(brief).filter((text) => !text.startsWith('publish ')),
     [
       'run.start done maps',
+      'run.start done maps files',
       all.map(brief).find((text) => text.startsWith('release.rollback failed')),
       'release.tidy done maps web',
       'catalog.repair done maps web',

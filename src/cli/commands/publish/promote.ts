@@ -16,6 +16,7 @@ import type { Place } from '../../../core/storage/backend.ts';
 import { backendOf, type SourceLocation, type StorageLocation } from '../../../core/storage/backends.ts';
 import type { Owner } from '../../../core/storage/identity.ts';
 import { progressBar } from '../../output/progress.ts';
+import { audited, type CommandAct } from '../../setup/audited.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import {
   type CommandContext,
@@ -69,9 +70,11 @@ export async function promoteContent(options: PromoteOptions, { output, signal }
       : await prepareConfigured({ ...options, config }, about);
   if (force && !dryRun && !options.yes) await confirmForce(1);
   const notifying = { dryRun, pipelineIds: [prepared.pipeline.id] };
-  const notified = await withTracing(prepared.setUp, async (traced) =>
-    withNotifier({ ...prepared.setUp, context: traced }, notifying, async (context) =>
-      carryOut(context, prepared, options),
+  const notified = await audited(prepared.setUp, actOf(options, prepared), async (recorded) =>
+    withTracing({ ...prepared.setUp, context: recorded }, async (traced) =>
+      withNotifier({ ...prepared.setUp, context: traced }, notifying, async (context) =>
+        carryOut(context, prepared, options),
+      ),
     ),
   );
   const pipelines = [notified.result];
@@ -86,6 +89,18 @@ export async function promoteContent(options: PromoteOptions, { output, signal }
       configured: `--config ${config ?? 'FILE'}`,
     },
   );
+}
+
+/** Returns the audit record for the command itself. The publication has its own record. */
+function actOf(
+  { dryRun, force, allowRemovals, channel }: PromoteOptions,
+  { pipeline, owner, to }: Prepared,
+): CommandAct {
+  const promotedFrom = owner === null ? null : `${owner.pipelineId}/${owner.destinationId}`;
+  return {
+    ...{ act: 'run.start', dryRun, pipelineId: pipeline.id, destinationId: to.id },
+    detail: { promoted_from: promotedFrom, force, allow_removals: allowRemovals, channel: channel ?? null },
+  };
 }
 
 /** Removes the warning about selected bundles if there was only one bundle. */
