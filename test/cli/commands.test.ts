@@ -212,6 +212,21 @@ t.test('inspect --probe shows storage capabilities and leaves published files un
   t.same(readdirSync(place, { recursive: true }), before);
 });
 
+t.test('inspect --probe does not create a missing destination', async (t) => {
+  const place = t.testdir({ source: { one: bundle }, 'c.yml': configuration([web]) });
+  const before = fingerprint(place);
+  const probe = ['inspect', '-c', 'c.yml', '-p', 'maps', '--probe'];
+  const probed = waybill([...probe, '--format', 'json'], { cwd: place });
+  t.equal(probed.status, 0, probed.stderr);
+  const rights = { list: { answer: 'yes' }, create: { answer: 'not_tried' } };
+  t.match(document(t, probed), { probes: [{ exists: true }, { exists: false, probe: { rights } }] });
+  t.match(
+    waybill(probe, { cwd: place }).stdout,
+    /web {2}the directory does not exist; the first publication creates it/,
+  );
+  t.same(fingerprint(place), before);
+});
+
 t.test('verify finds what was altered, cut and removed', async (t) => {
   const place = t.testdir({
     source: { one: { ...bundle, 'manifest.json': manifest(['a.txt', 'sub/b.txt', 'c.txt']), 'c.txt': 'c' } },

@@ -29,6 +29,7 @@ const others: readonly string[][] = [
   ['reconcile-state', ...flat],
   ['verify', '--repair'],
   ['inspect', '--all'],
+  ['inspect', '-p', 'maps', '--probe'],
   ['run', '--dry-run'],
 ];
 

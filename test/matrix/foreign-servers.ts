@@ -64,13 +64,13 @@ export async function publishThere(t: Test, { settings, env, stranger }: Destina
   site(place, 'first');
   writeFileSync(path.join(place, 'c.yml'), configuration(settings));
   const call = (...args: string[]): Promise<Ended> => run(place, [...args, '--format', 'json'], env);
-  const probed = foundIn(t, await call('inspect', '-c', 'c.yml', '-p', 'maps', '--probe'));
   const actions = async (what: string): Promise<string[]> => {
     const ended = await call('run', '-c', 'c.yml');
     t.equal(ended.status, 0, `${what}: ${ended.status === 0 ? '' : ended.stdout + ended.stderr}`);
     return actionsOf(JSON.parse(ended.stdout));
   };
   t.same(await actions('the first publication'), ['publish_new']);
+  const probed = foundIn(t, await call('inspect', '-c', 'c.yml', '-p', 'maps', '--probe'));
   t.same(await actions('the same again'), ['skip_same'], 'nothing is sent twice');
   site(place, 'second');
   t.same(await actions('what changed'), ['upsert_additive']);

@@ -21,7 +21,7 @@ export const inspectCommand = described({
     pipeline,
     probe: flag(
       '--probe',
-      'test source and destinations: latency, clock, permissions, rename, conditional writes; writes and removes one small file at each destination',
+      'test source and destinations: latency, clock, permissions, rename, conditional writes; writes and removes one small file at each destination that exists',
     ),
     format,
   },

@@ -1,7 +1,8 @@
 import type { PipelineConfig } from '../../../core/config/config.ts';
 import type { CoreContext } from '../../../core/context.ts';
-import { type ErrorRecord, errorRecord } from '../../../core/lib/errors.ts';
+import { type ErrorRecord, errorRecord, hasCode } from '../../../core/lib/errors.ts';
 import { firstRefusal, type Probe, probeStorage, rightNames } from '../../../core/maintain/probe.ts';
+import type { OpenOptions } from '../../../core/storage/backend.ts';
 import { describeLocation, type StorageLocation } from '../../../core/storage/backends.ts';
 import type { Storage } from '../../../core/storage/storage.ts';
 import { columns, type Output } from '../../output/output.ts';
@@ -11,6 +12,8 @@ export interface PlaceProbe {
   /** null if this is the source. */
   destinationId: string | null;
   location: string;
+  /** false if the first publication creates the root directory. The probe has written nothing then. */
+  exists: boolean;
   probe: Probe | null;
   error: ErrorRecord | null;
 }
@@ -26,7 +29,7 @@ export async function probePlaces(
 ): Promise<PlaceProbe[]> {
   const location = pipeline.source.backend === 'http_upload' ? '' : describeLocation(pipeline.source);
   const probe = await probeStorage(source, context.clock, { write: false });
-  const places: PlaceProbe[] = [{ destinationId: null, location, probe, error: null }];
+  const places: PlaceProbe[] = [{ destinationId: null, location, exists: true, probe, error: null }];
   for (const destination of pipeline.destinations)
     places.push({
       destinationId: destination.id,
@@ -50,7 +53,11 @@ export function printProbes(places: readonly PlaceProbe[], output: Output): void
   output.data('probe');
   const heads = ['place', 'latency', 'clock', 'rename', 'conditional writes', 'rights'];
   for (const line of columns([heads.map((head) => style.dim(head)), ...rows], '  ')) output.data(line);
-  for (const { destinationId, probe, error } of places) {
+  for (const { destinationId, exists, probe, error } of places) {
+    if (!exists)
+      output.data(
+        `  ${style.cyan(destinationId ?? '(source)')}  the directory does not exist; the first publication creates it`,
+      );
     const refusal = error ?? (probe === null ? null : firstRefusal(probe));
     if (refusal === null) continue;
     output.data(`${style.red('✗')} ${destinationId ?? '(source)'}: ${refusal.message}`);
@@ -58,19 +65,37 @@ export function printProbes(places: readonly PlaceProbe[], output: Output): void
   }
 }
 
+/** Writes nothing if the root directory does not exist, because a write would create it. */
 async function probeDestination(
   context: CoreContext,
   location: StorageLocation,
-): Promise<Pick<PlaceProbe, 'probe' | 'error'>> {
+): Promise<Omit<PlaceProbe, 'destinationId' | 'location'>> {
+  const options = { readOnly: false, dryRun: true };
   try {
-    const storage = await context.openStorage(location, { readOnly: false });
-    try {
-      return { probe: await probeStorage(storage, context.clock, { write: true }), error: null };
-    } finally {
-      await storage.close();
-    }
+    const probe = await probeOpened(context, location, { ...options, mustExist: true });
+    return { exists: true, probe, error: null };
   } catch (error) {
-    return { probe: null, error: errorRecord(error) };
+    // Buckets are never created.
+    if (location.backend === 's3' || !hasCode(error, 'storage_not_found'))
+      return { exists: true, probe: null, error: errorRecord(error) };
+  }
+  try {
+    return { exists: false, probe: await probeOpened(context, location, options), error: null };
+  } catch (error) {
+    return { exists: false, probe: null, error: errorRecord(error) };
+  }
+}
+
+async function probeOpened(
+  context: CoreContext,
+  location: StorageLocation,
+  options: OpenOptions,
+): Promise<Probe> {
+  const storage = await context.openStorage(location, options);
+  try {
+    return await probeStorage(storage, context.clock, { write: options.mustExist === true });
+  } finally {
+    await storage.close();
   }
 }
 
