@@ -5,9 +5,9 @@ import { FetchFailure, type fetchJson } from './fetch-json.ts';
 
 /** The keys of an issuer that are suitable for verifying ID tokens. */
 export interface KeySet {
-  /** The ids of all keys, including those that are too weak. */
+  /** The ids of all keys, including those that cannot be used. */
   ids: ReadonlySet<string>;
-  /** The ids of keys that are too weak to be used. */
+  /** The ids of RSA keys for signatures that are too short to be used. */
   weakIds: ReadonlySet<string>;
   find: JWTVerifyGetKey;
 }
@@ -25,7 +25,7 @@ export function keySetOf(document: unknown, from: string): KeySet {
   if (!Array.isArray(keys) || !keys.every(isKey)) throw new FetchFailure(`${from} has no list of keys`);
   if (keys.length > maxKeys) throw new FetchFailure(`${from} has more than ${maxKeys} keys`);
   const usable: JWK[] = keys.filter((key) => isUsable(key));
-  const weak = keys.filter((key) => key.kty === 'RSA' && !isUsable(key));
+  const weak = keys.filter((key) => key.kty === 'RSA' && signs(key) && !isUsable(key));
   const idsOf = (some: readonly JWK[]): Set<string> => new Set(some.flatMap(({ kid }) => kid ?? []));
   const set: JSONWebKeySet = { keys: usable };
   return { ids: idsOf(keys), weakIds: idsOf(weak), find: createLocalJWKSet(set) };
@@ -35,8 +35,13 @@ function isKey(key: unknown): key is JWK {
   return typeof key === 'object' && key !== null && 'kty' in key && typeof key.kty === 'string';
 }
 
-function isUsable({ kty, crv, n, use }: JWK): boolean {
-  if (use !== undefined && use !== 'sig') return false;
+function signs({ use }: JWK): boolean {
+  return use === undefined || use === 'sig';
+}
+
+function isUsable(key: JWK): boolean {
+  if (!signs(key)) return false;
+  const { kty, crv, n } = key;
   if (kty === 'RSA') return typeof n === 'string' && bitsOf(n) >= minRsaBits;
   return (kty === 'EC' && crv === 'P-256') || (kty === 'OKP' && crv === 'Ed25519');
 }

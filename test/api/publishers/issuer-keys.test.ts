@@ -87,10 +87,18 @@ t.test('keys that are weak or cannot verify an ID token are left out', async (t)
     kid: 'padded',
   };
   const { ids, weakIds } = keySetOf(
-    { keys: [strong, short, padded, { kty: 'oct', k: 'AAAA', kid: 'mac' }] },
+    {
+      keys: [
+        strong,
+        short,
+        padded,
+        { kty: 'oct', k: 'AAAA', kid: 'mac' },
+        { ...strong, use: 'enc', kid: 'encryption' },
+      ],
+    },
     'it',
   );
-  t.same([...ids], ['strong', 'short', 'padded', 'mac']);
+  t.same([...ids], ['strong', 'short', 'padded', 'mac', 'encryption']);
   t.same([...weakIds], ['short', 'padded']);
   const issuer = await startIssuer(t);
   issuer.keys = issuer.keys.map((key) => ({ ...key, n: short.n }));
