@@ -110,6 +110,18 @@ export function remove(name: string, onProgress: () => void = () => undefined): 
   onProgress();
 }
 
+/** Removes a file, and its directory if that is then empty. Does nothing if the file does not exist. */
+export function removeWithEmptyParent(name: string): void {
+  remove(name);
+  try {
+    rmdirSync(path.dirname(name));
+  } catch (error) {
+    const code = errnoOf(error);
+    // POSIX allows either code for a directory that is not empty.
+    if (code !== 'ENOTEMPTY' && code !== 'EEXIST' && code !== 'ENOENT') throw error;
+  }
+}
+
 function entriesOf(directory: string): string[] {
   try {
     return readdirSync(directory);

@@ -193,7 +193,7 @@ class DiskThread {
  * removes files and its result isn't needed.
  */
 function isTidying(name: DiskCallName): boolean {
-  return name === 'remove' || name === 'endFile';
+  return name === 'remove' || name === 'removeWithEmptyParent' || name === 'endFile';
 }
 
 function settle({ resolve, reject }: PendingCall, outcome: Outcome | undefined): void {

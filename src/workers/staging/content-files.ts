@@ -43,7 +43,7 @@ export interface ContentFiles {
    * Throws if the disk is full.
    */
   place(pipelineId: string, digest: Digest, file: string): Promise<boolean>;
-  /** Deletes a kept file. Throws system errors. */
+  /** Deletes a kept file, and its directory if that is then empty. Throws system errors. */
   remove(pipelineId: string, digest: Digest): Promise<void>;
 }
 
@@ -82,7 +82,7 @@ export function contentFiles(directory: string, disk: Disk = waitingDisk): Conte
     },
     link: (pipelineId, digest, file) => disk.linkInPlace(file, placeOf(pipelineId, digest)),
     place: (pipelineId, digest, file) => disk.linkOrCopy(placeOf(pipelineId, digest), file),
-    remove: (pipelineId, digest) => disk.remove(placeOf(pipelineId, digest)),
+    remove: (pipelineId, digest) => disk.removeWithEmptyParent(placeOf(pipelineId, digest)),
   };
 }
 

@@ -107,6 +107,10 @@ t.test('evicts the least recently used file first, and does not keep oversized o
   await kept.keep([{ ...file('x'), size: 3 * block + 1 }]);
   t.same(store.stats(), { files: 3, bytes: 3 * block });
   t.equal(onDisk(staging), 'onetwofour'.length);
+  const empty = readdirSync(path.join(staging, 'content'), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .filter(({ parentPath, name }) => readdirSync(path.join(parentPath, name)).length === 0);
+  t.same(empty, [], 'a removed file leaves no empty directory');
   await store.of('docs').keep([three]);
   t.same(store.stats(), { files: 4, bytes: 4 * block }, 'each pipeline has room of its own');
   await store.close();
