@@ -85,7 +85,7 @@ async function nextHeader(source: ByteSource, isFirst: boolean): Promise<EntryHe
       await readEnd(source);
       return null;
     }
-    const header = decodeHeader(block, isFirst && metas === 0);
+    const header = decodeHeader(block, isFirst && metas === 0, name);
     const claimed = header.path ?? '';
     if (header.type === 'File' || header.type === 'Directory') {
       if ((header.linkpath ?? '') !== '') throw unsafe(claimed, 'is a file that names the target of a link');
@@ -138,10 +138,14 @@ async function readMeta(source: ByteSource, header: Header, block: Buffer): Prom
   };
 }
 
-function decodeHeader(block: Buffer, isFirst: boolean): Header {
+/**
+ * Decodes a header. `name` is the name from the metadata headers before it, if any. A file whose name ends
+ * with "/" is a directory, and the name in the header may have been cut after a "/".
+ */
+function decodeHeader(block: Buffer, isFirst: boolean, name: string | undefined): Header {
   let header: Header;
   try {
-    header = new Header(block, 0);
+    header = new Header(block, 0, name === undefined ? {} : { path: name });
   } catch (cause) {
     throw malformed('a header holds a number that is out of range', cause);
   }

@@ -130,6 +130,14 @@ t.test('what describes the next file is for that file alone', async (t) => {
   ]);
 });
 
+t.test('a file whose name is cut after a slash in its header is still a file', async (t) => {
+  const name = `${'d/'.repeat(60)}a`;
+  const cut = { path: name.slice(0, 100), body: 'x' };
+  t.equal(cut.path.at(-1), '/');
+  t.same(await told(tar(gnuLongName(name), { ...cut, gnu: true }, { path: 'b' })), [`${name}: x`, 'b: ']);
+  t.same(await told(tar(pax({ path: name }), cut, { path: 'b' })), [`${name}: x`, 'b: ']);
+});
+
 t.test('a file is described by four headers at most, of a mebibyte each', async (t) => {
   const comments = (count: number): Buffer[] => Array.from({ length: count }, () => pax({ comment: 'x' }));
   t.same(await told(tar(...comments(4), { path: 'a', body: '1' })), ['a: 1']);
