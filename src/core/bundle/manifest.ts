@@ -220,6 +220,8 @@ function readSize(size: JsonValue, pointer: string, report: Report): number | nu
 }
 
 function pathVerdict(text: string): FieldVerdict<RelativePath> {
+  if (text.split('/').length > maxPathSegments)
+    return { ok: false, reason: `has more than ${maxPathSegments} segments` };
   const verdict = parseRelativePath(text);
   return verdict.ok ? { ok: true, value: verdict.path } : verdict;
 }
@@ -229,8 +231,6 @@ function filePathVerdict(text: string): FieldVerdict<RelativePath> {
     return { ok: false, reason: 'is the manifest itself, which is not published; leave it out' };
   if (foldedPath(text) === signatureName)
     return { ok: false, reason: 'is the signature of the manifest; leave it out' };
-  if (text.split('/').length > maxPathSegments)
-    return { ok: false, reason: `has more than ${maxPathSegments} segments` };
   return pathVerdict(text);
 }
 

@@ -7,8 +7,11 @@ import type { Storage } from './storage.ts';
  * requested location.
  */
 
-/** The maximum depth of nested directories in a listing. */
-export const maxDepth = 64;
+/**
+ * The maximum depth of nested directories in a listing. The path of a bundle and those of its files have at
+ * most 64 segments each, and a release adds a few.
+ */
+export const maxDepth = 144;
 /** Maximum number of names in one directory or response. */
 export const maxNames = 1_000_000;
 /** Maximum size of the names of one directory, in UTF-16 code units. */

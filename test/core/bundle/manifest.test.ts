@@ -55,6 +55,14 @@ t.test('a manifest is read with its defaults filled in', async (t) => {
   );
 });
 
+t.test('a name has at most 64 segments, as the path of a file', (t) => {
+  const named = (count: number): object => ({ created, name: 'a/'.repeat(count).slice(0, -1), files: ['x'] });
+  t.same(parse(JSON.stringify(named(64))).findings, []);
+  const message = /has more than 64 segments/;
+  t.match(parse(JSON.stringify(named(65))).findings, [{ pointer: '/name', code: 'invalid_name', message }]);
+  t.end();
+});
+
 t.test('reports all errors at once, with their locations', async (t) => {
   const text = `{
   "schema_version": 2,

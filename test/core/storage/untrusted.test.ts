@@ -1,12 +1,13 @@
 import type { FileEntryWithStats, SFTPWrapper } from 'ssh2';
 import t from 'tap';
 import { discoverBundles } from '../../../src/core/bundle/discover.ts';
+import { maxPathSegments } from '../../../src/core/bundle/limits.ts';
 import { measure, storedBody } from '../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../src/core/storage/key.ts';
 import { pagesBelow } from '../../../src/core/storage/s3/listing.ts';
 import type { ListPage } from '../../../src/core/storage/s3/objects.ts';
 import { readDirectory } from '../../../src/core/storage/sftp/root.ts';
-import { maxEmptyPages } from '../../../src/core/storage/untrusted.ts';
+import { maxDepth, maxEmptyPages } from '../../../src/core/storage/untrusted.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';
 
 /** Storage servers are not trusted: none of their answers leads elsewhere or lasts for ever. */
@@ -130,4 +131,5 @@ t.test('directories without an end are not followed', async (t) => {
     },
   };
   await t.rejects(discoverBundles(endless), { code: 'storage_permanent', message: 'nested deeper' });
+  t.ok(maxDepth > 2 * maxPathSegments + 8, 'the deepest file of the deepest bundle can be listed');
 });
