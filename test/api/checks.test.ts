@@ -312,6 +312,8 @@ t.test('HEAD answers like GET, without a body', async (t) => {
 t.test('the base path is before every route and in Location', async (t) => {
   const { origin } = await startApi(t, { http: { basePath: '/waybill/' } });
   t.equal((await fetch(`${origin}/healthz`)).status, 404);
+  for (const other of ['/Waybill/healthz', '/WAYBILL/metrics', '/waybilL/console'])
+    t.equal((await fetch(`${origin}${other}`)).status, 404, 'a proxy that compares the case is not evaded');
   const health = (await (await fetch(`${origin}/waybill/healthz`)).json()) as { checks: object[] };
   const { checks, ...rest } = health;
   t.same(rest, { status: 'ok', details: { weather: 'ok' } });

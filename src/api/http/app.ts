@@ -39,7 +39,8 @@ export function createHttpApp<Ports extends HttpPorts>(
   { observers = [], pages = [] }: { observers?: RequestHandler[]; pages?: RequestHandler[] } = {},
 ): Express {
   const app = express();
-  app.disable('x-powered-by').disable('etag');
+  // A proxy may allow or refuse paths, and compares them as they are.
+  app.disable('x-powered-by').disable('etag').enable('case sensitive routing');
   app.set('trust proxy', ports.http.trustedProxies);
   app.use(requestLog(ports));
   if (ports.audit != null) app.use(recordTokenUse(ports.audit, new RecordLimiter(ports.clock)));

@@ -28,7 +28,7 @@ export function servePages<Ports extends HttpPorts>(
   pages: readonly PageRoute<Ports>[],
   ports: Ports,
 ): RequestHandler {
-  return Router().use(ports.http.basePath, createRouter(pages, ports, 'console'));
+  return Router({ caseSensitive: true }).use(ports.http.basePath, createRouter(pages, ports, 'console'));
 }
 
 const answers = new WeakMap<Asset, TaggedAnswer>();
