@@ -53,6 +53,10 @@ t.test('without script everything is there, and a map leads to a state and on to
     /^The next 48 hours: .*°F to .*°F, chance of/,
   );
   t.match(await page.locator('#words ~ dl').textContent(), /Tonight/);
+  await page.setViewportSize({ width: 360, height: 900 });
+  const chart = page.getByRole('img', { name: /^The next 24 hours:/ });
+  t.ok((await chart.boundingBox())!.width <= 328, 'a phone has a chart of its own, which does not scroll');
+  await page.setViewportSize({ width: 1280, height: 900 });
   await page.getByRole('link', { name: 'Show °C' }).click();
   t.match(await page.locator('.now').textContent(), /−1\.\d.°C/);
   await page.goto(`${base}weather/`);

@@ -27,7 +27,7 @@ export function mapView(content: MapContent, base: string): Page {
   const here = `${base}weather/`;
   const where = state?.name ?? 'United States';
   const scale = frame.width / wholeCountry.width;
-  const title = `Weather: ${where}`;
+  const title = `Weather in ${state?.name ?? 'the United States'}`;
   return {
     title,
     template: 'weather-pages/map',
@@ -43,6 +43,7 @@ export function mapView(content: MapContent, base: string): Page {
             { label: state.name },
           ],
     view: {
+      title,
       where,
       here,
       state: query.state,
@@ -55,11 +56,11 @@ export function mapView(content: MapContent, base: string): Page {
       notices: noticesOf(content),
       frame: `${frame.left} ${frame.top} ${frame.width} ${frame.height}`,
       scale,
-      fontSize: Number((11.5 * scale).toFixed(2)),
-      lift: Number((4 * scale).toFixed(2)),
+      fontSize: Number((fontPx * scale).toFixed(2)),
+      lift: Number((liftPx * scale).toFixed(2)),
       phone: {
-        fontSize: Number((10.5 * scale * phoneScale).toFixed(2)),
-        lift: Number((3.7 * scale * phoneScale).toFixed(2)),
+        fontSize: Number((fontPx * scale * phoneScale).toFixed(2)),
+        lift: Number((liftPx * scale * phoneScale).toFixed(2)),
         dots: apart(content.shown, frame, phoneShare).map((each) => dotOf(each, query, here)),
       },
       land: states()
@@ -77,16 +78,20 @@ export function mapView(content: MapContent, base: string): Page {
       found: found?.map((place) => lineOf(place, { query, here, now })) ?? null,
       listed: state === null ? null : stations.map((place) => lineOf(place, { query, here, now })),
       alerts: query.day === null ? alertsOf(dataOf(content.alerts)?.alerts ?? [], query) : null,
+      totalAlerts: dataOf(content.alerts)?.total ?? 0,
       outlook: outlookOf(content),
     },
   };
 }
 
+/** The size of a temperature on the map, and the distance of its middle from its base line, in pixels. */
+const fontPx = 13;
+const liftPx = 4.6;
 /** The full width of the map divided by its width on a phone. */
 const phoneScale = 3;
 /** The width of a temperature on the map, as a fraction of the map's width. */
 const phoneShare = 0.11;
-const wideShare = 0.026;
+const wideShare = 0.031;
 
 function tabsOf(query: MapQuery, here: string): { label: string; href: string; isCurrent: boolean }[] {
   const tab = (label: string, day: number | null) => ({
@@ -254,17 +259,18 @@ export function alertLine(
     event,
     severity,
     colour: alertColour(event),
-    headline,
+    // Most headlines repeat the kind of the alert, its end and its sender.
+    headline: headline?.toLowerCase().startsWith(event.toLowerCase()) === true ? null : headline,
     area: areaDescription,
-    paragraphs: [...paragraphsOf(description), ...paragraphsOf(instruction).map(asInstruction)],
+    paragraphs: [...paragraphsOf(instruction).map(asInstruction), ...paragraphsOf(description)],
     until: alert.endsAt ?? alert.expiresAt,
     untilText: moment(alert.endsAt ?? alert.expiresAt, timeZone),
     sender: alert.senderName,
   };
 }
 
-function asInstruction(paragraph: Paragraph): Paragraph & { isInstruction: boolean } {
-  return { ...paragraph, isInstruction: true };
+function asInstruction(paragraph: Paragraph, index: number): Paragraph & { isInstruction: boolean } {
+  return { ...paragraph, label: index === 0 ? 'What to do' : paragraph.label, isInstruction: true };
 }
 
 /**

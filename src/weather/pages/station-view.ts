@@ -14,9 +14,9 @@ import {
   type ObservationsData,
   type PlaceData,
 } from '../records/observation-fields.ts';
-import { textHelpers } from '../render/text-helpers.ts';
 import type { UnitSystem } from '../units.ts';
 import { outlookColour } from './colours.ts';
+import { halfDaysOf, hourOf, zoneOf } from './forecast-view.ts';
 import type { UnplacedAlert } from './map-layers.ts';
 import { queryText, unitsText } from './map-query.ts';
 import { states } from './map-shapes.ts';
@@ -26,7 +26,6 @@ import { dataOf, type Section } from './section.ts';
 import {
   ageOf,
   cloudsOf,
-  forecastWindOf,
   iconOf,
   moment,
   plural,
@@ -81,10 +80,15 @@ export function stationView(content: StationContent, base: string): Page {
     view: {
       id: place.id,
       name,
-      where: [
-        state?.name ?? place.state,
-        `${place.latitude.toFixed(2)}, ${place.longitude.toFixed(2)}`,
-      ].filter((part) => part !== null),
+      where: `${place.latitude.toFixed(2)}, ${place.longitude.toFixed(2)}`,
+      // Next step if there is no forecast: the other stations of the state.
+      others:
+        state === undefined
+          ? { label: 'Find another station', href: `${here}${queryText({ units })}` }
+          : {
+              label: `Other stations in ${state.name}`,
+              href: `${here}${queryText({ units, state: state.code })}#stations`,
+            },
       otherUnits: {
         label: `Show ${temperatureUnit(other)}`,
         href: `${here}stations/${encodeURIComponent(place.id)}${unitsText({ units: other })}`,
@@ -94,22 +98,22 @@ export function stationView(content: StationContent, base: string): Page {
       risks: risksOf(content.outlooks),
       hourly: {
         notice: noticeOf(hourly, 'hourly forecast', now),
-        picture: forecast === null ? null : meteogram(forecast),
+        pictures:
+          forecast === null
+            ? []
+            : (['wide', 'phone'] as const).flatMap((name) => {
+                const picture = meteogram(forecast, name);
+                return picture === null ? [] : [{ name, ...picture }];
+              }),
         zone: forecast === null ? null : zoneOf(forecast),
         unit: forecast === null ? '' : temperatureUnit(units),
         windUnit: forecast?.units.windSpeed ?? '',
         rows: (forecast?.periods ?? []).map((period) => hourOf(period, forecast)),
-        place: forecast?.location ?? null,
       },
       narrative: {
         notice: noticeOf(narrative, 'forecast', now),
-        periods: (dataOf(narrative)?.periods ?? []).map(
-          ({ name, startsAt, isDaytime, detailedForecast, shortForecast }) => ({
-            icon: iconOf(shortForecast ?? detailedForecast, isDaytime),
-            name: name ?? moment(startsAt, dataOf(narrative)?.timeZone ?? null),
-            text: detailedForecast ?? shortForecast ?? '',
-          }),
-        ),
+        hasOtherUnits: units === 'si',
+        periods: halfDaysOf(dataOf(narrative)),
       },
       discussion: discussionOf(discussion, place, now),
       stories: (content.stories === null ? [] : (dataOf(content.stories)?.stories ?? [])).map(
@@ -153,7 +157,7 @@ function presentOf({ conditions, newest, hourly, place, now }: StationContent) {
   const notice: Notice | null = isStale
     ? {
         status: 'warning',
-        text: `This is stale: the station reported last ${ageOf(observedAt, now)} ago. It says nothing of the present.`,
+        text: `This is stale: the station reported last ${ageOf(observedAt, now)} ago.`,
       }
     : null;
   const { units } = shown;
@@ -166,7 +170,8 @@ function presentOf({ conditions, newest, hourly, place, now }: StationContent) {
       icon: iconOf(skyOf(shown), isDaytimeAt(dataOf(hourly), shown.observedAt)),
       observedAt: shown.observedAt,
       observedText: moment(shown.observedAt, place.timeZone),
-      age: ageOf(observedAt, now),
+      // The notice has the age of a stale report.
+      age: isStale ? null : ageOf(observedAt, now),
       facts: [
         ['Feels like', quantity(feelsLike, units.temperature)],
         ['Dew point', quantity(shown.dewpoint, units.temperature)],
@@ -218,7 +223,7 @@ function risksOf(sections: readonly Section<ConvectiveOutlookData>[]): object[] 
   const isPresent = (section: Section<ConvectiveOutlookData>): boolean =>
     section.kind === 'read' && section.data !== null && !section.stale;
   if (!sections.some(isPresent)) return [];
-  return sections.map((section, index) => {
+  const risks = sections.map((section, index) => {
     const data = dataOf(section);
     if (data === null || !isPresent(section))
       return { day: `Day ${index + 1}`, text: 'Risk unknown', colour: null, chances: '' };
@@ -229,6 +234,8 @@ function risksOf(sections: readonly Section<ConvectiveOutlookData>[]): object[] 
       const risk = of(hazard);
       if (risk === undefined || risk.state === 'none') return [];
       const name = hazard.replace('_', ' ');
+      // Without thunderstorms, there are no severe ones.
+      if (category?.state === 'none') return [];
       if (risk.state === 'unknown') return risk.reason === 'not_covered' ? [] : [`${name} unknown`];
       return risk.probability === null ? [] : [`${name} ${risk.probability}%`];
     });
@@ -239,6 +246,11 @@ function risksOf(sections: readonly Section<ConvectiveOutlookData>[]): object[] 
       chances: chances.join(', '),
     };
   });
+  return risks.reduce<typeof risks>((merged, one) => {
+    const last = merged.at(-1);
+    if (last?.text !== one.text || one.chances !== '' || last.chances !== '') return [...merged, one];
+    return [...merged.slice(0, -1), { ...last, day: `${last.day}, ${one.day.replace('Day ', '')}` }];
+  }, []);
 }
 
 function categoryText(category: OutlookRiskData | undefined): string {
@@ -264,26 +276,6 @@ function categoryText(category: OutlookRiskData | undefined): string {
 function isDaytimeAt(forecast: HourlyForecastData | null, at: string): boolean {
   const near = forecast?.periods.find(({ endsAt }) => endsAt > at);
   return near?.isDaytime ?? true;
-}
-
-function zoneOf({ periods, timeZone }: HourlyForecastData): string {
-  return (
-    moment(periods[0]?.startsAt ?? null, timeZone)
-      .split(' ')
-      .at(-1) ?? 'UTC'
-  );
-}
-
-function hourOf(period: HourlyForecastData['periods'][number], data: HourlyForecastData | null) {
-  const units = data?.units;
-  return {
-    time: textHelpers.time(period.startsAt, data?.timeZone ?? null, 'short'),
-    temperature: quantity(period.temperature, units?.temperature ?? ''),
-    precipitation: quantity(period.precipitationProbability, '%'),
-    wind: forecastWindOf(period, units?.windSpeed ?? ''),
-    sky: period.shortForecast ?? '',
-    icon: iconOf(period.shortForecast, period.isDaytime),
-  };
 }
 
 function discussionOf(section: Section<ForecastDiscussionData> | null, place: PlaceData, now: Date) {
