@@ -79,6 +79,8 @@ export function problemPage(site: Site): ProblemPage {
         ...words,
         links: site.nav.map(({ label, path }) => ({ label, href: `${site.basePath}${path}` })),
         ...{ title, status, code, message, hint: hint ?? null, retryable },
+        // Its message and hint are for programs, and repeat the heading.
+        isUnknownPath: code === 'not_found' && message === 'there is nothing under this path',
         requestId: instance.replace(/^urn:uuid:/, ''),
         findings: findings.map(describeFinding),
       },
