@@ -21,6 +21,16 @@ const note = document.querySelector<HTMLElement>('[data-events]');
 const events = note?.dataset['events'];
 if (note !== null && events !== undefined) follow(note, events);
 
+// Only secure pages may use the clipboard. On others, a click on a command selects all of it.
+if (navigator.clipboard !== undefined) document.documentElement.classList.add('can-copy');
+document.addEventListener('click', ({ target }) => {
+  const button = target instanceof Element ? target.closest<HTMLElement>('[data-copy]') : null;
+  if (button === null) return;
+  void navigator.clipboard.writeText(button.dataset['copy'] ?? '').then(() => {
+    button.textContent = 'Copied';
+  });
+});
+
 function follow(place: HTMLElement, url: string): void {
   const state = place.querySelector<HTMLElement>('[data-live-state]');
   const showState = (text: string): void => {

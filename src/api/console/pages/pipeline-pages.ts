@@ -56,7 +56,10 @@ export const overviewPage: PageRoute<ConsoleParts> = {
               mayRerun: item.run.rerunnable && isAllowed(visitor, 'rerun', item.pipelineId),
             })),
           },
-          runs: runLines(recent.runs, now),
+          // The errors of the pipelines that need attention are at the top.
+          runs: runLines(recent.runs, now).map((line) =>
+            attention.items.some(({ run }) => run.id === line.id) ? { ...line, error: null } : line,
+          ),
           runPath: paths.run,
           depth: await depthFor(visit, states),
           runsPath: paths.runs(),

@@ -1,7 +1,15 @@
 import type { RunRecord } from '../../../workers/queue/run-record.ts';
 import type { PipelineState } from '../../pipelines/pipelines-route.ts';
 import { ageText, type Mark, type Moment, momentOf, plural, statusMark } from '../record-text.ts';
-import { bundleOf, failedText, rerunHelps, type Starter, starterOf } from './run-words.ts';
+import {
+  bundleOf,
+  failedText,
+  forceCommand,
+  rerunHelps,
+  sentence,
+  type Starter,
+  starterOf,
+} from './run-words.ts';
 
 /** A pipeline whose most recent finished run failed. */
 interface AttentionItem {
@@ -10,6 +18,8 @@ interface AttentionItem {
   message: string;
   /** A suggested next step; null if the error comes without a hint. */
   hint: string | null;
+  /** A command for the next step, to copy. */
+  command: string | null;
   run: FailedRun;
 }
 
@@ -52,12 +62,14 @@ export function attentionOf(
 function failureIn(state: PipelineState, runs: readonly RunRecord[], now: Date): AttentionItem | null {
   const run = runs.find((one) => one.finished_at !== null);
   if (run?.status !== 'failed' || run.finished_at === null || run.error?.code === 'cancelled') return null;
-  const error = run.error ?? run.destinations.find((one) => one.error !== null)?.error;
+  const place = run.destinations.find((one) => one.error !== null);
+  const error = run.error ?? place?.error;
   return {
     pipelineId: state.pipeline_id,
     mark: statusMark(run),
-    message: error?.message ?? 'The record has no cause.',
-    hint: error?.hint ?? null,
+    message: sentence(error?.message ?? 'The record has no cause.'),
+    hint: typeof error?.hint === 'string' ? sentence(error.hint) : null,
+    command: place === undefined ? null : forceCommand(run, place.destination_id, error?.hint ?? null),
     run: {
       id: run.run_id,
       bundle: bundleOf(run),

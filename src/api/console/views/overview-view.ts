@@ -11,7 +11,7 @@ import {
   statusMark,
   type Tone,
 } from '../record-text.ts';
-import { failedText } from './run-words.ts';
+import { failedText, sentence } from './run-words.ts';
 import { percentileOf } from './trends.ts';
 
 export interface PipelineCard {
@@ -122,7 +122,12 @@ export function statusSummaryOf(state: PipelineState, now: Date): StatusSummary 
     return { ...about, tone: 'running', heading: 'A run is under way', text: since };
   const { tone, label } = statusMark(last);
   const outcome = label === 'cancelled' ? 'was cancelled' : label;
-  return { ...about, tone, heading: `The last run ${outcome}`, text: error?.message ?? since };
+  return {
+    ...about,
+    tone,
+    heading: `The last run ${outcome}`,
+    text: error === null ? since : sentence(error.message),
+  };
 }
 
 /**
@@ -132,7 +137,13 @@ export function statusSummaryOf(state: PipelineState, now: Date): StatusSummary 
 export function failureOf(run: RunRecord | null): { runId: string; code: string; message: string } | null {
   if (run?.status !== 'failed') return null;
   const error = run.error ?? run.destinations.find((one) => one.error !== null)?.error ?? null;
-  return error === null ? null : { runId: run.run_id, code: error.code, message: error.message };
+  return error === null
+    ? null
+    : {
+        runId: run.run_id,
+        code: error.code,
+        message: error.message,
+      };
 }
 
 /** A bar chart of recent runs, oldest first. The height of a bar is the run's duration, in SVG units. */

@@ -29,7 +29,7 @@ import {
   type TimeBar,
   timeBar,
 } from './run-timeline.ts';
-import { bundleOf, rerunHelps, type Starter, starterOf } from './run-words.ts';
+import { bundleOf, forceCommand, rerunHelps, sentence, type Starter, starterOf } from './run-words.ts';
 
 interface RunView {
   id: string;
@@ -162,13 +162,23 @@ function retryOf({
 }
 
 export function errorView({ code, message, hint, retryable, findings }: ErrorRecord): ErrorView {
-  return { code, message, hint, retryable, findings: findings.map(describeFinding) };
+  return {
+    code,
+    message: sentence(message),
+    hint: typeof hint === 'string' ? sentence(hint) : null,
+    command: null,
+    retryable,
+    findings: findings.map(describeFinding),
+  };
 }
 
-function errorsIn({ error, destinations }: RunRecord): RunView['errors'] {
+function errorsIn(run: RunRecord): RunView['errors'] {
+  const { error, destinations } = run;
   const own = error === null ? [] : [{ ...errorView(error), destinationId: null }];
   const others = destinations.flatMap(({ destination_id: destinationId, error: one }) =>
-    one === null ? [] : [{ ...errorView(one), destinationId }],
+    one === null
+      ? []
+      : [{ ...errorView(one), destinationId, command: forceCommand(run, destinationId, one.hint) }],
   );
   return [...own, ...others];
 }

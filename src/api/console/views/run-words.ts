@@ -39,6 +39,20 @@ export function rerunHelps(run: RunRecord): boolean {
   return errorsOf(run).some(({ code, retryable }) => retryable || code === 'cancelled');
 }
 
+/**
+ * Returns the command that shows what `--force` would delete, for errors that it can fix. Only runs of a source
+ * can be repeated on the command line.
+ */
+export function forceCommand(run: RunRecord, destinationId: string, hint: string | null): string | null {
+  if (hint?.includes('--force') !== true || run.triggered_by.kind === 'upload') return null;
+  return `waybill run --config waybill.yml --pipeline ${run.pipeline_id} --destination ${destinationId} --force --dry-run`;
+}
+
+/** Starts a message of an error with a capital letter. */
+export function sentence(message: string): string {
+  return message.charAt(0).toUpperCase() + message.slice(1);
+}
+
 export function errorsOf({ error, destinations }: RunRecord): ErrorRecord[] {
   return [error, ...destinations.map((one) => one.error)].filter((one) => one !== null);
 }

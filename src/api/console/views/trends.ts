@@ -40,7 +40,7 @@ const [width, height] = [1000, 100];
 /** The maximum number of points that can be distinguished at this width. Any more are merged. */
 const maxPoints = 120;
 
-/** Plots durations, failures, transferred bytes, waiting times and release sizes. */
+/** Plots durations, failures, transferred bytes, waiting times and sizes of bundles. */
 export function trendsOf(runs: readonly RunRecord[]): Plot[] {
   const oldestFirst = [...runs].reverse();
   const ended = oldestFirst.filter((run) => run.finished_at !== null);
@@ -60,7 +60,7 @@ export function trendsOf(runs: readonly RunRecord[]): Plot[] {
     plotOf('bytes', 'Bytes written', points(written), { together: sum, text: sizeText, unitOf: sizeUnit }),
     plotOf(
       'release-bytes',
-      'Size of each release',
+      'Size of each bundle',
       points((run) => largestOf(run, bytesOf), published),
       {
         ...{ together: last, text: sizeText, unitOf: sizeUnit },
@@ -68,13 +68,13 @@ export function trendsOf(runs: readonly RunRecord[]): Plot[] {
     ),
     plotOf(
       'release-files',
-      'Files in each release',
+      'Files in each bundle',
       points((run) => largestOf(run, outputsOf), published),
       {
         ...{ together: last, text: (value) => value.toLocaleString('en-GB') },
       },
     ),
-    plotOf('growth', 'Total published size', growth(ended), {
+    plotOf('growth', 'Newest bundles, total size', growth(ended), {
       ...{ together: last, text: sizeText, unitOf: sizeUnit, isContinuous: true },
     }),
   ];

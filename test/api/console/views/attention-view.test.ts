@@ -38,7 +38,7 @@ t.test('failures come first, each with its cause, its starter and its next step'
   t.equal(seen.text, '2 of the last 4 runs failed');
   t.match(seen.items, [
     {
-      ...{ pipelineId: 'maps', message: 'in the way', hint: 'move it' },
+      ...{ pipelineId: 'maps', message: 'In the way', hint: 'Move it' },
       run: {
         id: 'maps.1',
         bundle: 'session-1',

@@ -37,7 +37,7 @@ t.test('links the most important status of a pipeline to its run', (t) => {
   t.match(statusSummaryOf(last({ status: 'running', finished_at: null }), now), {
     ...{ tone: 'running', heading: 'A run is under way', runId: 'maps.1', text: 'Accepted 2 min ago.' },
   });
-  t.match(statusSummaryOf(failed, now), { tone: 'failure', runId: 'maps.1', text: 'it is in the way' });
+  t.match(statusSummaryOf(failed, now), { tone: 'failure', runId: 'maps.1', text: 'It is in the way' });
   const paused = { since: '2026-11-20T01:02:03Z', reason: 'the disk' };
   t.match(statusSummaryOf({ ...failed, paused }, now), {
     ...{ tone: 'warning', heading: 'Paused', runId: null, text: 'the disk', failedRunId: 'maps.1' },

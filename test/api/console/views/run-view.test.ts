@@ -60,7 +60,7 @@ t.test('each destination has a bar from its start to its end, or to now while it
 t.test('a run lists its own error and the errors of its destinations by name', (t) => {
   const failed = { ...done, error, finished_at: null };
   const view = runView(run({ status: 'failed', finished_at: at(20), destinations: [done, failed] }), [], now);
-  t.match(view.errors, [{ destinationId: 'web', message: 'gone', hint: 'wait' }]);
+  t.match(view.errors, [{ destinationId: 'web', message: 'Gone', hint: 'Wait' }]);
   t.equal(view.errors.length, 1);
   t.equal(view.rerunHelps, true);
   t.end();
