@@ -85,7 +85,7 @@ t.test(
     let isAway = true;
     const away = await startReceiver(t, (response) => {
       // With this header, no event fails for good before the daemon stops.
-      if (isAway) response.writeHead(503, { 'retry-after': 30 });
+      if (isAway) response.writeHead(503, { 'retry-after': '30' });
       response.end();
     });
     const hook = await startReceiver(t);
