@@ -137,13 +137,7 @@ export function statusSummaryOf(state: PipelineState, now: Date): StatusSummary 
 export function failureOf(run: RunRecord | null): { runId: string; code: string; message: string } | null {
   if (run?.status !== 'failed') return null;
   const error = run.error ?? run.destinations.find((one) => one.error !== null)?.error ?? null;
-  return error === null
-    ? null
-    : {
-        runId: run.run_id,
-        code: error.code,
-        message: error.message,
-      };
+  return error === null ? null : { runId: run.run_id, code: error.code, message: error.message };
 }
 
 /** A bar chart of recent runs, oldest first. The height of a bar is the run's duration, in SVG units. */

@@ -79,6 +79,8 @@ interface RunProgressView {
 }
 
 export interface ErrorView extends Pick<ErrorRecord, 'code' | 'message' | 'hint' | 'retryable'> {
+  /** A command for the next step, to copy; null if there is none. */
+  command: string | null;
   findings: string[];
 }
 
