@@ -23,8 +23,8 @@ import {
 import { authorizeConfigured, type RunAccess } from './pipeline-access.ts';
 
 /*
- * Lists and compares a destination's releases, and switches between them. With every queue driver, the host that gets the
- * request does this itself, without a run.
+ * Lists and compares a destination's releases, and switches between them. With every queue driver, the host
+ * that gets the request does this itself, without a run.
  */
 
 export interface PlaceParams {

@@ -37,8 +37,8 @@ export async function listRuns(flags: OptionsFor<typeof listCommand>, io: Io): P
 }
 
 /**
- * Implements `waybill runs start`. The exit code is 0 if the run succeeded, or if the command did not wait for
- * it. It is 1 if the run failed.
+ * Implements `waybill runs start`. The exit code is 0 if the run succeeded, or if the command did not wait
+ * for it. It is 1 if the run failed.
  */
 export async function startRun(flags: OptionsFor<typeof startCommand>, io: Io): Promise<number> {
   const { wait, channel, pipeline: named } = flags;

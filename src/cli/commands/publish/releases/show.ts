@@ -143,7 +143,7 @@ export async function diffReleases(flags: DiffOptions, io: Io): Promise<number> 
     return atDaemon(daemon, io, async ({ client, place }) => {
       if (flags.dir !== undefined) throw comparedBy(flags.dir, daemon.to);
       const document = await client.releases.diff(place, from ?? 'current', flags.with ?? 'current');
-      printDifference(document as ReleaseDifference & { from: string }, document.to ?? '', document, output);
+      printDifference(document, document.to ?? '', document, output);
       return 0;
     });
   const options = { ...flags, ...localFlags(flags) };
