@@ -143,19 +143,27 @@ t.test('an unknown key id is refused after the keys were fetched again, once a m
   t.match(body, { code: 'issuer_unavailable', error: 'temporarily_unavailable' });
   t.ok(Number(headers.get('retry-after')) > 50);
   t.equal(issuer.requests(), 1, 'the keys are not fetched again within the minute');
-  const fresh = await startApi(t, { publishers: [publisherOf(issuer.url)] });
+  const { audit, entries } = auditOf();
+  const fresh = await startApi(t, { publishers: [publisherOf(issuer.url)], ports: { audit } });
   const refused = await exchange(fresh.origin, await issuer.sign(claims, { kid: 'other' }));
+  t.match(entries, [{ act: 'token.exchange', result: 'refused', code: 'id_token_refused' }]);
   t.match(refused, { status: 400, body: { code: 'id_token_refused', detail: /no such key/ } });
 });
 
 t.test('an ID token is accepted once, with and without jti', async (t) => {
-  const { api, issuer } = await start(t);
+  const issuer = await startIssuer(t);
+  const { audit, entries } = auditOf();
+  const { origin, lines } = await startApi(t, { publishers: [publisherOf(issuer.url)], ports: { audit } });
   for (const more of [{}, { jti: undefined }, { jti: 5 }]) {
     const token = await issuer.sign({ ...claims, ...more });
-    const answers = await Promise.all([1, 2, 3].map(() => exchange(api.origin, token)));
+    const answers = await Promise.all([1, 2, 3].map(() => exchange(origin, token)));
+    const written = JSON.stringify([lines, entries]);
+    for (const part of token.split('.')) t.notOk(written.includes(part), 'the token is nowhere');
     t.same(answers.map(({ status }) => status).sort(), [200, 400, 400]);
     t.match(answers.find(({ status }) => status === 400)?.body, { detail: /used before/ });
   }
+  const results = entries.map(({ result, code }) => `${result} ${code ?? ''}`).sort();
+  t.same(results, ['done ', 'done ', 'done ', 'refused id_token_refused'], 'refusals share a record');
 });
 
 t.test('a form that is not a token exchange has the error of RFC 6749', async (t) => {

@@ -102,9 +102,14 @@ t.test('keys that are weak or cannot verify an ID token are left out', async (t)
   t.same([...weakIds], ['short', 'padded']);
   const issuer = await startIssuer(t);
   issuer.keys = issuer.keys.map((key) => ({ ...key, n: short.n }));
-  const { origin } = await startApi(t, { publishers: [publisherOf(issuer.url)] });
-  const { body } = await exchange(origin, await issuer.sign(claims));
+  const entries: ActEntry[] = [];
+  const append = async (entry: ActEntry): Promise<void> => void entries.push(entry);
+  const audit = { trail: { admit: async () => undefined, append }, directory: '/nowhere' };
+  const { origin } = await startApi(t, { publishers: [publisherOf(issuer.url)], ports: { audit } });
+  const { status, body } = await exchange(origin, await issuer.sign(claims));
+  t.equal(status, 400);
   t.match(body, { code: 'id_token_refused', detail: /RSA key of fewer than 2,048 bits/ });
+  t.match(entries, [{ act: 'token.exchange', result: 'refused', code: 'id_token_refused' }]);
 });
 
 t.test('an issuer is asked once a minute, and its keys outlive its absence', async (t) => {
