@@ -7,7 +7,8 @@ import { createHash } from 'node:crypto';
 export const actTable = {
   upload: 'A bundle was uploaded: accepted as a run, or refused.',
   'upload.remove': 'A partial upload was removed by its client.',
-  'run.start': 'A run was started by a request, a schedule, a watched source, `waybill run` or `waybill promote`.',
+  'run.start':
+    'A run was started by a request, a schedule, a watched source, `waybill run` or `waybill promote`.',
   'run.cancel': 'A run was cancelled.',
   'run.retry': 'A waiting run was tried before its time.',
   'run.rerun': 'A finished run was repeated.',
