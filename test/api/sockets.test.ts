@@ -207,6 +207,12 @@ const refusals: [string, string, number, string][] = [
   ['a DEL in a header', get('Host: x', 'X-A: a\x7fb'), 400, 'malformed_request'],
   ['no Host header', get('Accept: */*'), 400, 'malformed_request'],
   ['two Host headers', get('Host: x', 'Host: y'), 400, 'malformed_request'],
+  [
+    'two Authorization headers',
+    get('Host: x', 'Authorization: Bearer a', 'authorization: Bearer b'),
+    400,
+    'malformed_request',
+  ],
   ['two lengths', uploadHead({ 'Content-Length': '4, 5' }), 400, 'malformed_request'],
   [
     'a length and a coding',

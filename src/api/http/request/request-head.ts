@@ -6,6 +6,7 @@ import { WaybillError } from '../../../core/lib/errors.ts';
  * Checks the head of a request against rules that apply to all routes:
  *
  * - exactly one Host (RFC 9112, 3.2)
+ * - no second Authorization, because a proxy may check another one than this process does
  * - no transfer coding except `chunked` (RFC 9112, 6.1)
  * - no expectation except `100-continue` (RFC 9110, 10.1.1)
  *
@@ -16,11 +17,13 @@ export function refusedHead(
   req: Pick<IncomingMessage, HeadParts>,
   allowedHosts: readonly string[] | null,
 ): WaybillError | null {
-  const hosts = countHosts(req.rawHeaders);
+  const hosts = countHeaders(req.rawHeaders, 'host');
   if (hosts > 1 || (hosts === 0 && req.httpVersion !== '1.0'))
     return malformed(
       hosts === 0 ? 'the request has no Host header' : `the request has ${hosts} Host headers`,
     );
+  if (countHeaders(req.rawHeaders, 'authorization') > 1)
+    return malformed('the request has more than one Authorization header');
   const { 'transfer-encoding': coding, expect, host } = req.headers;
   if (allowedHosts !== null && host !== undefined && !isAllowedHost(host, allowedHosts))
     return new WaybillError('host_not_allowed', 'this daemon does not answer for the host of the request', {
@@ -51,12 +54,12 @@ export function unsupportedCoding(): WaybillError {
   );
 }
 
-/** Looks at the raw headers, because `headers` ignores a second Host. */
-function countHosts(rawHeaders: readonly string[]): number {
-  let hosts = 0;
+/** Looks at the raw headers, because `headers` ignores a second header of these names. */
+function countHeaders(rawHeaders: readonly string[], name: string): number {
+  let count = 0;
   for (let at = 0; at < rawHeaders.length; at += 2)
-    if (rawHeaders[at]?.length === 4 && rawHeaders[at]?.toLowerCase() === 'host') hosts += 1;
-  return hosts;
+    if (rawHeaders[at]?.length === name.length && rawHeaders[at]?.toLowerCase() === name) count += 1;
+  return count;
 }
 
 /**
