@@ -387,6 +387,7 @@ t.test(
       ['{"reason": ""}', /"reason" must NOT have fewer/],
       [JSON.stringify({ reason: 'x'.repeat(201) }), /"reason" must NOT have more/],
       [JSON.stringify({ reason: 'two\nlines' }), /"reason" must match pattern/],
+      ['{"reason": "two\\u2028lines"}', /"reason" must match pattern/],
       ['{"until": "noon"}', /no property "until"/],
     ] as const) {
       const response = await send('pause', { body });

@@ -31,7 +31,7 @@ export interface PausePorts extends HttpPorts, MemoryBodyPorts {
 
 const maxChars = 200;
 /** The reason for a pause has to be a single line of text. */
-export const pauseReason = { maxChars, pattern: '^[^\\u0000-\\u001f\\u007f]*$' };
+export const pauseReason = { maxChars, pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$' };
 const pauseRequest: JsonSchema = {
   type: 'object',
   additionalProperties: false,
