@@ -178,6 +178,7 @@ t.test('mistakes are usage errors with a remedy, and nothing is written', async 
     [['site', 'deploy@web1:/srv/www'], /write sftp:\/\/deploy@web1\/srv\/www/],
     [['site', 'sftp://web1/'], /path of the directory on the server is missing/],
     [['site', 's3://bucket/x?key=1'], /"key" is not a parameter; S3 takes endpoint/],
+    [['site', 's3://bucket/x?region=a&region=b'], /it has "region" twice/],
     [['site', 's3://bucket/x?path_style=yes'], /path_style is true or false/],
     [['site', 's3://bad_bucket%/x'], /^error {2}the destination's bucket: found the text "bad_bucket%"/],
     [['site', 'www', '--channel', 'x'], /--channel needs releases/],

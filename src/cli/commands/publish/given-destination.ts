@@ -68,9 +68,12 @@ function s3(text: string): DestinationSettings {
   const bucket = /^s3:\/\/([^/?#]*)/i.exec(text)?.[1] ?? '';
   if (url.username !== '')
     throw notUnderstood(text, 'S3 takes no user name; credentials come from the environment');
-  const unknown = [...url.searchParams.keys()].find((name) => !s3Parameters.includes(name));
+  const names = [...url.searchParams.keys()];
+  const unknown = names.find((name) => !s3Parameters.includes(name));
   if (unknown !== undefined)
     throw notUnderstood(text, `"${unknown}" is not a parameter; S3 takes ${s3Parameters.join(', ')}`);
+  const repeated = names.find((name, index) => names.indexOf(name) < index);
+  if (repeated !== undefined) throw notUnderstood(text, `it has "${repeated}" twice`);
   const pathStyle = url.searchParams.get('path_style');
   if (pathStyle !== null && pathStyle !== 'true' && pathStyle !== 'false')
     throw notUnderstood(text, 'path_style is true or false');
