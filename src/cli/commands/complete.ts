@@ -3,6 +3,7 @@ import { homedir } from 'node:os';
 import type { Command, Option } from 'commander';
 import { readYaml } from '../../core/config/yaml-text.ts';
 import { urlVariable } from '../setup/command-options.ts';
+import { isId, type Names } from '../setup/names.ts';
 
 /*
  * The completion scripts for shells. They pass the words before the cursor to `waybill completion words`, so
@@ -216,11 +217,6 @@ async function namesFor(words: readonly string[]): Promise<Names> {
 }
 
 /** Ids that can be completed. */
-export interface Names {
-  pipelines: { id: string; destinations: string[] }[];
-  notifiers: string[];
-}
-
 const nothing: Names = { pipelines: [], notifiers: [] };
 
 /**
@@ -254,8 +250,4 @@ function idsOf(items: readonly unknown[]): string[] {
     const id = typeof item === 'object' && item !== null && 'id' in item ? item.id : undefined;
     return isId(id) ? [id] : [];
   });
-}
-
-export function isId(id: unknown): id is string {
-  return typeof id === 'string' && /^[a-z0-9][a-z0-9_-]{0,63}$/.test(id);
 }

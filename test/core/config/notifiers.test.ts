@@ -20,11 +20,12 @@ t.test('each kind gets its defaults', async (t) => {
   );
   const events = ['bundle.published'];
   t.strictSame(config.notifiers, [
-    { id: 'a', events, pipelines: null, kind: 'log' },
-    { id: 'b', events, pipelines: ['p'], kind: 'file', path: '/etc/waybill/events.jsonl' },
+    { id: 'a', events, acts: null, pipelines: null, kind: 'log' },
+    { id: 'b', events, acts: null, pipelines: ['p'], kind: 'file', path: '/etc/waybill/events.jsonl' },
     {
       id: 'hook',
       events,
+      acts: null,
       pipelines: null,
       kind: 'webhook',
       url: 'https://ops.example.org/x?channel=1',
@@ -35,6 +36,7 @@ t.test('each kind gets its defaults', async (t) => {
     {
       id: 'd',
       events: ['outputs.pruned'],
+      acts: null,
       pipelines: null,
       kind: 'redis',
       redisUrlEnv: 'REDIS',
@@ -42,11 +44,19 @@ t.test('each kind gets its defaults', async (t) => {
       timeoutMs: 5_000,
     },
     {
-      ...{ id: 'e', events, pipelines: null, kind: 'slack', urlEnv: 'SLACK' },
+      ...{ id: 'e', events, acts: null, pipelines: null, kind: 'slack', urlEnv: 'SLACK' },
       ...{ title: null, consoleUrl: null, timeoutMs: 5_000 },
     },
     {
-      ...{ id: 'f', events, pipelines: null, kind: 'email', host: 'smtp.example.org', port: null },
+      ...{
+        id: 'f',
+        events,
+        acts: null,
+        pipelines: null,
+        kind: 'email',
+        host: 'smtp.example.org',
+        port: null,
+      },
       ...{ tls: 'starttls', from: 'a@example.org', to: ['b@example.org'], user: null, passwordEnv: null },
       ...{ subject: null, consoleUrl: 'https://p.example.org/', timeoutMs: 30_000 },
     },
