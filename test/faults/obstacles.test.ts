@@ -151,7 +151,7 @@ for (const at of ['assets', 'assets/deep/x'])
     put: (t, bundle) => lock(t, within(bundle, at)),
     remove: (bundle) => void execFileSync('chattr', ['-i', within(bundle, at)]),
     code: 'storage_denied',
-    message: new RegExp(`bundle/${at}": EPERM`),
+    message: new RegExp(`bundle/${at}": permission denied`),
   });
 obstacles.push(
   {
@@ -159,7 +159,7 @@ obstacles.push(
     put: (t, bundle) => lock(t, within(bundle, 'index.html')),
     remove: (bundle) => void execFileSync('chattr', ['-i', within(bundle, 'index.html')]),
     code: 'storage_denied',
-    message: /bundle\/index.html": EPERM/,
+    message: /bundle\/index.html": permission denied/,
     isHidden: true,
   },
   {
@@ -167,7 +167,7 @@ obstacles.push(
     put: (t, bundle) => lock(t, within(bundle, 'gone.txt')),
     remove: (bundle) => void execFileSync('chattr', ['-i', within(bundle, 'gone.txt')]),
     code: 'storage_denied',
-    message: /bundle\/gone.txt": EPERM/,
+    message: /bundle\/gone.txt": permission denied/,
     isHidden: true,
   },
   {
