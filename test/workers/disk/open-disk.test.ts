@@ -5,6 +5,7 @@ import { systemClock } from '../../../src/core/lib/clock.ts';
 import { waitingDisk } from '../../../src/core/lib/disk.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import { type DiskOptions, openDisk, type OpenedDisk } from '../../../src/workers/disk/open-disk.ts';
+import { manualClock } from '../manual-clock.ts';
 
 const slowThread = new URL('../../fixtures/workers/slow-disk.mjs', import.meta.url);
 
@@ -54,14 +55,17 @@ for (const kind of ['a thread', 'the caller'] as const)
 t.test(
   'a disk that does not answer refuses who waits and who comes, and removes what it made late',
   async (t) => {
-    const { disk, directory, requireAnswers } = opened(t, { file: slowThread, timeoutMs: 300 });
+    const clock = manualClock();
+    const { disk, directory, requireAnswers } = opened(t, { file: slowThread, timeoutMs: 300, clock });
     const at = (name: string): string => path.join(directory, name);
     await disk.makeDirectory(at('before'));
     writeFileSync(at('frozen'), '');
-    const waiting = [disk.makeDirectory(at('first')), disk.makeDirectory(at('second'))];
-    const removal = disk.remove(at('before'));
     const refusal = { code: 'staging_unavailable', message: /has not answered/ };
-    for (const one of waiting) await t.rejects(one, refusal);
+    const waiting = [disk.makeDirectory(at('first')), disk.makeDirectory(at('second'))];
+    const refused = waiting.map((one) => t.rejects(one, refusal));
+    const removal = disk.remove(at('before'));
+    await clock.advance(300);
+    await Promise.all(refused);
     await removal;
     t.ok(existsSync(at('before')), 'does not wait for a removal');
     t.throws(requireAnswers, refusal);
