@@ -217,6 +217,35 @@ export async function follow(url: string, runId: string): Promise<RunRecord> {
 }
 
 /**
+ * Kills a worker in the middle of a run, once it has finished `after` runs. Returns the ids of its unfinished
+ * runs. A run may end between its log line and a signal, so the worker is stopped before the API is asked.
+ */
+export async function killInRun(worker: Launched, url: string, after = 0): Promise<string[]> {
+  const idsOf = (message: string): string[] =>
+    worker.lines.filter(({ msg }) => msg === message).map(({ run_id = '' }) => run_id);
+  await worker.until(() => idsOf('run finished').length >= after);
+  for (;;) {
+    const known = new Set(idsOf('run started'));
+    await worker.until(({ msg, run_id = '' }) => msg === 'run started' && !known.has(run_id));
+    worker.child.kill('SIGSTOP');
+    const finished = new Set(idsOf('run finished'));
+    const open = idsOf('run started').filter((id) => !finished.has(id));
+    const statuses = await Promise.all(open.map((id) => statusOf(url, id)));
+    const running = open.filter((_, index) => statuses[index] === 'running');
+    if (running.length > 0) {
+      await worker.kill('SIGKILL');
+      return running;
+    }
+    worker.child.kill('SIGCONT');
+  }
+}
+
+async function statusOf(url: string, runId: string): Promise<string> {
+  const response = await fetch(`${url}runs/${runId}`);
+  return ((await response.json()) as RunRecord).status;
+}
+
+/**
  * Runs of one pipeline that overlapped, by the logs of the workers. The runs of a killed worker end with it.
  * A worker logs the end of a run after Redis has recorded it, and the next run may start in between: the
  * records decide such cases.
