@@ -121,7 +121,8 @@ t.test('a server that allows one connection gets all over that one', async (t) =
 
 t.test('what a lost connection had not written leaves no hole', async (t) => {
   const { proxy, storage, file } = await lineOf(t);
-  proxy.cutAfter(2, 4 * mib);
+  // Early: on a loaded machine, the first connection may carry most of the file.
+  proxy.cutAfter(2, mib / 4);
   await t.rejects(write(storage, large), { code: 'storage_transient' });
   const opened = proxy.connections();
   t.match(await write(storage, large), { size: large.length });
