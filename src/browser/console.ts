@@ -22,7 +22,7 @@ const events = note?.dataset['events'];
 if (note !== null && events !== undefined) follow(note, events);
 
 // Only secure pages may use the clipboard. On others, a click on a command selects all of it.
-if (navigator.clipboard !== undefined) document.documentElement.classList.add('can-copy');
+if (isSecureContext) document.documentElement.classList.add('can-copy');
 document.addEventListener('click', ({ target }) => {
   const button = target instanceof Element ? target.closest<HTMLElement>('[data-copy]') : null;
   if (button === null) return;

@@ -13,8 +13,8 @@ import type {
 } from './generated/api-types.ts';
 import { type PushOptions, type PushOutcome, pushUpload, tryBundle } from './push.ts';
 import {
-  activateRelease,
   type ActivateOptions,
+  activateRelease,
   compareReleases,
   listReleases,
   type ReleasePlace,

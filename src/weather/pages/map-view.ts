@@ -35,13 +35,7 @@ export function mapView(content: MapContent, base: string): Page {
     styles: ['weather'],
     isWide: true,
     madeAt: now.toISOString(),
-    crumbs:
-      state === null
-        ? []
-        : [
-            { label: 'Weather', href: `${here}${queryText({ ...query, state: null })}` },
-            { label: state.name },
-          ],
+    crumbs: state === null ? [] : [weatherCrumb(query, here), { label: state.name }],
     view: {
       title,
       where,
@@ -82,6 +76,10 @@ export function mapView(content: MapContent, base: string): Page {
       outlook: outlookOf(content),
     },
   };
+}
+
+function weatherCrumb(query: MapContent['query'], here: string): { label: string; href: string } {
+  return { label: 'Weather', href: `${here}${queryText({ ...query, state: null })}` };
 }
 
 /** The size of a temperature on the map, and the distance of its middle from its base line, in pixels. */

@@ -81,14 +81,7 @@ export function stationView(content: StationContent, base: string): Page {
       id: place.id,
       name,
       where: `${place.latitude.toFixed(2)}, ${place.longitude.toFixed(2)}`,
-      // Next step if there is no forecast: the other stations of the state.
-      others:
-        state === undefined
-          ? { label: 'Find another station', href: `${here}${queryText({ units })}` }
-          : {
-              label: `Other stations in ${state.name}`,
-              href: `${here}${queryText({ units, state: state.code })}#stations`,
-            },
+      others: othersOf(state, units, here),
       otherUnits: {
         label: `Show ${temperatureUnit(other)}`,
         href: `${here}stations/${encodeURIComponent(place.id)}${unitsText({ units: other })}`,
@@ -120,6 +113,19 @@ export function stationView(content: StationContent, base: string): Page {
         ({ title, description }) => ({ title, description }),
       ),
     },
+  };
+}
+
+/** The next step if there is no forecast: the other stations of the state. */
+function othersOf(
+  state: ReturnType<typeof states>[number] | undefined,
+  units: StationContent['units'],
+  here: string,
+): { label: string; href: string } {
+  if (state === undefined) return { label: 'Find another station', href: `${here}${queryText({ units })}` };
+  return {
+    label: `Other stations in ${state.name}`,
+    href: `${here}${queryText({ units, state: state.code })}#stations`,
   };
 }
 

@@ -40,8 +40,8 @@ export function rerunHelps(run: RunRecord): boolean {
 }
 
 /**
- * Returns the command that shows what `--force` would delete, for errors that it can fix. Only runs of a source
- * can be repeated on the command line.
+ * Returns the command that shows what `--force` would delete, for errors that it can fix. Only runs of a
+ * source can be repeated on the command line.
  */
 export function forceCommand(run: RunRecord, destinationId: string, hint: string | null): string | null {
   if (hint?.includes('--force') !== true || run.triggered_by.kind === 'upload') return null;

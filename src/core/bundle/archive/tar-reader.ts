@@ -170,11 +170,7 @@ async function readEnd(source: ByteSource): Promise<void> {
 }
 
 function isZero(chunk: Buffer): boolean {
-  for (let at = 0; at < chunk.byteLength; at += blockBytes) {
-    const piece = chunk.subarray(at, at + blockBytes);
-    if (!piece.equals(zeros.subarray(0, piece.byteLength))) return false;
-  }
-  return true;
+  return chunk.every((byte) => byte === 0);
 }
 
 /**
