@@ -106,8 +106,19 @@ export class TrailWriter {
     file.size += bytes.length;
     file.begun ??= begun;
     this.#end = end;
-    if (this.#head !== null) await writeHead(this.#head, { ...end, file: file.name, size: file.size });
+    await this.#noteEnd(file);
     return records;
+  }
+
+  /**
+   * Writes the end of the chain to `head`. If that fails, the records are written all the same, so this does
+   * not throw: the caller would write them again. The next append reads the records that `head` lacks.
+   */
+  async #noteEnd({ name, size }: OpenFile): Promise<void> {
+    if (this.#head === null) return;
+    await writeHead(this.#head, { ...this.#end, file: name, size }).catch((error: unknown) => {
+      this.#log.error({ err: error, directory: this.#settings.directory }, 'the audit head was not written');
+    });
   }
 
   async close(): Promise<void> {

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import {
   appendFileSync,
   readdirSync,
@@ -138,6 +139,30 @@ t.test('a removed head is reported, at the end and after further records', async
   t.same(await faults(directory), ['head']);
   await write(directory, 4, 4);
   t.same(await faults(directory), ['head 4'], 'a record notes it');
+});
+
+t.test('a head that cannot be written costs no second record', async (t) => {
+  const directory = t.testdir();
+  await write(directory, 1, 1);
+  const trail = await openTrail(
+    { directory, maxBytes: 1_000_000, maxAgeMs: 86_400_000, onFull: 'continue' },
+    { clock: systemClock, log: silentLog, host: 'h1' },
+  );
+  await trail.append(entry(2));
+  execFileSync('chattr', ['+i', path.join(directory, 'head')]);
+  try {
+    await trail.append(entry(3));
+    await trail.append(entry(4));
+  } finally {
+    execFileSync('chattr', ['-i', path.join(directory, 'head')]);
+  }
+  await trail.append(entry(5));
+  await trail.close();
+  t.same(
+    lines(directory).map((line) => parseLine(line)?.request_id),
+    ['r1', 'r2', 'r3', 'r4', 'r5'],
+  );
+  t.same(await faults(directory), []);
 });
 
 t.test('records that were cut stay missing when the trail continues', async (t) => {
