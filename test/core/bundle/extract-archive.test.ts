@@ -428,12 +428,16 @@ t.test('reports entries by their paths, without the root', async (t) => {
   t.same([...files.keys()], ['manifest.json', 'a']);
   const unsafe = (message: RegExp) => ({ code: 'unsafe_archive_entry', message });
   for (const [archive, message] of [
-    [tar(manifest('a'), pax({ path: 'a/' }), file('a')), /"a\/" has a path that has an empty segment/],
     [tar(manifest('a'), file('a'), file('a')), /"a" is there twice/],
     [tar(manifest('a'), file('a'), file('A')), /"A" differs from "a" only in letter case/],
     [tar(file('d'), { path: 'd/e/', type: '5' }), /"d\/e" needs a directory where the file "d" is/],
   ] as const)
     await t.rejects(extract(archive), unsafe(message));
+  for (const entries of [[pax({ path: 'a/' }), file('a')], [{ path: 'a/', body: 'x' }]])
+    await t.rejects(extract(tar(manifest('a'), ...entries)), {
+      code: 'malformed_archive',
+      message: /the file "a\/" has content, but its name ends with "\/"/,
+    });
 });
 
 t.test('directories are counted, too', async (t) => {

@@ -1,8 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { Header } from 'tar';
-import type { ErrorCode } from '../../lib/error-codes.ts';
-import { WaybillError } from '../../lib/errors.ts';
 import { escapedName, notUtf8, renameIt } from '../../lib/text.ts';
+import { archiveError, cutShort, malformed, quoted, unsafe } from './archive-errors.ts';
 import { readPaxRecords } from './tar-writer.ts';
 
 /** A file or directory in an archive. */
@@ -89,6 +88,8 @@ async function nextHeader(source: ByteSource, isFirst: boolean): Promise<EntryHe
     const claimed = header.path ?? '';
     if (header.type === 'File' || header.type === 'Directory') {
       if ((header.linkpath ?? '') !== '') throw unsafe(claimed, 'is a file that names the target of a link');
+      if (isDirectoryByName(header, block) && (size ?? sizeField(block)) !== 0)
+        throw malformed(`the file ${quoted(name ?? claimed)} has content, but its name ends with "/"`);
       const realSize = header.type === 'Directory' ? 0 : (size ?? header.size ?? NaN);
       if (!Number.isSafeInteger(realSize)) throw malformed(`the size of ${quoted(claimed)} is not a number`);
       return { header, name: name ?? decodeName(nameBytes(block, claimed)), size: realSize };
@@ -154,6 +155,19 @@ function decodeHeader(block: Buffer, isFirst: boolean, name: string | undefined)
     throw malformed('a header has a wrong checksum: the archive is damaged');
   }
   return header;
+}
+
+/**
+ * Reports whether an entry is marked as a file, but is a directory because its name ends with "/". If such an
+ * entry has a size, tar programs disagree on whether content follows.
+ */
+function isDirectoryByName({ type }: Header, block: Buffer): boolean {
+  return type === 'Directory' && block.toString('latin1', 156, 157) !== '5';
+}
+
+/** Returns the size that a header gives, in any encoding. Only its being zero has a meaning. */
+function sizeField(block: Buffer): number {
+  return block.subarray(124, 136).some((byte) => ![0, 0x20, 0x30].includes(byte)) ? 1 : 0;
 }
 
 /** Reads the second zero block and any zeros after it. */
@@ -223,36 +237,6 @@ function typeName({ type }: Header, block: Buffer): string {
     SparseFile: 'a sparse file',
   };
   return names[type] ?? `of the type ${quoted(String.fromCharCode(block[156] ?? 0))}`;
-}
-
-export function quoted(name: string): string {
-  return JSON.stringify(name.length > 200 ? `${name.slice(0, 200)}…` : name);
-}
-
-function unsafe(name: string, reason: string): WaybillError {
-  return archiveError(
-    'unsafe_archive_entry',
-    `the archive entry ${quoted(name)} ${reason}`,
-    'send regular files and directories only',
-  );
-}
-
-function malformed(message: string, cause?: unknown): WaybillError {
-  return archiveError(
-    'malformed_archive',
-    message,
-    'make the archive again with tar and upload it whole',
-    cause,
-  );
-}
-
-function cutShort(isEmpty: boolean, found: number): WaybillError {
-  if (isEmpty && found === 0) return malformed('the upload is empty');
-  return malformed(isEmpty ? 'the upload is not a tar archive' : 'the archive is cut short');
-}
-
-function archiveError(code: ErrorCode, message: string, hint: string, cause?: unknown): WaybillError {
-  return new WaybillError(code, message, { hint, cause });
 }
 
 /** Reads a stream of chunks in whatever sizes the caller asks for. Buffers no more than one chunk. */

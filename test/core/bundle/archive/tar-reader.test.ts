@@ -1,5 +1,6 @@
 import t from 'tap';
-import { quoted, readTar } from '../../../../src/core/bundle/archive/tar-reader.ts';
+import { quoted } from '../../../../src/core/bundle/archive/archive-errors.ts';
+import { readTar } from '../../../../src/core/bundle/archive/tar-reader.ts';
 import { tarSize, writeTar } from '../../../../src/core/bundle/archive/tar-writer.ts';
 import { digestOf } from '../../../../src/core/lib/digest.ts';
 import { asWaybillError } from '../../../../src/core/lib/errors.ts';

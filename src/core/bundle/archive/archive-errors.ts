@@ -1,0 +1,41 @@
+import type { ErrorCode } from '../../lib/error-codes.ts';
+import { WaybillError } from '../../lib/errors.ts';
+
+/** Quotes a name of an archive. Long ones are cut. */
+export function quoted(name: string): string {
+  return JSON.stringify(name.length > 200 ? `${name.slice(0, 200)}…` : name);
+}
+
+/** The archive holds something that no bundle may have. */
+export function unsafe(name: string, reason: string): WaybillError {
+  return archiveError(
+    'unsafe_archive_entry',
+    `the archive entry ${quoted(name)} ${reason}`,
+    'send regular files and directories only',
+  );
+}
+
+/** The archive cannot be read. */
+export function malformed(message: string, cause?: unknown): WaybillError {
+  return archiveError(
+    'malformed_archive',
+    message,
+    'make the archive again with tar and upload it whole',
+    cause,
+  );
+}
+
+/**
+ * The archive ends early.
+ *
+ * @param isEmpty Whether no entry was read yet.
+ * @param found The number of bytes that were left.
+ */
+export function cutShort(isEmpty: boolean, found: number): WaybillError {
+  if (isEmpty && found === 0) return malformed('the upload is empty');
+  return malformed(isEmpty ? 'the upload is not a tar archive' : 'the archive is cut short');
+}
+
+export function archiveError(code: ErrorCode, message: string, hint: string, cause?: unknown): WaybillError {
+  return new WaybillError(code, message, { hint, cause });
+}
