@@ -196,7 +196,10 @@ t.test('rolls back and forward, dry and real, and notifies', async (t) => {
 
   const nothing = run('releases', 'rollback', ...named, '--format', 'json');
   t.equal(nothing.status, 1);
-  t.match(document(t, nothing), { error: { code: 'release_unusable', hint: /--to ID/ }, is_changed: false });
+  t.match(document(t, nothing), {
+    error: { code: 'release_unusable', hint: /releases rollback ID/ },
+    is_changed: false,
+  });
 
   t.match(run('releases', 'resume', ...named), { status: 0, stdout: /^resumed/ });
   t.match(run('run').stdout, /replace_catalog/);
@@ -340,7 +343,10 @@ t.test('a channel: published to, listed, promoted, dropped, and gone when its ti
   t.notMatch(reconciled.stdout, /"preview"/, 'a pointer is not reported as unmanaged');
 
   t.match(run('releases', 'drop', 'perview', ...named), {
-    ...{ status: 2, stderr: /no channel of "\." named "perview"[^]*did you mean "preview"\?/ },
+    ...{
+      status: 2,
+      stderr: /no channel named "perview" at the destination root[^]*did you mean "preview"\?/,
+    },
   });
   t.match(run('releases', 'drop', 'preview', ...named, '--dry-run'), {
     status: 0,

@@ -101,7 +101,7 @@ t.test('releases: names what is wrong', (t) => {
   const wrong: [string[], RegExp, Record<string, string>?][] = [
     [
       ['releases', 'show', 'gone'],
-      /no release or channel of the destination root named "gone"\nnext .*known: 20/,
+      /no release or channel named "gone" at the destination root\nnext .*known: 20/,
     ],
     [['releases', 'list', '-p', 'handbok'], /no pipeline "handbok"; did you mean "handbook"\?/],
     [['releases', 'list', '-d', 'wbe'], /named "wbe"\nnext .*did you mean "web"\?/],

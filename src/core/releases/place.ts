@@ -36,7 +36,7 @@ export function destinationNamed({ id, destinations }: PipelineConfig, name: str
   const found = destinations.find((destination) => destination.id === name);
   if (found !== undefined) return found;
   const known = destinations.map((destination) => destination.id);
-  throw unknownName('destination_not_found', `destination of the pipeline "${id}"`, name, known);
+  throw unknownName('destination_not_found', 'destination', name, known, `of the pipeline "${id}"`);
 }
 
 /** Throws a `no_releases` error if the destination uses the in-place layout. */
@@ -119,9 +119,10 @@ export async function releaseNamed({ storage, destinationPath }: Place, name: st
   const names = [...channels.keys(), ...[...known].reverse()];
   throw unknownName(
     'release_not_found',
-    `release or channel of ${describeBundlePath(destinationPath)}`,
+    'release or channel',
     name,
     names,
+    `at ${describeBundlePath(destinationPath)}`,
   );
 }
 
@@ -165,18 +166,19 @@ const noneYet: Partial<Record<ErrorCode, string>> = {
 
 /**
  * Returns an error for a name that does not exist. Its hint suggests the most similar name and lists the
- * others.
+ * others. `where` ends the message, e.g. `of the pipeline "docs"`.
  */
 export function unknownName(
   code: ErrorCode,
   what: string,
   name: string,
   known: readonly string[],
+  where = '',
 ): WaybillError {
   const meant = nearest(name, known);
   const guess = meant === undefined ? '' : `did you mean "${meant}"? `;
   const more = known.length > maxNamed ? `, and ${known.length - maxNamed} more` : '';
-  return new WaybillError(code, `there is no ${what} named "${name}"`, {
+  return new WaybillError(code, `there is no ${what} named "${name}"${where === '' ? '' : ` ${where}`}`, {
     hint:
       known.length === 0
         ? (noneYet[code] ?? 'nothing exists yet: publish first')

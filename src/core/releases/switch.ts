@@ -270,7 +270,13 @@ async function dropChannel(
   const { channels, ledger } = await readReleases(storage);
   const known = ledger.channels.map((channel) => channel.name);
   if (!known.includes(name))
-    throw unknownName('channel_not_found', `channel of ${describeBundlePath(destinationPath)}`, name, known);
+    throw unknownName(
+      'channel_not_found',
+      'channel',
+      name,
+      known,
+      `at ${describeBundlePath(destinationPath)}`,
+    );
   if (!dryRun) await removeChannel(context, storage, name);
   return { from: channels.get(name) ?? null, to: null };
 }
