@@ -2,10 +2,11 @@ import type { Test } from 'tap';
 import type { Clock } from '../../../src/core/lib/clock.ts';
 import { loadSecrets } from '../../../src/core/lib/secrets.ts';
 import { feedDocument, type FeedResult } from '../../../src/weather/feed/feed-document.ts';
+import { openDatabase } from '../../../src/weather/database/open-database.ts';
 import { createTables } from '../../../src/weather/feed/tables/create-tables.ts';
 import { openServer } from '../../../src/weather/feed/tables/open-server.ts';
 import type { Target } from '../../../src/weather/feed/tables/upsert.ts';
-import { openWeatherDatabases, type WeatherReader } from '../../../src/weather/reader.ts';
+import { createReader, type WeatherReader } from '../../../src/weather/reader.ts';
 import { startPostgres } from '../../services/postgres.ts';
 import { primary } from '../primary-database.ts';
 import { sharedPglite } from '../shared-pglite.ts';
@@ -44,18 +45,20 @@ export async function onPglite(t: Test, suite: WorldSuite): Promise<void> {
   await suite(t, makerOf(shared));
 }
 
-/** Runs the suite on a server of its own. */
+/** Runs the suite on a server of its own. All worlds share its connections. */
 export async function onPostgres(t: Test, suite: WorldSuite): Promise<void> {
   const server = await startPostgres();
   t.teardown(() => server.remove());
   const secrets = await loadSecrets({ directory: null, env: { WEATHER_URL: server.url() } });
   const target = await openServer(server.url());
   t.teardown(() => target.close());
+  const database = await openDatabase(primary, { secrets, deadlineMs: 5000 });
+  t.teardown(() => database.close());
   await suite(
     t,
     makerOf({
       openTarget: () => Promise.resolve(target),
-      openReader: (clock) => openWeatherDatabases({ databases: [primary], secrets, clock }),
+      openReader: (clock) => Promise.resolve(createReader({ database, clock }, () => Promise.resolve())),
     }),
   );
 }
