@@ -94,7 +94,10 @@ t.test('each act has exactly one record, whatever is killed', async (t) => {
     const line = lines[pick(lines.length)] ?? '';
     writeFileSync(
       file,
-      whole.replace(`${line}\n`, change === 'removed' ? '' : `${line.replace('"w', '"v')}\n`),
+      whole.replace(
+        `${line}\n`,
+        change === 'removed' ? '' : `${line.replace('"result":"', '"result":"x')}\n`,
+      ),
     );
     t.not((await verifyTrail(directory)).problems.length, 0, `a record that was ${change} is found`);
     writeFileSync(file, whole);
