@@ -104,7 +104,10 @@ t.test('releases: names what is wrong', (t) => {
       /no release or channel named "gone" at the destination root\nnext .*known: 20/,
     ],
     [['releases', 'list', '-p', 'handbok'], /no pipeline "handbok"; did you mean "handbook"\?/],
-    [['releases', 'list', '-d', 'wbe'], /named "wbe"\nnext .*did you mean "web"\?/],
+    [
+      ['releases', 'list', '-d', 'wbe'],
+      /named "wbe" in the pipeline "handbook"\nnext .*did you mean "web"\?/,
+    ],
     [['releases', 'list', '-d', 'plain'], /published in place/],
     [['releases', 'promote', 'current'], /scope/, { WAYBILL_TOKEN: tokens.TOKEN_READS }],
     [['releases', 'list'], /next .*WAYBILL_TOKEN/, { WAYBILL_TOKEN: 'a-token-that-nobody-has-given-out' }],

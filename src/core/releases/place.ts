@@ -36,7 +36,7 @@ export function destinationNamed({ id, destinations }: PipelineConfig, name: str
   const found = destinations.find((destination) => destination.id === name);
   if (found !== undefined) return found;
   const known = destinations.map((destination) => destination.id);
-  throw unknownName('destination_not_found', 'destination', name, known, `of the pipeline "${id}"`);
+  throw unknownName('destination_not_found', 'destination', name, known, `in the pipeline "${id}"`);
 }
 
 /** Throws a `no_releases` error if the destination uses the in-place layout. */
@@ -166,7 +166,7 @@ const noneYet: Partial<Record<ErrorCode, string>> = {
 
 /**
  * Returns an error for a name that does not exist. Its hint suggests the most similar name and lists the
- * others. `where` ends the message, e.g. `of the pipeline "docs"`.
+ * others. `where` ends the message, e.g. `in the pipeline "docs"`.
  */
 export function unknownName(
   code: ErrorCode,
