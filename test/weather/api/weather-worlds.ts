@@ -1,8 +1,8 @@
 import type { Test } from 'tap';
 import type { Clock } from '../../../src/core/lib/clock.ts';
 import { loadSecrets } from '../../../src/core/lib/secrets.ts';
-import { feedDocument, type FeedResult } from '../../../src/weather/feed/feed-document.ts';
 import { openDatabase } from '../../../src/weather/database/open-database.ts';
+import { feedDocument, type FeedResult } from '../../../src/weather/feed/feed-document.ts';
 import { createTables } from '../../../src/weather/feed/tables/create-tables.ts';
 import { openServer } from '../../../src/weather/feed/tables/open-server.ts';
 import type { Target } from '../../../src/weather/feed/tables/upsert.ts';
