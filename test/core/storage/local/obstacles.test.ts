@@ -86,7 +86,11 @@ t.test('a directory that cannot be written to is named, for writing and for remo
   execFileSync('chattr', ['+i', locked]);
   try {
     for (const change of [{ writes: ['a/b/x'] }, { writes: ['a/x', 'a/b/new/x'] }, { removes: ['a/b/old'] }])
-      t.match(await look(root, change), { code: 'storage_denied', message: /"a\/b": permission denied/, hint: /access/ });
+      t.match(await look(root, change), {
+        code: 'storage_denied',
+        message: /"a\/b": permission denied/,
+        hint: /access/,
+      });
     t.equal(await look(root, { writes: ['a/x'], removes: ['a/b/gone'] }), null);
   } finally {
     execFileSync('chattr', ['-i', locked]);
