@@ -13,6 +13,7 @@ import { availableParallelism } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { installMissing, missingPackages, MissingService } from '../test/services/debian.ts';
+import { nameLocalhost } from '../test/services/localhost.ts';
 import { type NeedName, needsOf } from '../test/services/needs.ts';
 import { forgetFoundRows, foundTables } from './matrices/matrices.ts';
 import { bundle } from './test/bundle.ts';
@@ -84,6 +85,7 @@ if (mode === 'tests' && names.length === 0 && !isWhole)
   console.log(
     'left out: slow tests and long samples (npm test -- --all) and the matrix (npm run test:matrix)',
   );
+nameLocalhost();
 const bundleOfFile = await bundle(files, bundles);
 const radosgw = shareRadosgw(
   files.filter((file) => needsOfFile.get(file)?.includes('radosgw')),

@@ -12,6 +12,7 @@ import { type Mode, selectFiles, SelectionError, slow } from '../scripts/test/se
 import { watchSilence } from '../scripts/test/silence.ts';
 import { seedOf } from '../scripts/test/source-version.ts';
 import { ensureInstalled } from './services/debian.ts';
+import { nameLocalhost } from './services/localhost.ts';
 import { emptyPatterns } from './support/empty-patterns.ts';
 
 t.test('an error that nothing awaits fails the test that it comes from', async (t) => {
@@ -230,4 +231,16 @@ t.test('an exhaustive suite is resumed only if it passed on the same sources', a
   results.record({ ...result, failures: [{ name: 'x', detail: '' }] });
   t.notOk(results.hasPassed(result.file), 'a failed suite runs again');
   t.match(results.table(), /1 FAILED/);
+});
+
+t.test('a machine without /etc/hosts gets one that names localhost', async (t) => {
+  const hosts = path.join(t.testdir({}), 'hosts');
+  const said: string[] = [];
+  const name = (file: string): void => nameLocalhost(file, (line) => said.push(line));
+  name(hosts);
+  t.equal(readFileSync(hosts, 'utf8'), '127.0.0.1 localhost\n');
+  name(hosts);
+  t.equal(said.length, 1, 'one that is there stays');
+  name(path.join(hosts, 'in-a-file'));
+  t.match(said, [/^wrote .*hosts, which was missing/, /missing, so tests cannot connect.*as root/]);
 });
