@@ -60,7 +60,7 @@ export const exclude = repeatable(
 
 export const links = choice(
   '--links <policy>',
-  'what to do with symbolic links: fail, publish their targets, or omit them (default: refuse)',
+  'symbolic links: fail (refuse), publish their targets (follow) or omit them (skip); default: refuse',
   ['refuse', 'follow', 'skip'],
 );
 

@@ -59,12 +59,12 @@ export const reloadCommand = described({
   name: 'reload',
   about: 'reload the configuration of the daemon',
   inputs: { config, url: operatorUrl, format },
-  help: `Checks the file here first. Then it asks the daemon at server.http.listen, with
-the token of server.admin_token_env, to read its own file. Tokens, pipelines,
-notifiers, log and the secrets directory take effect immediately; settings that
-need a restart are listed. If anything is wrong, the daemon keeps its current
-configuration and every mistake is printed. Without a token, or for a worker:
-kill -HUP, or systemctl reload.`,
+  help: `Checks the file here first. The daemon at server.http.listen then reloads its
+own file; the request has the token of server.admin_token_env. Tokens, pipelines,
+notifiers, log and the secrets directory take effect immediately. Settings that
+need a restart are listed. If anything is wrong, every mistake is printed, and
+the daemon keeps its current configuration. Without a token, or for a worker, use
+kill -HUP or systemctl reload.`,
 });
 
 export const notifyTestCommand = described({
@@ -86,7 +86,7 @@ export const undeliveredCommand = described({
   about: 'list undelivered events',
   inputs: atDaemon,
   help: `The daemon keeps events that could not be delivered, at most 1,000 for each
-notifier. It is asked at server.http.listen, with the token of
+notifier. The request goes to server.http.listen, with the token of
 server.admin_token_env. --notifier also accepts one that is no longer configured.`,
 });
 
@@ -94,9 +94,9 @@ export const redeliverCommand = described({
   name: 'redeliver',
   about: 'redeliver undelivered events',
   inputs: atDaemon,
-  help: `Asks the daemon at server.http.listen, with the token of
-server.admin_token_env, to send the undelivered events again, oldest first,
-with their original ids. Delivered events are removed.
+  help: `The daemon sends the undelivered events again, oldest first, with their original
+ids, and removes delivered ones. The request goes to server.http.listen, with the
+token of server.admin_token_env.
 
 Exit codes: 0 all delivered, 1 some undelivered, 2 usage, configuration or
 secrets.`,
