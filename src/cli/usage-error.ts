@@ -91,6 +91,7 @@ const explanations: readonly [RegExp, Explain][] = [
     /^unknown option '(.+)'$/,
     (about, name) => ({
       message: `unknown option ${name}${meant(about.guess)}`,
+      ...(name === '--delete' ? { hint: withoutDelete } : {}),
       ...optionBeforeCommand(about, name),
     }),
   ],
@@ -107,6 +108,10 @@ const explanations: readonly [RegExp, Explain][] = [
     }),
   ],
 ];
+
+/** For users of rsync. */
+const withoutDelete =
+  'leave it out: publish removes its own files that the directory no longer has, and never other files';
 
 function meant(guess: string | undefined): string {
   return guess === undefined ? '' : `; did you mean ${guess}?`;

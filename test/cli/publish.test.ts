@@ -208,7 +208,7 @@ t.test('an empty directory, secrets and a mistaken manifest fail with the file',
   writeFileSync(path.join(cwd, 'site/.env'), 'TOKEN=1');
   t.match(await waybill(['publish', 'site', 'www']), {
     status: 1,
-    stdout: /\.env: looks like a file with secrets/,
+    stdout: /\.env: may hold secrets/,
   });
   t.match(await waybill(['publish', 'site', 'www', '--exclude', '.env']), { status: 0 });
   writeFileSync(path.join(cwd, 'site/manifest.json'), '{"files": 3}');

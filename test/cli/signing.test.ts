@@ -275,7 +275,7 @@ t.test('verify --signatures checks a destination with the public key alone', (t)
   });
   t.match(waybill(['verify', 'web'], { cwd: place }), {
     status: 2,
-    stderr: /paths and URLs are for --signatures/,
+    stderr: /to check signatures: waybill verify <path or URL>/,
   });
   t.end();
 });

@@ -120,12 +120,18 @@ export function resolveToken({ id, valueEnv }: TokenSource, neededBy: string, se
   const value = secrets.require(valueEnv, neededBy);
   const digest = digestForm.exec(value)?.[1];
   if (digest !== undefined) return { id, hash: Buffer.from(digest, 'hex') };
+  if (value.toLowerCase().startsWith('sha256:'))
+    throw new WaybillError(
+      'secrets_invalid',
+      `the value of ${valueEnv} begins with sha256:, but 64 hexadecimal digits do not follow (${neededBy})`,
+      { hint: `\`printf %s "$TOKEN" | sha256sum\` prints the digits` },
+    );
   if (!tokenForm.test(value)) {
     throw new WaybillError(
       'secrets_invalid',
       `the value of ${valueEnv} cannot be sent as a bearer token (${neededBy})`,
       {
-        hint: 'use letters, digits and - . _ ~ + / only, for example the output of `openssl rand -hex 32`; or sha256: and the 64 hexadecimal digits of its SHA-256',
+        hint: 'use letters, digits and - . _ ~ + / only, for example the output of `waybill token new`',
       },
     );
   }

@@ -59,13 +59,23 @@ export function parseConfig(bytes: Uint8Array, file: string, { home }: LoadOptio
     ...(checked.ok ? [] : checked.problems.map(faultOf)),
     ...relationFaults(yaml.value, { directory: dirname(absolute), home }),
   ];
-  const findings = inOrder([...yaml.problems.map(place), ...findingsOf(faults, yaml, file)]);
+  const findings = inOrder(withoutEchoes([...yaml.problems.map(place), ...findingsOf(faults, yaml, file)]));
   if (!checked.ok || findings.some(({ severity }) => severity === 'error')) throw invalid(file, findings);
   return {
     config: resolveConfig(checked.value, { file: absolute, home }),
     warnings: findings,
     locate: (setting) => ({ pointer: keyPath(setting), ...yaml.locate(setting, 'value') }),
   };
+}
+
+/** Leaves out warnings about a setting that has an error: they follow from it. */
+function withoutEchoes(findings: readonly Finding[]): Finding[] {
+  const wrong = new Set(
+    findings.filter(({ severity }) => severity === 'error').map(({ pointer }) => pointer),
+  );
+  return findings.filter(
+    ({ severity, pointer }) => severity === 'error' || pointer === null || !wrong.has(pointer),
+  );
 }
 
 function invalid(file: string, findings: Finding[]): WaybillError {

@@ -81,9 +81,9 @@ function orphanFaults({ value: pipeline, path }: Item): Fault[] {
     if (orphans !== 'report' && orphans !== 'remove') return [];
     if (!isUpload && textOf(value, 'mapping') !== 'fixed') return [];
     const why = isUpload
-      ? 'an http_upload source cannot be listed'
-      : 'mapping fixed publishes one bundle only';
-    return [fault('invalid_value', [...at, 'orphans'], `${why}, so there are no orphans; expected keep`)];
+      ? 'waybill cannot tell which uploads were withdrawn'
+      : 'mapping: fixed publishes one bundle only';
+    return [fault('invalid_value', [...at, 'orphans'], `expected keep, or no orphans setting: ${why}`)];
   });
 }
 

@@ -251,6 +251,6 @@ function literal(found: string, path: KeyPath): Fault {
     code: 'variable_in_path',
     path,
     part: 'value',
-    message: `${found} is not expanded, but used as part of the name; write the full path ("~/" is your home directory)`,
+    message: `${found} is not expanded: it is taken as part of the name; write the full path ("~/" is your home directory)`,
   };
 }

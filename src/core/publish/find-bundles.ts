@@ -73,7 +73,7 @@ export async function findBundles(
 }
 
 const fixTheFiles =
-  'fix the files above, or exclude them: --exclude, a line in .waybillignore, or exclude: in a source';
+  'fix these files, or leave them out: --exclude, a line in .waybillignore, or exclude: in a source';
 const addFiles = 'add files, or check what excludes them: --exclude, .waybillignore, or exclude: in a source';
 
 function countFindings(files: readonly SelectedFile[], findings: readonly Finding[]): Finding[] {

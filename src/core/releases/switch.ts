@@ -179,7 +179,7 @@ function explain(refusal: SwitchRefusal): { message: string; hint: string } {
     case 'nothing_to_go_back_to':
       return {
         message: 'there is no earlier release to roll back to',
-        hint: '`waybill releases list` shows the releases; `waybill releases rollback ID` chooses one',
+        hint: 'publish again to have one; or choose one of `waybill releases list` with `waybill releases rollback ID`',
       };
     case 'rolled_back':
       return {

@@ -91,13 +91,14 @@ export function keyTooLong(storage: Labelled, key: string, maxBytes: number): Wa
   );
 }
 
+const letIn = 'give the user that runs waybill access to it, and to the directories above it';
 const mountHint = 'check the disk, and the server of a mounted file system';
 
 /** Maps the codes of system errors to our own. All others become `storage_permanent`. */
 const systemErrors: Record<string, { code: ErrorCode; hint?: string }> = {
   ENOENT: { code: 'storage_not_found' },
-  EACCES: { code: 'storage_denied', hint: 'give the user that runs waybill access to it' },
-  EPERM: { code: 'storage_denied', hint: 'give the user that runs waybill access to it' },
+  EACCES: { code: 'storage_denied', hint: letIn },
+  EPERM: { code: 'storage_denied', hint: letIn },
   EXDEV: {
     code: 'storage_permanent',
     hint: 'another file system is mounted below the destination, and files cannot be moved to it in one step; make it a destination of its own, or unmount it',

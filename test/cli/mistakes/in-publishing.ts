@@ -191,7 +191,7 @@ export function inPublishing({ closed, pages }: Servers): Mistake[] {
       'refuse, follow, skip',
     ),
     publish('a rate in words', ['site', 'www', '--max-rate', 'fast'], '"fast"', '2MiB/s'),
-    publish('an option of rsync', ['site', 'www', '--delete'], '--delete', 'publish --help'),
+    publish('an option of rsync', ['site', 'www', '--delete'], '--delete', 'leave it out'),
     offline(
       push(
         'no network',

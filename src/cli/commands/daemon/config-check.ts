@@ -138,7 +138,7 @@ interface Location {
  * Does not open any connections. Findings are only warnings, because the configuration may be for another
  * machine. `file` is the path of the configuration, for messages.
  */
-async function checkEnvironment({ config, locate }: Loaded, file: string): Promise<Finding[]> {
+async function checkEnvironment({ config, locate, warnings }: Loaded, file: string): Promise<Finding[]> {
   const at = (...setting: KeyPath): Place => ({ file, ...locate(setting) });
   const found = await Promise.all(
     config.pipelines.flatMap(({ source, destinations }, index) => [
@@ -149,7 +149,11 @@ async function checkEnvironment({ config, locate }: Loaded, file: string): Promi
       ),
     ]),
   );
-  return found.filter((each) => each !== null);
+  // A path with a variable in it cannot exist, and must not be created either.
+  const unexpanded = new Set(
+    warnings.filter(({ code }) => code === 'variable_in_path').map(({ pointer }) => pointer),
+  );
+  return found.filter((each) => each !== null).filter(({ pointer }) => !unexpanded.has(pointer));
 }
 
 async function missingSource(

@@ -37,7 +37,7 @@ export async function verifyDestinations(options: VerifyOptions, { output, signa
   }
   if (file === undefined || places.length > 0)
     throw new WaybillError('usage', 'missing option --config <file>: configuration file (YAML)', {
-      hint: 'waybill verify --config <file>; paths and URLs are for --signatures',
+      hint: 'to check destinations: waybill verify --config <file>; to check signatures: waybill verify <path or URL> --signatures <public key>',
     });
   const subset = subsetOf(options);
   if (dryRun && !repairs)

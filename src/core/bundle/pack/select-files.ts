@@ -192,12 +192,12 @@ function rejectionReason(
   if (isSecret(key))
     return {
       code: 'secret_file',
-      message: `looks like a file with secrets; exclude it, or publish it with --exclude "!${key}" (exclude: in a source)`,
+      message: `may hold secrets; exclude it, or publish it all the same with --exclude '!${key}' (exclude: in a source)`,
     };
   if (linkTarget !== undefined && isSecret(nameOf(linkTarget)))
     return {
       code: 'secret_file',
-      message: `leads to "${linkTarget}", which looks like a file with secrets; exclude it, or copy the file`,
+      message: `leads to "${linkTarget}", which may hold secrets; exclude it, or copy the file`,
     };
   if (key.split('/').length > maxPathSegments)
     return { code: 'unsafe_path', message: `has more than ${maxPathSegments} segments; exclude it` };

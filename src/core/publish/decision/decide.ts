@@ -57,7 +57,7 @@ function decideWithoutState(input: DecisionInput): Plan {
   if (input.observed.contentPresent)
     return refuseOrForce(input, 'fail_unmanaged', {
       code: 'content_unmanaged',
-      message: 'the destination has files but no .publisher.json, so waybill did not publish them',
+      message: 'there are files that waybill did not write (no .publisher.json)',
     });
   const nested = findNestedBundle(input);
   if (nested !== null) return refuseOrForce(input, 'fail_unmanaged', nested);

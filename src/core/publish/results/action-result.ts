@@ -139,7 +139,7 @@ function outputsOf(planned: readonly PlannedOutput[]): ActionResult['outputs'] {
 }
 
 const forceHint =
-  'check the existing files; to replace them, run once with --force, which deletes everything below that path';
+  'check these files; --force deletes everything below that path and publishes; --force --dry-run lists what it would delete';
 
 /** Hints for cases where `--force` would do damage, or more than necessary. */
 const hints: Partial<Record<Reason['code'], string>> = {
