@@ -68,7 +68,7 @@ export const trustedPublisher = map(
     claims: mapOf(claimSettingName, claimRule)
       .required()
       .description(
-        'Claims that an ID token must have, all of them: a text is compared exactly, a list means one of its texts, and in {glob: PATTERN} a * stands for any characters but /. Names that can change owners, such as repository, need an id next to them.',
+        'Claims that an ID token must have. All of them must match: a text exactly, a list in one of its texts. In {glob: PATTERN}, * stands for any characters except /. A name that can change its owner, such as repository, needs an id in addition.',
       )
       .example({ repository_id: '123456', ref: 'refs/heads/main' }),
     pipelines: list(id(), { min: 1, expected: 'a list of pipeline ids, at least one' })
@@ -79,7 +79,7 @@ export const trustedPublisher = map(
       .description('Operations that the publisher may use on its pipelines, as in upload_tokens.'),
     max_lifetime: duration({ atLeast: '1s', atMost: '12h' })
       .default('15m')
-      .description('Lifetime of the tokens that it gets.'),
+      .description('Lifetime of the access tokens that the publisher gets.'),
   },
   { check: ({ issuer, claims }) => weakRules(issuer, claims) },
 );

@@ -72,7 +72,7 @@ export const http = map({
     ),
   allowed_hosts: list(host(), { min: 1, expected: 'a list of host names, at least one' })
     .description(
-      'Host names that requests may name in Host. Any other name gets 421 host_not_allowed. IP addresses and localhost are always allowed. Without it, every name is allowed. Set it against DNS rebinding if browsers can reach the daemon without a proxy that checks the name.',
+      'Host names that the Host header may contain. Any other name gets 421 host_not_allowed. IP addresses and localhost are always allowed. Without it, every name is allowed. Set it against DNS rebinding if browsers can reach the daemon without a proxy that checks the name.',
     )
     .example(['publish.example.org']),
   retention: duration({ atLeast: '1s', atMost: '366d' })
@@ -117,7 +117,7 @@ export const http = map({
   max_body_memory: size({ atLeast: 16 * 1024 * 1024 })
     .default('64MiB')
     .description(
-      'Total memory for request bodies with a token, except uploads and forms and JSON up to 16 KiB. One token may use half of it. Bodies without a token share a quarter as much, at least 16 MiB, and one client address may use half of that. Requests beyond the limit get 503 server_busy.',
+      'Total memory for request bodies with a token. One token may use half of it. Bodies without a token share a quarter as much, at least 16 MiB. One client address may use half of that. Uploads do not count, nor do forms and JSON of routes that accept at most 16 KiB. Requests beyond the limit get 503 server_busy.',
     ),
   shutdown_timeout: duration({ atLeast: '0s', atMost: '24d' })
     .default('30s')
