@@ -15,9 +15,9 @@ export function errorReference(): string {
   return `# Errors
 
 JSON output, problem documents, run records and logs have these codes. A code never changes its meaning. The
-message ends with a hint, which is the fix where that cell is empty. *Retry*: the same request may succeed
-later. *Exit*: the exit code of the command line. *HTTP*: the status of the daemon, 500 \`internal_error\` where
-the cell is empty.
+hint at the end of a message is often more specific than the fix here. *Retry*: the same request may succeed
+later; \`retryable\` of an actual error takes precedence. *Exit*: the exit code of the command line. *HTTP*:
+the status of the daemon. If that cell is empty, the daemon answers 500 \`internal_error\`.
 
 | code | what happened | how to fix it | retry | exit | HTTP |
 |---|---|---|---|---|---|

@@ -39,7 +39,7 @@ export const errorTable = {
   },
   login_refused: {
     retryable: false,
-    about: 'A login to the console with an OpenID Connect issuer was cancelled, denied or is not valid.',
+    about: 'A login to the console with an OpenID Connect issuer was cancelled, denied or invalid.',
   },
   too_many_logins: {
     retryable: true,
@@ -103,7 +103,7 @@ export const errorTable = {
   },
   signature_replayed: {
     retryable: false,
-    about: 'The signed bundle is older than the one that is published, so that it may be a replay.',
+    about: 'The signed bundle is older than the published one, so it may be a replay.',
   },
   signing_key_invalid: {
     retryable: false,
@@ -170,7 +170,7 @@ export const errorTable = {
   nested_managed_path: {
     retryable: false,
     about:
-      'The bundle path lies in a release. Or a forced replacement would delete another managed bundle path, or files that a catalog above it records.',
+      'The bundle path is in a release, or `--force` would delete another bundle path or files of a catalog above.',
   },
   bucket_root_protected: {
     retryable: false,
@@ -261,8 +261,7 @@ export const errorTable = {
 
   superseded: {
     retryable: false,
-    about:
-      'The run waited for its next try when a newer run of the same bundle path was accepted. The newer run publishes.',
+    about: 'A newer run of the same bundle path was accepted while this run waited for its next try.',
   },
 
   job_rejected: {
@@ -282,7 +281,7 @@ export const errorTable = {
   // clients of a daemon
   daemon_unreachable: {
     retryable: true,
-    about: 'No daemon could be reached at the URL: its name, its address or its port.',
+    about: 'No daemon could be reached at the host name, address or port of the URL.',
   },
   connection_lost: {
     retryable: true,
@@ -290,7 +289,7 @@ export const errorTable = {
   },
   tls_failed: {
     retryable: false,
-    about: 'No secure connection to the daemon: its certificate is not trusted, or it does not speak TLS.',
+    about: 'The certificate of the daemon is not trusted, or the server at the URL does not use TLS.',
   },
   unexpected_answer: {
     retryable: false,
@@ -304,7 +303,8 @@ export const errorTable = {
   // HTTP
   malformed_request: {
     retryable: false,
-    about: 'The request is not valid HTTP: its framing, a header, or not exactly one Host.',
+    about:
+      'The request is not valid HTTP: its framing or a header is invalid, or it does not have exactly one Host.',
   },
   request_timeout: { retryable: true, about: 'The head of the request did not arrive in time.' },
   expectation_failed: {
@@ -428,8 +428,7 @@ export const errorTable = {
   },
   server_busy: {
     retryable: true,
-    about:
-      'The bodies being received use all the memory allowed for them, or too many requests wait for a thread.',
+    about: 'Request bodies use all memory of `max_body_memory`, or too many requests wait for a thread.',
   },
   upload_timeout: { retryable: true, about: 'The body stalled or took too long.' },
   insufficient_storage: { retryable: true, about: 'The disk of staging, or of the queue, is full.' },
