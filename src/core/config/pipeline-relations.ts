@@ -82,8 +82,8 @@ function orphanFaults({ value: pipeline, path }: Item): Fault[] {
     if (!isUpload && textOf(value, 'mapping') !== 'fixed') return [];
     const why = isUpload
       ? 'waybill cannot tell which uploads were withdrawn'
-      : 'mapping: fixed publishes one bundle only';
-    return [fault('invalid_value', [...at, 'orphans'], `expected keep, or no orphans setting: ${why}`)];
+      : 'mapping fixed publishes one bundle only';
+    return [fault('invalid_value', [...at, 'orphans'], `expected keep: ${why}`)];
   });
 }
 

@@ -10,8 +10,8 @@ const timeoutMs = 60_000;
 
 /**
  * Implements `waybill reload`. The exit code is 0 if the daemon now uses the file. It is 2 if the file or a
- * secret is invalid, here or on the daemon's side, or if the daemon does not respond, and 1 if the daemon
- * rejects the token.
+ * secret is invalid, here or on the daemon's side, if the daemon does not respond, or if it rejects the
+ * token.
  */
 export async function reloadDaemon(options: ReloadOptions, { output }: Pick<Io, 'output'>): Promise<number> {
   const { url, ask } = await openOperator(options, {
