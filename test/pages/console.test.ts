@@ -66,7 +66,10 @@ t.test('the overview says which pipeline failed, why, who started the run and wh
   const text = (await attention.innerText()).replace(/\s+/g, ' ');
   t.match(text, /1 pipeline failing \d of the last \d+ runs failed blocked/);
   t.match(text, /manual start by operator, just now/);
-  t.match(text, /has files but no \.publisher\.json.*What to do: Check the existing files/);
+  t.match(
+    text,
+    /there are files that waybill did not write \(no \.publisher\.json\).*What to do: Check these files/,
+  );
   // The same run would fail again.
   t.notMatch(await attention.getByRole('button', { name: 'Run again' }).getAttribute('class'), /primary/);
   t.equal(
@@ -80,7 +83,7 @@ t.test('the overview says which pipeline failed, why, who started the run and wh
   await page.waitForURL(new RegExp(failed.run_id));
   t.match(
     (await page.locator('#outcome').innerText()).replace(/\s+/g, ' '),
-    /^full: .* has files but no \.publisher\.json, .* What to do: Check the existing files.* Accepted .* Failed/,
+    /^full: .* files that waybill did not write \(no \.publisher\.json\).* What to do: Check these files.* Accepted .* Failed/,
     'the error comes before the stages',
   );
   t.equal(await page.locator('#outcome progress').count(), 0, 'a failed run has no full bar');
