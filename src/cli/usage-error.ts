@@ -175,7 +175,7 @@ const synonyms: Readonly<Record<string, string>> = {
 
 /** Returns the command that a word means that is not a command itself. */
 function commandFor(word: string, program: Command): string | undefined {
-  const known = synonyms[word];
+  const known = Object.hasOwn(synonyms, word) ? synonyms[word] : undefined;
   if (known !== undefined) return known;
   const group = program.commands.find(({ commands }) => commands.some((each) => each.name() === word));
   return group === undefined ? undefined : `${group.name()} ${word}`;

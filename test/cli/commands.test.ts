@@ -69,6 +69,7 @@ t.test('a missing argument is named with its choices, and the real command with 
 
 t.test('wrong usage: exit 2, nothing on stdout, and what would be right', async (t) => {
   t.match(waybill(['rum']), { status: 2, stdout: '', stderr: /unknown command "rum"; did you mean run\?/ });
+  t.match(waybill(['constructor']), { status: 2, stderr: /unknown command "constructor"\nnext/ });
   t.match(waybill(['run']), { status: 2, stdout: '', stderr: /--config/ });
   t.match(waybill(['run', '-c', 'x', '--dry-rum']), {
     status: 2,

@@ -18,12 +18,30 @@ export const maxNames = 1_000_000;
 export const maxNameUnits = 256 << 20;
 /** Maximum number of names in all pages or directories of a listing. */
 export const maxListed = 10_000_000;
+/** Maximum length of an object key, in UTF-16 code units. S3 itself allows 1,024 bytes. */
+export const maxKeyUnits = 4096;
 /** The maximum number of consecutive pages without a single name. */
 export const maxEmptyPages = 1_000;
+
+const maxQuoted = 200;
 
 /** Returns true if a server may use this as the name of a directory entry. */
 export function isName(name: string): boolean {
   return name !== '' && name !== '.' && name !== '..' && !/[/\0]/.test(name);
+}
+
+/**
+ * Returns the size of a file, as a server reported it. Throws `storage_permanent` unless it is a whole number
+ * of bytes. A comparison with anything else is false, and would let a body go on without an end.
+ */
+export function sizeFrom(storage: Pick<Storage, 'label'>, key: string, size: number | undefined): number {
+  if (size !== undefined && Number.isSafeInteger(size) && size >= 0) return size;
+  throw distrusted(storage, `${quoted(key)} has the size ${String(size)}`);
+}
+
+/** Quotes a name from a server for a message. A long name is cut off. */
+export function quoted(name: string): string {
+  return JSON.stringify(name.length > maxQuoted ? `${name.slice(0, maxQuoted)}…` : name);
 }
 
 /** `storage_permanent`: we don't trust a server's response. */

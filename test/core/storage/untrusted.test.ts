@@ -2,12 +2,14 @@ import type { FileEntryWithStats, SFTPWrapper } from 'ssh2';
 import t from 'tap';
 import { discoverBundles } from '../../../src/core/bundle/discover.ts';
 import { maxPathSegments } from '../../../src/core/bundle/limits.ts';
+import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { measure, storedBody } from '../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../src/core/storage/key.ts';
-import { pagesBelow } from '../../../src/core/storage/s3/listing.ts';
-import type { ListPage } from '../../../src/core/storage/s3/objects.ts';
+import { listEntries, pagesBelow, unfinishedUploads } from '../../../src/core/storage/s3/listing.ts';
+import { nameDecoder } from '../../../src/core/storage/s3/names.ts';
+import type { ListPage, UploadPage } from '../../../src/core/storage/s3/objects.ts';
 import { readDirectory } from '../../../src/core/storage/sftp/root.ts';
-import { maxDepth, maxEmptyPages } from '../../../src/core/storage/untrusted.ts';
+import { maxDepth, maxEmptyPages, maxKeyUnits, maxNames } from '../../../src/core/storage/untrusted.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';
 
 /** Storage servers are not trusted: none of their answers leads elsewhere or lasts for ever. */
@@ -106,6 +108,58 @@ t.test('a listing of an S3 server stays below its prefix and ends', async (t) =>
     { message: 'without naming' },
   );
   t.equal(asked, maxEmptyPages + 1);
+});
+
+t.test('an S3 server cannot list names without a size, in another encoding, or of any length', async (t) => {
+  for (const size of [-1, 1.5, Number.NaN, Infinity, 2 ** 60]) {
+    const list = async (): Promise<ListPage> => ({
+      objects: [{ key: 'site/a', size, version: null, modifiedAt: null }],
+      prefixes: [],
+      next: null,
+    });
+    const entries = listEntries({ ...storage, client: { list }, pageSize: null }, 'site/', '', {
+      recursive: true,
+    });
+    await t.rejects(
+      async () => {
+        for await (const { size: listed } of entries) t.fail(`listed with the size ${listed}`);
+      },
+      { code: 'storage_permanent', message: `"site/a" has the size ${size}` },
+    );
+  }
+  await t.rejects(
+    pagesFrom(() => ({ prefixes: [`site/${'x'.repeat(maxKeyUnits)}/`] })),
+    { code: 'storage_permanent', message: `more than ${maxKeyUnits} characters` },
+  );
+  const malformed = new WaybillError('storage_permanent', 'malformed');
+  t.throws(() => nameDecoder('url', () => malformed)('%zz'), malformed);
+});
+
+t.test('the unfinished uploads of an S3 server end, and are below its prefix', async (t) => {
+  const uploadsFrom = async (answer: (page: number) => UploadPage['uploads']): Promise<number> => {
+    let pages = 0;
+    const uploads = async (): Promise<UploadPage> => {
+      pages += 1;
+      if (pages > 2 * maxEmptyPages) throw new Error('the listing goes on');
+      return { uploads: answer(pages), next: { KeyMarker: `${pages}`, UploadIdMarker: '' } };
+    };
+    await unfinishedUploads({ ...storage, client: { uploads } }, 'site/');
+    return pages;
+  };
+  const upload = { key: 'site/a', uploadId: '1' };
+  const many = Array.from({ length: 10_000 }, () => upload);
+  await t.rejects(
+    uploadsFrom(() => []),
+    { message: 'without naming' },
+  );
+  await t.rejects(
+    uploadsFrom(() => many),
+    { message: `more than ${maxNames} names` },
+  );
+  await t.rejects(
+    uploadsFrom(() => [{ key: 'other/a', uploadId: '1' }]),
+    { message: 'is not below' },
+  );
 });
 
 t.test('a body ends after more bytes than were listed', async (t) => {

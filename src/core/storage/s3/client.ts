@@ -20,7 +20,8 @@ import type { ObjectPlace } from '../capabilities.ts';
 import type { ObjectHeaders } from '../storage.ts';
 import { answerName, otherServer } from './errors.ts';
 import { describeS3 } from './location.ts';
-import type { CopyFrom, ListPage, ObjectHead, Upload } from './objects.ts';
+import { nameDecoder } from './names.ts';
+import type { CopyFrom, ListPage, ObjectHead, Upload, UploadMarker, UploadPage } from './objects.ts';
 import {
   type Condition,
   conditionOf,
@@ -29,7 +30,6 @@ import {
   type DirectPut,
   directPut,
   headersOf,
-  nameDecoder,
   openSdk,
   Requests,
   type SdkOptions,
@@ -197,7 +197,7 @@ export class BucketClient {
       throw this.#requests.unusableAnswer(prefix, 'something other than an S3 listing', otherServer);
     const next = page.NextContinuationToken ?? '';
     if (page.IsTruncated && (next === '' || next === token)) throw this.#cutShort(prefix);
-    const name = nameDecoder(page.EncodingType);
+    const name = this.#nameDecoder(prefix, page.EncodingType);
     return {
       objects: (page.Contents ?? []).map(({ Key, Size, ETag, LastModified }) => ({
         key: name(Key),
@@ -266,24 +266,19 @@ export class BucketClient {
     await ignoring('NoSuchUpload', this.#send(key, new AbortMultipartUploadCommand(input)));
   }
 
-  /** Lists the uploads below a prefix that were started, but neither completed nor aborted. */
-  async unfinishedUploads(prefix: string): Promise<Upload[]> {
-    const uploads: Upload[] = [];
-    let from: { KeyMarker?: string; UploadIdMarker?: string } | null = {};
-    while (from !== null) {
-      const marker: { KeyMarker?: string; UploadIdMarker?: string } = from;
-      const input = { Bucket: this.#Bucket, Prefix: prefix, EncodingType: 'url' as const, ...marker };
-      const page = await this.#send(prefix, new ListMultipartUploadsCommand(input));
-      const name = nameDecoder(page.EncodingType);
-      for (const { Key, UploadId } of page.Uploads ?? [])
-        if (UploadId !== undefined) uploads.push({ key: name(Key), uploadId: UploadId });
-      const KeyMarker = name(page.NextKeyMarker);
-      const UploadIdMarker = page.NextUploadIdMarker ?? '';
-      from = page.IsTruncated === true ? { KeyMarker, UploadIdMarker } : null;
-      if (from !== null && KeyMarker === marker.KeyMarker && UploadIdMarker === marker.UploadIdMarker)
-        throw this.#cutShort(prefix);
-    }
-    return uploads;
+  /** Returns one page of the uploads below a prefix that were started, but neither completed nor aborted. */
+  async uploads(prefix: string, marker: UploadMarker): Promise<UploadPage> {
+    const input = { Bucket: this.#Bucket, Prefix: prefix, EncodingType: 'url' as const, ...marker };
+    const page = await this.#send(prefix, new ListMultipartUploadsCommand(input));
+    const name = this.#nameDecoder(prefix, page.EncodingType);
+    const uploads = (page.Uploads ?? []).flatMap(({ Key, UploadId }) =>
+      UploadId === undefined ? [] : [{ key: name(Key), uploadId: UploadId }],
+    );
+    if (page.IsTruncated !== true) return { uploads, next: null };
+    const next = { KeyMarker: name(page.NextKeyMarker), UploadIdMarker: page.NextUploadIdMarker ?? '' };
+    if (next.KeyMarker === marker.KeyMarker && next.UploadIdMarker === marker.UploadIdMarker)
+      throw this.#cutShort(prefix);
+    return { uploads, next };
   }
 
   close(): void {
@@ -296,6 +291,12 @@ export class BucketClient {
     options?: { bodyBytes?: number; signal?: AbortSignal | undefined },
   ): Promise<Output> {
     return this.#requests.run(key, (abortSignal) => this.#sdk.send(command, { abortSignal }), options);
+  }
+
+  #nameDecoder(prefix: string, encoding: string | undefined): (name: string | undefined) => string {
+    return nameDecoder(encoding, () =>
+      this.#requests.unusableAnswer(prefix, 'a listing whose names are not URL-encoded as it says'),
+    );
   }
 
   /** Creates the error for a page that isn't the last one but lacks the token for the next. */

@@ -117,7 +117,7 @@ const meanings: Record<string, ErrorMapping> = {
 
 /** Converts a failed call to an error with a `storage_*` code, a message and, if possible, a hint. */
 export function s3Error(place: S3Place, what: string, failure: S3Failure, now: Date): WaybillError {
-  const meaning = byContext(place, failure, now) ?? meanings[failure.name] ?? byStatus(failure);
+  const meaning = byContext(place, failure, now) ?? meaningOf(failure.name) ?? byStatus(failure);
   const message = meaning.message ?? summary(failure);
   const retryAfterMs = parseRetryAfter(failure.headers['retry-after'], now);
   return new WaybillError(meaning.code, `${place.label}: ${what}: ${message}`, {
@@ -128,6 +128,10 @@ export function s3Error(place: S3Place, what: string, failure: S3Failure, now: D
       : {}),
     ...(meaning.hint === undefined ? {} : { hint: hintAt(place, meaning.hint) }),
   });
+}
+
+function meaningOf(name: string): ErrorMapping | undefined {
+  return Object.hasOwn(meanings, name) ? meanings[name] : undefined;
 }
 
 /** Formats the key of a call for use in messages. If it has no key, uses the endpoint or the bucket. */
@@ -170,6 +174,9 @@ export function answerName(error: unknown): string | null {
   return answer instanceof S3AnswerError ? answer.name : null;
 }
 
+/** Matches error codes and regions. Servers choose them, so anything else is not shown. */
+const isWord = /^[\w.-]{1,100}$/;
+
 /** Handles failures whose message depends on the bucket, the time, or the response headers. */
 function byContext({ bucket }: S3Place, failure: S3Failure, now: Date): ErrorMapping | null {
   const { name, message, status, headers } = failure;
@@ -182,7 +189,8 @@ function byContext({ bucket }: S3Place, failure: S3Failure, now: Date): ErrorMap
   if (name === 'RequestTimeTooSkewed' || name === 'RequestExpired')
     return { code: 'storage_permanent', message: skew(headers['date'], now), hint: clockHint };
   if (name === 'AuthorizationHeaderMalformed' || name === 'PermanentRedirect' || status === 301) {
-    const region = headers['x-amz-bucket-region'] ?? /expecting '([\w-]+)'/.exec(message)?.[1];
+    const named = headers['x-amz-bucket-region'] ?? /expecting '([\w-]+)'/.exec(message)?.[1];
+    const region = named !== undefined && isWord.test(named) ? named : undefined;
     return {
       code: 'storage_permanent',
       message: `the bucket "${bucket}" is in ${region === undefined ? 'another region' : `the region ${region}`}`,
@@ -255,6 +263,10 @@ function summary({ name, message, status }: S3Failure): string {
   return words === '' || words === name ? answer : `${words} (${answer})`;
 }
 
+function wordOf(name: string): string {
+  return isWord.test(name) ? name : 'UnknownError';
+}
+
 /** Converts errors of the SDK, the network, and Node.js to the same format. */
 export function failureOf(thrown: unknown): S3Failure {
   const error = thrown as {
@@ -264,7 +276,7 @@ export function failureOf(thrown: unknown): S3Failure {
     $metadata?: { httpStatusCode?: number };
     $response?: { statusCode?: number; headers?: Record<string, string> };
   };
-  const name = error.name ?? 'Error';
+  const name = wordOf(error.name ?? 'Error');
   const isPlain = name === 'Error' || name === 'AggregateError' || name === 'TypeError';
   // The SDK also uses the name TimeoutError for broken connections, but leaves their code unchanged.
   const isTimeout = name === 'TimeoutError' && error.code !== 'ETIMEDOUT';

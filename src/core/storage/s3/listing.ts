@@ -1,9 +1,18 @@
 import { escapedName } from '../../lib/text.ts';
 import { type Key, listedKey, nameOf, splitAtOddSegment } from '../key.ts';
 import type { Entry, ListOptions, Storage, UnreadableName } from '../storage.ts';
-import { distrusted, maxEmptyPages, maxListed } from '../untrusted.ts';
+import {
+  distrusted,
+  maxEmptyPages,
+  maxKeyUnits,
+  maxListed,
+  maxNames,
+  maxNameUnits,
+  quoted,
+  sizeFrom,
+} from '../untrusted.ts';
 import type { BucketClient } from './client.ts';
-import type { ListPage } from './objects.ts';
+import type { ListPage, Upload, UploadPage } from './objects.ts';
 
 export interface ListingSource {
   client: Pick<BucketClient, 'list'>;
@@ -21,7 +30,8 @@ export async function* listEntries(
   { recursive, onUnreadable }: ListOptions,
 ): AsyncIterable<Entry> {
   const below = directory === '' ? prefix : `${prefix}${directory}/`;
-  const files = ({ objects }: ListPage): Entry[] => objects.flatMap((object) => fileOf(object, prefix));
+  const files = ({ objects }: ListPage): Entry[] =>
+    objects.flatMap((object) => fileOf(source, object, prefix));
   for await (const page of pagesBelow(source, below, { oneLevel: !recursive })) {
     for (const file of files(page)) {
       const odd = onUnreadable && splitAtOddSegment(file.key);
@@ -43,7 +53,12 @@ export async function* listEntries(
 }
 
 /** Ignores empty objects whose names end with "/". Consoles create them to show directories. */
-function fileOf({ key, size, version, modifiedAt }: ListPage['objects'][number], prefix: string): Entry[] {
+function fileOf(
+  storage: Pick<Storage, 'label'>,
+  { key, size: listedSize, version, modifiedAt }: ListPage['objects'][number],
+  prefix: string,
+): Entry[] {
+  const size = sizeFrom(storage, key, listedSize);
   if (size === 0 && key.endsWith('/')) return [];
   const file = { key: listedKey(key.slice(prefix.length)), type: 'file' as const, size };
   if (version === null || modifiedAt === null) return [file];
@@ -66,22 +81,71 @@ export async function* pagesBelow(
   prefix: string,
   { oneLevel }: { oneLevel: boolean },
 ): AsyncIterable<ListPage> {
-  const storage: Pick<Storage, 'label'> = { label };
+  const check = new PageCheck({ label }, prefix, maxListed);
   let token: string | null = null;
-  let [emptyPages, listed] = [0, 0];
   do {
     const page: ListPage = await client.list({ prefix, oneLevel, token, pageSize });
-    const names = [...page.objects.map(({ key }) => key), ...page.prefixes];
-    const stray = names.find((name) => !name.startsWith(prefix) || name.includes('\0'));
-    if (stray !== undefined)
-      throw distrusted(storage, `${JSON.stringify(stray)} is not below ${JSON.stringify(prefix)}`);
+    check.add([...page.objects.map(({ key }) => key), ...page.prefixes]);
     if (page.next !== null && page.next === token)
-      throw distrusted(storage, 'the listing repeats its continuation token');
-    emptyPages = names.length === 0 ? emptyPages + 1 : 0;
-    listed += names.length;
-    if (listed > maxListed) throw distrusted(storage, `it lists more than ${maxListed} names`);
-    if (emptyPages > maxEmptyPages) throw distrusted(storage, 'the listing goes on without naming anything');
+      throw distrusted({ label }, 'the listing repeats its continuation token');
     yield page;
     token = page.next;
   } while (token !== null);
+}
+
+/**
+ * Lists the uploads below a prefix that were started, but neither completed nor aborted. Throws
+ * `storage_permanent` like `pagesBelow`, and also if they take too much memory.
+ */
+export async function unfinishedUploads(
+  { client, label }: { client: Pick<BucketClient, 'uploads'>; label: string },
+  prefix: string,
+): Promise<Upload[]> {
+  const check = new PageCheck({ label }, prefix, maxNames);
+  const found: Upload[] = [];
+  let units = 0;
+  for (let page: UploadPage | null = null; page?.next !== null;) {
+    page = await client.uploads(prefix, page?.next ?? {});
+    check.add(page.uploads.map(({ key }) => key));
+    for (const upload of page.uploads) {
+      units += upload.key.length + upload.uploadId.length;
+      found.push(upload);
+    }
+    if (units > maxNameUnits)
+      throw distrusted({ label }, `its unfinished uploads take more than ${maxNameUnits} characters`);
+  }
+  return found;
+}
+
+/** Checks the names of one page of a listing after another. */
+class PageCheck {
+  readonly #storage: Pick<Storage, 'label'>;
+  readonly #prefix: string;
+  readonly #maxNames: number;
+  #names = 0;
+  #emptyPages = 0;
+
+  constructor(storage: Pick<Storage, 'label'>, prefix: string, max: number) {
+    this.#storage = storage;
+    this.#prefix = prefix;
+    this.#maxNames = max;
+  }
+
+  /** Throws `storage_permanent` if we have reason not to trust the server. */
+  add(names: readonly string[]): void {
+    const fault = this.#faultOf(names);
+    if (fault !== null) throw distrusted(this.#storage, fault);
+  }
+
+  #faultOf(names: readonly string[]): string | null {
+    const prefix = this.#prefix;
+    const stray = names.find((name) => !name.startsWith(prefix) || name.includes('\0'));
+    if (stray !== undefined) return `${quoted(stray)} is not below ${JSON.stringify(prefix)}`;
+    const long = names.find((name) => name.length > maxKeyUnits);
+    if (long !== undefined) return `${quoted(long)} has more than ${maxKeyUnits} characters`;
+    this.#emptyPages = names.length === 0 ? this.#emptyPages + 1 : 0;
+    this.#names += names.length;
+    if (this.#names > this.#maxNames) return `it lists more than ${this.#maxNames} names`;
+    return this.#emptyPages > maxEmptyPages ? 'the listing goes on without naming anything' : null;
+  }
 }

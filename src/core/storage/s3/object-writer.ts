@@ -6,6 +6,7 @@ import { retry, type RetryOptions } from '../../lib/retry.ts';
 import { checkBody, collect, measure } from '../body.ts';
 import type { Body, WriteOptions, Written } from '../storage.ts';
 import type { BucketClient } from './client.ts';
+import { unfinishedUploads } from './listing.ts';
 import type { Upload } from './objects.ts';
 import type { Condition } from './sdk.ts';
 
@@ -72,7 +73,7 @@ export class ObjectWriter {
     const { client, prefix, log, label } = this.#options;
     const byKey = new Map<string, Upload[]>();
     try {
-      for (const upload of await client.unfinishedUploads(prefix))
+      for (const upload of await unfinishedUploads({ client, label }, prefix))
         byKey.set(upload.key, [...(byKey.get(upload.key) ?? []), upload]);
     } catch (error) {
       if (error instanceof WaybillError && error.retryable) {

@@ -38,3 +38,15 @@ export interface Upload {
   key: string;
   uploadId: string;
 }
+
+export interface UploadPage {
+  uploads: Upload[];
+  /** Where the next page begins, or null if this is the last one. */
+  next: UploadMarker | null;
+}
+
+/** The end of a page of uploads. The first page has no marker. */
+export interface UploadMarker {
+  KeyMarker?: string;
+  UploadIdMarker?: string;
+}

@@ -278,15 +278,6 @@ interface PutHeaders {
   IfMatch?: string;
 }
 
-/**
- * Returns a function that decodes names in a listing. We ask for URL-encoded names, because some names can't
- * be represented in XML. If the server doesn't support that, names aren't encoded.
- */
-export function nameDecoder(encodingType: string | undefined): (name: string | undefined) => string {
-  if (encodingType !== 'url') return (name = '') => name;
-  return (name = '') => decodeURIComponent(name.replaceAll('+', ' '));
-}
-
 /** Removes the quotes from an ETag. Without them, versions from different responses can be compared. */
 export function unquoted(etag: string | undefined): string {
   return (etag ?? '').replace(/^"(.*)"$/, '$1');

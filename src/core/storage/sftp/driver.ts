@@ -29,6 +29,7 @@ import type {
   WriteOptions,
   Written,
 } from '../storage.ts';
+import { sizeFrom } from '../untrusted.ts';
 import { requireDirectory, requireMakeableRoot, SftpDirectories } from './directories.ts';
 import { isAbsent, requestFailure } from './errors.ts';
 import { fixModes } from './fix-modes.ts';
@@ -36,7 +37,7 @@ import { SftpLinks } from './links.ts';
 import { describeSftp, type SftpLocation } from './location.ts';
 import { replacedName, SftpNames } from './names.ts';
 import { detectFullDisk, explained, linkAbove, sftpObstacle } from './obstacles.ts';
-import { openRoot, type SftpRoot, typeOf } from './root.ts';
+import { openRoot, type SftpRoot, timeOf, typeOf } from './root.ts';
 import { openSession } from './session.ts';
 import { SessionPool } from './session-pool.ts';
 import { readFile, writeFile } from './transfer.ts';
@@ -132,8 +133,8 @@ export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates
       const found = await this.#root.lstat(key);
       if (found === undefined) return undefined;
       const type = typeOf(found);
-      const size = type === 'file' ? found.size : 0;
-      return { type, size, version: null, modifiedAt: new Date(found.mtime * 1000) };
+      const size = type === 'file' ? sizeFrom(this, key, found.size) : 0;
+      return { type, size, version: null, modifiedAt: timeOf(found) };
     });
   }
 

@@ -13,6 +13,8 @@ import {
   maxListed,
   maxNames,
   maxNameUnits,
+  quoted,
+  sizeFrom,
 } from '../untrusted.ts';
 import { answerOf, isAbsent, requestFailure } from './errors.ts';
 import type { Send, SftpSession } from './session.ts';
@@ -22,7 +24,8 @@ const maxConcurrentDirectories = 8;
 /** A directory entry, without the parts of a response that are not used and have no size limit. */
 export interface ListedEntry {
   filename: string;
-  attrs: Pick<Stats, 'mode' | 'size' | 'mtime'>;
+  /** The protocol lets a server leave out the size and the time. */
+  attrs: Pick<Stats, 'mode'> & Partial<Pick<Stats, 'size' | 'mtime'>>;
 }
 
 /**
@@ -148,9 +151,10 @@ export class SftpRoot {
       const key = joinKey(directory, filename);
       if (type !== 'file') return { key, type, size: 0 };
       // SFTP only has times in whole seconds, and no inode change time.
-      const id = `${attrs.size}-${attrs.mtime}`;
-      const stamp = { id, modifiedAt: new Date(attrs.mtime * 1000), isExact: false };
-      return { key, type, size: attrs.size, stamp };
+      const size = sizeFrom(this, key, attrs.size);
+      const modifiedAt = timeOf(attrs);
+      if (modifiedAt === null) return { key, type, size };
+      return { key, type, size, stamp: { id: `${size}-${attrs.mtime}`, modifiedAt, isExact: false } };
     });
   }
 
@@ -179,6 +183,11 @@ export function typeOf(found: Pick<Stats, 'mode'>): EntryType {
   if (kind === 0o100000) return 'file';
   if (kind === 0o040000) return 'directory';
   return kind === 0o120000 ? 'link' : 'other';
+}
+
+/** Returns the time of the last change, or null if the server doesn't report it. */
+export function timeOf({ mtime }: { mtime?: number | undefined }): Date | null {
+  return mtime === undefined ? null : new Date(mtime * 1000);
 }
 
 const endOfFile = 1;
@@ -227,7 +236,7 @@ export function readDirectory(
     if (emptyAnswers > maxEmptyPages) return 'it lists nothing without an end';
     for (const { filename, attrs } of entries) {
       if (filename === '.' || filename === '..') continue;
-      if (!isName(filename)) return `${JSON.stringify(filename)} is not a name of a file`;
+      if (!isName(filename)) return `${quoted(filename)} is not a name of a file`;
       const { mode, size, mtime } = attrs;
       found.push({ filename, attrs: { mode, size, mtime } });
       units += filename.length;

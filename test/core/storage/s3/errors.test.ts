@@ -32,6 +32,15 @@ t.test('error codes and statuses map to codes of the storage', async (t) => {
   for (const [name, status, code] of expected) t.equal(mapped(name, status).code, code, `${name} ${status}`);
 });
 
+t.test('an error code that is no word of S3 is neither looked up nor shown', async (t) => {
+  for (const name of ['constructor', '__proto__', 'toString'])
+    t.match(mapped(name, 400), { code: 'storage_permanent', retryable: false });
+  for (const name of ['a\nb', '\u001b[2J', '\u0085', 'A'.repeat(1000)])
+    t.equal(failureOf(Object.assign(new Error('m'), { name })).name, 'UnknownError');
+  const region = { 'x-amz-bucket-region': 'x\u0085y' };
+  t.match(mapped('PermanentRedirect', 301, '', region).message, /is in another region$/);
+});
+
 t.test('region, clock and certificate are named', async (t) => {
   t.match(mapped('PermanentRedirect', 301, '', { 'x-amz-bucket-region': 'eu-west-1' }), {
     message: /is in the region eu-west-1/,

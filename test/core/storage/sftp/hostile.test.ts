@@ -7,6 +7,7 @@ import { systemClock } from '../../../../src/core/lib/clock.ts';
 import { WaybillError } from '../../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../../src/core/lib/log.ts';
 import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
+import { listedKey as keyOf } from '../../../../src/core/storage/key.ts';
 import { sftpStorage } from '../../../../src/core/storage/sftp/driver.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
 import {
@@ -132,6 +133,35 @@ for (const [name, lie] of Object.entries(lies).filter(([n]) => n.includes(proces
       }
     });
   });
+
+t.test('a file without a time has none, and one without a size is refused', async (t) => {
+  let attrs: Partial<Attributes> = { mode: file.mode, size: 4 };
+  const server = await startPlainSftpServer(t, {
+    spoil: (sftp) => {
+      const names = sftp.name.bind(sftp);
+      sftp.name = (id, list) =>
+        names(
+          id,
+          [list].flat().map((one) => ({ ...one, attrs: attrs as Attributes })),
+        );
+      instead(sftp, 'LSTAT', (id) => sftp.attrs(id, attrs as Attributes));
+    },
+  });
+  const storage = await sftpStorage(sftpLocationOf(server, server.root), {
+    ...{ clock: systemClock, log: silentLog, secrets: noSecrets, answerWithinMs },
+  });
+  t.match(await storage.stat(keyOf('page.html')), { size: 4, modifiedAt: null });
+  attrs = { mode: file.mode };
+  await t.rejects(storage.stat(keyOf('page.html')), { message: '"page.html" has the size undefined' });
+  writeFileSync(path.join(server.root, 'page.html'), content);
+  await t.rejects(
+    async () => {
+      for await (const entry of storage.list('', { recursive: false })) t.comment(entry.key);
+    },
+    { code: 'storage_permanent', message: 'has the size undefined' },
+  );
+  await storage.close();
+});
 
 async function publishFrom(source: Storage, destination: Storage): Promise<void> {
   try {
