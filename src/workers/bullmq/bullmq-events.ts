@@ -7,8 +7,9 @@ import type { TracedEvent } from '../../core/notify/event.ts';
 import type { AbandonedEvent, Ended, Outbox, OutboxEvent } from '../../core/notify/outbox.ts';
 import type { EventStore } from '../queue/event-store.ts';
 import { bullmqUndelivered, deliveryNotes } from './deliveries.ts';
-import { isEvent, isObject, jsonOf } from './job-shape.ts';
+import { isEvent, jsonOf } from './job-shape.ts';
 import { RedisLink } from './link.ts';
+import { isObject } from './record-shape.ts';
 import { keyRoot, type RedisServer } from './redis-client.ts';
 import { defineScripts, type RunScript } from './scripts.ts';
 

@@ -18,8 +18,9 @@ import {
   noFailedDeliveries,
   withNote,
 } from '../queue/run-record.ts';
-import { isEvent, isObject, jsonOf } from './job-shape.ts';
+import { isEvent, jsonOf } from './job-shape.ts';
 import type { RedisLink } from './link.ts';
+import { isObject } from './record-shape.ts';
 import type { RunScript } from './scripts.ts';
 
 interface BullmqUndeliveredOptions {

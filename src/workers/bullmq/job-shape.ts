@@ -1,4 +1,5 @@
 import type { PublishJob, Trigger } from '../queue/job.ts';
+import { isObject, isPublisher, isRevision } from './record-shape.ts';
 
 /**
  * Parses a value from Redis as JSON. Returns undefined if it isn't valid JSON, which can happen if another
@@ -10,10 +11,6 @@ export function jsonOf(text: string): unknown {
   } catch {
     return undefined;
   }
-}
-
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 const isText = (value: unknown): value is string => typeof value === 'string';
@@ -39,7 +36,7 @@ export function isTrigger(value: unknown): value is Trigger {
 /** The optional fields of a job, with the check that each has to pass. */
 const optional: Readonly<Record<string, (value: unknown) => boolean>> = {
   ...{ rerunOf: isText, channel: isText, begunAt: isText, tokenId: isText },
-  ...{ traceparent: isText, tracestate: isText, revision: isObject, publishedBy: isObject },
+  ...{ traceparent: isText, tracestate: isText, revision: isRevision, publishedBy: isPublisher },
   ...{ trigger: isTrigger, archive: isArchive, bytes: isCount, description: isText },
 };
 

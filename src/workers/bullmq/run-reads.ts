@@ -2,9 +2,10 @@ import { randomBytes } from 'node:crypto';
 import type { LastSuccess, PipelineOverview, RunQuery } from '../queue/job-queue.ts';
 import { pageGone } from '../queue/refusals.ts';
 import { PageOfRuns, type RunPage } from '../queue/run-filter.ts';
-import { recordOf, type RunRecord, runStatuses } from '../queue/run-record.ts';
+import { type EarlierRecord, type RunRecord, withAddedFields } from '../queue/run-record.ts';
 import { unreadable } from './job-seal.ts';
-import { isObject, jsonOf } from './job-shape.ts';
+import { jsonOf } from './job-shape.ts';
+import { isObject, isRecord } from './record-shape.ts';
 import type { RunScript } from './scripts.ts';
 
 /** Reads run records, which all hosts share. Throws `queue_unavailable` while Redis is unreachable. */
@@ -104,20 +105,10 @@ function pairsOf(answer: readonly (string | number)[]): { number: number; record
   );
 }
 
-const statuses: readonly unknown[] = runStatuses;
-const lists = ['destinations', 'warnings', 'failed_deliveries'] as const;
-
 /** Parses a record. Returns null if the run has expired, or if another program has overwritten the record. */
 export function optionalRecord(text: string): RunRecord | null {
   const value = jsonOf(text);
-  if (!isObject(value) || !statuses.includes(value['status'])) return null;
-  if (typeof value['run_id'] !== 'string' || typeof value['pipeline_id'] !== 'string') return null;
-  if (!lists.every((name) => Array.isArray(value[name] ?? []))) return null;
-  try {
-    return recordOf(text);
-  } catch {
-    return null;
-  }
+  return isRecord(value) ? withAddedFields(value as EarlierRecord) : null;
 }
 
 /** Parses a record. Throws a `job_rejected` error if another program has overwritten it. */

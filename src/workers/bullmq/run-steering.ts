@@ -5,8 +5,9 @@ import { type KeepLimits, stagedBytes, withoutBundle } from '../queue/kept-bundl
 import { maxEndTimes } from '../queue/refusals.ts';
 import type { RunRecord } from '../queue/run-record.ts';
 import { endedJob, type JobSeal } from './job-seal.ts';
-import { isObject, jsonOf } from './job-shape.ts';
+import { jsonOf } from './job-shape.ts';
 import type { RedisLink } from './link.ts';
+import { isObject } from './record-shape.ts';
 import { optionalRecord, requiredRecord } from './run-reads.ts';
 import type { RunScript } from './scripts.ts';
 

@@ -267,11 +267,6 @@ function noteOf(
 /** These fields as they are before anything has failed. */
 export const firstTry = { attempt: 1, next_try_at: null, retry_until: null, last_error: null };
 
-/** Parses a record from Redis that was written by waybill, possibly by an earlier version. */
-export function recordOf(text: string): RunRecord {
-  return withAddedFields(JSON.parse(text) as EarlierRecord);
-}
-
 type AddedField =
   | 'rerun_of'
   | 'channel'

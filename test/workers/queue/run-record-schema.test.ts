@@ -5,7 +5,9 @@ import t from 'tap';
 import { errorRecord, type Finding, finding, WaybillError } from '../../../src/core/lib/errors.ts';
 import { withDestinationFailure } from '../../../src/core/publish/results/action-result.ts';
 import type { Progress, RunResult } from '../../../src/core/publish/results/result.ts';
+import { optionalRecord } from '../../../src/workers/bullmq/run-reads.ts';
 import { jobAgain } from '../../../src/workers/queue/kept-bundles.ts';
+import { noFailedDeliveries, withNote } from '../../../src/workers/queue/run-record.ts';
 import { afterFailure, supersededRun } from '../../../src/workers/queue/run-retry.ts';
 import {
   acceptedRun,
@@ -61,6 +63,67 @@ t.test('every record that a run goes through is as the schema says', async (t) =
     'and a field that it does not know is not let through',
   );
 });
+
+t.test(
+  'a record from Redis is refused if a field has another type, and an earlier one is read',
+  async (t) => {
+    const at = new Date('2026-11-20T02:04:34.120Z');
+    const job = {
+      runId: 'maps.20261120T020434Z.k3f9q2ab7x',
+      pipelineId: 'maps',
+      staged: '',
+      bundlePath: '.',
+    };
+    const { run } = runResult('ok');
+    const note = {
+      notifierId: 'n',
+      eventId: 'msg_1',
+      eventType: 'ping',
+      status: 'retrying',
+      tries: 1,
+    } as const;
+    const record = {
+      ...finishedRun(acceptedRun(job, at), run, at),
+      ...withNote(noFailedDeliveries, { ...note, isMore: false, reason: 'away', nextTryAt: null, at }),
+      warnings: [{ destination_id: null, code: 'odd', message: 'odd' }],
+      error: errorRecord(new WaybillError('worker_failed', 'broken')),
+    };
+    const read = (value: unknown): unknown => optionalRecord(JSON.stringify(value));
+    t.same(read(record), record);
+    const places = placesIn(record).filter(([first, second]) => first !== 'summary' || second !== undefined);
+    t.ok(places.length > 40, `${places.length} places`);
+    const accepted: string[] = [];
+    for (const place of places)
+      for (const value of [null, 5, 'constructor', [null], {}, true]) {
+        const changed = replaced(record, place, value);
+        if (validate(changed)) continue;
+        const isOtherType = (validate.errors ?? []).some(({ keyword }) => ['type', 'enum'].includes(keyword));
+        if (isOtherType && read(changed) !== null)
+          accepted.push(`${place.join('.')} = ${JSON.stringify(value)}`);
+      }
+    t.same(accepted, []);
+    const added = ['triggered_by', 'trace_id', 'rerun_of'];
+    const earlier = Object.fromEntries(Object.entries(record).filter(([name]) => !added.includes(name)));
+    t.match(read(earlier), { run_id: job.runId, trace_id: null, triggered_by: { kind: 'request' } });
+  },
+);
+
+type Place = readonly (string | number)[];
+
+/** The places of all values in a document. */
+function placesIn(value: unknown, at: Place = []): Place[] {
+  if (typeof value !== 'object' || value === null) return [at];
+  const inner = Object.entries(value).flatMap(([name, one]) => placesIn(one, [...at, name]));
+  return at.length === 0 ? inner : [at, ...inner];
+}
+
+function replaced(document: object, place: Place, value: unknown): object {
+  const copy = structuredClone(document);
+  let inside: Record<string | number, unknown> = copy as Record<string, unknown>;
+  for (const name of place.slice(0, -1)) inside = inside[name] as Record<string, unknown>;
+  inside[place.at(-1) ?? ''] = value;
+  return copy;
+}
 
 t.test(
   "reports a failed bundle or source as the run's error, and an unopened destination as its own",
