@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { closeSync, openSync } from 'node:fs';
-import { chmod, chown, readdir, readlink, rm, stat, symlink } from 'node:fs/promises';
+import { closeSync, openSync, type Stats } from 'node:fs';
+import { type FileHandle, lchown, lstat, readdir, readlink, rm, stat, symlink } from 'node:fs/promises';
 import path from 'node:path';
 import type { Clock } from '../lib/clock.ts';
 import { WaybillError } from '../lib/errors.ts';
@@ -36,7 +36,11 @@ export async function openAppendLock(
   const addressOf = (id: string): string => socketAddress(directory, opened, socketName(id));
   const isAlive = (id: string): Promise<boolean> => hasListener(addressOf(id));
   const server = await listenAt(addressOf(owner));
-  await shareWithOwner(directory, pathOf(socketName(owner)));
+  const socket = pathOf(socketName(owner));
+  await shareWithOwner(directory, {
+    stat: () => lstat(socket),
+    chown: (uid, gid) => lchown(socket, uid, gid),
+  });
   await removeSockets(directory, { clock, isAlive });
 
   /**
@@ -115,17 +119,21 @@ async function removeSockets(
     const id = socketForm.exec(name)?.[1];
     if (id === undefined || (await isAlive(id))) continue;
     const at = path.join(directory, name);
-    const { mtimeMs } = await stat(at).catch(() => ({ mtimeMs: Infinity }));
+    const { mtimeMs } = await lstat(at).catch(() => ({ mtimeMs: Infinity }));
     if (clock.now().getTime() - mtimeMs > minDeadMs) await rm(at, { force: true });
   }
 }
 
-/** Gives a file that root created to the owner of the directory, so that the daemon can use it. */
-export async function shareWithOwner(directory: string, file: string): Promise<void> {
+/**
+ * Gives a file that root created to the owner of the directory, so that the daemon can use it. That user can
+ * replace the file at any time, so its name must not be followed.
+ */
+export async function shareWithOwner(
+  directory: string,
+  file: Pick<FileHandle, 'chown'> & { stat(): Promise<Pick<Stats, 'uid'>> },
+): Promise<void> {
   const { uid, gid } = await stat(directory);
-  const made = await stat(file);
-  if (made.uid !== uid) await chown(file, uid, gid).catch(() => undefined);
-  if (made.isSocket()) await chmod(file, 0o600);
+  if ((await file.stat()).uid !== uid) await file.chown(uid, gid).catch(() => undefined);
 }
 
 function lockTaken(): WaybillError {

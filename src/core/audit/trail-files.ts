@@ -1,3 +1,4 @@
+import { constants } from 'node:fs';
 import { type FileHandle, open, readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { isAbsent } from '../lib/system-errors.ts';
@@ -38,6 +39,14 @@ export async function listTrailFiles(directory: string): Promise<TrailFile[]> {
     .sort((a, b) => a.firstSeq - b.firstSeq);
 }
 
+/**
+ * Opens a file to append to it. Root may write to the trail of another user. A link there could lead to any
+ * file of root.
+ */
+export function openToAppend(file: string): Promise<FileHandle> {
+  return open(file, constants.O_RDWR | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
+}
+
 /** The end of the chain when this was last written: the record, the file, and the size of the file. */
 export interface Head extends ChainEnd {
   file: string | null;
@@ -53,7 +62,7 @@ const headName = 'head';
 export async function openHead(directory: string): Promise<{ handle: FileHandle; isNew: boolean }> {
   const at = path.join(directory, headName);
   try {
-    return { handle: await open(at, 'r+'), isNew: false };
+    return { handle: await open(at, constants.O_RDWR | constants.O_NOFOLLOW), isNew: false };
   } catch (error) {
     if (!isAbsent(error)) throw error;
     return { handle: await open(at, 'wx+', 0o600), isNew: true };

@@ -18,6 +18,7 @@ import {
   type Head,
   listTrailFiles,
   openHead,
+  openToAppend,
   readFileEnd,
   readFirstTime,
   readHeadOf,
@@ -160,7 +161,7 @@ export class TrailWriter {
     const { handle, isNew } = await openHead(directory);
     this.#head = handle;
     if (!isNew) return handle;
-    await shareWithOwner(directory, path.join(directory, 'head'));
+    await shareWithOwner(directory, handle);
     if ((await listTrailFiles(directory)).length === 0)
       await writeHead(handle, { ...chainStart, file: null, size: 0 });
     await handle.sync();
@@ -178,7 +179,7 @@ export class TrailWriter {
     const files = await listTrailFiles(directory);
     const newest = files.at(-1);
     if (newest === undefined) return { last: null, torn: Buffer.alloc(0), isCut: false, isNew: true };
-    const handle = await open(path.join(directory, newest.name), 'a+');
+    const handle = await openToAppend(path.join(directory, newest.name));
     this.#file = { name: newest.name, handle, size: 0, begun: null };
     const before = await this.#lastBefore(files.at(-2)?.name);
     const tail = head === null ? null : await readTail(handle, tailAfter(head, before, newest.name));
@@ -219,9 +220,9 @@ export class TrailWriter {
     }
     const name = trailFileName(this.#end.seq + 1);
     const at = path.join(directory, name);
-    const handle = await open(at, 'a+', 0o600);
+    const handle = await openToAppend(at);
     this.#file = { name, handle, size: (await handle.stat()).size, begun: null };
-    await shareWithOwner(directory, at);
+    await shareWithOwner(directory, handle);
     await syncDirectory(directory);
     return this.#file;
   }

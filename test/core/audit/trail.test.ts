@@ -6,6 +6,7 @@ import {
   renameSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import path from 'node:path';
@@ -94,6 +95,15 @@ t.test('a later process continues the chain', async (t) => {
     [1, 2, 3, 4],
   );
   t.same(await faults(directory), []);
+});
+
+t.test('a link in the directory of the trail is not followed', async (t) => {
+  for (const name of ['head', 'reserve', 'audit-000000000001.jsonl']) {
+    const directory = t.testdir({ trail: {}, victim: 'precious' });
+    symlinkSync('../victim', path.join(directory, 'trail', name));
+    await write(path.join(directory, 'trail'), 1, 2).catch(() => undefined);
+    t.equal(readFileSync(path.join(directory, 'victim'), 'utf8'), 'precious', name);
+  }
 });
 
 t.test('verify names the line that was edited, removed, moved or cut', async (t) => {
