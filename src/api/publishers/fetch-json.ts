@@ -76,6 +76,8 @@ function send(
     const request = url.protocol === 'https:' ? httpsRequest : httpRequest;
     request(url, { method, agent: false, headers, lookup: guarded([]), signal })
       .on('error', reject)
+      // If the answer is `101 Switching Protocols`, this is the only event.
+      .on('close', () => reject(new FetchFailure(`${url.origin} closed the connection without an answer`)))
       .on('response', (response) => {
         const { statusCode: status = 0 } = response;
         const parts: Buffer[] = [];

@@ -121,6 +121,9 @@ function reasonOf(error: unknown): string {
   if (error instanceof errors.JWSSignatureVerificationFailed)
     return 'the signature of the ID token does not match the key of the issuer';
   if (error instanceof errors.JOSEError) return 'the subject_token is not a valid signed JWT';
+  // Errors of Web Crypto, and of code that prepares keys for it.
+  if (error instanceof DOMException || error instanceof TypeError)
+    return 'the key of the issuer is malformed';
   throw error;
 }
 

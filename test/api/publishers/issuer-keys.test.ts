@@ -18,6 +18,11 @@ t.test('an issuer that is unreachable, wrong, huge or redirects is a temporary f
       /redirects/,
     ],
     'a broken connection': [(req) => req.socket.destroy(), /cannot be reached \(ECONNRESET\)/],
+    'another protocol': [
+      (req) =>
+        req.socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n'),
+      /closed the connection without an answer/,
+    ],
     'no JSON': [(_req, res) => res.end('<html>'), /did not answer with JSON/],
     'no keys': [(_req, res) => res.end('{"keys": 5}'), /no list of keys/],
     'a key without a kind': [(_req, res) => res.end('{"keys": [{}]}'), /no list of keys/],
@@ -110,6 +115,14 @@ t.test('keys that are weak or cannot verify an ID token are left out', async (t)
   t.equal(status, 400);
   t.match(body, { code: 'id_token_refused', detail: /RSA key of fewer than 2,048 bits/ });
   t.match(entries, [{ act: 'token.exchange', result: 'refused', code: 'id_token_refused' }]);
+});
+
+t.test('an ID token whose key is malformed is refused', async (t) => {
+  const issuer = await startIssuer(t);
+  issuer.keys = issuer.keys.map((key) => ({ ...key, e: '' }));
+  const { origin } = await startApi(t, { publishers: [publisherOf(issuer.url)] });
+  const { status, body } = await exchange(origin, await issuer.sign(claims));
+  t.match({ status, body }, { status: 400, body: { code: 'id_token_refused' } });
 });
 
 t.test('an issuer is asked once a minute, and its keys outlive its absence', async (t) => {
