@@ -1,3 +1,6 @@
+import { positionsIn } from '../lib/located-json/decode.ts';
+import { examineJson } from '../lib/located-json/examine.ts';
+import { measureJson } from '../lib/located-json/measure.ts';
 import { findCollisions } from '../lib/paths.ts';
 import { sameOwner, type SourceIdentity } from '../storage/identity.ts';
 import {
@@ -55,14 +58,44 @@ function parseDocument(document: Record<string, unknown>, backends: SourceBacken
   return { kind: 'valid', catalog: parseCatalog(document, backends) };
 }
 
+/**
+ * The maximum number of objects, arrays and commas in a state that is parsed as a whole. Half a million
+ * records have 25 each. A server could otherwise fill the memory with a few hundred MiB of `{},{},…`.
+ */
+const maxStructure = 12_500_000;
+
 function parseJson(bytes: Uint8Array): Record<string, unknown> {
-  let document: unknown;
   try {
-    document = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+    const { containers, commas, colons } = measureJson(text);
+    if (containers + commas > maxStructure) throw new Malformed('', `has more than ${maxStructure} values`);
+    const document: unknown = JSON.parse(text);
+    if (countKeys(document) !== colons) throw new Malformed('', duplicateKeyIn(text));
+    return asObject(document, '');
   } catch (error) {
+    if (error instanceof Malformed) throw error;
     throw new Malformed('', `is not JSON: ${error instanceof Error ? error.message : String(error)}`);
   }
-  return asObject(document, '');
+}
+
+/** Counts without recursion, because a hostile document may be nested a million levels deep. */
+function countKeys(document: unknown): number {
+  let count = 0;
+  const pending = [document];
+  for (let value = pending.pop(); value !== undefined; value = pending.pop()) {
+    if (typeof value !== 'object' || value === null) continue;
+    const inner: unknown[] = Object.values(value);
+    if (!Array.isArray(value)) count += inner.length;
+    for (const each of inner) if (typeof each === 'object') pending.push(each);
+  }
+  return count;
+}
+
+/** `JSON.parse` keeps the last value of a key that appears twice. Other programs may keep the first. */
+function duplicateKeyIn(text: string): string {
+  const limits = { depth: maxStructure, containers: maxStructure, problems: 1 };
+  const { offset = 0, message = 'a key appears twice' } = examineJson(text, { limits }).problems[0] ?? {};
+  return `line ${positionsIn(text)(offset).line}: ${message}`;
 }
 
 /** Parses a document of the current version. Throws a `Malformed` error with the location of the problem. */

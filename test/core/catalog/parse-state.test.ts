@@ -207,6 +207,16 @@ t.test('a malformed state is invalid, with the place in the reason', async (t) =
       /bundles\[0\]\.created is not an RFC 3339/,
     ],
     ['an unknown action', { ...base, pending: intent({ action: 'guess' }) }, /pending\.action/],
+    [
+      'a key twice',
+      Buffer.from(JSON.stringify(base, null, 2).replace('"pending"', '"pending": null,\n  "pending"')),
+      /line \d+: the key "pending" appears twice/,
+    ],
+    [
+      'millions of values',
+      Buffer.from(`{"outputs":[${'[],'.repeat(6_300_000)}0]}`),
+      /more than 12500000 values/,
+    ],
   ];
   for (const [what, document, reason] of cases) {
     const state = parse(document);
