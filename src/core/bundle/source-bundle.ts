@@ -1,5 +1,5 @@
 import type { Digest } from '../lib/digest.ts';
-import { describeFinding, type Finding, WaybillError } from '../lib/errors.ts';
+import { describeFinding, type Finding, firstFindings, WaybillError } from '../lib/errors.ts';
 import type { Instant } from '../lib/instant.ts';
 import type { RelativePath } from '../lib/paths.ts';
 import type { KeyId } from '../signing/minisign-text.ts';
@@ -60,7 +60,7 @@ export function invalidBundle(
   const more = errors.length > 1 ? ` (and ${errors.length - 1} more)` : '';
   return new WaybillError('invalid_bundle', `${name} ${verdict}${first}${more}`, {
     hint,
-    findings,
+    findings: firstFindings(findings),
   });
 }
 

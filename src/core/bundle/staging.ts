@@ -200,7 +200,8 @@ async function stage(request: StageRequest): Promise<StagedBundle> {
   const completing = { directory: files, maxUploadSize, signal };
   const lacking =
     partial === null ? [] : await completeBundle(extraction, manifest, content ?? nothingKept, completing);
-  findings.push(...compare(manifest, extraction, new Set(lacking.map(({ pointer }) => pointer))));
+  for (const each of compare(manifest, extraction, new Set(lacking.map(({ pointer }) => pointer))))
+    findings.push(each);
   const measured = manifest.files.flatMap(({ path: name }) => extraction.files.get(name) ?? []);
   if (!hasErrors(findings) && lacking.length === 0)
     findings.push(...(await sceneMapFindings(files, manifest, measured, sceneMaps)));

@@ -107,6 +107,18 @@ export function finding(
   return { severity, code, message, file: null, pointer: null, line: null, column: null, ...place };
 }
 
+/** The maximum number of findings of an error, because errors are part of records, events and responses. */
+const maxFindings = 100;
+
+/** Returns the first findings, errors before warnings. If there are more, the last one says how many. */
+export function firstFindings(findings: readonly Finding[]): readonly Finding[] {
+  if (findings.length <= maxFindings) return findings;
+  const errors = findings.filter(({ severity }) => severity === 'error');
+  const others = findings.filter(({ severity }) => severity !== 'error');
+  const more = `${findings.length - maxFindings} more things are wrong; correct these first`;
+  return [...[...errors, ...others].slice(0, maxFindings), finding('error', 'more_findings', more)];
+}
+
 /**
  * Formats a finding like a compiler would, as `file:line:column: message`. Parts that are null are left out.
  */

@@ -191,7 +191,7 @@ async function settleAt(
   });
   if (found.orphans.length === 0) return;
   if (destination.orphans === 'report' || hasFailed) {
-    orphans.push(...found.orphans.map(reported));
+    for (const orphan of found.orphans) orphans.push(reported(orphan));
     if (destination.orphans === 'remove')
       warnings.push(finding('warning', 'orphans_not_removed', notAfterFailure));
     return;

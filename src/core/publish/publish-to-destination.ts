@@ -51,12 +51,12 @@ export async function publishToDestination(
   };
   try {
     const { bundles, warnings, error } = await selector.select(destination);
-    result.warnings.push(...warnings);
+    for (const warning of warnings) result.warnings.push(warning);
     failure = error;
     const { selectAgain } = selector;
     const newest = async (again: NonNullable<typeof selectAgain>): Promise<SourceBundle> => {
       const selection = await again(destination);
-      result.warnings.splice(0, Infinity, ...selection.warnings);
+      result.warnings = [...selection.warnings];
       return onlyBundle(selection);
     };
     const shared = {

@@ -111,7 +111,7 @@ export class BundleLoader {
     for (const [path, loading] of this.#loaded) {
       const loaded = await loading.catch(() => null);
       if (loaded instanceof WaybillError) invalid.push({ bundle: path, error: errorRecord(loaded) });
-      else warnings.push(...(loaded?.warnings ?? []));
+      else for (const warning of loaded?.warnings ?? []) warnings.push(warning);
     }
     return { invalid, warnings };
   }

@@ -160,7 +160,7 @@ export function differenceBetween(
     else if (isSame(known, record)) difference.same += 1;
     else difference.changed.push(record.path);
   }
-  difference.removed.push(...old.keys());
+  difference.removed = [...old.keys()];
   return difference;
 }
 

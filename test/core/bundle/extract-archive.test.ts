@@ -473,6 +473,15 @@ t.test('an archive without a manifest, or with two, is an invalid bundle that sa
     });
 });
 
+t.test('of 130,000 listed files that are missing, the first hundred are findings', async (t) => {
+  const names = Array.from({ length: 130_000 }, (_, index) => `f${index}`);
+  const { error } = await stage(tar(manifest(...names)), {
+    limits: { maxUploadSize: 2 ** 24, maxFiles: 250_000 },
+  });
+  t.match(error, { code: 'invalid_bundle', findings: { length: 101 } });
+  t.match(error?.findings.at(-1), { code: 'more_findings', message: /^129900 more things are wrong/ });
+});
+
 t.test("accepts an existing directory only if it is equal under the file system's case rules", async (t) => {
   const big = 'x'.repeat(100_000);
   for (const body of ['x', big]) {

@@ -4,7 +4,7 @@ import type { OutputRecord } from '../../catalog/catalog.ts';
 import type { PipelineConfig } from '../../config/config.ts';
 import type { CoreContext } from '../../context.ts';
 import { digestOf, finishDigest, startDigest } from '../../lib/digest.ts';
-import { type Finding, finding, hasCode, WaybillError } from '../../lib/errors.ts';
+import { type Finding, finding, firstFindings, hasCode, WaybillError } from '../../lib/errors.ts';
 import { compareCodeUnits, parseRelativePath, pathWithin, type RelativePath } from '../../lib/paths.ts';
 import { archiveName } from '../../outputs/generator.ts';
 import { bytesBody, storedBody } from '../../storage/body.ts';
@@ -56,7 +56,7 @@ export async function promote(
   for (const content of published) {
     const bundle = publishedBundle(pipeline, promotion, content);
     if (bundle === null) continue;
-    damaged.push(...(await damageIn(content, bundle)));
+    for (const damage of await damageIn(content, bundle)) damaged.push(damage);
     bundles.push(bundle);
   }
   if (damaged.length > 0) throw unlikeCatalog(from, damaged);
@@ -201,7 +201,7 @@ function unlikeCatalog(from: string, findings: readonly Finding[]): WaybillError
     {
       hint: `if ${from} is being published to, promote again afterwards; otherwise restore it with \`waybill verify --repair\`, or publish to it again`,
       // If there is just one finding, the message already contains it.
-      findings: findings.length > 1 ? findings : [],
+      findings: findings.length > 1 ? firstFindings(findings) : [],
     },
   );
 }
