@@ -23,6 +23,12 @@ import { maxUndelivered } from '../src/core/notify/outbox.ts';
 import { maxListBytes } from '../src/core/publish/results/occurrences.ts';
 import { maxSceneMapBytes } from '../src/core/scene-map/check-in-bundle.ts';
 import { maxContainers, maxDepth, maxDocumentBytes } from '../src/core/scene-map/report.ts';
+import {
+  maxDepth as maxListedDepth,
+  maxListed,
+  maxListedBytes,
+  maxNameUnits,
+} from '../src/core/storage/untrusted.ts';
 
 type Row = readonly [limit: string, value: string, beyond: string];
 
@@ -39,6 +45,12 @@ const fixed: Readonly<Record<string, readonly Row[]>> = {
       '`archive_bomb`',
     ],
     ['scene map in a bundle', bytes(maxSceneMapBytes), '`invalid_bundle`'],
+  ],
+  'Sources and destinations': [
+    ['names in a listing', number(maxListed), '`storage_permanent`'],
+    ['all names of a listing, in memory', bytes(maxListedBytes), '`storage_permanent`'],
+    ['path in a listing', `${number(maxNameUnits)} characters`, '`storage_permanent`'],
+    ['nested directories', number(maxListedDepth), '`storage_permanent`'],
   ],
   Requests: [
     ['request headers', bytes(maxHeaderSize), answered('headers_too_large')],

@@ -9,7 +9,7 @@ import { bytesBody, readAll, storedBody } from '../storage/body.ts';
 import type { SourceIdentity } from '../storage/identity.ts';
 import { joinKey, type Key, keyOf, nameOf } from '../storage/key.ts';
 import type { Body, Entry, Storage, UnreadableName } from '../storage/storage.ts';
-import { distrusted, maxDepth, maxListed } from '../storage/untrusted.ts';
+import { ListingLimit } from '../storage/untrusted.ts';
 import { linkAbove, listBundle, problemOf, unlistedWarning, unreadableFindings } from './listed-files.ts';
 import {
   type Manifest,
@@ -67,25 +67,23 @@ const concurrency = 16;
  */
 export async function discoverBundles(storage: Storage, signal?: AbortSignal): Promise<Discovery> {
   const found: Discovery = { candidates: [], invalid: [], warnings: [] };
-  let [depth, listed] = [0, 0];
-  for (let level: (Key | '')[] = ['']; level.length > 0; depth += 1) {
-    if (depth > maxDepth) throw distrusted(storage, `directories are nested deeper than ${maxDepth}`);
+  const limit = new ListingLimit();
+  for (let level: (Key | '')[] = ['']; level.length > 0;) {
     const next: Key[] = [];
     await inParallel(level, concurrency, async (directory) => {
-      const entries: Entry[] = [];
+      const manifestKey = joinKey(directory, manifestName);
+      let manifest: Entry | undefined;
+      const others: Entry[] = [];
       const unreadable: UnreadableName[] = [];
       const onUnreadable = (name: UnreadableName): void => void unreadable.push(name);
       signal?.throwIfAborted();
-      for await (const entry of storage.list(directory, { recursive: false, onUnreadable })) {
+      for await (const entry of storage.list(directory, { recursive: false, onUnreadable, limit })) {
         signal?.throwIfAborted();
-        entries.push(entry);
-        listed += 1;
-        if (listed > maxListed) throw distrusted(storage, `it lists more than ${maxListed} names`);
+        if (entry.type !== 'file') others.push(entry);
+        else if (entry.key === manifestKey) manifest = entry;
       }
-      const manifestKey = joinKey(directory, manifestName);
-      const manifest = entries.find(({ key, type }) => type === 'file' && key === manifestKey);
       if (manifest === undefined) {
-        next.push(...directoriesToSearch(entries, found.warnings));
+        for (const below of directoriesToSearch(others, found.warnings)) next.push(below);
         reportUnreadable(found, unreadable);
       } else addCandidate(found, directory, await readCandidate(storage, directory, manifest));
     });
@@ -217,7 +215,7 @@ function directoriesToSearch(entries: readonly Entry[], warnings: Finding[]): Ke
     void warnings.push(finding('warning', code, message, { file }));
   for (const { key, type, unfollowed } of entries) {
     const name = nameOf(key);
-    if (type === 'file' || isReservedSegment(name)) continue;
+    if (isReservedSegment(name)) continue;
     if (type === 'link') skip('link_skipped', key, unfollowed ?? linkNotFollowed);
     else if (type === 'other')
       skip('special_file_skipped', key, 'is neither a file nor a directory and was passed over');

@@ -2,6 +2,7 @@ import type { Digest } from '../lib/digest.ts';
 import type { WaybillError } from '../lib/errors.ts';
 import type { Backups, Capabilities, ObjectPlace, Renames, ReplaceableLinks } from './capabilities.ts';
 import type { Key } from './key.ts';
+import type { ListingLimit } from './untrusted.ts';
 
 /**
  * Defines what waybill expects of a storage, which is a place that stores bytes under keys.
@@ -158,6 +159,8 @@ export interface ListOptions {
   recursive: boolean;
   onUnreadable?: (unreadable: UnreadableName) => void;
   stamps?: boolean;
+  /** Shared by all calls that are part of one listing. By default, each call has its own. */
+  limit?: ListingLimit;
 }
 
 export interface Entry {

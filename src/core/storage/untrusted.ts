@@ -12,18 +12,56 @@ import type { Storage } from './storage.ts';
  * most 64 segments each, and a release adds a few.
  */
 export const maxDepth = 144;
-/** Maximum number of names in one directory or response. */
-export const maxNames = 1_000_000;
-/** Maximum size of the names of one directory, in UTF-16 code units. */
-export const maxNameUnits = 256 << 20;
-/** Maximum number of names in all pages or directories of a listing. */
-export const maxListed = 10_000_000;
-/** Maximum length of an object key, in UTF-16 code units. S3 itself allows 1,024 bytes. */
-export const maxKeyUnits = 4096;
+/** The maximum number of names in a listing. */
+export const maxListed = 2_000_000;
+/** The maximum size of all names of a listing, in bytes of memory. */
+export const maxListedBytes = 256 << 20;
+/** The maximum length of a listed path, in UTF-16 code units. Linux and S3 allow less. */
+export const maxNameUnits = 4096;
 /** The maximum number of consecutive pages without a single name. */
 export const maxEmptyPages = 1_000;
 
 const maxQuoted = 200;
+
+/**
+ * Counts the names of a listing, which may consist of several calls of `Storage.list`. Without a limit, a
+ * server could fill the memory with names.
+ */
+export class ListingLimit {
+  readonly #max: { names: number; bytes: number };
+  #names = 0;
+  #bytes = 0;
+
+  /** The maximums are only set in tests. */
+  constructor(max = { names: maxListed, bytes: maxListedBytes }) {
+    this.#max = max;
+  }
+
+  /** Throws `storage_permanent` if the directory is too deep, or leads back to itself. */
+  enter(storage: Pick<Storage, 'label'>, directory: string): void {
+    if (directory.split('/').length > maxDepth)
+      throw tooLarge(storage, `directories are nested deeper than ${maxDepth}`);
+  }
+
+  /** Throws `storage_permanent` if there are more or longer names than fit into memory. */
+  add(storage: Pick<Storage, 'label'>, name: string): void {
+    if (name.length > maxNameUnits)
+      throw tooLarge(storage, `${quoted(name)} has more than ${maxNameUnits} characters`);
+    this.#names += 1;
+    this.#bytes += isLatin1.test(name) ? name.length : 2 * name.length;
+    if (this.#names > this.#max.names) throw tooLarge(storage, `more than ${this.#max.names} names`);
+    if (this.#bytes > this.#max.bytes) throw tooLarge(storage, `names of more than ${this.#max.bytes} bytes`);
+  }
+}
+
+/** Strings with other characters take two bytes per code unit. */
+const isLatin1 = /^[\0-\xff]*$/;
+
+function tooLarge(storage: Pick<Storage, 'label'>, why: string): WaybillError {
+  return new WaybillError('storage_permanent', `${storage.label}: the listing is too large: ${why}`, {
+    hint: 'publish from or to a directory with fewer files; if there are few, the server is broken or hostile',
+  });
+}
 
 /** Returns true if a server may use this as the name of a directory entry. */
 export function isName(name: string): boolean {

@@ -2,14 +2,26 @@ import type { FileEntryWithStats, SFTPWrapper } from 'ssh2';
 import t from 'tap';
 import { discoverBundles } from '../../../src/core/bundle/discover.ts';
 import { maxPathSegments } from '../../../src/core/bundle/limits.ts';
+import { selectFiles } from '../../../src/core/bundle/pack/select-files.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
+import { observe } from '../../../src/core/publish/decision/observe.ts';
 import { measure, storedBody } from '../../../src/core/storage/body.ts';
-import { listedKey as key } from '../../../src/core/storage/key.ts';
+import { joinKey, listedKey as key } from '../../../src/core/storage/key.ts';
 import { listEntries, pagesBelow, unfinishedUploads } from '../../../src/core/storage/s3/listing.ts';
 import { nameDecoder } from '../../../src/core/storage/s3/names.ts';
 import type { ListPage, UploadPage } from '../../../src/core/storage/s3/objects.ts';
 import { readDirectory } from '../../../src/core/storage/sftp/root.ts';
-import { maxDepth, maxEmptyPages, maxKeyUnits, maxNames } from '../../../src/core/storage/untrusted.ts';
+import type { Storage } from '../../../src/core/storage/storage.ts';
+import {
+  ListingLimit,
+  maxDepth,
+  maxEmptyPages,
+  maxListed,
+  maxListedBytes,
+  maxNameUnits,
+} from '../../../src/core/storage/untrusted.ts';
+import { followLinks } from '../../../src/core/storage/wrappers/follow-links.ts';
+import { owner } from '../../faults/world.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';
 
 /** Storage servers are not trusted: none of their answers leads elsewhere or lasts for ever. */
@@ -22,7 +34,7 @@ const storage = { label: 'the server' };
  */
 async function namesFrom(
   answers: (request: number) => string[] | null,
-  max?: { names: number; units: number },
+  limit = new ListingLimit(),
 ): Promise<string[]> {
   let requests = 0;
   const handle = Buffer.from('handle');
@@ -43,7 +55,7 @@ async function namesFrom(
   return new Promise((resolve, reject) => {
     const done = (error?: Error | null, entries: readonly { filename: string }[] = []): void =>
       error instanceof Error ? reject(error) : resolve(entries.map(({ filename }) => filename));
-    readDirectory(storage, server, '/root', done, max);
+    readDirectory(storage, server, '/root', limit, done);
   });
 }
 
@@ -58,12 +70,12 @@ t.test('names of an SFTP server that lead elsewhere are refused', async (t) => {
 
 t.test('a directory of an SFTP server ends', async (t) => {
   await t.rejects(
-    namesFrom((request) => [`${request}`], { names: 1000, units: 1e9 }),
-    { code: 'storage_permanent', message: 'more than 1000 entries' },
+    namesFrom((request) => [`${request}`], new ListingLimit({ names: 1000, bytes: 1e9 })),
+    { code: 'storage_permanent', message: 'more than 1000 names' },
   );
   await t.rejects(
-    namesFrom((request) => [`${request}`.padStart(1000)], { names: 1e9, units: 100_000 }),
-    { code: 'storage_permanent', message: 'take more than 100000 characters' },
+    namesFrom((request) => [`${request}`.padStart(1000)], new ListingLimit({ names: 1e9, bytes: 100_000 })),
+    { code: 'storage_permanent', message: 'names of more than 100000 bytes' },
   );
   await t.rejects(
     namesFrom(() => []),
@@ -128,8 +140,8 @@ t.test('an S3 server cannot list names without a size, in another encoding, or o
     );
   }
   await t.rejects(
-    pagesFrom(() => ({ prefixes: [`site/${'x'.repeat(maxKeyUnits)}/`] })),
-    { code: 'storage_permanent', message: `more than ${maxKeyUnits} characters` },
+    pagesFrom(() => ({ prefixes: [`site/${'x'.repeat(maxNameUnits)}/`] })),
+    { code: 'storage_permanent', message: `more than ${maxNameUnits} characters` },
   );
   const malformed = new WaybillError('storage_permanent', 'malformed');
   t.throws(() => nameDecoder('url', () => malformed)('%zz'), malformed);
@@ -148,13 +160,18 @@ t.test('the unfinished uploads of an S3 server end, and are below its prefix', a
   };
   const upload = { key: 'site/a', uploadId: '1' };
   const many = Array.from({ length: 10_000 }, () => upload);
+  const unnamed = { key: 'site/a', uploadId: 'x'.repeat(maxNameUnits + 1) };
   await t.rejects(
     uploadsFrom(() => []),
     { message: 'without naming' },
   );
   await t.rejects(
     uploadsFrom(() => many),
-    { message: `more than ${maxNames} names` },
+    { message: `more than ${maxListed} names` },
+  );
+  await t.rejects(
+    uploadsFrom(() => [unnamed]),
+    { message: `more than ${maxNameUnits} characters` },
   );
   await t.rejects(
     uploadsFrom(() => [{ key: 'other/a', uploadId: '1' }]),
@@ -178,12 +195,49 @@ t.test('a body ends after more bytes than were listed', async (t) => {
 });
 
 t.test('directories without an end are not followed', async (t) => {
-  const endless = {
-    ...memoryStorage({ flavour: 'files' }),
-    async *list(directory: string) {
-      yield { key: key(directory === '' ? 'd' : `${directory}/d`), type: 'directory' as const, size: 0 };
-    },
+  const list = async ({ prefix }: { prefix: string }): Promise<ListPage> => ({
+    ...{ objects: [], prefixes: [`${prefix}d/`], next: null },
+  });
+  const endless: Storage = {
+    ...memoryStorage({ flavour: 'objects' }),
+    list: (directory, options) =>
+      listEntries({ ...storage, client: { list }, pageSize: null }, '', directory, options),
   };
   await t.rejects(discoverBundles(endless), { code: 'storage_permanent', message: 'nested deeper' });
   t.ok(maxDepth > 2 * maxPathSegments + 8, 'the deepest file of the deepest bundle can be listed');
+});
+
+t.test('a walk through directories has one limit for all of them', async (t) => {
+  const limits = new Set<ListingLimit | undefined>();
+  const nested: Storage = {
+    ...memoryStorage({ flavour: 'files' }),
+    async *list(directory, { limit }) {
+      limits.add(limit);
+      if (directory.length < 4) yield { key: joinKey(directory, 'd'), type: 'directory', size: 0 };
+    },
+  };
+  const publication = { owner, workflow: 'replacement', planned: [], force: false } as const;
+  const walks = {
+    discover: () => discoverBundles(nested),
+    select: () => selectFiles(nested, {}),
+    observe: () => observe(nested, publication),
+    follow: async () => {
+      const followed = followLinks(nested, { root: null, linksTo: [], open: async () => nested });
+      for await (const { key: found } of followed.list('', { recursive: true })) t.comment(found);
+    },
+  };
+  for (const [name, walk] of Object.entries(walks)) {
+    limits.clear();
+    await walk();
+    t.ok(limits.size === 1 && !limits.has(undefined), name);
+  }
+});
+
+t.test('the limit of a listing counts bytes of memory', (t) => {
+  const limit = new ListingLimit({ names: 1e9, bytes: 1000 });
+  limit.add(storage, 'é'.repeat(400));
+  limit.add(storage, '☺'.repeat(300));
+  t.throws(() => limit.add(storage, 'a'), { code: 'storage_permanent', message: 'more than 1000 bytes' });
+  t.ok(maxListed >= 1_500_000 && maxListedBytes >= 100 * 1_500_000, 'a million files can be listed');
+  t.end();
 });

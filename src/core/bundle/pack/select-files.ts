@@ -5,6 +5,7 @@ import { composeIt, foldedPath, noPath, notUtf8, renameIt } from '../../lib/text
 import { readAll } from '../../storage/body.ts';
 import { joinKey, type Key, listedKey, nameOf } from '../../storage/key.ts';
 import type { Entry, Stamp, Storage, UnreadableName } from '../../storage/storage.ts';
+import { ListingLimit } from '../../storage/untrusted.ts';
 import { maxPathSegments } from '../limits.ts';
 import { manifestName, signatureName } from '../manifest.ts';
 
@@ -85,6 +86,7 @@ export async function selectFiles(
   const findings: Finding[] = [];
   const excluded: string[] = [];
   const pending: (Key | '')[] = [''];
+  const limit = new ListingLimit();
   for (let directory = pending.pop(); directory !== undefined; directory = pending.pop()) {
     const onUnreadable = ({ reason, decoded, escaped }: UnreadableName): void => {
       const file = joinKey(directory, escaped);
@@ -97,7 +99,8 @@ export async function selectFiles(
           }),
         );
     };
-    for await (const entry of storage.list(directory, { recursive: false, onUnreadable, stamps })) {
+    const options = { recursive: false, onUnreadable, stamps, limit };
+    for await (const entry of storage.list(directory, options)) {
       const { key, type, size, stamp = null } = entry;
       if ((key === manifestName || key === signatureName) && type === 'file') continue;
       const name = type === 'directory' ? `${key}/` : key;

@@ -13,6 +13,7 @@ import {
 } from '../../lib/paths.ts';
 import { joinKey, type Key, keyOf, listedKey, nameOf, parentOf } from '../../storage/key.ts';
 import type { EntryType, Storage } from '../../storage/storage.ts';
+import { ListingLimit } from '../../storage/untrusted.ts';
 import type { Damage, DecisionInput, Observation, PlannedOutput } from '../plan.ts';
 import { damagedAmong } from './damage.ts';
 import { isSettledByState, type PathSet, recordedIn, reusableOutputs } from './records.ts';
@@ -164,11 +165,12 @@ async function nestedAbove(storage: FileReader, paths: RelativePath[]): Promise<
 async function survey(storage: Storage): Promise<Pick<Observation, 'contentPresent' | 'nested'>> {
   const nested: string[] = [];
   const pending: (Key | '')[] = [''];
+  const limit = new ListingLimit();
   for (let directory = pending.pop(); directory !== undefined; directory = pending.pop()) {
     const directories: Key[] = [];
     let isManaged = false;
     let hasContent = false;
-    for await (const { key, type } of storage.list(directory, { recursive: false })) {
+    for await (const { key, type } of storage.list(directory, { recursive: false, limit })) {
       if (directory !== '' && isStateOrLock(key) && parentOf(key) === directory) isManaged = true;
       else if (isReservedPath(nameOf(key))) continue;
       else if (type === 'directory') directories.push(key);
@@ -176,7 +178,7 @@ async function survey(storage: Storage): Promise<Pick<Observation, 'contentPrese
     }
     if (isManaged) nested.push(directory);
     else if (hasContent) return { contentPresent: true, nested };
-    else pending.push(...directories);
+    else for (const each of directories) pending.push(each);
   }
   return { contentPresent: false, nested };
 }

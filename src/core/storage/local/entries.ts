@@ -14,6 +14,7 @@ import { escapedName } from '../../lib/text.ts';
 import { localFailure } from '../errors.ts';
 import { joinKey, type Key, listedKey } from '../key.ts';
 import type { Entry, EntryType, FileStat, ListOptions, Stamp, Storage, UnreadableName } from '../storage.ts';
+import { ListingLimit, maxDepth } from '../untrusted.ts';
 import { type DirectoryHandles, openDirectory } from './directories.ts';
 
 /**
@@ -51,17 +52,20 @@ export class Listing {
   readonly #storage: Pick<Storage, 'label'>;
   readonly #handles: DirectoryHandles;
   readonly #options: ListOptions;
+  readonly #limit: ListingLimit;
 
   constructor(storage: Pick<Storage, 'label'>, handles: DirectoryHandles, options: ListOptions) {
     this.#storage = storage;
     this.#handles = handles;
     this.#options = options;
+    this.#limit = options.limit ?? new ListingLimit();
   }
 
   async *entriesBelow(root: Key | ''): AsyncIterable<Entry> {
     let count = 0;
     const pending: (Key | '')[] = [root];
     for (let directory = pending.pop(); directory !== undefined; directory = pending.pop()) {
+      this.#limit.enter(this.#storage, directory);
       const names = this.#namesIn(directory);
       for (let start = 0; start < names.length; start += entriesPerBatch) {
         for (const entry of this.#inspect(directory, names.slice(start, start + entriesPerBatch)))
@@ -92,8 +96,13 @@ export class Listing {
     const entries = readdirSync(this.#handles.of(directory), { withFileTypes: true, encoding: 'buffer' });
     for (const entry of entries) {
       const [decoded, type] = [entry.name.toString('utf8'), typeOf(entry)];
-      if (isUtf8(entry.name)) names.push({ name: decoded, type });
-      else onUnreadable({ reason: 'not_utf8', directory, decoded, escaped: escapedName(entry.name), type });
+      if (isUtf8(entry.name)) {
+        names.push({ name: decoded, type });
+        continue;
+      }
+      const escaped = escapedName(entry.name);
+      this.#limit.add(this.#storage, joinKey(directory, escaped));
+      onUnreadable({ reason: 'not_utf8', directory, decoded, escaped, type });
     }
     return names;
   }
@@ -105,6 +114,7 @@ export class Listing {
     if (inside === undefined) return entries;
     for (const { name, type } of names) {
       const key = listedKey(joinKey(directory, name));
+      this.#limit.add(this.#storage, key);
       const found = type === 'file' ? this.#fileAt(key, `${inside}/${name}`) : { size: 0 };
       if (found !== undefined) entries.push({ key, type, ...found });
     }
@@ -148,10 +158,11 @@ const maxRounds = 10;
  * Deletes a directory and everything in it. If it's a link, only the link is deleted. Entries that disappear
  * in the meantime are ignored. Like everything in this module, it uses synchronous calls, because a staging
  * directory has an entry for each file that was replaced. While a directory is being emptied, it is kept
- * open. Throws system errors, as reported by Node.js.
+ * open. Throws system errors, as reported by Node.js, and an error if another user has nested directories
+ * deeper than any bundle does.
  */
 export async function removeTreeAt(handles: DirectoryHandles, directory: Key): Promise<void> {
-  await removeBelow(() => handles.at(directory), { entries: 0 });
+  await removeBelow(() => handles.at(directory), { entries: 0 }, { depth: 1, rounds: maxRounds });
 }
 
 /**
@@ -162,14 +173,16 @@ export async function removeTreeAt(handles: DirectoryHandles, directory: Key): P
 async function removeBelow(
   pathOf: () => string,
   count: { entries: number },
-  rounds = maxRounds,
+  { depth, rounds }: { depth: number; rounds: number },
 ): Promise<void> {
+  if (depth > maxDepth) throw new Error(`directories are nested deeper than ${maxDepth}`);
   const directory = undefinedIfAbsent(() => openAt(pathOf()));
   if (directory !== undefined)
     try {
       for (const entry of readdirSync(directory.path, { withFileTypes: true })) {
         const path = `${directory.path}/${entry.name}`;
-        if (entry.isDirectory()) await removeBelow(() => path, count);
+        const below = { depth: depth + 1, rounds: maxRounds };
+        if (entry.isDirectory()) await removeBelow(() => path, count, below);
         else undefinedIfAbsent(() => unlinkSync(path));
         count.entries += 1;
         if (count.entries % removalsPerYield === 0) await yieldToEventLoop();
@@ -181,7 +194,7 @@ async function removeBelow(
     removeOne(pathOf);
   } catch (error) {
     if (errnoOf(error) !== 'ENOTEMPTY' || rounds === 1) throw error;
-    await removeBelow(pathOf, count, rounds - 1);
+    await removeBelow(pathOf, count, { depth, rounds: rounds - 1 });
   }
 }
 
@@ -201,10 +214,11 @@ function removeOne(pathOf: () => string): void {
 }
 
 /**
- * Deletes a directory if there is nothing in it but empty directories, at any depth. Returns false if there
- * is anything else in it.
+ * Deletes a directory if there is nothing in it but empty directories, up to the depth of the deepest bundle.
+ * Returns false if there is anything else in it.
  */
 export function removedIfEmpty(handles: DirectoryHandles, directory: Key): boolean {
+  if (directory.split('/').length > maxDepth) return false;
   for (const entry of readdirSync(handles.of(directory), { withFileTypes: true }))
     if (!entry.isDirectory() || !removedIfEmpty(handles, joinKey(directory, entry.name))) return false;
   rmdirSync(handles.at(directory));

@@ -1,16 +1,7 @@
 import { escapedName } from '../../lib/text.ts';
 import { type Key, listedKey, nameOf, splitAtOddSegment } from '../key.ts';
 import type { Entry, ListOptions, Storage, UnreadableName } from '../storage.ts';
-import {
-  distrusted,
-  maxEmptyPages,
-  maxKeyUnits,
-  maxListed,
-  maxNames,
-  maxNameUnits,
-  quoted,
-  sizeFrom,
-} from '../untrusted.ts';
+import { distrusted, ListingLimit, maxEmptyPages, quoted, sizeFrom } from '../untrusted.ts';
 import type { BucketClient } from './client.ts';
 import type { ListPage, Upload, UploadPage } from './objects.ts';
 
@@ -27,12 +18,13 @@ export async function* listEntries(
   source: ListingSource,
   prefix: string,
   directory: Key | '',
-  { recursive, onUnreadable }: ListOptions,
+  { recursive, onUnreadable, limit = new ListingLimit() }: ListOptions,
 ): AsyncIterable<Entry> {
+  if (!recursive) limit.enter(source, directory);
   const below = directory === '' ? prefix : `${prefix}${directory}/`;
   const files = ({ objects }: ListPage): Entry[] =>
     objects.flatMap((object) => fileOf(source, object, prefix));
-  for await (const page of pagesBelow(source, below, { oneLevel: !recursive })) {
+  for await (const page of pagesBelow(source, below, { oneLevel: !recursive, limit })) {
     for (const file of files(page)) {
       const odd = onUnreadable && splitAtOddSegment(file.key);
       if (odd) onUnreadable(unreadable(odd, 'file'));
@@ -46,7 +38,7 @@ export async function* listEntries(
       // In "a//b", there is a directory without a name. It can't be addressed, so list the objects in it
       // instead.
       else if (nameOf(key) === '')
-        for await (const inner of pagesBelow(source, name, { oneLevel: false })) yield* files(inner);
+        for await (const inner of pagesBelow(source, name, { oneLevel: false, limit })) yield* files(inner);
       else yield { key, type: 'directory', size: 0 };
     }
   }
@@ -79,13 +71,13 @@ function unreadable(
 export async function* pagesBelow(
   { client, label, pageSize }: ListingSource,
   prefix: string,
-  { oneLevel }: { oneLevel: boolean },
+  { oneLevel, limit = new ListingLimit() }: { oneLevel: boolean; limit?: ListingLimit },
 ): AsyncIterable<ListPage> {
-  const check = new PageCheck({ label }, prefix, maxListed);
+  const check = pageCheck({ label }, prefix, limit);
   let token: string | null = null;
   do {
     const page: ListPage = await client.list({ prefix, oneLevel, token, pageSize });
-    check.add([...page.objects.map(({ key }) => key), ...page.prefixes]);
+    check([...page.objects.map(({ key }) => key), ...page.prefixes]);
     if (page.next !== null && page.next === token)
       throw distrusted({ label }, 'the listing repeats its continuation token');
     yield page;
@@ -95,57 +87,43 @@ export async function* pagesBelow(
 
 /**
  * Lists the uploads below a prefix that were started, but neither completed nor aborted. Throws
- * `storage_permanent` like `pagesBelow`, and also if they take too much memory.
+ * `storage_permanent` like `pagesBelow`.
  */
 export async function unfinishedUploads(
   { client, label }: { client: Pick<BucketClient, 'uploads'>; label: string },
   prefix: string,
+  limit = new ListingLimit(),
 ): Promise<Upload[]> {
-  const check = new PageCheck({ label }, prefix, maxNames);
+  const check = pageCheck({ label }, prefix, limit);
   const found: Upload[] = [];
-  let units = 0;
   for (let page: UploadPage | null = null; page?.next !== null;) {
     page = await client.uploads(prefix, page?.next ?? {});
-    check.add(page.uploads.map(({ key }) => key));
+    check(page.uploads.map(({ key }) => key));
     for (const upload of page.uploads) {
-      units += upload.key.length + upload.uploadId.length;
+      limit.add({ label }, upload.uploadId);
       found.push(upload);
     }
-    if (units > maxNameUnits)
-      throw distrusted({ label }, `its unfinished uploads take more than ${maxNameUnits} characters`);
   }
   return found;
 }
 
-/** Checks the names of one page of a listing after another. */
-class PageCheck {
-  readonly #storage: Pick<Storage, 'label'>;
-  readonly #prefix: string;
-  readonly #maxNames: number;
-  #names = 0;
-  #emptyPages = 0;
-
-  constructor(storage: Pick<Storage, 'label'>, prefix: string, max: number) {
-    this.#storage = storage;
-    this.#prefix = prefix;
-    this.#maxNames = max;
-  }
-
-  /** Throws `storage_permanent` if we have reason not to trust the server. */
-  add(names: readonly string[]): void {
-    const fault = this.#faultOf(names);
-    if (fault !== null) throw distrusted(this.#storage, fault);
-  }
-
-  #faultOf(names: readonly string[]): string | null {
-    const prefix = this.#prefix;
-    const stray = names.find((name) => !name.startsWith(prefix) || name.includes('\0'));
-    if (stray !== undefined) return `${quoted(stray)} is not below ${JSON.stringify(prefix)}`;
-    const long = names.find((name) => name.length > maxKeyUnits);
-    if (long !== undefined) return `${quoted(long)} has more than ${maxKeyUnits} characters`;
-    this.#emptyPages = names.length === 0 ? this.#emptyPages + 1 : 0;
-    this.#names += names.length;
-    if (this.#names > this.#maxNames) return `it lists more than ${this.#maxNames} names`;
-    return this.#emptyPages > maxEmptyPages ? 'the listing goes on without naming anything' : null;
-  }
+/**
+ * Returns a function that checks the names of each page. It throws `storage_permanent` if there is a reason
+ * not to trust the server.
+ */
+function pageCheck(
+  storage: Pick<Storage, 'label'>,
+  prefix: string,
+  limit: ListingLimit,
+): (names: readonly string[]) => void {
+  let emptyPages = 0;
+  return (names) => {
+    for (const name of names) {
+      if (!name.startsWith(prefix) || name.includes('\0'))
+        throw distrusted(storage, `${quoted(name)} is not below ${JSON.stringify(prefix)}`);
+      limit.add(storage, name);
+    }
+    emptyPages = names.length === 0 ? emptyPages + 1 : 0;
+    if (emptyPages > maxEmptyPages) throw distrusted(storage, 'the listing goes on without naming anything');
+  };
 }

@@ -138,8 +138,8 @@ export class SftpStorage implements Storage, Renames, Links, Backups, Duplicates
     });
   }
 
-  list(directory: Key | '', { recursive }: ListOptions): AsyncIterable<Entry> {
-    return this.#root.walk(directory, recursive);
+  list(directory: Key | '', options: ListOptions): AsyncIterable<Entry> {
+    return this.#root.walk(directory, options);
   }
 
   async *read(key: Key): AsyncIterable<Uint8Array> {

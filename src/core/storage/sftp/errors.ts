@@ -129,8 +129,17 @@ function meaningOf(answer: number | null, error: unknown): { code: ErrorCode; wh
         hint: 'see the log of the server; often its disk or a quota is full, or there is a directory of that name',
       };
     default:
-      return { code: 'storage_permanent', why: error instanceof Error ? error.message : String(error) };
+      return { code: 'storage_permanent', why: reasonOf(error) };
   }
+}
+
+/**
+ * Returns the message of an error. A `TypeError` has none for users: the library or we read a part of an
+ * answer that the server left out.
+ */
+export function reasonOf(error: unknown): string {
+  if (error instanceof TypeError) return 'the server broke the SFTP protocol: an answer has another type';
+  return error instanceof Error ? error.message : String(error);
 }
 
 /**

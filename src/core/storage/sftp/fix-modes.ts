@@ -1,6 +1,7 @@
 import { inParallel } from '../../lib/parallel.ts';
 import type { FixedModes, ManagedEntries } from '../capabilities.ts';
 import { joinKey, type Key, parentOf } from '../key.ts';
+import { ListingLimit } from '../untrusted.ts';
 import { ConnectionLost } from './errors.ts';
 import { type ListedEntry, readDirectory, type SftpRoot, typeOf, undefinedIfMissing } from './root.ts';
 
@@ -18,10 +19,11 @@ export async function fixModes(
 ): Promise<FixedModes> {
   const result: FixedModes = { fixed: 0, refused: 0 };
   const inside = new Set<Key>(directories);
+  const limit = new ListingLimit();
   const listed = new Set<Key | ''>([...files.keys(), ...directories].map(parentOf));
   await inParallel(listed, maxConcurrentDirectories, async (directory) => {
     const found = await undefinedIfMissing(() =>
-      root.ask<ListedEntry[]>((sftp, done) => readDirectory(root, sftp, root.at(directory), done)),
+      root.ask<ListedEntry[]>((sftp, done) => readDirectory(root, sftp, root.at(directory), limit, done)),
     );
     for (const { filename, attrs } of found ?? []) {
       const key = joinKey(directory, filename);

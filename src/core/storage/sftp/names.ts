@@ -3,6 +3,7 @@ import { WaybillError } from '../../lib/errors.ts';
 import { reservedPrefix } from '../../lib/paths.ts';
 import { notFound } from '../errors.ts';
 import { joinKey, type Key, listedKey, nameOf, parentOf, stagingBeside } from '../key.ts';
+import { ListingLimit } from '../untrusted.ts';
 import type { SftpDirectories } from './directories.ts';
 import { ConnectionLost, isAbsent } from './errors.ts';
 import { type SftpRoot, undefinedIfMissing } from './root.ts';
@@ -159,10 +160,10 @@ export class SftpNames {
    * Deletes a directory if there is nothing in it but empty directories, at any depth. Returns false if there
    * is a file in it, or if it doesn't exist.
    */
-  async removeIfEmpty(directory: Key): Promise<boolean> {
+  async removeIfEmpty(directory: Key, limit = new ListingLimit()): Promise<boolean> {
     if ((await this.#root.lstat(directory))?.isDirectory() !== true) return false;
-    for (const { key, type } of await this.#root.entries(directory))
-      if (type !== 'directory' || !(await this.removeIfEmpty(key))) return false;
+    for (const { key, type } of await this.#root.entries(directory, limit))
+      if (type !== 'directory' || !(await this.removeIfEmpty(key, limit))) return false;
     await this.#removeDirectory(directory);
     this.#directories.forgetBelow(directory);
     return true;
@@ -190,10 +191,10 @@ export class SftpNames {
     await this.#directories.removeEmpty(parentOf(directory));
   }
 
-  async #removeAll(directory: Key): Promise<void> {
+  async #removeAll(directory: Key, limit = new ListingLimit()): Promise<void> {
     await pMap(
-      await this.#root.entries(directory),
-      async ({ key, type }) => (type === 'directory' ? this.#removeAll(key) : this.unlink(key)),
+      await this.#root.entries(directory, limit),
+      async ({ key, type }) => (type === 'directory' ? this.#removeAll(key, limit) : this.unlink(key)),
       { concurrency: maxConcurrentRemovals },
     );
     await this.#removeDirectory(directory);

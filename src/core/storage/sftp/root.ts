@@ -1,21 +1,10 @@
 import path from 'node:path';
-import pMap from 'p-map';
 import type { FileEntryWithStats, SFTPWrapper, Stats } from 'ssh2';
 import { hasCode, WaybillError } from '../../lib/errors.ts';
 import { joinKey, type Key } from '../key.ts';
 import type { FileModes } from '../modes.ts';
-import type { Entry, EntryType, Storage } from '../storage.ts';
-import {
-  distrusted,
-  isName,
-  maxDepth,
-  maxEmptyPages,
-  maxListed,
-  maxNames,
-  maxNameUnits,
-  quoted,
-  sizeFrom,
-} from '../untrusted.ts';
+import type { Entry, EntryType, ListOptions, Storage } from '../storage.ts';
+import { distrusted, isName, ListingLimit, maxEmptyPages, quoted, sizeFrom } from '../untrusted.ts';
 import { answerOf, isAbsent, requestFailure } from './errors.ts';
 import type { Send, SftpSession } from './session.ts';
 
@@ -120,31 +109,37 @@ export class SftpRoot {
   }
 
   /** Implements `Storage.list`. */
-  async *walk(directory: Key | '', isRecursive: boolean): AsyncIterable<Entry> {
-    let level: (Key | '')[] = [directory];
-    let listed = 0;
-    const entriesOf = async (each: Key | ''): Promise<Entry[]> => {
-      const found = await this.entries(each).catch((error: unknown) => {
+  async *walk(
+    directory: Key | '',
+    { recursive, stamps = false, limit = new ListingLimit() }: ListOptions,
+  ): AsyncIterable<Entry> {
+    const entriesOf = (each: Key | ''): Promise<Entry[]> =>
+      this.entries(each, limit, stamps).catch((error: unknown) => {
         throw requestFailure(this.label, each === '' ? '.' : each, error);
       });
-      listed += found.length;
-      if (listed > maxListed) throw distrusted(this, `it lists more than ${maxListed} names`);
-      return found;
-    };
-    for (let depth = 0; level.length > 0; depth += 1) {
-      if (depth > maxDepth) throw distrusted(this, `directories are nested deeper than ${maxDepth}`);
-      const listings = await pMap(level, entriesOf, { concurrency: maxConcurrentDirectories });
-      level = [];
-      for (const entry of listings.flat())
-        if (isRecursive && entry.type === 'directory') level.push(entry.key);
-        else yield entry;
+    let level: (Key | '')[] = [directory];
+    while (level.length > 0) {
+      const next: Key[] = [];
+      // A level may have many files, so only those of a few directories are kept in memory.
+      for (let start = 0; start < level.length; start += maxConcurrentDirectories) {
+        const some = level.slice(start, start + maxConcurrentDirectories);
+        for (const entries of await Promise.all(some.map(entriesOf)))
+          for (const entry of entries)
+            if (recursive && entry.type === 'directory') next.push(entry.key);
+            else yield entry;
+      }
+      level = next;
     }
   }
 
-  /** Lists the entries directly in a directory. If the directory doesn't exist, the list is empty. */
-  async entries(directory: Key | ''): Promise<Entry[]> {
+  /**
+   * Lists the entries directly in a directory. If the directory doesn't exist, the list is empty. Throws
+   * `storage_permanent` if that exceeds `limit`.
+   */
+  async entries(directory: Key | '', limit: ListingLimit, stamps = false): Promise<Entry[]> {
+    limit.enter(this, directory);
     const found = await undefinedIfMissing(async () =>
-      this.ask<ListedEntry[]>((sftp, done) => readDirectory(this, sftp, this.at(directory), done)),
+      this.ask<ListedEntry[]>((sftp, done) => readDirectory(this, sftp, this.at(directory), limit, done)),
     );
     return (found ?? []).map(({ filename, attrs }) => {
       const type = typeOf(attrs);
@@ -152,7 +147,7 @@ export class SftpRoot {
       if (type !== 'file') return { key, type, size: 0 };
       // SFTP only has times in whole seconds, and no inode change time.
       const size = sizeFrom(this, key, attrs.size);
-      const modifiedAt = timeOf(attrs);
+      const modifiedAt = stamps ? timeOf(attrs) : null;
       if (modifiedAt === null) return { key, type, size };
       return { key, type, size, stamp: { id: `${size}-${attrs.mtime}`, modifiedAt, isExact: false } };
     });
@@ -194,18 +189,17 @@ const endOfFile = 1;
 
 /**
  * Reads the entries of a directory, without `.` and `..`. On its own, ssh2 would collect however many entries
- * the server sends. Fails with `storage_permanent` if there are more than `max.names`, if their names take
- * more than `max.units` together, or if a name could lead elsewhere.
+ * the server sends. Fails with `storage_permanent` if they exceed `limit`, or if a name could lead elsewhere.
  */
 export function readDirectory(
   storage: Pick<Storage, 'label'>,
   sftp: Pick<SFTPWrapper, 'opendir' | 'readdir' | 'close'>,
   directory: string,
+  limit: ListingLimit,
   done: (error?: Error | null, entries?: ListedEntry[]) => void,
-  max = { names: maxNames, units: maxNameUnits },
 ): void {
   const found: ListedEntry[] = [];
-  let [emptyAnswers, units] = [0, 0];
+  let emptyAnswers = 0;
 
   sftp.opendir(directory, (failure, handle) => {
     if (failure instanceof Error) {
@@ -221,27 +215,28 @@ export function readDirectory(
           finish(answerOf(error) === endOfFile ? null : error);
           return;
         }
-        const fault = take(entries);
-        if (fault === null) next();
-        else finish(distrusted(storage, fault));
+        try {
+          take(entries);
+        } catch (refusal) {
+          finish(refusal as Error);
+          return;
+        }
+        next();
       });
     };
     next();
   });
 
-  /** Adds entries. If we have reason not to trust the server, returns that reason, and otherwise null. */
-  function take(entries: readonly FileEntryWithStats[]): string | null {
+  function take(entries: readonly FileEntryWithStats[]): void {
     // ssh2 leaves out `.` and `..`, so a response may end up being empty.
     emptyAnswers = entries.length === 0 ? emptyAnswers + 1 : 0;
-    if (emptyAnswers > maxEmptyPages) return 'it lists nothing without an end';
+    if (emptyAnswers > maxEmptyPages) throw distrusted(storage, 'it lists nothing without an end');
     for (const { filename, attrs } of entries) {
       if (filename === '.' || filename === '..') continue;
-      if (!isName(filename)) return `${quoted(filename)} is not a name of a file`;
+      if (!isName(filename)) throw distrusted(storage, `${quoted(filename)} is not a name of a file`);
+      limit.add(storage, `${directory}/${filename}`);
       const { mode, size, mtime } = attrs;
       found.push({ filename, attrs: { mode, size, mtime } });
-      units += filename.length;
     }
-    if (found.length > max.names) return `a directory has more than ${max.names} entries`;
-    return units > max.units ? `the names of a directory take more than ${max.units} characters` : null;
   }
 }

@@ -8,7 +8,7 @@ import type { Log } from '../../lib/log.ts';
 import { onAbort } from '../../lib/on-abort.ts';
 import { createSemaphore, type Semaphore } from '../../lib/parallel.ts';
 import type { Secrets } from '../../lib/secrets.ts';
-import { connectFailure, ConnectionLost, isUnanswered, isUnsupported } from './errors.ts';
+import { connectFailure, ConnectionLost, isUnanswered, isUnsupported, reasonOf } from './errors.ts';
 import type { SftpLocation } from './location.ts';
 import { authMethods, type HostKeyCheck, hostKeyCheck } from './login.ts';
 import { Watchdog } from './watchdog.ts';
@@ -163,7 +163,7 @@ export class SftpSession {
     this.#watchdog = new Watchdog(clock, answerTimeoutMs, socket, () =>
       this.#abandon(`the server did not answer within ${answerTimeoutMs / 1000} s`),
     );
-    client.on('error', (error: Error) => this.#lose(`the connection broke: ${error.message}`));
+    client.on('error', (error: Error) => this.#lose(`the connection broke: ${reasonOf(error)}`));
     client.on('end', () => this.#lose('the server ended the connection'));
     client.on('close', () => this.#lose('the connection was closed'));
   }

@@ -4,6 +4,7 @@ import { WaybillError } from '../../lib/errors.ts';
 import { errnoOf, isAbsent } from '../../lib/system-errors.ts';
 import { joinKey, type Key, listedKey, nameOf, parentOf } from '../key.ts';
 import type { Entry, FileIdentity, FileStat, ListOptions, Storage, UnreadableName } from '../storage.ts';
+import { ListingLimit } from '../untrusted.ts';
 import { delegate } from './delegate.ts';
 
 export interface LinkOptions {
@@ -92,7 +93,8 @@ class FollowedLinks {
     yield* place.storage.read(listedKey(at), expected ?? identity);
   }
 
-  async *list(directory: Key | '', options: ListOptions): AsyncIterable<Entry> {
+  async *list(directory: Key | '', given: ListOptions): AsyncIterable<Entry> {
+    const options = { ...given, limit: given.limit ?? new ListingLimit() };
     if (directory === '') [this.#links, this.#entries] = [0, 0];
     const pending: (Key | '')[] = [directory];
     for (let each = pending.pop(); each !== undefined; each = pending.pop())
@@ -106,9 +108,9 @@ class FollowedLinks {
     await Promise.all([this.#main, ...opened].map(({ storage }) => storage.close()));
   }
 
-  async *#listLevel(directory: Key | '', { onUnreadable, stamps }: ListOptions): AsyncIterable<Entry> {
+  async *#listLevel(directory: Key | '', { onUnreadable, stamps, limit }: ListOptions): AsyncIterable<Entry> {
     const spot = this.#followedPlaceOf(directory);
-    const how = { stamps };
+    const how = { stamps, limit };
     const isFollowed = spot.place !== this.#main || spot.key !== directory;
     const seen = new Map<string, Map<string, Entry>>();
     const unreadable = (found: UnreadableName): void => onUnreadable?.({ ...found, directory });
@@ -156,7 +158,7 @@ class FollowedLinks {
   async #follow(
     key: Key,
     link: FollowedPlace,
-    how: { stamps?: boolean },
+    how: Pick<ListOptions, 'stamps' | 'limit'>,
     seen: Map<string, Map<string, Entry>>,
   ): Promise<Entry> {
     this.#followed.delete(key);
@@ -242,7 +244,7 @@ const outside: UnfollowedReason =
 /** Looks up the entry at a place. If that's the root of a storage, it's a directory. */
 async function entryAt(
   { place, key }: FollowedPlace,
-  how: { stamps?: boolean },
+  how: Pick<ListOptions, 'stamps' | 'limit'>,
   seen: Map<string, Map<string, Entry>>,
 ): Promise<Entry | undefined> {
   if (key === '') return { key: listedKey(''), type: 'directory', size: 0 };

@@ -12,7 +12,7 @@ type Described = {
 
 /** What to log for calls whose arguments aren't just keys. */
 const described: Described = {
-  list: (directory, how) => ({ directory, ...how }),
+  list: (directory, { recursive, stamps }) => ({ directory, recursive, stamps }),
   write: (key, { size }, { mode }) => ({ key, size, mode }),
   rename: (moves) => ({ moves: moves.length, first: moves[0] }),
   obstacleTo: ({ writes, removes, from, bytes }) => ({

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { existsSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { Worker } from 'node:worker_threads';
 import t from 'tap';
@@ -35,6 +35,20 @@ t.test(
     t.equal(readFileSync(path.join(root, 'x'), 'utf8'), 'x');
   },
 );
+
+t.test('directories that are nested without end are neither listed nor removed', async (t) => {
+  const root = t.testdir();
+  mkdirSync(path.join(root, '.publisher.tmp', 'd/'.repeat(200)), { recursive: true });
+  const storage = await localStorage(root);
+  const list = async (): Promise<void> => {
+    for await (const { key: found } of storage.list('', { recursive: true })) t.fail(found);
+  };
+  await t.rejects(list(), { code: 'storage_permanent', message: 'nested deeper than 144' });
+  await t.rejects(storage.removeTree(key('.publisher.tmp')), {
+    code: 'storage_permanent',
+    message: 'nested deeper than 144',
+  });
+});
 
 t.test('a symbolic link below the root is an entry and never a way out', async (t) => {
   const root = t.testdir({ outside: { precious: 'precious' }, root: {} });
