@@ -23,7 +23,7 @@ export function configReference(schema: JsonSchema): string {
     sections.push(`### ${heading}\n\n${about}`);
     describeTable(settings, sections);
   }
-  return sections.join('\n\n');
+  return sections.join('\n\n').replaceAll(/\bdocs\/([\w/-]+\.md)/g, '[$1]($1)');
 }
 
 /**
@@ -106,103 +106,95 @@ function anchorOf(heading: string): string {
     .replaceAll(' ', '-');
 }
 
-/**
- * Describes the settings of a map. Simple values are listed in a table. Nested maps, lists of maps, and
- * choices between maps get sections of their own.
- */
+/** Describes the settings of a map in a table. Small maps are part of it; others get sections of their own. */
 function describeMap(path: string, schema: JsonSchema, sections: Sections): void {
-  const settings = propertiesOf(schema);
-  const leaves = settings.filter(({ inner }) => inner === undefined);
   if (path !== '') sections.push([`### \`${path}\``, schema['description']].filter(Boolean).join('\n\n'));
-  if (leaves.length > 0) sections.push(table(leaves, schema));
-  for (const { name, schema: setting, inner, listed } of settings) {
-    if (inner === undefined) continue;
+  describeTable(schema, sections);
+  describeInner(path, schema, sections);
+}
+
+function describeInner(path: string, schema: JsonSchema, sections: Sections): void {
+  for (const setting of propertiesOf(schema)) {
+    const { name, inner, listed } = setting;
+    if (inner === undefined || isSmall(setting)) continue;
     const below = `${path === '' ? '' : `${path}.`}${name}${listed ? '[]' : ''}`;
-    const about = { ...inner, description: setting['description'] };
+    const about = { ...inner, description: setting.schema['description'] };
     if (inner['anyOf'] === undefined) describeMap(below, about, sections);
     else describeVariants(below, about, sections);
   }
 }
 
-function describeVariants(path: string, schema: JsonSchema, sections: Sections): void {
-  const variants = schema['anyOf'] as JsonSchema[];
-  const [first = {}] = variants;
-  const discriminator = propertiesOf(first).find(({ schema: setting }) => 'const' in setting)?.name ?? '';
-  const kinds = variants.map((variant) => ({
-    variant,
-    kind: String(propertiesOf(variant).find(({ name }) => name === discriminator)?.schema['const']),
-  }));
-  const fallback = variants
-    .map((variant) => propertiesOf(variant).find(({ name }) => name === discriminator)?.schema['default'])
-    .find((value): value is string => typeof value === 'string');
-  const shared = propertiesOf(first)
-    .map(({ name }) => name)
-    .filter(
-      (name) => name !== discriminator && variants.every((variant) => sameSetting(name, variant, first)),
-    );
+interface Variant {
+  kind: string;
+  about: string;
+  /** Without the settings that another section describes. */
+  own: JsonSchema;
+}
 
-  sections.push(`### \`${path}\`\n\n${String(schema['description'])}`);
+function describeVariants(path: string, schema: JsonSchema, sections: Sections): void {
+  const all = schema['anyOf'] as JsonSchema[];
+  const name = all.map(discriminatorOf).find((found) => found !== undefined)?.name ?? '';
+  const variants = all.map((variant) => variantOf(name, variant, sections));
+  const fallback = all
+    .map((variant) => discriminatorOf(variant)?.schema['default'])
+    .find((value): value is string => typeof value === 'string');
   sections.push(
-    `\`${discriminator}\` ${fallback === undefined ? '(required)' : `(default: \`${fallback}\`)`} is one of ${kinds.map(({ kind }) => `\`${kind}\``).join(', ')}.`,
+    `### \`${path}\`\n\n${String(schema['description'])}`,
+    `\`${name}\` ${fallback === undefined ? '(required)' : `(default: \`${fallback}\`)`} is one of:`,
+    variants.map(({ kind, about }) => `- \`${kind}\`: ${about}`).join('\n'),
   );
-  for (const [index, { variant, kind }] of kinds.entries()) {
-    const repeated = sections.repeated.get(`${discriminator}: ${kind}`);
-    const elsewhere = new Set([discriminator, ...shared, ...Object.keys(propertiesIn(repeated?.settings))]);
-    const own = pick(variant, (name) => !elsewhere.has(name));
-    const above = sameAsAbove(
-      own,
-      kinds.slice(0, index).map((each) => ({ ...each, kind: `${discriminator}: ${each.kind}` })),
-    );
-    const about = String(discriminatorOf(variant)?.schema['description']);
-    const link = repeated && `Its settings: [${repeated.heading}](#${anchorOf(repeated.heading)}).`;
-    const also = [...above].map(([other, names]) => `Also ${names.join(', ')}: as with \`${other}\`.`);
-    const heading = `#### \`${path}\` with \`${discriminator}: ${kind}\``;
-    const texts = [about, link, ...also].filter((text) => text !== undefined);
-    sections.push([heading, texts.join(' ')].join('\n\n'));
-    const described = new Set([...above.values()].flat());
-    describeTable(
-      pick(own, (name) => !described.has(`\`${name}\``)),
+  const rows = variantRows(variants);
+  if (rows.length > 0) sections.push(table(rows, name));
+  const described = new Set<string>();
+  for (const { own } of variants) {
+    describeInner(
+      path,
+      pick(own, (inner) => !described.has(inner)),
       sections,
     );
-    for (const { name, schema: setting, inner, listed } of propertiesOf(own))
-      if (inner !== undefined && inner['anyOf'] === undefined && !listed)
-        describeMap(`${path}.${name}`, { ...inner, description: setting['description'] }, sections);
+    for (const inner of Object.keys(propertiesIn(own))) described.add(inner);
   }
-  if (shared.length === 0) return;
-  sections.push(`#### \`${path}\` with any \`${discriminator}\``);
-  describeMapBody(
-    path,
-    pick(first, (name) => shared.includes(name)),
-    sections,
-  );
 }
 
-/** Returns the settings that are the same in an earlier variant, as code, by the kind of that variant. */
-function sameAsAbove(
-  own: JsonSchema,
-  earlier: readonly { kind: string; variant: JsonSchema }[],
-): Map<string, string[]> {
-  const above = new Map<string, string[]>();
-  for (const { name } of propertiesOf(own)) {
-    const found = earlier.find(
-      ({ variant }) => name in propertiesIn(variant) && isSameIn(name, variant, own),
-    );
-    if (found !== undefined) above.set(found.kind, [...(above.get(found.kind) ?? []), `\`${name}\``]);
-  }
-  return above;
+function variantOf(name: string, variant: JsonSchema, { repeated }: Sections): Variant {
+  const discriminator = discriminatorOf(variant)?.schema;
+  const kind = String(discriminator?.['const']);
+  const found = repeated.get(`${name}: ${kind}`);
+  const elsewhere = new Set([name, ...Object.keys(propertiesIn(found?.settings))]);
+  const link = found && ` See [its settings](#${anchorOf(found.heading)}).`;
+  return {
+    kind,
+    about: `${String(discriminator?.['description'])}${link ?? ''}`,
+    own: pick(variant, (inner) => !elsewhere.has(inner)),
+  };
 }
 
-/** Maps have sections of their own, and are not in the table. */
+/** Returns one row for each setting, with the kinds that have it. Those that all have come first. */
+function variantRows(variants: readonly Variant[]): Row[] {
+  const rows = new Map<string, Row & { kinds: string[] }>();
+  for (const { kind, own } of variants)
+    for (const row of rowsOf(own)) {
+      const key = JSON.stringify(row);
+      const known = rows.get(key) ?? { ...row, kinds: [] };
+      known.kinds.push(kind);
+      rows.set(key, known);
+    }
+  const isForAll = ({ kinds }: { kinds: string[] }): boolean => kinds.length === variants.length;
+  const [shared, others] = [
+    [...rows.values()].filter(isForAll),
+    [...rows.values()].filter((row) => !isForAll(row)),
+  ];
+  return [...shared.map((row) => ({ ...row, kinds: [] })), ...others];
+}
+
 function describeTable(schema: JsonSchema, sections: Sections): void {
-  const settings = propertiesOf(schema).filter(({ inner, listed }) => inner === undefined || listed);
-  if (settings.length > 0) sections.push(table(settings, schema));
-}
-
-function describeMapBody(path: string, schema: JsonSchema, sections: Sections): void {
-  describeTable(schema, sections);
-  for (const { name, schema: setting, inner } of propertiesOf(schema))
-    if (inner !== undefined)
-      describeMap(`${path}.${name}`, { ...inner, description: setting['description'] }, sections);
+  const rows = rowsOf(schema);
+  const [first] = rows;
+  if (first === undefined) return;
+  const areAlike =
+    rows.length > 3 && rows.every(({ type, meaning }) => type === first.type && meaning === first.meaning);
+  if (areAlike) sections.push(`Each is of type ${first.type}.`);
+  sections.push(table(areAlike ? rows.map((row) => ({ ...row, type: '', meaning: '' })) : rows));
 }
 
 interface Setting {
@@ -239,34 +231,86 @@ function sameSetting(name: string, a: JsonSchema, b: JsonSchema): boolean {
   return of(a) === of(b);
 }
 
-function table(settings: Setting[], parent: JsonSchema): string {
-  const required = (parent['required'] ?? []) as string[];
-  const rows = settings.map(({ name, schema }) => {
-    const fallback = required.includes(name)
-      ? '**required**'
-      : schema['default'] === undefined
-        ? ''
-        : `\`${plain(schema['default'])}\``;
-    const [example] = (schema['examples'] ?? []) as unknown[];
-    const meaning =
-      (typeof schema['description'] === 'string' ? withoutSecretSource(schema['description']) : '') +
-      (example === undefined || hasKnownForm(schema) ? '' : ` Example: \`${plain(example)}\``);
-    return [`\`${name}\``, typeOf(schema), fallback, meaning]
-      .map((cell) => cell.replaceAll('|', '\\|'))
-      .join(' | ');
-  });
-  return [
-    '| setting | type | default | meaning |',
-    '| --- | --- | --- | --- |',
-    ...rows.map((row) => `| ${row} |`),
-  ].join('\n');
+interface Row {
+  name: string;
+  /** The kinds that have the setting; empty if all have it. */
+  kinds: readonly string[];
+  type: string;
+  fallback: string;
+  meaning: string;
 }
 
-/** Reports whether the section on values of the page shows the form, so that an example is not needed. */
+/** A map with few settings needs no section: the table of the map around it has them, as `name.setting`. */
+const maxInline = 3;
+
+function isSmall({ inner, listed }: Setting): boolean {
+  return inner !== undefined && !listed && countOf(inner) <= maxInline;
+}
+
+function countOf(schema: JsonSchema): number {
+  if (schema['anyOf'] !== undefined) return Infinity;
+  return propertiesOf(schema).reduce(
+    (count, { inner, listed }) => count + (inner === undefined ? 1 : listed ? Infinity : countOf(inner)),
+    0,
+  );
+}
+
+function rowsOf(parent: JsonSchema, path = ''): Row[] {
+  const required = (parent['required'] ?? []) as string[];
+  return propertiesOf(parent).flatMap((setting): Row[] => {
+    const { name, schema, inner } = setting;
+    if (inner === undefined) return [rowOf(`${path}${name}`, schema, required.includes(name))];
+    if (!isSmall(setting)) return [];
+    const [first, ...others] = rowsOf(inner, `${path}${name}.`);
+    if (first === undefined) return [];
+    const about = String(schema['description'] ?? '');
+    if (others.length === 0) return [{ ...first, meaning: `${about} ${first.meaning}`.trim() }];
+    const own = { name: `\`${path}${name}\``, kinds: [], type: 'map', fallback: '', meaning: about };
+    return [...(about === '' || first.type === 'map' ? [] : [own]), first, ...others];
+  });
+}
+
+function rowOf(name: string, schema: JsonSchema, isRequired: boolean): Row {
+  const initial = schema['default'];
+  const fallback = initial === undefined || plain(initial) === '[]' ? '' : `\`${plain(initial)}\``;
+  const [example] = (schema['examples'] ?? []) as unknown[];
+  const meaning =
+    (typeof schema['description'] === 'string' ? withoutSecretSource(schema['description']) : '') +
+    (example === undefined || hasKnownForm(schema) ? '' : ` Example: \`${plain(example)}\``);
+  return {
+    name: `\`${name}\``,
+    kinds: [],
+    type: typeOf(schema),
+    fallback: isRequired ? '**required**' : fallback,
+    meaning,
+  };
+}
+
+/** Makes a table without the columns that would be empty. */
+function table(rows: readonly Row[], discriminator = ''): string {
+  const columns: readonly (readonly [string, (row: Row) => string])[] = [
+    ['setting', ({ name }) => name],
+    [discriminator, ({ kinds }) => kinds.map((kind) => `\`${kind}\``).join(', ')],
+    ['type', ({ type }) => type],
+    ['default', ({ fallback }) => fallback],
+    ['meaning', ({ meaning }) => meaning],
+  ];
+  const used = columns.filter(([, cell]) => rows.some((row) => cell(row) !== ''));
+  const lines = [
+    used.map(([name]) => name),
+    used.map(() => '---'),
+    ...rows.map((row) => used.map(([, cell]) => cell(row).replaceAll('|', '\\|'))),
+  ];
+  return lines.map((cells) => `| ${cells.join(' | ')} |`).join('\n');
+}
+
+/** Reports whether the type, or the section on values of the page, makes an example superfluous. */
 function hasKnownForm(schema: JsonSchema): boolean {
   return (
     Array.isArray(schema['enum']) ||
-    /^(integer|duration|size|rate|id|path|prefix|URL|host)\b|variable name$/.test(typeOf(schema))
+    /^(list of: )?(integer|number$|duration|size|rate|path|URL|host|time zone)\b|\b(id|text|name|key|prefix|address)$/.test(
+      typeOf(schema),
+    )
   );
 }
 
@@ -280,11 +324,12 @@ function withoutSecretSource(description: string): string {
 }
 
 function typeOf(schema: JsonSchema): string {
+  if (Array.isArray(schema['enum']) && schema['enum'].length > 10) return 'name';
   if (Array.isArray(schema['enum'])) return schema['enum'].map((value) => `\`${String(value)}\``).join(', ');
   if (schema['type'] === 'array') return `list of: ${typeOf(schema['items'] as JsonSchema)}`;
   if (schema['type'] === 'integer')
-    return `integer, ${String(schema['minimum'])} to ${String(schema['maximum'])}`;
-  if (typeof schema['title'] === 'string') return schema['title'];
+    return `integer, ${String(schema['minimum'])}–${String(schema['maximum'])}`;
+  if (typeof schema['title'] === 'string') return schema['title'].replace(/^(\w+, \w+) to /, '$1–');
   return schema['type'] === 'string' ? 'text' : String(schema['type']);
 }
 

@@ -79,12 +79,10 @@ const common = {
     .default(['bundle.published'])
     .description('Events that the notifier receives.'),
   acts: list(choice(...acts), { min: 1, expected: 'a list of acts of docs/audit.md, at least one' })
-    .description(
-      'Sends only audit records of these acts. For notifiers with audit.recorded in events. Default: all acts.',
-    )
+    .description('Sends only audit records of these acts. Default: all acts in docs/audit.md.')
     .example(['login', 'release.rollback']),
   pipelines: list(id(), { min: 1, expected: 'a list of pipeline ids, at least one' }).description(
-    'Sends only events of these pipelines. Default: all pipelines.',
+    'Sends only events of these pipelines. Default: all.',
   ),
 };
 
@@ -102,7 +100,7 @@ export function notifierSettings<const Kind extends string, Own extends Settings
 /** The `timeout` setting of sinks that use a network. */
 export const timeoutSetting = duration({ atLeast: '100ms', atMost: '60s' })
   .default('5s')
-  .description('Time limit for one attempt. An event gets up to four attempts.');
+  .description('Time limit for one attempt. An event gets up to four.');
 
 /** Returns the setting for a template. `what` is how its description starts. */
 export function templateSetting(what: string) {
@@ -112,14 +110,12 @@ export function templateSetting(what: string) {
     parseTemplate,
   )
     .description(
-      `${what}: a template with the fields of docs/notifications.md. Without it, a sentence with the outcome, the bundle and the destination.`,
+      `${what}, with the fields of docs/notifications.md. Default: a sentence with the outcome, the bundle and the destination.`,
     )
     .example('{{pipeline}}: {{bundle}} {{outcome}}');
 }
 
 /** The `console_url` setting of notifiers whose messages are read by people. */
 export const consoleUrlSetting = baseUrl()
-  .description(
-    'URL of the daemon as browsers open it, with its base path. Messages then link to the run or pipeline in the console.',
-  )
+  .description('URL of the daemon in browsers, with its base path. Messages then link to the console.')
   .example('https://publish.example.org/');

@@ -25,14 +25,12 @@ export function modeSettings({ mode }: Kinds): Settings {
     file_mode: mode({ owner: [6, 7] })
       .default(644)
       .description(
-        'Mode of published files, independent of the umask. Runs correct published files that have another mode. The last digit is 0, 1, 4 or 5.',
+        'Mode of published files, whatever the umask. Runs correct it. The last digit is 0, 1, 4 or 5.',
       )
       .example(640),
     directory_mode: mode({ owner: [7] })
       .default(755)
-      .description(
-        'Mode of directories that are created for published files, including the root. It is independent of the umask. Runs correct directories of published files below the bundle path that have another mode.',
-      )
+      .description('Mode of created directories, whatever the umask. Below the bundle path, runs correct it.')
       .example(750),
   };
 }

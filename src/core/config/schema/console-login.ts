@@ -23,16 +23,16 @@ const role = map(
     role: choice(...roles)
       .required()
       .description(
-        'Rights of the users. viewer: sees the pipelines. operator: also uploads, starts, repeats and cancels runs, pauses, and switches releases. admin: does so on all pipelines, and sees and controls the daemon.',
+        'Rights. viewer: sees the pipelines. operator: also uploads, starts, repeats and cancels runs, pauses, and switches releases. admin: also controls the daemon, on all pipelines.',
       ),
     claims: mapOf(claimSettingName, claimRule)
       .required()
       .description(
-        'Claims that the ID token of the user must have, all of them, as in trusted_publishers. A list in the token, such as groups, needs one matching entry. The claim email counts only with email_verified: true.',
+        'Claims that the ID token must have, as in trusted_publishers. A list in the token, such as groups, needs one matching entry. email counts only with email_verified: true.',
       )
       .example({ groups: 'publishers' }),
     pipelines: list(id(), { min: 1, expected: 'a list of pipeline ids, at least one' }).description(
-      'Ids of the pipelines that the role is for. Default: all pipelines.',
+      'Pipelines of the role. Default: all.',
     ),
   },
   {
@@ -56,9 +56,7 @@ const role = map(
 export const loginSchema = map({
   issuer: issuer
     .required()
-    .description(
-      'Issuer of the ID tokens, exactly as in their claim iss. Its addresses and keys are fetched by OpenID Connect discovery.',
-    )
+    .description('Issuer of the ID tokens, exactly as in their claim iss. It needs OpenID Connect discovery.')
     .example('https://login.example.org'),
   client_id: text('the id of the client that is registered at the issuer', 'text')
     .required()
@@ -66,29 +64,25 @@ export const loginSchema = map({
     .example('waybill'),
   client_secret_env: environmentName()
     .description(
-      'Environment variable, or file in secrets.directory, with the secret of the client. Without it, the client is a public one, which PKCE protects.',
+      'Environment variable, or file in secrets.directory, with the secret of the client. Without it, the client is public, with PKCE.',
     )
     .example('WAYBILL_CLIENT_SECRET'),
   public_url: text('an https URL such as https://publish.example.org/', 'URL', parsePublicUrl)
     .required()
     .description(
-      'URL of the daemon in browsers, with its base path. Register PUBLIC_URL/console/login/callback at the issuer as redirect URI.',
+      'URL of the daemon in browsers, with its base path. Redirect URI at the issuer: PUBLIC_URL/console/login/callback.',
     )
     .example('https://publish.example.org/'),
   name: text('a name on one line', 'text')
-    .description('Name of the issuer on the button of the login page. Default: the host of the issuer.')
+    .description('Name of the issuer on the login button. Default: its host.')
     .example('Example SSO'),
   scopes: list(text('the name of a scope', 'text'), { min: 1, expected: 'a list of scopes, at least one' })
     .default(['openid', 'profile', 'email'])
     .description(
-      'Scopes that the login requests; openid is always one of them. Some issuers need groups for the claim groups.',
+      'Requested scopes; openid is always one of them. Some issuers need groups for the claim groups.',
     )
     .example(['openid', 'groups']),
   roles: list(role, { min: 1, expected: 'a list of roles, at least one' })
     .required()
-    .description(
-      'Roles of the users, by claims. All entries that match apply, and a user whom none matches is refused.',
-    ),
-}).description(
-  'Login to the console with an account of an OpenID Connect issuer, next to the login with a token. See docs/console.md.',
-);
+    .description('All matching roles apply. Users without one are refused.'),
+}).description('Login with an OpenID Connect account. See docs/console.md.');

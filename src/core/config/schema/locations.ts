@@ -35,13 +35,13 @@ const prune = map(
     enabled: boolean()
       .default(false)
       .description(
-        'Allows waybill prune on this destination. Needs a limit and layout: in_place. Publications never prune.',
+        'Allows waybill prune here. Needs a limit and layout: in_place. Publications never prune.',
       ),
     keep_latest: integer(0, 1_000_000_000)
-      .description('Number of the newest managed outputs that are always kept.')
+      .description('Number of the newest managed outputs that are kept, at any age.')
       .example(20),
     older_than: duration({ atLeast: '0s', atMost: '36500d' })
-      .description('Prunes only outputs that were published longer ago than this.')
+      .description('Prunes only outputs published longer ago than this.')
       .example('90d'),
   },
   {
@@ -53,20 +53,18 @@ const prune = map(
           }
         : null,
   },
-).description(
-  'Limits for waybill prune. With both limits, the newest keep_latest outputs are kept at any age.',
-);
+).description('Limits for waybill prune.');
 
 const destinationId = id()
   .required()
   .description(
-    'Name of the destination, unique within the pipeline. After a rename, the published files no longer belong to the pipeline.',
+    'Name of the destination. After a rename, the published files no longer belong to the pipeline.',
   )
   .example('web');
 
 const sourceId = text('a name on one line', 'text')
   .description(
-    'Identifies the source in catalogs instead of its location. Set it if the location changes, as in CI checkouts. Otherwise every output then counts as changed.',
+    'Identifies the source in catalogs. Set it if the location changes, as in CI checkouts; otherwise every output then counts as changed.',
   )
   .example('maps');
 
@@ -78,22 +76,20 @@ const sourceSettings = {
   manifest: choice('required', 'auto')
     .default('required')
     .description(
-      'Whether bundles need a manifest.json. With auto, a source without one is a single bundle of all its files, except those that .waybillignore and the defaults exclude.',
+      'With auto, a source without manifest.json is one bundle of all its files, except those that .waybillignore and the defaults exclude.',
     )
     .example('auto'),
-  include: patterns()
-    .default([])
-    .description('With manifest: auto, publishes only files that match one of these patterns.'),
+  include: patterns().default([]).description('With manifest: auto, publishes only matching files.'),
   exclude: patterns()
     .default([])
     .description(
-      'With manifest: auto, files to leave out, in .gitignore syntax. "!.git" restores a name that is excluded by default.',
+      'With manifest: auto, leaves out matching files (.gitignore syntax). "!.git" restores a default exclusion.',
     )
     .example(['*.map', 'drafts/']),
   links: choice('refuse', 'follow', 'skip')
     .default('refuse')
     .description(
-      'Handling of symbolic links. refuse: an error. follow: publishes the target file or directory. skip: leaves the link out (with manifest: auto). Targets must be inside the source or, if it is local, in links_to.',
+      'Symbolic links. refuse: an error. follow: publishes the target. skip: leaves the link out (with manifest: auto). Targets must be inside the source or, if it is local, in links_to.',
     )
     .example('follow'),
 };
@@ -102,7 +98,7 @@ const sourceSettings = {
 const linksTo = list(kinds.path(), { min: 0, expected: 'a list of directories' })
   .default([])
   .description(
-    'With links: follow, directories outside the source that links may point to. Any user who can write to the source can then publish every file in them that waybill can read.',
+    'With links: follow, further directories that links may point to. Users who can write to the source can then publish every file in them that waybill can read.',
   )
   .example(['./shared']);
 
@@ -117,9 +113,7 @@ const channel = map({
     .default('7d')
     .description('How long a channel is kept after its last publication.'),
   public_base_url: baseUrl()
-    .description(
-      'Base URL of the channel: the root of the destination as its readers reach it. run and push print it.',
-    )
+    .description('URL of the root of the destination for readers of the channel.')
     .example('https://preview.example.org/'),
 });
 
@@ -130,97 +124,97 @@ export const releasesSettings = map({
   keep: integer(0, 1_000)
     .default(initialReleases.keep)
     .description(
-      'Number of releases to keep in addition to the current one, most recently used first. The target of a rollback is always kept.',
+      'Number of kept releases besides the current one, most recently used first. The target of a rollback is always kept.',
     ),
   linger: duration({ atLeast: '0s', atMost: '366d' })
     .default(initialReleases.linger)
-    .description('Minimum time that a replaced release is kept, for readers that still use it.'),
+    .description('Minimum time that a replaced release is kept.'),
   current_in_url: boolean()
     .default(initialReleases.current_in_url)
     .description(
-      'Whether output URLs contain current/ after the bundle path. true: the web server serves the destination directory as it is. false: the web server maps each bundle path to its current release.',
+      'With true, output URLs contain current/ after the bundle path, and the web server serves the directory as it is. Otherwise, it maps each bundle path to its current release.',
     ),
   channels: mapOf(channelNames, channel)
     .default(initialReleases.channels)
     .description(
-      'Named pointers in addition to current, for previews. A publication to a channel (run --channel, push --channel) is visible only at the channel.',
+      'Named pointers for previews. Publications to a channel (run --channel, push --channel) are visible only there.',
     ),
-}).description('Which releases are kept. Needs layout: releases.');
+}).description('Kept releases, with layout: releases.');
 
 const destination = {
   mapping: choice('preserve_relative', 'fixed')
     .default('preserve_relative')
     .description(
-      'Path of a bundle at the destination. preserve_relative: its path relative to the source root. fixed: only the newest bundle (by "created"), at the root of the destination.',
+      'Place of the bundles. preserve_relative: each bundle at its path in the source. fixed: only the newest bundle, at the root of the destination.',
     ),
   workflow: choice('additive', 'replacement')
     .default('additive')
     .description(
-      'Published outputs that a new plan omits: additive keeps them, replacement removes those of this owner.',
+      'Published outputs that the bundle no longer has. additive: kept. replacement: removed if they are of this owner.',
     ),
   stale: choice('publish', 'refuse').description(
-    'Handling of a bundle whose "created" is older than the last bundle that this pipeline published there. publish: publishes it. refuse: fails with stale_bundle. The default is refuse with mapping: fixed and an http_upload source with manifest: required, else publish.',
+    'Bundles with an older "created" than the last one published there. publish: published. refuse: stale_bundle. Default: refuse with mapping: fixed and an http_upload source with manifest: required, else publish.',
   ),
   orphans: choice('keep', 'report', 'remove')
     .default('keep')
     .description(
-      'Handling of orphans: bundle paths that this pipeline published and whose bundles are no longer in the source. keep: ignores them. report: lists them. remove: unpublishes them after everything else in the pipeline has succeeded. report and remove need a source other than http_upload, and mapping: preserve_relative.',
+      'Orphans: published bundle paths that the source no longer has. keep: ignored. report: listed. remove: unpublished after everything else in the pipeline has succeeded. report and remove need a source other than http_upload, and mapping: preserve_relative.',
     ),
   layout: choice('in_place', 'releases')
     .default('in_place')
     .description(
-      'How a publication reaches readers. in_place: replaces the files that readers use, one by one. releases: writes a new directory and then makes it current in one step. See releases.md.',
+      'Delivery to readers. in_place: replaces files one by one. releases: writes a new directory, then makes it current in one step. See docs/releases.md.',
     ),
   releases: releasesSettings,
   public_base_url: baseUrl()
-    .description('URL of the root of the destination. Each output then has a URL of its own.')
+    .description('URL of the root of the destination, for the URLs of outputs.')
     .example('https://maps.example.org/'),
   cache_control: cacheControl()
-    .description('Cache-Control value recorded for every output. S3 serves it as a header.')
+    .description('Cache-Control of every output. S3 serves it as a header.')
     .example('public, max-age=60'),
   outputs: map({
-    checksums: boolean().default(false).description('Adds SHA256SUMS, which "sha256sum -c" verifies.'),
+    checksums: boolean().default(false).description('Adds SHA256SUMS, for sha256sum -c.'),
     archive: boolean().default(false).description('Adds a reproducible tar.gz of the bundle.'),
     index: booleanOr('auto')
       .default(false)
       .description(
-        'Adds index.html, a page that lists the files. With auto, only if the bundle has no index.html. With true, a bundle that has one is refused.',
+        'Adds index.html, a list of the files. true: a bundle that has one is refused. auto: only if the bundle has none.',
       ),
     scene_map_page: boolean().default(false).description('Adds an HTML page for each scene map.'),
     signature: map({
       key_env: environmentName()
         .required()
         .description(
-          'Environment variable, or file in secrets.directory, that holds the secret key: the file that waybill key new --no-passphrase writes.',
+          'Environment variable, or file in secrets.directory, that holds the secret key, from waybill key new --no-passphrase.',
         )
         .example('WAYBILL_SIGNING_KEY'),
     }).description(
-      'Adds SHA256SUMS, its signature SHA256SUMS.minisig, and attestation.json, a signed statement about the publication. Needs workflow: replacement. See docs/signatures.md.',
+      'Adds SHA256SUMS, SHA256SUMS.minisig and attestation.json. Needs workflow: replacement. See docs/signatures.md.',
     ),
     root_index: boolean()
       .default(false)
       .description(
-        'Keeps index.html, feed.xml (Atom) and feed.json at the root of the destination. They list the newest bundles of this pipeline. Needs mapping: preserve_relative.',
+        'Keeps index.html, feed.xml and feed.json with the newest bundles at the root of the destination. Needs mapping: preserve_relative.',
       ),
   })
     .default()
-    .description('Generated outputs that are published with the files of the bundle.'),
-  retention: map({ prune: prune.default() }).default().description('Retention of published outputs.'),
+    .description('Generated files of a bundle.'),
+  retention: map({ prune: prune.default() }).default().description('Retention of outputs.'),
   limits: map({
     max_removed: amount()
       .description(
-        'Maximum number of published outputs of this pipeline that one publication of a bundle, or one prune, may remove: a number, or a percentage of all, rounded down. A publication that would remove more fails before it writes anything. --allow-removals overrides the limit once.',
+        'Maximum outputs that one publication or prune may remove: a number, or a percentage of all, rounded down. Beyond it, a publication fails before it writes. --allow-removals overrides it once.',
       )
       .example('20%'),
   })
     .default()
-    .description('Limits that protect against accidents.'),
+    .description('Limits against accidents.'),
   file_concurrency: integer(1, 64).description(
     `Number of files that are written concurrently. Default: ${defaultConcurrencies()}.`,
   ),
   max_rate: rate()
     .description(
-      'Limits the bytes per second that a run sends to the destination, by all its files together. Reads, copies on the server, catalogs and locks are not limited. S3 receives each object, or each part of 16 MiB of a large one, in one request after its share of the time.',
+      'Maximum bytes per second that a run sends to the destination. Reads, copies on the server, catalogs and locks are not limited. On S3, objects and 16 MiB parts are still sent in one piece.',
     )
     .example('2MiB/s'),
 };
@@ -229,19 +223,15 @@ const destination = {
 export const destinationSettings = map(destination);
 
 const httpUpload = map({
-  backend: choice('http_upload')
-    .required()
-    .description('Bundles that producers upload to the daemon over HTTP.'),
+  backend: choice('http_upload').required().description('Bundles that producers upload over HTTP.'),
   max_upload_size: size({ atLeast: 1 })
     .default('512MiB')
-    .description('Maximum size of an archive, and of the extracted bundle.'),
-  max_files: integer(1, maxListedFiles)
-    .default(10_000)
-    .description('Maximum number of files in an uploaded bundle.'),
+    .description('Maximum size of an archive, and of its content.'),
+  max_files: integer(1, maxListedFiles).default(10_000).description('Maximum files in a bundle.'),
   manifest: choice('required', 'auto')
     .default('required')
     .description(
-      'Whether an archive needs a manifest.json. With auto, an archive without one is a bundle of all its files, except those that .waybillignore and the defaults exclude.',
+      'With auto, an archive without manifest.json is a bundle of all its files, except those that .waybillignore and the defaults exclude.',
     )
     .example('auto'),
   include: sourceSettings.include,

@@ -50,36 +50,34 @@ export const trustedPublisher = map(
   {
     id: id()
       .required()
-      .description('Name of the publisher, for logs, run records and the scope of idempotency keys.')
+      .description('Name of the publisher in logs, run records and the scope of idempotency keys.')
       .example('site-ci'),
     issuer: issuer
       .required()
-      .description(
-        'Issuer of the ID tokens, exactly as in their claim iss. Its keys are fetched by OpenID Connect discovery.',
-      )
+      .description('Issuer of the ID tokens, exactly as in their claim iss.')
       .example('https://token.actions.githubusercontent.com'),
     jwks_file: path()
-      .description('File with the keys of an issuer without discovery: a JWKS (RFC 7517).')
+      .description('Keys of an issuer without OpenID Connect discovery: a JWKS file.')
       .example('./issuer-keys.json'),
     audience: text('the audience that the CI job asks for, such as https://publish.example.org', 'text')
       .required()
-      .description('Audience that the ID tokens must have. The URL of the daemon is a good choice.')
+      .description('Audience of the ID tokens, such as the URL of the daemon.')
       .example('https://publish.example.org'),
     claims: mapOf(claimSettingName, claimRule)
       .required()
       .description(
-        'Claims that an ID token must have. All of them must match: a text exactly, a list in one of its texts. In {glob: PATTERN}, * stands for any characters except /. A name that can change its owner, such as repository, needs an id in addition.',
+        'Claims that an ID token must have, all of them. A list matches any of its texts; in {glob: PATTERN}, * matches any characters except /. A name that can change its owner, such as repository, needs an id in addition.',
       )
       .example({ repository_id: '123456', ref: 'refs/heads/main' }),
     pipelines: list(id(), { min: 1, expected: 'a list of pipeline ids, at least one' })
       .required()
-      .description('Ids of the pipelines that the publisher may act on.'),
+      .description('Pipelines that the publisher may use.'),
     scopes: list(choice(...scopes), { min: 1, expected: `a list of some of ${scopes.join(', ')}` })
       .default(['upload', 'read'])
-      .description('Operations that the publisher may use on its pipelines, as in upload_tokens.'),
+      .description('Rights, as in upload_tokens.'),
     max_lifetime: duration({ atLeast: '1s', atMost: '12h' })
       .default('15m')
-      .description('Lifetime of the access tokens that the publisher gets.'),
+      .description('Lifetime of its access tokens.'),
   },
   { check: ({ issuer, claims }) => weakRules(issuer, claims) },
 );

@@ -20,15 +20,15 @@ export const consoleSchema = map({
   enabled: boolean().default(true).description('Serves the console at /console, below the base path.'),
   session: duration({ atLeast: '1m', atMost: '30d' })
     .default('12h')
-    .description('Lifetime of a console session. A session ends earlier if its token expires or is removed.'),
+    .description('Lifetime of a session. It ends earlier if its token expires or is removed.'),
   session_key_env: environmentName()
     .description(
-      'Environment variable, or file in secrets.directory, with the secret that encrypts session cookies: at least 32 characters. Without it, a restart ends all sessions. All API hosts need the same secret.',
+      'Environment variable, or file in secrets.directory, with the secret that encrypts session cookies: at least 32 characters, the same on all API hosts. Without it, a restart ends all sessions.',
     )
     .example('WAYBILL_SESSION_KEY'),
   login: loginSchema,
 }).description(
-  'Pages on which operators follow and control runs. Users log in with a token of upload_tokens, the admin token, or an account of an OpenID Connect issuer.',
+  'The console. Users log in with a token of upload_tokens, the admin token, or an OpenID Connect account (login).',
 );
 
 /** The `server.metrics` section of the configuration. */
@@ -36,31 +36,27 @@ export const metricsSchema = map({
   enabled: boolean().default(true).description('Serves GET /metrics in the Prometheus text format.'),
   token_env: environmentName()
     .description(
-      'Environment variable, or file in secrets.directory, with the bearer token that GET /metrics requires. Without it, none is required.',
+      'Environment variable, or file in secrets.directory, with the bearer token that GET /metrics requires.',
     )
     .example('WAYBILL_METRICS_TOKEN'),
-}).description('Metrics of the daemon, labeled with the ids of this configuration.');
+}).description('Metrics of the daemon.');
 
 const cors = map({
   origins: list(origin(), { min: 1, expected: 'a list of origins, at least one' })
     .required()
-    .description(
-      'Origins whose pages may read responses, as browsers send them: https://app.example.org, without a path. "*" allows any origin.',
-    )
+    .description('Origins whose pages may read responses, or "*" for any.')
     .example(['https://maps.example.org']),
-}).description(
-  'Cross-origin access (CORS). Without it, pages of other origins cannot read responses. Cookies are never allowed.',
-);
+}).description('Cross-origin access (CORS), without cookies.');
 
 export const http = map({
   listen: listen()
     .default('127.0.0.1:8080')
     .description(
-      'Address and port of the HTTP API, with an IPv6 address in brackets. Port 0 selects a free port. TLS and rate limits belong in a proxy. A socket passed by systemd takes precedence.',
+      'Address of the HTTP API; IPv6 in brackets. Port 0 selects a free port. A socket passed by systemd takes precedence.',
     ),
   base_path: basePath()
     .default('/')
-    .description('Path prefix of the API, for a reverse proxy that forwards a prefix.')
+    .description('Path prefix of the API behind a reverse proxy.')
     .example('/waybill/'),
   trusted_proxies: list(proxyRange(), {
     min: 0,
@@ -68,64 +64,52 @@ export const http = map({
   })
     .default(['loopback'])
     .description(
-      'Proxies whose X-Forwarded-* headers are trusted: addresses, CIDR ranges, or loopback, linklocal, uniquelocal. An empty list trusts none.',
+      'Proxies whose X-Forwarded-* headers are trusted: addresses, CIDR ranges, loopback, linklocal, uniquelocal.',
     ),
   allowed_hosts: list(host(), { min: 1, expected: 'a list of host names, at least one' })
     .description(
-      'Host names that the Host header may contain. Any other name gets 421 host_not_allowed. IP addresses and localhost are always allowed. Without it, every name is allowed. Set it against DNS rebinding if browsers can reach the daemon without a proxy that checks the name.',
+      'Accepted Host headers. Other names get 421 host_not_allowed; IP addresses and localhost are always accepted. Default: every name. Set it against DNS rebinding if browsers reach the daemon directly.',
     )
     .example(['publish.example.org']),
   retention: duration({ atLeast: '1s', atMost: '366d' })
     .default('24h')
-    .description(
-      'How long the record of a finished run is kept, with its idempotency key and its staged bundle.',
-    ),
-  queue_size: integer(1, 100_000)
-    .default(32)
-    .description(
-      'Maximum number of uploads that are being staged or waiting. The next one gets 503 queue_full.',
-    ),
+    .description('How long the record of a finished run is kept, with its idempotency key and bundle.'),
+  queue_size: integer(1, 100_000).default(32).description('Maximum uploads being staged or waiting.'),
   max_concurrency: integer(1, 256)
     .default(2)
-    .description('Maximum number of concurrent runs, each of a different pipeline.'),
+    .description('Maximum concurrent runs, each of a different pipeline.'),
   upload_timeout: duration({ atLeast: '1s', atMost: '24d' })
     .default('30m')
     .description(
-      'Time limit for the body of one upload. Other bodies have one minute; bodies without a token have 30 seconds.',
+      'Time limit for the body of an upload. Other bodies have one minute, and 30 seconds without a token.',
     ),
   idle_timeout: duration({ atLeast: '1s', atMost: '24d' })
     .default('60s')
-    .description('Maximum pause between two parts of a body.'),
+    .description('Maximum pause within a body.'),
   max_connections: integer(1, 1_000_000)
     .default(2000)
-    .description('Maximum number of open connections. The next one is closed immediately.'),
-  max_streams: integer(0, 1_000_000)
-    .default(1000)
-    .description(
-      'Maximum number of open event streams. The next one gets 503 too_many_streams. Each stream counts towards max_connections.',
-    ),
+    .description('Maximum open connections. The next one is closed.'),
+  max_streams: integer(0, 1_000_000).default(1000).description('Maximum open event streams.'),
   max_streams_per_client: integer(1, 1_000_000)
     .default(250)
-    .description(
-      'Maximum number of open event streams per token, or per client address without a token. The next one gets 429 quota_exceeded.',
-    ),
+    .description('Maximum event streams per token or, without a token, per client address.'),
   max_uploads_per_token: integer(1, 100_000)
     .description(
-      'Maximum number of archives that one token may send concurrently. The next one gets 429 quota_exceeded. Default: half of queue_size if there are several upload_tokens.',
+      'Maximum concurrent uploads per token. Default: with several upload_tokens, half of queue_size.',
     )
     .example(16),
   max_body_memory: size({ atLeast: 16 * 1024 * 1024 })
     .default('64MiB')
     .description(
-      'Total memory for request bodies with a token. One token may use half of it. Bodies without a token share a quarter as much, at least 16 MiB. One client address may use half of that. Uploads do not count, nor do forms and JSON of routes that accept at most 16 KiB. Requests beyond the limit get 503 server_busy.',
+      'Total memory for request bodies with a token, half of it per token. Bodies without a token share a quarter as much, at least 16 MiB, half of it per client address. Uploads and routes with at most 16 KiB do not count.',
     ),
   shutdown_timeout: duration({ atLeast: '0s', atMost: '24d' })
     .default('30s')
-    .description('How long running publications may continue after a stop signal. Then they are aborted.'),
+    .description('How long runs may continue after a stop signal before they are aborted.'),
   protect_runs: boolean()
     .default(false)
     .description(
-      'Requires an upload token of the pipeline on GET /runs/{run_id}. Otherwise the random run id is sufficient.',
+      'Requires a token of the pipeline on GET /runs/{run_id}. Otherwise the random run id is enough.',
     ),
   protect_scene_maps: boolean()
     .default(false)
@@ -136,52 +120,44 @@ export const http = map({
 const rerun = map({
   keep_for: duration({ atLeast: '0s', atMost: '366d' })
     .description(
-      'How long the bundle of a finished run stays staged. Default: as long as its record (http.retention), which is also the maximum. 0s keeps no bundle.',
+      'How long the bundle of a finished run is kept. Default and maximum: http.retention. 0s keeps none.',
     )
     .example('24h'),
   max_bundles: integer(0, 100_000)
-    .description('Maximum number of kept bundles. The oldest are removed first.')
+    .description('Maximum kept bundles. The oldest are removed first.')
     .example(100),
-  max_bytes: size({ atLeast: 0 })
-    .description('Maximum total size of kept bundles. The oldest are removed first.')
-    .example('10GiB'),
-}).description(
-  'Bundles of finished runs, kept so that runs can be repeated. Bundles of cancelled runs are removed immediately.',
-);
+  max_bytes: size({ atLeast: 0 }).description('Maximum total size of kept bundles.').example('10GiB'),
+}).description('Bundles of finished runs, kept for repetition. Those of cancelled runs are not.');
 
 export const resumable = map({
   max_uploads: integer(0, 100_000)
     .default(32)
-    .description(
-      'Maximum number of partial uploads. The next one gets 503 partial_uploads_full. 0 disables resumable uploads: their paths answer 404.',
-    ),
+    .description('Maximum partial uploads. 0 disables resumable uploads.'),
   max_bytes: size({ atLeast: 1 })
-    .description('Maximum total size of partial uploads. Each counts with the full size of its archive.')
+    .description('Maximum total size of partial uploads, each counted with its full size.')
     .example('20GiB'),
   max_uploads_per_token: integer(1, 100_000)
     .description(
-      'Maximum number of partial uploads per token. The next one gets 429 quota_exceeded. Default: half of max_uploads if there are several upload_tokens.',
+      'Maximum partial uploads per token. Default: with several upload_tokens, half of max_uploads.',
     )
     .example(16),
   max_bytes_per_token: size({ atLeast: 1 })
     .description(
-      'Maximum total size of the partial uploads of one token. A single upload may be larger. Default: half of max_bytes if there are several upload_tokens.',
+      'Maximum total size of the partial uploads of a token. A single upload may be larger. Default: with several upload_tokens, half of max_bytes.',
     )
     .example('10GiB'),
   retention: duration({ atLeast: '1s', atMost: '366d' })
     .default('24h')
-    .description('How long a partial upload is kept after its last byte, including across restarts.'),
-}).description(
-  'Resumable uploads (tus 1.0). Received bytes are kept in staging, on the disk of this machine.',
-);
+    .description('How long a partial upload is kept after its last byte.'),
+}).description('Resumable uploads (tus 1.0). Their bytes are on the disk of this machine.');
 
 export const worker = map({
   listen: listen()
     .description(
-      'Address and port of GET /healthz, /readyz, /livez and /metrics. Without it, a worker does not listen. The --listen option takes precedence.',
+      'Address for GET /healthz, /readyz, /livez and /metrics. --listen takes precedence. Default: none.',
     )
     .example('127.0.0.1:9090'),
-}).description('Workers without an API (waybill worker), which need server.queue: {driver: bullmq}.');
+}).description('Program waybill worker, which needs driver: bullmq.');
 
 /** The `server` section of the configuration. */
 export const serverSchema = map({
@@ -190,36 +166,32 @@ export const serverSchema = map({
   console: consoleSchema.default(),
   retry_for: duration({ atLeast: '0s', atMost: '7d' })
     .default('30m')
-    .description(
-      'How long a run that failed for a temporary cause (unreachable storage, busy destination) is retried, counted from its first failure. 0s disables retries.',
-    ),
+    .description('How long a run that failed for a temporary cause is retried, from its first failure.'),
   run_timeout: duration({ atLeast: '1s', atMost: '24d' })
     .default('12h')
     .description(
-      'Time limit for one attempt of a run, in the daemon and in `waybill run`. A run that takes longer fails with run_timeout and is not retried.',
+      'Time limit for one attempt of a run, also of waybill run. A run that exceeds it fails with run_timeout, without retries.',
     ),
   discovery_timeout: duration({ atLeast: '1s', atMost: '24d' })
     .default('1h')
     .description(
-      'Time limit for reading a source: its listing, its manifests and, with manifest: auto, changed files. A run whose source takes longer fails with discovery_timeout and is not retried.',
+      'Time limit for reading a source: listing, manifests and, with manifest: auto, changed files. A run that exceeds it fails with discovery_timeout, without retries.',
     ),
   rerun: rerun.default(),
   resumable: resumable.default(),
   worker: worker.default(),
   staging: stagingSchema
     .default({ backend: 'local', directory: './staging', keep: defaultKeep })
-    .description('Staging: the storage of uploads until they are published.'),
-  queue: queueSchema
-    .default({ driver: 'memory' })
-    .description('Queue of accepted uploads: in memory, on disk, or in Redis.'),
+    .description('Storage of uploads until they are published.'),
+  queue: queueSchema.default({ driver: 'memory' }).description('Queue of accepted uploads.'),
   admin_token_env: environmentName()
     .description(
-      'Environment variable, or file in secrets.directory, with the admin token. It reloads the configuration and controls all pipelines.',
+      'Environment variable, or file in secrets.directory, with the admin token: it reloads the configuration and controls all pipelines.',
     )
     .example('WAYBILL_ADMIN_TOKEN'),
   token_keys_env: environmentName()
     .description(
-      'Environment variable, or file in secrets.directory, with the key of the tokens for trusted_publishers: at least 32 characters. With two keys separated by white space, the first signs and both are accepted. All API hosts need the same. Without it, a restart ends the tokens.',
+      'Environment variable, or file in secrets.directory, with the key of the tokens for trusted_publishers: at least 32 characters, the same on all API hosts. With two keys separated by white space, the first signs and both are accepted. Without it, a restart ends the tokens.',
     )
     .example('WAYBILL_TOKEN_KEYS'),
 }).description('The daemon (waybill serve).');

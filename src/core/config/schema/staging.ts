@@ -37,14 +37,14 @@ export const defaultKeep = { age: '7d' };
 const keep = map({
   size: size({ atLeast: 0 })
     .description(
-      'Maximum total size of the kept files of one pipeline. The least recently used files are removed first. Default: twice the max_upload_size of the pipeline. 0 keeps no files, so every upload must be complete.',
+      'Maximum total size per pipeline; the least recently used files are removed first. Default: twice max_upload_size. 0 keeps no files, so every upload must be complete.',
     )
     .example('4GiB'),
   age: duration({ atLeast: '1s', atMost: '366d' })
     .default(defaultKeep.age)
-    .description('How long a file is kept after the last upload that used it.'),
+    .description('How long a file is kept after its last use.'),
 }).description(
-  'Files of earlier uploads, kept by digest for each pipeline, so that a producer sends only changed files. They are hard links to staged files on the disk of this machine (with bullmq, in queue.scratch_directory of each API host). They are removed first when the disk has less than 10 %, or 1 GiB, free.',
+  'Files of earlier uploads, so that producers send only changed files. They are hard links on this machine (with bullmq, in scratch_directory), and removed first when the disk has less than 10 %, or 1 GiB, free.',
 );
 
 const directory = map({
@@ -55,7 +55,7 @@ const directory = map({
   directory: path()
     .default('./staging')
     .description(
-      'Directory of staged uploads, with space for queue_size bundles. With the queue in memory, the daemon needs it for itself. With bullmq, all hosts share it, for example over NFS.',
+      'Directory with space for queue_size bundles. With bullmq, all hosts share it, for example over NFS; otherwise only this daemon uses it.',
     ),
 });
 
@@ -99,25 +99,25 @@ export const queueSchema = variants('driver', 'where accepted uploads wait', {
   memory: map({
     driver: choice('memory')
       .required()
-      .description('In the memory of this process: a restart loses runs, queue and idempotency keys.'),
+      .description('In memory. A restart loses runs, queue and idempotency keys.'),
   }),
   embedded: map({
     driver: choice('embedded')
       .required()
       .description(
-        'In this process and on its disk: runs, waiting uploads, idempotency keys and undelivered events survive kills, power failures and restarts. Needs the package lmdb.',
+        'On disk. Runs, waiting uploads, idempotency keys and undelivered events survive restarts and power failures. Needs the package lmdb.',
       ),
     directory: path()
       .default('./queue')
       .description(
-        'Directory of the queue, on a local disk, used by this daemon only. The queue survives only what this directory and server.staging.directory survive.',
+        'Directory on a local disk, for this daemon only. The queue needs it and server.staging.directory to survive.',
       ),
   }),
   bullmq: map(
     {
       driver: choice('bullmq')
         .required()
-        .description('In Redis, for more than one host: runs, queue and idempotency keys survive restarts.'),
+        .description('In Redis, for several hosts. Runs, queue and idempotency keys survive restarts.'),
       redis_url_env: environmentName()
         .required()
         .description('Environment variable, or file in secrets.directory, with the URL of Redis.')
@@ -129,19 +129,19 @@ export const queueSchema = variants('driver', 'where accepted uploads wait', {
           .example('waybill'),
         hosts: list(listen(), { min: 1, expected: 'a list of addresses, each once', isUnique: true })
           .required()
-          .description('Addresses of the Sentinels. One that answers is enough.')
+          .description('Addresses of the Sentinels.')
           .example(['sentinel-1:26379', 'sentinel-2:26379', 'sentinel-3:26379']),
       }).description(
-        'Sentinels that name the primary Redis. The URL then gives only user, password, database and TLS; its host is ignored. Sentinels must not require a password.',
+        'Sentinels, without a password, that name the primary. The host in redis_url_env is then ignored.',
       ),
-      redis_cluster: boolean().default(false).description('Whether the URL names a node of a Redis Cluster.'),
+      redis_cluster: boolean().default(false).description('The URL names a node of a Redis Cluster.'),
       signing_key_envs: list(environmentName(), {
         min: 1,
         expected: 'a list of names of environment variables, each once',
         isUnique: true,
       })
         .description(
-          'Environment variables, or files in secrets.directory, with the keys that sign jobs in Redis: at least 32 characters each. The first key signs, and all keys are accepted. All processes need the same keys. A job without a valid signature is not run (job_rejected). Without it, jobs are not signed.',
+          'Environment variables, or files in secrets.directory, with the keys that sign jobs, at least 32 characters each, the same in all processes. The first signs, and all are accepted. Jobs without a valid signature fail with job_rejected. Default: jobs are not signed.',
         )
         .example(['WAYBILL_QUEUE_KEY']),
       prefix: matching(
@@ -149,16 +149,16 @@ export const queueSchema = variants('driver', 'where accepted uploads wait', {
         'a name of letters, digits, dots, colons, braces, _ and -',
       )
         .default('waybill')
-        .description('Prefix of every key in Redis, so that several installations can share one server.'),
+        .description('Prefix of every key in Redis. Installations that share a server need different ones.'),
       worker_timeout: duration({ atLeast: '3s', atMost: '1h' })
         .default('30s')
         .description(
-          'A daemon or worker that has not renewed its entry in Redis for this long is considered dead. Other workers take over its runs, and its uploads release their slots and idempotency keys.',
+          'Time without a sign of life after which a process is considered dead. Others take over its runs; its uploads release their slots and idempotency keys.',
         ),
       scratch_directory: path()
         .default('./scratch')
         .description(
-          'Directory of this machine, not shared, with space for the uploads that are being received and for max_concurrency bundles.',
+          'Directory of this machine, not shared, with space for uploads being received and max_concurrency bundles.',
         ),
     },
     {

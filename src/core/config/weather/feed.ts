@@ -29,25 +29,27 @@ const nws = map({
     'a program and whom to write to, such as "example.org weather (ops@example.org)"',
   )
     .required()
-    .description('User-Agent of every request. The service requires a contact in it.')
+    .description(
+      'User-Agent of every request, with the contact that the service requires, such as "example.org weather (ops@example.org)".',
+    )
     .example('example.org weather (ops@example.org)'),
   base_url: endpoint()
     .default('https://api.weather.gov')
-    .description('URL of the National Weather Service API, or of a mirror.'),
+    .description('URL of the National Weather Service API or a mirror.'),
   spc_base_url: endpoint()
     .default('https://www.spc.noaa.gov')
-    .description('URL of the Storm Prediction Center, which serves the outlook areas.'),
+    .description('URL of the Storm Prediction Center, for outlook areas.'),
   alerts: map({
     areas: list(state, { min: 0, expected: 'a list of states or marine areas' })
       .default([])
-      .description('Requests only alerts of these states and marine areas.'),
+      .description('States and marine areas of the requested alerts.'),
     zones: list(matching(/^[A-Z]{2}[CZ]\d{3}$/, 'the UGC code of a zone or county, such as NYZ072'), {
       min: 0,
       expected: 'a list of zones or counties',
     })
       .default([])
-      .description('Requests only alerts of these zones and counties, and ignores areas.'),
-  }).description('Active alerts. {} requests all of them.'),
+      .description('Zones and counties of the requested alerts, instead of areas.'),
+  }).description('Active alerts. {} requests all.'),
   stations: list(matching(/^[A-Z0-9]{3,8}$/, 'the id of a station, such as KNYC'), {
     min: 0,
     expected: 'a list of stations',
@@ -71,22 +73,20 @@ const nws = map({
     .description('Days whose convective outlooks are requested.'),
   outlook_discussions: boolean()
     .default(false)
-    .description('Requests the discussions of the convective outlooks (SWO).'),
+    .description('Requests the discussions of the outlooks (SWO).'),
   places: map({
     stations: list(state, { min: 0, expected: 'a list of states or territories' })
       .default([])
       .description('States whose stations are loaded.'),
     zones: list(state, { min: 0, expected: 'a list of states or marine areas' })
       .default([])
-      .description(
-        'States and marine areas whose forecast zones, counties and fire-weather zones are loaded, with their outlines.',
-      ),
+      .description('States and marine areas whose zones, counties and fire-weather zones are loaded.'),
     offices: list(office, { min: 0, expected: 'a list of offices' })
       .default([])
       .description('Offices whose name and state are loaded. Their coordinates must come from a table.'),
   })
     .default()
-    .description('Places: used for lists by name, state and distance, and for the areas of alerts.'),
+    .description('Places, for lists by name, state and distance, and for the areas of alerts.'),
   intervals: map({
     alerts: interval('1m'),
     observations: interval('5m'),
@@ -97,34 +97,28 @@ const nws = map({
     places: interval('24h'),
   })
     .default()
-    .description('Interval for each kind of document. --interval overrides all of them.'),
-  concurrency: integer(1, 32).default(4).description('Maximum number of concurrent requests.'),
-  timeout: duration({ atLeast: '1s', atMost: '10m' })
-    .default('30s')
-    .description('Time limit for one request, including its response.'),
-  max_body: size({ atLeast: 1024 })
-    .default('32MiB')
-    .description('Maximum size of a response after decompression.'),
+    .description('Interval for each kind of document. --interval overrides them.'),
+  concurrency: integer(1, 32).default(4).description('Maximum concurrent requests.'),
+  timeout: duration({ atLeast: '1s', atMost: '10m' }).default('30s').description('Time limit for a request.'),
+  max_body: size({ atLeast: 1024 }).default('32MiB').description('Maximum size of a response.'),
 }).description('Requests to the National Weather Service.');
 
 export const feed = map({
-  database: id().description('Name of the database to write to. Default: the first of databases.'),
+  database: id().description('Name of the database to write to. Default: the first.'),
   url_env: environmentName()
     .description(
-      'Environment variable, or file in secrets.directory, with the URL of a role that can write. Default: the url_env of the database.',
+      'Environment variable, or file in secrets.directory, with the URL of a role that can write. Default: that of the database.',
     )
     .example('WEATHER_FEED_URL'),
   watch: map({
     directory: path()
       .required()
-      .description(
-        'Directory whose files are loaded, including its subdirectories, and reloaded when they change.',
-      )
+      .description('Directory whose files are loaded, with subdirectories, and reloaded when they change.')
       .example('./downloads'),
     settle: duration({ atLeast: '100ms', atMost: '10m' })
       .default('2s')
       .description('How long a file must be unchanged before it is loaded.'),
-  }).description('A directory into which other programs put documents.'),
+  }).description('Documents from other programs.'),
   nws,
 }).description('Sources and target of waybill weather feed.');
 

@@ -4,9 +4,9 @@ import { feed } from './feed.ts';
 
 export const templates = map({
   base_dir: path().description(
-    'Directory of the text templates of the weather reader. A relative path starts at the working directory of the process, not at this file. Default: the templates of the package.',
+    'Directory of the text templates, relative to the working directory. Default: those of the package.',
   ),
-}).description('Templates of text output.');
+}).description('Templates of the weather reader.');
 
 /**
  * Declares how old a kind of data has to be to count as stale. The defaults allow for a few missed polls, or
@@ -15,16 +15,16 @@ export const templates = map({
 function staleAfter(age: string) {
   return duration({ atLeast: '1s', atMost: '3650d' })
     .default(age)
-    .description('Age at which this data is marked stale.');
+    .description('Age at which data is marked stale.');
 }
 
 export const weather = map({
   cache: duration({ atLeast: '0s', atMost: '60s' })
     .default('1s')
-    .description('How long a rendered response is cached for identical reads. 0s disables the cache.'),
+    .description('How long a response is cached for identical reads.'),
   deadline: duration({ atLeast: '100ms', atMost: '5m' })
     .default('5s')
-    .description('Time limit for one read, including waiting. A read that takes longer gets 503.'),
+    .description('Time limit for a read, including waiting.'),
   stale_after: map({
     observations: staleAfter('2h'),
     current_conditions: staleAfter('2h'),
@@ -38,7 +38,7 @@ export const weather = map({
     outlook_discussions: staleAfter('26h'),
   })
     .default()
-    .description('Maximum age of fresh data, for each family of records.'),
+    .description('Maximum age of fresh data.'),
   feed: feed.default(),
 }).description('The weather reader. waybill weather runs it alone, on server.http.listen.');
 

@@ -38,12 +38,12 @@ const settings = notifierSettings(
   {
     host: host().required().description('Name or address of the SMTP server.').example('smtp.example.org'),
     port: integer(1, 65_535)
-      .description('Port of the server. Default: 587 with starttls, 465 with implicit, 25 with none.')
+      .description('Port. Default: 587 with starttls, 465 with implicit, 25 with none.')
       .example(587),
     tls: choice('starttls', 'implicit', 'none')
       .default('starttls')
       .description(
-        'Encryption of the connection. starttls: upgraded before the login; a server that does not offer this gets no mail. implicit: TLS from the start. none: unencrypted, without a login.',
+        'Encryption. starttls: required before the login. implicit: TLS from the start. none: unencrypted, without a login.',
       ),
     user: text('a user name on one line', 'text').description('User of the login.').example('waybill'),
     password_env: environmentName()
@@ -58,7 +58,7 @@ const settings = notifierSettings(
     console_url: consoleUrlSetting,
     timeout: duration({ atLeast: '100ms', atMost: '60s' })
       .default('30s')
-      .description('Longest time that one try may take; there are up to four. Mail servers may answer late.'),
+      .description('Time limit for one attempt. An event gets up to four.'),
   },
   ({ host, tls, user, password_env }) => {
     if ((user === undefined) !== (password_env === undefined))

@@ -10,7 +10,7 @@ export const fileKind = sinkKind({
     path: path()
       .required()
       .description(
-        'File to append to. A missing file is created, readable only by its owner. Its directory must exist.',
+        'File to append to, in an existing directory. If missing, it is created, readable only by its owner.',
       )
       .example('/var/log/waybill/events.jsonl'),
   }),

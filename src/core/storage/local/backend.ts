@@ -28,10 +28,7 @@ export const localBackend: StorageBackend<
   name: 'local',
   summary: 'A directory on this machine.',
   settings: ({ path }) => ({
-    path: path()
-      .required()
-      .description('Directory, relative to the configuration file. "~/" is the home directory.')
-      .example('./public'),
+    path: path().required().description('The directory of the files.').example('./public'),
   }),
   destinationSettings: modeSettings,
   setTogether: [],

@@ -22,9 +22,7 @@ export const s3Backend: StorageBackend<
   destinationSettings: ({ boolean }) => ({
     allow_bucket_root: boolean()
       .default(false)
-      .description(
-        'Allows a forced replacement without a prefix, which deletes every object in the bucket. Otherwise it is refused.',
-      ),
+      .description('Allows a forced replacement without a prefix, which deletes every object in the bucket.'),
   }),
   setTogether: [['access_key_id_env', 'secret_access_key_env']],
   resolve: resolveS3,
@@ -59,28 +57,23 @@ function settings({ matching, prefix, endpoint, boolean, environmentName }: Kind
       .required()
       .description('Name of the bucket.')
       .example('maps'),
-    prefix: prefix()
-      .default('')
-      .description('Prefix of every key, like a directory. A missing final "/" is added.')
-      .example('live/'),
+    prefix: prefix().default('').description('Prefix of every key, like a directory.').example('live/'),
     endpoint: endpoint()
       .description('URL of the S3-compatible server. Default: AWS.')
       .example('https://s3.example.org'),
     region: matching(/^[A-Za-z0-9._-]{1,64}$/, 'the name of a region, such as eu-central-1')
-      .description('Region of the bucket. Default: the default configuration of the AWS SDK.')
+      .description('Region of the bucket. Default: that of the AWS SDK.')
       .example('eu-central-1'),
     path_style: boolean().description(
-      'Puts the bucket in the path of URLs instead of the host name. Default: true if endpoint is set, else false.',
+      'Puts the bucket in the path of URLs, not in the host name. Default: true with endpoint, else false.',
     ),
     access_key_id_env: environmentName()
       .description(
-        'Environment variable, or file in secrets.directory, with the access key id. Default: the default credential chain of the AWS SDK.',
+        'Environment variable, or file in secrets.directory, with the access key id. Default: the credential chain of the AWS SDK.',
       )
       .example('MAPS_KEY'),
     secret_access_key_env: environmentName()
-      .description(
-        'Environment variable, or file in secrets.directory, with the secret access key. Set it together with access_key_id_env.',
-      )
+      .description('Environment variable, or file in secrets.directory, with the secret access key.')
       .example('MAPS_SECRET'),
   };
 }

@@ -36,14 +36,9 @@ function settings({ host, integer, matching, remotePath, path, environmentName, 
       .required()
       .description('User name for the login.')
       .example('publisher'),
-    path: remotePath()
-      .required()
-      .description('Directory on the server. A relative path starts at the login directory.')
-      .example('/srv/maps'),
+    path: remotePath().required().description('The directory on the server.').example('/srv/maps'),
     ssh_key_file: path()
-      .description(
-        'Private key file. Keys of the SSH agent, if there is one, are tried first. Passwords are not supported.',
-      )
+      .description('Private key file. Keys of the SSH agent are tried first.')
       .example('~/.ssh/id_ed25519'),
     ssh_key_passphrase_env: environmentName()
       .description(
@@ -56,21 +51,15 @@ function settings({ host, integer, matching, remotePath, path, environmentName, 
     host_key_policy: choice('strict', 'accept-new', 'off')
       .default('accept-new')
       .description(
-        'Verification of host keys. strict: only known keys are accepted. accept-new: the key of an unknown host is added to known_hosts. off: no verification (unsafe).',
+        'Host keys. strict: only known ones. accept-new: keys of unknown hosts are added to known_hosts. off: no verification (unsafe).',
       ),
-    known_hosts_file: path()
-      .default('~/.ssh/known_hosts')
-      .description('File of known host keys, in OpenSSH format.'),
+    known_hosts_file: path().default('~/.ssh/known_hosts').description('Known host keys, in OpenSSH format.'),
     max_requests: integer(1, 1024)
       .default(64)
-      .description(
-        'Maximum number of requests in flight per connection. Use 1 for servers that support no more.',
-      ),
+      .description('Maximum requests in flight per connection. Some servers support only 1.'),
     max_connections: integer(1, 16)
       .default(4)
-      .description(
-        'Maximum number of connections for writing one large file if the round trip takes 10 ms or more.',
-      ),
+      .description('Maximum connections for one large file if the round trip takes 10 ms or more.'),
   };
 }
 
