@@ -2,7 +2,10 @@ import type { Command, Help, Option } from 'commander';
 import { makeProgram, textAfterHelp } from '../src/cli/program.ts';
 
 /** Options with the same text in at least this many commands are described once, above all commands. */
-const minCommonUses = 3;
+const minCommonUses = 2;
+
+/** The page lists the commands without this option, because nearly all have it. */
+const usualOption = '--format';
 
 /** Returns all commands that can be run. Leaves out groups such as `runs`. */
 function commandsOf(command: Command): Command[] {
@@ -35,8 +38,11 @@ function cliReference(): string {
     [...uses].every(([other, count]) => flagsOf(other) !== flagsOf(row) || count <= (uses.get(row) ?? 0));
   const common = new Set([...uses.keys()].filter((row) => isFrequent(row) && isMostFrequent(row)));
   const isCommon = (option: Option): boolean => common.has(rowOf(option));
+  const without = commands
+    .filter(({ options }) => !options.some(({ long }) => long === usualOption))
+    .map(nameOf);
   return [
-    'Every command has `--help`, `--version` and `--no-color`. These options mean the same in each command that has them:',
+    `Every command has \`--help\`, \`--version\` and \`--no-color\`. All but ${without.map((name) => `\`${name}\``).join(', ')} have \`${usualOption}\`.`,
     ['| option | meaning |', '| --- | --- |', ...common].join('\n'),
     ...commands.map((command) => section(command, helper, isCommon)),
   ].join('\n\n');
@@ -47,7 +53,9 @@ function flagsOf(row: string): string | undefined {
 }
 
 function section(command: Command, helper: Help, isCommon: (option: Option) => boolean): string {
-  const common = command.options.filter(isCommon).map((option) => `\`${option.long ?? option.flags}\``);
+  const common = command.options
+    .filter((option) => isCommon(option) && option.long !== usualOption)
+    .map((option) => `\`${option.long ?? option.flags}\``);
   const items = [
     ...helper.visibleArguments(command).map((each) => [each.name(), helper.argumentDescription(each)]),
     ...command.options
@@ -56,12 +64,21 @@ function section(command: Command, helper: Help, isCommon: (option: Option) => b
   ] as [string, string][];
   const termWidth = Math.max(...items.map(([term]) => term.length));
   const list = items.map(([term, text]) => helper.formatItem(term, termWidth, text, helper)).join('\n');
-  const block = [helper.commandUsage(command), list, textAfterHelp(command)].filter((part) => part !== '');
+  const hasArguments = command.registeredArguments.length > 0;
+  const usage = hasArguments ? helper.commandUsage(command).replace(' [options]', '') : '';
+  const block = [usage, list, helpTextOf(command)].filter((part) => part !== '');
   return [
     `### \`${nameOf(command)}\``,
-    `${sentence(helper.commandDescription(command))}${common.length === 0 ? '' : ` Common options: ${common.join(', ')}.`}`,
-    `\`\`\`\n${block.join('\n\n')}\n\`\`\``,
+    `${sentence(helper.commandDescription(command))}${common.length === 0 ? '' : ` Common: ${common.join(', ')}.`}`,
+    ...(block.length === 0 ? [] : [`\`\`\`\n${block.join('\n\n')}\n\`\`\``]),
   ].join('\n\n');
+}
+
+/** Returns the text below the options, without the exit codes: the page has a table of them. */
+function helpTextOf(command: Command): string {
+  return textAfterHelp(command)
+    .replace(/(^|\n\n)Exit codes:.*?(?=\n\n|$)/s, '')
+    .trim();
 }
 
 function sentence(text: string): string {

@@ -60,14 +60,11 @@ export const exclude = repeatable(
 
 export const links = choice(
   '--links <policy>',
-  'symbolic links: fail (refuse), publish their targets (follow) or omit them (skip); default: refuse',
+  'symbolic links: fail, publish their targets or omit them; default: refuse',
   ['refuse', 'follow', 'skip'],
 );
 
-export const maxRate = optional(
-  '--max-rate <rate>',
-  'maximum transfer rate, such as 2MiB/s (default: no limit)',
-);
+export const maxRate = optional('--max-rate <rate>', 'maximum transfer rate, such as 2MiB/s');
 
 export const passphraseFile = optional('--passphrase-file <file>', 'file with the passphrase of the key');
 
@@ -96,16 +93,10 @@ export const remoteInputs = {
 };
 export type RemoteFlags = Omit<OptionsOf<typeof remoteInputs>, 'color'>;
 
-export const timeout = optional(
-  '--timeout <duration>',
-  'maximum time to wait for the run, such as 10m (default: until it ends)',
-);
+export const timeout = optional('--timeout <duration>', 'maximum time to wait for the run, such as 10m');
 
 /** The option of all commands that operators use for their own daemon. */
-export const operatorUrl = optional(
-  '--url <url>',
-  'base URL of the daemon (default: from server.http of the file)',
-);
+export const operatorUrl = optional('--url <url>', 'URL of the daemon (default: from server.http)');
 
 /** The times that `--since` and `--until` accept. */
 export const periodForm = '24h, 7d, yesterday, a date or RFC 3339';

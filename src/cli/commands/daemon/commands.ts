@@ -8,21 +8,14 @@ export const serveCommand = described({
   inputs: {
     verbose,
     config,
-    workers: flag(
-      '--no-workers',
-      'run only the API; workers in other processes publish (needs driver: bullmq)',
-    ),
+    workers: flag('--no-workers', 'run only the API (needs driver: bullmq)'),
     open: flag('--open', 'open the console in the browser once it answers'),
   },
-  help: `One process runs everything. With server.queue.driver: bullmq, several hosts can
-share the work: each runs the API and workers (serve), only the API (serve
---no-workers) or only workers (waybill worker).
-
-Example:
-  waybill serve --config waybill.yml
+  help: `With server.queue.driver: bullmq, several hosts can share the work: each runs the
+API and workers (serve), only the API (serve --no-workers) or only workers
+(waybill worker).
 
 The log line "listening" has the addresses of the console and the API reference.
-
 SIGTERM and SIGINT stop accepting uploads and finish active runs within
 server.http.shutdown_timeout. A second signal ends the daemon immediately.
 
@@ -42,14 +35,12 @@ export const workerCommand = described({
       'serve GET /healthz, /readyz, /livez and /metrics here (default: server.worker.listen)',
     ),
   },
-  help: `Give every daemon and worker the same configuration. max_concurrency of
-server.http limits the publications of this process. One pipeline never
-publishes two uploads at once, on any number of hosts.
+  help: `Every daemon and worker needs the same configuration. server.http.max_concurrency
+limits the runs of this process.
 
-SIGTERM and SIGINT start no more runs, finish active runs within
-server.http.shutdown_timeout, and return the rest to other workers. A
-second signal ends the worker immediately, and other workers take its runs
-after server.queue.worker_timeout.
+SIGTERM and SIGINT finish active runs within server.http.shutdown_timeout, and
+return the rest to other workers. After a second signal, which ends the worker
+immediately, they take its runs after server.queue.worker_timeout.
 
 Exit codes: 0 stopped by a signal, 1 something failed, 2 usage, configuration
 or secrets.`,
@@ -59,11 +50,9 @@ export const reloadCommand = described({
   name: 'reload',
   about: 'reload the configuration of the daemon',
   inputs: { config, url: operatorUrl, format },
-  help: `Checks the file here first. The daemon at server.http.listen then reloads its
-own file; the request has the token of server.admin_token_env. Tokens, pipelines,
-notifiers, log and the secrets directory take effect immediately. Settings that
-need a restart are listed. If anything is wrong, every mistake is printed, and
-the daemon keeps its current configuration. Without a token, or for a worker, use
+  help: `Checks the file here first. The daemon then reloads its own file, if the token of
+server.admin_token_env is right. Settings that need a restart are listed. After an
+error, the daemon keeps its configuration. Without a token, or for a worker, use
 kill -HUP or systemctl reload.`,
 });
 
@@ -85,18 +74,17 @@ export const undeliveredCommand = described({
   name: 'undelivered',
   about: 'list undelivered events',
   inputs: atDaemon,
-  help: `The daemon keeps events that could not be delivered, at most 1,000 for each
-notifier. The request goes to server.http.listen, with the token of
-server.admin_token_env. --notifier also accepts one that is no longer configured.`,
+  help: `The daemon keeps at most 1,000 undelivered events for each notifier. Needs the
+token of server.admin_token_env. --notifier also accepts one that is no longer
+configured.`,
 });
 
 export const redeliverCommand = described({
   name: 'redeliver',
   about: 'redeliver undelivered events',
   inputs: atDaemon,
-  help: `The daemon sends the undelivered events again, oldest first, with their original
-ids, and removes delivered ones. The request goes to server.http.listen, with the
-token of server.admin_token_env.
+  help: `Events are sent oldest first, with their original ids. Needs the token of
+server.admin_token_env.
 
 Exit codes: 0 all delivered, 1 some undelivered, 2 usage, configuration or
 secrets.`,
@@ -104,12 +92,12 @@ secrets.`,
 
 export const checkConfigCommand = described({
   name: 'check',
-  about: 'check a configuration file and its secrets directory, and report every finding',
+  about: 'check a configuration file and its secrets directory',
   inputs: {
     config,
     probe: flag(
       '--probe',
-      'also test paths, SFTP and S3 servers (with small temporary files), Redis, databases, webhooks (connection only) and templates',
+      'also test paths, SFTP and S3 servers (with temporary files), Redis, databases, webhooks (connection only) and templates',
     ),
     format,
   },
@@ -131,10 +119,8 @@ export const newTokenCommand = described({
   },
   help: `Prints the token to stdout and the rest to stderr. The token is not stored
 anywhere: the producer keeps it, and the daemon needs only its SHA-256. Tokens
-begin with wb_ and end with a checksum, so that secret scanners find them and
-typing mistakes are reported.
+begin with wb_ for secret scanners, and end with a checksum.
 
-Examples:
-  waybill token new ci --pipeline handbook
+Example:
   waybill token new ci --pipeline handbook > ci.token`,
 });

@@ -21,7 +21,7 @@ export const inspectCommand = described({
     pipeline,
     probe: flag(
       '--probe',
-      'test source and destinations: latency, clock, permissions, rename, conditional writes; writes and removes one small file at each destination that exists',
+      'test source and destinations: latency, clock, permissions, rename, conditional writes; writes and removes a small file',
     ),
     format,
   },
@@ -37,15 +37,12 @@ export const verifyCommand = described({
     config: optionalConfig,
     signatures: optional(
       '--signatures <key>',
-      'compare outputs and catalog with the signatures of this public key; see docs/signatures.md',
+      'compare outputs and catalog with the signatures of this public key',
     ),
     pipeline: onlyPipelines,
     destination: onlyDestinations,
-    subset: optional('--subset <k/n>', 'read only part k of n; the n parts together cover all outputs'),
-    repair: flag(
-      '--repair',
-      'restore missing or changed outputs from the source, or from another destination of the pipeline',
-    ),
+    subset: optional('--subset <k/n>', 'read only part k of n'),
+    repair: flag('--repair', 'restore missing or changed outputs from the source or another destination'),
     dryRun: flag('--dry-run', 'with --repair: show the repairs without making them'),
     format,
   },
@@ -109,7 +106,7 @@ export const verifyAuditCommand = described({
   about: 'verify that no record was edited, removed, reordered or cut off',
   inputs: {
     ...trail,
-    partial: flag('--partial', 'start with the first existing file; earlier files are archived'),
+    partial: flag('--partial', 'start with the first existing file, if earlier ones are archived'),
     contains: optional('--contains <record>', 'also require this record, which an earlier verify printed'),
   },
   help: 'Exit codes: 0 whole, 1 something is wrong, 2 usage or configuration.',

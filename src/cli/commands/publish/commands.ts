@@ -33,27 +33,24 @@ const whenToIndex = ['auto', 'always', 'never'] as const;
 
 export const publishCommand = described({
   name: 'publish',
-  about: 'publish a directory to one or more destinations, without a configuration',
+  about: 'publish a directory to destinations, without a configuration',
   signals: 'abort',
   inputs: {
     verbose,
     directory: required('<directory>', 'directory to publish'),
     destinations: rest('<destination...>', 'path, sftp://[user@]host[:port]/path or s3://bucket[/prefix]'),
-    pipeline: optional(
-      '-p, --pipeline <id>',
-      'pipeline id in the catalog (default: the name of the directory)',
-    ),
+    pipeline: optional('-p, --pipeline <id>', 'id in the catalog (default: the name of the directory)'),
     dryRun: planOnly,
-    force: flag('--force', 'replace unmanaged content: deletes everything else at the destination'),
+    force: flag('--force', 'replace unmanaged content: deletes everything else there'),
     yes: forceConfirmed,
-    releases: flag('--releases', 'publish as a new release, and make it current in one step'),
+    releases: flag('--releases', 'publish as a new release, and make it current'),
     channel: optional(
       '--channel <name>',
-      'publish to this channel without changing the current release; needs --releases',
+      'with --releases: publish to this channel, and leave the current release',
     ),
     index: choiceWithDefault(
       '--index <when>',
-      'generate index.html, which lists the files',
+      'generate index.html, a list of the files',
       whenToIndex,
       'auto',
       'auto: if the directory has no index.html',
@@ -62,21 +59,20 @@ export const publishCommand = described({
     exclude,
     links,
     maxRate,
-    url: optional('--url <url>', 'public URL of the destination, printed after publishing'),
+    url: optional('--url <url>', 'public URL of the destination'),
     channelUrl: optional('--channel-url <url>', 'public URL of the channel'),
     sshKey: optional('--ssh-key <file>', 'private key for SFTP (default: the SSH agent, or a key in ~/.ssh)'),
     open: flag('--open', 'open the published URL in the browser; needs --url'),
-    save: optional('--save <file>', 'also write the equivalent configuration to this file'),
+    save: optional('--save <file>', 'also write this configuration to a file'),
     format,
   },
   help: `Examples:
-  waybill publish ./site /srv/www
   waybill publish ./site sftp://deploy@web1/srv/www --dry-run
   waybill publish ./site 's3://bucket/site?endpoint=https://s3.example.org'
 
-S3 URLs accept ?endpoint=URL, region=NAME and path_style=true. S3 credentials
-come from the environment (AWS_ACCESS_KEY_ID, …) or the role of the machine,
-SFTP credentials from the SSH agent or a key. URLs must not contain passwords.
+S3 URLs accept ?endpoint=URL, region=NAME and path_style=true. Credentials come
+from AWS_ACCESS_KEY_ID, … or the role of the machine, and from the SSH agent or a
+key. URLs must not contain passwords.
 
 Exit codes: 0 published or nothing to do, 1 a destination failed, 2 usage,
 3 another release stays current, because this one was rolled back.`,
@@ -104,13 +100,9 @@ export const initCommand = described({
 ${list}
 
 A site is a directory named dist, build, out, public, _site or site with an
-index.html. Existing files are not overwritten. Paths are relative to the file. With
---systemd, they are in /var/lib/waybill, which the unit creates, and secrets
-are files in /etc/waybill/secrets, passed as credentials. See
-docs/operations.md.
-
-Example:
-  waybill init uploads --out waybill.yml`,
+index.html. Existing files are not overwritten. With --systemd, paths are in
+/var/lib/waybill, and secrets are credentials from /etc/waybill/secrets. See
+docs/operations.md.`,
 });
 
 export const runCommand = described({
@@ -125,31 +117,21 @@ export const runCommand = described({
     dryRun: planOnly,
     force: flag(
       '--force',
-      'replace unmanaged content and unusable catalogs: deletes everything else below the bundle path',
+      'replace unmanaged content and unusable catalogs: deletes everything else at the bundle path',
     ),
     allowRemovals,
-    channel: optional(
-      '--channel <name>',
-      'publish to this channel at the destinations that define it, without changing the current release',
-    ),
+    channel: optional('--channel <name>', 'publish to this channel at the destinations that define it'),
     retryFor: optional(
       '--retry-for <duration>',
-      'retry destinations that failed for a temporary cause for this long, such as 30m (default: no retry)',
+      'how long to retry temporary failures, such as 30m (default: no retry)',
     ),
-    maxRate: optional(
-      '--max-rate <rate>',
-      'maximum rate per destination, such as 2MiB/s (default: its max_rate)',
-    ),
+    maxRate: optional('--max-rate <rate>', 'maximum rate per destination (default: its max_rate)'),
     out: optional('-o, --out <file>', 'with --dry-run: write the plan to this file'),
-    plan: optional(
-      '--plan <file>',
-      'carry out this plan exactly; fails with plan_stale if anything has changed',
-    ),
+    plan: optional('--plan <file>', 'carry out this plan; fails with plan_stale if anything has changed'),
     format,
   },
-  help: `Examples:
-  waybill run --config waybill.yml --dry-run
-  waybill run --config waybill.yml --pipeline site
+  help: `Example:
+  waybill run --config waybill.yml --pipeline site --dry-run
 
 Exit codes: 0 published or nothing to do, 1 something failed, 2 usage,
 configuration, secrets or a stale plan, 3 another release stays current,
@@ -171,10 +153,7 @@ export const promoteCommand = described({
       '--release <release>',
       'id of a release of <from>, or a channel (default: the current one)',
     ),
-    channel: optional(
-      '--channel <name>',
-      'publish to this channel of <to> without changing its current release',
-    ),
+    channel: optional('--channel <name>', 'publish to this channel of <to>, and leave its current release'),
     dryRun: planOnly,
     force: flag('--force', 'replace unmanaged content: deletes everything else at the bundle path'),
     yes: forceConfirmed,
@@ -186,12 +165,10 @@ export const promoteCommand = described({
     sshKey: optional('--ssh-key <file>', 'without --config: private key for SFTP'),
     format,
   },
-  help: `Every file is verified against the catalog of <from> while it is copied. If one
-differs, nothing of its bundle is published. Generated files, such as an index,
-are regenerated for <to>. See docs/promote.md.
+  help: `Files that differ from the catalog of <from> are not published, nor is the rest of
+their bundle. Generated files are made again for <to>. See docs/promote.md.
 
 Examples:
-  waybill promote staging production --config waybill.yml --dry-run
   waybill promote site/staging archive/live --config waybill.yml
   waybill promote /srv/staging sftp://deploy@web1/srv/www
 
@@ -210,11 +187,10 @@ export const unpublishCommand = described({
     config,
     pipeline,
     destination: destinationIfSeveral,
-    layout: choice(
-      '--layout <layout>',
-      'layout to remove if the destination has both; fails if it does not exist',
-      ['in_place', 'releases'],
-    ),
+    layout: choice('--layout <layout>', 'layout to remove if the destination has both', [
+      'in_place',
+      'releases',
+    ]),
     dryRun: flag('--dry-run', 'list the removals without making them'),
     allowRemovals,
     format,
@@ -237,13 +213,8 @@ export const packCommand = described({
     ...bundleInputs,
     format,
   },
-  help: `An existing manifest.json is verified against every file and used unchanged.
-Otherwise it is created in the archive. The same files give the same archive
-on every machine. See docs/producers.md.
-
-Examples:
-  waybill pack ./site
-  waybill pack ./site --manifest-only`,
+  help: `An existing manifest.json is verified and used unchanged. The same files give the
+same archive on every machine. See docs/producers.md.`,
 });
 
 export const validateCommand = described({
@@ -254,10 +225,7 @@ export const validateCommand = described({
     bundlePath: optional('[bundle_path]', 'directory of a bundle'),
     config: optionalConfig,
     pipeline: optional('-p, --pipeline <id>', 'pipeline whose source to check'),
-    listingOnly: flag(
-      '--listing-only',
-      'for SFTP and S3: check only manifests, scene maps and the listing, without reading the files',
-    ),
+    listingOnly: flag('--listing-only', 'for SFTP and S3: check only manifests, scene maps and the listing'),
     format,
   },
 });

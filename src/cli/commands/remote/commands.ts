@@ -24,37 +24,35 @@ export const pushCommand = described({
   about: 'publish a directory or an archive through a daemon, and wait for the result',
   signals: 'abort',
   inputs: {
-    bundle: required('<bundle>', 'directory (packed like waybill pack does), tar or tar.gz'),
+    bundle: required('<bundle>', 'directory, tar or tar.gz'),
     pipeline: pipelineOfToken,
     ...remoteInputs,
     wait: flag('--no-wait', 'exit once the daemon has accepted the bundle'),
     timeout,
     channel: optional('--channel <name>', 'publish to this channel at the destinations that define it'),
-    message: optional('--message <text>', 'one line about this version, kept in the run record'),
+    message: optional('--message <text>', 'one line about this version, for the run record'),
     git: flag('--no-git', 'do not send commit, branch and author from git or CI'),
     again: flag('--again', 'publish even if the daemon has already accepted this bundle'),
     open: flag('--open', 'open the published URL in the browser'),
     resumable: choiceWithDefault(
       '--resumable <when>',
-      'send the archive in several requests, and resume after a lost connection',
+      'send several requests, and resume after a lost connection',
       ['auto', 'always', 'never'],
       'auto',
       'auto: over 16 MiB, if the daemon supports it',
     ),
     chunkSize: optional('--chunk-size <size>', 'size of one of these requests (default: 8MiB)'),
     maxRate,
-    whole: flag('--whole', 'send every file, including files that the daemon already has'),
+    whole: flag('--whole', 'send every file, including those that the daemon has'),
     dryRun: flag('--dry-run', 'show the plan without publishing'),
     ...bundleInputs,
     format,
   },
-  help: `The token comes from WAYBILL_TOKEN or --token-file. Otherwise a CI job exchanges
-its ID token: GitHub Actions, GitLab, Buildkite, CircleCI, or WAYBILL_ID_TOKEN
-and WAYBILL_ID_TOKEN_FILE. Temporary failures are retried, and retries publish
-the bundle only once. See docs/producers.md.
+  help: `Without a token, a CI job exchanges its ID token: GitHub Actions, GitLab,
+Buildkite, CircleCI, or WAYBILL_ID_TOKEN and WAYBILL_ID_TOKEN_FILE. Temporary
+failures are retried; the bundle is published only once. See docs/producers.md.
 
-Examples:
-  waybill push ./site --to https://publish.example.org --pipeline handbook
+Example:
   waybill push ./site --to https://publish.example.org -p handbook --dry-run
 
 Exit codes: 0 the run succeeded, 1 it failed, 2 wrong token, pipeline, URL or
@@ -107,8 +105,7 @@ export const startCommand = described({
     wait: flag('--no-wait', 'exit once the daemon has accepted the run'),
     timeout,
   },
-  help: `For pipelines that read a local, SFTP or S3 source. waybill push publishes a
-directory of this machine.
+  help: `For pipelines that read a local, SFTP or S3 source. For others, use waybill push.
 
 Exit codes: 0 the run succeeded, 1 it failed, 2 wrong token, pipeline or URL.`,
 });
@@ -133,25 +130,25 @@ export const followCommand = described({
 
 export const cancelCommand = described({
   name: 'cancel',
-  about: 'cancel a waiting or active run, and wait until it has ended',
+  about: 'cancel a run, and wait until it has ended',
   signals: 'abort',
   inputs: ofOneRun,
 });
 
 export const retryCommand = described({
   name: 'retry',
-  about: 'retry a run now that waits for its next attempt, and wait until it has ended',
+  about: 'retry a waiting run now, and wait until it has ended',
   signals: 'abort',
   inputs: { ...ofOneRun, wait: flag('--no-wait', 'exit once the daemon has the request'), timeout },
 });
 
 export const rerunCommand = described({
   name: 'rerun',
-  about: 'repeat a finished run without sending its bundle again, and wait for the new run',
+  about: 'repeat a finished run, and wait for the new run',
   signals: 'abort',
   inputs: { ...ofOneRun, wait: flag('--no-wait', 'exit once the daemon has accepted the new run'), timeout },
-  help: `The daemon publishes the staged bundle of the run, or reads the source of the
-pipeline again. Repeating the command starts no second run.
+  help: `The daemon publishes the staged bundle of the run, or reads the source again.
+Repeating the command starts no second run.
 
 Exit codes: 0 the new run succeeded, 1 it failed, 2 wrong token or URL.`,
 });

@@ -11,11 +11,7 @@ export const newKeyCommand = described({
     format,
   },
   help: `The passphrase comes from --passphrase-file, WAYBILL_KEY_PASSPHRASE or the
-terminal. No file is overwritten. docs/signatures.md
-
-Examples:
-  waybill key new site.key
-  waybill key new ci.key --no-passphrase`,
+terminal. No file is overwritten. See docs/signatures.md.`,
 });
 
 export const signCommand = described({
@@ -28,9 +24,9 @@ export const signCommand = described({
     format,
   },
   help: `Checks every file against the manifest, and writes manifest.json.minisig. A
-missing manifest is created like waybill pack does. Missing digests are added.
-The passphrase comes from --passphrase-file, WAYBILL_KEY_PASSPHRASE or the
-terminal. See docs/signatures.md.
+missing manifest is created, and missing digests are added. The passphrase comes
+from --passphrase-file, WAYBILL_KEY_PASSPHRASE or the terminal. See
+docs/signatures.md.
 
 Examples:
   waybill sign ./site --key site.key

@@ -60,11 +60,9 @@ export const diffCommand = described({
       'compare with the release that publishing this directory would create',
     ),
   },
-  help: `Nothing is written. A directory without a manifest.json is one bundle. --dir
-needs --config; waybill push --dry-run compares with a daemon.
+  help: `--dir needs --config; waybill push --dry-run compares with a daemon.
 
-Examples:
-  waybill releases diff --dir ./site -c waybill.yml -p maps
+Example:
   waybill releases diff preview current -c waybill.yml -p maps`,
 });
 
@@ -77,12 +75,10 @@ export const rollbackCommand = described({
     release: optional('[release]', 'id of the release, or a channel (default: the last good one)'),
     dryRun,
   },
-  help: `Nothing is copied. --to also accepts the id of the release. Runs report a
-rolled-back release as skip_same (rolled_back) until a bundle with different
-content is published, or until "releases resume" or "releases promote".
+  help: `Runs report the bundle as skip_same (rolled_back) until it has different content,
+or until "releases resume" or "releases promote".
 
-Examples:
-  waybill releases rollback -c waybill.yml -p maps
+Example:
   waybill releases rollback --to https://publish.example.org
 
 Exit codes: 0 the release is current, 1 refused (damaged, incomplete, being
