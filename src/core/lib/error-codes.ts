@@ -16,12 +16,11 @@ export const errorTable = {
   },
   package_missing: {
     retryable: false,
-    about: 'A setting needs an optional package, such as LMDB, that is not installed.',
+    about: 'A setting needs an optional package that is not installed.',
   },
   secrets_invalid: {
     retryable: false,
-    about:
-      'A secret is missing or empty, or the secrets directory is missing, unreadable or has an invalid file name.',
+    about: 'A secret is missing or empty, or the secrets directory is unusable.',
   },
   unsafe_permissions: {
     retryable: false,
@@ -35,215 +34,209 @@ export const errorTable = {
   // the console
   form_expired: {
     retryable: false,
-    about: 'A form of the console does not belong to the session, or came from another site.',
+    about: 'A form of the console does not belong to the session.',
   },
   login_refused: {
     retryable: false,
-    about: 'A login to the console with an OpenID Connect issuer was cancelled, denied or invalid.',
+    about: 'An OpenID Connect login was cancelled, denied or invalid.',
   },
   too_many_logins: {
     retryable: true,
-    about: 'Too many logins to the console, or exchanges of ID tokens, have failed.',
+    about: 'Too many logins or exchanges of ID tokens have failed.',
   },
 
   // the audit trail
   audit_unavailable: {
     retryable: true,
-    about: 'The audit trail cannot be written, so acts that need a record are refused.',
+    about: 'The audit trail cannot be written.',
   },
 
   // events
   unreachable: {
     retryable: true,
-    about: 'A notifier or span collector of the configuration cannot be reached or written to.',
+    about: 'A notifier or span collector cannot be reached or written to.',
   },
   notifier_not_found: { retryable: false, about: 'No notifier of this id is configured.' },
   redelivery_running: {
     retryable: true,
-    about: 'The undelivered events of the notifier are already being sent again.',
+    about: 'The undelivered events are already being sent again.',
   },
 
   // bundles
   bundle_not_found: { retryable: false, about: 'No bundle was found where one was expected.' },
   invalid_bundle: {
     retryable: false,
-    about:
-      'The bundle breaks a rule: its manifest is missing or invalid, a file is missing, or a size or digest differs.',
+    about: 'The manifest is missing or invalid, a file is missing, or a size or digest differs.',
   },
-  malformed_archive: { retryable: false, about: 'The upload is not a tar archive, or it is cut short.' },
+  malformed_archive: { retryable: false, about: 'The upload is not a complete tar archive.' },
   unsafe_archive_entry: {
     retryable: false,
     about: 'The archive contains a link, a device, or an unsafe or duplicate path.',
   },
   upload_too_large: {
     retryable: false,
-    about: 'The archive or its content is larger than the source allows.',
+    about: 'The archive or its content is larger than `max_upload_size`.',
   },
-  too_many_files: { retryable: false, about: 'The archive contains more files than the source allows.' },
+  too_many_files: { retryable: false, about: 'The archive contains more than `max_files` files.' },
   archive_bomb: { retryable: false, about: 'The archive expands far beyond its own size.' },
 
   files_missing: {
     retryable: false,
-    about:
-      'A partial archive omits files that the daemon does not keep for the pipeline, or no longer keeps.',
+    about: 'A partial archive omits files that the daemon does not have.',
   },
 
   // signatures
   signature_missing: {
     retryable: false,
-    about: 'The pipeline requires signed bundles, and the bundle has no `manifest.json.minisig`.',
+    about: 'The pipeline requires signed bundles.',
   },
   signature_invalid: {
     retryable: false,
-    about: 'The signature of the bundle is malformed, or was made for another manifest.',
+    about: 'The signature is malformed, or of another manifest.',
   },
   signing_key_untrusted: {
     retryable: false,
-    about: 'The bundle is signed with a key that the pipeline does not trust, or no longer trusts.',
+    about: 'The pipeline does not trust the key of the signature.',
   },
   signature_replayed: {
     retryable: false,
-    about: 'The signed bundle is older than the published one, so it may be a replay.',
+    about: 'The signed bundle is older than the published one.',
   },
   signing_key_invalid: {
     retryable: false,
-    about: 'A key cannot be read, is not a key of minisign, or its passphrase is wrong.',
+    about: 'A key cannot be read, or its passphrase is wrong.',
   },
 
   // storage
   storage_not_found: { retryable: false, about: 'The object, file or root directory does not exist.' },
   storage_exists: {
     retryable: false,
-    about: 'The name already exists, so it could not be created exclusively.',
+    about: 'The name already exists.',
   },
   storage_conflict: {
     retryable: false,
-    about: 'A conditional write found a version other than the expected one.',
+    about: 'Another program changed the object.',
   },
   storage_denied: { retryable: false, about: 'The storage refused access.' },
   storage_full: {
     retryable: true,
-    about: 'No space is left on the storage, or the quota is exceeded. Nothing was lost.',
+    about: 'No space is left, or the quota is exceeded. Nothing was lost.',
   },
   storage_permanent: {
     retryable: false,
-    about: 'The storage failed, and a retry does not help.',
+    about: 'The storage failed permanently.',
   },
   storage_transient: {
     retryable: true,
-    about: 'The storage failed temporarily: a lost connection, a timeout, a busy server.',
+    about: 'The storage failed temporarily.',
   },
   body_mismatch: {
     retryable: false,
-    about: 'The size or digest of the bytes read differs from the plan.',
+    about: 'The bytes read differ from the plan.',
   },
 
   // publication
   unmanaged_content: {
     retryable: false,
-    about: 'The destination has content that waybill does not manage, or a planned path is occupied.',
+    about: 'The destination has content that waybill does not manage.',
   },
   state_conflict: {
     retryable: false,
-    about: 'The state of the destination is invalid, or was written by a newer version of waybill.',
+    about: 'The state of the destination is invalid, or of a newer version.',
   },
   stale_bundle: {
     retryable: false,
-    about: 'The bundle is older than the one that is published, and the destination has `stale: refuse`.',
+    about: 'The bundle is older than the published one.',
   },
   empty_plan: {
     retryable: false,
-    about: 'A replacement without outputs would remove everything that was published.',
+    about: 'A replacement without outputs would remove everything.',
   },
   catalog_too_large: {
     retryable: false,
-    about: 'The catalog of a bundle path would exceed its maximum size: too many outputs in one place.',
+    about: 'A bundle path would have too many outputs.',
   },
   not_owned: {
     retryable: false,
-    about: 'The bundle path was published by another pipeline or destination; nothing was removed.',
+    about: 'Another pipeline or destination published the bundle path.',
   },
   not_published: {
     retryable: false,
-    about: 'The bundle path has no catalog: nothing is published there.',
+    about: 'Nothing is published at the bundle path.',
   },
   nested_managed_path: {
     retryable: false,
-    about:
-      'The bundle path is in a release, or `--force` would delete another bundle path or files of a catalog above.',
+    about: 'The bundle path is in a release, or `--force` would delete another bundle.',
   },
   bucket_root_protected: {
     retryable: false,
-    about:
-      'A forced replacement at the root of a bucket would empty it. It requires `allow_bucket_root: true`.',
+    about: 'A forced replacement would empty the bucket.',
   },
   too_many_removals: {
     retryable: false,
-    about: 'More published outputs would be removed than `limits.max_removed` allows; nothing was changed.',
+    about: 'More outputs would be removed than `limits.max_removed` allows.',
   },
   plan_invalid: {
     retryable: false,
-    about:
-      'The file given with `--plan` is not a plan, was edited, or has another version. Nothing was published.',
+    about: 'The file of `--plan` is not a plan, or was edited.',
   },
   plan_stale: {
     retryable: false,
-    about: 'Since the plan was made, the configuration, the source or the destination changed.',
+    about: 'The configuration, the source or the destination changed after the plan.',
   },
   destination_busy: {
     retryable: true,
-    about: 'Another publisher holds the destination and did not finish in time.',
+    about: 'Another publisher holds the destination.',
   },
   lease_lost: {
     retryable: true,
-    about: 'The lease on the destination was lost in the middle of the attempt; nothing was committed.',
+    about: 'The lease on the destination was lost; nothing was committed.',
   },
   commit_unknown: {
     retryable: true,
-    about: 'The result of the commit is unknown. Nothing was deleted; the next run decides.',
+    about: 'The result of the commit is unknown. Nothing was deleted.',
   },
   aborted: { retryable: true, about: 'The attempt was stopped.' },
   release_unusable: {
     retryable: false,
-    about:
-      'The release is missing, damaged, unfinished or being removed, or there is no earlier one. The current release stays current.',
+    about: 'The release is damaged, unfinished or being removed, or there is no earlier one.',
   },
   release_not_found: { retryable: false, about: 'The bundle path has no release of this id.' },
   channel_not_found: {
     retryable: false,
-    about: 'No destination has this channel, or the bundle path has none of this name.',
+    about: 'There is no such channel.',
   },
   no_releases: {
     retryable: false,
-    about: 'The destination is published in place (`layout: in_place`) and has no releases.',
+    about: 'The destination has `layout: in_place`.',
   },
   bundle_path_needed: {
     retryable: false,
-    about: 'The destination has releases of several bundle paths, and the request names none.',
+    about: 'The destination has releases of several bundle paths.',
   },
   destination_not_found: { retryable: false, about: 'The pipeline has no destination of this id.' },
   destination_unavailable: {
     retryable: true,
-    about: 'The destination could not be reached, or did not confirm a change. The log has the reason.',
+    about: 'The destination could not be reached, or did not confirm a change.',
   },
   prune_disabled: {
     retryable: false,
-    about: 'Pruning requires `retention.prune.enabled: true` at the destination.',
+    about: 'Pruning is disabled at the destination.',
   },
   clock_ahead: {
     retryable: false,
-    about: 'The clock of this machine is ahead of the clock of the storage, so ages are unknown.',
+    about: 'The clock of this machine is ahead of that of the storage.',
   },
-  verification_failed: { retryable: false, about: 'Published bytes differ from what the catalog records.' },
+  verification_failed: { retryable: false, about: 'Published bytes differ from the catalog.' },
 
   // weather
   database_unavailable: {
     retryable: true,
-    about: 'The weather database cannot be reached, is overloaded, or did not answer in time.',
+    about: 'The weather database does not answer, or is overloaded.',
   },
   schema_mismatch: {
     retryable: false,
-    about: 'The weather tables do not have the shape of the contract (`docs/weather-contract.md`).',
+    about: 'The weather tables have another shape.',
   },
 
   template_error: { retryable: false, about: 'The text template of this endpoint failed.' },
@@ -251,60 +244,58 @@ export const errorTable = {
   // runs
   worker_failed: {
     retryable: true,
-    about: 'The worker thread ended, ran out of memory or did not answer while it published.',
+    about: 'The worker thread ended or ran out of memory.',
   },
 
   cancelled: {
     retryable: false,
-    about: 'The run was cancelled. The next run of the bundle completes an interrupted attempt.',
+    about: 'The run was cancelled.',
   },
 
   superseded: {
     retryable: false,
-    about: 'A newer run of the same bundle path was accepted while this run waited for its next try.',
+    about: 'A newer run replaced this one while it waited for its next try.',
   },
 
   job_rejected: {
     retryable: false,
-    about:
-      'The job in Redis is not signed with a key of `server.queue.signing_key_envs`, or was changed; it was not run.',
+    about: 'The job in Redis has no valid signature; it was not run.',
   },
   run_timeout: {
     retryable: false,
-    about: 'The run did not end within its `run_timeout`; the message names the step that it had reached.',
+    about: 'The run exceeded its `run_timeout`; the message names the step.',
   },
   discovery_timeout: {
     retryable: false,
-    about: 'The source was not read within its `discovery_timeout`; nothing was published.',
+    about: 'Reading the source exceeded its `discovery_timeout`.',
   },
 
   // clients of a daemon
   daemon_unreachable: {
     retryable: true,
-    about: 'No daemon could be reached at the host name, address or port of the URL.',
+    about: 'No daemon could be reached at the URL.',
   },
   connection_lost: {
     retryable: true,
-    about: 'The connection to the daemon was lost or stalled, or a proxy could not reach the daemon.',
+    about: 'The connection to the daemon was lost or stalled.',
   },
   tls_failed: {
     retryable: false,
-    about: 'The certificate of the daemon is not trusted, or the server at the URL does not use TLS.',
+    about: 'The certificate is not trusted, or the server does not use TLS.',
   },
   unexpected_answer: {
     retryable: false,
-    about: 'The server at the URL is not a waybill daemon, or has another version.',
+    about: 'The server is not a waybill daemon, or has another version.',
   },
   run_unfinished: {
     retryable: true,
-    about: 'The run had not ended when the wait timed out. It continues.',
+    about: 'The wait timed out. The run continues.',
   },
 
   // HTTP
   malformed_request: {
     retryable: false,
-    about:
-      'The request is not valid HTTP: its framing or a header is invalid, or it does not have exactly one Host.',
+    about: 'The request is not valid HTTP.',
   },
   request_timeout: { retryable: true, about: 'The head of the request did not arrive in time.' },
   expectation_failed: {
@@ -322,11 +313,11 @@ export const errorTable = {
   },
   invalid_parameter: {
     retryable: false,
-    about: 'Query parameters of a weather read are unknown, repeated, empty, malformed or out of range.',
+    about: 'Query parameters of a weather read are invalid.',
   },
   unsupported_format: {
     retryable: false,
-    about: 'The requested format is not available, or the template of the text form cannot be read.',
+    about: 'The format is not available.',
   },
   not_found: { retryable: false, about: 'No such route.' },
   method_not_allowed: { retryable: false, about: 'The route does not support this method.' },
@@ -334,11 +325,11 @@ export const errorTable = {
   token_expired: { retryable: false, about: 'The bearer token has expired.' },
   id_token_refused: {
     retryable: false,
-    about: 'The ID token is invalid, expired, was used before, or matches no entry of `trusted_publishers`.',
+    about: 'The ID token is invalid, was used before, or matches no trusted publisher.',
   },
   issuer_unavailable: {
     retryable: true,
-    about: 'The keys of the issuer of an ID token cannot be fetched.',
+    about: 'The keys of the issuer cannot be fetched.',
   },
   pipeline_not_found: {
     retryable: false,
@@ -346,68 +337,66 @@ export const errorTable = {
   },
   pipeline_takes_uploads: {
     retryable: false,
-    about: 'The pipeline publishes uploads and has no source that a run could read.',
+    about: 'The pipeline publishes uploads, so it has no source to read.',
   },
-  alert_not_found: { retryable: false, about: 'The weather alert does not exist, or the feeder removed it.' },
+  alert_not_found: { retryable: false, about: 'The weather alert does not exist, or was removed.' },
   run_not_found: { retryable: false, about: 'The run does not exist, or its record has expired.' },
   run_not_finished: {
     retryable: true,
-    about: 'The run has not ended. Only a run that has ended can be repeated.',
+    about: 'The run has not ended.',
   },
   bundle_gone: {
     retryable: false,
-    about: 'The bundle of the run is no longer staged, so the run cannot be repeated.',
+    about: 'The bundle of the run is no longer staged.',
   },
-  run_finished: { retryable: false, about: 'The run has ended, so there is nothing to cancel.' },
+  run_finished: { retryable: false, about: 'The run has ended.' },
   forbidden: { retryable: false, about: 'The token is not for this pipeline.' },
   insufficient_scope: {
     retryable: false,
-    about: 'The token is for this pipeline, but its `scopes` do not allow the request.',
+    about: 'The token lacks the scope.',
   },
   invalid_idempotency_key: {
     retryable: false,
-    about: 'The Idempotency-Key is not 1 to 255 printable ASCII characters.',
+    about: 'The Idempotency-Key is malformed.',
   },
   unsupported_media_type: {
     retryable: false,
-    about: 'The Content-Type is not one of the archive types, or a Content-Encoding was sent.',
+    about: 'The Content-Type is not an archive type, or a Content-Encoding was sent.',
   },
-  shutting_down: { retryable: true, about: 'The daemon is shutting down and accepts no new uploads.' },
+  shutting_down: { retryable: true, about: 'The daemon is stopping.' },
   queue_full: { retryable: true, about: 'All upload slots are in use.' },
   pipeline_full: {
     retryable: true,
-    about: 'The pipeline has reached its `max_waiting` uploads and runs.',
+    about: 'The pipeline has reached its `max_waiting`.',
   },
   partial_uploads_full: {
     retryable: true,
-    about: 'Too many partial uploads are open, or they use all bytes that `server.resumable` allows.',
+    about: 'Partial uploads have reached a limit of `server.resumable`.',
   },
   upload_not_found: {
     retryable: false,
-    about:
-      'The partial upload does not exist: it was never created here, was refused or cancelled, or has expired.',
+    about: 'The partial upload does not exist, or has expired.',
   },
   upload_offset_conflict: {
     retryable: false,
-    about: 'The offset of the request is not the end of the partial upload. HEAD returns the offset.',
+    about: 'The offset is not the end of the partial upload.',
   },
   upload_locked: {
     retryable: true,
-    about: 'Another request is sending the partial upload, or it is being queued.',
+    about: 'Another request is sending the partial upload.',
   },
   unsupported_tus_version: {
     retryable: false,
-    about: 'The request does not name the supported version of the tus protocol, 1.0.0.',
+    about: 'The request does not name tus version 1.0.0.',
   },
   queue_unavailable: {
     retryable: true,
-    about:
-      'The queue (Redis, or the disk of an embedded one) cannot be reached or cannot store anything now.',
+    about: 'The queue cannot be reached, or cannot store anything.',
   },
   queue_unusable: {
     retryable: false,
     about:
-      'The directory of the embedded queue is in use by another daemon, damaged, of a newer waybill, or cannot be written.',
+      'The directory of the embedded queue is in use, damaged, of a newer version, or cannot be written.',
   },
   too_many_streams: {
     retryable: true,
@@ -415,26 +404,26 @@ export const errorTable = {
   },
   host_not_allowed: {
     retryable: false,
-    about: 'The `Host` header names a host that server.http.allowed_hosts does not list.',
+    about: 'The `Host` header names another host.',
   },
   quota_exceeded: {
     retryable: true,
-    about: 'The token or client has reached its quota of concurrent bodies, partial uploads or streams.',
+    about: 'The token or client has reached its quota of uploads or streams.',
   },
-  idempotency_in_progress: { retryable: true, about: 'A request with this key is still being staged.' },
+  idempotency_in_progress: { retryable: true, about: 'A request with this key is still being received.' },
   idempotency_conflict: {
     retryable: false,
     about: 'This key was used with another manifest, or with other files.',
   },
   server_busy: {
     retryable: true,
-    about: 'Request bodies use all memory of `max_body_memory`, or too many requests wait for a thread.',
+    about: 'Request bodies use all of `max_body_memory`, or too many requests wait.',
   },
   upload_timeout: { retryable: true, about: 'The body stalled or took too long.' },
-  insufficient_storage: { retryable: true, about: 'The disk of staging, or of the queue, is full.' },
+  insufficient_storage: { retryable: true, about: 'The disk of staging or the queue is full.' },
   staging_unavailable: {
     retryable: true,
-    about: 'Uploads cannot be staged: the staging directory, or shared staging, cannot be used.',
+    about: 'Staging cannot be used.',
   },
   internal_error: {
     retryable: false,
