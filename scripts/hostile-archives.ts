@@ -12,23 +12,39 @@ import { inChunks } from '../test/fixtures/tar.ts';
  * out.
  */
 export async function hostileArchiveReference(): Promise<string> {
-  const tables = new Map<string, string[]>();
+  const tables = new Map<string, Map<string, string[]>>();
   for (const [name, [, archive]] of Object.entries(hostileArchives)) {
     const error = await refusalOf(archive);
     const { status, code } = problemOf(error, '');
-    const heading = `## ${status} \`${code}\`\n\n| archive | answer |\n| --- | --- |`;
-    const rows = tables.get(heading) ?? [];
-    tables.set(heading, [...rows, `| ${cell(name)} | ${cell(error.message)} |`]);
+    const heading = `${status} \`${code}\``;
+    const table = tables.get(heading) ?? new Map<string, string[]>();
+    tables.set(heading, table);
+    const reason = reasonOf(error.message);
+    table.set(reason, [...(table.get(reason) ?? []), name]);
   }
   return `# Hostile archives
 
 The daemon rejects malicious and damaged archives. It answers the request, starts no run and leaves nothing in staging.
+A test uploads each of these ${Object.keys(hostileArchives).length} archives, with a limit of ${hostileLimits.maxUploadSize} bytes and ${hostileLimits.maxFiles} files. An answer also names the entry or the place in the manifest.
 
-A test uploads each of these ${Object.keys(hostileArchives).length} archives and compares the answer. Its limits are ${hostileLimits.maxUploadSize} bytes and ${hostileLimits.maxFiles} files.
-Each answer ends with a hint, which the tables omit.
-
-${[...tables].map(([heading, rows]) => [heading, ...rows].join('\n')).join('\n\n')}
+${[...tables].map(([heading, rows]) => `## ${heading}\n\n${tableOf(rows)}`).join('\n\n')}
 `;
+}
+
+function tableOf(rows: ReadonlyMap<string, readonly string[]>): string {
+  const lines = [...rows].map(([reason, names]) => `| ${cell(reason)} | ${names.map(cell).join('; ')} |`);
+  return ['| answer | archives |', '| --- | --- |', ...lines].join('\n');
+}
+
+/** Leaves out the place, so that the same reason has the same text, and everything after the reason. */
+export function reasonOf(message: string): string {
+  return message
+    .replace('the upload is not a valid bundle: ', '')
+    .replace(/^[a-z.]+(:\d+:\d+)?( \/\S*)?: /, '')
+    .replace(/^the archive entry "(\\.|[^"])*" (has a path that )?/, '')
+    .replace(/( \(and \d+ more\)| \([a-z ]+\)|[;,:] ).*$/s, '')
+    .replaceAll(/"(?!\.\.?"|\.publisher")[^"]*"/g, '"…"')
+    .replaceAll(/sha256:[0-9a-f]+/g, 'sha256:…');
 }
 
 async function refusalOf(archive: Buffer): Promise<WaybillError> {
