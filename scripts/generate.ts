@@ -44,6 +44,10 @@ const generated: Generated[] = [
   { file: 'docs/limits.md', make: limitsReference },
   { file: 'templates/weather-pages/states.json', make: stateOutlines },
   { file: 'docs/hostile-archives.md', make: hostileArchiveReference },
+  {
+    file: 'schemas/weather-contract.sql',
+    make: () => read('src/weather/feed/tables/weather-contract.sql') ?? '',
+  },
   { file: 'schemas/audit-record.schema.json', make: () => json(auditRecordDocument) },
   { file: 'schemas/openapi.json', make: () => json(openApiDocument(routes, '/')) },
   { file: 'src/client/generated/api-types.ts', make: () => apiTypes(openApiDocument(routes, '/')) },

@@ -60,7 +60,7 @@ export async function readerSuite(t: Test, driver: Driver): Promise<void> {
   await writing(async (target) => {
     await createTables(target);
     // Every sample passes the checks that a feeder may want.
-    await target.run(await readFile('src/weather/feed/tables/weather-checks.sql', 'utf8'));
+    await target.run(await readFile('schemas/weather-checks.sql', 'utf8'));
     await t.rejects(
       target.run("insert into alert_runs (fetched_at) values ('infinity')"),
       /alert_runs_possible/,
