@@ -144,7 +144,7 @@ function describeVariants(path: string, schema: JsonSchema, sections: Sections):
     variants.map(({ kind, about }) => `- \`${kind}\`: ${about}`).join('\n'),
   );
   const rows = variantRows(variants);
-  if (rows.length > 0) sections.push(table(rows, name));
+  if (rows.length > 0) sections.push(table(rows));
   const described = new Set<string>();
   for (const { own } of variants) {
     describeInner(
@@ -194,7 +194,7 @@ function describeTable(schema: JsonSchema, sections: Sections): void {
   const areAlike =
     rows.length > 3 && rows.every(({ type, meaning }) => type === first.type && meaning === first.meaning);
   if (areAlike) sections.push(`Each is of type ${first.type}.`);
-  sections.push(table(areAlike ? rows.map((row) => ({ ...row, type: '', meaning: '' })) : rows));
+  sections.push(table(areAlike ? rows.map((row) => ({ ...row, value: row.fallback, meaning: '' })) : rows));
 }
 
 interface Setting {
@@ -237,6 +237,8 @@ interface Row {
   kinds: readonly string[];
   type: string;
   fallback: string;
+  /** The default and the type, in short. */
+  value: string;
   meaning: string;
 }
 
@@ -265,8 +267,16 @@ function rowsOf(parent: JsonSchema, path = ''): Row[] {
     if (first === undefined) return [];
     const about = String(schema['description'] ?? '');
     if (others.length === 0) return [{ ...first, meaning: `${about} ${first.meaning}`.trim() }];
-    const own = { name: `\`${path}${name}\``, kinds: [], type: 'map', fallback: '', meaning: about };
-    return [...(about === '' || first.type === 'map' ? [] : [own]), first, ...others];
+    const own = {
+      name: `\`${path}${name}\``,
+      kinds: [],
+      type: 'map',
+      fallback: '',
+      value: '',
+      meaning: about,
+    };
+    const isWorthARow = first.type !== 'map' && about.split(' ').length > 4;
+    return [...(isWorthARow ? [own] : []), first, ...others];
   });
 }
 
@@ -277,22 +287,25 @@ function rowOf(name: string, schema: JsonSchema, isRequired: boolean): Row {
   const meaning =
     (typeof schema['description'] === 'string' ? withoutSecretSource(schema['description']) : '') +
     (example === undefined || hasKnownForm(schema) ? '' : ` Example: \`${plain(example)}\``);
-  return {
-    name: `\`${name}\``,
-    kinds: [],
-    type: typeOf(schema),
-    fallback: isRequired ? '**required**' : fallback,
-    meaning,
-  };
+  const type = typeOf(schema);
+  const value = isRequired ? `${type}, **required**` : valueOf(schema, type, fallback);
+  return { name: `\`${name}\``, kinds: [], type, fallback, value, meaning };
+}
+
+/** Returns the default, and what it does not show: the other choices, the range, or the type of the items. */
+function valueOf(schema: JsonSchema, type: string, fallback: string): string {
+  if (fallback === '') return type;
+  if (Array.isArray(schema['enum'])) return type.replace(fallback, `**${fallback}**`);
+  const [, range] = /^\w+, (.*)$/.exec(type) ?? [];
+  if (range !== undefined) return `${fallback} (${range})`;
+  return type.startsWith('list') || type.includes(' or ') ? `${fallback} (${type})` : fallback;
 }
 
 /** Makes a table without the columns that would be empty. */
-function table(rows: readonly Row[], discriminator = ''): string {
+function table(rows: readonly Row[]): string {
   const columns: readonly (readonly [string, (row: Row) => string])[] = [
-    ['setting', ({ name }) => name],
-    [discriminator, ({ kinds }) => kinds.map((kind) => `\`${kind}\``).join(', ')],
-    ['type', ({ type }) => type],
-    ['default', ({ fallback }) => fallback],
+    ['setting', ({ name, kinds }) => [name, ...kinds.map((kind) => `_${kind}_`)].join(' ')],
+    ['value', ({ value }) => value],
     ['meaning', ({ meaning }) => meaning],
   ];
   const used = columns.filter(([, cell]) => rows.some((row) => cell(row) !== ''));

@@ -69,7 +69,7 @@ t.test('every setting is described to people, in the reference and in the comple
       const places = [
         `^### \`([\\w<>.[\\]]*\\.)?${name}(\\[\\])?\`$`,
         `^\`${name}\` \\((required|default)`,
-        `^\\| \`([\\w<>]+\\.)*${name}(\\.[\\w<>]+)*\` +\\|`,
+        `^\\| \`([\\w<>]+\\.)*${name}(\\.[\\w<>]+)*\`( _\\w+_)* +\\|`,
       ];
       t.match(page, new RegExp(places.join('|'), 'm'), `${name} is in the reference`);
     }
