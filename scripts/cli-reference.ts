@@ -33,17 +33,29 @@ function cliReference(): string {
   for (const row of commands.flatMap((command) => command.options.map(rowOf)))
     uses.set(row, (uses.get(row) ?? 0) + 1);
   const isFrequent = (row: string): boolean => (uses.get(row) ?? 0) >= minCommonUses;
-  // If an option has several frequent texts, the table has only the most frequent one.
+  // If an option has several frequent texts, the table has the most frequent one, and those of one group.
   const isMostFrequent = (row: string): boolean =>
     [...uses].every(([other, count]) => flagsOf(other) !== flagsOf(row) || count <= (uses.get(row) ?? 0));
-  const common = new Set([...uses.keys()].filter((row) => isFrequent(row) && isMostFrequent(row)));
+  const groupOf = (row: string): string => {
+    const users = commands.filter(({ options }) => options.some((option) => rowOf(option) === row));
+    const [first, ...others] = users.map(({ parent }) => parent);
+    return first?.parent && others.every((parent) => parent === first) ? first.name() : '';
+  };
+  const rows = [...uses.keys()].filter(isFrequent);
+  const common = new Map(
+    rows.flatMap((row): [string, string][] => {
+      const group = isMostFrequent(row) ? '' : groupOf(row);
+      if (group === '') return isMostFrequent(row) ? [[row, row]] : [];
+      return [[row, row.replace('` |', `\` of \`${group}\` |`)]];
+    }),
+  );
   const isCommon = (option: Option): boolean => common.has(rowOf(option));
   const without = commands
     .filter(({ options }) => !options.some(({ long }) => long === usualOption))
     .map(nameOf);
   return [
     `Every command has \`--help\`, \`--version\` and \`--no-color\`. All but ${without.map((name) => `\`${name}\``).join(', ')} have \`${usualOption}\`.`,
-    ['| option | meaning |', '| --- | --- |', ...common].join('\n'),
+    ['| option | meaning |', '| --- | --- |', ...common.values()].join('\n'),
     ...commands.map((command) => section(command, helper, isCommon)),
   ].join('\n\n');
 }
