@@ -76,7 +76,7 @@ const sourceSettings = {
   manifest: choice('required', 'auto')
     .default('required')
     .description(
-      'With auto, a source without manifest.json is one bundle of all its files, except those that .waybillignore and the defaults exclude.',
+      'With auto, a source or archive without manifest.json is one bundle of all its files, except those that .waybillignore and the defaults exclude.',
     )
     .example('auto'),
   include: patterns().default([]).description('With manifest: auto, publishes only matching files.'),
@@ -228,12 +228,7 @@ const httpUpload = map({
     .default('512MiB')
     .description('Maximum size of an archive, and of its content.'),
   max_files: integer(1, maxListedFiles).default(10_000).description('Maximum files in a bundle.'),
-  manifest: choice('required', 'auto')
-    .default('required')
-    .description(
-      'With auto, an archive without manifest.json is a bundle of all its files, except those that .waybillignore and the defaults exclude.',
-    )
-    .example('auto'),
+  manifest: sourceSettings.manifest,
   include: sourceSettings.include,
   exclude: sourceSettings.exclude,
 });

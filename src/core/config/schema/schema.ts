@@ -127,9 +127,7 @@ export const uploadToken = map({
     .description('Pipelines that the token may use.'),
   scopes: list(choice(...scopes), { min: 1, expected: `a list of some of ${scopes.join(', ')}` })
     .default([...defaultScopes])
-    .description(
-      'Rights. upload: upload bundles. run: start runs. cancel: cancel runs, pause. releases: switch the current release. read: read and follow runs and releases. audit: read the audit trail.',
-    )
+    .description('Rights, which docs/http-api.md explains. Default: all but audit.')
     .example(['read']),
   expires: instant()
     .description('Later requests get 401 token_expired. Default: never.')
