@@ -69,7 +69,10 @@ function section(command: Command, helper: Help, isCommon: (option: Option) => b
     .filter((option) => isCommon(option) && option.long !== usualOption)
     .map((option) => `\`${option.long ?? option.flags}\``);
   const items = [
-    ...helper.visibleArguments(command).map((each) => [each.name(), helper.argumentDescription(each)]),
+    ...helper
+      .visibleArguments(command)
+      .map((each) => [each.name(), helper.argumentDescription(each)] as const)
+      .filter(([name, text]) => !isEvident(text, [...name.split('_'), command.name()])),
     ...command.options
       .filter((option) => !option.hidden && !isCommon(option))
       .map((option) => [option.flags, helper.optionDescription(option)]),
@@ -84,6 +87,11 @@ function section(command: Command, helper: Help, isCommon: (option: Option) => b
     `${sentence(helper.commandDescription(command))}${common.length === 0 ? '' : ` Common: ${common.join(', ')}.`}`,
     ...(block.length === 0 ? [] : [`\`\`\`\n${block.join('\n\n')}\n\`\`\``]),
   ].join('\n\n');
+}
+
+/** Reports whether the text only repeats these words, such as `id of the run`. */
+function isEvident(text: string, names: readonly string[]): boolean {
+  return text.split(' ').every((word) => ['id', 'name', 'of', 'the', 'to', ...names].includes(word));
 }
 
 /** Returns the text below the options, without the exit codes: the page has a table of them. */
