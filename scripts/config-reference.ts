@@ -106,7 +106,7 @@ function anchorOf(heading: string): string {
     .replaceAll(' ', '-');
 }
 
-/** Describes the settings of a map in a table. Small maps are part of it; others get sections of their own. */
+/** Describes the settings of a map in a table. Small maps are part of it; others get their own sections. */
 function describeMap(path: string, schema: JsonSchema, sections: Sections): void {
   if (path !== '') sections.push([`### \`${path}\``, schema['description']].filter(Boolean).join('\n\n'));
   describeTable(schema, sections);
@@ -265,7 +265,7 @@ function rowsOf(parent: JsonSchema, path = ''): Row[] {
     if (!isSmall(setting)) return [];
     const [first, ...others] = rowsOf(inner, `${path}${name}.`);
     if (first === undefined) return [];
-    const about = String(schema['description'] ?? '');
+    const about = typeof schema['description'] === 'string' ? schema['description'] : '';
     if (others.length === 0) return [{ ...first, meaning: `${about} ${first.meaning}`.trim() }];
     const own = {
       name: `\`${path}${name}\``,
