@@ -5,7 +5,7 @@ export const auditSchema = map({
   directory: path()
     .default('./audit')
     .description(
-      'Directory of the audit trail, on a local disk. All processes of one machine share it; machines never do.',
+      'Directory of the audit trail, on a local disk. All processes of one machine share it; several machines never share one.',
     )
     .example('/var/lib/waybill/audit'),
   max_size: size({ atLeast: 64 * 1024 })

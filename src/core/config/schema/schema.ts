@@ -106,7 +106,7 @@ export const tracingSchema = map({
 export const secrets = map({
   directory: path()
     .description(
-      'Directory of secret files. Default: the systemd credentials of the service (LoadCredential).',
+      'Directory with a file for each secret. Default: the systemd credentials of the service (LoadCredential).',
     )
     .example('./secrets'),
 }).description('Secrets outside the environment.');

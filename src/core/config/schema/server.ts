@@ -127,7 +127,7 @@ const rerun = map({
     .description('Maximum kept bundles. The oldest are removed first.')
     .example(100),
   max_bytes: size({ atLeast: 0 }).description('Maximum total size of kept bundles.').example('10GiB'),
-}).description('Bundles of finished runs, kept for repetition. Those of cancelled runs are not.');
+}).description('Bundles of finished runs, except cancelled ones, kept so that runs can be repeated.');
 
 export const resumable = map({
   max_uploads: integer(0, 100_000)
@@ -157,7 +157,7 @@ export const worker = map({
       'Address for GET /healthz, /readyz, /livez and /metrics. --listen takes precedence. Default: none.',
     )
     .example('127.0.0.1:9090'),
-}).description('Program waybill worker, which needs driver: bullmq.');
+}).description('The program waybill worker needs driver: bullmq.');
 
 /** The `server` section of the configuration. */
 export const serverSchema = map({

@@ -110,7 +110,7 @@ export const queueSchema = variants('driver', 'where accepted uploads wait', {
     directory: path()
       .default('./queue')
       .description(
-        'Directory on a local disk, for this daemon only. The queue needs it and server.staging.directory to survive.',
+        'Directory on a local disk, for this daemon only. The queue survives only with it and server.staging.directory.',
       ),
   }),
   bullmq: map(
@@ -132,7 +132,7 @@ export const queueSchema = variants('driver', 'where accepted uploads wait', {
           .description('Addresses of the Sentinels.')
           .example(['sentinel-1:26379', 'sentinel-2:26379', 'sentinel-3:26379']),
       }).description(
-        'Sentinels, without a password, that name the primary. The host in redis_url_env is then ignored.',
+        'Sentinels that name the primary. They must not require a password. The host in redis_url_env is then ignored.',
       ),
       redis_cluster: boolean().default(false).description('The URL names a node of a Redis Cluster.'),
       signing_key_envs: list(environmentName(), {
