@@ -244,7 +244,12 @@ export class Admissions {
    * queued.
    */
   async #takeSlot(slot: Slot): Promise<boolean> {
-    const outcome = await this.#options.store.reserve(slot, this.#limitsOf(slot.pipelineId));
+    const { store } = this.#options;
+    const outcome = await store.reserve(slot, this.#limitsOf(slot.pipelineId)).catch((error: unknown) => {
+      // Redis may have reserved it, and only the answer was lost. The client tries again with the same key.
+      void store.release(slot).catch(() => undefined);
+      throw error;
+    });
     if (outcome === 'full' || outcome === 'pipeline_full') throw await this.#noSlot(outcome, slot.pipelineId);
     if (outcome === 'busy') throw keyInProgress();
     return outcome === 'ok';

@@ -1,7 +1,7 @@
 --[[
   Reserves a slot for an upload. An upload whose key was already used needs none, since it won't be queued.
 
-  ARGV[2]  slot
+  ARGV[2]  slot       The call may be repeated with it, for example if its answer was lost.
   ARGV[3]  queueSize
   ARGV[4]  lifeMs     how long the slot and the key last without being renewed
   ARGV[5]  key        or ''
@@ -16,6 +16,7 @@ local slot, queueSize, lifeMs, key, rerunFailed = ARGV[2], tonumber(ARGV[3]), AR
 local pipeline, maxWaiting = ARGV[7], tonumber(ARGV[8])
 
 local known = key ~= '' and redis.call('GET', prefix .. 'key:' .. key)
+if known == 's ' .. slot then known = false end
 if known and not isStaging(known) then
   local _, first = usedKey(known)
   local isKnown = first and redis.call('EXISTS', prefix .. 'run:' .. first) == 1
