@@ -36,11 +36,7 @@ export async function openAppendLock(
   const addressOf = (id: string): string => socketAddress(directory, opened, socketName(id));
   const isAlive = (id: string): Promise<boolean> => hasListener(addressOf(id));
   const server = await listenAt(addressOf(owner));
-  const socket = pathOf(socketName(owner));
-  await shareWithOwner(directory, {
-    stat: () => lstat(socket),
-    chown: (uid, gid) => lchown(socket, uid, gid),
-  });
+  await shareWithOwner(directory, entryAt(pathOf(socketName(owner))));
   await removeSockets(directory, { clock, isAlive });
 
   /**
@@ -122,6 +118,11 @@ async function removeSockets(
     const { mtimeMs } = await lstat(at).catch(() => ({ mtimeMs: Infinity }));
     if (clock.now().getTime() - mtimeMs > minDeadMs) await rm(at, { force: true });
   }
+}
+
+/** A socket cannot be opened, but its name need not be followed. */
+function entryAt(at: string): Parameters<typeof shareWithOwner>[1] {
+  return { stat: () => lstat(at), chown: (uid, gid) => lchown(at, uid, gid) };
 }
 
 /**

@@ -200,8 +200,7 @@ async function stage(request: StageRequest): Promise<StagedBundle> {
   const completing = { directory: files, maxUploadSize, signal };
   const lacking =
     partial === null ? [] : await completeBundle(extraction, manifest, content ?? nothingKept, completing);
-  for (const each of compare(manifest, extraction, new Set(lacking.map(({ pointer }) => pointer))))
-    findings.push(each);
+  for (const each of compare(manifest, extraction, lacking)) findings.push(each);
   const measured = manifest.files.flatMap(({ path: name }) => extraction.files.get(name) ?? []);
   if (!hasErrors(findings) && lacking.length === 0)
     findings.push(...(await sceneMapFindings(files, manifest, measured, sceneMaps)));
@@ -257,12 +256,13 @@ function* keepable(
  * Checks that every listed file is there with the right size and digest. Skips files that are reported as
  * missing already; `lacking` has their pointers.
  */
-function compare(manifest: Manifest, { files }: Extraction, lacking: ReadonlySet<string | null>): Finding[] {
+function compare(manifest: Manifest, { files }: Extraction, lacking: readonly Finding[]): Finding[] {
   const findings: Finding[] = [];
+  const reported = new Set(lacking.map(({ pointer }) => pointer));
   manifest.files.forEach(({ path, size, digest }, index) => {
     const found = files.get(path);
     const pointer = `/files/${index}`;
-    if (lacking.has(pointer)) return;
+    if (reported.has(pointer)) return;
     if (found === undefined)
       findings.push(
         finding('error', 'file_missing', 'is listed in the manifest and is not in the archive', {

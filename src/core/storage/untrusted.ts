@@ -1,11 +1,15 @@
 import { WaybillError } from '../lib/errors.ts';
-import type { Storage } from './storage.ts';
 
 /*
  * Protects waybill from storage servers that are broken or malicious. It limits the size of responses, so
  * that none of them can block this process, and makes sure that listed names don't lead outside of the
  * requested location.
  */
+
+/** A storage, as far as messages need it. */
+interface Labelled {
+  label: string;
+}
 
 /**
  * The maximum depth of nested directories in a listing. The path of a bundle and those of its files have at
@@ -15,7 +19,7 @@ export const maxDepth = 144;
 /** The maximum number of names in a listing. */
 export const maxListed = 2_000_000;
 /** The maximum size of all names of a listing, in bytes of memory. */
-export const maxListedBytes = 256 << 20;
+export const maxListedBytes = 192 << 20;
 /** The maximum length of a listed path, in UTF-16 code units. Linux and S3 allow less. */
 export const maxNameUnits = 4096;
 /** The maximum number of consecutive pages without a single name. */
@@ -32,32 +36,32 @@ export class ListingLimit {
   #names = 0;
   #bytes = 0;
 
-  /** The maximums are only set in tests. */
+  /** By default, a listing takes at most about 500 MB of memory. */
   constructor(max = { names: maxListed, bytes: maxListedBytes }) {
     this.#max = max;
   }
 
   /** Throws `storage_permanent` if the directory is too deep, or leads back to itself. */
-  enter(storage: Pick<Storage, 'label'>, directory: string): void {
+  enter(storage: Labelled, directory: string): void {
     if (directory.split('/').length > maxDepth)
       throw tooLarge(storage, `directories are nested deeper than ${maxDepth}`);
   }
 
   /** Throws `storage_permanent` if there are more or longer names than fit into memory. */
-  add(storage: Pick<Storage, 'label'>, name: string): void {
+  add(storage: Labelled, name: string): void {
     if (name.length > maxNameUnits)
       throw tooLarge(storage, `${quoted(name)} has more than ${maxNameUnits} characters`);
     this.#names += 1;
-    this.#bytes += isLatin1.test(name) ? name.length : 2 * name.length;
+    this.#bytes += isWide.test(name) ? 2 * name.length : name.length;
     if (this.#names > this.#max.names) throw tooLarge(storage, `more than ${this.#max.names} names`);
     if (this.#bytes > this.#max.bytes) throw tooLarge(storage, `names of more than ${this.#max.bytes} bytes`);
   }
 }
 
-/** Strings with other characters take two bytes per code unit. */
-const isLatin1 = /^[\0-\xff]*$/;
+/** A string with one of these characters takes two bytes of memory per code unit. */
+const isWide = /[\u0100-\uffff]/;
 
-function tooLarge(storage: Pick<Storage, 'label'>, why: string): WaybillError {
+function tooLarge(storage: Labelled, why: string): WaybillError {
   return new WaybillError('storage_permanent', `${storage.label}: the listing is too large: ${why}`, {
     hint: 'publish from or to a directory with fewer files; if there are few, the server is broken or hostile',
   });
@@ -72,7 +76,7 @@ export function isName(name: string): boolean {
  * Returns the size of a file, as a server reported it. Throws `storage_permanent` unless it is a whole number
  * of bytes. A comparison with anything else is false, and would let a body go on without an end.
  */
-export function sizeFrom(storage: Pick<Storage, 'label'>, key: string, size: number | undefined): number {
+export function sizeFrom(storage: Labelled, key: string, size: number | undefined): number {
   if (size !== undefined && Number.isSafeInteger(size) && size >= 0) return size;
   throw distrusted(storage, `${quoted(key)} has the size ${String(size)}`);
 }
@@ -83,7 +87,7 @@ export function quoted(name: string): string {
 }
 
 /** `storage_permanent`: we don't trust a server's response. */
-export function distrusted(storage: Pick<Storage, 'label'>, why: string): WaybillError {
+export function distrusted(storage: Labelled, why: string): WaybillError {
   return new WaybillError(
     'storage_permanent',
     `${storage.label}: the answer of the server is refused: ${why}`,

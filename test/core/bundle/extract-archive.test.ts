@@ -31,7 +31,16 @@ import {
   sha,
 } from '../../fixtures/hostile-archives.ts';
 import { sceneMapText } from '../../fixtures/scene-map.ts';
-import { bundleTar, endMarker, gnuLongName, inChunks, pax, rawEntry, tar } from '../../fixtures/tar.ts';
+import {
+  bundleTar,
+  endMarker,
+  gnuLongName,
+  inChunks,
+  manifestOf,
+  pax,
+  rawEntry,
+  tar,
+} from '../../fixtures/tar.ts';
 
 const root = t.testdir({});
 let count = 0;
@@ -475,7 +484,7 @@ t.test('an archive without a manifest, or with two, is an invalid bundle that sa
 
 t.test('of 130,000 listed files that are missing, the first hundred are findings', async (t) => {
   const names = Array.from({ length: 130_000 }, (_, index) => `f${index}`);
-  const { error } = await stage(tar(manifest(...names)), {
+  const { error } = await stage(tar({ path: 'manifest.json', body: manifestOf(names) }), {
     limits: { maxUploadSize: 2 ** 24, maxFiles: 250_000 },
   });
   t.match(error, { code: 'invalid_bundle', findings: { length: 101 } });

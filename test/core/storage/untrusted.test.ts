@@ -17,7 +17,6 @@ import {
   maxDepth,
   maxEmptyPages,
   maxListed,
-  maxListedBytes,
   maxNameUnits,
 } from '../../../src/core/storage/untrusted.ts';
 import { followLinks } from '../../../src/core/storage/wrappers/follow-links.ts';
@@ -238,6 +237,8 @@ t.test('the limit of a listing counts bytes of memory', (t) => {
   limit.add(storage, 'é'.repeat(400));
   limit.add(storage, '☺'.repeat(300));
   t.throws(() => limit.add(storage, 'a'), { code: 'storage_permanent', message: 'more than 1000 bytes' });
-  t.ok(maxListed >= 1_500_000 && maxListedBytes >= 100 * 1_500_000, 'a million files can be listed');
+  const usual = new ListingLimit();
+  const name = 'x'.repeat(100);
+  for (let count = 0; count < 1_000_000; count += 1) usual.add(storage, name);
   t.end();
 });

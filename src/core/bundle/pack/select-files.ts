@@ -5,8 +5,8 @@ import { composeIt, foldedPath, noPath, notUtf8, renameIt } from '../../lib/text
 import { readAll } from '../../storage/body.ts';
 import { joinKey, type Key, listedKey, nameOf } from '../../storage/key.ts';
 import type { Entry, Stamp, Storage, UnreadableName } from '../../storage/storage.ts';
-import { ListingLimit } from '../../storage/untrusted.ts';
-import { maxPathSegments } from '../limits.ts';
+import { ListingLimit, maxListedBytes } from '../../storage/untrusted.ts';
+import { maxListedFiles, maxPathSegments } from '../limits.ts';
 import { manifestName, signatureName } from '../manifest.ts';
 
 /*
@@ -19,6 +19,8 @@ import { manifestName, signatureName } from '../manifest.ts';
  */
 export const ignoreFileName = '.waybillignore';
 const maxIgnoreFileBytes = 1 << 20;
+/** The maximum number of names to list. Their stamps need 400 bytes of memory each. */
+const maxSelected = 4 * maxListedFiles;
 
 /**
  * Files that version control systems, editors and desktops leave behind. To include one of them anyway, use a
@@ -86,7 +88,7 @@ export async function selectFiles(
   const findings: Finding[] = [];
   const excluded: string[] = [];
   const pending: (Key | '')[] = [''];
-  const limit = new ListingLimit();
+  const limit = new ListingLimit({ names: maxSelected, bytes: maxListedBytes });
   for (let directory = pending.pop(); directory !== undefined; directory = pending.pop()) {
     const onUnreadable = ({ reason, decoded, escaped }: UnreadableName): void => {
       const file = joinKey(directory, escaped);

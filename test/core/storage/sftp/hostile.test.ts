@@ -97,9 +97,10 @@ const lies: Record<string, Lie> = {
   'every directory has another directory': (sftp) => {
     const isRead = new Set<string>();
     instead(sftp, 'READDIR', (id, handle: Buffer) => {
-      if (isRead.has(handle.toString('hex'))) return sftp.status(id, status.EOF);
+      const directory = { filename: 'd', longname: '', attrs: { ...file, mode: 0o040755 } };
+      if (isRead.has(handle.toString('hex'))) sftp.status(id, status.EOF);
+      else sftp.name(id, [directory]);
       isRead.add(handle.toString('hex'));
-      return sftp.name(id, [{ filename: 'd', longname: '', attrs: { ...file, mode: 0o040755 } }]);
     });
     let opened = 0;
     instead(sftp, 'OPENDIR', (id) => sftp.handle(id, Buffer.from(`${(opened += 1)}`)));
