@@ -4,7 +4,7 @@ import type { Request, Response } from 'express';
 import type { Actor } from '../../core/audit/record.ts';
 import type { Scope } from '../../core/config/schema/schema.ts';
 import { asWaybillError, WaybillError } from '../../core/lib/errors.ts';
-import { retryAfterSeconds } from '../http/answer/error-status.ts';
+import { retryAfterOf } from '../http/answer/error-status.ts';
 import { prefersPage } from '../http/answer/negotiate.ts';
 import { type Problem, problemOf } from '../http/answer/problem.ts';
 import { allows, type Token } from '../http/auth.ts';
@@ -82,7 +82,7 @@ async function sendRefusal<Params>(
   const refusal = problemOf(error, context.id);
   // Server errors are logged and reported as on any other route.
   if (refusal.status === 500) throw error;
-  const retryAfter = error.retryAfterSeconds ?? retryAfterSeconds[error.code];
+  const retryAfter = retryAfterOf(error);
   if (retryAfter !== undefined) visit.res.setHeader('Retry-After', retryAfter);
   context.fields['code'] = refusal.code;
   await Promise.resolve(again({ ...visit, refusal })).catch(() => {

@@ -1,5 +1,5 @@
 import { type ErrorCode, errorTable } from '../../core/lib/error-codes.ts';
-import { retryAfterSeconds, statusOf } from '../http/answer/error-status.ts';
+import { defaultRetryAfter, statusOf } from '../http/answer/error-status.ts';
 import {
   type Header,
   type MediaType,
@@ -129,7 +129,7 @@ function headersOf(codes: readonly ErrorCode[], method: Route<never>['method']):
   const add = (name: string, has: (code: ErrorCode) => boolean, about: Omit<Header, 'required'>): void => {
     if (codes.some(has)) headers[name] = { ...about, required: codes.every(has) };
   };
-  add('Retry-After', (code) => retryAfterSeconds[code] !== undefined, {
+  add('Retry-After', (code) => defaultRetryAfter[code] !== undefined, {
     description: 'Seconds to wait before a retry.',
     schema: { type: 'integer', minimum: 1 },
   });

@@ -10,11 +10,11 @@ import { jobAgain, type NewRun } from '../queue/kept-bundles.ts';
 import {
   admissionEnded,
   bundleGone,
+  estimatedWaitSeconds,
   keyConflict,
   keyInProgress,
   pipelineFull,
   queueFull,
-  retryAfterSeconds,
   runNotFinished,
   runUnknown,
   shuttingDown,
@@ -259,8 +259,8 @@ export class Admissions {
     const { store } = this.#options;
     const { queueSize, maxWaiting } = this.#limitsOf(pipelineId);
     return outcome === 'full' || maxWaiting === null
-      ? queueFull(queueSize, retryAfterSeconds(await store.pace(null)))
-      : pipelineFull(pipelineId, maxWaiting, retryAfterSeconds(await store.pace(pipelineId)));
+      ? queueFull(queueSize, estimatedWaitSeconds(await store.pace(null)))
+      : pipelineFull(pipelineId, maxWaiting, estimatedWaitSeconds(await store.pace(pipelineId)));
   }
 
   #limitsOf(pipelineId: string): { queueSize: number; maxWaiting: number | null } {

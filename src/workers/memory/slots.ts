@@ -1,6 +1,6 @@
 import type { Digest } from '../../core/lib/digest.ts';
 import type { AdmissionRequest } from '../queue/job-queue.ts';
-import { pipelineFull, queueFull, retryAfterSeconds } from '../queue/refusals.ts';
+import { estimatedWaitSeconds, pipelineFull, queueFull } from '../queue/refusals.ts';
 import type { RunScheduler } from './run-scheduler.ts';
 
 export interface SlotLimits {
@@ -31,11 +31,11 @@ export class Slots {
     const { queueSize, maxWaitingOf } = this.#limits;
     const scheduler = this.#scheduler;
     const all = this.#all + scheduler.waiting;
-    if (all >= queueSize) throw queueFull(queueSize, retryAfterSeconds(scheduler.load(null, all)));
+    if (all >= queueSize) throw queueFull(queueSize, estimatedWaitSeconds(scheduler.load(null, all)));
     const maxWaiting = maxWaitingOf?.(pipelineId) ?? null;
     const waiting = this.lengthOf(pipelineId) + scheduler.waitingOf(pipelineId);
     if (maxWaiting === null || waiting < maxWaiting) return;
-    throw pipelineFull(pipelineId, maxWaiting, retryAfterSeconds(scheduler.load(pipelineId, waiting)));
+    throw pipelineFull(pipelineId, maxWaiting, estimatedWaitSeconds(scheduler.load(pipelineId, waiting)));
   }
 
   /** The number of slots in use, across all pipelines. */

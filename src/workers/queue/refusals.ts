@@ -121,7 +121,7 @@ export interface QueueLoad {
  * Returns 10 if fewer than two runs have ended in the last 15 minutes. The time since the last end is taken
  * into account, so the estimate grows if the queue is stuck. For a paused pipeline, returns the maximum.
  */
-export function retryAfterSeconds({ waiting, endedAt, now, isPaused }: QueueLoad): number {
+export function estimatedWaitSeconds({ waiting, endedAt, now, isPaused }: QueueLoad): number {
   if (isPaused) return maxSeconds;
   const recent = endedAt.filter((at) => now - at <= windowMs);
   const [oldest] = recent;

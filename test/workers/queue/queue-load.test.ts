@@ -1,37 +1,40 @@
 import t from 'tap';
-import { maxEndTimes, retryAfterSeconds, RunEndTimes } from '../../../src/workers/queue/refusals.ts';
+import { estimatedWaitSeconds, maxEndTimes, RunEndTimes } from '../../../src/workers/queue/refusals.ts';
 
 const everySecond = (runs: number, from = 0): number[] =>
   Array.from({ length: runs }, (_, index) => from + index * 1000);
 
 t.test('returns a Retry-After that covers all waiting runs', async (t) => {
   t.equal(
-    retryAfterSeconds({ waiting: 32, endedAt: everySecond(11), now: 10_000, isPaused: false }),
+    estimatedWaitSeconds({ waiting: 32, endedAt: everySecond(11), now: 10_000, isPaused: false }),
     32,
     'one a second',
   );
   t.equal(
-    retryAfterSeconds({ waiting: 32, endedAt: [0, 100, 200], now: 200, isPaused: false }),
+    estimatedWaitSeconds({ waiting: 32, endedAt: [0, 100, 200], now: 200, isPaused: false }),
     4,
     'ten a second, rounded up',
   );
   t.equal(
-    retryAfterSeconds({ waiting: 3, endedAt: [0, 20_000], now: 20_000, isPaused: false }),
+    estimatedWaitSeconds({ waiting: 3, endedAt: [0, 20_000], now: 20_000, isPaused: false }),
     60,
     'three a minute',
   );
 });
 
 t.test('it is 1 to 300 seconds, whatever was measured', async (t) => {
-  t.equal(retryAfterSeconds({ waiting: 1, endedAt: [5, 5, 5], now: 5, isPaused: false }), 1);
-  t.equal(retryAfterSeconds({ waiting: 0, endedAt: everySecond(3), now: 2_000, isPaused: false }), 1);
-  t.equal(retryAfterSeconds({ waiting: 100_000, endedAt: everySecond(3), now: 2_000, isPaused: false }), 300);
+  t.equal(estimatedWaitSeconds({ waiting: 1, endedAt: [5, 5, 5], now: 5, isPaused: false }), 1);
+  t.equal(estimatedWaitSeconds({ waiting: 0, endedAt: everySecond(3), now: 2_000, isPaused: false }), 1);
+  t.equal(
+    estimatedWaitSeconds({ waiting: 100_000, endedAt: everySecond(3), now: 2_000, isPaused: false }),
+    300,
+  );
 });
 
 t.test('returns longer Retry-After times for a stalled queue', async (t) => {
   const endedAt = everySecond(5);
   const answers = [4_000, 8_000, 40_000].map((now) =>
-    retryAfterSeconds({ waiting: 10, endedAt, now, isPaused: false }),
+    estimatedWaitSeconds({ waiting: 10, endedAt, now, isPaused: false }),
   );
   t.same(answers, [10, 20, 100]);
 });
@@ -40,14 +43,14 @@ t.test('without a measurement it is ten seconds', async (t) => {
   const now = 20 * 60_000;
   for (const endedAt of [[], [now - 1], everySecond(60), [...everySecond(60), now - 1]])
     t.equal(
-      retryAfterSeconds({ waiting: 32, endedAt, now, isPaused: false }),
+      estimatedWaitSeconds({ waiting: 32, endedAt, now, isPaused: false }),
       10,
       'too few ends, or too long ago',
     );
 });
 
 t.test('of a pipeline that is paused nothing ends: the longest time', async (t) => {
-  t.equal(retryAfterSeconds({ waiting: 1, endedAt: everySecond(5), now: 4_000, isPaused: true }), 300);
+  t.equal(estimatedWaitSeconds({ waiting: 1, endedAt: everySecond(5), now: 4_000, isPaused: true }), 300);
 });
 
 t.test('the last ends are remembered, of each pipeline and of all', async (t) => {

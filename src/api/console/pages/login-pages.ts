@@ -1,6 +1,6 @@
 import type { Request, Response } from 'express';
 import { WaybillError } from '../../../core/lib/errors.ts';
-import { statusOf } from '../../http/answer/error-status.ts';
+import { retryAfterOf, statusOf } from '../../http/answer/error-status.ts';
 import { isExpired, type Token, tokenOfValue } from '../../http/auth.ts';
 import { requestContext } from '../../http/request/request-context.ts';
 import { clientOf } from '../../http/request-log.ts';
@@ -130,7 +130,8 @@ async function orShowLogin(
     if (error.code === 'login_refused') await parts.loginLimit.failed(client);
     parts.log.warn({ client, reason: error.message }, 'login to the console failed');
     requestContext(req).fields['code'] = error.code;
-    const { retryAfterSeconds: seconds, message, hint = null } = error;
+    const { message, hint = null } = error;
+    const seconds = retryAfterOf(error);
     if (seconds !== undefined) res.setHeader('Retry-After', seconds);
     showLogin(res, parts, { next, problem: { message, hint }, status: statusOf[error.code] });
   }

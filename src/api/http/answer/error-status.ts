@@ -1,4 +1,5 @@
 import type { ErrorCode } from '../../../core/lib/error-codes.ts';
+import type { WaybillError } from '../../../core/lib/errors.ts';
 
 /**
  * The HTTP status for each error code. Errors with status 500 are hidden from clients, who get
@@ -144,8 +145,8 @@ export function isConcealed(code: ErrorCode): boolean {
   return statusOf[code] === 500 && !disclosed500.has(code);
 }
 
-/** The default `Retry-After` for temporary errors, in seconds. */
-export const retryAfterSeconds: Partial<Record<ErrorCode, number>> = {
+/** The default `Retry-After` for temporary errors, in seconds. An error may carry a better estimate. */
+export const defaultRetryAfter: Partial<Record<ErrorCode, number>> = {
   shutting_down: 30,
   too_many_logins: 60,
   issuer_unavailable: 60,
@@ -165,3 +166,8 @@ export const retryAfterSeconds: Partial<Record<ErrorCode, number>> = {
   destination_busy: 10,
   destination_unavailable: 10,
 };
+
+/** Returns the `Retry-After` of an error in seconds, or undefined if it does not help to try again. */
+export function retryAfterOf({ code, retryAfterSeconds }: WaybillError): number | undefined {
+  return retryAfterSeconds ?? defaultRetryAfter[code];
+}

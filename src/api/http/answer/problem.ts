@@ -12,7 +12,7 @@ import { errnoOf } from '../../../core/lib/system-errors.ts';
 import { writeXml, type XmlNode, xmlText } from '../../../core/lib/xml.ts';
 import { endAfterDrain, hasPendingBody } from '../request/client-connection.ts';
 import { type ProblemForm, requestContext } from '../request/request-context.ts';
-import { isConcealed, retryAfterSeconds, statusOf } from './error-status.ts';
+import { isConcealed, retryAfterOf, statusOf } from './error-status.ts';
 import { prefersPage } from './negotiate.ts';
 
 /**
@@ -153,7 +153,7 @@ export async function sendProblem(
     return;
   }
   const problem = { ...problemOf(error, context.id), ...context.problemMembers };
-  const retryAfter = error.retryAfterSeconds ?? retryAfterSeconds[problem.code];
+  const retryAfter = retryAfterOf(error);
   if (retryAfter !== undefined) res.setHeader('Retry-After', retryAfter);
   const form = context.problemForm ?? (prefersPage(req.headers.accept) ? 'html' : 'json');
   if (context.problemForm !== undefined || problemPage !== undefined) res.appendHeader('Vary', 'Accept');
