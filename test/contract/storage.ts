@@ -22,16 +22,23 @@ export interface StorageWorld {
 
 /** How many scenarios a sample has for a variant of a storage; the storage itself runs all. */
 const sampled = 8;
+interface ContractOptions {
+  variantOf?: string;
+  lacks?: readonly string[];
+  without?: readonly ('keep' | 'duplicate')[];
+}
+
 type Work = (t: Test, storage: Storage, world: StorageWorld) => Promise<void>;
 
 /**
  * `variantOf` names the storage that runs all of it; then this is a sample. `lacks` are names of
- * scenarios that do not hold on a server of some make, and that it has to be known for.
+ * scenarios that do not hold on a server of some make, and that it has to be known for. `without` are the
+ * optional capabilities that the storage must not have; `keep` and `duplicate` are required otherwise.
  */
 export async function storageContract(
   t: Test,
   newWorld: (t: Test) => Promise<StorageWorld>,
-  { variantOf, lacks = [] }: { variantOf?: string; lacks?: readonly string[] } = {},
+  { variantOf, lacks = [], without = [] }: ContractOptions = {},
 ): Promise<void> {
   const scenarios: { name: string; work: Work }[] = [];
   const scenario = (name: string, work: Work): void => void scenarios.push({ name, work });
@@ -42,6 +49,12 @@ export async function storageContract(
     (await readAll(storage, key(name), 1 << 26)).toString();
   const names = async (storage: Storage, directory = '', recursive = true): Promise<string[]> =>
     (await entries(storage, directory, recursive)).map((entry) => entry.key as string).sort();
+
+  const isWithout = (t: Test, storage: Storage, capability: 'keep' | 'duplicate'): boolean => {
+    if (!without.includes(capability)) return false;
+    t.equal(storage[capability], undefined, `has no ${capability}`);
+    return true;
+  };
 
   scenario('reads back written content, with its size and digest', async (t, storage) => {
     const written = await storage.write(key('a/b/c.txt'), bytesBody('hello'), {
@@ -378,6 +391,7 @@ export async function storageContract(
   });
 
   scenario('restores kept files after they were replaced or removed', async (t, storage) => {
+    if (isWithout(t, storage, 'keep')) return;
     const all = ['top', 'd/replaced', 'd/e/removed', 'd/e/f/removed', 'empty', 'untouched', 'späce #?%25'];
     for (const name of all) await put(storage, name, name === 'empty' ? '' : `old ${name}`);
     const before = await Promise.all(all.map((name) => storage.stat(key(name))));
@@ -410,6 +424,7 @@ export async function storageContract(
   });
 
   scenario('only files are kept', async (t, storage) => {
+    if (isWithout(t, storage, 'keep')) return;
     await put(storage, 'directory/file', 'x');
     for (const name of ['no', 'no/deeper', 'directory', 'directory/file/deeper'])
       t.equal(await storage.keep!(key(name), aside('nothing')), null, name);
@@ -418,6 +433,7 @@ export async function storageContract(
   });
 
   scenario('a removed file whose copy was swept cannot be put back', async (t, storage) => {
+    if (isWithout(t, storage, 'keep')) return;
     await put(storage, 'x', 'x');
     const kept = await keep(storage, 'x');
     await removeKept(storage, kept);
@@ -433,6 +449,7 @@ export async function storageContract(
   });
 
   scenario('many files are kept at once', async (t, storage) => {
+    if (isWithout(t, storage, 'keep')) return;
     const many = Array.from({ length: 60 }, (_, index) => `many/${index % 7}/${index}`);
     await Promise.all(many.map((name) => put(storage, name, name)));
     const kept = await Promise.all(many.map((name) => keep(storage, name)));
@@ -445,6 +462,7 @@ export async function storageContract(
   });
 
   scenario('a file is duplicated on the server, and each lives on without the other', async (t, storage) => {
+    if (isWithout(t, storage, 'duplicate')) return;
     await put(storage, 'a/one', 'one');
     await put(storage, 'a/empty', '');
     await put(storage, '.publisher.tmp/1/output-1', 'left by a call whose answer was lost');
@@ -483,6 +501,7 @@ export async function storageContract(
   });
 
   scenario('only files are duplicated', async (t, storage) => {
+    if (isWithout(t, storage, 'duplicate')) return;
     await put(storage, 'directory/file', 'x');
     for (const name of ['no', 'no/deeper', 'directory', 'directory/file/deeper'])
       t.equal(await storage.duplicate!(key(name), aside('nothing')), null, name);
