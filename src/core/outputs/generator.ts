@@ -117,25 +117,21 @@ interface NamedBundle extends Pick<SourceBundle, 'path' | 'name'> {
 type Output = keyof GeneratedOutputs;
 
 /**
- * If two outputs have the same name, the first one gets it. The other one is left out if its setting is
- * `auto`.
+ * The setting of each output, and its names for a bundle. If two outputs have the same name, the first one
+ * gets it. The other one is left out if its setting is `auto`.
  */
-const namesOf: Record<Output, (bundle: NamedBundle) => RelativePath[]> = {
-  archive: (bundle) => [archiveName(bundle)],
-  sceneMapPage: ({ files }) =>
-    files.filter(({ kind }) => kind === sceneMapKind).map(({ path }) => sceneMapPageName(path)),
-  checksums: () => [checksumsName],
-  index: () => [indexName],
-  signature: () => [checksumsSignatureName, attestationName],
+const named: Record<Output, { setting: string; names: (bundle: NamedBundle) => RelativePath[] }> = {
+  archive: { setting: 'outputs.archive', names: (bundle) => [archiveName(bundle)] },
+  sceneMapPage: {
+    setting: 'outputs.scene_map_page',
+    names: ({ files }) =>
+      files.filter(({ kind }) => kind === sceneMapKind).map(({ path }) => sceneMapPageName(path)),
+  },
+  checksums: { setting: 'outputs.checksums', names: () => [checksumsName] },
+  index: { setting: 'outputs.index', names: () => [indexName] },
+  signature: { setting: 'outputs.signature', names: () => [checksumsSignatureName, attestationName] },
 };
-
-const settings: Record<Output, string> = {
-  archive: 'outputs.archive',
-  sceneMapPage: 'outputs.scene_map_page',
-  checksums: 'outputs.checksums',
-  index: 'outputs.index',
-  signature: 'outputs.signature',
-};
+const allOutputs = Object.keys(named) as Output[];
 
 export const checksumsName = 'SHA256SUMS' as RelativePath;
 export const checksumsSignatureName = 'SHA256SUMS.minisig' as RelativePath;
@@ -167,15 +163,13 @@ export function chooseOutputs(
   bundle: NamedBundle,
   { id, outputs }: Pick<DestinationConfig, 'id' | 'outputs'>,
 ): { chosen: ChosenOutputs; taken: Finding[] } {
-  const chosen: ChosenOutputs = {
-    ...{ archive: false, sceneMapPage: false, checksums: false, index: false, signature: false },
-  };
-  const wanted = (Object.keys(namesOf) as Output[]).filter((output) => isWanted(outputs, output));
+  const chosen = Object.fromEntries(allOutputs.map((output) => [output, false])) as ChosenOutputs;
+  const wanted = allOutputs.filter((output) => isWanted(outputs, output));
   const taken: Finding[] = [];
   if (wanted.length === 0) return { chosen, taken };
   const present = new PresentNames(bundle.files.map(({ path }) => path));
   for (const output of wanted) {
-    const names = namesOf[output](bundle);
+    const names = named[output].names(bundle);
     if (outputs[output] === 'auto' && names.some((name) => present.conflict(name) !== undefined)) continue;
     chosen[output] = true;
     for (const name of names) {
@@ -239,11 +233,11 @@ function takenName(
   output: Output,
   { path, output: other }: Conflict,
 ): Finding {
-  const setting = settings[output];
+  const { setting } = named[output];
   const reason =
     other === null
       ? `destination "${id}" generates "${name}" (${setting}), but the bundle has "${path}"`
-      : `destination "${id}" generates "${name}" twice (${settings[other]} and ${setting})`;
+      : `destination "${id}" generates "${name}" twice (${named[other].setting} and ${setting})`;
   const value = output === 'index' ? 'auto or false' : 'false';
   const remedy = other === null ? ', or remove the file from the bundle' : '';
   const change = output === 'signature' ? `remove ${setting}` : `set ${setting} to ${value}`;
