@@ -2,7 +2,7 @@ import { constants } from 'node:fs';
 import { type FileHandle, open, readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { isAbsent } from '../lib/system-errors.ts';
-import { type ChainEnd, chainStart, digestOfLine, parseLine } from './record.ts';
+import { type ChainEnd, digestOfLine, parseLine } from './record.ts';
 
 /*
  * Names and reads the files of a trail. A file is named after the `seq` of its first record. Sorted by name,
@@ -170,10 +170,4 @@ export async function readFirstTime(handle: FileHandle): Promise<Date | null> {
   const text = buffer.toString('utf8', 0, bytesRead);
   const record = parseLine(text.slice(0, Math.max(0, text.indexOf('\n'))));
   return record === null ? null : new Date(record.time);
-}
-
-/** Returns whichever end is later. If they are the same, returns the first one. */
-export function laterEnd(a: ChainEnd | null, b: ChainEnd | null): ChainEnd {
-  const [one, other] = [a ?? chainStart, b ?? chainStart];
-  return other.seq > one.seq ? other : one;
 }

@@ -164,7 +164,6 @@ export interface OutputFacts {
 }
 
 export type EventType = keyof EventData;
-export type SubscribableType = (typeof subscribableTypes)[number];
 
 /** Something that happened. It becomes an event when it gets an id and a time. */
 export type Occurrence = { [T in EventType]: { type: T; data: EventData[T] } }[EventType];
