@@ -152,53 +152,40 @@ export const trendsPage: PageRoute<ConsoleParts> = {
     }),
 };
 
-export const startAction: PageRoute<ConsoleParts> = {
-  method: 'post',
-  path: '/console/pipelines/{pipeline_id}/start',
-  audit: 'run.start',
-  handle: (parts) =>
-    action<PipelineParams>(
-      parts,
-      async (visit, form) => {
-        goTo(visit, withFlash(paths.run(await startFrom(visit, form)), 'started'));
-      },
-      showPipeline,
-    ),
-};
+export const startAction = pipelineAction('start', 'run.start', async (visit, form) =>
+  withFlash(paths.run(await startFrom(visit, form)), 'started'),
+);
 
-export const pauseAction: PageRoute<ConsoleParts> = {
-  method: 'post',
-  path: '/console/pipelines/{pipeline_id}/pause',
-  audit: 'pipeline.pause',
-  handle: (parts) =>
-    action<PipelineParams>(
-      parts,
-      async (visit, form) => {
-        const { req, res, visitor, access } = visit;
-        const { pipeline_id: id } = permit(res, visitor, 'pause', req.params.pipelineId, access);
-        await pausePipeline(id, reasonOf(form), parts);
-        goTo(visit, withFlash(paths.pipeline(id), 'paused'));
-      },
-      showPipeline,
-    ),
-};
+export const pauseAction = pipelineAction('pause', 'pipeline.pause', async (visit, form) => {
+  const id = permitPause(visit);
+  await pausePipeline(id, reasonOf(form), visit.parts);
+  return withFlash(paths.pipeline(id), 'paused');
+});
 
-export const resumeAction: PageRoute<ConsoleParts> = {
-  method: 'post',
-  path: '/console/pipelines/{pipeline_id}/resume',
-  audit: 'pipeline.resume',
-  handle: (parts) =>
-    action<PipelineParams>(
-      parts,
-      async (visit) => {
-        const { req, res, visitor, access } = visit;
-        const { pipeline_id: id } = permit(res, visitor, 'pause', req.params.pipelineId, access);
-        await resumePipeline(id, parts);
-        goTo(visit, withFlash(paths.pipeline(id), 'resumed'));
-      },
-      showPipeline,
-    ),
-};
+export const resumeAction = pipelineAction('resume', 'pipeline.resume', async (visit) => {
+  const id = permitPause(visit);
+  await resumePipeline(id, visit.parts);
+  return withFlash(paths.pipeline(id), 'resumed');
+});
+
+/** Makes the route of an action on a pipeline. `act` returns the path of the page to show afterwards. */
+function pipelineAction(
+  name: string,
+  audit: PageRoute<ConsoleParts>['audit'],
+  act: (visit: Visit<PipelineParams>, form: Form) => Promise<string>,
+): PageRoute<ConsoleParts> {
+  return {
+    method: 'post',
+    path: `/console/pipelines/{pipeline_id}/${name}`,
+    audit,
+    handle: (parts) =>
+      action<PipelineParams>(parts, async (visit, form) => goTo(visit, await act(visit, form)), showPipeline),
+  };
+}
+
+function permitPause({ req, res, visitor, access }: Visit<PipelineParams>): string {
+  return permit(res, visitor, 'pause', req.params.pipelineId, access).pipeline_id;
+}
 
 /** Returns the reason entered for a pause, or null if the field is empty. Throws `invalid_request`. */
 function reasonOf(form: Form): string | null {

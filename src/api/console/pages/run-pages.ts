@@ -52,58 +52,43 @@ async function showRun(visit: Visit<RunParams>): Promise<void> {
   });
 }
 
-export const cancelAction: PageRoute<ConsoleParts> = {
-  method: 'post',
-  path: '/console/runs/{run_id}/cancel',
-  audit: 'run.cancel',
-  handle: (parts) =>
-    action<RunParams>(
-      parts,
-      async (visit) => {
-        const { runId } = visit.req.params;
-        const pipelineId = await permitRun(visit, 'cancel');
-        await cancelFor({ pipelineId, runId }, parts);
-        goTo(visit, withFlash(paths.run(runId), 'cancelled'));
-      },
-      showRun,
-    ),
-};
+export const cancelAction = runAction('cancel', async ({ parts }, run) => {
+  await cancelFor(run, parts);
+  return withFlash(paths.run(run.runId), 'cancelled');
+});
 
-export const retryAction: PageRoute<ConsoleParts> = {
-  method: 'post',
-  path: '/console/runs/{run_id}/retry',
-  audit: 'run.retry',
-  handle: (parts) =>
-    action<RunParams>(
-      parts,
-      async (visit) => {
-        const { runId } = visit.req.params;
-        const pipelineId = await permitRun(visit, 'retry');
-        await retryFor({ pipelineId, runId }, parts);
-        goTo(visit, withFlash(paths.run(runId), 'retry'));
-      },
-      showRun,
-    ),
-};
+export const retryAction = runAction('retry', async ({ parts }, run) => {
+  await retryFor(run, parts);
+  return withFlash(paths.run(run.runId), 'retry');
+});
 
-export const rerunAction: PageRoute<ConsoleParts> = {
-  method: 'post',
-  path: '/console/runs/{run_id}/rerun',
-  audit: 'run.rerun',
-  handle: (parts) =>
-    action<RunParams>(
-      parts,
-      async (visit) => {
-        const { runId } = visit.req.params;
-        const pipelineId = await permitRun(visit, 'rerun');
-        const next = newRunId(pipelineId, parts.clock.now());
-        const { record } = await parts.queue.rerun(runId, next, originOf(visit.req));
-        requestContext(visit.req).fields['run_id'] = record.run_id;
-        goTo(visit, withFlash(paths.run(record.run_id), 'rerun'));
-      },
-      showRun,
-    ),
-};
+export const rerunAction = runAction('rerun', async ({ parts, req }, { pipelineId, runId }) => {
+  const next = newRunId(pipelineId, parts.clock.now());
+  const { record } = await parts.queue.rerun(runId, next, originOf(req));
+  requestContext(req).fields['run_id'] = record.run_id;
+  return withFlash(paths.run(record.run_id), 'rerun');
+});
+
+/** Makes the route of an action on a run. `act` returns the path of the page to show afterwards. */
+function runAction(
+  operation: 'cancel' | 'retry' | 'rerun',
+  act: (visit: Visit<RunParams>, run: { pipelineId: string; runId: string }) => Promise<string>,
+): PageRoute<ConsoleParts> {
+  return {
+    method: 'post',
+    path: `/console/runs/{run_id}/${operation}`,
+    audit: `run.${operation}`,
+    handle: (parts) =>
+      action<RunParams>(
+        parts,
+        async (visit) => {
+          const pipelineId = await permitRun(visit, operation);
+          goTo(visit, await act(visit, { pipelineId, runId: visit.req.params.runId }));
+        },
+        showRun,
+      ),
+  };
+}
 
 /**
  * Returns the id of the pipeline that the run belongs to. Throws `run_not_found`, and the same errors as
