@@ -15,7 +15,12 @@ import {
   type ResponseObject,
   type Route,
 } from '../http/route.ts';
-import { authorizeOperator, authorizePause, type RunAccess } from './pipeline-access.ts';
+import {
+  authorizeOperator,
+  authorizePause,
+  pipelineAccessProblems,
+  type RunAccess,
+} from './pipeline-access.ts';
 
 /*
  * Lets operators pause a pipeline, for example to maintain a destination or to look into a problem. Tokens
@@ -57,10 +62,7 @@ const answer: ResponseObject = {
   }),
 };
 const problems = [
-  'pipeline_not_found',
-  'forbidden',
-  'token_expired',
-  'insufficient_scope',
+  ...pipelineAccessProblems,
   'invalid_request',
   'unsupported_media_type',
   'queue_unavailable',

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Scope } from '../../core/config/schema/schema.ts';
 import type { Clock } from '../../core/lib/clock.ts';
 import type { Current } from '../../core/lib/current.ts';
+import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import {
   type AccessTokens,
@@ -25,6 +26,14 @@ export interface RunAccess extends TokenAccess {
   /** null if there is none. */
   adminToken: Token | null;
 }
+
+/** The codes that `authorizePipeline` throws, apart from those that the route's `access` already implies. */
+export const pipelineAccessProblems = [
+  'pipeline_not_found',
+  'forbidden',
+  'token_expired',
+  'insufficient_scope',
+] as const satisfies readonly ErrorCode[];
 
 /**
  * Authorizes a request to a pipeline, and adds the token and the pipeline to its log line. `find` returns

@@ -20,7 +20,7 @@ import {
   pipelineIdParameter,
   type Route,
 } from '../http/route.ts';
-import { authorizeConfigured, type RunAccess } from './pipeline-access.ts';
+import { authorizeConfigured, pipelineAccessProblems, type RunAccess } from './pipeline-access.ts';
 
 /*
  * Lists and compares a destination's releases, and switches between them. With every queue driver, the host
@@ -89,10 +89,7 @@ const activation: JsonSchema = {
 const checkActivation = bodyCheck(activation, 'send no body, {} or {"rollback": true}');
 
 const problems = [
-  'pipeline_not_found',
-  'forbidden',
-  'token_expired',
-  'insufficient_scope',
+  ...pipelineAccessProblems,
   'invalid_request',
   'destination_not_found',
   'no_releases',

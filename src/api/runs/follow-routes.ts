@@ -4,7 +4,7 @@ import { wholeNumber } from '../../core/lib/parameters.ts';
 import { findCaller, isExpired, type Token } from '../http/auth.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import { type Parameter, type ResponseObject, type Route, runIdParameter } from '../http/route.ts';
-import { pipelinesOf, tokenOfCaller } from '../pipelines/pipeline-access.ts';
+import { pipelineAccessProblems, pipelinesOf, tokenOfCaller } from '../pipelines/pipeline-access.ts';
 import type { Streams } from './event-stream.ts';
 import { nextOfAll, pipelinesParameter } from './list-runs.ts';
 import type { RunPorts } from './ports.ts';
@@ -91,10 +91,7 @@ export const followRunsRoute: Route<LivePorts> = {
   parameters: [...followQuery.parameters, lastEventId],
   responses: { 200: eventStream },
   problems: [
-    'pipeline_not_found',
-    'forbidden',
-    'token_expired',
-    'insufficient_scope',
+    ...pipelineAccessProblems,
     'invalid_request',
     'quota_exceeded',
     'too_many_streams',

@@ -4,7 +4,12 @@ import { type RunRecord, runStatuses } from '../../workers/queue/run-record.ts';
 import { sendJson } from '../http/answer/send-compressed.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import { jsonContent, pipelineIdParameter, type Route } from '../http/route.ts';
-import { authorizeConfigured, pipelinesOf, tokenOfCaller } from '../pipelines/pipeline-access.ts';
+import {
+  authorizeConfigured,
+  pipelineAccessProblems,
+  pipelinesOf,
+  tokenOfCaller,
+} from '../pipelines/pipeline-access.ts';
 import type { RunPorts } from './ports.ts';
 
 const maxIdChars = 255;
@@ -22,10 +27,7 @@ export const pageParameters = {
 
 /** The error codes that all lists of runs have in common. */
 export const listProblems: Route<RunPorts>['problems'] = [
-  'pipeline_not_found',
-  'forbidden',
-  'token_expired',
-  'insufficient_scope',
+  ...pipelineAccessProblems,
   'invalid_request',
   'run_not_found',
   'queue_unavailable',

@@ -8,7 +8,7 @@ import { newRunId } from '../../workers/queue/start-run.ts';
 import { emptyRequest, requireEmptyRequest } from '../http/json-body.ts';
 import { keepAuthorized, originOf, requestContext } from '../http/request/request-context.ts';
 import { jsonContent, pipelineIdParameter, type Route, runIdParameter } from '../http/route.ts';
-import { authorizeConfigured } from '../pipelines/pipeline-access.ts';
+import { authorizeConfigured, pipelineAccessProblems } from '../pipelines/pipeline-access.ts';
 import { acceptedResponse, sendAccepted } from './accept-run.ts';
 import type { RunPorts } from './ports.ts';
 
@@ -23,10 +23,7 @@ export interface RunParams {
  * The codes that `authorizeRun` throws, apart from those that the route's `access` and `body` already imply.
  */
 const actingProblems: readonly ErrorCode[] = [
-  'pipeline_not_found',
-  'forbidden',
-  'token_expired',
-  'insufficient_scope',
+  ...pipelineAccessProblems,
   'unsupported_media_type',
   'invalid_request',
   'queue_unavailable',

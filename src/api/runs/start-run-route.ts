@@ -5,7 +5,7 @@ import { bodyCheck, readSmallJson } from '../http/json-body.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import { keepAuthorized, originOf } from '../http/request/request-context.ts';
 import { jsonContent, type JsonSchema, pipelineIdParameter, type Route } from '../http/route.ts';
-import { authorizeConfigured } from '../pipelines/pipeline-access.ts';
+import { authorizeConfigured, pipelineAccessProblems } from '../pipelines/pipeline-access.ts';
 import {
   acceptedResponse,
   channelQuery,
@@ -51,10 +51,7 @@ export const startRunRoute: Route<RunPorts> = {
   },
   responses: { 202: acceptedResponse },
   problems: [
-    'pipeline_not_found',
-    'forbidden',
-    'token_expired',
-    'insufficient_scope',
+    ...pipelineAccessProblems,
     'pipeline_takes_uploads',
     'channel_not_found',
     'invalid_idempotency_key',

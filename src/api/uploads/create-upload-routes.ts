@@ -18,10 +18,10 @@ import {
   requireChannel,
   rerunFailed,
 } from '../runs/accept-run.ts';
+import { pipelineAccessProblems } from '../pipelines/pipeline-access.ts';
 import type { ResumablePorts } from './ports.ts';
 import {
   admitCaller,
-  callerProblems,
   callOf,
   expiresHeader,
   isResumable,
@@ -86,7 +86,7 @@ export const createUploadRoute: Route<ResumablePorts> = {
   ],
   responses: { 201: created },
   problems: [
-    ...callerProblems,
+    ...pipelineAccessProblems,
     'invalid_request',
     'channel_not_found',
     'invalid_idempotency_key',
@@ -171,7 +171,7 @@ export const uploadOptionsRoute: Route<ResumablePorts> = {
       },
     },
   },
-  problems: callerProblems,
+  problems: pipelineAccessProblems,
   isPresent: isResumable,
   audit: { none: 'it describes the server' },
   handle: (ports) => sendUploadOptions(ports),
@@ -220,7 +220,7 @@ export const listUploadsRoute: Route<ResumablePorts> = {
       }),
     },
   },
-  problems: [...callerProblems, 'invalid_request'],
+  problems: [...pipelineAccessProblems, 'invalid_request'],
   isPresent: isResumable,
   handle: (ports) => list(ports),
 };

@@ -6,6 +6,7 @@ import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { type MemoryBodyPorts, readBody } from '../http/request/request-body.ts';
 import { jsonContent, pipelineIdParameter, type Route } from '../http/route.ts';
+import { pipelineAccessProblems } from '../pipelines/pipeline-access.ts';
 import type { UploadPorts } from './ports.ts';
 import { authorizeUpload, checkMediaType } from './take-upload.ts';
 
@@ -22,10 +23,7 @@ export const maxMissingBytes = 16 * 1024 * 1024;
 const mediaTypes = ['application/json'];
 
 const problems: readonly ErrorCode[] = [
-  'pipeline_not_found',
-  'forbidden',
-  'token_expired',
-  'insufficient_scope',
+  ...pipelineAccessProblems,
   'unsupported_media_type',
   'upload_too_large',
   'too_many_files',

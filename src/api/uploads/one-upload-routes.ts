@@ -25,6 +25,7 @@ import {
   uploadDocument,
   uploadIdParameter,
 } from './resumable-upload.ts';
+import { bundleProblems } from './take-upload.ts';
 import { addRunHeaders, chunkType, sendTus, type speakTus } from './tus-server.ts';
 
 export const showUploadRoute: Route<ResumablePorts> = {
@@ -146,15 +147,7 @@ export const sendUploadRoute: Route<ResumablePorts> = {
     'pipeline_full',
     'idempotency_in_progress',
     'idempotency_conflict',
-    'malformed_archive',
-    'too_many_files',
-    'archive_bomb',
-    'unsafe_archive_entry',
-    'invalid_bundle',
-    'signature_missing',
-    'signature_invalid',
-    'signing_key_untrusted',
-    'files_missing',
+    ...bundleProblems,
     'insufficient_storage',
     'staging_unavailable',
   ],

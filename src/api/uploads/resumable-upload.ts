@@ -15,6 +15,7 @@ import { isConcealed } from '../http/answer/error-status.ts';
 import type { Token } from '../http/auth.ts';
 import { originOf, requestContext, requireAuthorized } from '../http/request/request-context.ts';
 import type { Header, Parameter } from '../http/route.ts';
+import { pipelineAccessProblems } from '../pipelines/pipeline-access.ts';
 import type { ResumablePorts, UploadParams, UploadPipeline } from './ports.ts';
 import { accept, stageFor, withStagingDirectory } from './staged-upload.ts';
 import { authorizeUpload } from './take-upload.ts';
@@ -89,14 +90,6 @@ export function callOf(
   };
 }
 
-/** The codes that `admitCaller` throws, apart from those that the route's `access` already implies. */
-export const callerProblems: readonly ErrorCode[] = [
-  'pipeline_not_found',
-  'forbidden',
-  'token_expired',
-  'insufficient_scope',
-];
-
 /** The header that the protocol requires in every request. */
 export const tusResumable: Parameter = {
   name: 'Tus-Resumable',
@@ -138,7 +131,7 @@ export const outcomeHeaders: Record<string, Header> = {
     schema: { const: 'true' },
   },
 };
-export const resumableProblems: readonly ErrorCode[] = [...callerProblems, 'upload_not_found'];
+export const resumableProblems: readonly ErrorCode[] = [...pipelineAccessProblems, 'upload_not_found'];
 
 /** Converts an upload to JSON, according to the `PartialUpload` schema. */
 export function uploadDocument(

@@ -13,7 +13,7 @@ import { withBody } from '../http/request/request-body.ts';
 import { keepAuthorized, originOf, requestContext } from '../http/request/request-context.ts';
 import { takeShare } from '../http/request/shares.ts';
 import type { Parameter } from '../http/route.ts';
-import { authorizePipeline } from '../pipelines/pipeline-access.ts';
+import { authorizePipeline, pipelineAccessProblems } from '../pipelines/pipeline-access.ts';
 import {
   channelQuery,
   idempotencyOf,
@@ -59,22 +59,8 @@ export const uploadQuery = queryParameters({
   channel: channelQuery,
 });
 
-/** The error codes that all kinds of uploads have in common. */
-export const uploadProblems: readonly ErrorCode[] = [
-  'pipeline_not_found',
-  'channel_not_found',
-  'forbidden',
-  'token_expired',
-  'insufficient_scope',
-  'invalid_request',
-  'invalid_idempotency_key',
-  'unsupported_media_type',
-  'quota_exceeded',
-  'queue_full',
-  'pipeline_full',
-  'queue_unavailable',
-  'upload_too_large',
-  'idempotency_in_progress',
+/** The error codes of an archive that cannot be accepted. */
+export const bundleProblems = [
   'malformed_archive',
   'too_many_files',
   'archive_bomb',
@@ -84,6 +70,22 @@ export const uploadProblems: readonly ErrorCode[] = [
   'signature_invalid',
   'signing_key_untrusted',
   'files_missing',
+] as const satisfies readonly ErrorCode[];
+
+/** The error codes that all kinds of uploads have in common. */
+export const uploadProblems: readonly ErrorCode[] = [
+  ...pipelineAccessProblems,
+  'channel_not_found',
+  'invalid_request',
+  'invalid_idempotency_key',
+  'unsupported_media_type',
+  'quota_exceeded',
+  'queue_full',
+  'pipeline_full',
+  'queue_unavailable',
+  'upload_too_large',
+  'idempotency_in_progress',
+  ...bundleProblems,
   'idempotency_conflict',
   'insufficient_storage',
   'staging_unavailable',
