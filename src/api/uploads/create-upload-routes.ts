@@ -11,6 +11,7 @@ import {
   type Route,
   schemaRef,
 } from '../http/route.ts';
+import { pipelineAccessProblems } from '../pipelines/pipeline-access.ts';
 import {
   channelQuery,
   idempotencyKeyParameter,
@@ -18,7 +19,6 @@ import {
   requireChannel,
   rerunFailed,
 } from '../runs/accept-run.ts';
-import { pipelineAccessProblems } from '../pipelines/pipeline-access.ts';
 import type { ResumablePorts } from './ports.ts';
 import {
   admitCaller,
