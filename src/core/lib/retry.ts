@@ -105,6 +105,41 @@ function throwIfSilent({ silence }: Outage, clock: Clock): void {
   if (silence !== undefined && clock.monotonic() - silence.at < slowAttemptMs) throw silence.failure;
 }
 
+/** The part of a failed try that counts, in milliseconds. A try that meets a silent server lasts as long. */
+const maxCountedTryMs = 180_000;
+/** How long the last try may go on after the time for tries has passed, in milliseconds. */
+const lastTryGraceMs = 45_000;
+
+/** A try of a run that failed for a temporary reason. All times are in milliseconds, on one clock. */
+export interface FailedTry {
+  /** Its number, counted from 1. */
+  attempt: number;
+  startedAt: number;
+  failedAt: number;
+  /** When the time for tries ends. Undefined after the first try, which decides it. */
+  until: number | undefined;
+}
+
+/**
+ * Returns when a run is tried again, and when the time for tries ends. Returns null if the run has failed.
+ *
+ * The time for tries counts from the start of the first try, or from three minutes or a tenth of `forMs`
+ * before its end if that is later. If each try lasts as long as the one before, the last one ends less than a
+ * minute after that time.
+ */
+export function nextTry(
+  { attempt, startedAt, failedAt, until }: FailedTry,
+  forMs: number,
+  { random, ...pauses }: Pick<RetryPolicy, 'baseMs' | 'capMs'> & { random?: (() => number) | undefined },
+): { at: number; until: number } | null {
+  const countedMs = Math.min(Math.max(failedAt - startedAt, 0), maxCountedTryMs, forMs / 10);
+  // The clock may have been fast at the time of the first failure.
+  const end = Math.min(until ?? failedAt + forMs - countedMs, failedAt + forMs);
+  const lastStart = end - Math.max(countedMs - lastTryGraceMs, 0);
+  if (failedAt >= lastStart) return null;
+  return { at: Math.min(failedAt + fullJitterMs(pauses, attempt, random), lastStart), until: end };
+}
+
 /**
  * Returns how long to wait after attempt number `attempt`, in milliseconds: a random time from [0, min(cap,
  * base · 2^(attempt - 1))).

@@ -1,7 +1,7 @@
 import type { Config } from '../../core/config/config.ts';
 import type { Current } from '../../core/lib/current.ts';
 import { type ErrorRecord, errorRecord, WaybillError } from '../../core/lib/errors.ts';
-import { fullJitterMs, type RetryPolicy, runPauses } from '../../core/lib/retry.ts';
+import { nextTry, type RetryPolicy, runPauses } from '../../core/lib/retry.ts';
 import type { PublishJob } from './job.ts';
 import type { RunRecord } from './run-record.ts';
 import { failedRun } from './run-transitions.ts';
@@ -67,19 +67,25 @@ export function afterFailure(
 ): RunRecord {
   const cause = passingCause(failed);
   if (cause === null || forMs === 0) return failed;
-  // The clock may have been fast at the time of the first failure.
-  const latestMs = now.getTime() + forMs;
-  const untilMs = Math.min(Date.parse(failed.retry_until ?? '') || latestMs, latestMs);
-  if (now.getTime() >= untilMs) return failed;
-  const pauseMs = fullJitterMs(pauses, failed.attempt, pauses.random);
-  const nextTryAt = Math.min(now.getTime() + pauseMs, untilMs);
+  const failedAt = now.getTime();
+  const next = nextTry(
+    {
+      attempt: failed.attempt,
+      startedAt: Date.parse(failed.started_at ?? '') || failedAt,
+      failedAt,
+      until: Date.parse(failed.retry_until ?? '') || undefined,
+    },
+    forMs,
+    pauses,
+  );
+  if (next === null) return failed;
   return {
     ...failed,
     status: 'queued',
     rerunnable: false,
     attempt: failed.attempt + 1,
-    next_try_at: new Date(nextTryAt).toISOString(),
-    retry_until: new Date(untilMs).toISOString(),
+    next_try_at: new Date(next.at).toISOString(),
+    retry_until: new Date(next.until).toISOString(),
     last_error: cause,
     started_at: null,
     finished_at: null,

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { type Clock, systemClock } from '../../../src/core/lib/clock.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
-import { briefRetryPolicy, defaultRetryPolicy, retry } from '../../../src/core/lib/retry.ts';
+import { briefRetryPolicy, defaultRetryPolicy, nextTry, retry, runPauses } from '../../../src/core/lib/retry.ts';
 
 /** A clock that only sleeping advances, and the pauses that were slept. */
 function sleepingClock(): { clock: Clock; pauses: number[] } {
@@ -143,4 +143,31 @@ t.test('an outage that begins with a call gives a silent server one attempt', as
     await t.rejects(retry({ policy, clock, outage: { since: clock.monotonic() } }, open), away);
     t.equal(attempts, 1);
   }
+});
+
+t.test('a run fails within a minute after the time for its tries, however long each try takes', async (t) => {
+  const forMs = 1_800_000;
+  const failsAfter = (tryMs: number, random: () => number): { ms: number; tries: number } => {
+    let [startedAt, until]: [number, number | undefined] = [0, undefined];
+    for (let attempt = 1; ; attempt += 1) {
+      const failedAt = startedAt + tryMs;
+      const next = nextTry({ attempt, startedAt, failedAt, until }, forMs, { ...runPauses, random });
+      if (next === null) return { ms: failedAt, tries: attempt };
+      [startedAt, until] = [next.at, next.until];
+    }
+  };
+  for (const tryMs of [0, 30_000, 60_000, 70_000, 120_000, 180_000])
+    for (const random of [() => 0, () => 0.3, () => 0.9, Math.random]) {
+      const { ms, tries } = failsAfter(tryMs, random);
+      t.ok(ms >= forMs - Math.max(0, tryMs - 45_000), `${tryMs} ms: not long before the end`);
+      t.ok(ms <= forMs + 60_000, `${tryMs} ms: soon after the end, not ${ms} ms`);
+      t.ok(tries > 2);
+    }
+});
+
+t.test('a first try that fails late does not use up the time for further tries', async (t) => {
+  const first = { attempt: 1, startedAt: 0, failedAt: 7_200_000, until: undefined };
+  const pauses = { ...runPauses, random: () => 0.5 };
+  t.same(nextTry(first, 1_800_000, pauses), { at: 7_205_000, until: 7_200_000 + 1_620_000 });
+  t.same(nextTry(first, 60_000, pauses), { at: 7_205_000, until: 7_200_000 + 54_000 });
 });

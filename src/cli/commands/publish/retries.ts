@@ -2,7 +2,7 @@ import type { PipelineConfig } from '../../../core/config/config.ts';
 import type { CoreContext } from '../../../core/context.ts';
 import type { Clock } from '../../../core/lib/clock.ts';
 import { type ErrorRecord, WaybillError } from '../../../core/lib/errors.ts';
-import { fullJitterMs, runPauses } from '../../../core/lib/retry.ts';
+import { nextTry, runPauses } from '../../../core/lib/retry.ts';
 import { parseDuration } from '../../../core/lib/settings/units.ts';
 import type { Occurrence } from '../../../core/notify/event.ts';
 import { withinRunTimeout } from '../../../core/publish/deadlines.ts';
@@ -82,14 +82,16 @@ export async function untilSettled(
   { forMs, note, clock, signal, random }: Tries & { clock: Clock; signal?: AbortSignal },
   publish: (destinationIds: readonly string[]) => Promise<PipelineResult>,
 ): Promise<PipelineResult> {
+  let startedAt = clock.monotonic();
   let result = await publish(destinationIds);
   let until: number | undefined;
   for (let attempt = 1; ; attempt += 1) {
     const [first, ...others] = result.destinations.flatMap(causeOf);
-    const now = clock.monotonic();
-    until ??= now + forMs;
-    if (first === undefined || signal?.aborted === true || now >= until) return result;
-    const pauseMs = Math.min(fullJitterMs(runPauses, attempt, random), until - now);
+    const failedAt = clock.monotonic();
+    const next = nextTry({ attempt, startedAt, failedAt, until }, forMs, { ...runPauses, random });
+    if (first === undefined || signal?.aborted === true || next === null) return result;
+    until = next.until;
+    const pauseMs = next.at - failedAt;
     const { code, message } = first.error;
     note(`${first.id}: ${code}: ${message}; try ${attempt + 1} in ${Math.ceil(pauseMs / 1000)} s`);
     try {
@@ -98,6 +100,7 @@ export async function untilSettled(
       return result;
     }
     const failed = [first, ...others].map(({ id }) => id);
+    startedAt = clock.monotonic();
     result = merged(result, await publish(failed));
   }
 }
