@@ -1,7 +1,13 @@
 import t from 'tap';
 import { type Clock, systemClock } from '../../../src/core/lib/clock.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
-import { briefRetryPolicy, defaultRetryPolicy, nextTry, retry, runPauses } from '../../../src/core/lib/retry.ts';
+import {
+  briefRetryPolicy,
+  defaultRetryPolicy,
+  nextTry,
+  retry,
+  runPauses,
+} from '../../../src/core/lib/retry.ts';
 
 /** A clock that only sleeping advances, and the pauses that were slept. */
 function sleepingClock(): { clock: Clock; pauses: number[] } {
@@ -156,7 +162,7 @@ t.test('a run fails within a minute after the time for its tries, however long e
       [startedAt, until] = [next.at, next.until];
     }
   };
-  for (const tryMs of [0, 30_000, 60_000, 70_000, 120_000, 180_000])
+  for (const tryMs of [1_000, 30_000, 60_000, 70_000, 120_000, 180_000])
     for (const random of [() => 0, () => 0.3, () => 0.9, Math.random]) {
       const { ms, tries } = failsAfter(tryMs, random);
       t.ok(ms >= forMs - Math.max(0, tryMs - 45_000), `${tryMs} ms: not long before the end`);
