@@ -96,7 +96,7 @@ function clusterClient(
   },
 ): Cluster {
   const { hostname, port, username, password, protocol } = new URL(url);
-  return new Cluster([{ host: hostname.replaceAll(/[[\]]/g, ''), port: Number(port || 6379) }], {
+  const cluster = new Cluster([{ host: hostname.replaceAll(/[[\]]/g, ''), port: Number(port || 6379) }], {
     ...own,
     clusterRetryStrategy: retryStrategy,
     // Don't resend commands. They may have been executed before the connection broke.
@@ -113,6 +113,16 @@ function clusterClient(
       ...(protocol === 'rediss:' ? { tls: {} } : {}),
     },
   });
+  // While a slot moves, ioredis sends ASKING and ignores its promise. A rejection would end this process.
+  cluster.on('+node', (node: Redis) => {
+    const asking = node.asking.bind(node);
+    node.asking = () => {
+      const reply = asking();
+      reply.catch(() => undefined);
+      return reply;
+    };
+  });
+  return cluster;
 }
 
 function checkUrl({ url, urlEnv }: RedisServer): void {

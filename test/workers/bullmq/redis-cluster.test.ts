@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { Cluster } from 'ioredis';
 import t from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
@@ -96,6 +98,19 @@ t.test('no script runs on a part of a slot', async (t) => {
   });
   const counts = (await run('countUndelivered', {})) as unknown[];
   t.equal(counts.length, 60);
+});
+
+t.test('a connection that closes while a slot moves does not end the process', async (t) => {
+  const link = await RedisLink.open({ ...server, clock: systemClock, log: silentLog });
+  t.teardown(() => link.close());
+  if (!(link.redis instanceof Cluster)) throw new TypeError('a Cluster');
+  for (const node of link.redis.nodes('master')) {
+    const ended = once(node, 'end');
+    node.disconnect();
+    await ended;
+    // Like ioredis, ignores the promise.
+    void node.asking();
+  }
 });
 
 t.test('a Redis and a Cluster are not mistaken for each other', async (t) => {
