@@ -126,8 +126,8 @@ export class RedisLink {
       const refusal = refusalOf(error);
       if (refusal !== null) this.#noteRefusal(refusal);
       const thrown = asUnavailable(error, refusal ?? (isReply(error) ? null : this.#recentRefusal()));
-      // In a Cluster, one node may be unreachable even though the connection is up.
-      if (hasCode(thrown, 'queue_unavailable') && this.#upSince !== null)
+      // In a Cluster, one node may be unreachable even though the connection is up. Damage is no outage.
+      if (hasCode(thrown, 'queue_unavailable') && this.#upSince !== null && !isDamage(error))
         this.#upSince = this.#clock.monotonic();
       throw thrown;
     }

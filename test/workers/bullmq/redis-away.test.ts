@@ -355,6 +355,26 @@ t.test(
   },
 );
 
+t.test('takes over the run of a dead worker even if some calls keep failing', async (t) => {
+  const redis = await service(t);
+  // Its worker renews nothing, like a dead one.
+  const silent = { ...systemClock, every: () => ({ cancel: () => undefined }) };
+  const [one, two] = [await host(t, redis, { clock: silent }), await host(t, redis)];
+  const [first, second] = [gate(), gate()];
+  await one.start(first.process);
+  await submit(one, 'maps.1');
+  await first.began;
+  await redis.cli('lpush', 'waybill:kept-bytes', 'x');
+  const failing = setInterval(() => void two.kept().catch(() => undefined), 200);
+  t.teardown(() => clearInterval(failing));
+  await t.rejects(two.kept(), { code: 'queue_unavailable' });
+  await two.start(second.process);
+  t.equal(await second.began, 'maps.1');
+  await redis.cli('del', 'waybill:kept-bytes');
+  second.open();
+  first.open();
+});
+
 t.test('a Redis Cluster is refused at the start', async (t) => {
   const cluster = await service(t, ['--cluster-enabled', 'yes']);
   await t.rejects(host(t, cluster), {
