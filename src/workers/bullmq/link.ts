@@ -3,7 +3,7 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode, WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { describeNetworkError, errnoOf } from '../../core/lib/system-errors.ts';
-import { type RedisClient, redisClient, type RedisServer } from './redis-client.ts';
+import { keepConnected, type RedisClient, redisClient, type RedisServer } from './redis-client.ts';
 
 export interface LinkOptions extends RedisServer {
   log: Log;
@@ -70,6 +70,7 @@ export class RedisLink {
   #upSince: number | null = null;
   #lastFailure = 'no answer';
   #isOutageLogged = false;
+  #isClosed = false;
   #lastRefusal: { refusal: Refusal; at: number } | null = null;
   /** The time at which each kind of rejection was last logged. */
   readonly #loggedAt = new Map<string, number>();
@@ -88,6 +89,7 @@ export class RedisLink {
     });
     this.redis.on('ready', () => this.#onReady());
     this.redis.on('close', () => this.#onClose());
+    keepConnected(this.redis, () => this.#isClosed);
   }
 
   /**
@@ -148,11 +150,13 @@ export class RedisLink {
   another(): RedisClient {
     const other = redisClient(this.server);
     other.on('error', () => undefined);
+    keepConnected(other, () => this.#isClosed);
     this.#others.push(other);
     return other;
   }
 
   close(): void {
+    this.#isClosed = true;
     this.#isOutageLogged = true; // Closing is not an outage.
     for (const client of [this.redis, ...this.#others]) client.disconnect();
   }

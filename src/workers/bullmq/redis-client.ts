@@ -82,6 +82,16 @@ export function redisClient(server: RedisServer): RedisClient {
   });
 }
 
+/**
+ * Connects a client again after ioredis has given it up. It does that if a connection is closed while the
+ * client still asks the Sentinels for the primary, for example because one of them reports a failover.
+ */
+export function keepConnected(client: RedisClient, isClosed: () => boolean): void {
+  client.on('end', () => {
+    if (!isClosed()) client.connect().catch(() => undefined);
+  });
+}
+
 function clusterClient(
   url: string,
   {
