@@ -41,6 +41,7 @@ export const slow = [
   'test/workers/bullmq/event-outbox',
   'test/workers/bullmq/redis-away',
   'test/workers/bullmq/redis-cluster',
+  'test/workers/bullmq/redis-failover',
 ] as const;
 
 /**

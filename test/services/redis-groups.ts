@@ -65,7 +65,7 @@ export interface RedisCluster {
   url: string;
   /** The node that has the slot of the key. */
   ownerOf(key: string): Promise<RedisService>;
-  /** Moves the slot of the key to another primary, a few keys at a time. Calls `halfway` in the middle. */
+  /** Moves the slot of the key to another primary. Calls `halfway` after a few keys. */
   move(key: string, halfway?: () => Promise<void>): Promise<void>;
   close(): Promise<void>;
 }
@@ -123,7 +123,8 @@ export async function startRedisCluster({ replicas }: { replicas: number }): Pro
       await from.cli('cluster', 'setslot', slot, 'migrating', target);
       let isHalfway = false;
       for (;;) {
-        const keys = (await from.cli('cluster', 'getkeysinslot', slot, '10')).split('\n').filter(Boolean);
+        const limit = isHalfway ? '1000' : '10';
+        const keys = (await from.cli('cluster', 'getkeysinslot', slot, limit)).split('\n').filter(Boolean);
         if (keys.length === 0) break;
         await from.cli('migrate', '127.0.0.1', String(to.port), '', '0', '5000', 'keys', ...keys);
         if (!isHalfway) await halfway();

@@ -34,8 +34,8 @@ export interface AdmissionsOptions {
     share(job: PublishJob, name: string): Promise<PublishJob>;
     remove(name: string): Promise<void>;
   };
-  /** Called once the run has been stored in Redis. */
-  onAccepted: (pipelineId: string) => Promise<void>;
+  /** Called once the run has been stored in Redis, and a replica has confirmed it. */
+  onAccepted: (pipelineId: string, runId: string) => Promise<void>;
 }
 
 /** An upload that this process is receiving. */
@@ -114,7 +114,7 @@ export class Admissions {
   /** See `JobQueue.rerun`. */
   async rerun(runId: string, next: NewRun): Promise<AcceptedRun> {
     if (!this.isOpen()) throw shuttingDown();
-    const { store, onAccepted } = this.#options;
+    const { store } = this.#options;
     const [old, found] = [await store.jobOf(runId), await store.find(runId)];
     if (old === null || found === undefined) throw runUnknown();
     const job = jobAgain(old, next);
@@ -122,10 +122,9 @@ export class Admissions {
     const answer = await store.rerun(old, job, queued, this.#limitsOf(job.pipelineId));
     switch (answer.outcome) {
       case 'ok':
-        await onAccepted(job.pipelineId);
-        return { record, replayed: false, position: answer.position };
+        return this.#confirmed({ record, replayed: false, position: answer.position });
       case 'replay':
-        return { record: answer.record, replayed: true, position: answer.position };
+        return this.#confirmed(answerReplay(answer));
       case 'unknown':
         throw runUnknown();
       case 'unfinished':
@@ -163,10 +162,10 @@ export class Admissions {
   async #accept(held: HeldSlot, job: PublishJob, digest: Digest): Promise<AcceptedRun> {
     try {
       const replay = await this.#replayOf(held, digest);
-      if (replay !== null) return replay;
+      if (replay !== null) return await this.#confirmed(replay);
       // While this upload was in progress, the first run with its key was deleted or failed.
       held.hasSlot ||= await this.#takeSlot(held.slot);
-      return await this.#queue(held, job, digest);
+      return await this.#confirmed(await this.#queue(held, job, digest));
     } catch (error) {
       await held.release();
       throw error;
@@ -188,7 +187,7 @@ export class Admissions {
   }
 
   async #queue(held: HeldSlot, job: PublishJob, digest: Digest): Promise<AcceptedRun> {
-    const { store, shared, onAccepted } = this.#options;
+    const { store, shared } = this.#options;
     const name = job.staged === null ? null : newArchiveName();
     if (name !== null) {
       await store.stage(name);
@@ -203,7 +202,6 @@ export class Admissions {
     const answer = await store.accept(held.slot, sharedJob, queued, digest, name);
     switch (answer.outcome) {
       case 'ok':
-        await onAccepted(job.pipelineId);
         return { record, replayed: false, position: answer.position };
       case 'swept':
         throw uploadSwept();
@@ -215,6 +213,23 @@ export class Admissions {
         await this.#unshare(name);
         return answerReplay(answer);
     }
+  }
+
+  /**
+   * Waits until the run survives a failover, and then hands it over if it is new. Throws `queue_unavailable`
+   * if no replica confirms it. A new upload is deleted again then, unless Redis is unreachable.
+   */
+  async #confirmed(accepted: AcceptedRun): Promise<AcceptedRun> {
+    const { store, onAccepted } = this.#options;
+    const { run_id: runId, pipeline_id: pipelineId } = accepted.record;
+    try {
+      await store.confirm(runId);
+    } catch (error) {
+      if (!accepted.replayed) await store.retract(runId).catch(() => undefined);
+      throw error;
+    }
+    if (!accepted.replayed) await onAccepted(pipelineId, runId);
+    return accepted;
   }
 
   /** Creates the run's record in two versions: one for the client's response, and one for the queue. */

@@ -90,7 +90,8 @@ export class BullmqQueue implements JobQueue {
     this.#store = store;
     this.#pipelines = pipelines;
     this.#channel = `${root}:wake`;
-    const onAccepted = (pipelineId: string): Promise<void> => this.#onAccepted(pipelineId);
+    const onAccepted = (pipelineId: string, runId?: string): Promise<void> =>
+      this.#onAccepted(pipelineId, runId);
     this.#admissions = new Admissions({ ...options, store, onAccepted });
     this.triggers = bullmqTriggers({ clock, store, isOpen: () => this.#admissions.isOpen(), onAccepted });
     this.#finishes = finishPoll(clock, (runIds) => store.finishedOf(runIds));
@@ -286,12 +287,12 @@ export class BullmqQueue implements JobQueue {
     void this.#link.redis.publish(this.#channel, pipelineId).catch(() => undefined);
   }
 
-  async #handOver(pipelineId: string): Promise<void> {
-    await this.#pipelines.handOver(pipelineId);
+  async #handOver(pipelineId: string, runId?: string): Promise<void> {
+    await this.#pipelines.handOver(pipelineId, runId);
     this.#wake(pipelineId);
   }
 
-  async #onAccepted(pipelineId: string): Promise<void> {
+  async #onAccepted(pipelineId: string, runId?: string): Promise<void> {
     const { log } = this.#options;
     const onEnd = (job: PublishJob): Promise<void> => {
       this.#observer.superseded({ pipelineId: job.pipelineId });
@@ -299,7 +300,7 @@ export class BullmqQueue implements JobQueue {
     };
     try {
       await supersede(pipelineId, { ...this.#options, store: this.#store, onEnd });
-      await this.#handOver(pipelineId);
+      await this.#handOver(pipelineId, runId);
     } catch (error) {
       log.warn({ pipeline_id: pipelineId, err: error }, 'accepted; handed over once redis answers');
     }

@@ -66,6 +66,8 @@ export class Housekeeping {
   async #sweep(): Promise<void> {
     const { link, store, pipelines, keep, shared } = this.#options;
     if (link.upForMs() === 0) return;
+    store.checkReplicas();
+    await pipelines.reopen();
     for (const pipelineId of await store.outboxes()) await this.#options.handOver(pipelineId);
     const dispatcher = this.#options.dispatcher();
     if (dispatcher !== undefined) {

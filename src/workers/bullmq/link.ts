@@ -16,7 +16,7 @@ const firstConnectionMs = 10_000;
 
 /** Redis errors that are caused by the server's current state rather than by the call itself. */
 const passing =
-  /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|OOM|MISCONF|BUSY|NOREPLICAS|NOAUTH|WRONGPASS|NOPERM|UNBLOCKED)\b/;
+  /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MOVED|ASK|OOM|MISCONF|BUSY|NOREPLICAS|NOAUTH|WRONGPASS|NOPERM|UNBLOCKED)\b/;
 
 interface Refusal {
   why: string;
@@ -43,6 +43,10 @@ const refusals: Record<string, Refusal> = {
   },
   NOAUTH: { why: 'Redis asks for a password', hint: 'write the password into the URL' },
   WRONGPASS: { why: 'Redis does not accept the password', hint: 'correct the password in the URL' },
+  NOREPLICAS: {
+    why: 'Redis has fewer replicas than min-replicas-to-write',
+    hint: 'check the replicas: `redis-cli info replication` on the primary lists them',
+  },
   WRONGTYPE: {
     why: 'another program has replaced a key of the queue by one of another type',
     hint: 'remove the key: `redis-cli --scan` with the prefix of the queue lists them, and `type` shows the type',
@@ -60,8 +64,8 @@ const refusalExplainsMs = 5_000;
 export class RedisLink {
   readonly redis: RedisClient;
   readonly server: RedisServer;
-  readonly #clock: Clock;
-  readonly #log: Log;
+  readonly clock: Clock;
+  readonly log: Log;
   /** Additional clients that use the same settings. */
   readonly #others: RedisClient[] = [];
   /**
@@ -76,8 +80,8 @@ export class RedisLink {
   readonly #loggedAt = new Map<string, number>();
 
   private constructor({ log, clock }: { log: Log; clock: Clock }, server: RedisServer) {
-    this.#clock = clock;
-    this.#log = log;
+    this.clock = clock;
+    this.log = log;
     this.server = server;
     this.redis = redisClient(server);
     this.redis.on('error', (error: Error) => {
@@ -115,22 +119,22 @@ export class RedisLink {
    * Runs a Redis call. Throws `queue_unavailable` if Redis is unreachable or currently can't answer or store
    * anything. Any other error is a bug. Errors never include the URL or any command arguments.
    */
-  readonly ask = async <T>(work: () => Promise<T>): Promise<T> => {
+  readonly ask = async <T>(work: () => Promise<T>, client: RedisClient = this.redis): Promise<T> => {
     try {
       return await work();
     } catch (error) {
       // We got no reply, yet the connection didn't close, so it must be dead. Reconnecting also triggers the
       // code that has to run after every reconnect. In a Cluster, only the connection to one node is dead.
       // `socketTimeout` closes it, and reconnecting would break the calls to all the other nodes.
-      if (error instanceof Error && error.message === 'Command timed out' && !(this.redis instanceof Cluster))
-        this.redis.disconnect(true);
+      if (error instanceof Error && error.message === 'Command timed out' && !(client instanceof Cluster))
+        client.disconnect(true);
       // Reconnect after READONLY, since another server may be the primary by now.
       const refusal = refusalOf(error);
       if (refusal !== null) this.#noteRefusal(refusal);
       const thrown = asUnavailable(error, refusal ?? (isReply(error) ? null : this.#recentRefusal()));
       // In a Cluster, one node may be unreachable even though the connection is up. Damage is no outage.
       if (hasCode(thrown, 'queue_unavailable') && this.#upSince !== null && !isDamage(error))
-        this.#upSince = this.#clock.monotonic();
+        this.#upSince = this.clock.monotonic();
       throw thrown;
     }
   };
@@ -140,7 +144,7 @@ export class RedisLink {
    * down.
    */
   upForMs(): number {
-    return this.#upSince === null ? 0 : Math.max(1, this.#clock.monotonic() - this.#upSince);
+    return this.#upSince === null ? 0 : Math.max(1, this.clock.monotonic() - this.#upSince);
   }
 
   /**
@@ -163,7 +167,7 @@ export class RedisLink {
 
   async #connect(withinMs: number): Promise<void> {
     const ready = new Promise<boolean>((resolve) => {
-      const timeout = this.#clock.timeout(withinMs, () => resolve(false));
+      const timeout = this.clock.timeout(withinMs, () => resolve(false));
       this.redis.once('ready', () => {
         timeout.cancel();
         resolve(true);
@@ -187,10 +191,10 @@ export class RedisLink {
   }
 
   #onReady(): void {
-    this.#upSince = this.#clock.monotonic();
+    this.#upSince = this.clock.monotonic();
     if (!this.#isOutageLogged) return;
     this.#isOutageLogged = false;
-    this.#log.info({}, 'redis is back');
+    this.log.info({}, 'redis is back');
     // The other clients' connections may be half-open, so reconnect those as well.
     for (const other of this.#others) other.disconnect(true);
   }
@@ -199,25 +203,25 @@ export class RedisLink {
     if (this.#upSince !== null && !this.#isOutageLogged) {
       this.#isOutageLogged = true;
       const reason = this.#lastFailure;
-      this.#log.warn({ reason }, 'redis is unreachable; uploads are refused until it is back');
+      this.log.warn({ reason }, 'redis is unreachable; uploads are refused until it is back');
     }
     this.#upSince = null;
   }
 
   /** Logs that Redis rejected a command, at most once per minute. */
   #noteRefusal(refusal: Refusal): void {
-    const now = this.#clock.monotonic();
+    const now = this.clock.monotonic();
     this.#lastRefusal = { refusal, at: now };
     const { why: reason, hint } = refusal;
     if (now - (this.#loggedAt.get(reason) ?? -Infinity) < refusalLogEveryMs) return;
     this.#loggedAt.set(reason, now);
-    this.#log.warn({ reason, hint }, 'redis refuses a command; uploads are refused');
+    this.log.warn({ reason, hint }, 'redis refuses a command; uploads are refused');
   }
 
   #recentRefusal(): Refusal | null {
     if (this.#lastRefusal === null) return null;
     const { refusal, at } = this.#lastRefusal;
-    return this.#clock.monotonic() - at < refusalExplainsMs ? refusal : null;
+    return this.clock.monotonic() - at < refusalExplainsMs ? refusal : null;
   }
 }
 
@@ -252,7 +256,9 @@ function asUnavailable(error: unknown, refusal: Refusal | null): WaybillError | 
 function refusalOf(error: unknown): Refusal | null {
   // If the command was called by a script, Redis wraps the reply.
   const word =
-    /\b(OOM|READONLY|MISCONF|NOPERM|NOAUTH|WRONGPASS|WRONGTYPE)\b/.exec(plain(error).message)?.[1] ?? '';
+    /\b(OOM|READONLY|MISCONF|NOPERM|NOAUTH|WRONGPASS|NOREPLICAS|WRONGTYPE)\b/.exec(
+      plain(error).message,
+    )?.[1] ?? '';
   return isReply(error) ? (refusals[word] ?? null) : null;
 }
 

@@ -27,6 +27,8 @@ export interface PipelineQueuesOptions {
  */
 const maxConcurrentOpens = 8;
 const addWithinMs = 10_000;
+/** How often the tickets of all unfinished runs are added again in a Cluster, in milliseconds. */
+const reopenEveryMs = 30_000;
 /** The error codes BullMQ returns if another worker holds the lock, or if the job isn't active. */
 const lost: ReadonlySet<number> = new Set([
   ErrorCode.JobNotExist,
@@ -44,10 +46,15 @@ export class PipelineQueues {
   readonly #options: PipelineQueuesOptions;
   readonly #tickets: Tickets;
   readonly #pipelines = new Map<string, PipelineQueue>();
+  /** Counts how often the connection to a node came up or went down. Every failover changes it. */
+  #disruptions = 0;
+  #reopened = { at: -Infinity, disruptions: 0 };
 
   private constructor(options: PipelineQueuesOptions) {
     const keep = { age: Math.ceil(options.retentionMs / 1000), count: keptForBoard };
     this.#options = options;
+    for (const event of ['ready', 'close', '+node', '-node'])
+      options.link.redis.on(event, () => (this.#disruptions += 1));
     this.#tickets = new Tickets({ ...options, keep, keptEvents, lockMs: options.workerTimeoutMs });
   }
 
@@ -93,15 +100,17 @@ export class PipelineQueues {
 
   /**
    * Moves accepted runs from the outbox to the pipeline's queue, in the order in which they were accepted.
-   * It's idempotent, and several hosts can safely call it at the same time.
+   * It's idempotent, and several hosts can safely call it at the same time. `confirmed` is a run that a
+   * replica has just confirmed.
    */
-  async handOver(pipelineId: string): Promise<void> {
+  async handOver(pipelineId: string, confirmed?: string): Promise<void> {
     const pipeline = this.#pipelines.get(pipelineId);
     if (pipeline === undefined) return;
     const { store } = this.#options;
+    await this.reopen();
     // Hosts read the outbox before they add anything, and the runs come in ascending order. If a run has
     // disappeared from the outbox in the meantime, another host has already queued it.
-    const runIds = await store.outbox(pipelineId);
+    const runIds = await store.outbox(pipelineId, confirmed);
     if (runIds.length === 0) return;
     const jobs = runIds.filter(isRunId).map((runId) => ({
       name: 'publish',
@@ -110,7 +119,10 @@ export class PipelineQueues {
     }));
     await this.#tickets.repaired(
       pipeline,
-      () => pipeline.queue.addBulk(jobs),
+      async () => {
+        if (this.#isCluster) await this.#removeEnded(pipeline, runIds);
+        await pipeline.queue.addBulk(jobs);
+      },
       // Redis may have stored the ticket itself, but not its place in the queue. Adding it again would then
       // do nothing.
       async () => {
@@ -118,6 +130,21 @@ export class PipelineQueues {
       },
     );
     await store.handedOver(pipelineId, runIds);
+  }
+
+  /**
+   * Puts all unfinished runs back into the outboxes if a failover may have lost their tickets. Every host
+   * does this before it adds a ticket, so no newer ticket gets ahead of a lost one. A ticket that still
+   * exists is not added twice. Only a Cluster keeps runs and tickets on different nodes. Anywhere else, a
+   * failover that loses a ticket also returns its run to the outbox.
+   */
+  async reopen(): Promise<void> {
+    const { store, clock } = this.#options;
+    if (!this.#isCluster) return;
+    const [at, disruptions] = [clock.monotonic(), this.#disruptions];
+    if (disruptions === this.#reopened.disruptions && at - this.#reopened.at < reopenEveryMs) return;
+    await store.reopen([...this.ids]);
+    this.#reopened = { at, disruptions };
   }
 
   /**
@@ -205,6 +232,23 @@ export class PipelineQueues {
     const pipelines = [...this.#pipelines.values()];
     await Promise.all(pipelines.map(({ worker }) => worker.close(true)));
     await Promise.all(pipelines.map(({ queue }) => queue.close()));
+  }
+
+  get #isCluster(): boolean {
+    return this.#options.link.server.isCluster === true;
+  }
+
+  /**
+   * Removes the ended tickets of unfinished runs, so that they can be added again. The store has lost the
+   * ends of these runs in a failover.
+   */
+  async #removeEnded({ queue }: PipelineQueue, runIds: readonly string[]): Promise<void> {
+    await Promise.all(
+      runIds.filter(isRunId).map(async (runId) => {
+        const state = await queue.getJobState(runId);
+        if (state === 'completed' || state === 'failed') await queue.remove(runId);
+      }),
+    );
   }
 
   async #open(pipelineIds: readonly string[]): Promise<void> {

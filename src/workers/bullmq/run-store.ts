@@ -9,6 +9,8 @@ import { type TriggerStore, triggerStore } from './bullmq-triggers.ts';
 import { deliveryNotes } from './deliveries.ts';
 import { endedJob, type JobSeal, jobSeal, unreadable } from './job-seal.ts';
 import type { RedisLink } from './link.ts';
+import { type OutboxStore, outboxStore } from './outboxes.ts';
+import { ReplicaConfirmation, unconfirmedForMs } from './replica-confirmation.ts';
 import { optionalRecord, requiredRecord, type RunReads, runReads } from './run-reads.ts';
 import {
   type RerunStore,
@@ -24,7 +26,7 @@ import { defineScripts, type RunScript } from './scripts.ts';
  * The state that all hosts share. Every call is a single atomic step in Redis, and throws `queue_unavailable`
  * while Redis is unreachable.
  */
-export interface RunStore extends SteeringStore, TriggerStore, RerunStore, RetryStore, RunReads {
+export interface RunStore extends SteeringStore, TriggerStore, OutboxStore, RerunStore, RetryStore, RunReads {
   /** See `JobQueue.noteDelivery`. */
   noteDelivery(runId: string, note: DeliveryNote): Promise<void>;
   /**
@@ -55,13 +57,14 @@ export interface RunStore extends SteeringStore, TriggerStore, RerunStore, Retry
     staged: string | null,
   ): Promise<Replay | { outcome: 'ok'; position: number } | { outcome: 'busy' | 'swept' }>;
   /**
-   * Returns the ids of accepted runs that may not be in BullMQ's queue yet, in the order in which they were
-   * accepted.
+   * Resolves once the run survives a failover (see `ReplicaConfirmation`). Throws `queue_unavailable` if no
+   * replica confirms it.
    */
-  outbox(pipelineId: string): Promise<string[]>;
-  /** Returns the pipelines that have runs in their outbox. */
-  outboxes(): Promise<string[]>;
-  handedOver(pipelineId: string, runIds: readonly string[]): Promise<void>;
+  confirm(runId: string): Promise<void>;
+  /** Asks for replicas if they were silent. Called once per second. */
+  checkReplicas(): void;
+  /** Deletes an accepted run that was not confirmed. Does nothing if it may have been handed over. */
+  retract(runId: string): Promise<void>;
   /**
    * Makes `owner` the owner of a run. Returns null if the run is finished, `paused` if its pipeline is
    * paused, `held` if another worker is running it, and an `EarlyRun` if its next attempt isn't due yet.
@@ -165,21 +168,20 @@ export function runStore(
   const { redis } = link;
   const script = defineScripts(redis, prefix);
   const run: RunScript = (...call) => link.ask(() => script(...call));
+  const confirmation = new ReplicaConfirmation(link, prefix);
   const at = (name: string): string => `${prefix}:${name}`;
   return {
     ...steeringStore(link, run, at('paused')),
     ...triggerStore(link, run, at, seal),
+    ...outboxStore(link, run, at),
     ...runReads(run),
     ...rerunStore(link, run, at, seal),
     ...retryStore(run, seal),
-    ...slotStore(run, slotLifeMs, seal),
+    ...slotStore(run, slotLifeMs, seal, confirmation.isNeeded ? unconfirmedForMs : 0),
+    confirm: (runId) => confirmation.confirm(runId),
+    checkReplicas: () => confirmation.check(),
     ...ownedRuns(run, seal),
     noteDelivery: deliveryNotes(link, run, at),
-    outbox: (pipelineId) => link.ask(() => redis.zrange(at(`outbox:${pipelineId}`), '0', '-1')),
-    outboxes: () => link.ask(() => redis.smembers(at('outboxes'))),
-    handedOver: async (pipeline, runIds) => {
-      await run('handedOver', { pipeline }, runIds);
-    },
     depth: async () => {
       const [reserved = 0, queued = 0, running = 0] = (await run('depth', {})) as number[];
       return { reserved, queued, running };
@@ -206,10 +208,14 @@ export function runStore(
   };
 }
 
-type SlotStore = Pick<RunStore, 'reserve' | 'renew' | 'release' | 'stage' | 'replay' | 'accept'>;
+type SlotStore = Pick<RunStore, 'reserve' | 'renew' | 'release' | 'stage' | 'replay' | 'accept' | 'retract'>;
 
-/** Manages uploads until they are accepted. */
-function slotStore(run: RunScript, slotLifeMs: number, seal: JobSeal): SlotStore {
+/**
+ * Manages uploads until they are accepted.
+ *
+ * @param unconfirmedMs How long an accepted run waits for its confirmation, or 0 if it needs none.
+ */
+function slotStore(run: RunScript, slotLifeMs: number, seal: JobSeal, unconfirmedMs: number): SlotStore {
   const stagedLifeMs = stagedLives * slotLifeMs;
   return {
     reserve: async ({ id, pipelineId, key, rerunFailed }, { queueSize, maxWaiting }) =>
@@ -250,10 +256,14 @@ function slotStore(run: RunScript, slotLifeMs: number, seal: JobSeal): SlotStore
         record: JSON.stringify(record),
         staged: staged ?? '',
         rerunFailed: Number(rerunFailed),
+        unconfirmedMs,
       });
       const [outcome, ...rest] = answer as [string, ...string[]];
       if (outcome === 'ok') return { outcome, position: Number(rest[0]) };
       return outcome === 'busy' || outcome === 'swept' ? { outcome } : replayOf(outcome, ...rest);
+    },
+    retract: async (runId) => {
+      await run('retract', { runId });
     },
   };
 }

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import type { ChainableCommander } from 'ioredis';
 import type { RedisClient } from './redis-client.ts';
 
 /**
@@ -17,13 +18,28 @@ export const scripts = {
   replay: { file: 'admission/replay', args: ['key', 'digest', 'rerunFailed'] },
   accept: {
     file: 'admission/accept',
-    args: ['slot', 'lifeMs', 'key', 'digest', 'runId', 'pipeline', 'job', 'record', 'staged', 'rerunFailed'],
+    args: [
+      'slot',
+      'lifeMs',
+      'key',
+      'digest',
+      'runId',
+      'pipeline',
+      'job',
+      'record',
+      'staged',
+      'rerunFailed',
+      'unconfirmedMs',
+    ],
   },
   trigger: {
     file: 'admission/trigger',
     args: ['runId', 'pipeline', 'trigger', 'job', 'record', 'passes', 'latest'],
   },
+  confirm: { file: 'admission/confirm', args: [] },
+  retract: { file: 'admission/retract', args: ['runId'] },
   unwanted: { file: 'admission/unwanted', args: ['limit'] },
+  outbox: { file: 'runs/outbox', args: ['pipeline', 'confirmed'] },
   handedOver: { file: 'runs/handed-over', args: ['pipeline'] },
   take: { file: 'runs/take', args: ['runId', 'owner', 'at', 'pipeline'] },
   save: { file: 'runs/save', args: ['runId', 'owner', 'record'] },
@@ -71,6 +87,7 @@ export const scripts = {
   claimUndelivered: { file: 'events/claim', args: ['notifier', 'owner', 'lifeMs'] },
   hold: { file: 'runs/hold', args: ['runId', 'owner', 'holdMs'] },
   waiting: { file: 'runs/waiting', args: [] },
+  reopen: { file: 'runs/reopen', args: [] },
 } as const satisfies Record<string, { file: string; args: readonly string[] }>;
 
 type ScriptName = keyof typeof scripts;
@@ -105,7 +122,15 @@ export function defineScripts(redis: RedisClient, root: string): RunScript {
   const shared = scriptText('shared');
   for (const [name, { file }] of Object.entries(scripts))
     redis.defineCommand(`waybill:${name}`, { lua: shared + scriptText(file), numberOfKeys: 2 });
-  const commands = redis as RedisClient & Commands;
+  return scriptCaller(redis, root);
+}
+
+/**
+ * Calls the scripts on a client that has them defined, or on one of its pipelines. On a pipeline, the call
+ * only queues the script, and its return value has no meaning.
+ */
+export function scriptCaller(target: RedisClient | ChainableCommander, root: string): RunScript {
+  const commands = target as typeof target & Commands;
   return (name, args, rest = []) => {
     const given: Readonly<Record<string, string | number>> = args;
     const ordered = scripts[name].args.map((arg) => given[arg] as string | number);

@@ -83,7 +83,7 @@ t.test('a clock of Redis that was a year ahead holds no slot and no run of a dea
   for (const set of ['slots', 'slots:maps']) await connection.zincrby(`waybill:${set}`, year, 'dead');
   t.equal(await run('reserve', { slot: 'b', ...slot, ...limits }), 'ok');
 
-  const content = { digest: 'd', job: '{}', record: '{}', staged: '' };
+  const content = { digest: 'd', job: '{}', record: '{}', staged: '', unconfirmedMs: 0 };
   await run('accept', { slot: 'b', ...slot, ...content, runId: 'maps.1' });
   await run('take', { runId: 'maps.1', owner: 'dead', at: '', pipeline: 'maps' });
   await run('hold', { runId: 'maps.1', owner: 'dead', holdMs: 60_000 });

@@ -9,7 +9,8 @@
                        kept), bytes (size of the kept bundle), rerun (the run that repeats it), held (when
                        its worker's hold expires), hold (how long the hold lasts), begun (when it was first
                        claimed, according to that worker's clock), told:<event id> (the call that stored
-                       this event), deliveries (the record's members about failed deliveries)
+                       this event), deliveries (the record's members about failed deliveries),
+                       unconfirmed (until when it is not handed over, because no replica has confirmed it)
     runs:<pipeline>    sorted set of run ids by seq, in order of acceptance
     queued             sorted set of run ids by seq
     queued:<pipeline>  set of the queued run ids of one pipeline
@@ -33,6 +34,7 @@
     staging            sorted set of names in shared staging that have no run yet, by the time at which they
                        are considered abandoned
     unwanted           sorted set of abandoned names in shared staging, to be deleted
+    confirmed          time of the last confirmation by a replica
     epoch              name of this generation of the data, chosen by the first reader
     revision           number of times that any record has changed
     triggers:<kind>    hash: pipeline → JSON of the last trigger of that kind (schedule | watch)
@@ -296,6 +298,41 @@ local function usedKey(value)
   return string.match(value, '^u (%S+) (.+)$')
 end
 
+-- Reports whether a run still waits for the confirmation of a replica. It has no ticket then. If the time is
+-- far away, another program has overwritten it, or Redis's clock was set back.
+local function isUnconfirmed(runId)
+  local leftMs = number(fieldOf(runId, 'unconfirmed')) - now
+  return leftMs > 0 and leftMs <= 60000
+end
+
+-- Ends the wait for a confirmation, so that the run can no longer be retracted. Either a replica has confirmed
+-- it, or the response to another request names it.
+local function mayHandOver(runId)
+  redis.call('HDEL', prefix .. 'run:' .. runId, 'unconfirmed')
+end
+
 local function isStaging(value)
   return value and string.sub(value, 1, 2) == 's '
+end
+
+-- Deletes a run, and its Idempotency-Key unless another run uses it by now.
+local function forgetRun(runId)
+  local run = prefix .. 'run:' .. runId
+  local known = fieldsOf(runId, 'pipeline', 'key', 'digest')
+  local pipeline, key, digest = known[1], known[2], known[3]
+  if pipeline ~= '' then
+    redis.call('ZREM', prefix .. 'runs:' .. pipeline, runId)
+    leaveLine(runId, pipeline)
+    forgetKey(key, 'u ' .. digest .. ' ' .. runId)
+  end
+  local revision = redis.call('ZSCORE', prefix .. 'changed', runId)
+  if revision then
+    local horizon = number(redis.call('GET', prefix .. 'horizon'))
+    if tonumber(revision) > horizon then redis.call('SET', prefix .. 'horizon', revision) end
+    redis.call('ZREM', prefix .. 'changed', runId)
+  end
+  redis.call('ZREM', prefix .. 'finished', runId)
+  -- Another program may have overwritten the run.
+  if redis.call('TYPE', run).ok == 'hash' then unkeep(runId) end
+  redis.call('DEL', run)
 end

@@ -11,6 +11,7 @@
   ARGV[9]  record    JSON
   ARGV[10]  staged   name in shared staging, or ''
   ARGV[11]  rerunFailed  1 if the key may be reused when the first run with it has failed
+  ARGV[12]  unconfirmedMs  how long the run waits for the confirmation of a replica, or 0
 
   Returns {'ok', position} | {'replay', record, position} of the first run with this key |
   {'conflict'} if that run had different content | {'busy'} if another upload with this key is in progress |
@@ -18,6 +19,7 @@
 ]]
 local slot, lifeMs, key, digest, runId = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local pipeline, job, record, staged, rerunFailed = ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11]
+local unconfirmedMs = tonumber(ARGV[12])
 
 local run = prefix .. 'run:' .. runId
 -- The run already exists if the caller never got our first response and tries again.
@@ -33,6 +35,7 @@ if key ~= '' then
     if firstRecord and used ~= digest then return {'conflict'} end
     local isRerun = rerunFailed == '1' and firstRecord and hasFailed(first)
     if firstRecord and not isRerun then
+      mayHandOver(first)
       return {'replay', firstRecord, fieldOf(first, 'position')}
     end
   end
@@ -42,5 +45,6 @@ if staged ~= '' and redis.call('ZREM', prefix .. 'staging', staged) == 0 then
   return {'swept'}
 end
 local position = queueRun(runId, pipeline, job, record, key, digest)
+if unconfirmedMs > 0 then redis.call('HSET', run, 'unconfirmed', now + unconfirmedMs) end
 if key ~= '' then redis.call('SET', prefix .. 'key:' .. key, 'u ' .. digest .. ' ' .. runId) end
 return {'ok', tostring(position)}

@@ -16,4 +16,5 @@ local record = first and fieldOf(first, 'record') or ''
 if record == '' then return {} end
 if used ~= digest then return {'conflict'} end
 if rerunFailed == '1' and hasFailed(first) then return {} end
+mayHandOver(first)
 return {'replay', record, fieldOf(first, 'position')}
