@@ -132,7 +132,11 @@ export class Tickets {
     }
   }
 
-  #jobOf({ worker }: PipelineQueue, id: string): Job<Ticket> {
+  /**
+   * Creates the job of a ticket. It belongs to the queue, because calls of a worker's job wait until the
+   * worker's second connection is up. That connection serves no purpose here, and may never come up.
+   */
+  #jobOf({ queue }: PipelineQueue, id: string): Job<Ticket> {
     const json = { id, name: 'publish', data: JSON.stringify({ run_id: id }), opts: this.optionsOf(id) };
     const unused = {
       progress: 0,
@@ -144,7 +148,7 @@ export class Tickets {
       returnvalue: '',
       stacktrace: '[]',
     };
-    return Job.fromJSON<Ticket>(worker, { ...json, ...unused }, id);
+    return Job.fromJSON<Ticket>(queue, { ...json, ...unused }, id);
   }
 
   /** Returns the ticket that the token has locked, or null if there is none. */
