@@ -17,9 +17,9 @@ import { bytesBefore, causes, type Cell, openStage, type Stage, type StorageKind
  * The built daemon in storage outages, in real time. Each cell of the matrix has a pipeline and two uploads:
  * the outage begins in the middle of the first run, and the second upload is accepted during the outage. Both
  * must be published without a command once the outage is over. If it lasts longer than `retry_for`, both must
- * fail with the cause by 31 minutes, and the first upload must be published when it is sent again. `verify` is
- * clean after each cell. A sample has one quick fault of each storage. The exhaustive mode runs all cells at
- * once, the longest first, and takes 40 minutes.
+ * fail with the cause by 31 minutes, and the first upload must be published when it is sent again. `verify`
+ * is clean after each cell. A sample has one quick fault of each storage. The exhaustive mode runs all cells
+ * at once, the longest first, and takes 40 minutes.
  *
  * Elsewhere: `cancel`, `retry` and newer uploads of a waiting run, for each queue in
  * `test/contract/retries.ts`; the same over HTTP in `test/hosts/storage-away.test.ts`.
@@ -212,7 +212,7 @@ async function resultOf(t: Test, { cell, url, pipeline, lastsMs, cause }: Point)
   return published.map((record) => timesOf(record, endedAt)).join('; ');
 }
 
-/** When the first try of a run failed for the first time. The second upload waits for the first try of the first. */
+/** The time from which `retry_for` counts. The second upload waits for the first try of the first. */
 function firstFailureOf({ retry_until: until }: RunRecord): number {
   return Date.parse(until ?? '') - retryForMs;
 }
