@@ -225,7 +225,7 @@ export const errorTable = {
   },
   clock_ahead: {
     retryable: false,
-    about: 'The clock of this machine is ahead of that of the storage.',
+    about: 'The clock of this machine is ahead of the clock of the storage.',
   },
   verification_failed: { retryable: false, about: 'Published bytes differ from the catalog.' },
 

@@ -30,7 +30,7 @@ const listOf =
   (value) =>
     Array.isArray(value) && value.every(check);
 
-/** The names are those of a type, so that the compiler notices if one is missing. */
+/** The names come from a type, so that the compiler notices if one is missing. */
 function oneOf<T extends string>(names: Record<T, true>): Check {
   return (value) => typeof value === 'string' && Object.hasOwn(names, value);
 }

@@ -107,7 +107,7 @@ export const feed = map({
   database: id().description('Name of the database to write to. Default: the first.'),
   url_env: environmentName()
     .description(
-      'Environment variable, or file in secrets.directory, with the URL of a role that can write. Default: that of the database.',
+      'Environment variable, or file in secrets.directory, with the URL of a role that can write. Default: the role of the database.',
     )
     .example('WEATHER_FEED_URL'),
   watch: map({

@@ -4,7 +4,7 @@ import { feed } from './feed.ts';
 
 export const templates = map({
   base_dir: path().description(
-    'Directory of the text templates, relative to the working directory. Default: those of the package.',
+    'Directory of the text templates, relative to the working directory. Default: the package has them.',
   ),
 }).description('Templates of the weather reader.');
 

@@ -62,7 +62,7 @@ function settings({ matching, prefix, endpoint, boolean, environmentName }: Kind
       .description('URL of the S3-compatible server. Default: AWS.')
       .example('https://s3.example.org'),
     region: matching(/^[A-Za-z0-9._-]{1,64}$/, 'the name of a region, such as eu-central-1')
-      .description('Region of the bucket. Default: that of the AWS SDK.')
+      .description('Region of the bucket. Default: the AWS SDK chooses it.')
       .example('eu-central-1'),
     path_style: boolean().description(
       'Puts the bucket in the path of URLs, not in the host name. Default: true with endpoint, else false.',

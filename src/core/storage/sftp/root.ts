@@ -120,7 +120,7 @@ export class SftpRoot {
     let level: (Key | '')[] = [directory];
     while (level.length > 0) {
       const next: Key[] = [];
-      // A level may have many files, so only those of a few directories are kept in memory.
+      // A level may have many files, so only the files of a few directories are kept in memory.
       for (let start = 0; start < level.length; start += maxConcurrentDirectories) {
         const some = level.slice(start, start + maxConcurrentDirectories);
         for (const entries of await Promise.all(some.map(entriesOf)))
