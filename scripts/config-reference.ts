@@ -169,7 +169,7 @@ function variantOf(name: string, variant: JsonSchema, { repeated }: Sections): V
   };
 }
 
-/** Returns one row for each setting, with the kinds that have it. Those that all have come first. */
+/** Returns one row for each setting, with the kinds that have it. Settings of all kinds come first. */
 function variantRows(variants: readonly Variant[]): Row[] {
   const rows = new Map<string, Row & { kinds: string[] }>();
   for (const { kind, own } of variants)

@@ -96,7 +96,7 @@ const trigger = object(
   { token_id: orNull(text) },
 );
 
-/** Where the files of a run come from, as in records and jobs. */
+/** The revision of a run's files, as in records and jobs. */
 export const isRevision: Check = object({
   ...{ message: orNull(text), commit: orNull(text), branch: orNull(text), author: orNull(text) },
 });

@@ -166,7 +166,7 @@ export const serverSchema = map({
   console: consoleSchema.default(),
   retry_for: duration({ atLeast: '0s', atMost: '7d' })
     .default('30m')
-    .description('How long a run that failed for a temporary cause is retried, from its first failure.'),
+    .description('How long a run that failed for a temporary cause is retried, from its first try.'),
   run_timeout: duration({ atLeast: '1s', atMost: '24d' })
     .default('12h')
     .description(

@@ -41,7 +41,7 @@ export interface Upload {
 
 export interface UploadPage {
   uploads: Upload[];
-  /** Where the next page begins, or null if this is the last one. */
+  /** The start of the next page, or null if this is the last one. */
   next: UploadMarker | null;
 }
 
