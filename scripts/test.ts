@@ -5,8 +5,8 @@
  * If a file fails while others are running, it runs again on its own. If it passes then, its failures are
  * reported as flaky, and do not make the whole run fail. docs/decisions/001-flaky-tests.md explains why.
  *
- * If `CI` is set, skipped tests count as failures, the output is verbose, and `npm test` also runs the slow
- * tests and one of the matrix suites, which depends on the commit.
+ * If `CI` is set, skipped tests count as failures, the output is verbose, and `npm test` also runs one of the
+ * matrix suites and, in the time that is left, slow tests. The commit determines which come first.
  */
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
@@ -18,6 +18,7 @@ import { type NeedName, needsOf } from '../test/services/needs.ts';
 import { forgetFoundRows, foundTables } from './matrices/matrices.ts';
 import { bundle } from './test/bundle.ts';
 import { closureOf } from './test/closure.ts';
+import { costOf, isSlow, recordCosts, shuffled } from './test/costs.ts';
 import { exhaustiveResults } from './test/exhaustive.ts';
 import { endRun, markRun } from './test/leftovers.ts';
 import { maxExpensive, report } from './test/report.ts';
@@ -33,6 +34,7 @@ npm run test:exhaustive [-- NAME…]     every case of every walk, one suite at 
 NAME is a file, a directory, or either without test/ and .test.ts, e.g. faults/s3-walk.
 
   --all        with npm test: the slow tests and longer samples, too
+  --record     with --all: note how long the slow files took, in scripts/test/costs.json
   --resume     with test:exhaustive: skip suites that passed on these sources
   --strict     do not run a failed file again
   --verbose    one line for each file, and the coverage that tests report
@@ -41,16 +43,20 @@ NAME is a file, a directory, or either without test/ and .test.ts, e.g. faults/s
 Environment:
   WAYBILL_TEST_JOBS      files at a time (default: two more than the processors)
   WAYBILL_TEST_SEED      seed of the samples (default: derived from the commit)
-  WAYBILL_TEST_BUDGET    seconds of samples per file (default: 2, with --all 5)`;
+  WAYBILL_TEST_BUDGET    seconds of samples per file (default: 2, with --all 5)
+  WAYBILL_TEST_MINUTES   in CI, minutes in which slow tests may start (default: 15)`;
 const timesFile = '.tap/times.json';
 const isCi = process.env['CI'] !== undefined && process.env['CI'] !== 'false';
 /** If more files than this fail, the cause is probably a change, so do not run them again. */
 const maxRetriedFiles = 3;
-const { mode, names, isVerbose, isResumed, isStrict, isWhole } = readArguments();
+const { mode, names, isVerbose, isResumed, isStrict, isWhole, isRecorded } = readArguments();
+/** Whether slow files start only while there is time. */
+const isTimed = isCi && mode === 'tests' && names.length === 0 && !isWhole;
 const version = sourceVersion();
 const seed = Number(process.env['WAYBILL_TEST_SEED'] ?? seedOf(version.commit));
 const jobs =
   mode === 'exhaustive' ? 1 : Number(process.env['WAYBILL_TEST_JOBS'] ?? availableParallelism() + 2);
+const slowMinutes = Number(process.env['WAYBILL_TEST_MINUTES'] ?? 15);
 const results = exhaustiveResults('.tap/exhaustive.json', version);
 
 const files = select();
@@ -66,6 +72,8 @@ chmodSync(workspace, 0o755);
 mkdirSync('.tap', { recursive: true });
 const bundles = mkdtempSync('.tap/bundles-');
 const done: FileResult[] = [];
+/** Slow files for which there was no time. */
+const leftOut: string[] = [];
 let startedFiles = 0;
 markRun(workspace);
 forgetFoundRows();
@@ -73,7 +81,7 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(sign
 
 const env = {
   WAYBILL_TEST_SEED: String(seed),
-  // Tests always run at least one case of each stratum. In CI, they have time for more.
+  // Tests always run at least one case of each stratum. A whole run has time for more.
   WAYBILL_TEST_BUDGET: process.env['WAYBILL_TEST_BUDGET'] ?? (isWhole ? '5' : '2'),
   ...(mode === 'exhaustive' ? { WAYBILL_TEST_EXHAUSTIVE: '1' } : {}),
   // Hides a warning from the AWS SDK. It is about the version of Node.js, which was chosen on purpose.
@@ -81,7 +89,8 @@ const env = {
 };
 Object.assign(process.env, env);
 console.log(`${files.length} test files, ${jobs} at a time, seed ${seed}`);
-if (mode === 'tests' && names.length === 0 && !isWhole)
+if (isTimed) console.log(`slow tests start in the first ${slowMinutes} minutes, in the order of the seed`);
+else if (mode === 'tests' && names.length === 0 && !isWhole)
   console.log(
     'left out: slow tests and long samples (npm test -- --all) and the matrix (npm run test:matrix)',
   );
@@ -106,6 +115,7 @@ interface Arguments {
   isResumed: boolean;
   isStrict: boolean;
   isWhole: boolean;
+  isRecorded: boolean;
 }
 
 function readArguments(): Arguments {
@@ -119,6 +129,7 @@ function readArguments(): Arguments {
         resume: flag,
         strict: flag,
         all: flag,
+        record: flag,
         help: flag,
       },
       allowPositionals: true,
@@ -127,6 +138,8 @@ function readArguments(): Arguments {
       console.log(usage);
       process.exit(0);
     }
+    if (values.record && (!values.all || positionals.length > 0))
+      fail('--record needs a run of all tests: npm test -- --all --record');
     const mode = values.exhaustive ? 'exhaustive' : values.matrix ? 'matrix' : 'tests';
     if (values.resume && mode !== 'exhaustive')
       fail('--resume belongs to npm run test:exhaustive: npm run test:exhaustive -- --resume');
@@ -136,7 +149,8 @@ function readArguments(): Arguments {
       isVerbose: values.verbose || isCi,
       isResumed: values.resume,
       isStrict: values.strict,
-      isWhole: values.all || isCi,
+      isWhole: values.all,
+      isRecorded: values.record,
     };
   } catch (error) {
     if (error instanceof TypeError) return fail(error.message);
@@ -146,7 +160,12 @@ function readArguments(): Arguments {
 
 function select(): string[] {
   try {
-    const selected = selectFiles({ mode, names, isWhole, matrixTurn: isCi ? seed : undefined });
+    const selected = selectFiles({
+      mode,
+      names,
+      isWhole: isWhole || isTimed,
+      matrixTurn: isTimed ? seed : undefined,
+    });
     const remaining = isResumed ? selected.filter((file) => !results.hasPassed(file)) : selected;
     if (remaining.length > 0) return remaining;
     console.log(results.table());
@@ -158,13 +177,18 @@ function select(): string[] {
   }
 }
 
-async function runAll(queue: string[]): Promise<void> {
+async function runAll(files: readonly string[]): Promise<void> {
+  let queue = [...files];
   let refusal: string | undefined;
   const ready = installed.then((reason) => {
     refusal = reason;
     waiting.clear();
   });
   const next = async (): Promise<string | undefined> => {
+    if (isTimed && performance.now() > slowMinutes * 60_000) {
+      leftOut.push(...queue.filter(isSlow));
+      queue = queue.filter((file) => !isSlow(file));
+    }
     const index = queue.findIndex((file) => !waiting.has(file));
     if (index === -1 && queue.length > 0) await ready;
     return queue.splice(Math.max(0, index), 1)[0];
@@ -235,6 +259,7 @@ function summarize(): { passed: number; failed: number; skipped: number } {
   const [passed, failed] = [sum(({ passed }) => passed), sum(({ failures }) => failures.length)];
   const flaky = sum(({ flaky }) => flaky.length);
   const skipped = sum(({ skipped }) => skipped.length);
+  if (leftOut.length > 0) console.log(`\nno time for ${leftOut.length} slow files: ${leftOut.join(' ')}`);
   if (skipped > 0) console.log('');
   for (const { file, skipped } of ended)
     for (const { name, detail } of skipped) console.log(`SKIPPED  ${file} › ${name}: ${detail}`);
@@ -245,6 +270,7 @@ function summarize(): { passed: number; failed: number; skipped: number } {
   if (mode === 'exhaustive') console.log(`\n${results.table()}`);
   for (const table of foundTables()) console.log(`\n${table}`);
   saveTimes(ended);
+  if (isRecorded && done.length === files.length) recordCosts(ended);
   console.log(`\nseed ${seed}; WAYBILL_TEST_SEED=${seed} npm test draws the same samples`);
   // Print failures last, because some CI systems only keep the end of the output.
   if (flaky > 0) console.log('\nflaky (failed next to other files, passed alone; please fix or report it):');
@@ -290,14 +316,17 @@ function removeWorkspaces(): void {
 
 /**
  * Sorts files by how long they took the last time, longest first, so that no long file is left for the end.
- * If that is unknown, it is estimated from the servers that a file starts.
+ * If that is unknown, it is estimated from the recorded costs and from the servers that a file starts.
  */
 function longestFirst(names: readonly string[]): string[] {
   const times = readTimes();
   const weight = (name: string): number =>
     times[name] ??
-    (name.startsWith('test/matrix/') ? 300_000 : 5_000) + 20_000 * (needsOfFile.get(name)?.length ?? 0);
-  return names.toSorted((a, b) => weight(b) - weight(a));
+    (name.startsWith('test/matrix/') ? 300_000 : 5_000 * costOf(name)) +
+      20_000 * (needsOfFile.get(name)?.length ?? 0);
+  const sorted = names.toSorted((a, b) => weight(b) - weight(a));
+  if (!isTimed) return sorted;
+  return [...sorted.filter((name) => !isSlow(name)), ...shuffled(names.filter(isSlow), seed)];
 }
 
 function readTimes(): Record<string, number> {

@@ -5,10 +5,11 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { bundle } from '../scripts/test/bundle.ts';
+import { isSlow, shuffled } from '../scripts/test/costs.ts';
 import { exhaustiveResults } from '../scripts/test/exhaustive.ts';
 import { endLeftovers, leftDirectories } from '../scripts/test/leftovers.ts';
 import { type FileResult, quietDomains, runFile } from '../scripts/test/run-file.ts';
-import { type Mode, selectFiles, SelectionError, slow } from '../scripts/test/selection.ts';
+import { type Mode, selectFiles, SelectionError } from '../scripts/test/selection.ts';
 import { watchSilence } from '../scripts/test/silence.ts';
 import { seedOf } from '../scripts/test/source-version.ts';
 import { ensureInstalled } from './services/debian.ts';
@@ -172,13 +173,17 @@ t.test(
     const quick = select('tests', false);
     const matrix = select('matrix', false);
     t.ok(all.length > 100 && matrix.length > 3);
-    const left = all.filter((file) => !quick.includes(file));
     t.same(
-      slow.filter((start) => !left.some((file) => file.startsWith(start))),
-      [],
-      'each entry of the list leaves out a file',
+      all.filter((file) => !quick.includes(file)),
+      all.filter(isSlow),
     );
-    t.ok(left.length < all.length / 8, 'and the list is short');
+    const measured = Object.keys(JSON.parse(readFileSync('scripts/test/costs.json', 'utf8')) as object);
+    t.same(
+      measured.filter((file) => !all.includes(file)),
+      [],
+      'each recorded cost belongs to a file',
+    );
+    t.ok(quick.includes('test/spec/bundle-cli.test.ts'), 'the specification is never left out');
     t.ok(all.every((file) => !file.startsWith('test/matrix/')));
     const chosen = matrix.map((_, turn) =>
       select('tests', true, matrix.length * 7 + turn).filter((file) => !all.includes(file)),
@@ -188,6 +193,16 @@ t.test(
     t.ok(exhaustive.includes('test/faults/s3-walk.test.ts') && exhaustive.length < all.length / 3);
   },
 );
+
+t.test('the seed determines the order of the slow tests', async (t) => {
+  const files = ['a', 'b', 'c', 'd', 'e', 'f'];
+  t.same(shuffled(files, 1).toSorted(), files);
+  t.same(shuffled(files, 1), shuffled(files, 1));
+  t.ok(
+    files.some((_, seed) => shuffled(files, seed)[0] !== shuffled(files, seed + 1)[0]),
+    'seeds differ',
+  );
+});
 
 t.test('a test is selected by its file, its directory or its short name', async (t) => {
   const named = (name: string): string[] => selectFiles({ mode: 'tests', names: [name], isWhole: false });

@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { closureOf } from './closure.ts';
+import { isSlow } from './costs.ts';
 
 export type Mode = 'tests' | 'matrix' | 'exhaustive';
 
@@ -9,41 +10,6 @@ export class SelectionError extends Error {}
 
 const matrix = 'test/matrix/';
 const sampling = 'test/support/sampling.ts';
-/** Tests that only run in CI and with `npm test -- --all`. They take half of the time of a full run. */
-export const slow = [
-  'test/canary',
-  'test/cli/ci-examples',
-  'test/cli/pairs',
-  'test/cli/producer',
-  'test/cli/terminal',
-  'test/cli/weather-feed',
-  'test/core/signing/usual-limits',
-  'test/core/storage/added-backend',
-  'test/core/storage/sftp-adversity',
-  'test/core/storage/sftp/further-sessions',
-  'test/demo',
-  'test/docs/',
-  'test/faults/exchanged-directories',
-  'test/faults/frozen-publisher',
-  'test/faults/killed-at-each-change',
-  'test/faults/killed-on-storages',
-  'test/faults/obstacles',
-  'test/harness',
-  'test/hosts/',
-  'test/install',
-  'test/pages/every-',
-  'test/release',
-  'test/stopwatch',
-  'test/systemd',
-  'test/weather/api/weather-corpus-',
-  'test/weather/api/weather-oracle/',
-  'test/weather/reader-',
-  'test/workers/bullmq/event-outbox',
-  'test/workers/bullmq/redis-away',
-  'test/workers/bullmq/redis-cluster',
-  'test/workers/bullmq/redis-failover',
-] as const;
-
 /**
  * Returns the test files to run, sorted.
  *
@@ -69,7 +35,7 @@ export function selectFiles({
   const others = all.filter((file) => !file.startsWith(matrix));
   if (mode === 'matrix') return suites;
   if (mode === 'exhaustive') return others.filter((file) => closureOf(file).includes(sampling));
-  const tests = isWhole ? others : others.filter((file) => !slow.some((start) => file.startsWith(start)));
+  const tests = isWhole ? others : others.filter((file) => !isSlow(file));
   const turn = matrixTurn === undefined ? undefined : suites[matrixTurn % suites.length];
   return turn === undefined ? tests : [...tests, turn].sort();
 }
