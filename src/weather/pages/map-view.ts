@@ -28,6 +28,10 @@ export function mapView(content: MapContent, base: string): Page {
   const where = state?.name ?? 'United States';
   const scale = frame.width / wholeCountry.width;
   const title = `Weather in ${state?.name ?? 'the United States'}`;
+  const listedAlerts = query.day === null ? alertsOf(dataOf(content.alerts)?.alerts ?? [], query) : null;
+  const totalAlerts = dataOf(content.alerts)?.total ?? 0;
+  const dots = (share: number) =>
+    apart(content.shown, frame, share).map((each) => dotOf(each, { query, here, frame, share }));
   return {
     title,
     template: 'weather-pages/map',
@@ -55,7 +59,7 @@ export function mapView(content: MapContent, base: string): Page {
       phone: {
         fontSize: Number((fontPx * scale * phoneScale).toFixed(2)),
         lift: Number((liftPx * scale * phoneScale).toFixed(2)),
-        dots: apart(content.shown, frame, phoneShare).map((each) => dotOf(each, query, here)),
+        dots: dots(phoneShare),
       },
       land: states()
         .filter(({ box }) => state === null || overlaps(frame, box))
@@ -67,12 +71,13 @@ export function mapView(content: MapContent, base: string): Page {
         })),
       areas: areas.filter(({ shape }) => shape !== ''),
       legend: [...areas].reverse(),
-      dots: apart(content.shown, frame, wideShare).map((each) => dotOf(each, query, here)),
+      dots: dots(wideShare),
       total: stations.length,
       found: found?.map((place) => lineOf(place, { query, here, now })) ?? null,
       listed: state === null ? null : stations.map((place) => lineOf(place, { query, here, now })),
-      alerts: query.day === null ? alertsOf(dataOf(content.alerts)?.alerts ?? [], query) : null,
-      totalAlerts: dataOf(content.alerts)?.total ?? 0,
+      alerts: listedAlerts,
+      totalAlerts,
+      hasShortList: hasShortList(listedAlerts, totalAlerts),
       outlook: outlookOf(content),
     },
   };
@@ -202,7 +207,15 @@ function namesOf(alerts: readonly { event: string; areaDescription: string }[]):
   return `${names.join(', ')}${others > 0 ? ` and ${others} more` : ''}`;
 }
 
-function dotOf({ place, at, observation }: MapStation, query: MapQuery, here: string) {
+interface DotPlace {
+  query: MapQuery;
+  here: string;
+  frame: MapContent['frame'];
+  /** The width of a dot, as a fraction of the map's width. */
+  share: number;
+}
+
+function dotOf({ place, at, observation }: MapStation, { query, here, frame, share }: DotPlace) {
   const celsius = observation?.temperature ?? null;
   const converted = celsius === null ? null : converterOf(query.units).temperature(celsius);
   const temperature =
@@ -211,13 +224,19 @@ function dotOf({ place, at, observation }: MapStation, query: MapQuery, here: st
       : quantity(Math.round(converted), converterOf(query.units).units.temperature);
   const sky = observation === null ? null : skyOf(observation);
   return {
-    x: Number(at[0].toFixed(1)),
-    y: Number(at[1].toFixed(1)),
+    ...insideOf(frame, at, (share * frame.width) / 2),
     colour: celsius === null ? '#d5dae0' : temperatureColour(celsius),
     figure: converted === null ? '' : String(Math.round(converted)).replace('-', '−'),
     title: [place.name ?? place.id, temperature, sky].filter((part) => part !== null).join(', '),
     href: stationHref(place.id, query, here),
   };
+}
+
+/** Moves a dot that the edge of the map would cut off. `radius` is in the units of the frame. */
+function insideOf(frame: MapContent['frame'], [x, y]: MapStation['at'], radius: number) {
+  const within = (value: number, from: number, size: number): number =>
+    Number(Math.min(Math.max(value, from + radius), from + size - radius).toFixed(1));
+  return { x: within(x, frame.left, frame.width), y: within(y, frame.top, frame.height) };
 }
 
 function lineOf(place: PlaceData, { query, here, now }: { query: MapQuery; here: string; now: Date }) {
@@ -236,6 +255,12 @@ export function stationHref(id: string, { units }: Pick<MapQuery, 'units'>, here
 }
 
 const maxListed = 100;
+/** A complete list of so few alerts replaces the legend of their colors. */
+const maxShort = 8;
+
+function hasShortList(listed: readonly object[] | null, total: number): boolean {
+  return listed !== null && listed.length > 0 && listed.length <= maxShort && listed.length >= total;
+}
 
 /** Returns the alerts to list next to the map, the most important ones first. */
 function alertsOf(alerts: readonly AlertData[], { state }: MapQuery): object[] {

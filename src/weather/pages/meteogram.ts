@@ -1,6 +1,6 @@
 import { type HourlyForecastData } from '../records/family-fields.ts';
 import { textHelpers } from '../render/text-helpers.ts';
-import { iconOf, quantity } from './words.ts';
+import { iconOf, quantity, wholeDegrees } from './words.ts';
 
 /** A chart of the next hours: sky, temperature, dew point, chance of precipitation and wind. */
 export interface Meteogram {
@@ -211,7 +211,7 @@ function nightsOf(periods: readonly Period[], step: number, left: number): Meteo
 function summaryOf(periods: readonly Period[], unit: string): string {
   const temperatures = periods.flatMap(({ temperature }) => temperature ?? []);
   const chances = periods.flatMap(({ precipitationProbability }) => precipitationProbability ?? []);
-  const range = `${quantity(Math.min(...temperatures), unit)} to ${quantity(Math.max(...temperatures), unit)}`;
+  const range = `${wholeDegrees(Math.min(...temperatures), unit)} to ${wholeDegrees(Math.max(...temperatures), unit)}`;
   const chance = chances.length === 0 ? '' : `, chance of precipitation up to ${Math.max(...chances)}%`;
   return `The next ${periods.length} hours: ${range}${chance}`;
 }

@@ -16,7 +16,7 @@ import {
 } from '../records/observation-fields.ts';
 import type { UnitSystem } from '../units.ts';
 import { outlookColour } from './colours.ts';
-import { halfDaysOf, hourOf, zoneOf } from './forecast-view.ts';
+import { daysOf, halfDaysOf, zoneOf } from './forecast-view.ts';
 import type { UnplacedAlert } from './map-layers.ts';
 import { queryText, unitsText } from './map-query.ts';
 import { states } from './map-shapes.ts';
@@ -33,6 +33,7 @@ import {
   readableQuantity,
   skyOf,
   temperatureUnit,
+  wholeDegrees,
   windOf,
 } from './words.ts';
 
@@ -63,6 +64,8 @@ export function stationView(content: StationContent, base: string): Page {
   const name = place.name ?? place.id;
   const state = states().find(({ code }) => code === place.state);
   const forecast = dataOf(hourly);
+  // One notice is enough if both are missing.
+  const hasForecast = !isMissing(hourly) || !isMissing(narrative);
   const other = units === 'us' ? 'si' : 'us';
   return {
     title: `${name}: weather`,
@@ -80,7 +83,7 @@ export function stationView(content: StationContent, base: string): Page {
     view: {
       id: place.id,
       name,
-      where: `${place.latitude.toFixed(2)}, ${place.longitude.toFixed(2)}`,
+      where: placeText(place),
       others: othersOf(state, units, here),
       otherUnits: {
         label: `Show ${temperatureUnit(other)}`,
@@ -90,7 +93,7 @@ export function stationView(content: StationContent, base: string): Page {
       alerts: alertsOf(alerts, { place, now, unplaced: content.unplaced }),
       risks: risksOf(content.outlooks),
       hourly: {
-        notice: noticeOf(hourly, 'hourly forecast', now),
+        notice: noticeOf(hourly, hasForecast ? 'hourly forecast' : 'forecast', now),
         pictures:
           forecast === null
             ? []
@@ -101,10 +104,10 @@ export function stationView(content: StationContent, base: string): Page {
         zone: forecast === null ? null : zoneOf(forecast),
         unit: forecast === null ? '' : temperatureUnit(units),
         windUnit: forecast?.units.windSpeed ?? '',
-        rows: (forecast?.periods ?? []).map((period) => hourOf(period, forecast)),
+        days: daysOf(forecast),
       },
       narrative: {
-        notice: noticeOf(narrative, 'forecast', now),
+        notice: hasForecast ? noticeOf(narrative, 'forecast', now) : null,
         hasOtherUnits: units === 'si',
         periods: halfDaysOf(dataOf(narrative)),
       },
@@ -114,6 +117,13 @@ export function stationView(content: StationContent, base: string): Page {
       ),
     },
   };
+}
+
+/** Formats coordinates: `40.78° N, 73.97° W`. */
+function placeText({ latitude, longitude }: PlaceData): string {
+  const side = (degrees: number, [above, below]: readonly [string, string]): string =>
+    `${Math.abs(degrees).toFixed(2)}°\u00a0${degrees < 0 ? below : above}`;
+  return `${side(latitude, ['N', 'S'])}, ${side(longitude, ['E', 'W'])}`;
 }
 
 /** The next step if there is no forecast: the other stations of the state. */
@@ -127,6 +137,10 @@ function othersOf(
     label: `Other stations in ${state.name}`,
     href: `${here}${queryText({ units, state: state.code })}#stations`,
   };
+}
+
+function isMissing(section: Section<object>): boolean {
+  return section.kind === 'read' && section.data === null;
 }
 
 interface Notice {
@@ -171,7 +185,7 @@ function presentOf({ conditions, newest, hourly, place, now }: StationContent) {
   return {
     notice,
     values: {
-      temperature: quantity(shown.temperature, units.temperature),
+      temperature: wholeDegrees(shown.temperature, units.temperature),
       sky: skyOf(shown),
       icon: iconOf(skyOf(shown), isDaytimeAt(dataOf(hourly), shown.observedAt)),
       observedAt: shown.observedAt,
@@ -179,8 +193,8 @@ function presentOf({ conditions, newest, hourly, place, now }: StationContent) {
       // The notice has the age of a stale report.
       age: isStale ? null : ageOf(observedAt, now),
       facts: [
-        ['Feels like', quantity(feelsLike, units.temperature)],
-        ['Dew point', quantity(shown.dewpoint, units.temperature)],
+        ['Feels like', wholeDegrees(feelsLike, units.temperature)],
+        ['Dew point', wholeDegrees(shown.dewpoint, units.temperature)],
         ['Humidity', quantity(shown.relativeHumidity, units.relativeHumidity)],
         ['Wind', windOf(shown, units.windSpeed)],
         ['Pressure', readableQuantity(shown.altimeter ?? shown.seaLevelPressure, units.pressure)],

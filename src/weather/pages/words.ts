@@ -13,6 +13,11 @@ export function quantity(value: number | null | undefined, unit: string, digits?
   return `${figure.replace('-', '−')}${unit === '%' ? '' : '\u00a0'}${signs[unit] ?? unit}`;
 }
 
+/** Formats a temperature in whole degrees: `22 °C`. Its decimals are below the accuracy of a thermometer. */
+export function wholeDegrees(value: number | null | undefined, unit: string): string {
+  return quantity(typeof value === 'number' ? Math.round(value) : value, unit);
+}
+
 /** Returns a value in pascals or meters with the unit that forecasts for people use. */
 export function readableQuantity(value: number | null | undefined, unit: string): string {
   if (typeof value === 'number' && unit === 'Pa') return quantity(value / 100, 'hPa', 0);
