@@ -3,17 +3,25 @@ import { readFile } from 'node:fs/promises';
 import ejs from 'ejs';
 import type { Digest } from '../lib/digest.ts';
 import { instantForPeople, parseInstant } from '../lib/instant.ts';
-import type { RelativePath } from '../lib/paths.ts';
+import { compareCodeUnits, type RelativePath } from '../lib/paths.ts';
 import { xmlText } from '../lib/xml.ts';
 import { digestInputs } from './generator.ts';
-import { idOf, jsonFeed, linkTo, type ListedBundle, type RootListing, summaryOf } from './json-feed.ts';
+import {
+  idOf,
+  jsonFeed,
+  linkTo,
+  type ListedBundle,
+  maxListed,
+  type RootListing,
+  summaryOf,
+} from './json-feed.ts';
 
 /*
  * Renders the files of a root index: a page, a JSON feed and an Atom feed.
  */
 
 /** Increment this whenever you change the code in a way that changes the content. */
-export const rootIndexVersion = 2;
+export const rootIndexVersion = 3;
 
 /** A file of the root index. */
 export interface RootFile {
@@ -54,7 +62,8 @@ export async function rootIndexFiles(listing: RootListing): Promise<RootFile[]> 
   source ??= readSource();
   const { page, atom, style } = await source;
   const styleHash = createHash('sha256').update(style).digest('base64');
-  const view = { title: listing.title, bundles: listing.bundles.map(rowOf), style, styleHash };
+  const bundles = listing.bundles.map(rowOf);
+  const view = { title: listing.title, bundles, ...headOf(bundles), style, styleHash };
   const html = ejs.render(page, view, { strict: true, localsName: 'page' });
   const feed = ejs.render(atom, atomView(listing), { strict: true, localsName: 'feed' });
   const file = (path: string, kind: string, contentType: string, text: string): RootFile => ({
@@ -69,6 +78,18 @@ export async function rootIndexFiles(listing: RootListing): Promise<RootFile[]> 
     file('feed.xml', 'feed', 'application/atom+xml; charset=utf-8', feed),
     file('index.html', 'index', 'text/html; charset=utf-8', html),
   ];
+}
+
+/** With more bundles, the page also lists their names in alphabetical order. The page has no scripts. */
+const maxWithoutNames = 20;
+
+function headOf(bundles: readonly BundleRow[]): { heading: string; names: BundleRow[] } {
+  const isCut = bundles.length === maxListed;
+  return {
+    heading: isCut ? `The newest ${maxListed}` : 'Newest',
+    names:
+      bundles.length > maxWithoutNames ? [...bundles].sort((a, b) => compareCodeUnits(a.path, b.path)) : [],
+  };
 }
 
 function atomView({ title, identity, baseUrl, bundles }: RootListing): Record<string, unknown> {
@@ -89,7 +110,16 @@ function atomView({ title, identity, baseUrl, bundles }: RootListing): Record<st
   };
 }
 
-function rowOf(bundle: ListedBundle): Record<string, string | null> {
+interface BundleRow {
+  path: string;
+  published: string;
+  publishedText: string;
+  href: string;
+  sceneMapHref: string | null;
+  summary: string;
+}
+
+function rowOf(bundle: ListedBundle): BundleRow {
   const { path, published, page, sceneMap } = bundle;
   return {
     path,
