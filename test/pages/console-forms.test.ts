@@ -113,7 +113,7 @@ t.test('without script every action that the console has is done by a form', asy
   await page.waitForURL(`${failed.replace(/\?.*/, '')}?status=failed&pipeline=blocked&done=reruns`);
   t.match(await mainOf(page), /The runs are repeated/);
   await page.goto(failed);
-  await page.getByRole('button', { name: /^Rerun all failed \(\d\)$/ }).click();
+  await page.getByRole('button', { name: /^Rerun failed \(\d\)$/ }).click();
   await page.waitForURL(/done=reruns/);
 
   // Publishes content, verifies it, removes it and restores it.

@@ -44,6 +44,10 @@ export function statusMark({
   return statuses[status];
 }
 
+export function isAction(value: unknown): value is RunDestination['action'] {
+  return typeof value === 'string' && Object.hasOwn(actions, value);
+}
+
 /** Shows a failed action as failed, regardless of the plan. */
 export function actionMark({ action, error }: Pick<RunDestination, 'action' | 'error'>): Mark {
   const mark = actions[action];

@@ -1,7 +1,7 @@
 import type { PageRoute } from '../../pages/page-routes.ts';
 import { paths, withFlash } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
-import { momentOf } from '../record-text.ts';
+import { ageText, momentOf } from '../record-text.ts';
 import { show } from '../show.ts';
 import { action, page, seenBy, type Visit } from '../visit.ts';
 
@@ -13,6 +13,7 @@ export const accountPage: PageRoute<ConsoleParts> = {
     page(parts, (visit) => {
       const { session, token } = visit.visitor;
       const { person = null, scopes } = token;
+      const expires = new Date(session.expiresMs).toISOString();
       show(visit, {
         title: 'Account',
         template: 'account',
@@ -25,7 +26,7 @@ export const accountPage: PageRoute<ConsoleParts> = {
             href: paths.pipeline(id),
             rights: person?.roles.get(id) ?? rightsText(visit, id, [...scopes]),
           })),
-          expires: momentOf(new Date(session.expiresMs).toISOString()),
+          expires: { ...momentOf(expires), age: ageText(expires, visit.parts.clock.now()) },
           logoutPath: paths.logout(),
         },
       });

@@ -4,7 +4,7 @@ import { auditQuery, nextOfAudit, readAudit } from '../../daemon/audit-route.ts'
 import type { PageRoute } from '../../pages/page-routes.ts';
 import { paths } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
-import { dayOf, type Mark, momentOf, tokenName } from '../record-text.ts';
+import { actionMark, dayOf, isAction, type Mark, momentOf, plural, tokenName } from '../record-text.ts';
 import { show } from '../show.ts';
 import { page, requireAdmin, seenBy } from '../visit.ts';
 
@@ -59,7 +59,7 @@ function rowOf(record: AuditRecord): object {
     record;
   const facts = Object.entries(detail)
     .filter(([, fact]) => fact !== null && fact !== 0)
-    .map(([name, fact]) => `${name.replaceAll('_', ' ')} ${fact === '.' ? 'at the root' : String(fact)}`);
+    .map(([name, fact]) => factText(name, fact));
   return {
     seq,
     act,
@@ -72,6 +72,17 @@ function rowOf(record: AuditRecord): object {
       run_id === null ? null : { short: run_id.slice(run_id.lastIndexOf('.') + 1), href: paths.run(run_id) },
     facts: [...(code === null ? [] : [code]), ...facts].join(', '),
   };
+}
+
+type Fact = AuditRecord['detail'][string];
+
+function factText(name: string, fact: Fact): string {
+  if (name === 'path') return fact === '.' ? 'at the root' : `at ${String(fact)}`;
+  if (name === 'action' && isAction(fact)) return actionMark({ action: fact, error: null }).label;
+  const [noun, verb] = name.split('_');
+  if (noun === 'outputs' && verb !== undefined && typeof fact === 'number')
+    return `${plural(fact, 'output')} ${verb}`;
+  return `${name.replaceAll('_', ' ')} ${String(fact)}`;
 }
 
 /** Removes empty parameters. Browsers submit every form field, even the ones left empty. */

@@ -40,7 +40,7 @@ interface DestinationCard {
   url: string | null;
   hasReleases: boolean;
   /** The outcome at this destination of the newest run that reached it. */
-  last: (Mark & { runId: string; at: Moment; release: string | null }) | null;
+  last: (Mark & { runId: string; at: Moment & { age: string }; release: string | null }) | null;
 }
 
 /** Enough runs to fill a wide window. */
@@ -63,7 +63,7 @@ export function pipelineView(state: PipelineState, runs: readonly RunRecord[], n
       how: publishingMode(one),
       url: one.public_base_url,
       hasReleases: one.layout === 'releases',
-      last: lastOf(runs, one.destination_id),
+      last: lastOf(runs, one.destination_id, now),
     })),
     grid: runGrid(runs.slice(0, gridRuns), ids, now),
     bars: runBars(runs, now),
@@ -76,16 +76,17 @@ function publishingMode(destination: PipelineState['destinations'][number]): str
   return `${storage}. Bundles: ${bundles}. Omitted files ${omitted}.${rate === null ? '' : ` Transfers: ${rate}.`}`;
 }
 
-function lastOf(runs: readonly RunRecord[], id: string): DestinationCard['last'] {
+function lastOf(runs: readonly RunRecord[], id: string, now: Date): DestinationCard['last'] {
   for (const run of runs) {
     const found = run.destinations.find((one) => one.destination_id === id);
-    if (found !== undefined)
-      return {
-        ...actionMark(found),
-        runId: run.run_id,
-        at: momentOf(run.finished_at ?? run.accepted_at),
-        release: found.release,
-      };
+    if (found === undefined) continue;
+    const at = run.finished_at ?? run.accepted_at;
+    return {
+      ...actionMark(found),
+      runId: run.run_id,
+      at: { ...momentOf(at), age: ageText(at, now) },
+      release: found.release,
+    };
   }
   return null;
 }

@@ -138,7 +138,7 @@ export function runView(
     retry: retryOf(run),
     errors: errorsIn(run),
     destinations: rowsOf(run, destinationIds, now),
-    warnings: run.warnings,
+    warnings: warningsOf(run),
     deliveries: run.failed_deliveries.map((one) => ({
       ...one,
       updated: momentOf(one.updated_at),
@@ -146,6 +146,16 @@ export function runView(
     })),
     deliveriesOmitted: run.failed_deliveries_omitted,
   };
+}
+
+/**
+ * Returns the warnings without the selection of the bundle that was uploaded, because an upload has only one.
+ * The page shows paths in words, so it leaves out `target=.`.
+ */
+function warningsOf({ warnings, triggered_by: by }: RunRecord): RunWarning[] {
+  return warnings
+    .filter(({ code }) => by.kind !== 'upload' || code !== 'fixed_bundle_selected')
+    .map((one) => ({ ...one, message: sentence(one.message.replace(/^(?:[^"]*: )?target=\.: /, '')) }));
 }
 
 function titleOf({ pipeline_id: pipeline, channel }: RunRecord, destinationIds: readonly string[]): string {

@@ -199,7 +199,9 @@ function plotOf(id: string, title: string, points: readonly Point[], options: Pl
       })),
     marks: percentiles.map(({ name, value }) => ({ y: round(y(value)), name })),
     ticks: shown.length < 2 ? [] : ticksOf(span),
-    levels: (top < 2 * unitOf(top) ? [top, 0] : [top, top / 2, 0]).map(text),
+    levels: (top < 2 * unitOf(top) ? [top, 0] : [top, top / 2, 0]).map((level) =>
+      text(level).replace('.0 ', ' '),
+    ),
   };
 }
 
