@@ -34,7 +34,9 @@ export const weatherPages: PageSet = {
       path: 'weather/stations/KNYC',
       inDocs: true,
       prepare: async (page) => {
-        await page.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))");
+        await page.evaluate(
+          "document.querySelectorAll('details:not(.day ~ .day)').forEach((each) => (each.open = true))",
+        );
       },
     },
     { name: 'weather-silent-station', path: 'weather/stations/KOLD' },

@@ -246,7 +246,7 @@ function risksOf(sections: readonly Section<ConvectiveOutlookData>[]): object[] 
   const risks = sections.map((section, index) => {
     const data = dataOf(section);
     if (data === null || !isPresent(section))
-      return { day: `Day ${index + 1}`, text: 'Risk unknown', colour: null, chances: '' };
+      return { day: dayName(index + 1), text: 'Risk unknown', colour: null, chances: '' };
     const of = (hazard: string) => data.risk?.find((each) => each.hazard === hazard);
     const category = of('categorical');
     const label = category?.category ?? null;
@@ -255,12 +255,12 @@ function risksOf(sections: readonly Section<ConvectiveOutlookData>[]): object[] 
       if (risk === undefined || risk.state === 'none') return [];
       const name = hazard.replace('_', ' ');
       // Without thunderstorms, there are no severe ones.
-      if (category?.state === 'none') return [];
+      if (category?.state === 'none' || category?.reason === 'not_covered') return [];
       if (risk.state === 'unknown') return risk.reason === 'not_covered' ? [] : [`${name} unknown`];
       return risk.probability === null ? [] : [`${name} ${risk.probability}%`];
     });
     return {
-      day: `Day ${data.day}`,
+      day: dayName(data.day),
       text: categoryText(category),
       colour: label === null ? null : outlookColour({ label, fill: null }),
       chances: chances.join(', '),
@@ -269,8 +269,13 @@ function risksOf(sections: readonly Section<ConvectiveOutlookData>[]): object[] 
   return risks.reduce<typeof risks>((merged, one) => {
     const last = merged.at(-1);
     if (last?.text !== one.text || one.chances !== '' || last.chances !== '') return [...merged, one];
-    return [...merged.slice(0, -1), { ...last, day: `${last.day}, ${one.day.replace('Day ', '')}` }];
+    return [...merged.slice(0, -1), { ...last, day: `${last.day}, ${one.day.toLowerCase()}` }];
   }, []);
+}
+
+/** Names a day of the outlooks as the tabs of the map do. */
+function dayName(day: number): string {
+  return ['Today', 'Tomorrow'][day - 1] ?? `Day ${day}`;
 }
 
 function categoryText(category: OutlookRiskData | undefined): string {

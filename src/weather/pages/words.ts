@@ -18,10 +18,11 @@ export function wholeDegrees(value: number | null | undefined, unit: string): st
   return quantity(typeof value === 'number' ? Math.round(value) : value, unit);
 }
 
-/** Returns a value in pascals or meters with the unit that forecasts for people use. */
+/** Returns a pressure or a distance with the unit and the precision that forecasts for people use. */
 export function readableQuantity(value: number | null | undefined, unit: string): string {
   if (typeof value === 'number' && unit === 'Pa') return quantity(value / 100, 'hPa', 0);
   if (typeof value === 'number' && unit === 'm' && value >= 1000) return quantity(value / 1000, 'km', 0);
+  if (typeof value === 'number' && unit === 'mi') return quantity(Math.round(value * 10) / 10, unit);
   return quantity(value, unit);
 }
 
