@@ -86,7 +86,9 @@ const maxWithoutNames = 20;
 function headOf(bundles: readonly BundleRow[]): { heading: string; names: BundleRow[] } {
   const isCut = bundles.length === maxListed;
   return {
-    heading: isCut ? `The newest ${maxListed}` : 'Newest',
+    heading: isCut
+      ? `The newest ${maxListed} bundles`
+      : `${bundles.length} ${bundles.length === 1 ? 'bundle' : 'bundles, newest first'}`,
     names:
       bundles.length > maxWithoutNames ? [...bundles].sort((a, b) => compareCodeUnits(a.path, b.path)) : [],
   };
