@@ -63,7 +63,7 @@ async function showDestination(visit: Visit<PlaceParams>): Promise<void> {
     crumbs: crumbsTo(pipelineId, id, null),
     view: {
       ...catalogView(answer, prefix, visit.parts.clock.now()),
-      ...{ id, here, prefix },
+      ...{ id, pipelineId, here, prefix },
       placement: placementOf(destination),
       herePath: (path: string) => withQuery(here, { path }),
       at: (path: string, more: Record<string, string> = {}) =>

@@ -183,7 +183,7 @@ export function runBars(runs: readonly RunRecord[], now: Date): RunBars {
 function aboutOf(shown: readonly RunRecord[], failed: number, durations: readonly number[]): string {
   if (shown.length === 0) return 'No runs yet.';
   const median = percentileOf(durations, 0.5);
-  return `${failedText(failed, shown.length)}. Median duration: ${durationText(median)}.`;
+  return `${failedText(failed, shown.length)}. Median ${durationText(median)}.`;
 }
 
 function round(value: number): number {

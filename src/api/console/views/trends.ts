@@ -182,8 +182,9 @@ function plotOf(id: string, title: string, points: readonly Point[], options: Pl
   const up = ({ value }: Point): number => round(y(value));
   const known = [
     ...percentiles.map(({ name, value }) => `${name} ${text(value)}`),
-    ...(percentiles.length > 0 ? [] : [`at most ${text(Math.max(0, ...values))}`]),
-    `last ${text(last(values))}`,
+    ...(percentiles.length > 0
+      ? []
+      : [`at most ${text(Math.max(0, ...values))}`, `last ${text(last(values))}`]),
   ];
   return {
     ...{ id, title, width, height, isFailure },
