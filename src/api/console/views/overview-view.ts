@@ -8,10 +8,11 @@ import {
   type Mark,
   type Moment,
   momentOf,
+  plural,
   statusMark,
   type Tone,
 } from '../record-text.ts';
-import { failedText, sentence } from './run-words.ts';
+import { sentence } from './run-words.ts';
 import { percentileOf } from './trends.ts';
 
 export interface PipelineCard {
@@ -183,7 +184,7 @@ export function runBars(runs: readonly RunRecord[], now: Date): RunBars {
 function aboutOf(shown: readonly RunRecord[], failed: number, durations: readonly number[]): string {
   if (shown.length === 0) return 'No runs yet.';
   const median = percentileOf(durations, 0.5);
-  return `${failedText(failed, shown.length)}. Median ${durationText(median)}.`;
+  return `${failed} of ${plural(shown.length, 'run')} failed, median ${durationText(median)}`;
 }
 
 function round(value: number): number {
