@@ -42,6 +42,8 @@ export const errorCures: Partial<Record<ErrorCode, string>> = {
   storage_denied: 'Check credentials and permissions ([SFTP](sftp.md), [S3](s3.md)).',
   storage_full: 'Free space. Runs retry by themselves.',
   storage_permanent: 'Follow the message.',
+  ssh_key_invalid: 'Correct `ssh_key_file`, or load a key into an SSH agent with `ssh-add`.',
+  storage_unavailable: 'Create or mount the directory, or give the user write access.',
   storage_transient: 'Wait: runs retry by themselves.',
   body_mismatch: 'Run again when the files no longer change.',
   unmanaged_content: 'Move the files, or choose another path. `--force` deletes everything there.',

@@ -39,6 +39,8 @@ export const exitCodes: Record<ErrorCode, 1 | 2> = {
   storage_full: 1,
   storage_permanent: 1,
   storage_transient: 1,
+  storage_unavailable: 1,
+  ssh_key_invalid: 1,
   body_mismatch: 1,
   unmanaged_content: 1,
   state_conflict: 1,

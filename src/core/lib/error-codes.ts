@@ -20,7 +20,7 @@ export const errorTable = {
   },
   secrets_invalid: {
     retryable: false,
-    about: 'A secret is missing or empty, or the secrets directory is unusable.',
+    about: 'A secret is missing, empty or invalid, or the secrets directory is unusable.',
   },
   unsafe_permissions: {
     retryable: false,
@@ -118,6 +118,10 @@ export const errorTable = {
     about: 'Another program changed the object.',
   },
   storage_denied: { retryable: false, about: 'The storage refused access.' },
+  ssh_key_invalid: {
+    retryable: false,
+    about: 'There is no SSH key to log in with, or the private key cannot be used.',
+  },
   storage_full: {
     retryable: true,
     about: 'No space is left, or the quota is exceeded. Nothing was lost.',
@@ -129,6 +133,10 @@ export const errorTable = {
   storage_transient: {
     retryable: true,
     about: 'The storage failed temporarily.',
+  },
+  storage_unavailable: {
+    retryable: true,
+    about: 'The directory cannot be created or opened, perhaps because a disk is not mounted.',
   },
   body_mismatch: {
     retryable: false,

@@ -25,7 +25,7 @@ export function versionConflict(storage: Labelled, key: string, cause?: unknown)
 export function readOnly(storage: Labelled, key: string): WaybillError {
   return new WaybillError(
     'storage_denied',
-    `${storage.label}: was opened read-only, so "${key}" cannot be changed`,
+    `${storage.label} was opened read-only, so "${key}" cannot be changed`,
   );
 }
 
@@ -54,8 +54,8 @@ export function notADirectory(
   directory: Key | '',
   { isLink }: { isLink: boolean },
 ): WaybillError {
-  const what = directory === '' ? 'the root' : `"${directory}"`;
-  return new WaybillError('storage_permanent', `${storage.label}: ${what} is not a directory`, {
+  const what = directory === '' ? storage.label : `${storage.label}: "${directory}"`;
+  return new WaybillError('storage_permanent', `${what} is not a directory`, {
     hint: isLink
       ? 'it is a symbolic link, which waybill does not follow below a root; replace it with a directory, or configure its target as a path'
       : 'move it away, or publish to another path',
@@ -136,16 +136,17 @@ const systemErrors: Record<string, { code: ErrorCode; hint?: string }> = {
 /**
  * Converts a system error to a `WaybillError` with one of the codes `storage_not_found`, `storage_denied`,
  * `storage_full`, `storage_transient`, and `storage_permanent`. If it already is a `WaybillError`, it's
- * returned unchanged.
+ * returned unchanged. Without a storage, `key` is an absolute path. For the root of the storage, it is empty.
  */
-export function localFailure(storage: Labelled, key: string, error: unknown): WaybillError {
+export function localFailure(storage: Labelled | null, key: string, error: unknown): WaybillError {
   if (error instanceof WaybillError) return error;
   const errno = errnoOf(error);
   const { code, hint } = (errno !== undefined ? systemErrors[errno] : undefined) ?? {
     code: 'storage_permanent' as const,
     hint: undefined,
   };
-  const message = `${storage.label}: "${key}": ${describeSystemError(error)}`;
+  const place = [storage?.label, key === '' ? undefined : `"${key}"`].filter((part) => part !== undefined);
+  const message = [...place, describeSystemError(error)].join(': ');
   return new WaybillError(code, message, { cause: error, hint });
 }
 

@@ -186,7 +186,7 @@ export class RedisLink {
         },
       );
     throw new WaybillError('queue_unavailable', `Redis (${urlEnv}) cannot be reached: ${this.#lastFailure}`, {
-      hint: 'start Redis, or correct the URL in that variable',
+      hint: `start Redis, or correct the URL in the variable ${urlEnv}`,
     });
   }
 

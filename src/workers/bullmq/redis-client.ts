@@ -139,7 +139,7 @@ function checkUrl({ url, urlEnv }: RedisServer): void {
   const parsed = URL.canParse(url) ? new URL(url) : undefined;
   if (parsed !== undefined && ['redis:', 'rediss:'].includes(parsed.protocol) && parsed.hostname !== '')
     return;
-  throw new WaybillError('secrets_invalid', `the value of ${urlEnv} is not the URL of a Redis`, {
+  throw new WaybillError('secrets_invalid', `the value of ${urlEnv} is not a Redis URL`, {
     hint: 'write redis://host:6379, or rediss://user:password@host:6379/0 with TLS',
   });
 }

@@ -146,7 +146,7 @@ export async function prepareStaging(
 ): Promise<{ swept: string[] }> {
   const probe = path.join(directory, '.waybill-probe');
   try {
-    makeRoot({ label: 'staging' }, path.resolve(directory), 0o700);
+    makeRoot(path.resolve(directory), 0o700);
     await writeFile(probe, '', { mode: 0o600 });
     await rm(probe);
     return { swept: await sweepUploadDirectories(directory, keep) };

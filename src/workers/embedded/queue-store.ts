@@ -68,7 +68,7 @@ const timeoutMs = 10_000;
 export async function openQueueStore(options: QueueStoreOptions): Promise<QueueStore> {
   const { directory } = options;
   const lock = await usable(directory, async () => {
-    makeRoot({ label: 'queue' }, resolve(directory), 0o700);
+    makeRoot(resolve(directory), 0o700);
     return lockDirectory(directory);
   });
   try {

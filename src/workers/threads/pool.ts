@@ -208,8 +208,8 @@ function notifyingOfFailures({ notify }: WorkerPoolOptions, process: JobProcesso
 
 function resultOf<Result>(outcome: ThreadOutcome<Result>): Result {
   if (outcome.ok) return outcome.result;
-  const { code, message, hint, findings, retryable } = outcome.error;
-  throw new WaybillError(code, message, { ...(hint === null ? {} : { hint }), findings, retryable });
+  const { code, message, hint, findings } = outcome.error;
+  throw new WaybillError(code, message, { ...(hint === null ? {} : { hint }), findings });
 }
 
 /**

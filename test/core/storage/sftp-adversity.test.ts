@@ -52,8 +52,8 @@ t.test(
     await storage.close();
     t.match(warnings, [/agent did not answer; trying only the key file/]);
     await t.rejects(sftpStorage(here({ sshAgentSocket, sshKeyFile: null }), options), {
-      code: 'storage_denied',
-      message: /agent at ".*no-agent" cannot be asked/,
+      code: 'ssh_key_invalid',
+      message: /agent at ".*no-agent" does not answer/,
       hint: /ssh_key_file/,
     });
   },

@@ -43,6 +43,8 @@ export const statusOf: Record<ErrorCode, number> = {
   storage_full: 500,
   storage_permanent: 500,
   storage_transient: 500,
+  storage_unavailable: 500,
+  ssh_key_invalid: 500,
   body_mismatch: 500,
 
   unmanaged_content: 500,

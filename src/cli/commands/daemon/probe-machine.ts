@@ -7,9 +7,6 @@ import { requireMakeableRoot } from '../../../core/storage/local/root.ts';
 import { weatherFamilies } from '../../../weather/families.ts';
 import { missingTemplates } from '../../../weather/render/text.ts';
 
-/** A prefix for the names of local paths in errors. It is removed before they are displayed. */
-const label = 'here';
-
 /**
  * Checks whether files can be created in a directory, without writing anything. The directory may not exist
  * yet. Returns the result as text. Throws a `storage_*` error with the first directory that is the problem
@@ -20,7 +17,7 @@ const label = 'here';
 export function tryWritableDirectory(directory: string, { minRoom = 0 } = {}): string {
   const there = nearestExisting(directory);
   try {
-    requireMakeableRoot({ label }, directory, { makes: true });
+    requireMakeableRoot(directory, { makes: true });
     if (there === directory) accessSync(directory, constants.W_OK | constants.X_OK);
   } catch (error) {
     throw ofWhom(denied(error, directory), there);
@@ -50,14 +47,14 @@ export function tryReadableDirectory(directory: string): string {
     });
   if (!statSync(directory).isDirectory())
     throw new WaybillError('storage_permanent', `${directory} is not a directory`, {
-      hint: 'correct the path, or move that file away',
+      hint: 'correct the path, so that it names a directory',
     });
   try {
     accessSync(directory, constants.R_OK | constants.X_OK);
   } catch (cause) {
     const what = `${directory} may not be read by ${currentUserName()}`;
     throw ofWhom(
-      new WaybillError('storage_denied', `${label}: ${what}`, {
+      new WaybillError('storage_denied', what, {
         hint: `let ${currentUserName()}, or the user of the daemon, read it`,
         cause,
       }),
@@ -83,15 +80,16 @@ function denied(error: unknown, place: string): unknown {
     code === 'EROFS'
       ? 'mount it read-write, or name another path; under systemd, add it to ReadWritePaths='
       : `let ${currentUserName()}, or the user of the daemon, write there`;
-  return new WaybillError('storage_denied', `${label}: ${what}`, { hint, cause: error });
+  return new WaybillError('storage_denied', what, { hint, cause: error });
 }
 
 /** Adds the owner of the path to a permission error. */
 function ofWhom(error: unknown, there: string): unknown {
   if (!(error instanceof WaybillError)) return error;
   const { code, hint = 'correct the path' } = error;
-  const owner = code === 'storage_denied' ? `: ${there} ${describeOwner(there)}` : '';
-  return new WaybillError(code, `${error.message.slice(label.length + 2)}${owner}`, { hint, cause: error });
+  const isDenied = error.cause !== undefined && ['storage_denied', 'storage_unavailable'].includes(code);
+  const owner = isDenied ? `: ${there} ${describeOwner(there)}` : '';
+  return new WaybillError(code, `${error.message}${owner}`, { hint, cause: error });
 }
 
 /**

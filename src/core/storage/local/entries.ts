@@ -86,7 +86,7 @@ export class Listing {
       return this.#readableNamesIn(directory, onUnreadable);
     } catch (error) {
       if (isAbsent(error)) return [];
-      throw localFailure(this.#storage, directory === '' ? '.' : directory, error);
+      throw localFailure(this.#storage, directory, error);
     }
   }
 

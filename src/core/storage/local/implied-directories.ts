@@ -90,7 +90,7 @@ export class ImpliedDirectories {
   #create(directory: Key | ''): void {
     if (this.#isThere(directory)) return;
     const handles = this.#handles;
-    if (directory === '') makeRoot(this.#storage, handles.absolute(''), this.#mode);
+    if (directory === '') makeRoot(handles.absolute(''), this.#mode);
     else {
       this.#create(parentOf(directory));
       this.#makeOne(directory);

@@ -37,7 +37,6 @@ import { linkAbove, localObstacle } from './obstacles.ts';
 import { realOrResolved, requireDirectory, requireMakeableRoot } from './root.ts';
 import { UnsyncedNames } from './unsynced-names.ts';
 
-const label = 'local storage';
 /** If a file has two hard links and other users can write to it, they'd change it under both names. */
 const writableByOthers = 0o022;
 /** Another file system, another user's file, too many links, or hard links are not supported. */
@@ -60,8 +59,8 @@ export interface LocalOptions {
  */
 export async function localStorage(root: string, options: LocalOptions = {}): Promise<LocalStorage> {
   const base = realOrResolved(root);
-  if (options.mustExist === true) requireDirectory({ label }, root);
-  else requireMakeableRoot({ label }, base, { makes: options.readOnly !== true || options.dryRun === true });
+  if (options.mustExist === true) requireDirectory(root);
+  else requireMakeableRoot(base, { makes: options.readOnly !== true || options.dryRun === true });
   return new LocalStorage(base, options);
 }
 
@@ -74,7 +73,7 @@ export async function localStorage(root: string, options: LocalOptions = {}): Pr
  * go through the thread pool, which is shared by all threads of the process.
  */
 export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
-  readonly label = label;
+  readonly label: string;
   readonly facts: StorageFacts = {
     conditionalWrites: async () => 'create',
     keepsHeaders: false,
@@ -96,6 +95,7 @@ export class LocalStorage implements Storage, Omit<Capabilities, 'placeOf'> {
 
   /** `root` must be an absolute path. The part of it that exists must not contain any links. */
   constructor(root: string, { readOnly = false, modes = publishedModes }: LocalOptions) {
+    this.label = /^[\w./-]*$/.test(root) ? root : JSON.stringify(root);
     this.#isReadOnly = readOnly;
     this.#fileMode = modes.file;
     this.#handles = new DirectoryHandles(root);

@@ -120,8 +120,7 @@ class Inspector {
       accessSync(this.#handles.at(directory), constants.W_OK | constants.X_OK);
     } catch (cause) {
       // A missing root was already checked when the storage was opened.
-      if (!isAbsent(cause))
-        error = localFailure(this.#storage, directory === '' ? 'the root' : directory, cause);
+      if (!isAbsent(cause)) error = localFailure(this.#storage, directory, cause);
     }
     this.#writable.set(directory, error);
     return error;

@@ -46,19 +46,19 @@ export function realOrResolved(root: string): string {
  * Throws `storage_not_found` if the root doesn't exist, `storage_denied` if it can't be inspected, and
  * `storage_permanent` if it isn't a directory.
  */
-export function requireDirectory(storage: Pick<Storage, 'label'>, root: string): void {
+export function requireDirectory(root: string): void {
   let found: Stats;
   try {
     found = statSync(root);
+    if (found.isDirectory()) accessSync(root, constants.X_OK);
   } catch (error) {
-    if (!isAbsent(error)) throw localFailure(storage, root, error);
-    const what = `${storage.label}: "${root}" does not exist`;
+    if (!isAbsent(error)) throw localFailure(null, root, error);
     const hint = `create it (mkdir -p ${root}), or correct the path`;
-    throw new WaybillError('storage_not_found', what, { hint, cause: error });
+    throw new WaybillError('storage_not_found', `"${root}" does not exist`, { hint, cause: error });
   }
   if (!found.isDirectory())
-    throw new WaybillError('storage_permanent', `${storage.label}: "${root}" is not a directory`, {
-      hint: 'correct the path, or move that file away',
+    throw new WaybillError('storage_permanent', `"${root}" is not a directory`, {
+      hint: 'correct the path, so that it names a directory',
     });
 }
 
@@ -66,35 +66,28 @@ export function requireDirectory(storage: Pick<Storage, 'label'>, root: string):
  * Throws the error of `makeRoot` if it can be predicted without writing anything. Permission to create the
  * root is only checked if `makes` is set.
  */
-export function requireMakeableRoot(
-  storage: Pick<Storage, 'label'>,
-  root: string,
-  { makes }: { makes: boolean },
-): void {
-  const missing = firstMissing(storage, root);
+export function requireMakeableRoot(root: string, { makes }: { makes: boolean }): void {
+  const missing = firstMissing(root);
   if (missing === null || !makes) return;
   const parent = path.dirname(missing);
   try {
     accessSync(parent, constants.W_OK | constants.X_OK);
   } catch (error) {
-    throw cannotMake(storage, missing, error);
+    throw cannotMake(missing, error);
   }
-  if (kernelViewOf(parent) !== null) throw cannotMake(storage, missing, null);
+  if (kernelViewOf(parent) !== null) throw cannotMake(missing, null);
 }
 
 /**
  * Creates the root (an absolute path) and the directories above it, if they don't exist, and flushes their
  * names to disk. All of them get exactly this `mode`, whatever the umask is. Throws `storage_permanent` if
- * there is a file in the way, or a link that points nowhere. If a directory can't be created, throws
- * `storage_denied`, or whichever code fits the system error. The message says which directory in the path is
- * the problem.
- *
- * If the root can't be created or a link points nowhere, the error is `retryable`, because it may just be
- * that a disk isn't mounted.
+ * there is a file in the way. If a directory can't be created or a link points nowhere, throws
+ * `storage_unavailable`, because it may just be that a disk isn't mounted. The message says which directory
+ * in the path is the problem.
  */
-export function makeRoot(storage: Pick<Storage, 'label'>, root: string, mode: number): void {
+export function makeRoot(root: string, mode: number): void {
   let attempt = 1;
-  for (let missing = firstMissing(storage, root); missing !== null; missing = firstMissing(storage, root))
+  for (let missing = firstMissing(root); missing !== null; missing = firstMissing(root))
     try {
       mkdirSync(missing, { mode });
       applyMode(missing, mode);
@@ -102,7 +95,7 @@ export function makeRoot(storage: Pick<Storage, 'label'>, root: string, mode: nu
     } catch (error) {
       // Another process may have created the directory, or deleted its parent.
       const mayBeRace = errnoOf(error) === 'EEXIST' || errnoOf(error) === 'ENOENT';
-      if (!mayBeRace || attempt === maxAttempts) throw cannotMake(storage, missing, error);
+      if (!mayBeRace || attempt === maxAttempts) throw cannotMake(missing, error);
       attempt += 1;
     }
 }
@@ -111,31 +104,29 @@ export function makeRoot(storage: Pick<Storage, 'label'>, root: string, mode: nu
  * Returns the topmost directory in the path that doesn't exist, or null if they all do. Throws if there is a
  * problem with one of them.
  */
-function firstMissing(storage: Pick<Storage, 'label'>, root: string): string | null {
+function firstMissing(root: string): string | null {
   for (const component of componentsOf(root)) {
-    if (isDirectory(storage, component)) continue;
+    if (isDirectory(component)) continue;
     const entry = lstatSync(component, { throwIfNoEntry: false });
     if (entry === undefined) return component;
     // Another process may have created it just after we checked.
     if (entry.isDirectory()) continue;
     const isLink = entry.isSymbolicLink();
     const { what, hint } = isLink ? faultOfLink(component) : fileInTheWay;
-    const message = `${storage.label}: "${component}" ${what}`;
-    throw new WaybillError('storage_permanent', message, {
-      hint,
-      retryable: isLink && !existsSync(component),
-    });
+    const mayBeUnmounted = isLink && !existsSync(component);
+    const code = mayBeUnmounted ? 'storage_unavailable' : 'storage_permanent';
+    throw new WaybillError(code, `"${component}" ${what}`, { hint });
   }
   return null;
 }
 
 /** Returns true if it's a directory, or a link to one. */
-function isDirectory(storage: Pick<Storage, 'label'>, component: string): boolean {
+function isDirectory(component: string): boolean {
   try {
     return statSync(component).isDirectory();
   } catch (error) {
     if (isAbsent(error) || errnoOf(error) === 'ELOOP') return false;
-    throw localFailure(storage, component, error);
+    throw localFailure(null, component, error);
   }
 }
 
@@ -153,25 +144,24 @@ function faultOfLink(component: string): { what: string; hint: string } {
 }
 
 /** `error` is null if we didn't even try to create the directory. */
-function cannotMake(storage: Pick<Storage, 'label'>, missing: string, error: unknown): WaybillError {
+function cannotMake(missing: string, error: unknown): WaybillError {
   const parent = path.dirname(missing);
   const view = kernelViewOf(parent);
   if (view !== null) {
-    const message = `${storage.label}: "${missing}" cannot be created: "${parent}" is a kernel file system (${view}), which cannot store files`;
+    const message = `"${missing}" cannot be created: "${parent}" is a kernel file system (${view}), which cannot store files`;
     return new WaybillError('storage_permanent', message, {
-      hint: 'correct the path, so that it is on a disk',
+      hint: 'correct the path: choose one on a disk',
     });
   }
-  const failure = localFailure(storage, missing, error);
+  const failure = localFailure(null, missing, error);
   const errno = errnoOf(error);
   const hint =
     errno === 'EACCES' || errno === 'EPERM'
       ? `give the user that runs waybill write access to "${parent}", or create "${missing}" for that user`
       : (failure.hint ?? 'correct the path');
-  // This isn't about an output that is missing, so the code must not be `storage_not_found`.
-  const code = failure.code === 'storage_not_found' ? 'storage_permanent' : failure.code;
-  const message = `${storage.label}: "${missing}" cannot be created: ${errno ?? String(error)}`;
-  return new WaybillError(code, message, { hint, cause: error, retryable: true });
+  const code = failure.retryable ? failure.code : 'storage_unavailable';
+  const message = `"${missing}" cannot be created: ${describeSystemError(error)}`;
+  return new WaybillError(code, message, { hint, cause: error });
 }
 
 function kernelViewOf(directory: string): string | null {
@@ -223,7 +213,7 @@ export function cannotMakeDirectory(
 ): WaybillError {
   const { code, hint } = localFailure(storage, directory, error);
   const parent = parentOf(directory);
-  const where = parent === '' ? 'the root of the destination' : `"${parent}"`;
+  const where = `"${parent === '' ? storage.label : parent}"`;
   const isDenied = code === 'storage_denied' && errnoOf(error) !== 'EROFS';
   return new WaybillError(
     code,

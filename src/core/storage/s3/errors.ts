@@ -29,7 +29,7 @@ interface ErrorMapping {
   hint?: string;
 }
 
-export const otherServer = 'check endpoint and path_style: this does not look like an S3 server';
+export const otherServer = 'check endpoint, and whether the server needs path_style: true';
 const clockHint = 'set the clock of this machine (chrony, systemd-timesyncd), then run again';
 
 /**
@@ -61,8 +61,8 @@ const meanings: Record<string, ErrorMapping> = {
   InvalidToken: { code: 'storage_denied', hint: 'get new temporary credentials' },
   CredentialsProviderError: {
     code: 'storage_denied',
-    message: 'no credentials were found in the default chain of the S3 client',
-    hint: 'set access_key_id_env and secret_access_key_env, or give the environment, profile or machine a role',
+    message: 'no S3 credentials were found',
+    hint: 'set access_key_id_env and secret_access_key_env, or AWS_PROFILE, or attach an IAM role to this machine',
   },
   QuotaExceeded: { code: 'storage_full', hint: 'raise the quota or free some space; nothing was lost' },
   XMinioStorageFull: { code: 'storage_full', hint: 'free some space on the server; nothing was lost' },
@@ -90,18 +90,18 @@ const meanings: Record<string, ErrorMapping> = {
   TimeoutError: { code: 'storage_transient', message: 'no answer in time' },
   ECONNREFUSED: {
     code: 'storage_transient',
-    message: 'the connection was refused: nothing listens there',
+    message: 'connection refused',
     hint: 'check endpoint, and that the server runs',
   },
   ENOTFOUND: {
     code: 'storage_transient',
-    message: 'the name of the server was not found',
-    hint: 'check endpoint and DNS; with path_style: false the bucket is part of the host name',
+    message: 'the host name is not known',
+    hint: 'check endpoint, and DNS; with path_style: false the bucket is part of the host name',
   },
   EAI_AGAIN: {
     code: 'storage_transient',
-    message: 'the name of the server could not be looked up',
-    hint: 'check the network and DNS of this machine',
+    message: 'the host name could not be looked up',
+    hint: 'check endpoint, then the network and DNS of this machine',
   },
   ECONNRESET: { code: 'storage_transient', message: 'the connection was lost' },
   EPIPE: { code: 'storage_transient', message: 'the connection was lost' },
@@ -120,7 +120,7 @@ export function s3Error(place: S3Place, what: string, failure: S3Failure, now: D
   const meaning = byContext(place, failure, now) ?? meaningOf(failure.name) ?? byStatus(failure);
   const message = meaning.message ?? summary(failure);
   const retryAfterMs = parseRetryAfter(failure.headers['retry-after'], now);
-  return new WaybillError(meaning.code, `${place.label}: ${what}: ${message}`, {
+  return new WaybillError(meaning.code, `${place.label}${what}: ${message}`, {
     // Don't use the SDK's own error, which contains access key ids and the text that was signed.
     cause: new S3AnswerError(failure),
     ...(meaning.code === 'storage_transient' && retryAfterMs !== undefined
@@ -134,9 +134,13 @@ function meaningOf(name: string): ErrorMapping | undefined {
   return Object.hasOwn(meanings, name) ? meanings[name] : undefined;
 }
 
-/** Formats the key of a call for use in messages. If it has no key, uses the endpoint or the bucket. */
+/**
+ * Formats the key of a call for use in messages, after the label of the storage. If it has no key, uses the
+ * endpoint.
+ */
 export function namedKey({ endpoint }: S3Place, key: string): string {
-  return key === '' ? (endpoint ?? 'the bucket') : JSON.stringify(key);
+  if (key !== '') return `: ${JSON.stringify(key)}`;
+  return typeof endpoint === 'string' ? ` at ${endpoint}` : '';
 }
 
 /** Returns a hint to check the endpoint, with its URL. */

@@ -243,7 +243,7 @@ export class Requests {
     const { label } = this.#place;
     return new WaybillError(
       'storage_permanent',
-      `${label}: ${namedKey(this.#place, key)}: the server answered with ${what}`,
+      `${label}${namedKey(this.#place, key)}: the server answered with ${what}`,
       { hint: hint === undefined ? undefined : hintAt(this.#place, hint) },
     );
   }

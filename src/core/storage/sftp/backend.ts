@@ -30,7 +30,10 @@ export const sftpBackend: StorageBackend<'sftp', SftpDocument, SftpLocation, Sft
 
 function settings({ host, integer, matching, remotePath, path, environmentName, choice }: Kinds): Settings {
   return {
-    host: host().required().description('Name or address of the SFTP server.').example('sftp.example.org'),
+    host: host('with port')
+      .required()
+      .description('Name or address of the SFTP server.')
+      .example('sftp.example.org'),
     port: integer(1, 65_535).default(22).description('Port of the SFTP server.'),
     user: matching(/^[^\s:@\u0000-\u001f\u007f]{1,255}$/, 'a user name')
       .required()

@@ -197,11 +197,10 @@ async function inTheWay(
   const target = await root.ask<string>((sftp, done) => sftp.readlink(here, done)).catch(() => null);
   const to = target === null ? '' : ` to "${target}"`;
   return new WaybillError(
-    'storage_permanent',
+    isMissing ? 'storage_unavailable' : 'storage_permanent',
     `${root.label}: "${here}" is a symbolic link${to}, which is not a directory`,
     {
       hint: 'create or mount that directory on the server, or correct the path',
-      retryable: isMissing,
     },
   );
 }

@@ -1,4 +1,4 @@
-import type { ErrorCode } from '../../lib/error-codes.ts';
+import { type ErrorCode, errorTable } from '../../lib/error-codes.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { isReservedPath } from '../../lib/paths.ts';
 
@@ -144,8 +144,8 @@ export function reasonOf(error: unknown): string {
 
 /**
  * Creates the error for a directory that the server won't create in `parent`. `isRoot` is set for the root
- * and the directories above it. The error is `retryable` then, since it may just be that a file system isn't
- * mounted on the server.
+ * and the directories above it. The code is `storage_unavailable` then, since it may just be that a file
+ * system isn't mounted on the server.
  */
 export function cannotMake(
   label: string,
@@ -158,10 +158,10 @@ export function cannotMake(
   // Directories with reserved names are only ever created by waybill.
   const orMake = isReservedPath(directory) ? '' : `, or create "${directory}" for that user`;
   const better = isDenied(error) ? `give the login user write access to "${parent}"${orMake}` : hint;
-  return new WaybillError(as, `${label}: the directory "${directory}" cannot be created: ${why}`, {
+  const code = isRoot && !errorTable[as].retryable ? 'storage_unavailable' : as;
+  return new WaybillError(code, `${label}: the directory "${directory}" cannot be created: ${why}`, {
     cause: error,
     ...(better === undefined ? {} : { hint: better }),
-    ...(isRoot ? { retryable: true } : {}),
   });
 }
 
@@ -216,12 +216,16 @@ export function connectFailure(label: string, error: unknown): WaybillError {
       'the SSH agent holds more keys than the server accepts attempts (MaxAuthTries); remove some, or run with an empty SSH_AUTH_SOCK so that only ssh_key_file is tried',
     );
   if (code === 'ENOTFOUND' || /address lookup failed/i.test(message))
-    return fail('storage_transient', 'the name of the host is not known', 'check `host` and DNS');
+    return fail(
+      'storage_transient',
+      'the host name is not known',
+      'check the spelling of the host name, and DNS',
+    );
   if (code === 'EAI_AGAIN')
     return fail(
       'storage_transient',
-      'the name of the host could not be looked up',
-      'check the network and DNS of this machine',
+      'the host name could not be looked up',
+      'check the spelling of the host name, then the network and DNS of this machine',
     );
   if (code === 'ECONNREFUSED')
     return fail('storage_transient', 'connection refused', 'check `host` and `port`, and that sshd runs');

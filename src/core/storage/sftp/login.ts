@@ -36,7 +36,7 @@ export interface AuthMethods {
 /**
  * Returns the login methods, with the agent first, followed by the key file. The agent's socket may still
  * exist even if the agent doesn't. If it doesn't respond but there is a key file, the agent is skipped.
- * Throws `storage_denied` if the key can't be used, or if there is neither an agent nor a key.
+ * Throws `ssh_key_invalid` if the key can't be used, or if there is neither an agent nor a key.
  */
 export async function authMethods(
   location: SftpLocation,
@@ -55,9 +55,9 @@ export async function authMethods(
       ({ release } = opened);
     } catch (cause) {
       if (location.sshKeyFile === null)
-        throw new WaybillError('storage_denied', `${label}: the SSH agent at "${agent}" cannot be asked`, {
+        throw new WaybillError('ssh_key_invalid', `${label}: the SSH agent at "${agent}" does not answer`, {
           cause,
-          hint: 'start the agent again and let ssh_agent_socket or SSH_AUTH_SOCK name its socket, or set ssh_key_file',
+          hint: 'start the agent again and name its socket in SSH_AUTH_SOCK or ssh_agent_socket, or set ssh_key_file',
         });
       log.warn(
         { storage: label, agent, err: cause },
@@ -71,8 +71,8 @@ export async function authMethods(
       ...(await readKey(location.sshKeyFile, location, secrets, label)),
     });
   if (methods.length > 0) return { methods, release };
-  throw new WaybillError('storage_denied', `${label}: there is no SSH key to log in with`, {
-    hint: 'set ssh_key_file, or start an SSH agent and let SSH_AUTH_SOCK name its socket',
+  throw new WaybillError('ssh_key_invalid', `${label}: there is no SSH key to log in with`, {
+    hint: 'set ssh_key_file, or load a key into an SSH agent with ssh-add; waybill finds the agent by SSH_AUTH_SOCK',
   });
 }
 
@@ -129,14 +129,15 @@ async function readKey(
   label: string,
 ): Promise<{ key: Buffer; passphrase?: string }> {
   const unusable = (why: string, hint: string, cause?: unknown): WaybillError =>
-    new WaybillError('storage_denied', `${label}: ssh_key_file "${file}" ${why}`, { cause, hint });
+    new WaybillError('ssh_key_invalid', `${label}: the private key "${file}" ${why}`, { cause, hint });
   const key = await readFile(file).catch((cause: unknown) => {
-    if (isAbsent(cause)) throw unusable('does not exist', 'correct the path of the private key', cause);
+    if (isAbsent(cause))
+      throw unusable('does not exist', 'correct ssh_key_file, the path of the private key', cause);
     const why = `cannot be read: ${describeSystemError(cause)}`;
     throw unusable(why, 'give the user that runs waybill read access', cause);
   });
   if (/^(?:ssh|ecdsa|sk)-\S+ /.test(key.toString('latin1', 0, 64)))
-    throw unusable('is a public key', 'name the file of the private key, which has no .pub');
+    throw unusable('is a public key', 'name the private key, whose file begins with "-----BEGIN"');
   const open = await openToOthers(file);
   if (open !== null)
     throw unusable(`can be read by other users (mode ${open}), so it is refused`, `chmod 600 ${file}`);
@@ -145,7 +146,7 @@ async function readKey(
   if (!(parsed instanceof Error)) {
     const [first]: (ParsedKey | undefined)[] = Array.isArray(parsed) ? parsed : [parsed];
     if (first?.isPrivateKey() === true) return passphrase === undefined ? { key } : { key, passphrase };
-    throw unusable('is a public key', 'name the file of the private key, which has no .pub');
+    throw unusable('is a public key', 'name the private key, whose file begins with "-----BEGIN"');
   }
   if (/no passphrase given/i.test(parsed.message))
     throw unusable(

@@ -44,7 +44,7 @@ t.test('links and what is neither file nor directory are named where a directory
   ] as const)
     t.match(await look(root, { writes: ['real/deep/fine', name] }), {
       code: 'storage_permanent',
-      message: `local storage: "${at}" is not a directory`,
+      message: `${root}: "${at}" is not a directory`,
       hint,
     });
   t.equal(await look(root, { removes: ['link/x', 'real/pipe/x'] }), null);
@@ -63,7 +63,7 @@ t.test('another file system below the staging directory is named, one above it i
     for (const writes of [[`${at}/x`], ['a/x', `${at}/y/x`]]) {
       t.match(await look(root, { writes }), {
         code: 'storage_permanent',
-        message: `local storage: "${at}" is on another file system`,
+        message: `${root}: "${at}" is on another file system`,
         hint: /unmount it, or make it a destination of its own/,
       });
       t.equal(await look(root, { writes: [`${at}/b/x`], from: at }), null, 'the bundle path lies on it');

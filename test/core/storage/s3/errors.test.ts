@@ -4,7 +4,7 @@ import { answerName, failureOf, isUnsupported, s3Error } from '../../../../src/c
 const place = { label: 's3://maps/live/', bucket: 'maps' };
 const now = new Date('2026-11-20T02:00:00Z');
 const mapped = (name: string, status: number | null, message = '', headers = {}) =>
-  s3Error(place, '"x"', { name, message, status, headers }, now);
+  s3Error(place, ': "x"', { name, message, status, headers }, now);
 
 t.test('error codes and statuses map to codes of the storage', async (t) => {
   const expected: [string, number | null, string][] = [

@@ -322,7 +322,7 @@ const refusals: [
   [
     'no such host',
     () => ({ endpoint: 'http://s3.invalid' }),
-    { code: 'storage_transient', message: /name of the server/ },
+    { code: 'storage_transient', message: /host name/ },
   ],
   [
     'no TLS there',

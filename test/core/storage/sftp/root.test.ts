@@ -40,7 +40,8 @@ for (const [name, server] of Object.entries(servers)) {
       lay(here);
       const lease = publishTo(opened, { files: { 'a.txt': 'a' } });
       // The disk of a dangling link may be unmounted.
-      const error = { code: 'storage_permanent', message: `"${here}"`, retryable: what.includes('link') };
+      const code = what.includes('link') ? 'storage_unavailable' : 'storage_permanent';
+      const error = { code, message: `"${here}"`, retryable: what.includes('link') };
       t.match(await lease, { action: 'error', error });
       for (const more of [{}, { readOnly: true, dryRun: true }])
         await named(t, sftpStorage(location, { ...options, ...more }), here);
@@ -77,7 +78,7 @@ for (const [name, server] of Object.entries(servers)) {
 
 async function named(t: Test, work: Promise<unknown>, component: string): Promise<void> {
   await t.rejects(work, {
-    code: 'storage_permanent',
+    code: /^storage_(?:permanent|unavailable)$/,
     message: `"${component}"`,
     hint: /create or mount that directory|move that file away/,
   });

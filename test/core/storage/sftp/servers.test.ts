@@ -48,24 +48,24 @@ t.test('identities: a key file, an encrypted one, an agent, and the agent before
   const encrypted = here({ sshKeyFile: server.encryptedKeyFile, sshKeyPassphraseEnv: 'PHRASE' });
   await works(t, encrypted, { ...options, secrets: secretsWith({ PHRASE: passphrase }) });
   await t.rejects(sftpStorage(encrypted, { ...options, secrets: secretsWith({ PHRASE: 'wrong' }) }), {
-    code: 'storage_denied',
+    code: 'ssh_key_invalid',
     message: /cannot be decrypted with the value of PHRASE/,
   });
   await t.rejects(sftpStorage(here({ sshKeyFile: server.encryptedKeyFile }), options), {
-    code: 'storage_denied',
+    code: 'ssh_key_invalid',
     message: /encrypted, and no passphrase/,
     hint: /ssh_key_passphrase_env/,
   });
   await t.rejects(sftpStorage(here({ sshKeyFile: `${server.clientKeyFile}.pub` }), options), {
-    code: 'storage_denied',
+    code: 'ssh_key_invalid',
     message: /is a public key/,
   });
   await t.rejects(sftpStorage(here({ sshKeyFile: '/nowhere/key' }), options), {
-    code: 'storage_denied',
+    code: 'ssh_key_invalid',
     message: /"\/nowhere\/key" does not exist/,
   });
   await t.rejects(sftpStorage(here({ sshKeyFile: null }), options), {
-    code: 'storage_denied',
+    code: 'ssh_key_invalid',
     message: /no SSH key/,
     hint: /SSH_AUTH_SOCK/,
   });
