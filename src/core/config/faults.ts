@@ -64,16 +64,33 @@ export function keyPath(path: KeyPath): string {
   }, '');
 }
 
+/**
+ * Explains each problem. If a secret itself is in the file, leaves out that the name of its variable is
+ * missing: this follows from it.
+ */
+export function faultsOf(problems: readonly Problem[]): Fault[] {
+  const faults = problems.map(faultOf);
+  const insteadOf = new Set(
+    faults
+      .filter(({ code, message }) => code === 'unknown_key' && message.startsWith(noLiterals))
+      .map(({ path, message }) => keyPath([...path.slice(0, -1), /\w+_env/.exec(message)?.[0] ?? ''])),
+  );
+  return faults.filter(({ code, path }) => code !== 'missing_key' || !insteadOf.has(keyPath(path)));
+}
+
 /** Explains a problem in a sentence, with the value, what was expected, and a suggestion if there is one. */
-export function faultOf(problem: Problem): Fault {
+function faultOf(problem: Problem): Fault {
   const { path } = problem;
   switch (problem.kind) {
     case 'value': {
       const { found, expected, refusal, choices } = problem;
       const { reason, expected: wanted } = refusal;
+      if (isMapWithoutSpace(found, expected)) return fault('invalid_value', path, addSpace(found, expected));
       const why = reason === undefined ? '' : `: ${reason}`;
       const said =
-        wanted === undefined ? `found ${describe(found, { path, expected })}${why}` : String(reason);
+        wanted === undefined || typeof found === 'string'
+          ? `found ${describe(found, { path, expected })}${why}`
+          : String(reason);
       return fault(
         'invalid_value',
         path,
@@ -117,22 +134,38 @@ function unknownKey(key: string, known: readonly string[]): string {
 
 const noLiterals = 'secrets are not allowed in the configuration; ';
 
+function noLiteral(setting: string): string {
+  return `${noLiterals}put the value in an environment variable, and its name in ${setting}`;
+}
+
 /** Keys that someone might try, and why they are not supported. */
 const refused: Readonly<Record<string, string>> = {
   password: 'passwords in YAML are not supported; use ssh_key_file or an SSH agent',
-  passphrase: `${noLiterals}name an environment variable in ssh_key_passphrase_env`,
-  ssh_key_passphrase: `${noLiterals}name an environment variable in ssh_key_passphrase_env`,
-  value: `${noLiterals}name an environment variable in value_env`,
-  token: `${noLiterals}name an environment variable in value_env`,
-  secret: `${noLiterals}name an environment variable in the key that ends in _env`,
-  access_key_id: `${noLiterals}name an environment variable in access_key_id_env`,
-  secret_access_key: `${noLiterals}name an environment variable in secret_access_key_env`,
+  passphrase: noLiteral('ssh_key_passphrase_env'),
+  ssh_key_passphrase: noLiteral('ssh_key_passphrase_env'),
+  value: noLiteral('value_env'),
+  token: noLiteral('value_env'),
+  secret: noLiteral('the key that ends in _env'),
+  access_key_id: noLiteral('access_key_id_env'),
+  secret_access_key: noLiteral('secret_access_key_env'),
   file_mode: 'only local and SFTP destinations have modes, since objects and sources do not get one',
   directory_mode: 'only local and SFTP destinations have modes, since objects and sources do not get one',
-  redis_url: `${noLiterals}name an environment variable in redis_url_env`,
+  redis_url: noLiteral('redis_url_env'),
   force: 'no setting forces a publication; --force does, for one command',
   '<<': 'merge keys ("<<") are not supported; repeat the keys, or use an alias for a whole value',
 };
+
+/** Reports whether a map is text because there is no space after the colon, as in `listen:8080`. */
+function isMapWithoutSpace(found: unknown, expected: string): found is string {
+  return expected.startsWith('a map') && typeof found === 'string' && /^[\w-]+:\S/.test(found);
+}
+
+function addSpace(found: string, expected: string): string {
+  const [key = ''] = found.split(':');
+  // The text could be a secret, so only a key that exists is part of the message.
+  const place = expected.split(/[\s,]+/).includes(key) ? ` in "${key}:"` : '';
+  return `there is no space after the colon${place}; add one before the value`;
+}
 
 /** Describes a value for use in a message. If it could be a secret, it is not included. */
 function describe(value: unknown, place: { path: KeyPath; expected: string }): string {
@@ -140,8 +173,6 @@ function describe(value: unknown, place: { path: KeyPath; expected: string }): s
   if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list';
   if (typeof value === 'object') return 'a map';
   if (value === '') return 'an empty text';
-  if (place.expected.startsWith('a map') && typeof value === 'string' && /^[\w-]+:\S/.test(value))
-    return 'text instead of a map, because there is no space after the colon';
   const kind =
     typeof value === 'string' ? 'the text' : typeof value === 'number' ? 'the number' : 'the value';
   if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'boolean')

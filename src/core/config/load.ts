@@ -3,7 +3,7 @@ import { dirname, resolve } from 'node:path';
 import { type Finding, finding, WaybillError } from '../lib/errors.ts';
 import { check, type KeyPath } from '../lib/settings/check.ts';
 import type { Config } from './config.ts';
-import { faultOf, findingsOf, inOrder, keyPath } from './faults.ts';
+import { faultsOf, findingsOf, inOrder, keyPath } from './faults.ts';
 import { relationFaults } from './relations.ts';
 import { resolveConfig } from './resolve.ts';
 import { configSchema } from './schema/schema.ts';
@@ -56,7 +56,7 @@ export function parseConfig(bytes: Uint8Array, file: string, { home }: LoadOptio
   const absolute = resolve(file);
   const checked = check(configSchema, yaml.value);
   const faults = [
-    ...(checked.ok ? [] : checked.problems.map(faultOf)),
+    ...(checked.ok ? [] : faultsOf(checked.problems)),
     ...relationFaults(yaml.value, { directory: dirname(absolute), home }),
   ];
   const findings = inOrder(withoutEchoes([...yaml.problems.map(place), ...findingsOf(faults, yaml, file)]));
@@ -84,7 +84,7 @@ function invalid(file: string, findings: Finding[]): WaybillError {
     'config_invalid',
     `the configuration ${file} has ${errors === 1 ? 'an error' : `${errors} errors`}`,
     {
-      hint: 'fix the file and run again; docs/configuration.md describes every setting',
+      hint: `fix this in the file; to check it again: waybill config check --config ${file}`,
       findings,
     },
   );

@@ -58,14 +58,11 @@ function locationFaults(pipeline: Item, base: PathBase): Fault[] {
         ),
       );
 
-    if (sourcePlace !== undefined && overlap(sourcePlace, place))
-      faults.push(
-        fault(
-          'overlapping_locations',
-          at,
-          'this location and the source of the pipeline are the same or nested; choose separate locations, so that published files are not read as bundles',
-        ),
-      );
+    const how = sourcePlace === undefined ? null : overlapOf(place, sourcePlace);
+    if (how !== null) {
+      const message = `this location ${how} the source of the pipeline, so waybill would publish its own output again; choose separate locations`;
+      faults.push(fault('overlapping_locations', at, message));
+    }
     return faults;
   });
 }
@@ -83,7 +80,7 @@ function orphanFaults({ value: pipeline, path }: Item): Fault[] {
     const why = isUpload
       ? 'waybill cannot tell which uploads were withdrawn'
       : 'mapping fixed publishes one bundle only';
-    return [fault('invalid_value', [...at, 'orphans'], `expected keep: ${why}`)];
+    return [fault('invalid_value', [...at, 'orphans'], `must be keep, or left out, because ${why}`)];
   });
 }
 
@@ -160,7 +157,7 @@ function scheduleFaults({ value, path }: Item): Fault[] {
 
 function unfit(key: 'schedule' | 'watch', backend: unknown): string | null {
   if (backend === 'http_upload')
-    return `an http_upload source has nothing to read: its runs start with uploads; leave ${key} out, or give the pipeline a source of its own`;
+    return `${key} cannot be used with backend: http_upload, whose runs start when an upload arrives; leave ${key} out, or read from a ${key === 'watch' ? 'local' : 'local, sftp or s3'} source`;
   if (key === 'watch' && typeof backend === 'string' && backend !== 'local')
     return `only a source with backend: local can be watched, and this is ${backend}; use schedule: "*/5 * * * *" instead`;
   return null;
@@ -170,11 +167,17 @@ function placeOf(source: SourceConfig): Place | undefined {
   return source.backend === 'http_upload' ? undefined : backendOf(source).place(source);
 }
 
-/** Reports whether the two places are the same, or one is inside the other. */
-export function overlap(a: Place, b: Place): boolean {
-  const inside = (inner: string, outer: string): boolean =>
-    inner === outer || inner.startsWith(outer.endsWith('/') ? outer : `${outer}/`);
-  return a.container === b.container && (inside(a.root, b.root) || inside(b.root, a.root));
+/**
+ * Returns the verb for two places of which one is inside the other: `a` "is", "is inside" or "contains" `b`.
+ * If they are separate, returns null.
+ */
+export function overlapOf(a: Place, b: Place): 'is' | 'is inside' | 'contains' | null {
+  const isInside = (inner: string, outer: string): boolean =>
+    inner.startsWith(outer.endsWith('/') ? outer : `${outer}/`);
+  if (a.container !== b.container) return null;
+  if (a.root === b.root) return 'is';
+  if (isInside(a.root, b.root)) return 'is inside';
+  return isInside(b.root, a.root) ? 'contains' : null;
 }
 
 /** Returns the items of a list in a map. If there is no such list, returns no items. */

@@ -2,7 +2,7 @@ import type { KeyPath } from '../lib/settings/check.ts';
 import { type PathBase, resolvePath } from '../lib/settings/values.ts';
 import type { Place } from '../storage/backend.ts';
 import { didYouMean, type Fault, fault } from './faults.ts';
-import { isMap, type Item, itemsOf, mapIn, overlap, pipelineFaults, textOf } from './pipeline-relations.ts';
+import { isMap, type Item, itemsOf, mapIn, overlapOf, pipelineFaults, textOf } from './pipeline-relations.ts';
 import { isRemoteStaging, thisMachine } from './schema/staging.ts';
 
 /**
@@ -43,7 +43,8 @@ const noPipelines: Fault = {
   code: 'no_pipelines',
   path: ['pipelines'],
   part: 'key',
-  message: 'there are no pipelines, so there is nothing to publish; `waybill init` writes an example',
+  message:
+    'there are no pipelines, so there is nothing to publish; `waybill init directory` prints an example',
 };
 
 function duplicateIds(items: Item[], what: string, key = 'id'): Fault[] {
@@ -164,8 +165,11 @@ function uploadsWithoutToken(pipelines: Item[], tokens: Item[]): Fault[] {
     const id = textOf(value, 'id');
     if (id === undefined || named.has(id) || textOf(mapIn(value)['source'], 'backend') !== 'http_upload')
       return [];
-    const message =
-      'no entry of upload_tokens or trusted_publishers lists this pipeline, so no client can upload to it; add its id to the pipelines of an entry';
+    const remedy =
+      tokens.length === 0
+        ? `add a token: upload_tokens: [{id: ci, value_env: TOKEN, pipelines: [${id}]}]`
+        : `add "${id}" to the pipelines of an entry in upload_tokens or trusted_publishers`;
+    const message = `no client may upload to this pipeline; ${remedy}`;
     return [{ ...fault('upload_token_missing', [...path, 'id'], message), severity: 'warning' }];
   });
 }
@@ -190,28 +194,17 @@ function stagingFaults(document: unknown, base: PathBase): Fault[] {
   if (own === undefined || backend !== thisMachine) return [];
   const at = (path: string): Place => ({ container: '', root: resolvePath(path, base) });
   const staged = at(textOf(staging, 'directory') ?? './staging');
-  if (!overlap(at(textOf(queue, own.key) ?? own.initial), staged)) return [];
-  return [
-    fault(
-      'overlapping_locations',
-      ['server', 'queue'],
-      `${own.what} are the same or nested; choose separate locations`,
-    ),
-  ];
+  const queued = at(textOf(queue, own.key) ?? own.initial);
+  const how = overlapOf(queued, staged);
+  if (how === null) return [];
+  const message = `${own.key} ${queued.root} ${how} server.staging.directory ${staged.root}; choose separate directories`;
+  return [fault('overlapping_locations', ['server', 'queue'], message)];
 }
 
 /** The directory that each queue uses for itself. It must not overlap with `server.staging`. */
-const ownDirectories: Partial<Record<string, { key: string; initial: string; what: string }>> = {
-  embedded: {
-    key: 'directory',
-    initial: './queue',
-    what: 'the directory of the queue and the staging directory',
-  },
-  bullmq: {
-    key: 'scratch_directory',
-    initial: './scratch',
-    what: 'the scratch directory of this machine and the staging directory that all hosts share',
-  },
+const ownDirectories: Partial<Record<string, { key: string; initial: string }>> = {
+  embedded: { key: 'directory', initial: './queue' },
+  bullmq: { key: 'scratch_directory', initial: './scratch' },
 };
 
 function isEmptyList(value: unknown): boolean {

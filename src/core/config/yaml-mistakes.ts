@@ -38,18 +38,25 @@ export function misplacedLine(
 function indentationFault(text: string, line: number): string | undefined {
   const lines = text.split(/\r?\n/);
   const wrong = lines[line - 1] ?? '';
-  const above = lines.slice(0, line - 1).filter(isContent);
-  const last = above.at(-1);
+  const above = lines
+    .slice(0, line - 1)
+    .flatMap((text, index) => (isContent(text) ? [{ text, line: index + 1 }] : []));
+  const last = above.at(-1)?.text;
   // After a line that ends with a colon or a dash, the next one can start in any column further right.
   if (!isContent(wrong) || last === undefined || /[:|>-]\s*(#.*)?$/.test(last)) return undefined;
   const [, { length: indent } = '', dash] = /^( *)(- )?/.exec(wrong) ?? [];
-  const columns = new Set(above.flatMap((each) => columnsOf(each, dash === undefined ? 'key' : 'dash')));
+  // The columns that are in use above, each with the last line that uses it.
+  const columns = new Map(
+    above.flatMap((each) =>
+      columnsOf(each.text, dash === undefined ? 'key' : 'dash').map((column) => [column, each.line]),
+    ),
+  );
   if (columns.has(indent)) return undefined;
   const spaces = `${indent} ${indent === 1 ? 'space' : 'spaces'}`;
-  const fitting = new Intl.ListFormat('en', { type: 'disjunction' })
-    .format([...columns].sort((a, b) => a - b).map(String))
-    .replace(', or ', ' or ');
-  return `the line is indented by ${spaces}; expected ${fitting}, like the line above that it belongs to`;
+  const fitting = new Intl.ListFormat('en', { type: 'disjunction' }).format(
+    [...columns].sort(([a], [b]) => a - b).map(([column, at]) => `${column} (as on line ${at})`),
+  );
+  return `the line is indented by ${spaces}; expected ${fitting}`;
 }
 
 function isContent(line: string): boolean {
@@ -68,12 +75,14 @@ function columnsOf(line: string, part: 'key' | 'dash'): number[] {
 type YamlDiagnostic = Document.Parsed['errors'][number] | Document.Parsed['warnings'][number];
 
 /** Matches the messages that the parser has for a missing closing bracket. */
-const unclosed = /must be sufficiently indented and end with a ([\]}])$|expected to end with ([\]}])$/i;
+const unclosed = /must (?:be sufficiently indented and )?end with a ([\]}])$|expected to end with ([\]}])$/i;
 
 export function sentenceFor({ code, message }: YamlDiagnostic): string {
-  const [, bracket] = unclosed.exec(message) ?? [];
-  if (bracket !== undefined)
-    return `a "${bracket}" is missing before this place: the "${bracket === '}' ? '{' : '['}" of a map or list is not closed`;
+  const bracket = unclosed
+    .exec(message)
+    ?.slice(1)
+    .find((each) => each !== undefined);
+  if (bracket !== undefined) return `this "${bracket === '}' ? '{' : '['}" is never closed; add "${bracket}"`;
   const [, quote] = /^Missing closing (['"])quote/.exec(message) ?? [];
   if (quote !== undefined) return `the closing ${quote} of this text is missing`;
   return sentences[code] ?? `this is not valid YAML (${code})`;
@@ -106,13 +115,20 @@ const sentences: Readonly<Record<string, string>> = {
   UNEXPECTED_TOKEN: 'unexpected text; check quotes, commas, brackets and indentation',
 };
 
-/** Returns where a parser error is. If a quote is missing, this is the opening quote. */
-export function offsetOfComplaint(document: Document.Parsed, { code, pos }: YamlDiagnostic): number {
+/** Returns where a parser error is. If a quote or bracket is not closed, this is where it opens. */
+export function offsetOfComplaint(document: Document.Parsed, complaint: YamlDiagnostic): number {
+  const { code, message, pos } = complaint;
   let offset = pos[0];
-  if (code !== 'MISSING_CHAR') return offset;
+  const isBracket = unclosed.test(message);
+  if (code !== 'MISSING_CHAR' && !isBracket) return offset;
   visit(document, {
     Scalar: (_, { type, range }) => {
-      if (type?.startsWith('QUOTE_') === true && range?.[1] === pos[0]) offset = range[0];
+      if (!isBracket && type?.startsWith('QUOTE_') === true && range?.[1] === pos[0]) offset = range[0];
+    },
+    Collection: (_, { flow, range }) => {
+      if (!isBracket || flow !== true || range?.[1] !== pos[0]) return undefined;
+      offset = range[0];
+      return visit.BREAK;
     },
   });
   return offset;

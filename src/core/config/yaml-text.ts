@@ -97,7 +97,7 @@ export function readYaml(
       );
     }
     if (document.contents === null || (isScalar(document.contents) && document.contents.value === null))
-      return failed(syntax(0, 'the file is empty; `waybill init` writes an example'));
+      return failed(syntax(0, 'the file is empty; `waybill init directory` prints an example'));
     const { problems, fatal } = inspect(document, at);
     if (fatal) return failed(...problems);
     const value: unknown = document.toJS({ maxAliasCount });
@@ -185,7 +185,7 @@ function inspect(
         problems.push({
           code: 'duplicate_key',
           path: here,
-          message: `the key appears twice in this map; the first is on line ${at(earlier).line}`,
+          message: `is already set on line ${at(earlier).line}; merge the two, or remove one`,
           ...at(offset),
         });
       else seen.set(key, offset);
@@ -203,7 +203,7 @@ function inspect(
     fatal = true;
     const message = isKnown
       ? 'an alias ("*name") refers to a value that contains it'
-      : 'an alias ("*name") names no anchor; put text that begins with "*" in quotes';
+      : 'text that begins with "*" must be in quotes, because YAML reads it as an alias';
     problems.push({ code: 'yaml_syntax', path, message, ...at(offsetOf(alias)) });
   }
   return { problems, fatal };

@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 import { open, readdir } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
-import { type Finding, finding, WaybillError } from './errors.ts';
+import { describeFinding, type Finding, finding, WaybillError } from './errors.ts';
 
 /**
  * The values of secrets, under the names of environment variables. If a variable is set in the environment,
@@ -120,23 +120,30 @@ async function readSecretFiles(directory: string): Promise<Map<string, string>> 
     const read = fileNameForm.test(name)
       ? await readSecretFile(file)
       : {
-          reason:
-            'a secret file must be named like an environment variable: letters, digits and _, not beginning with a digit',
+          reason: `has a name that no environment variable can have; rename it, for example to ${variableFor(name)}`,
         };
     if ('value' in read) files.set(name, read.value);
     else findings.push(finding('error', 'secret_file_invalid', read.reason, { file }));
   }
   const [first] = findings;
   if (first === undefined) return files;
-  const more = findings.length === 1 ? '' : ` (and ${findings.length - 1} more)`;
-  throw new WaybillError(
-    'secrets_invalid',
-    `the secrets directory ${directory} has an invalid file: ${JSON.stringify(first.file)}: ${first.message}${more}`,
-    {
-      hint: 'fix, rename or remove each file above: a secret is a UTF-8 file, named like an environment variable',
-      findings,
-    },
-  );
+  const message =
+    findings.length === 1
+      ? `the secret file ${describeFinding(first)}`
+      : `the secrets directory ${directory} has ${findings.length} invalid files`;
+  throw new WaybillError('secrets_invalid', message, {
+    hint: 'the directory may hold only secrets: text files named like environment variables (letters, digits and _); fix the file, or move it away',
+    findings,
+  });
+}
+
+/** Suggests a name for a variable: `API_KEY` for `api-key.txt`. */
+function variableFor(fileName: string): string {
+  const name = fileName
+    .replace(/(?<=.)\.\w+$/, '')
+    .toUpperCase()
+    .replace(/\W+/g, '_');
+  return fileNameForm.test(name) ? name : `_${name}`;
 }
 
 async function listNames(directory: string): Promise<string[]> {
@@ -160,15 +167,18 @@ async function readSecretFile(file: string): Promise<{ value: string } | { reaso
       let size = 0;
       for (let count = -1; count !== 0 && size < buffer.length; size += count)
         count = (await handle.read(buffer, size, buffer.length - size, null)).bytesRead;
-      if (size > maxSecretBytes) return { reason: `is larger than ${maxSecretBytes / 1024} KiB` };
+      if (size > maxSecretBytes)
+        return { reason: `is larger than ${maxSecretBytes / 1024} KiB; a secret is a short text` };
       return { value: decode(buffer.subarray(0, size)).replace(/\r?\n$/, '') };
     } finally {
       await handle.close();
     }
   } catch (error) {
-    return { reason: error instanceof TypeError ? 'is not UTF-8 text' : failure(error) };
+    return { reason: error instanceof TypeError ? notText : failure(error) };
   }
 }
+
+const notText = 'is not UTF-8 text; save the value as text, or move the file away';
 
 function decode(bytes: Uint8Array): string {
   return new TextDecoder('utf-8', { fatal: true }).decode(bytes);

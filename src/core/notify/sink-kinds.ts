@@ -24,7 +24,7 @@ const sinkKinds = {
 };
 
 /** An entry in `notifiers`. */
-export const notifier = variants('kind', 'a notifier', {
+export const notifier = variants('kind', 'a notifier such as {id: log, kind: log}', {
   log: logKind.settings,
   file: fileKind.settings,
   webhook: webhookKind.settings,

@@ -120,7 +120,7 @@ export const inConfiguration: Mistake[] = [
     name: 'a port with the host',
     config: to('backend: sftp, host: "h:22", user: u, path: p'),
     place: 'host',
-    remedy: 'without a port',
+    remedy: 'port: 22',
   },
   {
     name: 'a duration without a unit',
@@ -240,7 +240,7 @@ export const inConfiguration: Mistake[] = [
     name: 'orphans of uploads',
     config: to(`${local}, orphans: remove`, '', 'backend: http_upload'),
     place: 'orphans',
-    remedy: 'expected keep',
+    remedy: 'must be keep',
   },
   { name: 'an endpoint without https', config: s3('s3.example.org'), place: 'endpoint', remedy: 'https://' },
   {
@@ -271,7 +271,7 @@ export const inConfiguration: Mistake[] = [
     name: 'a queue within staging',
     config: to(local, 'server: {staging: {directory: ./s}, queue: {driver: embedded, directory: ./s/q}}\n'),
     place: 'server.queue',
-    remedy: 'choose separate locations',
+    remedy: 'choose separate directories',
   },
   {
     name: 'a secret as the name of a variable',

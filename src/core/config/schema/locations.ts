@@ -49,7 +49,7 @@ const prune = map(
       enabled && keep_latest === undefined && older_than === undefined
         ? {
             reason: 'pruning is enabled without a limit',
-            expected: 'keep_latest, older_than or both next to "enabled: true"',
+            expected: 'keep_latest: 10, older_than: 30d, or both, next to enabled: true',
           }
         : null,
   },
@@ -238,7 +238,7 @@ export type SourceDocument =
   | AcceptedBy<typeof httpUpload>;
 
 // The list of backends does not know the exact type of each one, so there are type assertions here.
-export const sourceSchema = variants('backend', 'a source', {
+export const sourceSchema = variants('backend', 'a source such as {backend: local, path: /srv/in}', {
   ...byBackend((backend) =>
     locationMap(
       backend,
@@ -254,7 +254,7 @@ export type DestinationDocument = DestinationLocationDocument &
 
 export const destinationSchema = variants(
   'backend',
-  'a destination',
+  'a destination such as {id: web, backend: local, path: /srv/www}',
   byBackend((backend) =>
     locationMap(backend, { id: destinationId }, { ...backend.destinationSettings(kinds), ...destination }),
   ),

@@ -205,7 +205,10 @@ const pipeline = map({
     .description('Name of the pipeline. After a rename, the published files no longer belong to it.')
     .example('maps'),
   source: sourceSchema.required(),
-  destinations: list(destinationSchema, { min: 1, expected: 'a list of destinations, at least one' })
+  destinations: list(destinationSchema, {
+    min: 1,
+    expected: 'a list such as [{id: web, backend: local, path: /srv/www}]',
+  })
     .required()
     .description('Destinations. If one fails, the others are still attempted.'),
   ...pipelineSettings,

@@ -66,7 +66,7 @@ export const http = map({
     .description(
       'Proxies whose X-Forwarded-* headers are trusted: addresses, CIDR ranges, loopback, linklocal, uniquelocal.',
     ),
-  allowed_hosts: list(host(), { min: 1, expected: 'a list of host names, at least one' })
+  allowed_hosts: list(host('alone'), { min: 1, expected: 'a list of host names, at least one' })
     .description(
       'Accepted Host headers. Other names get 421 host_not_allowed; IP addresses and localhost are always accepted. Default: every name. Set it against DNS rebinding if browsers reach the daemon directly.',
     )

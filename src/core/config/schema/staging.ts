@@ -95,7 +95,7 @@ export function stagingDirectory(location: SourceLocation): string {
 }
 
 /** The `server.queue` section of the configuration. */
-export const queueSchema = variants('driver', 'where accepted uploads wait', {
+export const queueSchema = variants('driver', 'a queue such as {driver: memory}', {
   memory: map({
     driver: choice('memory')
       .required()

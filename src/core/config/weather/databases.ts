@@ -25,7 +25,9 @@ const statementTimeout = duration({ atLeast: '10ms', atMost: '10m' })
   .default('5s')
   .description('Time limit for a query. Effective maximum: four fifths of weather.deadline.');
 
-const databaseSettings = variants('driver', 'a weather database', {
+const example = 'a database such as {name: primary, driver: postgres, url_env: DATABASE_URL}';
+
+const databaseSettings = variants('driver', example, {
   postgres: map({
     name,
     driver: choice('postgres').required().description('A PostgreSQL server.'),

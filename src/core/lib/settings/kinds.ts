@@ -25,9 +25,9 @@ import {
 } from './units.ts';
 import {
   accepted,
+  checkHost,
   checkPath,
   checkRemotePath,
-  isHost,
   isProxyRange,
   parseBasePath,
   parseBaseUrl,
@@ -99,7 +99,7 @@ export function text<R = string>(
 function checked(check: (value: string) => Verdict<unknown>): (value: string) => Refusal | null {
   return (value) => {
     const verdict = check(value);
-    return verdict.ok ? null : { reason: verdict.reason };
+    return verdict.ok ? null : { reason: verdict.reason, expected: verdict.expected };
   };
 }
 
@@ -160,12 +160,8 @@ export const webhookUrl = shared(() =>
 export const origin = shared(() =>
   text('an origin such as https://app.example.org, or "*" for any', 'origin', parseOrigin),
 );
-export const host = shared(() =>
-  text(
-    'a host name or an address, without a port',
-    'host',
-    is(isHost, 'it is neither a name nor an address'),
-  ),
+export const host = shared((alone: 'alone' | 'with port') =>
+  text('a host name or an address, without a port', 'host', (value) => checkHost(value, alone)),
 );
 export const proxyRange = shared(() =>
   text(
@@ -300,11 +296,9 @@ export function mapOf<S extends Setting>(
 /** A map in which the value of one key decides which others are allowed. */
 export function variants<M extends Settings>(
   discriminator: string,
-  what: string,
+  expected: string,
   maps: M,
 ): Setting<AcceptedBy<M[keyof M]>, false, ResolvedBy<M[keyof M]>> {
-  const names = Object.keys(maps);
-  const expected = `${what}: a map with the key ${discriminator} (one of ${names.join(', ')}) and the settings of that ${discriminator}`;
   return expects({ kind: 'variants', discriminator, maps, otherwise: null }, expected);
 }
 

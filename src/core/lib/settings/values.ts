@@ -7,7 +7,7 @@ import { type Amount, parseAmount, parseDuration, parseSize } from './units.ts';
  * The result of parsing a value in the configuration. The schema and the final configuration use the same
  * parsers, so they always agree.
  */
-export type Verdict<T> = { ok: true; value: T } | { ok: false; reason: string };
+export type Verdict<T> = { ok: true; value: T } | { ok: false; reason: string; expected?: string };
 
 const hostName =
   /^(?=.{1,253}$)[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62})(?:\.[A-Za-z0-9_][A-Za-z0-9_-]{0,62})*\.?$/;
@@ -33,12 +33,21 @@ export function parseListen(text: string): Verdict<{ host: string; port: number 
 }
 
 /** Reports whether this is a host name, an IPv4 address, or an IPv6 address without brackets. */
-export function isHost(text: string): boolean {
+function isHost(text: string): boolean {
   // isIPv6 has a pattern that takes milliseconds to compile. Host names and IPv4 addresses have no colon.
   if (text.includes(':')) return isIPv6(text);
   // If there are only digits and dots, it must be an address. As a host name, `300.1.1.1` would fail much
   // later.
   return /^[\d.]+$/.test(text) ? isIPv4(text) : hostName.test(text);
+}
+
+/** Checks a host. With `with port`, its port is a setting of its own. */
+export function checkHost(text: string, alone: 'alone' | 'with port'): Verdict<string> {
+  if (isHost(text)) return accept(text);
+  const [, host, port] = /^([\w.-]+):(\d{1,5})$/.exec(text) ?? [];
+  if (host === undefined) return refuse('it is neither a name nor an address');
+  const settings = alone === 'alone' ? undefined : `host: ${host} and port: ${port ?? ''}`;
+  return refuse('it includes a port', settings);
 }
 
 /** Reports whether this is an address, a CIDR range, or a range that Express has a name for. */
@@ -128,8 +137,8 @@ export interface PathBase {
 }
 
 export function checkPath(text: string): Verdict<string> {
-  if (/^~[^/]/.test(text)) return refuse('only "~/" (your own home directory) is expanded, not "~name"');
-  return accept(text);
+  if (!/^~[^/]/.test(text)) return accept(text);
+  return refuse('only "~/" (your own home directory) is expanded', 'a full path such as /home/name/public');
 }
 
 /** Returns the absolute path on this machine, for a path that `checkPath` accepted. */
@@ -177,6 +186,6 @@ function accept<T>(value: T): Verdict<T> {
   return { ok: true, value };
 }
 
-function refuse(reason: string): { ok: false; reason: string } {
-  return { ok: false, reason };
+function refuse(reason: string, expected?: string): Verdict<never> {
+  return { ok: false, reason, ...(expected === undefined ? {} : { expected }) };
 }

@@ -36,7 +36,10 @@ const settings = notifierSettings(
   'email',
   'An e-mail, sent to an SMTP server.',
   {
-    host: host().required().description('Name or address of the SMTP server.').example('smtp.example.org'),
+    host: host('with port')
+      .required()
+      .description('Name or address of the SMTP server.')
+      .example('smtp.example.org'),
     port: integer(1, 65_535)
       .description('Port. Default: 587 with starttls, 465 with implicit, 25 with none.')
       .example(587),
