@@ -19,8 +19,8 @@ export interface Output {
    */
   readonly data: (line: string) => void;
   readonly warn: (finding: Finding) => void;
-  /** Prints what failed, why, and what to do about it. */
-  readonly failure: (label: string, error: Pick<ErrorRecord, 'message' | 'hint'>) => void;
+  /** Prints what failed, why, and what to do about it, as `printError` does. */
+  readonly failure: (label: string, error: Pick<ErrorRecord, 'message' | 'hint'>, indent?: string) => void;
   /** Prints a note to stderr, except with `--format json`. */
   readonly note: (text: string) => void;
   /** Prints a JSON document. Call this only once. */
@@ -53,9 +53,9 @@ export function makeOutput(options: { json: boolean; color: boolean }): Output {
     style: out.style,
     data: out.line,
     warn: warnOf,
-    failure(label, { message, hint }) {
-      out.line(`${out.style.red(label)}  ${message}`);
-      if (hint !== null) out.line(`${out.style.cyan('next:')} ${hint}`);
+    failure(label, { message, hint }, indent = '') {
+      out.line(`${indent}${out.style.red(label)}  ${message}`);
+      if (hint !== null) out.line(`${indent}${out.style.cyan('next'.padEnd(label.length))}  ${hint}`);
     },
     note(text) {
       if (!options.json) err.line(`note  ${text}`);
@@ -105,11 +105,10 @@ export function printError(error: WaybillError, options: { color: boolean }): vo
 }
 
 /** Reports whether the message of an error already includes a finding. */
-function isInMessage(message: string, { code, file, message: found }: Finding): boolean {
-  const [, name] = code === 'secret_missing' ? (/^the secret (\S+), /.exec(found) ?? []) : [];
+function isInMessage(message: string, found: Finding): boolean {
+  const [, name] = found.code === 'secret_missing' ? (/^the secret (\S+), /.exec(found.message) ?? []) : [];
   if (name !== undefined) return message.includes(` ${name} (needed by `);
-  if (file === null) return message.startsWith(found);
-  return message.includes(`${JSON.stringify(file)}: ${found}`);
+  return message.includes(describeFinding(found));
 }
 
 /** Formats rows in columns as wide as their widest cell, without trailing spaces or empty columns. */

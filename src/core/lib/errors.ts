@@ -8,8 +8,6 @@ interface ErrorDetails {
   findings?: readonly Finding[];
   /** How many seconds to wait before trying again, if we know better than the default for the code. */
   retryAfterSeconds?: number;
-  /** Whether it makes sense to try again. Default: depends on the code. */
-  retryable?: boolean;
 }
 
 const brand = Symbol.for('waybill.error');
@@ -33,8 +31,6 @@ export class WaybillError extends Error {
   readonly hint: string | undefined;
   readonly findings: readonly Finding[];
   readonly retryAfterSeconds: number | undefined;
-  /** Private, to keep it out of logged errors. */
-  readonly #retryable: boolean | undefined;
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
@@ -42,11 +38,11 @@ export class WaybillError extends Error {
     this.hint = details.hint;
     this.findings = details.findings ?? [];
     this.retryAfterSeconds = details.retryAfterSeconds;
-    this.#retryable = details.retryable;
   }
 
+  /** Whether it makes sense to try again. The code decides. */
   get retryable(): boolean {
-    return this.#retryable ?? errorTable[this.code].retryable;
+    return errorTable[this.code].retryable;
   }
 }
 
@@ -119,14 +115,19 @@ export function firstFindings(findings: readonly Finding[]): readonly Finding[] 
   return [...[...errors, ...others].slice(0, maxFindings), finding('error', 'more_findings', more)];
 }
 
+/** Matches a message whose subject is the place of the finding. */
+const aboutPlace = /^(?:is|has|must|may|should|does|cannot|leads|lies|changed|signs|was) /;
+
 /**
  * Formats a finding like a compiler would, as `file:line:column: message`. Parts that are null are left out.
+ * A message that begins with a verb follows the place without a colon.
  */
 export function describeFinding({ file, pointer, line, column, message }: Finding): string {
   // Leave out the bundle itself, because the message or the line above mentions it already.
   const position = [file === '.' ? null : file, line, column].filter((part) => part !== null).join(':');
   const place = [position, pointer ?? ''].filter((part) => part !== '').join(' ');
-  return place === '' ? message : `${place}: ${message}`;
+  if (place === '') return message;
+  return aboutPlace.test(message) ? `${place} ${message}` : `${place}: ${message}`;
 }
 
 /**

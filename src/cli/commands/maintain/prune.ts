@@ -67,14 +67,9 @@ function print({ decisions, refused, removed, errors }: PruneReport, dryRun: boo
     style.dim(reason),
   ]);
   for (const line of columns(rows)) output.data(line);
-  for (const { destinationPath, error } of errors) {
-    output.data(`${style.red('failed')}  target=${destinationPath}: ${error.message}`);
-    if (error.hint !== null) output.data(`${style.cyan('next:')} ${error.hint}`);
-  }
-  if (refused !== null) {
-    output.data(`${style.red('refused')}  ${refused.message}`);
-    if (refused.hint !== null) output.data(`${style.cyan('next:')} ${refused.hint}`);
-  }
+  for (const { destinationPath, error } of errors)
+    output.failure('failed', { ...error, message: `target=${destinationPath}: ${error.message}` });
+  if (refused !== null) output.failure('refused', refused);
   const planned = decisions.filter(({ prune: goes }) => goes).length;
   const hasFailed = errors.length > 0 || refused !== null;
   const what = dryRun

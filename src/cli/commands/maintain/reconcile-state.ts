@@ -39,8 +39,7 @@ function print(paths: readonly ReconcileReport[], dryRun: boolean, output: Outpu
   let repaired = 0;
   for (const { destinationPath, missing, unmanaged, error } of paths) {
     output.data(`target=${destinationPath}`);
-    if (error !== null) output.data(`  ${style.red(error.message)}`);
-    if (error !== null && error.hint !== null) output.data(`  ${style.cyan('next:')} ${error.hint}`);
+    if (error !== null) output.failure('failed', error, '  ');
     for (const { path, owner, repaired: goes } of missing) {
       if (goes) repaired += 1;
       const verb = goes

@@ -115,18 +115,12 @@ function isClean({ distrusted }: SignatureReport): boolean {
 function print({ location, trusted, paths, error }: DestinationTrust, key: PublicKey, output: Output): void {
   const { data, style } = output;
   data(style.cyan(location));
-  if (error !== null) {
-    data(`  ${style.red(`failed: ${error.message}`)}`);
-    if (error.hint !== null) data(`  ${style.cyan('next:')} ${error.hint}`);
-  }
+  if (error !== null) output.failure('failed', error, '  ');
   for (const each of paths) {
     const sign = each.error === null && isClean(each) ? style.green('✓') : style.red('✗');
     const amount = `${plural(each.verified, 'file')}, ${formatSize(each.bytes)} read`;
     data(`  ${sign} target=${each.destinationPath}  ${amount}`);
-    if (each.error !== null) {
-      data(`    ${style.red(each.error.message)}`);
-      if (each.error.hint !== null) data(`      ${style.cyan('next:')} ${each.error.hint}`);
-    }
+    if (each.error !== null) output.failure('failed', each.error, '    ');
     for (const { path: name, reason } of each.distrusted) data(`    ${style.red('✗')} ${name}  ${reason}`);
   }
   data(

@@ -120,7 +120,7 @@ function print(results: readonly DestinationVerification[], options: VerifyText,
   const { style } = output;
   for (const { pipelineId, destinationId, location, paths, error } of results) {
     output.data(`${style.cyan(`${pipelineId}/${destinationId}`)}  ${style.dim(location)}`);
-    if (error !== null) printFailure(error, output);
+    if (error !== null) output.failure('failed', error, '  ');
     const lines = columns(
       paths.map((path) => rowOf(path, options.dryRun, style)),
       '  ',
@@ -128,11 +128,6 @@ function print(results: readonly DestinationVerification[], options: VerifyText,
     paths.forEach((path, index) => printPath(path, lines[index] ?? '', options.dryRun, output));
   }
   printSummary(results, options, output);
-}
-
-function printFailure({ message, hint }: ErrorRecord, { data, style }: Output): void {
-  data(`  ${style.red(`failed: ${message}`)}`);
-  if (hint !== null) data(`  ${style.cyan('next:')} ${hint}`);
 }
 
 function rowOf(path: PathResult, dryRun: boolean, style: Style): string[] {
@@ -155,10 +150,7 @@ function printPath(path: PathResult, row: string, dryRun: boolean, output: Outpu
     );
   if (path.unfinishedRelease !== null)
     data(`    ${style.yellow(describeUnfinished(path.unfinishedRelease))}`);
-  if (path.error !== null) {
-    data(`    ${style.red(path.error.message)}`);
-    if (path.error.hint !== null) data(`      ${style.cyan('next:')} ${path.error.hint}`);
-  }
+  if (path.error !== null) output.failure('failed', path.error, '    ');
   const rows = path.differing.map(({ path: name, problem, expected, found }) => {
     const sign = problem === 'missing' ? '-' : '~';
     const instead = found === null ? '' : `, found ${shortDigest(found)}`;
@@ -200,7 +192,7 @@ function printSummary(
   // `run` would not find these differences, because it only compares records.
   if (differing.length > 0)
     data(
-      `${style.cyan('next:')} remove what differs, then \`waybill reconcile-state\` and \`waybill run\` publish it again; or \`waybill verify --repair\``,
+      `${style.cyan('next')}    remove what differs, then \`waybill reconcile-state\` and \`waybill run\` publish it again; or \`waybill verify --repair\``,
     );
 }
 
@@ -218,7 +210,5 @@ function printRepair({ repaired, unrepaired, error }: RepairReport, dryRun: bool
   for (const { path, from } of repaired) output.data(`    ${style.green(verb)}  ${path}  from ${from}`);
   for (const { path, reason } of unrepaired)
     output.data(`    ${style.red('not repaired')}  ${path}  ${reason}`);
-  if (error === null) return;
-  output.data(`    ${style.red(`not repaired: ${error.message}`)}`);
-  if (error.hint !== null) output.data(`    ${style.cyan('next:')} ${error.hint}`);
+  if (error !== null) output.failure('not repaired', error, '    ');
 }

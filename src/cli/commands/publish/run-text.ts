@@ -63,7 +63,7 @@ function printPipeline(
   output.data(`${style.bold(pipeline.pipelineId)}${bundles}`);
   for (const { bundle, error } of pipeline.invalidBundles)
     printFailure(bundle === '.' ? '' : `bundle ${bundle}: `, error, output, '  ');
-  if (pipeline.error !== null) printFailure('source: ', pipeline.error, output, '  ');
+  if (pipeline.error !== null) printFailure('', pipeline.error, output, '  ');
   for (const destination of pipeline.destinations)
     if (hasOwnResult(destination, pipeline)) printDestination(destination, result, output, options);
     else {
@@ -188,11 +188,11 @@ function predicted(
 }
 
 function printFailure(about: string, error: ErrorRecord, { data, style }: Output, indent: string): void {
-  data(`${indent}${style.red(`failed: ${about}${error.message}`)}  ${style.dim(`(${error.code})`)}`);
+  data(`${indent}${style.red(`failed  ${about}${error.message}`)}  ${style.dim(`(${error.code})`)}`);
   // The message often already includes the first finding.
   for (const finding of error.findings.map(describeFinding))
-    if (!error.message.includes(finding)) data(`${indent}  ${finding}`);
-  if (error.hint !== null) data(`${indent}  ${style.cyan('next:')} ${error.hint}`);
+    if (!error.message.includes(finding)) data(`${indent}        ${finding}`);
+  if (error.hint !== null) data(`${indent}${style.cyan('next')}    ${error.hint}`);
 }
 
 /** Summarizes the results of all bundles, followed by the counters that the specification requires. */
@@ -250,9 +250,10 @@ const outputsShown = 20;
 /** Prints what has been done, or would be done, about orphans at a destination. */
 function printOrphans(
   orphans: readonly OrphanResult[],
-  { data, style }: Output,
+  output: Output,
   { dryRun, verbose }: { dryRun: boolean; verbose: boolean },
 ): void {
+  const { data, style } = output;
   const rows = orphans.map(({ destinationPath, action, outputs, bytes }) => [
     `${orphanSign(action, style)} target=${destinationPath}`,
     action === 'keep' ? 'orphan' : action,
@@ -264,10 +265,7 @@ function printOrphans(
     const orphan = orphans[index];
     if (orphan === undefined) continue;
     const { action, outputs, error } = orphan;
-    if (error !== null) {
-      data(`      ${style.red(`failed: ${error.message}`)}  ${style.dim(`(${error.code})`)}`);
-      if (error.hint !== null) data(`        ${style.cyan('next:')} ${error.hint}`);
-    }
+    if (error !== null) printFailure('', error, output, '      ');
     if (action !== 'unpublish' || (!dryRun && !verbose)) continue;
     const shown = verbose ? outputs : outputs.slice(0, outputsShown);
     for (const path of shown) data(style.dim(`      - ${path}`));

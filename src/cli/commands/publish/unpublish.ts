@@ -1,5 +1,5 @@
 import type { DestinationConfig } from '../../../core/config/config.ts';
-import { type ErrorRecord, errorRecord, type Finding, WaybillError } from '../../../core/lib/errors.ts';
+import { errorRecord, type Finding, WaybillError } from '../../../core/lib/errors.ts';
 import { formatSize } from '../../../core/lib/settings/units.ts';
 import { unpublishListed } from '../../../core/publish/root-index/listed-changes.ts';
 import type { UnpublishReport } from '../../../core/publish/unpublish/unpublication.ts';
@@ -32,7 +32,7 @@ export async function unpublish(options: UnpublishOptions, { output, signal }: I
   const about = { dryRun, pipelineId, destinationId: destination.id, destinationPath };
   output.result('unpublish', { ...about, ...reportJson(report), error, warnings }, () => {
     if (report !== null) print(report, dryRun, output);
-    if (error !== null) printFailure(error, output);
+    if (error !== null) output.failure('failed', error);
   });
   return error === null ? 0 : 1;
 }
@@ -96,9 +96,4 @@ function print(
   const what = `${plural(outputs.length, 'output')} (${formatSize(bytes)})`;
   const end = dryRun ? `${what} would be removed; nothing was deleted` : `${what} removed`;
   data(`${style.green('done')}  target=${destinationPath}: ${end}`);
-}
-
-function printFailure({ message, hint }: ErrorRecord, { data, style }: Output): void {
-  data(`${style.red('failed')}  ${message}`);
-  if (hint !== null) data(`${style.cyan('next:')} ${hint}`);
 }

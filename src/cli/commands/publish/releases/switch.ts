@@ -222,7 +222,7 @@ function printSwitch(
         ? 'waybill releases resume'
         : `waybill releases promote ${from ?? 'ID'} --to ${daemon.to}`;
     data(
-      `${style.cyan('next:')} publish other content, or run \`${again}\` to publish the rolled back content again`,
+      `${style.cyan('next'.padEnd(head.length))}  publish other content, or run \`${again}\` to publish the rolled back content again`,
     );
   }
 }
