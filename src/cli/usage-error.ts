@@ -51,7 +51,10 @@ const explanations: readonly [RegExp, Explain][] = [
       const argument = about.command.registeredArguments.find((each) => each.name() === name);
       return {
         message: `missing argument <${name}>: ${oneOf(argument) ?? argument?.description ?? ''}`,
-        hint: synopsis(about),
+        hint:
+          name === 'run_id'
+            ? synopsis(about, `${about.words.replace(/\w+$/, 'list')} lists the ids`)
+            : synopsis(about),
       };
     },
   ],
@@ -104,6 +107,9 @@ const explanations: readonly [RegExp, Explain][] = [
   [
     /^too many arguments(?: for '.+')?\. Expected (\d+) argument/,
     ({ command, words }, expected) => ({
+      ...(command.options.some(({ long }) => long === '--pipeline') && expected === '0'
+        ? { hint: `to choose a pipeline, write --pipeline ${command.args[0] ?? ''}` }
+        : {}),
       message: `unexpected argument "${command.args[Number(expected)] ?? ''}": ${words} takes ${expected === '0' ? 'no arguments' : `only ${expected}`}`,
     }),
   ],
@@ -127,9 +133,9 @@ function invalid(
   const choices = oneOf(input);
   const form =
     choices === undefined
-      ? expected.replace(/^./, (letter) => letter.toLowerCase()).replace(/\.$/, '')
-      : `expected ${choices}${meant(nearest(value, input?.argChoices ?? []))}`;
-  return { message: `${name}: found the text "${value}"; ${form}` };
+      ? `not valid; ${expected.replace(/^./, (letter) => letter.toLowerCase()).replace(/\.$/, '')}`
+      : `not ${choices}${meant(nearest(value, input?.argChoices ?? []))}`;
+  return { message: `${name}: "${value}" is ${form}` };
 }
 
 function oneOf(input: Argument | Option | undefined): string | undefined {
@@ -194,12 +200,15 @@ function namedCommand(program: Command, argv: readonly string[]): { words: strin
   return { words: words.join(' '), command };
 }
 
-/** Returns the shortest complete command line, such as `waybill runs show <run_id> --to <url>`. */
+/**
+ * Returns the shortest complete command line, such as `waybill runs show <run_id> --to <url>`. Arguments that
+ * were given are in it.
+ */
 function synopsis({ command, words }: About, more = `${words} --help has examples and all options`): string {
   const parts = [
     ...command.registeredArguments
       .filter(({ required }) => required)
-      .map((each) => `<${each.name()}${each.variadic ? '...' : ''}>`),
+      .map((each, index) => command.args[index] ?? `<${each.name()}${each.variadic ? '...' : ''}>`),
     ...command.options.filter(({ mandatory }) => mandatory).map(({ flags }) => longOf(flags)),
   ];
   return `${[words, ...parts].join(' ')}; ${more}`;

@@ -218,15 +218,21 @@ function parseJson(text: string, url: URL): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch (error) {
-    throw new WaybillError('unexpected_answer', `the answer of ${url.origin}${url.pathname} is not JSON`, {
-      hint: 'check the URL: it must be the URL of the daemon, including its base path',
-      cause: error,
-    });
+    throw new WaybillError(
+      'unexpected_answer',
+      `${url.origin} does not answer like a waybill daemon: the answer of ${url.pathname} is not JSON`,
+      {
+        hint: 'check the URL, including server.http.base_path of the daemon if it is set',
+        cause: error,
+      },
+    );
   }
 }
 
 function baseOf(text: string | URL): URL {
-  const hint = 'write it like https://publish.example.org, with the base path of the daemon if it has one';
+  const hint = /^[\w.-]+(:\d+)?(\/|$)/.test(String(text))
+    ? `write https://${String(text)}, or http://${String(text)}`
+    : 'write it like https://publish.example.org, with the base path of the daemon if it has one';
   const url = URL.canParse(String(text)) ? new URL(String(text)) : null;
   if (url === null || !['http:', 'https:'].includes(url.protocol))
     throw new WaybillError('usage', `"${String(text)}" is not the URL of a daemon`, { hint });

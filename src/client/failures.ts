@@ -82,7 +82,7 @@ export async function refusalOf(answer: Answer, url: URL, now: Date): Promise<Wa
   return new WaybillError('unexpected_answer', said, {
     hint:
       location === undefined
-        ? 'check the URL: it must be the URL of the daemon, including its base path'
+        ? 'check the URL, including server.http.base_path of the daemon if it is set'
         : `check the URL: it redirects to ${location}`,
   });
 }

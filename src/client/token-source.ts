@@ -86,7 +86,7 @@ function issuedIn(body: unknown): { value: string; seconds: number; issued: Issu
   const { access_token: value, expires_in: seconds, publisher_id: publisherId, scope, subject } = answer;
   if (typeof value !== 'string' || typeof seconds !== 'number' || typeof publisherId !== 'string')
     throw new WaybillError('unexpected_answer', 'the response to the token exchange is not from a daemon', {
-      hint: 'check the URL: it must be the URL of the daemon, including its base path',
+      hint: 'check the URL, including server.http.base_path of the daemon if it is set',
     });
   const pipelines = Array.isArray(answer['pipelines']) ? answer['pipelines'].map(String) : [];
   const issued = {

@@ -179,7 +179,7 @@ pipelines:
     ['tracing.endpoint', 'unreachable', /ECONNREFUSED/, /tracing\.endpoint/],
     ['notifiers[0]', 'unreachable', /ECONNREFUSED/, /start the receiver/],
     ['notifiers[1]', 'unreachable', /nowhere" is not writable \(ENOENT\)/, /mkdir -p .*nowhere/],
-    ['databases[0]', 'database_unavailable', /"primary" cannot be reached/, /check the database/],
+    ['databases[0]', 'database_unavailable', /"primary" cannot be reached/, /check/],
     ['templates.base_dir', 'template_error', /alert\.txt\.tmpl/, /fix the template/],
     ['pipelines[0].source.path', 'storage_not_found', /source does not exist/, /mkdir -p/],
     [
@@ -188,12 +188,7 @@ pipelines:
       /file" is not a directory/,
       /move that file away/,
     ],
-    [
-      'pipelines[0].destinations[1].path',
-      'storage_permanent',
-      /kernel file system/,
-      /so that it is on a disk/,
-    ],
+    ['pipelines[0].destinations[1].path', 'storage_permanent', /kernel file system/, /choose one on a disk/],
     ['pipelines[0].destinations[2].path', 'storage_transient', /connection refused/, /host.*port/],
     ['pipelines[0].destinations[3].path', 'storage_denied', /accepts none/, /authorized_keys/],
     ['pipelines[0].destinations[4].bucket', 'storage_not_found', /no bucket/, /create it/],

@@ -79,7 +79,7 @@ t.test('converts from in place to releases and back', async (t) => {
   const unsaid = run('unpublish', '.', ...named);
   t.match(unsaid, { status: 2, stderr: /published in place and as releases; nothing was removed/ });
   t.match(run('unpublish', '.', ...named, '--layout', 'sideways'), {
-    ...{ status: 2, stderr: /--layout: found the text "sideways"; expected one of in_place, releases/ },
+    ...{ status: 2, stderr: /--layout: "sideways" is not one of in_place, releases/ },
   });
   const down = run('unpublish', '.', ...named, '--layout', 'in_place');
   t.match(down, { status: 0, stdout: /2 outputs .* removed/ });

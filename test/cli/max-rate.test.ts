@@ -15,7 +15,7 @@ t.test('--max-rate is a rate in bytes per second', (t) => {
   for (const text of ['', '0', '1023', '2', '-1', '2Mbit', '2 MiB/s', '2MiB/h', '1.5MiB', 'fast'])
     t.throws(() => maxRateOf({ maxRate: text }), {
       code: 'usage',
-      message: `--max-rate: found the text "${text}"; expected a rate of at least 1KiB/s, such as 2MiB/s, 500KiB or 65536 (bytes per second)`,
+      message: `--max-rate: "${text}" is not a rate of at least 1KiB/s, such as 2MiB/s, 500KiB or 65536 (bytes per second)`,
       hint: 'write it like 2MiB/s',
     });
   t.end();

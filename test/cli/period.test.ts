@@ -23,7 +23,7 @@ t.test('--since and --until', (t) => {
   for (const text of ['', 'soon', '24', '2026-02-30', '2026-11-20T08:00:00'])
     t.throws(() => timeOf('since', text, now), {
       code: 'usage',
-      message: `--since: found the text "${text}"; expected a time`,
+      message: `--since: "${text}" is not a time`,
     });
   t.end();
 });

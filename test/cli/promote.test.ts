@@ -106,7 +106,7 @@ t.test('promotes to a channel and leaves the current release', async (t) => {
   t.match(promote('--channel', 'previw'), { status: 2, stderr: /did you mean "preview"/ });
 
   const places = ['promote', 'staging', 'www', '--channel', 'pr-12'];
-  t.match(run(...places), { status: 2, stderr: /--channel needs releases\nnext {3}add --releases/ });
+  t.match(run(...places), { status: 2, stderr: /--channel needs --releases\nnext {3}add --releases/ });
   const url = ['--releases', '--channel-url', 'https://pr-12.example.org'];
   t.match(run(...places, ...url), { status: 0, stdout: /https:\/\/pr-12\.example\.org\// });
   t.equal(read(cwd, 'www/pr-12/page.html'), '<p>edited</p>');

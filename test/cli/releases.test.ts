@@ -177,7 +177,7 @@ t.test('rolls back and forward, dry and real, and notifies', async (t) => {
 
   t.match(run('releases', 'rollback', ...named), {
     ...{ status: 0, stderr: '' },
-    stdout: new RegExp(`^rolled back {2}target=\\.: ${second} → ${first}\nnext: .*resume`),
+    stdout: new RegExp(`^rolled back {2}target=\\.: ${second} → ${first}\nnext +.*resume`),
   });
   t.equal(readFileSync(at('site', 'current', 'index.html'), 'utf8'), 'version 1');
   const held = run('run', '--format', 'json');
@@ -229,7 +229,7 @@ t.test('a wrong id, a damaged release, and a destination without releases', asyn
   t.equal(refused.status, 1);
   t.match(
     refused.stdout,
-    new RegExp(`^failed.*${first} is damaged: "index.html" is missing.*\nnext: .*--repair`),
+    new RegExp(`^failed.*${first} is damaged: "index.html" is missing.*\nnext +.*--repair`),
   );
   t.equal(path.basename(readlinkSync(at('site', 'current'))), second);
   t.match(run('releases', 'show', first, ...named), { status: 1, stdout: /is damaged: "index.html"/ });

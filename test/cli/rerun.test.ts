@@ -83,7 +83,7 @@ t.test("runs rerun: publishes a failed run from the daemon's copy after a fix", 
   t.match(run(['runs', 'rerun', failed], 'token-of-the-one-uploader'), { status: 2, stderr: /scope/ });
   t.match(run(['runs', 'rerun', failed, '--timeout', 'soon']), {
     status: 2,
-    stderr: /--timeout: found the text "soon"/,
+    stderr: /--timeout: "soon" is not a duration/,
   });
   t.match(waybill(['runs', 'rerun', failed, '--to', url], { cwd: place }), {
     status: 2,

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Response } from 'express';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { channelName, flag } from '../../core/lib/parameters.ts';
-import { nearest } from '../../core/lib/text.ts';
+import { suggestion } from '../../core/lib/text.ts';
 import type { AcceptedRun, Idempotency } from '../../workers/queue/job-queue.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import { jsonContent, type Parameter, type ResponseObject } from '../http/route.ts';
@@ -97,13 +97,11 @@ export function requireChannel(
   name: string,
 ): void {
   if (channels.includes(name)) return;
-  const meant = nearest(name, channels);
-  const known = channels.length === 0 ? 'none is configured' : `known: ${channels.join(', ')}`;
   throw new WaybillError(
     'channel_not_found',
     `no destination of the pipeline "${id}" has a channel "${name}"`,
     {
-      hint: meant === undefined ? known : `did you mean "${meant}"? ${known}`,
+      hint: channels.length === 0 ? 'none is configured' : suggestion(name, channels),
     },
   );
 }

@@ -9,7 +9,7 @@ import type { Chosen } from './set-up.ts';
 export function maxRateOf({ maxRate }: { maxRate?: string }): number | undefined {
   const bytes = maxRate === undefined ? undefined : parseRate(maxRate);
   if (maxRate === undefined || bytes !== undefined) return bytes;
-  throw new WaybillError('usage', `--max-rate: found the text "${maxRate}"; expected ${rateForm}`, {
+  throw new WaybillError('usage', `--max-rate: "${maxRate}" is not ${rateForm}`, {
     hint: 'write it like 2MiB/s',
   });
 }

@@ -43,7 +43,7 @@ export async function openOperator(
   const secrets = await loadSecrets({ directory: config.secrets.directory, env: process.env });
   const token = adminToken(config.server, secrets, { command, without });
   const url = options.url === undefined ? urlOf(config.server.http) : givenUrl(options.url);
-  return { config, url, ask: (request, isAnswer) => ask({ ...request, url, token, without }, isAnswer) };
+  return { config, url, ask: (request, isAnswer) => ask({ ...request, url, token }, isAnswer) };
 }
 
 function adminToken(
@@ -94,11 +94,10 @@ interface Request {
   timeoutMs: number;
   url: string;
   token: string;
-  without: string | undefined;
 }
 
 async function ask<T>(
-  { method, route, timeoutMs, url, token, without }: Request,
+  { method, route, timeoutMs, url, token }: Request,
   isAnswer: (body: unknown) => body is T,
 ): Promise<T> {
   const tooLate = new AbortController();
@@ -117,10 +116,9 @@ async function ask<T>(
   } catch (cause) {
     if (cause instanceof WaybillError) throw cause;
     const why = tooLate.signal.aborted ? `no answer within ${timeoutMs / 1000} s` : causeText(cause);
-    const or = without === undefined ? '' : `; or ${without}`;
     throw new WaybillError('daemon_unreachable', `no daemon answers at ${url}: ${why}`, {
       cause,
-      hint: `check that it runs and listens at server.http.listen; --url names another address${or}`,
+      hint: 'check that the daemon runs; if it listens elsewhere, name its address with --url',
     });
   } finally {
     timer.cancel();

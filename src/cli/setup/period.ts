@@ -20,7 +20,7 @@ export function timeOf(
   if (ms !== undefined) return new Date(now.getTime() - ms);
   const verdict = parseInstant(text);
   if (verdict.ok) return dateOf(verdict.value);
-  throw new WaybillError('usage', `--${option}: found the text "${text}"; expected a time`, {
+  throw new WaybillError('usage', `--${option}: "${text}" is not a time`, {
     hint: 'write it like 24h, 7d, yesterday, 2026-11-20 or 2026-11-20T08:00:00Z',
   });
 }

@@ -126,7 +126,7 @@ const insteadOfHint: Partial<Record<ErrorCode, Remedy>> = {
   pipeline_not_found: (url) => `waybill pipelines --to ${url} lists the pipelines of the token`,
   run_not_found: (url) => `waybill runs list --to ${url} shows the runs that the daemon remembers`,
   run_not_finished: (url) => `wait for its end (waybill runs follow --to ${url}), or cancel it`,
-  not_found: () => 'check the URL: it must be the URL of the daemon, including its base path',
+  not_found: () => 'check the URL, including server.http.base_path of the daemon if it is set',
   upload_not_found: () =>
     'the daemon has lost what it had of it; where several share the name, one has to get all of an upload (docs/producers.md)',
   upload_locked: () => 'another client is sending the same bundle: wait, and run the same command again',
@@ -176,7 +176,7 @@ export function timeoutOf({ timeout }: { timeout?: string }): number | undefined
   if (timeout === undefined) return undefined;
   const ms = parseDuration(timeout);
   if (ms !== undefined) return ms;
-  throw new WaybillError('usage', `--timeout: found the text "${timeout}"; expected a duration with a unit`, {
+  throw new WaybillError('usage', `--timeout: "${timeout}" is not a duration with a unit`, {
     hint: 'write it like 90s or 10m',
   });
 }

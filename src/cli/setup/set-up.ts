@@ -17,7 +17,7 @@ import { type Finding, WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { parseRelativePath } from '../../core/lib/paths.ts';
 import { loadSecrets, type Secrets } from '../../core/lib/secrets.ts';
-import { nearest } from '../../core/lib/text.ts';
+import { suggestion } from '../../core/lib/text.ts';
 import { destinationsWithChannel } from '../../core/releases/place.ts';
 import { storageOpener } from '../../core/storage/open-storage.ts';
 import type { Output } from '../output/output.ts';
@@ -185,10 +185,8 @@ function named<T extends { id: string }>(items: readonly T[], id: string, what: 
  * Creates the error for a name that does not exist in the configuration, with a suggestion if one is similar.
  */
 export function unknownName(what: string, name: string, known: readonly string[]): WaybillError {
-  const meant = nearest(name, known);
-  const guess = meant === undefined ? '' : `did you mean "${meant}"? `;
   return new WaybillError('usage', `there is no ${what} named "${name}"`, {
-    hint: known.length === 0 ? 'the configuration has none' : `${guess}known: ${known.join(', ')}`,
+    hint: known.length === 0 ? 'the configuration has none' : suggestion(name, known),
   });
 }
 

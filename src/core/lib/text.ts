@@ -8,8 +8,8 @@ import { isUtf8 } from 'node:buffer';
 
 export const noPath = 'is an object key with an empty, "." or ".." segment, which no path names';
 export const notUtf8 = 'has a name that is not UTF-8';
-export const renameIt = 'rename it, for example with convmv -f latin1 -t utf8 --notest';
-export const composeIt = 'rename it, for example with convmv -f utf8 -t utf8 --nfc --notest';
+export const renameIt = 'rename it, for example with convmv -f latin1 -t utf8 --notest FILE';
+export const composeIt = 'rename it, for example with convmv -f utf8 -t utf8 --nfc --notest FILE';
 
 // Characters that JSON does not escape but that would break a line in a terminal or log.
 const others = /[\u007f-\u009f\u2028\u2029]/gu;
@@ -81,6 +81,21 @@ export function nearest(word: string, known: readonly string[]): string | undefi
       best = { name, edits };
   }
   return best?.name;
+}
+
+/** The maximum number of names in a suggestion. */
+const maxNamed = 20;
+
+/**
+ * Returns a hint for a name that does not exist: the most similar name, and the others. `known` must not be
+ * empty.
+ */
+export function suggestion(name: string, known: readonly string[]): string {
+  const meant = nearest(name, known);
+  const more = known.length > maxNamed ? `, and ${known.length - maxNamed} more` : '';
+  const all = `known: ${known.slice(0, maxNamed).join(', ')}${more}`;
+  if (meant === undefined) return all;
+  return known.length === 1 ? `did you mean "${meant}"?` : `did you mean "${meant}"? ${all}`;
 }
 
 function plain(word: string): string {

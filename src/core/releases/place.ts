@@ -5,7 +5,7 @@ import type { ErrorCode } from '../lib/error-codes.ts';
 import { WaybillError } from '../lib/errors.ts';
 import { withReleasers } from '../lib/lifecycle.ts';
 import { describeBundlePath } from '../lib/paths.ts';
-import { nearest } from '../lib/text.ts';
+import { suggestion } from '../lib/text.ts';
 import type { StorageLocation } from '../storage/backends.ts';
 import { parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
@@ -157,8 +157,6 @@ export function placeAt(root: Storage, destinationPath: string): Place {
   return { destinationPath, storage: within(root, parseBundlePath(destinationPath)) };
 }
 
-const maxNamed = 20;
-
 const noneYet: Partial<Record<ErrorCode, string>> = {
   channel_not_found:
     'add the channel to `releases.channels` of a destination with layout: releases, then publish to it',
@@ -175,13 +173,8 @@ export function unknownName(
   known: readonly string[],
   where = '',
 ): WaybillError {
-  const meant = nearest(name, known);
-  const guess = meant === undefined ? '' : `did you mean "${meant}"? `;
-  const more = known.length > maxNamed ? `, and ${known.length - maxNamed} more` : '';
   return new WaybillError(code, `there is no ${what} named "${name}"${where === '' ? '' : ` ${where}`}`, {
     hint:
-      known.length === 0
-        ? (noneYet[code] ?? 'nothing exists yet: publish first')
-        : `${guess}known: ${known.slice(0, maxNamed).join(', ')}${more}`,
+      known.length === 0 ? (noneYet[code] ?? 'nothing exists yet: publish first') : suggestion(name, known),
   });
 }

@@ -123,7 +123,7 @@ export const inEnvironment = (servers: Servers): Mistake[] => [
     env: { TOKEN: token },
     textOnly: true,
     place: '/proc/nope',
-    remedy: 'correct the path',
+    remedy: 'on a disk',
   },
   {
     name: 'a manifest with a trailing comma',
@@ -227,7 +227,7 @@ export const inEnvironment = (servers: Servers): Mistake[] => [
     env: { DB: `postgres://u:p@127.0.0.1:${servers.closed}/w` },
     textOnly: true,
     place: 'primary',
-    remedy: 'check the database',
+    remedy: 'its URL in DB',
   },
   {
     name: 'a URL of a database that is none',

@@ -57,21 +57,26 @@ export function inPublishing({ closed, pages }: Servers): Mistake[] {
   const all: Mistake[] = [
     publish('no destination', ['site'], '<destination>', 'publish --help'),
     publish('an FTP server', ['site', 'ftp://web1/srv/www'], 'ftp://web1/srv/www', forms),
-    publish('an HTTP address', ['site', 'https://www.example.org/'], 'https://www.example.org/', forms),
+    publish(
+      'an HTTP address',
+      ['site', 'https://www.example.org/'],
+      'https://www.example.org/',
+      'waybill push',
+    ),
     publish(
       'an scp address',
       ['site', 'deploy@web1:/srv/www'],
       'deploy@web1:/srv/www',
       'sftp://deploy@web1/srv/www',
     ),
-    publish('an rsync daemon', ['site', 'web1::www'], 'web1::www', forms),
+    publish('an rsync daemon', ['site', 'web1::www'], 'web1::www', 'sftp://web1/'),
     publish('an empty destination', ['site', ''], '""', forms),
-    publish('SFTP without a path', ['site', 'sftp://web1'], 'sftp://web1', forms),
+    publish('SFTP without a path', ['site', 'sftp://web1'], 'sftp://web1', 'sftp://web1/srv/www'),
     publish(
       'SFTP with one slash',
       ['site', 'sftp:/web1/srv/www'],
       'sftp:/web1/srv/www',
-      'sftp://deploy@web1',
+      'sftp://web1/srv/www',
     ),
     publish('S3 without a bucket', ['site', 's3:///www'], 's3:///www', forms),
     publish('no region for S3', ['site', 's3://bucket'], 's3://bucket/', '?region=NAME'),
@@ -82,7 +87,12 @@ export function inPublishing({ closed, pages }: Servers): Mistake[] {
       'endpoint, region, path_style',
     ),
     publish('a password for SFTP', ['site', 'sftp://deploy:hunter2@web1/srv/www'], 'password', '--ssh-key'),
-    publish('a password for S3', ['site', 's3://AKIA:hunter2@bucket/www'], 'password', 'environment'),
+    publish(
+      'a password for S3',
+      ['site', 's3://AKIA:hunter2@bucket/www'],
+      'password',
+      'AWS_SECRET_ACCESS_KEY',
+    ),
     publish(
       'an S3 endpoint that is no URL',
       ['site', 's3://b?endpoint=s3.example.org'],
@@ -91,9 +101,9 @@ export function inPublishing({ closed, pages }: Servers): Mistake[] {
     ),
     publish('no such directory', ['sit', 'www'], '"sit"', 'waybill publish ./site /srv/www'),
     publish('a file', ['site/index.html', 'www'], '"site/index.html"', 'name the directory'),
-    publish('an archive', ['site.tgz', 'www'], '"site.tgz"', 'name the directory'),
+    publish('an archive', ['site.tgz', 'www'], '"site.tgz"', 'unpack the archive'),
     {
-      ...publish('an empty directory', ['empty', 'www'], 'empty', '.waybillignore'),
+      ...publish('an empty directory', ['empty', 'www'], 'empty', 'add files'),
       prepare: (place) => mkdirSync(path.join(place, 'empty')),
     },
     publish('everything excluded', ['site', 'www', '--exclude', '*'], 'site', '.waybillignore'),
@@ -162,7 +172,7 @@ export function inPublishing({ closed, pages }: Servers): Mistake[] {
         'no such SSH key',
         ['site', 'sftp://web1/srv/www', '--ssh-key', './id'],
         '/id',
-        'correct the path',
+        'correct --ssh-key',
       ),
     },
     offline({
@@ -210,7 +220,7 @@ export function inPublishing({ closed, pages }: Servers): Mistake[] {
     push('an FTP server', ['site', '--to', 'ftp://publish.example.org', '-p', 'maps'], 'ftp://', 'https://'),
     // The directory of the destination is made for the lease.
     {
-      ...release('rollback before a release', ['rollback', '-d', 'web'], 'earlier release', 'releases list'),
+      ...release('rollback before a release', ['rollback', '-d', 'web'], 'no releases', 'publish first'),
       writesNothing: false,
     },
     release('rollback without releases', ['rollback', '-d', 'flat'], '"flat"', 'layout: releases'),

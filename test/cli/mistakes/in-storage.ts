@@ -53,7 +53,7 @@ export const inStorage = (servers: Servers): Mistake[] => [
     config: to('backend: local, path: /proc/nope'),
     files: bundle,
     place: '/proc/nope',
-    remedy: 'correct the path',
+    remedy: 'on a disk',
   },
   {
     name: 'a destination that may not be written to',
@@ -116,7 +116,7 @@ export const inStorage = (servers: Servers): Mistake[] => [
     files: { ...bundle, key: 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE me@here\n' },
     prepare: (place) => chmodSync(path.join(place, 'key'), 0o600),
     place: '/key',
-    remedy: '.pub',
+    remedy: '-----BEGIN',
   },
   {
     name: 'text as private key',

@@ -71,7 +71,11 @@ async function check(file: string, probe: boolean): Promise<Checked> {
   const missing = referencedSecrets(config, everything)
     .filter(({ name }) => secrets.get(name) === undefined && !isReported(name))
     .map(({ name, neededBy }) =>
-      finding('warning', 'secret_missing', `${name} is not set here; ${neededBy} needs it`),
+      finding(
+        'warning',
+        'secret_missing',
+        `the environment variable ${name} is not set in this shell; ${neededBy} needs it when waybill runs`,
+      ),
     );
   // These paths have already been checked by the probes.
   const seen = probe ? [] : await checkEnvironment(loaded, file);
@@ -167,7 +171,7 @@ async function missingSource(
   const message =
     entry === null
       ? `${root} does not exist; create it (mkdir -p ${root}), or correct the path`
-      : `${root} is not a directory; correct the path, or move that file away`;
+      : `${root} is not a directory; correct the path, so that it names a directory`;
   return finding('warning', 'source_missing', message, place);
 }
 

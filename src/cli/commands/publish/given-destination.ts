@@ -19,24 +19,46 @@ interface DestinationDefaults {
 /**
  * Parses a destination, which is a path, `sftp://[user@]host[:port]/path`, or
  * `s3://bucket[/prefix][?endpoint=&region=&path_style=]`. The id is derived from the location, so that it is
- * the same when publishing there again. Throws a `usage` error that lists the three forms.
+ * the same when publishing there again. Throws a `usage` error with what to write instead.
  */
 export function parseDestination(text: string, defaults: DestinationDefaults): DestinationSettings {
   const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(text)?.[1]?.toLowerCase();
   if (scheme === 'sftp') return sftp(text, defaults);
   if (scheme === 's3') return s3(text);
-  if (scheme === 'file') throw notUnderstood(text, `write ${text.replace(/^file:\/\/[^/]*/i, '')}`);
+  if (scheme === 'file')
+    throw notUnderstood(text, 'a directory has no "file://"', text.replace(/^file:\/\/[^/]*/i, ''));
+  if (scheme === 'http' || scheme === 'https') throw webAddress(text, scheme);
   if (scheme !== undefined) throw notUnderstood(text, `"${scheme}:" is not supported`);
   if (text.trim() === '') throw notUnderstood(text, 'it is empty');
   const remote = /^([^/\s]+@[^/:\s]+):(.*)$/.exec(text);
   if (remote !== null)
-    throw notUnderstood(text, `write sftp://${remote[1] ?? ''}/${(remote[2] ?? '').replace(/^\//, '')}`);
+    throw notUnderstood(
+      text,
+      'it is an scp address',
+      `sftp://${remote[1] ?? ''}/${remotePath(remote[2] ?? '')}`,
+    );
   const slip = /^(sftp|s3):\/*(.*)$/i.exec(text);
-  if (slip !== null) throw notUnderstood(text, `write ${slip[1]?.toLowerCase() ?? ''}://${slip[2] ?? ''}`);
+  if (slip !== null)
+    throw notUnderstood(
+      text,
+      'there must be two slashes after the colon',
+      `${slip[1]?.toLowerCase() ?? ''}://${slip[2] ?? ''}`,
+    );
   // In other programs, `web1:/srv/www` and `web1::module` are on another machine.
-  if (/^[^/]*:/.test(text))
-    throw notUnderstood(text, `it looks like the address of a host; for a directory, write ./${text}`);
+  const other = /^([^/:]*)(::?)(.*)$/.exec(text);
+  if (other !== null) {
+    const [, host = '', colons, directory = ''] = other;
+    const isModule = colons === '::';
+    const form = `sftp://${host}/${isModule ? 'path/on/the/server' : remotePath(directory)}`;
+    const kind = isModule ? 'an rsync address' : 'the address of a host';
+    throw notUnderstood(text, `it looks like ${kind}`, `${form}, or ./${text} for a directory`);
+  }
   return named('local', { path: path.resolve(defaults.workingDirectory, text) });
+}
+
+/** Converts the path of an scp address. A relative one begins at the login directory. */
+function remotePath(directory: string): string {
+  return directory.startsWith('/') ? directory.slice(1) : `~/${directory}`;
 }
 
 function sftp(text: string, { userName, sshKeyFile }: DestinationDefaults): DestinationSettings {
@@ -46,7 +68,11 @@ function sftp(text: string, { userName, sshKeyFile }: DestinationDefaults): Dest
     .replace(/^\/~\//, '')
     .replace(/(?<=.)\/+$/, '');
   if (directory === '' || directory === '/' || directory === '/~')
-    throw notUnderstood(text, 'the path of the directory on the server is missing');
+    throw notUnderstood(
+      text,
+      'the path of the directory on the server is missing',
+      `${text.replace(/\/+$/, '')}/srv/www, with the path of your directory`,
+    );
   return named(
     'sftp',
     {
@@ -60,6 +86,7 @@ function sftp(text: string, { userName, sshKeyFile }: DestinationDefaults): Dest
 }
 
 const s3Parameters = ['endpoint', 'region', 'path_style'];
+const s3Example = 's3://bucket/prefix?endpoint=https://s3.example.org';
 
 function s3(text: string): DestinationSettings {
   const url = parseUrl(text);
@@ -71,7 +98,11 @@ function s3(text: string): DestinationSettings {
   const names = [...url.searchParams.keys()];
   const unknown = names.find((name) => !s3Parameters.includes(name));
   if (unknown !== undefined)
-    throw notUnderstood(text, `"${unknown}" is not a parameter; S3 takes ${s3Parameters.join(', ')}`);
+    throw notUnderstood(
+      text,
+      `"${unknown}" is not a parameter; S3 takes ${s3Parameters.join(', ')}`,
+      s3Example,
+    );
   const repeated = names.find((name, index) => names.indexOf(name) < index);
   if (repeated !== undefined) throw notUnderstood(text, `it has "${repeated}" twice`);
   const pathStyle = url.searchParams.get('path_style');
@@ -93,18 +124,28 @@ function s3(text: string): DestinationSettings {
 function parseUrl(text: string): URL {
   if (!URL.canParse(text)) {
     const port = /^\w+:\/\/(?:[^/@]*@)?[^/:[\]]*:([^/]+)/.exec(text)?.[1];
-    throw notUnderstood(text, port === undefined ? 'it is not a URL' : `"${port}" is not a port number`);
+    if (port === undefined) throw notUnderstood(text, 'it is not a URL');
+    throw notUnderstood(text, `"${port}" is not a port number`, text.replace(`:${port}`, ':22'));
   }
   const url = new URL(text);
   if (url.password !== '')
     throw new WaybillError(
       'usage',
       `the destination "${withoutPassword(text)}" has a password in its URL, which other users can see`,
-      { hint: 'remove it: SFTP uses an SSH agent or --ssh-key, and S3 uses the environment or a role' },
+      { hint: credentials[url.protocol] ?? 'remove it' },
     );
-  if (url.hostname === '') throw notUnderstood(text, 'the host or bucket is missing');
+  if (url.hostname === '')
+    throw url.protocol === 's3:'
+      ? notUnderstood(text, 'the bucket is missing', s3Example)
+      : notUnderstood(text, 'the host is missing', 'sftp://deploy@web1/srv/www');
   return url;
 }
+
+/** What to use in place of a password in the URL. */
+const credentials: Readonly<Record<string, string>> = {
+  'sftp:': 'remove it, and log in with an SSH agent or --ssh-key',
+  's3:': 'remove it, and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY',
+};
 
 function decoded(text: string, part: string): string {
   try {
@@ -124,14 +165,21 @@ function named(
   return { id: `${backend}-${digest}`, settings: { backend, ...place, ...access } };
 }
 
-function notUnderstood(text: string, reason: string): WaybillError {
-  return new WaybillError(
-    'usage',
-    `the destination "${withoutPassword(text)}" is not understood: ${reason}`,
-    {
-      hint: 'write a path like /srv/www, sftp://deploy@web1/srv/www, or s3://bucket/prefix?endpoint=https://s3.example.org',
-    },
-  );
+/** `form` is what to write instead. By default, the hint lists all forms. */
+function notUnderstood(
+  text: string,
+  reason: string,
+  form = `a path like /srv/www, sftp://deploy@web1/srv/www, or ${s3Example}`,
+): WaybillError {
+  const message = `the destination "${withoutPassword(text)}" is not understood: ${reason}`;
+  return new WaybillError('usage', message, { hint: `write ${form}` });
+}
+
+function webAddress(text: string, scheme: string): WaybillError {
+  const message = `the destination "${withoutPassword(text)}" is not understood: "${scheme}:" is not supported`;
+  return new WaybillError('usage', message, {
+    hint: 'name the directory, SFTP server or bucket behind the web address; to send to a waybill daemon: waybill push DIRECTORY --to URL',
+  });
 }
 
 /** Removes the password from a URL, for use in messages. */

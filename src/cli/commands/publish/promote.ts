@@ -1,6 +1,6 @@
 import type { Config, DestinationConfig, PipelineConfig } from '../../../core/config/config.ts';
 import type { Loaded } from '../../../core/config/load.ts';
-import { overlap } from '../../../core/config/pipeline-relations.ts';
+import { overlapOf } from '../../../core/config/pipeline-relations.ts';
 import type { CoreContext } from '../../../core/context.ts';
 import { systemClock } from '../../../core/lib/clock.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
@@ -236,7 +236,9 @@ function onlyOwner(from: string, owners: readonly Owner[], pipeline: string | un
       `${from} has no files that ${pipeline === undefined ? 'waybill' : `pipeline "${pipeline}"`} published`,
       {
         hint:
-          owners.length === 0 ? `check the place, or publish to ${from} first` : `known: ${named(owners)}`,
+          owners.length === 0
+            ? `check the first argument, or publish to ${from} first`
+            : `known: ${named(owners)}`,
       },
     );
   if (others.length === 0) return only;
@@ -254,7 +256,7 @@ function refuseOverlap(fromName: string, from: StorageLocation, toName: string, 
     const { container, root } = backendOf(location).place(location);
     return { container, root: location.backend === 'local' ? realPath(root) : root };
   };
-  if (overlap(place(from), place(to))) throw samePlace(fromName, toName);
+  if (overlapOf(place(from), place(to)) !== null) throw samePlace(fromName, toName);
 }
 
 function samePlace(from: string, to: string): WaybillError {

@@ -115,7 +115,7 @@ function settingsOf(options: PublishOptions): PublishSettings {
 /** Throws a `usage` error if a channel is given without releases, because only releases have channels. */
 export function requireReleases({ channel, releases }: { channel?: string; releases: boolean }): void {
   if (channel !== undefined && !releases)
-    throw new WaybillError('usage', '--channel needs releases', { hint: 'add --releases' });
+    throw new WaybillError('usage', '--channel needs --releases', { hint: 'add --releases' });
 }
 
 /** Parses a destination from the command line. Throws a `usage` error if it is invalid. */
@@ -134,8 +134,11 @@ function requireDirectory(directory: string): string {
   const found = directory === '' ? undefined : statSync(directory, { throwIfNoEntry: false });
   if (found?.isDirectory() === true) return realpathSync(directory);
   const reason = found === undefined ? 'does not exist' : 'is not a directory';
+  const isArchive = /\.(?:tar|tgz|tar\.\w+|zip)$/i.test(directory) && found?.isFile() === true;
   throw new WaybillError('usage', `"${directory}" ${reason}`, {
-    hint: 'name the directory to publish, and then the destination: waybill publish ./site /srv/www',
+    hint: isArchive
+      ? 'unpack the archive, and name the directory to publish'
+      : 'name the directory to publish, and then the destination: waybill publish ./site /srv/www',
   });
 }
 
@@ -245,12 +248,10 @@ function save(file: string, text: string): void {
 
 /** Hints that mention settings, and what to say instead on the command line. */
 const hints: readonly [RegExp, string][] = [
-  [/^set ssh_key_file, or start an SSH agent/, 'name a private key with --ssh-key, or start an SSH agent'],
+  [/^set ssh_key_file,/, 'name a private key with --ssh-key,'],
+  [/^correct ssh_key_file,/, 'correct --ssh-key,'],
   [/^set region, or AWS_REGION/, 'add ?region=NAME to the destination, or set AWS_REGION'],
-  [
-    /^set access_key_id_env and secret_access_key_env, or give/,
-    'set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give',
-  ],
+  [/^set access_key_id_env and secret_access_key_env,/, 'set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY,'],
   [/^check endpoint \(/, 'check the ?endpoint= of the destination ('],
   [/^create it, or correct bucket, endpoint and path_style/, 'create it, or correct the destination'],
   [/^check `host` and `port`/, 'check the host and port of the destination'],

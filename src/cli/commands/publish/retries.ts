@@ -27,7 +27,7 @@ export interface Tries {
 export function retryForOf(text: string | undefined): number {
   const ms = text === undefined ? 0 : parseDuration(text);
   if (ms !== undefined) return ms;
-  throw new WaybillError('usage', `--retry-for: found the text "${text}"; expected a duration with a unit`, {
+  throw new WaybillError('usage', `--retry-for: "${text}" is not a duration with a unit`, {
     hint: 'write it like 90s or 30m',
   });
 }

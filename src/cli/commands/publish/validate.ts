@@ -99,7 +99,7 @@ async function ofDirectory(
 
 async function ofSource(options: ValidateOptions, output: Output, bar: ProgressBar): Promise<Validation> {
   if (options.config === undefined || options.pipeline === undefined)
-    throw new WaybillError('usage', 'the bundle to validate is missing', {
+    throw new WaybillError('usage', 'missing argument <bundle>: the directory with the manifest.json', {
       hint: 'waybill validate <bundle>, or waybill validate --config <file> --pipeline <id>',
     });
   const { config, context, warnings } = await setUp({
@@ -193,7 +193,9 @@ function print({ reports, filesRead }: Omit<Validation, 'warnings'>, root: strin
   const bytes = reports.reduce((sum, report) => sum + report.bytes, 0);
   const amount = style.dim(`${plural(files, 'file')}, ${formatSize(bytes)}`);
   if (reports.length === 0)
-    output.data(`${style.red('failed')}  the source holds no bundle: no directory in it has a manifest.json`);
+    output.data(
+      `${style.red('failed')}  the source has no bundle, which is a directory with a manifest.json`,
+    );
   else
     output.data(
       bad === 0

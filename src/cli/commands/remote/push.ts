@@ -150,13 +150,9 @@ function chunkBytesOf({ chunkSize }: PushFlags): number | undefined {
   if (chunkSize === undefined) return undefined;
   const bytes = parseSize(chunkSize);
   if (bytes !== undefined && bytes >= minChunk && bytes <= maxChunk) return bytes;
-  throw new WaybillError(
-    'usage',
-    `--chunk-size: found the text "${chunkSize}"; expected a size from 64KiB to 1GiB`,
-    {
-      hint: 'write it like 8MiB; a chunk is kept in memory',
-    },
-  );
+  throw new WaybillError('usage', `--chunk-size: "${chunkSize}" is not a size from 64KiB to 1GiB`, {
+    hint: 'write it like 8MiB; a chunk is kept in memory',
+  });
 }
 
 async function planned(

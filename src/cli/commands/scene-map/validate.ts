@@ -39,7 +39,11 @@ async function report(
   checked: CheckedFile[],
   format: ValidateFlags['format'],
 ): Promise<void> {
-  if (format === 'text') return print(io.stdout, textReport(checked));
+  if (format === 'text') {
+    const isInvalid = checked.some(({ findings }) => findings.some(({ severity }) => severity === 'error'));
+    const next = 'next  fix these places; `waybill scene-map schema` prints every property and its values\n';
+    return print(io.stdout, textReport(checked) + (isInvalid ? next : ''));
+  }
   const { sceneMapReport, sarifReport, githubAnnotation } = await import('../../../core/scene-map/report.ts');
   if (format === 'github')
     return print(

@@ -3,7 +3,7 @@ import { requireDatabasePackage } from '../../../core/config/required-packages.t
 import type { DatabaseConfig } from '../../../core/config/weather/databases.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import type { Secrets } from '../../../core/lib/secrets.ts';
-import { nearest } from '../../../core/lib/text.ts';
+import { suggestion } from '../../../core/lib/text.ts';
 import { createRequestTable, createTables } from '../../../weather/feed/tables/create-tables.ts';
 import { failure } from '../../../weather/feed/tables/load.ts';
 import type { Target } from '../../../weather/feed/tables/upsert.ts';
@@ -64,9 +64,8 @@ function databaseOf({ databases, weather }: Config): DatabaseConfig {
   const found = databases.find((database) => database.name === name);
   if (found !== undefined) return found;
   const known = databases.map((database) => database.name);
-  const meant = nearest(name, known);
   throw new WaybillError('usage', `weather.feed.database: there is no database named "${name}"`, {
-    hint: `${meant === undefined ? '' : `did you mean "${meant}"? `}known: ${known.join(', ')}`,
+    hint: suggestion(name, known),
   });
 }
 
