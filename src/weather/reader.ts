@@ -144,7 +144,8 @@ async function openAll({
         onUnreachable === undefined ? await open() : await openWhenThere(config.name, open, clock);
       opened.push(database);
       await database.probe().catch((error: unknown) => {
-        if (onUnreachable === undefined || asWaybillError(error).code !== 'database_unavailable') throw error;
+        if (onUnreachable === undefined || asWaybillError(error).code !== 'database_unavailable')
+          throw withUrl(error, config);
         onUnreachable(config.name, error);
       });
     }
@@ -153,6 +154,14 @@ async function openAll({
     await closeAll(opened).catch(() => undefined);
     throw error;
   }
+}
+
+/** Adds where the URL of an unreachable database comes from. */
+function withUrl(error: unknown, config: DatabaseConfig): unknown {
+  const { code, message, cause } = asWaybillError(error);
+  if (code !== 'database_unavailable' || config.driver !== 'postgres') return error;
+  const hint = `check that the database runs, and its URL in ${config.urlEnv}`;
+  return new WaybillError(code, message, { cause, hint });
 }
 
 function selectPrimary([primary]: WeatherDatabase[]): WeatherDatabase {

@@ -54,11 +54,11 @@ t.test('why did the run of last night fail, and fix it: two clicks and one fix',
   const attention = page.getByRole('region', { name: '1 pipeline failing' });
   t.match(
     await textOf(attention),
-    /blocked .* files that waybill did not write \(no \.publisher\.json\).*What to do: Check these files.*waybill run --config waybill\.yml --pipeline blocked --destination full --force --dry-run/,
+    /blocked .* files that waybill did not write \(no \.publisher\.json\).*What to do: Move these files away.*waybill run --config waybill\.yml --pipeline blocked --destination full --force --dry-run/,
   );
   await click(attention.getByRole('link', { name: 'Open the run of blocked' }));
   const outcome = page.getByRole('region', { name: 'Outcome' });
-  t.match(await textOf(outcome), /full: .* What to do: Check these files/);
+  t.match(await textOf(outcome), /full: .* What to do: Move these files away/);
   // The fix of a destination that contains foreign files.
   rmSync(path.join(daemon.root, 'public/full/index.html'));
   await click(page.getByRole('button', { name: 'Run again' }));

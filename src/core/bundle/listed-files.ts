@@ -86,6 +86,9 @@ export function unreadableFindings({ unreadable }: Listing, findings: readonly F
   ];
 }
 
+export const fileMissing =
+  'is listed in the manifest but does not exist; add the file, or remove it from the manifest';
+
 /** Returns the reason why a listed file cannot be published, or null if there is none. */
 export function problemOf(
   entry: Entry | undefined,
@@ -94,8 +97,7 @@ export function problemOf(
 ): { code: string; message: string } | null {
   if (entry === undefined) {
     const link = linkAboveIt();
-    if (link === undefined)
-      return { code: 'file_missing', message: 'is listed in the manifest but does not exist' };
+    if (link === undefined) return { code: 'file_missing', message: fileMissing };
     return {
       code: 'file_is_link',
       message: `lies below the symbolic link "${link}", which is not followed; docs/manifest.md describes links`,

@@ -109,17 +109,18 @@ export function canonicalJson(value: unknown): string {
 
 function readManifest(value: JsonValue, problems: Problems): Manifest | null {
   const report: Report = (code, pointer, message) => problems.add(code, pointer, message);
-  if (!isObject(value)) return report('wrong_type', '', `must be a JSON object, and is ${nameOfType(value)}`);
+  if (!isObject(value))
+    return report('wrong_type', '', `must be a JSON object ({…}), but is ${nameOfType(value)}`);
   const version = value['schema_version'] ?? 1;
   if (version !== 1)
     report(
       'unsupported_version',
       '/schema_version',
-      `schema_version must be 1, and is ${JSON.stringify(version)}`,
+      `schema_version must be 1, but is ${JSON.stringify(version)}`,
     );
   const metadata = value['metadata'] ?? {};
   if (!isObject(metadata))
-    report('wrong_type', '/metadata', `metadata must be an object, and is ${nameOfType(metadata)}`);
+    report('wrong_type', '/metadata', `metadata must be an object, but is ${nameOfType(metadata)}`);
 
   const created =
     value['created'] === undefined
@@ -140,7 +141,7 @@ function readFiles(listed: JsonValue | undefined, report: Report): ManifestFile[
   if (listed === undefined)
     return report('missing_key', '/files', 'the key "files" is missing: the list of the files of the bundle');
   if (!Array.isArray(listed))
-    return report('wrong_type', '/files', `files must be a list, and is ${nameOfType(listed)}`);
+    return report('wrong_type', '/files', `files must be a list, but is ${nameOfType(listed)}`);
   if (listed.length === 0)
     return report('no_files', '/files', 'files is empty; a bundle has at least one file');
   if (listed.length > maxListedFiles)
@@ -171,7 +172,7 @@ function readFile(entry: JsonValue, pointer: string, report: Report): ManifestFi
     return report(
       'wrong_type',
       pointer,
-      `must be a path or an object with a path, and is ${nameOfType(entry)}`,
+      `must be a path or an object with a path, but is ${nameOfType(entry)}`,
     );
   const path =
     entry['path'] == null
@@ -197,7 +198,7 @@ function readText<T>(
   const value = object[key];
   if (value === undefined || (value === null && key !== 'created')) return null;
   if (typeof value !== 'string')
-    return report('wrong_type', `${pointer}/${key}`, `${key} must be a string, and is ${nameOfType(value)}`);
+    return report('wrong_type', `${pointer}/${key}`, `${key} must be a string, but is ${nameOfType(value)}`);
   const verdict = parse(value);
   return verdict.ok
     ? verdict.value
@@ -215,7 +216,7 @@ function readSize(size: JsonValue, pointer: string, report: Report): number | nu
   return report(
     'invalid_size',
     `${pointer}/size`,
-    `size must be a whole number of bytes from 0 on, and is ${found}`,
+    `size must be a whole number of bytes from 0 on, but is ${found}`,
   );
 }
 

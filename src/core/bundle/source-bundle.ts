@@ -47,19 +47,21 @@ export interface SourceBundle {
   warnings: Finding[];
 }
 
-const fixTheBundle = 'fix the findings in the bundle; docs/manifest.md has the rules';
+const fixTheBundle = 'fix the bundle; docs/manifest.md has the rules';
+const fixTheManifest =
+  'fix the manifest; docs/manifest.md has the rules; if it belongs to another program, rename it';
 
 /** Returns an error with all findings for a bundle. Messages refer to the bundle as `name`. */
 export function invalidBundle(
   name: string,
   findings: readonly Finding[],
-  { verdict = 'is not a valid bundle', hint = fixTheBundle }: { verdict?: string; hint?: string } = {},
+  { verdict = 'is not a valid bundle', hint }: { verdict?: string; hint?: string } = {},
 ): WaybillError {
   const errors = findings.filter(({ severity }) => severity === 'error');
   const first = errors[0] === undefined ? '' : `: ${describeFinding(errors[0])}`;
   const more = errors.length > 1 ? ` (and ${errors.length - 1} more)` : '';
   return new WaybillError('invalid_bundle', `${name} ${verdict}${first}${more}`, {
-    hint,
+    hint: hint ?? (/\bmanifest\.json$/.test(errors[0]?.file ?? '') ? fixTheManifest : fixTheBundle),
     findings: firstFindings(findings),
   });
 }

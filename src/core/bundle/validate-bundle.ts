@@ -4,6 +4,7 @@ import { inParallel } from '../lib/parallel.ts';
 import { compareCodeUnits } from '../lib/paths.ts';
 import { checkSceneMapBytes, maxSceneMapBytes, sceneMapKind } from '../scene-map/check-in-bundle.ts';
 import { checkBody, measure } from '../storage/body.ts';
+import { fileMissing } from './listed-files.ts';
 import type { BundleFile, SourceBundle } from './source-bundle.ts';
 
 export interface ValidateOptions {
@@ -89,9 +90,7 @@ async function validateFile(file: BundleFile, { onBytes, sceneMaps }: ValidateOp
     return doubts.filter(({ severity }) => severity === 'error');
   } catch (error) {
     if (!hasCode(error, 'storage_not_found')) throw error;
-    return [
-      finding('error', 'file_missing', 'is listed in the manifest but does not exist', { file: file.path }),
-    ];
+    return [finding('error', 'file_missing', fileMissing, { file: file.path })];
   }
 }
 

@@ -37,12 +37,14 @@ export function parseRelativePath(text: string): PathVerdict {
   if (text.includes('\\')) return refuse('holds a backslash; separate segments by "/"');
   const isPlain = printableAscii.test(text);
   if (!isPlain && controlCharacters.test(text)) return refuse('holds a control character');
-  if (!isPlain && text.normalize('NFC') !== text) return refuse('is not in Unicode normalization form C');
+  if (!isPlain && text.normalize('NFC') !== text)
+    return refuse('has accents as separate characters (it is not in Unicode normalization form C)');
   if ((isPlain ? text.length : Buffer.byteLength(text)) > maxPathBytes)
     return refuse(`is longer than ${maxPathBytes} bytes`);
   for (const segment of text.split('/')) {
     if (segment === '') return refuse('has an empty segment');
-    if (segment === '.' || segment === '..') return refuse(`has the segment "${segment}"`);
+    if (segment === '..') return refuse('has the segment "..", which leads out of the directory');
+    if (segment === '.') return refuse('has the segment "."');
     if ((isPlain ? segment.length : Buffer.byteLength(segment)) > maxSegmentBytes)
       return refuse(`has a segment longer than ${maxSegmentBytes} bytes`);
     if (isReservedSegment(segment))

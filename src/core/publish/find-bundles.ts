@@ -4,7 +4,7 @@ import { maxListedFiles } from '../bundle/limits.ts';
 import { manifestName } from '../bundle/manifest.ts';
 import { type DigestCache, noDigestCache, openDigestCache } from '../bundle/pack/digest-cache.ts';
 import { manifestText } from '../bundle/pack/make-manifest.ts';
-import { type SelectedFile, selectFiles } from '../bundle/pack/select-files.ts';
+import { noFiles, type SelectedFile, selectFiles, type Selection } from '../bundle/pack/select-files.ts';
 import { hasErrors, invalidBundle } from '../bundle/source-bundle.ts';
 import type { PipelineConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
@@ -45,13 +45,16 @@ export async function findBundles(
   const listedAt = new Date(context.clock.now().getTime() + (storage.facts.clockOffsetMs ?? 0));
   const { files, findings, excluded } = await selectFiles(storage, autoManifest, { stamps: true });
   const found: FoundBundles = { candidates: [], invalid: [], warnings: [], excluded };
-  findings.push(...countFindings(files, findings));
+  findings.push(...countFindings({ files, findings, excluded }));
   const refused = (): FoundBundles => {
     found.invalid.push({
       path: '.',
       error: invalidBundle(`the directory "${id}"`, findings, {
         verdict: 'cannot be published',
-        hint: findings.some(({ code }) => code === 'no_files') ? addFiles : fixTheFiles,
+        hint:
+          files.length > 0 || findings.some(({ code }) => code !== 'no_files')
+            ? fixTheFiles
+            : addFiles(excluded),
       }),
     });
     return found;
@@ -73,12 +76,16 @@ export async function findBundles(
 }
 
 const fixTheFiles =
-  'fix these files, or leave them out: --exclude, a line in .waybillignore, or exclude: in a source';
-const addFiles = 'add files, or check what excludes them: --exclude, .waybillignore, or exclude: in a source';
+  'fix these files or exclude them; patterns can also be in .waybillignore, or in exclude: of a source';
 
-function countFindings(files: readonly SelectedFile[], findings: readonly Finding[]): Finding[] {
-  if (files.length === 0 && findings.length === 0)
-    return [finding('error', 'no_files', 'it has no files, or every file is excluded', { file: '.' })];
+function addFiles(excluded: readonly string[]): string {
+  return excluded.length === 0
+    ? 'add files, or name another directory'
+    : 'use narrower patterns in --exclude, --include, .waybillignore, or exclude: of a source';
+}
+
+function countFindings({ files, findings, excluded }: Selection): Finding[] {
+  if (files.length === 0 && findings.length === 0) return [noFiles({ excluded })];
   if (files.length <= maxListedFiles) return [];
   const message = `it has ${files.length} files, more than the maximum of ${maxListedFiles} per bundle; split it`;
   return [finding('error', 'too_many_listed_files', message, { file: '.' })];

@@ -47,6 +47,8 @@ export function planFile(content: PlanContent): PlanFile {
   return { ...whole, digest: digestOf(canonicalJson(whole)) };
 }
 
+const notAPlan = 'it is not a waybill plan ("kind" is not "waybill_plan")';
+
 /**
  * Parses a plan file. Throws `plan_invalid` if it is not a plan, has an unsupported version, or does not
  * match its digest.
@@ -59,9 +61,9 @@ export function parsePlanFile(bytes: Uint8Array, file: string): PlanFile {
     throw invalid(file, `it is not JSON: ${error instanceof Error ? error.message : String(error)}`);
   }
   if (typeof document !== 'object' || document === null || !('kind' in document))
-    throw invalid(file, 'it is not a waybill plan');
+    throw invalid(file, notAPlan);
   const { digest, ...content } = document as Partial<PlanFile>;
-  if (content.kind !== 'waybill_plan') throw invalid(file, 'it is not a waybill plan');
+  if (content.kind !== 'waybill_plan') throw invalid(file, notAPlan);
   if (content.schema_version !== planFileVersion || content.catalog_version !== catalogVersion)
     throw invalid(
       file,

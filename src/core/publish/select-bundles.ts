@@ -62,7 +62,7 @@ export async function selectFromSource(
     const isOnly = candidates.length === 0 && invalid.length === 1;
     const error = isOnly
       ? new WaybillError('invalid_bundle', `the only bundle, "${invalid[0].bundle}", is invalid`, {
-          hint: 'fix it and run again',
+          hint: 'fix the errors of this bundle, and run again',
         })
       : new WaybillError(
           'invalid_bundle',

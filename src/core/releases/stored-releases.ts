@@ -77,6 +77,7 @@ export type Unusable =
 /** The reason why a switch was refused. `id` is the release that was requested or chosen. */
 export type SwitchRefusal =
   | { why: 'foreign_pointer'; target: string }
+  | { why: 'no_release' }
   | { why: 'nothing_to_go_back_to' }
   | { why: 'rolled_back'; id: ReleaseId }
   | { why: 'being_removed'; id: ReleaseId }

@@ -74,7 +74,8 @@ export async function rollBack(
 ): Promise<SwitchResult> {
   return decidingIfAny(context, storage, options, async (releases) => {
     const to = target ?? lastGood(releases);
-    if (to === null) return refused({ why: 'nothing_to_go_back_to' });
+    if (to === null)
+      return refused({ why: releases.current === null ? 'no_release' : 'nothing_to_go_back_to' });
     return switchTo(context, storage, releases, to, rollbackTo(releases, to));
   });
 }
@@ -162,9 +163,8 @@ function refused(refusal: SwitchRefusal): Decision {
 /** Returns the error for a switch that was refused. `where` is the bundle path, as it appears in messages. */
 export function switchRefused(refusal: SwitchRefusal, where: string): WaybillError {
   const { message, hint } = explain(refusal);
-  return new WaybillError('release_unusable', `${where}: ${message}; the current release is unchanged`, {
-    hint,
-  });
+  const end = refusal.why === 'no_release' ? '' : '; the current release is unchanged';
+  return new WaybillError('release_unusable', `${where}: ${message}${end}`, { hint });
 }
 
 const others = 'run `waybill releases list` to see the other releases';
@@ -176,10 +176,15 @@ function explain(refusal: SwitchRefusal): { message: string; hint: string } {
         message: `the pointer leads to "${refusal.target}", which is not a release`,
         hint: 'waybill did not create it: check it, move it away and run again',
       };
+    case 'no_release':
+      return {
+        message: 'there are no releases yet, so there is nothing to roll back to',
+        hint: 'publish first; a rollback needs two releases',
+      };
     case 'nothing_to_go_back_to':
       return {
         message: 'there is no earlier release to roll back to',
-        hint: 'publish again to have one; or choose one of `waybill releases list` with `waybill releases rollback ID`',
+        hint: 'choose a release with `waybill releases rollback ID`; `waybill releases list` lists them',
       };
     case 'rolled_back':
       return {
@@ -250,10 +255,9 @@ export async function switchAt(
   options: SwitchOptions,
 ): Promise<Switched> {
   const { destinationPath } = place;
-  const where = describeBundlePath(destinationPath);
   if (request.verb === 'drop') return dropChannel(context, place, request.channel, options);
   const done = await performSwitch(context, place, request, options);
-  if (done.outcome === 'refused') throw switchRefused(done.refusal, where);
+  if (done.outcome === 'refused') throw switchRefused(done.refusal, describeBundlePath(destinationPath));
   if (done.outcome === 'unchanged') return { from: done.current, to: done.current };
   const { from, to } = done;
   if (!options.dryRun && request.verb !== 'resume')
@@ -269,14 +273,10 @@ async function dropChannel(
 ): Promise<Switched> {
   const { channels, ledger } = await readReleases(storage);
   const known = ledger.channels.map((channel) => channel.name);
-  if (!known.includes(name))
-    throw unknownName(
-      'channel_not_found',
-      'channel',
-      name,
-      known,
-      `at ${describeBundlePath(destinationPath)}`,
-    );
+  if (!known.includes(name)) {
+    const where = `at ${describeBundlePath(destinationPath)}`;
+    throw unknownName('channel_not_found', 'channel', name, known, where);
+  }
   if (!dryRun) await removeChannel(context, storage, name);
   return { from: channels.get(name) ?? null, to: null };
 }

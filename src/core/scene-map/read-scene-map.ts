@@ -143,15 +143,23 @@ function locate(
 ): Finding[] {
   const examined = examineJson(text, { limits, wanted: pointed.map(({ pointer }) => pointer) });
   const duplicates = examined.problems.filter(({ kind }) => kind === 'duplicate_key');
+  const byOffset = (a: { offset: number }, b: { offset: number }): number => a.offset - b.offset;
+  // Mistakes in the JSON come first, because the others can follow from them.
+  const broken = [...problems, ...duplicates].map((problem) => ({
+    ...asFinding(problem),
+    offset: problem.offset,
+  }));
   const located = [
-    ...[...problems, ...duplicates].map((problem) => ({ ...asFinding(problem), offset: problem.offset })),
-    ...pointed.map(({ code, message, pointer, atKey }) => ({
-      code,
-      message,
-      pointer,
-      offset: (atKey === true ? examined.keyOffset(pointer) : null) ?? examined.valueOffset(pointer),
-    })),
-  ].sort((a, b) => a.offset - b.offset);
+    ...broken.sort(byOffset),
+    ...pointed
+      .map(({ code, message, pointer, atKey }) => ({
+        code,
+        message,
+        pointer,
+        offset: (atKey === true ? examined.keyOffset(pointer) : null) ?? examined.valueOffset(pointer),
+      }))
+      .sort(byOffset),
+  ];
   const positionOf = positionsIn(text);
   return located.map(({ code, message, pointer, offset }) =>
     sceneMapFinding(code, message, { file, pointer, ...positionOf(offset) }),

@@ -103,9 +103,12 @@ function findingOf(error: ErrorObject, firstScene: number): PlacelessFinding {
   switch (error.keyword) {
     case 'required': {
       const missing = String(params['missingProperty']);
+      const { properties } = error.parentSchema as { properties: Record<string, { const?: string }> };
+      const value = properties[missing]?.const;
+      const rule = value === undefined ? '' : ` It must be ${quoted(value)}.`;
       return {
         code: 'missing_property',
-        message: `${where} lacks the required property ${quoted(missing)}.`,
+        message: `${where} lacks the required property ${quoted(missing)}.${rule}`,
         pointer,
       };
     }

@@ -73,7 +73,7 @@ t.test('a path that is safe everywhere is taken, and any other refused for its r
     ['a//b', /^has an empty segment$/],
     ['a/', /^has an empty segment$/],
     ['.', /^has the segment "\."$/],
-    ['a/../b', /^has the segment "\.\."$/],
+    ['a/../b', /^has the segment "\.\.", which leads out of the directory$/],
     [over, /a segment longer than 255 bytes/],
     [`a/${over}`, /a segment longer than 255 bytes/],
     ['é'.repeat(128), /a segment longer than 255 bytes/],

@@ -1,13 +1,12 @@
 import type { Clock } from '../../lib/clock.ts';
 import type { Digest } from '../../lib/digest.ts';
-import { finding } from '../../lib/errors.ts';
 import type { Instant } from '../../lib/instant.ts';
 import type { RelativePath } from '../../lib/paths.ts';
 import { localStorage } from '../../storage/local/local-storage.ts';
 import type { Extraction } from '../extract-archive.ts';
 import type { JsonObject, JsonValue } from '../manifest-json.ts';
 import { hasErrors, invalidBundle } from '../source-bundle.ts';
-import { type Patterns, selectFiles } from './select-files.ts';
+import { noFiles, type Patterns, selectFiles } from './select-files.ts';
 
 export interface MeasuredFile {
   path: RelativePath;
@@ -79,8 +78,7 @@ export async function uploadedManifest(
   const storage = await localStorage(directory, { readOnly: true });
   const selected = await selectFiles(storage, patterns);
   const findings = [...selected.findings];
-  if (selected.files.length === 0 && findings.length === 0)
-    findings.push(finding('error', 'no_files', 'it has no files, or every file is excluded', { file: '.' }));
+  if (selected.files.length === 0 && findings.length === 0) findings.push(noFiles(selected));
   if (hasErrors(findings)) throw invalidBundle('the upload', findings);
   const now = clock.now().getTime();
   let newest = 0;

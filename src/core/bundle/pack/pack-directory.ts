@@ -25,7 +25,7 @@ import { type BundleFile, hasErrors, invalidBundle } from '../source-bundle.ts';
 import { checkSceneMapFile, defaultSceneMapRules, wrongDigest, wrongSize } from '../validate-bundle.ts';
 import { type ManifestFacts, manifestText, type MeasuredFile } from './make-manifest.ts';
 import { type MeasuredTarFile, type PackedBundle, packedBundle } from './packed-bundle.ts';
-import { type Patterns, type SelectedFile, selectFiles } from './select-files.ts';
+import { noFiles, type Patterns, type SelectedFile, selectFiles } from './select-files.ts';
 
 export interface PackOptions extends Patterns {
   /**
@@ -189,8 +189,7 @@ async function makeManifest(
 ): Promise<PackedBundle> {
   const selected = await selectFiles(storage, options);
   const findings = [...selected.findings];
-  if (selected.files.length === 0 && findings.length === 0)
-    findings.push(finding('error', 'no_files', 'it has no files, or every file is excluded', { file: '.' }));
+  if (selected.files.length === 0 && findings.length === 0) findings.push(noFiles(selected));
   if (selected.files.length > maxListedFiles)
     findings.push(
       finding(

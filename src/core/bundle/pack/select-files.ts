@@ -123,6 +123,13 @@ export async function selectFiles(
   return { files, findings, excluded: excluded.sort(compareCodeUnits) };
 }
 
+/** Returns the finding for a selection without files. */
+export function noFiles({ excluded: [first, ...others] }: Pick<Selection, 'excluded'>): Finding {
+  const more = others.length === 0 ? '' : ` and ${others.length} more`;
+  const message = first === undefined ? 'it has no files' : `it has only excluded files (${first}${more})`;
+  return finding('error', 'no_files', message, { file: '.' });
+}
+
 type Test = (path: string) => boolean;
 
 interface Rules {
@@ -190,14 +197,14 @@ function rejectionReason(
       code: 'file_is_link',
       message:
         unfollowed ??
-        'is a symbolic link; publish its target with --links follow, or skip links with --links skip (links: in a source)',
+        'is a symbolic link; leave links out with --links skip, or publish their targets with --links follow (links: in a source)',
     };
   if (type !== 'file')
     return { code: 'file_not_regular', message: 'is neither a file nor a directory; exclude it' };
   if (isSecret(key))
     return {
       code: 'secret_file',
-      message: `may hold secrets; exclude it, or publish it all the same with --exclude '!${key}' (exclude: in a source)`,
+      message: `may hold secrets; leave it out with --exclude '${key}', or publish it anyway with --exclude '!${key}'`,
     };
   if (linkTarget !== undefined && isSecret(nameOf(linkTarget)))
     return {

@@ -139,7 +139,7 @@ function outputsOf(planned: readonly PlannedOutput[]): ActionResult['outputs'] {
 }
 
 const forceHint =
-  'check these files; --force deletes everything below that path and publishes; --force --dry-run lists what it would delete';
+  'move these files away, or choose another path; --force deletes everything below that path, and --force --dry-run lists it first';
 
 /** Hints for cases where `--force` would do damage, or more than necessary. */
 const hints: Partial<Record<Reason['code'], string>> = {
@@ -162,7 +162,7 @@ function refusal({ action, reason, destinationPath }: Plan): ActionResult['error
   const code = action === 'fail_unmanaged' ? 'unmanaged_content' : 'state_conflict';
   const where = describeBundlePath(destinationPath);
   return errorRecord(
-    new WaybillError(code, `${where}: ${reason.message}`, {
+    new WaybillError(code, `${where}: ${reason.message}; nothing was changed`, {
       hint: hints[reason.code] ?? forceHint,
     }),
   );
