@@ -78,10 +78,8 @@ type YamlDiagnostic = Document.Parsed['errors'][number] | Document.Parsed['warni
 const unclosed = /must (?:be sufficiently indented and )?end with a ([\]}])$|expected to end with ([\]}])$/i;
 
 export function sentenceFor({ code, message }: YamlDiagnostic): string {
-  const bracket = unclosed
-    .exec(message)
-    ?.slice(1)
-    .find((each) => each !== undefined);
+  const [, first, second] = unclosed.exec(message) ?? [];
+  const bracket = first ?? second;
   if (bracket !== undefined) return `this "${bracket === '}' ? '{' : '['}" is never closed; add "${bracket}"`;
   const [, quote] = /^Missing closing (['"])quote/.exec(message) ?? [];
   if (quote !== undefined) return `the closing ${quote} of this text is missing`;

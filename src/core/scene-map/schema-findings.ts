@@ -93,6 +93,14 @@ const known: Record<keyof SceneMap | keyof SessionScope | keyof Scene, true> = {
   boundary_confidence: true,
 };
 
+/** Returns the name of a missing property and, if there is only one, its value. */
+function missingProperty({ params, parentSchema }: ErrorObject): string {
+  const name = String((params as Record<string, unknown>)['missingProperty']);
+  const { properties } = parentSchema as { properties: Record<string, { const?: string }> };
+  const value = properties[name]?.const;
+  return value === undefined ? `${quoted(name)}.` : `${quoted(name)}. It must be ${quoted(value)}.`;
+}
+
 function findingOf(error: ErrorObject, firstScene: number): PlacelessFinding {
   const pointer = error.instancePath.replace(
     /^\/scenes\/(\d+)/,
@@ -102,15 +110,8 @@ function findingOf(error: ErrorObject, firstScene: number): PlacelessFinding {
   const where = nameOf(pointer);
   switch (error.keyword) {
     case 'required': {
-      const missing = String(params['missingProperty']);
-      const { properties } = error.parentSchema as { properties: Record<string, { const?: string }> };
-      const value = properties[missing]?.const;
-      const rule = value === undefined ? '' : ` It must be ${quoted(value)}.`;
-      return {
-        code: 'missing_property',
-        message: `${where} lacks the required property ${quoted(missing)}.${rule}`,
-        pointer,
-      };
+      const message = `${where} lacks the required property ${missingProperty(error)}`;
+      return { code: 'missing_property', message, pointer };
     }
     case 'additionalProperties': {
       const name = String(params['additionalProperty']);

@@ -216,11 +216,7 @@ export function connectFailure(label: string, error: unknown): WaybillError {
       'the SSH agent holds more keys than the server accepts attempts (MaxAuthTries); remove some, or run with an empty SSH_AUTH_SOCK so that only ssh_key_file is tried',
     );
   if (code === 'ENOTFOUND' || /address lookup failed/i.test(message))
-    return fail(
-      'storage_transient',
-      'the host name is not known',
-      'check the spelling of the host name, and DNS',
-    );
+    return fail('storage_transient', 'the host name is not known', 'check the host name, and DNS');
   if (code === 'EAI_AGAIN')
     return fail(
       'storage_transient',
