@@ -58,7 +58,7 @@ t.test('reports every schema finding of an invalid map with line, column and poi
   t.match(stdout, /error missing_property .* \/scenes\/2: Scene 3 lacks the required property "summary"/);
   t.match(stdout, /error wrong_type .* \/scenes\/3\/start_segment_id: .*Remove the quotes/);
   t.match(stdout, /error unknown_property .* \/notes:/);
-  t.match(stdout, /invalid \(4 errors, 0 warnings\)\n.*session-42\.json: valid\n$/);
+  t.match(stdout, /invalid \(4 errors, 0 warnings\)\n.*session-42\.json: valid\nnext .*\n$/);
 });
 
 t.test('content findings fail the command unless --schema-only', async (t) => {
