@@ -158,7 +158,7 @@ t.test(
     t.equal(readFileSync(path.join(place, 'web/one/theirs.txt'), 'utf8'), 'theirs');
     t.match(
       waybill(['run', '-c', 'c.yml'], { cwd: place }).stdout,
-      /✗ target=one +fail_unmanaged[^]*next:[^]*--force/,
+      /✗ target=one +fail_unmanaged[^]*next {4}[^]*--force/,
     );
 
     const forced = waybill(['run', '-c', 'c.yml', '--force', '--format', 'json'], { cwd: place });
