@@ -40,7 +40,7 @@ function tableOf(rows: ReadonlyMap<string, readonly string[]>): string {
 export function reasonOf(message: string): string {
   return message
     .replace('the upload is not a valid bundle: ', '')
-    .replace(/^[a-z.]+(:\d+:\d+)?( \/\S*)?: /, '')
+    .replace(/^[a-z.]+(?=:| \/)(:\d+:\d+)?( \/\S*)?:? /, '')
     .replace(/^the archive entry "(\\.|[^"])*" (has a path that )?/, '')
     .replace(/( \(and \d+ more\)| \([a-z ]+\)|[;,:] ).*$/s, '')
     .replaceAll(/"(?!\.\.?"|\.publisher")[^"]*"/g, '"…"')
