@@ -2,6 +2,7 @@ import type { DatabaseConfig } from '../core/config/weather/databases.ts';
 import type { Clock } from '../core/lib/clock.ts';
 import { asWaybillError, WaybillError } from '../core/lib/errors.ts';
 import type { Secrets } from '../core/lib/secrets.ts';
+import { describeNetworkError } from '../core/lib/system-errors.ts';
 import type { WeatherDatabase } from './database/database.ts';
 import { openDatabase, openWhenThere } from './database/open-database.ts';
 import { type FamilyName, familyNames, weatherFamilies } from './families.ts';
@@ -156,11 +157,15 @@ async function openAll({
   }
 }
 
-/** Adds where the URL of an unreachable database comes from. */
+/** Says why a database is unreachable, and which variable has its URL. */
 function withUrl(error: unknown, config: DatabaseConfig): unknown {
   const { code, message, cause } = asWaybillError(error);
   if (code !== 'database_unavailable' || config.driver !== 'postgres') return error;
   const hint = `check that the database runs, and its URL in ${config.urlEnv}`;
+  const reason = cause instanceof Error ? describeNetworkError(cause) : '';
+  // The system's own message would only repeat the reason.
+  if (cause instanceof Error && reason !== cause.message)
+    return new WaybillError(code, `the database "${config.name}" cannot be reached: ${reason}`, { hint });
   return new WaybillError(code, message, { cause, hint });
 }
 

@@ -124,7 +124,7 @@ export function resolveToken({ id, valueEnv }: TokenSource, neededBy: string, se
     throw new WaybillError(
       'secrets_invalid',
       `the value of ${valueEnv} begins with sha256:, but 64 hexadecimal digits do not follow (${neededBy})`,
-      { hint: `\`printf %s "$TOKEN" | sha256sum\` prints the digits` },
+      { hint: '`waybill token new` prints a new token, and the value for the daemon' },
     );
   if (!tokenForm.test(value)) {
     throw new WaybillError(

@@ -38,7 +38,7 @@ export function parseRelativePath(text: string): PathVerdict {
   const isPlain = printableAscii.test(text);
   if (!isPlain && controlCharacters.test(text)) return refuse('holds a control character');
   if (!isPlain && text.normalize('NFC') !== text)
-    return refuse('has accents as separate characters (it is not in Unicode normalization form C)');
+    return refuse('writes accents as separate characters (it is not in Unicode normalization form C)');
   if ((isPlain ? text.length : Buffer.byteLength(text)) > maxPathBytes)
     return refuse(`is longer than ${maxPathBytes} bytes`);
   for (const segment of text.split('/')) {

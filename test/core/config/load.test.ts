@@ -950,7 +950,12 @@ t.test('runs that start by themselves: settings, defaults, and what is refused w
     ],
     [source.local, 'schedule: "@hourly", catch_up: twice', 'catch_up', /one of none, once/],
     [source.local, 'schedule: "@hourly", jitter: 2h', 'jitter', /more than 1h/],
-    [source.upload, 'schedule: "@hourly"', 'schedule', /runs start when an upload arrives; leave schedule out/],
+    [
+      source.upload,
+      'schedule: "@hourly"',
+      'schedule',
+      /runs start when an upload arrives; leave schedule out/,
+    ],
     [source.upload, 'watch: true', 'watch', /leave watch out/],
     [source.sftp, 'watch: true', 'watch', /only a source with backend: local.*this is sftp; use schedule/],
     [source.local, 'timezone: UTC', 'timezone', /schedule, which is not set/],

@@ -194,7 +194,7 @@ export class BucketClient {
     const page = await this.#send(prefix, command);
     // The SDK accepts any XML, even HTML, as an empty listing.
     if (page.IsTruncated === undefined)
-      throw this.#requests.unusableAnswer(prefix, 'something that no S3 server sends', otherServer);
+      throw this.#requests.unusableAnswer(prefix, 'something other than a list of objects', otherServer);
     const next = page.NextContinuationToken ?? '';
     if (page.IsTruncated && (next === '' || next === token)) throw this.#cutShort(prefix);
     const name = this.#nameDecoder(prefix, page.EncodingType);

@@ -122,6 +122,8 @@ async function requireAnswer({ agent, release }: OpenedAgent, clock: Clock): Pro
   });
 }
 
+const namePrivateKey = 'name a private key in OpenSSH or PEM form; its file begins with "-----BEGIN"';
+
 async function readKey(
   file: string,
   { sshKeyPassphraseEnv }: SftpLocation,
@@ -129,7 +131,7 @@ async function readKey(
   label: string,
 ): Promise<{ key: Buffer; passphrase?: string }> {
   const unusable = (why: string, hint: string, cause?: unknown): WaybillError =>
-    new WaybillError('ssh_key_invalid', `${label}: the private key "${file}" ${why}`, { cause, hint });
+    new WaybillError('ssh_key_invalid', `${label}: the key file "${file}" ${why}`, { cause, hint });
   const key = await readFile(file).catch((cause: unknown) => {
     if (isAbsent(cause))
       throw unusable('does not exist', 'correct ssh_key_file, the path of the private key', cause);
@@ -137,7 +139,7 @@ async function readKey(
     throw unusable(why, 'give the user that runs waybill read access', cause);
   });
   if (/^(?:ssh|ecdsa|sk)-\S+ /.test(key.toString('latin1', 0, 64)))
-    throw unusable('is a public key', 'name the private key, whose file begins with "-----BEGIN"');
+    throw unusable('holds a public key', namePrivateKey);
   const open = await openToOthers(file);
   if (open !== null)
     throw unusable(`can be read by other users (mode ${open}), so it is refused`, `chmod 600 ${file}`);
@@ -146,7 +148,7 @@ async function readKey(
   if (!(parsed instanceof Error)) {
     const [first]: (ParsedKey | undefined)[] = Array.isArray(parsed) ? parsed : [parsed];
     if (first?.isPrivateKey() === true) return passphrase === undefined ? { key } : { key, passphrase };
-    throw unusable('is a public key', 'name the private key, whose file begins with "-----BEGIN"');
+    throw unusable('holds a public key', namePrivateKey);
   }
   if (/no passphrase given/i.test(parsed.message))
     throw unusable(
@@ -160,11 +162,7 @@ async function readKey(
       'correct that secret',
       parsed,
     );
-  throw unusable(
-    `is not a private key: ${parsed.message}`,
-    'name the file of a private key in OpenSSH or PEM form',
-    parsed,
-  );
+  throw unusable('holds no private key that waybill can read', namePrivateKey, parsed);
 }
 
 export interface HostKeyCheck {

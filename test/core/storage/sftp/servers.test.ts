@@ -58,7 +58,7 @@ t.test('identities: a key file, an encrypted one, an agent, and the agent before
   });
   await t.rejects(sftpStorage(here({ sshKeyFile: `${server.clientKeyFile}.pub` }), options), {
     code: 'ssh_key_invalid',
-    message: /is a public key/,
+    message: /holds a public key/,
   });
   await t.rejects(sftpStorage(here({ sshKeyFile: '/nowhere/key' }), options), {
     code: 'ssh_key_invalid',
