@@ -280,7 +280,7 @@ t.test('without an endpoint and credentials of its own, the SDK is asked for bot
   const nothing = { ...chain, AWS_SECRET_ACCESS_KEY: '', AWS_EC2_METADATA_DISABLED: 'true' };
   const refused = await waybill(run, nothing);
   t.equal(refused.status, 1);
-  t.match(refused.stdout, /no credentials were found/);
+  t.match(refused.stdout, /no S3 credentials were found/);
 });
 
 upkeepSuite(t, {

@@ -315,7 +315,7 @@ t.test('fixed: what selecting again fails with is what the bundle fails with', a
       async (source) => source.remove(listedKey('c/which.txt')),
       {
         code: 'invalid_bundle',
-        hint: /fix the findings/,
+        hint: /fix the bundle/,
         findings: [{ severity: 'error', file: 'which.txt' }],
       },
     ],

@@ -211,7 +211,7 @@ t.test('a file that changes while it is read fails the bundle with its name', as
   t.match(failed, {
     status: 'failed',
     invalidBundles: [
-      { bundle: '.', error: { code: 'invalid_bundle', message: /index\.html: changed while it was read/ } },
+      { bundle: '.', error: { code: 'invalid_bundle', message: /index\.html changed while it was read/ } },
     ],
   });
   t.notOk(existsSync(publisher.web), 'nothing is published');
