@@ -178,7 +178,7 @@ t.test('push, runs and pipelines on a daemon', async (t) => {
     }),
     {
       status: 2,
-      stderr: /base path/,
+      stderr: /server\.http\.base_path/,
     },
   );
   t.match(waybill(['push', 'site', '-p', 'site', '--to', url], { cwd: place }), {
