@@ -328,7 +328,7 @@ t.test('an empty directory is an error, and a missing file is removed', async (t
   renameSync(path.join(source.directory, 'index.html'), path.join(source.directory, 'index.html~'));
   t.match(await publisher.run(), {
     status: 'failed',
-    invalidBundles: [{ error: { message: /it has no files/ } }],
+    invalidBundles: [{ error: { message: /it has only excluded files/ } }],
   });
   t.ok(existsSync(path.join(publisher.web, 'index.html')), 'published files stay');
 });
