@@ -4,10 +4,22 @@ import { ensureInstalled, pathOf } from './debian.ts';
 const flags = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'];
 const quiet = ['--disable-background-networking', '--disable-component-update', '--disable-sync'];
 
+/** How long a page waits for something, in milliseconds. Only a page that hangs takes as long. */
+const maxWaitMs = 300_000;
+
 /**
  * Starts a headless browser: `CHROMIUM_PATH`, or one on the path, or Debian's package. The caller closes it.
+ * Its pages wait long enough for a busy machine; Playwright gives up after 30 seconds.
  */
 export async function startChromium(): Promise<Browser> {
   await ensureInstalled('chromium');
-  return chromium.launch({ executablePath: pathOf('chromium') as string, args: [...flags, ...quiet] });
+  const executablePath = pathOf('chromium') as string;
+  const browser = await chromium.launch({ executablePath, args: [...flags, ...quiet], timeout: maxWaitMs });
+  const newContext = browser.newContext.bind(browser);
+  browser.newContext = async (options) => {
+    const context = await newContext(options);
+    context.setDefaultTimeout(maxWaitMs);
+    return context;
+  };
+  return browser;
 }
