@@ -345,7 +345,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
       checks: [
         ...(settings.checks ?? []),
         queueCheck(queue, { remedy: '' }),
-        ...stagingChecks(directory, clock, 0),
+        ...stagingChecks(directory, { clock, everyMs: 0 }),
       ],
       isDraining: () => draining.signal.aborted,
       weatherHealth: { isHealthy: () => settings.weatherIsUp ?? true },

@@ -83,10 +83,9 @@ export async function openDaemon(
 
   const weather = own(await openConfiguredWeather(foundation, metrics));
   const stagingDisk = own(openDisk(foundation));
-  const { disk } = stagingDisk;
   const runLines = keepRunLines(foundation);
   const publishing = { ...foundation, log: runLines.log };
-  const coordinator = await openPublishing(publishing, reporting, { metrics, disk }, own);
+  const coordinator = await openPublishing(publishing, reporting, { metrics, stagingDisk }, own);
   reporting.events.attach(coordinator.queue);
   const uploads = await openUploads(foundation, configured, stagingDisk, own);
   const { tracer } = reporting.tracing;

@@ -2,7 +2,6 @@ import type { ProcessMetrics } from '../../api/metrics/process-metrics.ts';
 import { productVersion } from '../../api/version.ts';
 import type { AuditRecord } from '../../core/audit/record.ts';
 import { openConfiguredTrail, type Trail } from '../../core/audit/trail.ts';
-import type { Disk } from '../../core/lib/disk.ts';
 import type { Finding } from '../../core/lib/errors.ts';
 import type { Release } from '../../core/lib/lifecycle.ts';
 import type { Postponed } from '../../core/notify/delivery-queue.ts';
@@ -17,6 +16,7 @@ import {
   openCoordinator,
   openEvents,
 } from '../../workers/coordinator/open-coordinator.ts';
+import type { OpenedDisk } from '../../workers/disk/open-disk.ts';
 import type { QueueStore } from '../../workers/embedded/queue-store.ts';
 import type { EventStore } from '../../workers/queue/event-store.ts';
 import { noteOfOutcome, noteOfPostponed } from '../../workers/queue/run-record.ts';
@@ -151,12 +151,13 @@ async function openNotifier(
 export async function openPublishing(
   foundation: ProgramContext,
   { audit, tracing, store, events, notifier }: Reporting,
-  { metrics, disk }: { metrics: ProcessMetrics | null; disk?: Disk },
+  { metrics, stagingDisk }: { metrics: ProcessMetrics | null; stagingDisk?: OpenedDisk },
   own: Own,
 ): Promise<Coordinator> {
   const coordinator = await openCoordinator({
     ...foundation,
-    disk,
+    disk: stagingDisk?.disk,
+    requireAnswers: stagingDisk?.requireAnswers,
     store,
     verbose: () => foundation.logging.shows('debug'),
     tracing,

@@ -44,6 +44,8 @@ export interface CoordinatorOptions extends Omit<PublishingPoolOptions, 'setting
   yieldToEventLoop?: YieldToEventLoop;
   /** The disk that upload directories are on. By default, disk calls block the process. */
   disk?: Disk;
+  /** Throws if uploads are refused because that disk does not respond. */
+  requireAnswers?: () => void;
   /** Notified whenever a thread starts or finishes a run. */
   observer?: RunObserver;
   /** See `EventStore.flushed`. */

@@ -24,16 +24,28 @@ export interface HealthCheck {
 const checkEveryMs = 1_000;
 
 /**
- * Checks that uploads can be written to the directory and that there is enough space. `everyMs` is only for
- * tests.
+ * Checks that uploads can be written to the directory and that there is enough space.
+ *
+ * @param requireAnswers Throws if uploads are refused because the disk does not respond.
+ * @param everyMs Only for tests.
  */
-export function stagingChecks(directory: string, clock: Clock, everyMs = checkEveryMs): HealthCheck[] {
+export function stagingChecks(
+  directory: string,
+  {
+    clock,
+    requireAnswers = () => undefined,
+    everyMs = checkEveryMs,
+  }: { clock: Clock; requireAnswers?: () => void; everyMs?: number },
+): HealthCheck[] {
   return [
     {
       name: 'staging',
       silent: 'staging_unavailable',
       remedy: 'see that server.staging.directory is there and that the daemon may write to it',
-      prove: provedAtMost(clock, everyMs, () => proveStaging(directory)),
+      prove: provedAtMost(clock, everyMs, async () => {
+        requireAnswers();
+        await proveStaging(directory);
+      }),
     },
     {
       name: 'room',

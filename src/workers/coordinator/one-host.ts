@@ -66,7 +66,7 @@ export class OneHostCoordinator implements Coordinator {
         remedy: 'see that the disk of server.queue.directory has room and can be written',
         keeps: () => persistence.check(),
       }),
-      ...stagingChecks(directory, clock),
+      ...stagingChecks(directory, { clock, requireAnswers: options.requireAnswers }),
     ];
     this.threads = new PublishingThreads({
       ...options,

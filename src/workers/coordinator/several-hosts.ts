@@ -1,5 +1,4 @@
 import type { Config } from '../../core/config/config.ts';
-import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { neverYield } from '../../core/lib/event-loop.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
@@ -52,7 +51,7 @@ export class BullmqCoordinator implements Coordinator {
   ) {
     this.queue = queue;
     this.staging = directories.uploads;
-    this.checks = checksOf(options.clock, queue, directories);
+    this.checks = checksOf(options, queue, directories);
     this.#options = options;
     this.#settings = settings;
     this.#directories = directories;
@@ -201,13 +200,17 @@ function bundlesIn({
   };
 }
 
-function checksOf(clock: Clock, queue: BullmqQueue, { scratch, shared }: Directories): HealthCheck[] {
+function checksOf(
+  { clock, requireAnswers }: CoordinatorOptions,
+  queue: BullmqQueue,
+  { scratch, shared }: Directories,
+): HealthCheck[] {
   return [
     queueCheck(queue, {
       remedy: 'see that Redis runs, has room and is reached from this host; the log has what it answered',
       keeps: () => queue.prove(),
     }),
-    ...stagingChecks(scratch, clock),
+    ...stagingChecks(scratch, { clock, requireAnswers }),
     {
       name: 'shared_staging',
       silent: 'staging_unavailable',

@@ -1,30 +1,42 @@
 import { parentPort } from 'node:worker_threads';
-import { systemClock } from '../../core/lib/clock.ts';
+import { type Clock, systemClock } from '../../core/lib/clock.ts';
 import * as calls from '../../core/lib/disk-calls.ts';
 import { type Answer, answerEveryMs, type DiskRequest, type Outcome } from './disk-messages.ts';
 
 /*
- * The thread that makes disk calls, so that nothing else blocks if the disk stops responding. It handles a
- * batch of calls at a time and answers once they are all done. If they take a while, it answers earlier for
- * the ones that are done, which shows that the disk is slow but still there.
+ * The thread that makes disk calls, so that nothing else blocks if the disk stops responding.
  */
 parentPort?.on('message', (requests: readonly DiskRequest[]) => {
+  runCalls(requests, (answer) => parentPort?.postMessage(answer), systemClock);
+});
+
+/**
+ * Makes a batch of calls and answers once they are all done. If they take a while, it answers earlier for the
+ * ones that are done, which shows that the disk is slow but still there.
+ */
+export function runCalls(
+  requests: readonly DiskRequest[],
+  send: (answer: Answer) => void,
+  { monotonic }: Pick<Clock, 'monotonic'>,
+): void {
   let outcomes: Outcome[] = [];
-  let answeredAt = systemClock.monotonic();
+  let answeredAt = monotonic();
   const answer = (): void => {
-    parentPort?.postMessage(outcomes satisfies Answer);
+    send(outcomes);
     outcomes = [];
-    answeredAt = systemClock.monotonic();
+    answeredAt = monotonic();
   };
   const answerIfLate = (): void => {
-    if (systemClock.monotonic() - answeredAt >= answerEveryMs) answer();
+    if (monotonic() - answeredAt >= answerEveryMs) answer();
   };
   for (const [index, request] of requests.entries()) {
-    outcomes.push(outcomeOf(request, answerIfLate));
+    // Replaces `outcomes` if it answers.
+    const outcome = outcomeOf(request, answerIfLate);
+    outcomes.push(outcome);
     if (index < requests.length - 1) answerIfLate();
   }
   answer();
-});
+}
 
 function outcomeOf({ name, args }: DiskRequest, onProgress: () => void): Outcome {
   try {

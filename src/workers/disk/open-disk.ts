@@ -127,6 +127,8 @@ class DiskThread {
       log.error({ err: error }, 'the thread of the staging disk broke');
       if (this.#worker !== worker) return;
       this.#worker = null;
+      // The next call finds out whether the disk answers.
+      this.#isUnresponsive = false;
       const cause = error instanceof Error ? error : new Error(String(error));
       this.#settle(this.#inFlight.splice(0).map((call) => () => call.reject(cause)));
     });

@@ -4,6 +4,7 @@ import t, { type Test } from 'tap';
 import type { Config } from '../../../src/core/config/config.ts';
 import { parseConfig } from '../../../src/core/config/load.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
+import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { type Log, silentLog } from '../../../src/core/lib/log.ts';
 import type { Coordinator } from '../../../src/workers/coordinator/coordinator.ts';
 import { OneHostCoordinator, prepareStaging } from '../../../src/workers/coordinator/one-host.ts';
@@ -20,7 +21,11 @@ interface Started {
 
 async function start(
   t: Test,
-  { worker = 'misbehaving', log = silentLog }: { worker?: string; log?: Log } = {},
+  {
+    worker = 'misbehaving',
+    log = silentLog,
+    requireAnswers,
+  }: { worker?: string; log?: Log; requireAnswers?: () => void } = {},
 ): Promise<Started> {
   const root = t.testdir();
   const configured = (pipelines: string): Config => {
@@ -43,6 +48,7 @@ pipelines:${pipelines}`;
     verbose: () => true,
     notify: () => undefined,
     workerFile,
+    requireAnswers,
   });
   t.teardown(() => coordinator.close(0));
   await coordinator.start();
@@ -169,4 +175,23 @@ t.test('a run begins with the settings of its time, and goes on with them', asyn
     ['docs.1', [['docs', 'shelf']]],
     ['maps.3', [['maps', 'mirror']]],
   ]);
+});
+
+t.test('the check of staging fails while uploads are refused because the disk does not answer', async (t) => {
+  let isUnresponsive = true;
+  const { coordinator, clock } = await start(t, {
+    requireAnswers: () => {
+      if (isUnresponsive) throw new WaybillError('staging_unavailable', 'the disk has not answered');
+    },
+  });
+  const failing = async (): Promise<string[]> => {
+    const outcomes = await Promise.allSettled(coordinator.checks.map((check) => check.prove()));
+    return outcomes.flatMap(({ status }, at) =>
+      status === 'rejected' ? [coordinator.checks[at]?.name ?? ''] : [],
+    );
+  };
+  t.same(await failing(), ['staging']);
+  isUnresponsive = false;
+  await clock.advance(2_000);
+  t.same(await failing(), []);
 });

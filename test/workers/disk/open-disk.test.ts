@@ -4,6 +4,8 @@ import t, { type Test } from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { waitingDisk } from '../../../src/core/lib/disk.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
+import { type Answer, answerEveryMs } from '../../../src/workers/disk/disk-messages.ts';
+import { runCalls } from '../../../src/workers/disk/disk-thread.ts';
 import { type DiskOptions, openDisk, type OpenedDisk } from '../../../src/workers/disk/open-disk.ts';
 import { manualClock } from '../manual-clock.ts';
 
@@ -13,6 +15,16 @@ function opened(t: Test, options: Partial<DiskOptions> = {}): OpenedDisk & { dir
   const one = openDisk({ clock: systemClock, log: silentLog, ...options });
   t.teardown(() => one.close(10_000));
   return { ...one, directory: t.testdir() };
+}
+
+async function untilAnswers(requireAnswers: () => void): Promise<void> {
+  for (;;)
+    try {
+      requireAnswers();
+      return;
+    } catch {
+      await systemClock.sleep(5);
+    }
 }
 
 for (const kind of ['a thread', 'the caller'] as const)
@@ -74,13 +86,7 @@ t.test(
     await last;
     t.ok(existsSync(at('frozen')), 'all of that while it did not answer');
     rmSync(at('frozen'));
-    for (;;)
-      try {
-        requireAnswers();
-        break;
-      } catch {
-        await systemClock.sleep(5);
-      }
+    await untilAnswers(requireAnswers);
     await disk.makeDirectory(at('after'));
     const journal = readFileSync(at('journal'), 'utf8').trim().split('\n');
     t.same(journal, [
@@ -102,6 +108,36 @@ t.test('a thread that breaks fails what it had, and is replaced', async (t) => {
   await t.rejects(broken, /the thread breaks/);
   await next;
   t.ok(existsSync(path.join(directory, 'next')));
+});
+
+t.test('a thread that breaks while the disk does not answer is replaced, too', async (t) => {
+  const clock = manualClock();
+  const { disk, directory, requireAnswers } = opened(t, { file: slowThread, timeoutMs: 300, clock });
+  const at = (name: string): string => path.join(directory, name);
+  writeFileSync(at('frozen'), '');
+  const refused = t.rejects(disk.makeDirectory(at('broken')), { code: 'staging_unavailable' });
+  await clock.advance(300);
+  await refused;
+  rmSync(at('frozen'));
+  await untilAnswers(requireAnswers);
+  await disk.makeDirectory(at('after'));
+  t.ok(existsSync(at('after')));
+});
+
+t.test('has an outcome for every call, also if it answers in the middle of a removal', async (t) => {
+  const directory = t.testdir({ full: { one: '', two: '' }, last: '' });
+  const removals = ['full', 'last'].map((name) => ({
+    name: 'remove' as const,
+    args: [path.join(directory, name)],
+  }));
+  const answers: Answer[] = [];
+  let now = 0;
+  // A message is a copy, too.
+  const send = (answer: Answer): void => void answers.push([...answer]);
+  runCalls(removals, send, { monotonic: () => (now += answerEveryMs) });
+  t.ok(answers.length > removals.length, 'it answers while it removes');
+  t.same(answers.flat(), [{ value: undefined }, { value: undefined }]);
+  t.same(readdirSync(directory), []);
 });
 
 t.test('waits a limited time for active work when it closes', async (t) => {
