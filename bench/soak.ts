@@ -35,10 +35,14 @@ interface Sample {
   'RSS MiB': number;
   descriptors: number;
   'queue MiB': number;
-  'staging MiB': number;
+  /** Files that are kept for later uploads, and their directories. */
+  'kept MiB': number;
   'public MiB': number;
   'open runs': number;
+  /** Uploads of open runs and of ended ones in their retention period. */
   staged: number;
+  /** The disk space of one of them. */
+  'KiB each': number;
 }
 
 /** Returns true if all goals were reached. */
@@ -143,15 +147,18 @@ async function sampleOf(daemon: Daemon, root: string): Promise<Sample> {
   const mebibytes = (name: string): number =>
     Number.parseInt(spawnSync('du', ['-sk', path.join(root, name)], { encoding: 'utf8' }).stdout) / 1024;
   const metrics = await (await fetch(`${daemon.url}metrics`)).text();
+  const staged = stagedIn(path.join(root, 'staging')).length;
+  const keptMiB = mebibytes('staging/content');
   const depths = [...metrics.matchAll(/^waybill_queue_depth\{[^}]*\} (\d+)/gm)];
   return {
     'RSS MiB': daemon.memory().residentMiB,
     descriptors: daemon.handles(),
     'queue MiB': mebibytes('queue'),
-    'staging MiB': mebibytes('staging'),
+    'kept MiB': keptMiB,
     'public MiB': mebibytes('public'),
     'open runs': depths.reduce((sum, [, depth]) => sum + Number(depth), 0),
-    staged: stagedIn(path.join(root, 'staging')).length,
+    staged,
+    'KiB each': staged === 0 ? 0 : ((mebibytes('staging') - keptMiB) * 1024) / staged,
   };
 }
 
