@@ -245,12 +245,13 @@ async function finished(
   }
 }
 
-/** Repeats a request that is answered with 503: on a busy machine, Redis does not answer in time. */
+/** Repeats a request while its failures are transient: on a busy machine, Redis does not answer in time. */
 async function untilAnswered(request: () => Promise<Response>): Promise<Response> {
   for (;;) {
     const answer = await request();
-    if (answer.status !== 503) return answer;
-    await answer.arrayBuffer();
+    if (answer.ok) return answer;
+    const text = await answer.text();
+    if (!(JSON.parse(text) as { retryable: boolean }).retryable) throw new Error(`${answer.status} ${text}`);
     await systemClock.sleep(second);
   }
 }
