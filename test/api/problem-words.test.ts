@@ -19,6 +19,8 @@ t.test('the page of a problem leads to the parts of the site', async (t) => {
   const response = await fetch(`${origin}/waybill/nowhere`, { headers: { accept: 'text/html' } });
   const html = await response.text();
   t.match(html, /<h1>Page not found<\/h1>/);
-  for (const path of ['console', 'console/runs', 'docs', ''])
-    t.match(html, `<a class="button${path === '' ? ' quiet' : ''}" href="/waybill/${path}">`);
+  for (const path of ['console', 'console/runs', 'docs', '']) {
+    const style = path === '' ? 'brand' : 'button';
+    t.match(html, `<a class="${style}" href="/waybill/${path}">`);
+  }
 });

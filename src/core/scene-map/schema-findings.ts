@@ -96,7 +96,7 @@ const known: Record<keyof SceneMap | keyof SessionScope | keyof Scene, true> = {
 /** Returns the name of a missing property and, if there is only one, its value. */
 function missingProperty({ params, parentSchema }: ErrorObject): string {
   const name = String((params as Record<string, unknown>)['missingProperty']);
-  const { properties } = parentSchema as { properties: Record<string, { const?: string }> };
+  const { properties = {} } = parentSchema as { properties?: Record<string, { const?: string }> };
   const value = properties[name]?.const;
   return value === undefined ? `${quoted(name)}.` : `${quoted(name)}. It must be ${quoted(value)}.`;
 }

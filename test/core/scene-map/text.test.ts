@@ -39,9 +39,9 @@ t.test('reports a byte order mark, a trailing comma and a comment by name, and c
   t.same(codesOf(several), [
     'byte_order_mark',
     'json_comment',
+    'trailing_comma',
     'not_in_enumeration',
     'wrong_type',
-    'trailing_comma',
   ]);
 });
 
