@@ -103,6 +103,8 @@ const radosgw = shareRadosgw(
 const installed = install([...new Set([...needsOfFile.values()].flat())]);
 const progress = report(files.length, { stream: process.stdout, isVerbose });
 await runAll(longestFirst(files));
+// They do not need the shared server any more.
+for (const file of leftOut) await radosgw.ended(file);
 if (!isStrict && mode !== 'exhaustive' && jobs > 1) await retryFailed();
 progress.close();
 removeWorkspaces();
