@@ -53,10 +53,10 @@ const { mode, names, isVerbose, isResumed, isStrict, isWhole, isRecorded } = rea
 /** Whether slow files start only while there is time. */
 const isTimed = isCi && mode === 'tests' && names.length === 0 && !isWhole;
 const version = sourceVersion();
-const seed = Number(process.env['WAYBILL_TEST_SEED'] ?? seedOf(version.commit));
-const jobs =
-  mode === 'exhaustive' ? 1 : Number(process.env['WAYBILL_TEST_JOBS'] ?? availableParallelism() + 2);
-const slowMinutes = Number(process.env['WAYBILL_TEST_MINUTES'] ?? 15);
+const seed = environmentNumber('WAYBILL_TEST_SEED', 0) ?? seedOf(version.commit);
+const chosenJobs = environmentNumber('WAYBILL_TEST_JOBS', 1) ?? availableParallelism() + 2;
+const jobs = mode === 'exhaustive' ? 1 : chosenJobs;
+const slowMinutes = environmentNumber('WAYBILL_TEST_MINUTES', 0) ?? 15;
 const results = exhaustiveResults('.tap/exhaustive.json', version);
 
 const files = select();
@@ -82,7 +82,7 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(sign
 const env = {
   WAYBILL_TEST_SEED: String(seed),
   // Tests always run at least one case of each stratum. A whole run has time for more.
-  WAYBILL_TEST_BUDGET: process.env['WAYBILL_TEST_BUDGET'] ?? (isWhole ? '5' : '2'),
+  WAYBILL_TEST_BUDGET: String(environmentNumber('WAYBILL_TEST_BUDGET', 0) ?? (isWhole ? 5 : 2)),
   ...(mode === 'exhaustive' ? { WAYBILL_TEST_EXHAUSTIVE: '1' } : {}),
   // Hides a warning from the AWS SDK. It is about the version of Node.js, which was chosen on purpose.
   AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
@@ -158,6 +158,15 @@ function readArguments(): Arguments {
     if (error instanceof TypeError) return fail(error.message);
     throw error;
   }
+}
+
+/** Reads a number from the environment; undefined if the variable is not set. */
+function environmentNumber(name: string, min: number): number | undefined {
+  const value = process.env[name];
+  if (value === undefined) return undefined;
+  const number = Number(value);
+  if (value.trim() !== '' && Number.isFinite(number) && number >= min) return number;
+  return fail(`${name} must be a number of at least ${min}, not "${value}"`);
 }
 
 function select(): string[] {
