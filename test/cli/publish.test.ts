@@ -171,7 +171,7 @@ t.test('mistakes are usage errors with a remedy, and nothing is written', async 
     [['site', 'site/www'], /is inside the published directory/],
     [['site', '.'], /published directory .* is inside the destination/],
     [['site', 'link'], /"link" is the published directory itself/],
-    [['site', 'www', './www'], /"\.\/www" is given twice/],
+    [['site', 'www', './www'], /"www" and "\.\/www" are the same destination/],
     [['site', 'ftp://host/www'], threeForms],
     [['site', 'https://host/www'], /next {3}name the directory, .*waybill push/],
     [['site', ''], threeForms],

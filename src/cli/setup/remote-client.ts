@@ -42,8 +42,8 @@ export async function openClient(
     (await tokenOf(flags)) ?? (tokenIsOptional ? undefined : identityOf(flags, { pipeline, note }));
   if (token === undefined && !tokenIsOptional) {
     const advice = ciAdvice(process.env);
-    throw new WaybillError('secrets_invalid', 'there is no token for the daemon', {
-      hint: `set WAYBILL_TOKEN, or name a file that holds it with --token-file${advice === undefined ? '' : `; without a secret: ${advice}`}`,
+    throw new WaybillError('secrets_invalid', 'no token was given', {
+      hint: `set WAYBILL_TOKEN, or name a file that holds it with --token-file; waybill token new creates one${advice === undefined ? '' : `; without a secret: ${advice}`}`,
     });
   }
   let noted = '';

@@ -49,7 +49,7 @@ export interface SourceBundle {
 
 const fixTheBundle = 'fix the bundle; docs/manifest.md has the rules';
 const fixTheManifest =
-  'fix the manifest; docs/manifest.md has the rules; if it belongs to another program, rename it';
+  'fix the manifest; docs/manifest.md has the rules; if it belongs to the site, rename it and its links, such as to site.webmanifest';
 
 /** Returns an error with all findings for a bundle. Messages refer to the bundle as `name`. */
 export function invalidBundle(

@@ -78,7 +78,7 @@ function orphanFaults({ value: pipeline, path }: Item): Fault[] {
     if (orphans !== 'report' && orphans !== 'remove') return [];
     if (!isUpload && textOf(value, 'mapping') !== 'fixed') return [];
     const why = isUpload
-      ? 'waybill cannot tell which uploads were withdrawn'
+      ? 'waybill cannot list the bundles that clients of http_upload still have'
       : 'mapping fixed publishes one bundle only';
     return [fault('invalid_value', [...at, 'orphans'], `must be keep, or left out, because ${why}`)];
   });

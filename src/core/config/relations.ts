@@ -44,7 +44,7 @@ const noPipelines: Fault = {
   path: ['pipelines'],
   part: 'key',
   message:
-    'there are no pipelines, so there is nothing to publish; `waybill init directory` prints an example',
+    'there are no pipelines, so there is nothing to publish; `waybill init --out FILE` writes an example',
 };
 
 function duplicateIds(items: Item[], what: string, key = 'id'): Fault[] {
@@ -167,7 +167,7 @@ function uploadsWithoutToken(pipelines: Item[], tokens: Item[]): Fault[] {
       return [];
     const remedy =
       tokens.length === 0
-        ? `add a token: upload_tokens: [{id: ci, value_env: TOKEN, pipelines: [${id}]}]`
+        ? `add a token at the top level: upload_tokens: [{id: ci, value_env: TOKEN, pipelines: [${id}]}]`
         : `add "${id}" to the pipelines of an entry in upload_tokens or trusted_publishers`;
     const message = `no client may upload to this pipeline; ${remedy}`;
     return [{ ...fault('upload_token_missing', [...path, 'id'], message), severity: 'warning' }];

@@ -82,7 +82,8 @@ export function sentenceFor({ code, message }: YamlDiagnostic): string {
   const bracket = first ?? second;
   if (bracket !== undefined) return `this "${bracket === '}' ? '{' : '['}" is never closed; add "${bracket}"`;
   const [, quote] = /^Missing closing (['"])quote/.exec(message) ?? [];
-  if (quote !== undefined) return `the closing ${quote} of this text is missing`;
+  if (quote !== undefined)
+    return `the text that begins here has no closing ${quote === '"' ? 'double' : 'single'} quote`;
   return sentences[code] ?? `this is not valid YAML (${code})`;
 }
 

@@ -14,7 +14,7 @@ import type { Instant } from '../lib/instant.ts';
 import { inParallel } from '../lib/parallel.ts';
 import { parseRelativePath, type RelativePath } from '../lib/paths.ts';
 import { describeLocation, type SourceLocation } from '../storage/backends.ts';
-import { measure } from '../storage/body.ts';
+import { measure, readAll } from '../storage/body.ts';
 import { keyOf, listedKey } from '../storage/key.ts';
 import type { Stamp, Storage } from '../storage/storage.ts';
 import { followLinks } from '../storage/wrappers/follow-links.ts';
@@ -26,9 +26,14 @@ interface FoundBundles extends Discovery {
 
 const maxConcurrentFiles = 8;
 
+/** Larger files than this, in bytes, are not manifests of web apps. */
+const maxWebAppManifestBytes = 64 * 1024;
+/** Keys of a web app's or a browser extension's manifest. A bundle's manifest has other required keys. */
+const webAppKeys = ['short_name', 'icons', 'start_url', 'display', 'manifest_version'] as const;
+
 /**
  * Finds the bundles in a pipeline's source. Each directory with a manifest is one; with `manifest: auto`, the
- * source directory itself is the only one, and its manifest is generated. Files that have not changed since
+ * source directory itself is the only one if it has no manifest, and its manifest is generated. Files that have not changed since
  * the last call are not read again. A dry run leaves the digest cache alone. Throws the same errors as
  * `discoverBundles`.
  */
@@ -39,11 +44,15 @@ export async function findBundles(
   { dryRun }: { dryRun: boolean },
 ): Promise<FoundBundles> {
   const isAuto = autoManifest !== undefined && source.backend !== 'http_upload';
-  if (!isAuto || (await storage.stat(listedKey(manifestName)))?.type === 'file')
+  const manifest = isAuto ? await rootManifest(storage) : 'bundle';
+  if (!isAuto || manifest === 'bundle')
     return { ...(await discoverBundles(storage, context.signal)), excluded: [] };
   // File timestamps come from the server's clock, so correct for its offset if we know it.
   const listedAt = new Date(context.clock.now().getTime() + (storage.facts.clockOffsetMs ?? 0));
-  const { files, findings, excluded } = await selectFiles(storage, autoManifest, { stamps: true });
+  const { files, findings, excluded } = await selectFiles(storage, autoManifest, {
+    stamps: true,
+    manifestIsContent: manifest === 'web app',
+  });
   const found: FoundBundles = { candidates: [], invalid: [], warnings: [], excluded };
   findings.push(...countFindings({ files, findings, excluded }));
   const refused = (): FoundBundles => {
@@ -75,13 +84,39 @@ export async function findBundles(
   return found;
 }
 
+/**
+ * Says what the `manifest.json` at the root of a source is. Browsers know the manifest of a web app under the
+ * same name, and it is published like any other file. A manifest that cannot be read is a bundle's, so that
+ * its errors are reported.
+ */
+async function rootManifest(storage: Storage): Promise<'none' | 'bundle' | 'web app'> {
+  const key = listedKey(manifestName);
+  const found = await storage.stat(key);
+  if (found?.type !== 'file') return 'none';
+  if (found.size > maxWebAppManifestBytes) return 'bundle';
+  const keys = keysOf(await readAll(storage, key, maxWebAppManifestBytes));
+  const isWebApp =
+    !keys.includes('files') && !keys.includes('created') && webAppKeys.some((one) => keys.includes(one));
+  return isWebApp ? 'web app' : 'bundle';
+}
+
+/** Returns the keys of a JSON object; none if the bytes are not one. */
+function keysOf(bytes: Uint8Array): string[] {
+  try {
+    const value: unknown = JSON.parse(new TextDecoder().decode(bytes));
+    return typeof value === 'object' && value !== null ? Object.keys(value) : [];
+  } catch {
+    return [];
+  }
+}
+
 const fixTheFiles =
   'fix these files or exclude them; patterns can also be in .waybillignore, or in exclude: of a source';
 
 function addFiles(excluded: readonly string[]): string {
   return excluded.length === 0
     ? 'add files, or name another directory'
-    : 'use narrower patterns in --exclude, --include, .waybillignore, or exclude: of a source';
+    : 'change the patterns: they are in --exclude, --include, .waybillignore, or exclude: of a source';
 }
 
 function countFindings({ files, findings, excluded }: Selection): Finding[] {

@@ -111,7 +111,7 @@ function isWellFormed({
 
 function invalid(file: string, reason: string): WaybillError {
   return new WaybillError('plan_invalid', `cannot use the plan ${file}: ${reason}; nothing was published`, {
-    hint: 'make a new plan with waybill run --dry-run --out FILE',
+    hint: 'make a new plan with waybill run --config FILE --dry-run --out PLAN',
   });
 }
 
@@ -224,7 +224,7 @@ const maxFindings = 20;
 
 export function planStale(reason: string, findings: readonly Finding[] = []): WaybillError {
   return new WaybillError('plan_stale', `the plan is out of date: ${reason}`, {
-    hint: 'make a new plan with waybill run --dry-run --out FILE and have it approved',
+    hint: 'make a new plan with waybill run --config FILE --dry-run --out PLAN and have it approved',
     findings: findings.slice(0, maxFindings),
   });
 }

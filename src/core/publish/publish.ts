@@ -184,7 +184,7 @@ function unreadSource(pipeline: PipelineConfig, request: PublishRequest, error: 
 const noBundles = finding(
   'warning',
   'no_bundles',
-  'the source has no bundle, which is a directory with a manifest.json; to publish the source as it is, set manifest: auto in it; to write a manifest, run `waybill pack --manifest-only DIRECTORY`',
+  'the source has no bundle, because no directory in it has a manifest.json; to publish the source as it is, set manifest: auto under source: in the configuration; to write a manifest, run `waybill pack --manifest-only DIRECTORY`',
 );
 
 function emptyResult({ id }: PipelineConfig): PipelineResult {

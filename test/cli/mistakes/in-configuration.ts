@@ -58,7 +58,7 @@ export const inConfiguration: Mistake[] = [
     name: 'a quote that is not closed',
     config: to('backend: local, path: "./web'),
     place: 'c.yml:5:41',
-    remedy: 'closing "',
+    remedy: 'closing double quote',
   },
   {
     name: 'a brace that is not closed',

@@ -121,7 +121,7 @@ export function inPublishing({ closed, pages }: Servers): Mistake[] {
     },
     publish('the directory itself', ['site', './site'], './site', 'outside of that directory'),
     publish('a destination inside', ['site', 'site/www'], 'site/www', 'outside of that directory'),
-    publish('a destination around', ['site', '.'], '"."', 'outside of that directory'),
+    publish('a destination around', ['site', '.'], '"."', 'that does not contain'),
     publish('a destination twice', ['site', 'www', './www/'], './www/', 'once'),
     publish(
       'two destinations in one another',
@@ -139,7 +139,7 @@ export function inPublishing({ closed, pages }: Servers): Mistake[] {
     publish('a channel without releases', ['site', 'www', '--channel', 'a'], '--channel', '--releases'),
     publish('a URL of no web site', ['site', 'www', '--url', 'www.example.org'], '--url', 'https://'),
     publish('a pipeline id with a blank', ['site', 'www', '-p', 'My site'], '--pipeline', 'publish --help'),
-    publish('no SSH server', ['site', `sftp://deploy@127.0.0.1:${closed}/srv/www`], ':CLOSED', '--ssh-key'),
+    publish('no SSH key', ['site', `sftp://deploy@127.0.0.1:${closed}/srv/www`], ':CLOSED', '--ssh-key'),
     {
       ...publish(
         'no S3 server',

@@ -149,8 +149,9 @@ function refuseOverlaps(
 ): void {
   destinations.forEach(({ id, settings }, index) => {
     const text = texts[index] ?? '';
-    if (destinations.findIndex((other) => other.id === id) < index)
-      throw new WaybillError('usage', `the destination "${text}" is given twice`, {
+    const first = destinations.findIndex((one) => one.id === id);
+    if (first < index)
+      throw new WaybillError('usage', `"${texts[first] ?? ''}" and "${text}" are the same destination`, {
         hint: 'name each destination once',
       });
     if (settings['backend'] !== 'local') return;
@@ -164,15 +165,19 @@ function refuseOverlaps(
         `one of the destinations "${texts[other] ?? ''}" and "${text}" is inside the other`,
         { hint: 'choose separate directories' },
       );
-    if (isWithin(target, source) || isWithin(source, target))
+    if (isWithin(target, source))
       throw new WaybillError(
         'usage',
         target === source
           ? `the destination "${text}" is the published directory itself`
-          : isWithin(target, source)
-            ? `the destination "${text}" is inside the published directory "${source}"`
-            : `the published directory "${source}" is inside the destination "${text}"`,
+          : `the destination "${text}" is inside the published directory "${source}"`,
         { hint: 'choose a destination outside of that directory' },
+      );
+    if (isWithin(source, target))
+      throw new WaybillError(
+        'usage',
+        `the published directory "${source}" is inside the destination "${text}"`,
+        { hint: `choose a destination that does not contain "${source}"` },
       );
   });
 }

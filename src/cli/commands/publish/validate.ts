@@ -194,7 +194,7 @@ function print({ reports, filesRead }: Omit<Validation, 'warnings'>, root: strin
   const amount = style.dim(`${plural(files, 'file')}, ${formatSize(bytes)}`);
   if (reports.length === 0)
     output.data(
-      `${style.red('failed')}  the source has no bundle, which is a directory with a manifest.json`,
+      `${style.red('failed')}  the source has no bundle, because no directory in it has a manifest.json`,
     );
   else
     output.data(

@@ -73,7 +73,7 @@ export interface Selection {
 
 /**
  * Selects files by these patterns and the directory's `.waybillignore`. `manifest.json` and its signature are
- * never included. Excluded directories are not listed. If a selected file may not be in a bundle because it
+ * not included, unless the manifest is content, because it is not a bundle's. Excluded directories are not listed. If a selected file may not be in a bundle because it
  * is a link, a special file, a secret, or has a path that the receiver would refuse, the result has a finding
  * for it. Throws `usage` if `.waybillignore` is not a text file, and the storage's error if a directory
  * cannot be listed.
@@ -81,7 +81,7 @@ export interface Selection {
 export async function selectFiles(
   storage: Storage,
   patterns: Patterns,
-  { stamps = false }: { stamps?: boolean } = {},
+  { stamps = false, manifestIsContent = false }: { stamps?: boolean; manifestIsContent?: boolean } = {},
 ): Promise<Selection> {
   const rules = rulesOf(patterns, await readIgnoreFile(storage));
   const files: SelectedFile[] = [];
@@ -104,13 +104,14 @@ export async function selectFiles(
     const options = { recursive: false, onUnreadable, stamps, limit };
     for await (const entry of storage.list(directory, options)) {
       const { key, type, size, stamp = null } = entry;
-      if ((key === manifestName || key === signatureName) && type === 'file') continue;
+      const isContent = manifestIsContent && key === manifestName && type === 'file';
+      if ((key === manifestName || key === signatureName) && type === 'file' && !isContent) continue;
       const name = type === 'directory' ? `${key}/` : key;
       if (rules.isExcluded(name) || (type === 'link' && patterns.links === 'skip')) excluded.push(name);
       else if (type === 'directory' && foldedPath(key) !== manifestName) pending.push(key);
       else if (!rules.isIncluded(key)) excluded.push(name);
       else {
-        const problem = rejectionReason(entry, rules);
+        const problem = isContent ? null : rejectionReason(entry, rules);
         if (problem === null) files.push({ path: key as string as RelativePath, size, stamp });
         else findings.push(finding('error', problem.code, problem.message, { file: key }));
       }
@@ -197,7 +198,7 @@ function rejectionReason(
       code: 'file_is_link',
       message:
         unfollowed ??
-        'is a symbolic link; leave links out with --links skip, or publish their targets with --links follow (links: in a source)',
+        'is a symbolic link; leave links out with --links skip, or publish their targets with --links follow (in a configuration: links: skip or links: follow, under source:)',
     };
   if (type !== 'file')
     return { code: 'file_not_regular', message: 'is neither a file nor a directory; exclude it' };

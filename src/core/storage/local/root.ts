@@ -136,7 +136,7 @@ const fileInTheWay = {
 };
 
 function faultOfLink(component: string): { what: string; hint: string } {
-  const what = `is a symbolic link to "${readlinkSync(component)}", which is not a directory`;
+  const what = `is a symbolic link to "${readlinkSync(component)}", where there is no directory`;
   return {
     what,
     hint: 'create or mount that directory, or correct the path',

@@ -318,6 +318,27 @@ t.test('a directory with a manifest is the bundle that the manifest describes', 
   t.same(readdirSync(publisher.web).sort(), ['.publisher.json', 'index.html']);
 });
 
+t.test('the manifest.json of a web app is published, and that of a bundle is not', async (t) => {
+  const webApp = '{"name": "Maps", "short_name": "Maps", "icons": [], "start_url": "."}';
+  const source = localSource(t, { 'index.html': 'home', 'manifest.json': webApp });
+  const publisher = new Publisher(source, placeOf(source));
+  t.same(await publisher.actions(), ['publish_new']);
+  t.equal(readFileSync(path.join(publisher.web, 'manifest.json'), 'utf8'), webApp);
+  t.same(await publisher.actions(), ['skip_same']);
+  // A manifest of a bundle may have any other keys, and its mistakes must be reported.
+  for (const mistaken of [
+    '{"icons": [], "files": ["index.html"]}',
+    '{"icons": [], "created": "yesterday"}',
+    '{"file": ["index.html"]}',
+    '["icons"]',
+    '{"icons": [',
+  ]) {
+    source.write('manifest.json', mistaken);
+    t.same((await publisher.actions()).at(-1), 'invalid', mistaken);
+  }
+  t.equal(readFileSync(path.join(publisher.web, 'manifest.json'), 'utf8'), webApp, 'nothing was removed');
+});
+
 t.test('an empty directory is an error, and a missing file is removed', async (t) => {
   const source = localSource(t);
   const publisher = new Publisher(source, placeOf(source));
