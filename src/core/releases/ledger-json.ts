@@ -23,10 +23,11 @@ export function serialiseReleases(
     schema_version: ledgerVersion,
     ...(current === undefined ? {} : { current: current === null ? null : releaseKey(current) }),
     updated_at: updatedAt,
-    history: ledger.history.map(({ id, activatedAt, leftAt }) => ({
+    history: ledger.history.map(({ id, activatedAt, leftAt, wasRolledBack }) => ({
       id,
       activated_at: activatedAt,
       left_at: leftAt,
+      rolled_back: wasRolledBack ? true : undefined,
     })),
     rollbacks: ledger.rollbacks.map(({ to, from }) => ({ to, from: [...from] })),
     removing: [...ledger.removing],
@@ -76,6 +77,7 @@ function parseLedger(document: Record<string, unknown>): Ledger {
         id: asReleaseId(activation['id'], 'id'),
         activatedAt: asInstant(activation['activated_at'], 'activated_at'),
         leftAt: left === null ? null : asInstant(left, 'left_at'),
+        wasRolledBack: activation['rolled_back'] === true,
       };
     }),
     rollbacks: asArrayOf(document['rollbacks'], 'rollbacks', (item) => {

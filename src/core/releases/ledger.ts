@@ -43,6 +43,8 @@ export interface Activation {
   activatedAt: string;
   /** The time when another release replaced it; null if none did, or if it never became current after all. */
   leftAt: string | null;
+  /** Whether a rollback left it, or passed it. It stays in this state until it becomes current again. */
+  wasRolledBack: boolean;
 }
 
 /** A rollback, which is in effect while `to` is the current release. */
@@ -87,14 +89,14 @@ export function rolledBack({ ledger, current }: Pick<Releases, 'ledger' | 'curre
 
 /**
  * Returns the release to roll back to by default, or null if there is none. It is the last one that was
- * current before, leaving out releases that were rolled back or are being removed.
+ * current before, leaving out releases that were ever rolled back or are being removed.
  */
 export function lastGood(releases: Releases): ReleaseId | null {
   const { ledger, current } = releases;
   const excluded = new Set<ReleaseId | null>([current, ...rolledBack(releases), ...ledger.removing]);
   let last: { id: ReleaseId; leftAt: string } | null = null;
-  for (const { id, leftAt } of ledger.history)
-    if (leftAt !== null && !excluded.has(id) && (last === null || leftAt >= last.leftAt))
+  for (const { id, leftAt, wasRolledBack } of ledger.history)
+    if (leftAt !== null && !wasRolledBack && !excluded.has(id) && (last === null || leftAt >= last.leftAt))
       last = { id, leftAt };
   return last?.id ?? null;
 }
@@ -111,10 +113,18 @@ export function beforeSwitch(
   rollback: Rollback | null,
 ): Ledger {
   const known = new Map(ledger.history.map((activation) => [activation.id, activation]));
-  const history = ledger.history.filter(({ id }) => id !== to && id !== current);
-  if (current !== null)
-    history.push({ id: current, activatedAt: known.get(current)?.activatedAt ?? now, leftAt: now });
-  history.push({ id: to, activatedAt: now, leftAt: known.get(to)?.leftAt ?? null });
+  const isRollback = rollback !== null;
+  const earlier = ledger.history.findIndex(({ id }) => id === to);
+  const history = ledger.history
+    .map((one, index) =>
+      isRollback && earlier >= 0 && index > earlier ? { ...one, wasRolledBack: true } : one,
+    )
+    .filter(({ id }) => id !== to && id !== current);
+  if (current !== null) {
+    const activatedAt = known.get(current)?.activatedAt ?? now;
+    history.push({ id: current, activatedAt, leftAt: now, wasRolledBack: isRollback });
+  }
+  history.push({ id: to, activatedAt: now, leftAt: known.get(to)?.leftAt ?? null, wasRolledBack: false });
   const rollbacks = effective({ ledger, current });
   return { ...ledger, history, rollbacks: rollback === null ? rollbacks : [...rollbacks, rollback] };
 }

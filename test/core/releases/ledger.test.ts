@@ -23,7 +23,7 @@ import type { StoredRelease } from '../../../src/core/releases/stored-releases.t
 import { seed } from '../../support/sampling.ts';
 
 const idOf = (n: number): ReleaseId => `202611${10 + n}T100000Z-0000000${n}` as ReleaseId;
-const [a, b, c] = [idOf(0), idOf(1), idOf(2)] as const;
+const [a, b, c, d] = [idOf(0), idOf(1), idOf(2), idOf(3)] as const;
 const start = noReleases;
 const at = (minute: number): string => new Date(Date.UTC(2026, 10, 20, 0, minute)).toISOString();
 
@@ -49,6 +49,20 @@ t.test('a rollback goes to the last good release and skips rolled back ones', as
   t.equal(lastGood(further), null);
   t.same(rolledBack({ ...further, ledger: resumed(further.ledger) }), []);
   t.equal(lastGood({ ...third, ledger: announcing(third.ledger, [b]) }), a, 'not what is being removed');
+});
+
+t.test('a rollback never goes to a release that was rolled back before, or passed by one', async (t) => {
+  const back = wentBack(switched(switched(start, a, 1), b, 2), a, 3);
+  const again = wentBack(switched(back, c, 4), a, 5);
+  t.equal(lastGood(again), null, 'b was rolled back before c was published');
+  const passed = wentBack(switched(switched(switched(start, a, 1), b, 2), c, 3), a, 4);
+  t.equal(lastGood({ ...passed, ledger: resumed(passed.ledger) }), null, 'b became current after a');
+  t.equal(lastGood(switched(passed, d, 5)), a);
+  const promoted = switched(switched(back, b, 4), c, 5);
+  t.equal(lastGood(promoted), b, 'a promotion makes a release good again');
+  const first = switched(switched(start, a, 1), b, 2);
+  const killed = { ...first, ledger: beforeSwitch(first, a, at(3), rollbackTo(first, a)) };
+  t.equal(lastGood(switched(killed, c, 4)), b, 'a rollback killed before its switch leaves b good');
 });
 
 t.test('a release that was never current is not a target of a rollback', async (t) => {
