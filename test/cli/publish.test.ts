@@ -117,13 +117,29 @@ t.test('a channel leaves the current release as it is', async (t) => {
   t.equal(read(cwd, 'www/pr-12/index.html'), 'preview');
 });
 
+t.test('releases are not replaced by files in place because --releases was forgotten', async (t) => {
+  const { cwd, waybill } = layOut(t);
+  t.equal((await waybill(['publish', 'site', 'www', '--releases'])).status, 0);
+  const before = readdirSync(path.join(cwd, 'www')).sort();
+  writeFileSync(path.join(cwd, 'site/index.html'), 'changed');
+  for (const more of [[], ['--dry-run'], ['--force', '--yes']])
+    t.match(await waybill(['publish', 'site', 'www', ...more]), {
+      status: 1,
+      stdout: /the destination root has releases[^]*add --releases/,
+    });
+  t.same(readdirSync(path.join(cwd, 'www')).sort(), before);
+  t.equal(read(cwd, 'www/current/index.html'), '<p>home</p>');
+});
+
 t.test('--save writes the configuration that does the same, and overwrites nothing', async (t) => {
   const { cwd, waybill } = layOut(t);
   const args = ['publish', 'site', 'www', '--exclude', 'css', '--save', 'site.yml'];
-  t.match(await waybill(args), { status: 0, stderr: '' });
+  t.match(await waybill(args), { status: 0, stderr: /^note +wrote site\.yml\n$/ });
   t.same(readdirSync(path.join(cwd, 'www')).sort(), ['.publisher.json', 'index.html']);
   t.match(await waybill(['run', '-c', 'site.yml']), { status: 0, stdout: /skip_same=1/ });
-  t.match(await waybill(args), { status: 2, stderr: /exists already[^]*next/ });
+  t.match(await waybill(args), { status: 0, stdout: /skip_same=1/, stderr: '' });
+  const other = await waybill([...args, '--exclude', 'more']);
+  t.match(other, { status: 2, stderr: /exists already, with other content[^]*next/ });
 });
 
 t.test('--links follow publishes what links lead to, and --links skip leaves them out', async (t) => {

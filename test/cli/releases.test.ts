@@ -73,6 +73,7 @@ t.test('published, listed, shown and compared', async (t) => {
     ...{ status: 0, stderr: '' },
     stdout: new RegExp(`→ +${second} .*current\n.*${first}.*a rollback goes here`),
   });
+  t.equal(run('releases', 'list').stdout, run('releases', 'list', ...named).stdout, 'the only pipeline');
   t.match(run('releases', 'show', second, ...named), {
     ...{ status: 0, stdout: /only-2\.txt[^]*whole {2}2026.* 3 outputs/ },
   });

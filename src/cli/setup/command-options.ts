@@ -21,7 +21,10 @@ export const config = required('-c, --config <file>', 'configuration file (YAML)
 
 export const optionalConfig = optional('-c, --config <file>', 'configuration file (YAML)');
 
-export const pipeline = required('-p, --pipeline <id>', 'id of the pipeline');
+export const pipelineIfSeveral = optional(
+  '-p, --pipeline <id>',
+  'id of the pipeline, if the configuration has more than one',
+);
 
 export const pipelineOfToken = optional(
   '-p, --pipeline <id>',
@@ -29,8 +32,6 @@ export const pipelineOfToken = optional(
 );
 
 export const onlyPipelines = repeatable('-p, --pipeline <id>', 'only this pipeline (repeatable)');
-
-export const destination = required('-d, --destination <id>', 'destination of the pipeline');
 
 export const onlyDestinations = repeatable(
   '-d, --destination <id>',

@@ -55,17 +55,24 @@ export async function setUp({
   return prepare(await loadConfig(config, { home: homedir() }), options);
 }
 
-/** Returns the options for a command that is about a single pipeline. */
-export function setUpFor({
-  config,
-  pipeline,
-  verbose,
-}: {
+/** The options of a command that is about a single pipeline. */
+export interface PipelineFlags {
   config: string;
-  pipeline: string;
+  pipeline?: string | undefined;
   verbose: boolean;
-}): Pick<SetUpOptions, 'pipelineIds' | 'verbose'> & { config: string } {
-  return { config, pipelineIds: [pipeline], verbose };
+}
+
+/**
+ * Like `setUp`, for a command that is about a single pipeline: the named one, or the only one in the
+ * configuration. Throws `usage` if there are several.
+ */
+export async function setUpPipeline(
+  { config, pipeline: named, verbose }: PipelineFlags,
+  options: Omit<SetUpOptions, 'pipelineIds' | 'verbose'>,
+): Promise<CommandContext & { pipeline: PipelineConfig }> {
+  const loaded = await loadConfig(config, { home: homedir() });
+  const pipeline = onlyPipeline(loaded.config, named);
+  return { ...(await prepare(loaded, { ...options, verbose, pipelineIds: [pipeline.id] })), pipeline };
 }
 
 /** Like `setUp`, but for a configuration that has already been loaded. */
@@ -104,6 +111,22 @@ function userCache(): Pick<CoreContext, 'cacheDirectory'> {
 
 export function pipelineOf(config: Pick<Config, 'pipelines'>, id: string): PipelineConfig {
   return named(config.pipelines, id, 'pipeline');
+}
+
+/**
+ * Returns the pipeline with this name. If no name is given, returns the only pipeline, and throws a `usage`
+ * error if there are several.
+ */
+export function onlyPipeline(
+  { pipelines }: Pick<Config, 'pipelines'>,
+  named: string | undefined,
+): PipelineConfig {
+  const [only, ...others] = pipelines;
+  if (named !== undefined || only === undefined) return pipelineOf({ pipelines }, named ?? '');
+  if (others.length === 0) return only;
+  throw new WaybillError('usage', 'the configuration has several pipelines: name one', {
+    hint: `--pipeline ${pipelines.map(({ id }) => id).join(' | ')}`,
+  });
 }
 
 /** A pipeline and some or all of its destinations. */

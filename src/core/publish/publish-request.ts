@@ -25,6 +25,8 @@ export interface PublishRequest {
   force: boolean;
   /** Allow the run to remove more published outputs than `limits.max_removed`. */
   allowRemovals?: boolean;
+  /** Refuse to publish in place where there are releases. By default, their layout is changed. */
+  keepsReleases?: boolean;
   /** Publish only to these destinations. Default: all. */
   destinationIds?: readonly string[];
   /** Publish to this channel. Destinations that do not define it are left out. */

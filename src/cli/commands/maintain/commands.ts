@@ -2,13 +2,13 @@ import { defaulted, described, flag, optional, repeatable, rest } from '../../se
 import {
   allowRemovals,
   config,
-  destination,
+  destinationIfSeveral,
   format,
   onlyDestinations,
   onlyPipelines,
   optionalConfig,
   periodForm,
-  pipeline,
+  pipelineIfSeveral,
   verbose,
 } from '../../setup/command-options.ts';
 
@@ -18,7 +18,7 @@ export const inspectCommand = described({
   inputs: {
     verbose,
     config,
-    pipeline,
+    pipeline: pipelineIfSeveral,
     probe: flag(
       '--probe',
       'test source and destinations: latency, clock, permissions, rename, conditional writes; writes and removes a small file',
@@ -55,8 +55,8 @@ export const reconcileStateCommand = described({
   inputs: {
     verbose,
     config,
-    pipeline,
-    destination,
+    pipeline: pipelineIfSeveral,
+    destination: destinationIfSeveral,
     dryRun: flag('--dry-run', 'report findings without repairing them'),
     allOwners: flag(
       '--all-owners',
@@ -73,8 +73,8 @@ export const pruneCommand = described({
   inputs: {
     verbose,
     config,
-    pipeline,
-    destination,
+    pipeline: pipelineIfSeveral,
+    destination: destinationIfSeveral,
     dryRun: flag('--dry-run', 'list the removals without making them', 'apply'),
     apply: flag('--apply', 'remove the outputs', 'dryRun'),
     allowRemovals,

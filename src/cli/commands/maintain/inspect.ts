@@ -18,7 +18,7 @@ import type { Storage } from '../../../core/storage/storage.ts';
 import { within } from '../../../core/storage/wrappers/within.ts';
 import { columns, type Output, plural } from '../../output/output.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
-import { pipelineOf, setUp, setUpFor } from '../../setup/set-up.ts';
+import { setUpPipeline } from '../../setup/set-up.ts';
 import type { inspectCommand } from './commands.ts';
 import { hasAllRights, type PlaceProbe, printProbes, probePlaces } from './probe-places.ts';
 
@@ -62,8 +62,7 @@ type InspectOptions = OptionsFor<typeof inspectCommand>;
  * small files of `--probe`.
  */
 export async function inspect(options: InspectOptions, { output }: Io): Promise<number> {
-  const { config, context, warnings } = await setUp({ ...setUpFor(options), output });
-  const pipeline = pipelineOf(config, options.pipeline);
+  const { context, warnings, pipeline } = await setUpPipeline(options, { output });
   const source = readableSource(pipeline);
   return withReleasers(async (onRelease) => {
     const storage = await openSource(context, { ...pipeline, source }, { dryRun: true });

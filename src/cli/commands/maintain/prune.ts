@@ -5,7 +5,7 @@ import { atDestination } from '../../../core/releases/place.ts';
 import { columns, type Output, plural } from '../../output/output.ts';
 import { auditedAndNotified } from '../../setup/audited.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
-import { destinationOf, pipelineOf, setUp, setUpFor } from '../../setup/set-up.ts';
+import { onlyDestination, setUpPipeline } from '../../setup/set-up.ts';
 import type { pruneCommand } from './commands.ts';
 
 type PruneOptions = OptionsFor<typeof pruneCommand>;
@@ -17,17 +17,18 @@ export async function pruneDestination(options: PruneOptions, { output, signal }
     throw new WaybillError('usage', 'prune needs --dry-run or --apply', {
       hint: 'look with --dry-run first; --apply deletes',
     });
-  const prepared = await setUp({ ...setUpFor(options), output, signal, notifies: true });
-  const destination = destinationOf(pipelineOf(prepared.config, options.pipeline), options.destination);
+  const prepared = await setUpPipeline(options, { output, signal, notifies: true });
+  const { pipeline } = prepared;
+  const destination = onlyDestination(pipeline, options.destination);
   const { limits, prune: policy, releases } = destination;
   if (releases !== null)
     throw new WaybillError(
       'prune_disabled',
-      `destination "${options.destination}" keeps releases, which are removed as a whole and by themselves`,
+      `destination "${destination.id}" keeps releases, which are removed as a whole and by themselves`,
       { hint: 'releases.keep and releases.linger say how many stay, and for how long' },
     );
   const maxRemoved = options.allowRemovals ? null : limits.maxRemoved;
-  const owner = { pipelineId: options.pipeline, destinationId: options.destination };
+  const owner = { pipelineId: pipeline.id, destinationId: destination.id };
   const found: Finding[] = [];
   const act = { act: 'prune', dryRun, ...owner, detail: { allow_removals: maxRemoved === null } } as const;
   const notified = await auditedAndNotified(

@@ -7,17 +7,17 @@ import { releasePathOf } from '../../../core/releases/release.ts';
 import { type Output, plural } from '../../output/output.ts';
 import { audited } from '../../setup/audited.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
-import { destinationOf, pipelineOf, setUp, setUpFor } from '../../setup/set-up.ts';
+import { onlyDestination, setUpPipeline } from '../../setup/set-up.ts';
 import type { reconcileStateCommand } from './commands.ts';
 
 type ReconcileOptions = OptionsFor<typeof reconcileStateCommand>;
 
 /** Implements `waybill reconcile-state`. */
 export async function reconcileState(options: ReconcileOptions, { output, signal }: Io): Promise<number> {
-  const { config, warnings, ...prepared } = await setUp({ ...setUpFor(options), output, signal });
-  const destination = destinationOf(pipelineOf(config, options.pipeline), options.destination);
+  const { config, warnings, pipeline, ...prepared } = await setUpPipeline(options, { output, signal });
+  const destination = onlyDestination(pipeline, options.destination);
   const { dryRun, allOwners } = options;
-  const owner = { pipelineId: options.pipeline, destinationId: options.destination };
+  const owner = { pipelineId: pipeline.id, destinationId: destination.id };
   const act = { act: 'catalog.reconcile', dryRun, ...owner, detail: { all_owners: allOwners } } as const;
   const change = async (context: CoreContext): Promise<ReconcileReport[]> =>
     atDestination(context, destination, { readOnly: dryRun }, async (storage) => {

@@ -23,7 +23,7 @@ import {
   onlyDestinations,
   onlyPipelines,
   optionalConfig,
-  pipeline,
+  pipelineIfSeveral,
   planOnly,
   verbose,
 } from '../../setup/command-options.ts';
@@ -70,9 +70,10 @@ export const publishCommand = described({
   waybill publish ./site sftp://deploy@web1/srv/www --dry-run
   waybill publish ./site 's3://bucket/site?endpoint=https://s3.example.org'
 
-S3 URLs accept ?endpoint=URL, region=NAME and path_style=true. Credentials come
-from AWS_ACCESS_KEY_ID, … or the role of the machine, and from the SSH agent or a
-key. URLs must not contain passwords.
+S3 URLs accept ?endpoint=URL, region=NAME and path_style=true. URLs must not
+contain passwords: S3 credentials come from AWS_ACCESS_KEY_ID and
+AWS_SECRET_ACCESS_KEY, or the role of the machine; SSH keys from --ssh-key or the
+SSH agent.
 
 Exit codes: 0 published or nothing to do, 1 a destination failed, 2 usage,
 3 another release stays current, because this one was rolled back.`,
@@ -185,7 +186,7 @@ export const unpublishCommand = described({
     verbose,
     path: required('<path>', 'bundle path at the destination; . is the root'),
     config,
-    pipeline,
+    pipeline: pipelineIfSeveral,
     destination: destinationIfSeveral,
     layout: choice('--layout <layout>', 'layout to remove if the destination has both', [
       'in_place',
@@ -224,7 +225,7 @@ export const validateCommand = described({
     verbose,
     bundlePath: optional('[bundle_path]', 'directory of a bundle'),
     config: optionalConfig,
-    pipeline: optional('-p, --pipeline <id>', 'pipeline whose source to check'),
+    pipeline: pipelineIfSeveral,
     listingOnly: flag('--listing-only', 'for SFTP and S3: check only manifests, scene maps and the listing'),
     format,
   },

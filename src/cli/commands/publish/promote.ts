@@ -1,4 +1,4 @@
-import type { Config, DestinationConfig, PipelineConfig } from '../../../core/config/config.ts';
+import type { DestinationConfig, PipelineConfig } from '../../../core/config/config.ts';
 import type { Loaded } from '../../../core/config/load.ts';
 import { overlapOf } from '../../../core/config/pipeline-relations.ts';
 import type { CoreContext } from '../../../core/context.ts';
@@ -22,7 +22,7 @@ import {
   type CommandContext,
   destinationOf,
   givenBundlePath,
-  pipelineOf,
+  onlyPipeline,
   prepare,
   setUp,
   withNotifier,
@@ -119,8 +119,8 @@ async function carryOut(
     const pipeline = await pipelineNamed(found.pipelineId);
     const bar = progressBar(format === 'text', pipeline.id);
     const onProgress = dryRun ? undefined : bar.onProgress;
-    const request = { dryRun, force, allowRemovals, channel, onProgress };
     const keepsPaths = config === undefined;
+    const request = { dryRun, force, allowRemovals, channel, onProgress, keepsReleases: keepsPaths };
     const promotion = { from: from.name, published, owner: found, to: to.id, keepsPaths };
     try {
       return await promote(context, pipeline, promotion, request);
@@ -215,15 +215,6 @@ async function loadPlaces(
 
 function chosenOf({ path, release }: PromoteOptions): Pick<PromotedContent, 'path' | 'release'> {
   return { path: path === undefined ? undefined : givenBundlePath(path), release };
-}
-
-function onlyPipeline({ pipelines }: Config, named: string | undefined): PipelineConfig {
-  const [only, ...others] = pipelines;
-  if (named !== undefined || only === undefined) return pipelineOf({ pipelines }, named ?? '');
-  if (others.length === 0) return only;
-  throw new WaybillError('usage', 'the configuration has several pipelines: name one', {
-    hint: `--pipeline ${pipelines.map(({ id }) => id).join(' | ')}`,
-  });
 }
 
 /** Returns the only owner, or the only one that belongs to `pipeline`. Throws `not_published` or `usage`. */

@@ -1,4 +1,4 @@
-import { existsSync, realpathSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, realpathSync, statSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline/promises';
@@ -33,22 +33,23 @@ export async function publish(options: PublishOptions, { output, signal }: Io): 
   const text = configurationText(settings);
   const loaded = await load(text);
   if (options.force && !options.dryRun && !options.yes) await confirmForce(options.destinations.length);
-  if (options.save !== undefined) save(options.save, text);
+  if (options.save !== undefined && save(options.save, text)) output.note(`wrote ${options.save}`);
   const begunMs = systemClock.monotonic();
   const { verbose, dryRun, force, channel, save: file } = options;
   const setUp = await prepare(loaded, { output, verbose, signal, areDirectoriesNamed: true });
   const chosen = chooseDestinations(setUp.config, {});
-  const asked = { dryRun, force, allowRemovals: false, channel };
+  const asked = { dryRun, force, allowRemovals: false, channel, keepsReleases: true };
   const result = withOptionHints(await runAll({ chosen, options, setUp }, asked));
   const code = reportRun(
     result,
     { output, signal },
     {
       ...{ verbose, begunMs, shown: withoutSelection(result) },
-      configured: `--config ${file ?? 'FILE'}`,
+      configured: `--config ${file ?? 'waybill.yml'}`,
     },
   );
-  if (code === heldBackExitCode && file === undefined) output.note('--save writes the FILE of that command');
+  if (code === heldBackExitCode && file === undefined)
+    output.note('to write waybill.yml first, repeat your command with --save waybill.yml');
   if (options.open && !signal.aborted) await openPublished(urlsIn(result), output, missingUrl(options));
   return code;
 }
@@ -235,17 +236,29 @@ export async function confirmForce(destinations: number): Promise<void> {
   });
 }
 
-function save(file: string, text: string): void {
+/** Writes the configuration. Returns false if the file has exactly this text already. */
+function save(file: string, text: string): boolean {
   try {
     writeFileSync(file, text, { flag: 'wx', mode: 0o644 });
+    return true;
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : undefined;
-    const reason =
-      code === 'EEXIST' ? 'it exists already' : error instanceof Error ? error.message : 'unknown';
+    const isThere = error instanceof Error && 'code' in error && error.code === 'EEXIST';
+    if (isThere && textIn(file) === text) return false;
+    const failure = error instanceof Error ? error.message : 'unknown';
+    const reason = isThere ? 'it exists already, with other content' : failure;
     throw new WaybillError('usage', `the configuration cannot be saved as "${file}": ${reason}`, {
       hint: 'name another file; nothing was published',
       cause: error,
     });
+  }
+}
+
+/** Returns the text of a file, or null if it cannot be read. */
+function textIn(file: string): string | null {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    return null;
   }
 }
 

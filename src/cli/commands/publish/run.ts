@@ -141,7 +141,7 @@ function recording(decisions: Decisions): OnDecision {
   };
 }
 
-interface Asked extends OnDecision, Pick<PublishRequest, 'channel'> {
+interface Asked extends OnDecision, Pick<PublishRequest, 'channel' | 'keepsReleases'> {
   dryRun: boolean;
   force: boolean;
   allowRemovals: boolean;

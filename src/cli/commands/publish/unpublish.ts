@@ -1,4 +1,4 @@
-import type { DestinationConfig } from '../../../core/config/config.ts';
+import type { DestinationConfig, PipelineConfig } from '../../../core/config/config.ts';
 import { errorRecord, type Finding, WaybillError } from '../../../core/lib/errors.ts';
 import { formatSize } from '../../../core/lib/settings/units.ts';
 import { unpublishListed } from '../../../core/publish/root-index/listed-changes.ts';
@@ -8,24 +8,18 @@ import { exitCodes } from '../../exit-codes.ts';
 import { type Output, plural } from '../../output/output.ts';
 import { auditedAndNotified } from '../../setup/audited.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
-import {
-  type CommandContext,
-  givenBundlePath,
-  onlyDestination,
-  pipelineOf,
-  setUp,
-  setUpFor,
-} from '../../setup/set-up.ts';
+import { type CommandContext, givenBundlePath, onlyDestination, setUpPipeline } from '../../setup/set-up.ts';
 import type { unpublishCommand } from './commands.ts';
 
 type UnpublishOptions = OptionsFor<typeof unpublishCommand>;
 
 /** Implements `waybill unpublish`. */
 export async function unpublish(options: UnpublishOptions, { output, signal }: Io): Promise<number> {
-  const { dryRun, pipeline: pipelineId } = options;
+  const { dryRun } = options;
   const destinationPath = givenBundlePath(options.path);
-  const prepared = await setUp({ ...setUpFor(options), output, signal, notifies: true });
-  const destination = onlyDestination(pipelineOf(prepared.config, pipelineId), options.destination);
+  const prepared = await setUpPipeline(options, { output, signal, notifies: true });
+  const pipelineId = prepared.pipeline.id;
+  const destination = onlyDestination(prepared.pipeline, options.destination);
   const { outcome, warnings } = await attempt(prepared, destinationPath, destination, options);
   const report = outcome instanceof WaybillError ? null : outcome;
   const error = outcome instanceof WaybillError ? errorRecord(outcome) : null;
@@ -42,13 +36,13 @@ export async function unpublish(options: UnpublishOptions, { output, signal }: I
  * which case it throws. A path where nothing has been published counts as wrong input.
  */
 async function attempt(
-  prepared: CommandContext,
+  prepared: CommandContext & { pipeline: PipelineConfig },
   destinationPath: string,
   destination: DestinationConfig,
-  { pipeline: pipelineId, layout, dryRun, allowRemovals }: UnpublishOptions,
+  { layout, dryRun, allowRemovals }: UnpublishOptions,
 ): Promise<{ outcome: UnpublishReport | WaybillError; warnings: Finding[] }> {
   const { id: destinationId, limits, fileConcurrency: concurrency } = destination;
-  const owner = { pipelineId, destinationId };
+  const owner = { pipelineId: prepared.pipeline.id, destinationId };
   const found: Finding[] = [];
   const maxRemoved = allowRemovals ? null : limits.maxRemoved;
   const act = {

@@ -18,7 +18,7 @@ import type { Storage } from '../../../core/storage/storage.ts';
 import { type Output, plural } from '../../output/output.ts';
 import { type ProgressBar, progressBar } from '../../output/progress.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
-import { pipelineOf, setUp } from '../../setup/set-up.ts';
+import { setUpPipeline } from '../../setup/set-up.ts';
 import type { validateCommand } from './commands.ts';
 
 type ValidateOptions = OptionsFor<typeof validateCommand>;
@@ -68,7 +68,7 @@ async function ofDirectory(
 ): Promise<Validation> {
   if (options.config !== undefined || options.pipeline !== undefined)
     throw new WaybillError('usage', 'a bundle path cannot be used with --config or --pipeline', {
-      hint: 'waybill validate <bundle>, or waybill validate --config <file> --pipeline <id>',
+      hint: 'waybill validate <bundle>, or waybill validate --config <file>',
     });
   const found = bundlePath === '' ? null : await stat(bundlePath).catch(() => null);
   if (bundlePath !== '' && found === null)
@@ -98,17 +98,13 @@ async function ofDirectory(
 }
 
 async function ofSource(options: ValidateOptions, output: Output, bar: ProgressBar): Promise<Validation> {
-  if (options.config === undefined || options.pipeline === undefined)
+  const { config, pipeline: named, verbose } = options;
+  if (config === undefined)
     throw new WaybillError('usage', 'missing argument <bundle>: the directory with the manifest.json', {
-      hint: 'waybill validate <bundle>, or waybill validate --config <file> --pipeline <id>',
+      hint: 'waybill validate <bundle>, or waybill validate --config <file>',
     });
-  const { config, context, warnings } = await setUp({
-    config: options.config,
-    output,
-    pipelineIds: [options.pipeline],
-    verbose: options.verbose,
-  });
-  const pipeline = pipelineOf(config, options.pipeline);
+  const flags = { config, pipeline: named, verbose };
+  const { context, warnings, pipeline } = await setUpPipeline(flags, { output });
   const source = readableSource(pipeline);
   const storage = await openSource(context, { ...pipeline, source }, { dryRun: true });
   try {

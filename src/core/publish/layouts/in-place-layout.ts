@@ -1,6 +1,8 @@
 import type { Lease } from '../../catalog/lease/lease.ts';
 import { decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
 import { readState, stateKey, type StoredState } from '../../catalog/store.ts';
+import { WaybillError } from '../../lib/errors.ts';
+import { describeBundlePath } from '../../lib/paths.ts';
 import { versionConflict } from '../../storage/errors.ts';
 import { type Applied, applyUnderLease, nothingApplied, refuseObstructed } from '../apply/apply.ts';
 import { healModes } from '../apply/heal-modes.ts';
@@ -58,6 +60,7 @@ export class InPlaceLayout implements PublicationLayout<ObservedInPlace, InPlace
   ): Promise<InPlaceDecision> {
     const { storage, root, publication } = this.#task;
     const { stored, release } = observed;
+    if (release !== null && request.keepsReleases === true) throw hasReleases(publication.destinationPath);
     const input = candidate.input(request);
     const migration = release === null ? null : await migrationInPlace(this.#task, release, input);
     const at = release?.storage ?? storage;
@@ -137,4 +140,14 @@ export class InPlaceLayout implements PublicationLayout<ObservedInPlace, InPlace
 
 function observedState(stored: StoredState): ObservedState {
   return { stored, version: stored.state.kind === 'valid' ? stored.state.catalog.generation : null };
+}
+
+function hasReleases(destinationPath: string): WaybillError {
+  return new WaybillError(
+    'state_conflict',
+    `${describeBundlePath(destinationPath)} has releases, and files in place would replace the current one; nothing was changed`,
+    {
+      hint: 'add --releases; to leave releases for good, use waybill run with layout: in_place in a configuration',
+    },
+  );
 }

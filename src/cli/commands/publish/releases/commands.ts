@@ -4,8 +4,7 @@ import {
   destinationIfSeveral,
   format,
   optionalConfig,
-  pipeline,
-  pipelineOfToken,
+  pipelineIfSeveral,
   remoteInputs,
   verbose,
 } from '../../../setup/command-options.ts';
@@ -16,7 +15,7 @@ const place = {
   format,
 };
 
-const local = { verbose, config, pipeline, ...place };
+const local = { verbose, config, pipeline: pipelineIfSeveral, ...place };
 
 /** Of commands that read a configuration file, or ask a daemon. */
 const either = {
@@ -24,10 +23,7 @@ const either = {
   config: optionalConfig,
   to: optional('--to <url>', 'URL of a daemon, instead of --config (default: the variable WAYBILL_URL)'),
   tokenFile: remoteInputs.tokenFile,
-  pipeline: {
-    ...pipelineOfToken,
-    about: 'id of the pipeline (default with --to: the only one of the token)',
-  },
+  pipeline: pipelineIfSeveral,
   ...place,
 };
 export type EitherFlags = Omit<OptionsOf<typeof either>, 'color'>;

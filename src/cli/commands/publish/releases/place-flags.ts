@@ -28,20 +28,16 @@ export function daemonOf<T extends EitherFlags>(flags: T): (T & RemoteFlags) | n
   return url === undefined ? null : { ...flags, to: url };
 }
 
-export type LocalFlags = EitherFlags & { config: string; pipeline: string };
+export type LocalFlags = EitherFlags & { config: string };
 
 /** Returns the options of a command that reads a configuration. Throws `usage` if one is missing. */
 export function localFlags<T extends EitherFlags>(flags: T): T & LocalFlags {
-  const { config, pipeline } = flags;
+  const { config } = flags;
   if (config === undefined)
     throw new WaybillError('usage', 'missing option --config <file> or --to <url>', {
       hint: `name the configuration file, or the URL of a daemon (also in the variable ${urlVariable})`,
     });
-  if (pipeline === undefined)
-    throw new WaybillError('usage', 'missing option --pipeline <id>: id of the pipeline', {
-      hint: `name one of the pipelines of ${config}`,
-    });
-  return { ...flags, config, pipeline };
+  return { ...flags, config };
 }
 
 /** A destination with releases, at a daemon. */

@@ -1,5 +1,5 @@
 import path from 'node:path';
-import type { DestinationConfig } from '../../../../core/config/config.ts';
+import type { DestinationConfig, PipelineConfig } from '../../../../core/config/config.ts';
 import { WaybillError } from '../../../../core/lib/errors.ts';
 import { inCamelCase } from '../../../../core/lib/json-document.ts';
 import { formatSize } from '../../../../core/lib/settings/units.ts';
@@ -23,16 +23,9 @@ import type { ReleaseId } from '../../../../core/releases/release.ts';
 import { readReleases } from '../../../../core/releases/store.ts';
 import { columns, localTime, type Output, plural } from '../../../output/output.ts';
 import type { Io, OptionsFor } from '../../../setup/command.ts';
-import {
-  type CommandContext,
-  givenBundlePath,
-  onlyDestination,
-  pipelineOf,
-  setUp,
-  setUpFor,
-} from '../../../setup/set-up.ts';
+import { givenBundlePath, onlyDestination, setUpPipeline } from '../../../setup/set-up.ts';
 import type { diffCommand, EitherFlags, listCommand, showCommand } from './commands.ts';
-import { atDaemon, daemonOf, type LocalFlags, localFlags } from './place-flags.ts';
+import { atDaemon, daemonOf, localFlags } from './place-flags.ts';
 
 type DiffOptions = OptionsFor<typeof diffCommand>;
 
@@ -48,12 +41,12 @@ export async function showReleases(flags: OptionsFor<typeof listCommand>, io: Io
       return 0;
     });
   const options = localFlags(flags);
-  const { config, context, warnings } = await setUp({ ...setUpFor(options), output });
-  const destination = releasesDestination({ config }, options);
+  const { context, warnings, pipeline } = await setUpPipeline(options, { output });
+  const destination = releasesDestination(pipeline, options);
   const paths = await atDestination(context, destination, { readOnly: true }, async (root) =>
     listReleases(root, destination, pathOf(options)),
   );
-  const about = { pipelineId: options.pipeline, destinationId: destination.id };
+  const about = { pipelineId: pipeline.id, destinationId: destination.id };
   output.result('releases', { ...about, paths, warnings }, () => printPaths(paths, output));
   return 0;
 }
@@ -108,13 +101,13 @@ export async function showRelease(flags: OptionsFor<typeof showCommand>, io: Io)
       return printRelease(document, inCamelCase(document) as ShownRelease, output);
     });
   const options = { ...flags, ...localFlags(flags) };
-  const { config, context, warnings } = await setUp({ ...setUpFor(options), output });
-  const destination = releasesDestination({ config }, options);
+  const { context, warnings, pipeline } = await setUpPipeline(options, { output });
+  const destination = releasesDestination(pipeline, options);
   const choice = { destination, path: pathOf(options) };
   const shown = await atDestination(context, destination, { readOnly: true }, async (root) =>
     shownRelease(root, choice, options.release),
   );
-  const about = { pipelineId: options.pipeline, destinationId: destination.id };
+  const about = { pipelineId: pipeline.id, destinationId: destination.id };
   return printRelease({ ...about, ...shown, warnings }, shown, output);
 }
 
@@ -147,9 +140,8 @@ export async function diffReleases(flags: DiffOptions, io: Io): Promise<number> 
       return 0;
     });
   const options = { ...flags, ...localFlags(flags) };
-  const { config, context, warnings } = await setUp({ ...setUpFor(options), output });
-  const pipeline = pipelineOf(config, options.pipeline);
-  const destination = releasesDestination({ config }, options);
+  const { context, warnings, pipeline } = await setUpPipeline(options, { output });
+  const destination = releasesDestination(pipeline, options);
   const found = await atDestination(context, destination, { readOnly: true }, async (root) => {
     const place = await placeOf(root, destination, pathOf(options));
     const before = from === undefined ? await currentOf(place) : await releaseNamed(place, from);
@@ -163,7 +155,7 @@ export async function diffReleases(flags: DiffOptions, io: Io): Promise<number> 
     const after = flags.with === undefined ? await currentOf(place) : await releaseNamed(place, flags.with);
     return { ...about, to: after, ...(await compareReleases(place.storage, before, after)) };
   });
-  const about = { pipelineId: options.pipeline, destinationId: destination.id };
+  const about = { pipelineId: pipeline.id, destinationId: destination.id };
   printDifference(found, found.to ?? options.dir ?? '', { ...about, ...found, warnings }, output);
   return 0;
 }
@@ -211,10 +203,10 @@ async function currentOf({ storage, destinationPath }: Place): Promise<ReleaseId
 
 /** Returns the destination from the options. Throws `usage`, or `no_releases` if it is published in place. */
 export function releasesDestination(
-  { config }: Pick<CommandContext, 'config'>,
-  { pipeline, destination }: Pick<LocalFlags, 'pipeline' | 'destination'>,
+  pipeline: PipelineConfig,
+  { destination }: Pick<EitherFlags, 'destination'>,
 ): DestinationConfig {
-  const named = onlyDestination(pipelineOf(config, pipeline), destination);
+  const named = onlyDestination(pipeline, destination);
   requireReleasesLayout(named);
   return named;
 }

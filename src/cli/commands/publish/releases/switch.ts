@@ -1,3 +1,4 @@
+import type { PipelineConfig } from '../../../../core/config/config.ts';
 import {
   type ErrorRecord,
   errorRecord,
@@ -20,7 +21,7 @@ import { exitCodes } from '../../../exit-codes.ts';
 import { type Output, plural } from '../../../output/output.ts';
 import { audited, auditedAndNotified } from '../../../setup/audited.ts';
 import type { Io, OptionsFor } from '../../../setup/command.ts';
-import { type CommandContext, setUp, setUpFor } from '../../../setup/set-up.ts';
+import { type CommandContext, setUpPipeline } from '../../../setup/set-up.ts';
 import type {
   activateCommand,
   dropCommand,
@@ -28,7 +29,7 @@ import type {
   resumeCommand,
   rollbackCommand,
 } from './commands.ts';
-import { atDaemon, type DaemonFlags, daemonOf, type DaemonPlace, localFlags } from './place-flags.ts';
+import { atDaemon, daemonOf, type DaemonPlace, localFlags } from './place-flags.ts';
 import { pathOf, releasesDestination } from './show.ts';
 
 type SwitchOptions = OptionsFor<typeof resumeCommand>;
@@ -73,7 +74,13 @@ async function activate(
         ...{ rollback: verb === 'rollback', dryRun },
       });
       output.result('release-switch', done, () =>
-        printSwitch(request, { ...(inCamelCase(done) as Outcome), error: null }, dryRun, output, daemon),
+        printSwitch(
+          request,
+          { ...(inCamelCase(done) as Outcome), error: null },
+          dryRun,
+          output,
+          `--to ${daemon.to}`,
+        ),
       );
       return 0;
     } catch (error) {
@@ -81,7 +88,7 @@ async function activate(
       const about = { action: verb, dryRun, pipelineId, destinationId };
       const none = { destinationPath: at.place.path ?? '.', from: null, to: null, error: errorRecord(error) };
       output.result('release-switch', { ...about, ...none, isChanged: false, warnings: [] }, () =>
-        printSwitch(request, none, dryRun, output, daemon),
+        printSwitch(request, none, dryRun, output, `--to ${daemon.to}`),
       );
       return 1;
     }
@@ -119,26 +126,27 @@ async function change(
   request: SwitchRequest,
   { output, signal }: Io,
 ): Promise<number> {
-  const prepared = await setUp({ ...setUpFor(options), output, signal, notifies: true });
-  const destination = releasesDestination(prepared, options);
+  const prepared = await setUpPipeline(options, { output, signal, notifies: true });
+  const destination = releasesDestination(prepared.pipeline, options);
   const { outcome, warnings } = await carryOut(prepared, options, request);
-  const { dryRun, pipeline: pipelineId } = options;
+  const { dryRun } = options;
+  const pipelineId = prepared.pipeline.id;
   const about = { action: request.verb, dryRun, pipelineId, destinationId: destination.id };
   const isChanged = outcome.error === null && outcome.from !== outcome.to;
   output.result('release-switch', { ...about, ...outcome, isChanged, warnings }, () =>
-    printSwitch(request, outcome, dryRun, output),
+    printSwitch(request, outcome, dryRun, output, `--config ${options.config} --pipeline ${pipelineId}`),
   );
   return outcome.error === null ? 0 : 1;
 }
 
 async function carryOut(
-  prepared: CommandContext,
+  prepared: CommandContext & { pipeline: PipelineConfig },
   options: SwitchOptions,
   request: SwitchRequest,
 ): Promise<{ outcome: Outcome; warnings: Finding[] }> {
-  const destination = releasesDestination(prepared, options);
-  const { dryRun, pipeline } = options;
-  const owner = { pipelineId: pipeline, destinationId: destination.id };
+  const destination = releasesDestination(prepared.pipeline, options);
+  const { dryRun } = options;
+  const owner = { pipelineId: prepared.pipeline.id, destinationId: destination.id };
   const found: Finding[] = [];
   const act = { act: actOf[request.verb], dryRun, ...owner, detail: factsOf(request) };
   const { result, warnings } = await auditedAndNotified(
@@ -189,7 +197,7 @@ function printSwitch(
   { destinationPath, from, to, error }: Outcome,
   dryRun: boolean,
   output: Output,
-  daemon: DaemonFlags | null = null,
+  place: string,
 ): void {
   const { data, style } = output;
   if (error !== null) {
@@ -217,23 +225,18 @@ function printSwitch(
   }
   data(`${style.green(head)}  ${where}: ${from ?? 'nothing'} → ${to ?? ''}${end}`);
   if (verb === 'rollback' && !dryRun) {
-    const again =
-      daemon === null
-        ? 'waybill releases resume'
-        : `waybill releases promote ${from ?? 'ID'} --to ${daemon.to}`;
-    data(
-      `${style.cyan('next'.padEnd(head.length))}  publish other content, or run \`${again}\` to publish the rolled back content again`,
-    );
+    const undo = `waybill releases promote ${from ?? 'ID'} ${place}`;
+    data(`${style.cyan('next'.padEnd(head.length))}  publish other content; to undo the rollback: ${undo}`);
   }
 }
 
 /** Implements `waybill releases tidy`. Tidies one bundle path, or all of them if none is given. */
 export async function tidyReleases(options: SwitchOptions, { output, signal }: Io): Promise<number> {
-  const prepared = await setUp({ ...setUpFor(options), output, signal });
-  const { warnings } = prepared;
-  const destination = releasesDestination(prepared, options);
+  const prepared = await setUpPipeline(options, { output, signal });
+  const { warnings, pipeline } = prepared;
+  const destination = releasesDestination(pipeline, options);
   const { dryRun } = options;
-  const about = { pipelineId: options.pipeline, destinationId: destination.id };
+  const about = { pipelineId: pipeline.id, destinationId: destination.id };
   const paths = await audited(
     prepared,
     { act: 'release.tidy', dryRun, ...about },
