@@ -160,11 +160,12 @@ function variantOf(name: string, variant: JsonSchema, { repeated }: Sections): V
   const discriminator = discriminatorOf(variant)?.schema;
   const kind = String(discriminator?.['const']);
   const found = repeated.get(`${name}: ${kind}`);
+  const about = String(discriminator?.['description']);
   const elsewhere = new Set([name, ...Object.keys(propertiesIn(found?.settings))]);
-  const link = found && ` See [its settings](#${anchorOf(found.heading)}).`;
+
   return {
     kind,
-    about: `${String(discriminator?.['description'])}${link ?? ''}`,
+    about: found ? `[${about}](#${anchorOf(found.heading)})` : about,
     own: pick(variant, (inner) => !elsewhere.has(inner)),
   };
 }

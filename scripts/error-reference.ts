@@ -20,10 +20,9 @@ export function errorReference(): string {
   );
   return `# Errors
 
-JSON output, problem documents, run records and logs have these codes. A code never changes its meaning. The
-hint at the end of a message is often more specific than the fix here. The last column has the HTTP status (if
-none, the daemon answers 500 \`internal_error\`), *retry* if the same request may succeed later, and the exit
-code of the command line unless it is 1.
+A code never changes its meaning. The hint of a message is often more specific than the fix here. The last
+column has the HTTP status (default: 500 \`internal_error\`), *retry* if the same request may succeed later, and
+the exit code of the command line (default: 1).
 
 | code | what happened | how to fix it | HTTP, retry, exit |
 |---|---|---|---|

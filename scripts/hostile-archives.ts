@@ -24,8 +24,8 @@ export async function hostileArchiveReference(): Promise<string> {
   }
   return `# Hostile archives
 
-The daemon rejects malicious and damaged archives. It answers the request, starts no run and leaves nothing in staging.
-A test uploads each of these ${Object.keys(hostileArchives).length} archives, with a limit of ${hostileLimits.maxUploadSize} bytes and ${hostileLimits.maxFiles} files. An answer also names the entry or the place in the manifest.
+A test uploads each of these ${Object.keys(hostileArchives).length} archives, with a limit of ${hostileLimits.maxUploadSize} bytes and ${hostileLimits.maxFiles} files. The daemon answers, starts no run and leaves
+nothing in staging. The answer also names the entry or the place in the manifest.
 
 ${[...tables].map(([heading, rows]) => `## ${heading}\n\n${tableOf(rows)}`).join('\n\n')}
 `;

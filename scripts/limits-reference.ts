@@ -79,9 +79,7 @@ const fixed: Readonly<Record<string, readonly Row[]>> = {
 export function limitsReference(): string {
   return `# Limits
 
-These limits are fixed. [The configuration](configuration.md#reference) lists the others, with their defaults.
-An error message names the limit, the value and the [code](errors.md). [Scene maps](scene-map.md#findings)
-have limits of their own.
+These limits are fixed. [Settings](configuration.md#reference) and [scene maps](scene-map.md#findings) have others.
 
 ${Object.entries(fixed)
   .map(([heading, rows]) => `## ${heading}\n\n${table(['limit', 'maximum', 'effect of exceeding it'], rows)}`)
