@@ -22,9 +22,7 @@ const role = map(
   {
     role: choice(...roles)
       .required()
-      .description(
-        'Rights. viewer: sees the pipelines. operator: also uploads, starts, repeats and cancels runs, pauses, and switches releases. admin: also controls the daemon, on all pipelines.',
-      ),
+      .description('Rights, which docs/console.md explains. An admin controls the daemon and all pipelines.'),
     claims: mapOf(claimSettingName, claimRule)
       .required()
       .description(

@@ -203,7 +203,7 @@ const destination = {
   limits: map({
     max_removed: amount()
       .description(
-        'Maximum outputs that one publication or prune may remove: a number, or a percentage of all, rounded down. Beyond it, a publication fails before it writes. --allow-removals overrides it once.',
+        'Maximum outputs that one publication or prune may remove: a number, or a percentage of all, rounded down. --allow-removals overrides it once.',
       )
       .example('20%'),
   })

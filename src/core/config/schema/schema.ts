@@ -159,9 +159,7 @@ const signatures = map(
       .example('./trusted.pub'),
   },
   { oneOf: [['keys', 'keys_file']] },
-).description(
-  'Required signatures of bundles (manifest.json.minisig). A signed bundle that is older than the published one is refused. See docs/signatures.md.',
-);
+).description('Required signatures of bundles. See docs/signatures.md.');
 
 const pipelineSettings = {
   max_waiting: amount()

@@ -18,18 +18,14 @@ import { defaultKeep, queueSchema, stagingSchema } from './staging.ts';
 /** The `server.console` section of the configuration. */
 export const consoleSchema = map({
   enabled: boolean().default(true).description('Serves the console at /console, below the base path.'),
-  session: duration({ atLeast: '1m', atMost: '30d' })
-    .default('12h')
-    .description('Lifetime of a session. It ends earlier if its token expires or is removed.'),
+  session: duration({ atLeast: '1m', atMost: '30d' }).default('12h').description('Lifetime of a session.'),
   session_key_env: environmentName()
     .description(
       'Environment variable, or file in secrets.directory, with the secret that encrypts session cookies: at least 32 characters, the same on all API hosts. Without it, a restart ends all sessions.',
     )
     .example('WAYBILL_SESSION_KEY'),
   login: loginSchema,
-}).description(
-  'The console. Users log in with a token of upload_tokens, the admin token, or an OpenID Connect account (login).',
-);
+}).description('The console. See docs/console.md.');
 
 /** The `server.metrics` section of the configuration. */
 export const metricsSchema = map({
@@ -169,13 +165,11 @@ export const serverSchema = map({
     .description('How long a run that failed for a temporary cause is retried, from its first try.'),
   run_timeout: duration({ atLeast: '1s', atMost: '24d' })
     .default('12h')
-    .description(
-      'Time limit for one attempt of a run, also of waybill run. A run that exceeds it fails with run_timeout, without retries.',
-    ),
+    .description('Time limit for one attempt of a run, also of waybill run. Such a run is not retried.'),
   discovery_timeout: duration({ atLeast: '1s', atMost: '24d' })
     .default('1h')
     .description(
-      'Time limit for reading a source: listing, manifests and, with manifest: auto, changed files. A run that exceeds it fails with discovery_timeout, without retries.',
+      'Time limit for reading a source: listing, manifests and, with manifest: auto, changed files. Such a run is not retried.',
     ),
   rerun: rerun.default(),
   resumable: resumable.default(),

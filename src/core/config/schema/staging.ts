@@ -37,7 +37,7 @@ export const defaultKeep = { age: '7d' };
 const keep = map({
   size: size({ atLeast: 0 })
     .description(
-      'Maximum total size per pipeline; the least recently used files are removed first. Default: twice max_upload_size. 0 keeps no files, so every upload must be complete.',
+      'Maximum total size per pipeline; the least recently used files are removed first. Default: twice max_upload_size. 0 keeps none.',
     )
     .example('4GiB'),
   age: duration({ atLeast: '1s', atMost: '366d' })
@@ -152,9 +152,7 @@ export const queueSchema = variants('driver', 'a queue such as {driver: memory}'
         .description('Prefix of every key in Redis. Installations that share a server need different ones.'),
       worker_timeout: duration({ atLeast: '3s', atMost: '1h' })
         .default('30s')
-        .description(
-          'Time without a sign of life after which a process is considered dead. Others take over its runs; its uploads release their slots and idempotency keys.',
-        ),
+        .description('Time without a sign of life after which a process is considered dead.'),
       scratch_directory: path()
         .default('./scratch')
         .description(
