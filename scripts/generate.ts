@@ -43,7 +43,7 @@ const generated: Generated[] = [
   { file: 'docs/errors.md', make: errorReference },
   { file: 'docs/limits.md', make: limitsReference },
   { file: 'templates/weather-pages/states.json', make: stateOutlines },
-  { file: 'docs/hostile-archives.md', make: hostileArchiveReference },
+  { file: 'docs/design/hostile-archives.md', make: hostileArchiveReference },
   {
     file: 'schemas/weather-contract.sql',
     make: () => read('src/weather/feed/tables/weather-contract.sql') ?? '',

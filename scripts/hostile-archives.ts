@@ -8,7 +8,7 @@ import { hostileArchives, hostileLimits } from '../test/fixtures/hostile-archive
 import { inChunks } from '../test/fixtures/tar.ts';
 
 /**
- * Generates `docs/hostile-archives.md`, which lists the error for each archive in the fixture. Hints are left
+ * Generates `docs/design/hostile-archives.md`, which lists the error for each archive in the fixture. Hints are left
  * out.
  */
 export async function hostileArchiveReference(): Promise<string> {

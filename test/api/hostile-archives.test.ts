@@ -10,7 +10,7 @@ import { bundleTar } from '../fixtures/tar.ts';
 import { type Api, startApi, tokens, upload, uploadForm } from './harness.ts';
 import { begin, send } from './resumable/tus.ts';
 
-const [, ...sections] = readFileSync('docs/hostile-archives.md', 'utf8').split(/^## /m);
+const [, ...sections] = readFileSync('docs/design/hostile-archives.md', 'utf8').split(/^## /m);
 const rows = new Map(
   sections.flatMap((section) => {
     const [, status, code] = /^(\d+) `(\w+)`/.exec(section) ?? [];
@@ -67,7 +67,7 @@ t.test('answers each hostile archive as documented, and leaves nothing in stagin
     202,
     'a valid archive is still accepted',
   );
-  t.comment(`told: ${rows.size} hostile archives refused; docs/hostile-archives.md lists them`);
+  t.comment(`told: ${rows.size} hostile archives refused; docs/design/hostile-archives.md lists them`);
 });
 
 t.test('gives the same answers to form uploads', async (t) => {
