@@ -54,7 +54,7 @@ function cliReference(): string {
     .filter(({ options }) => !options.some(({ long }) => long === usualOption))
     .map(nameOf);
   return [
-    `Every command has \`--help\`, \`--version\` and \`--no-color\`. All but ${without.map((name) => `\`${name}\``).join(', ')} have \`${usualOption}\`.`,
+    `Every command has \`--help\`, \`--version\` and \`--no-color\`. All but ${without.map((name) => `\`${name.replace('waybill ', '')}\``).join(', ')} have \`${usualOption}\`.`,
     ['| option | meaning |', '| --- | --- |', ...common.values()].join('\n'),
     ...commands.map((command) => section(command, helper, isCommon)),
   ].join('\n\n');

@@ -79,7 +79,8 @@ const fixed: Readonly<Record<string, readonly Row[]>> = {
 export function limitsReference(): string {
   return `# Limits
 
-These limits are fixed. [Settings](configuration.md#reference) and [scene maps](scene-map.md#findings) have others.
+These limits are fixed. [Settings](configuration.md#reference) and [scene maps](scene-map.md#findings) have
+others.
 
 ${Object.entries(fixed)
   .map(([heading, rows]) => `## ${heading}\n\n${table(['limit', 'maximum', 'effect of exceeding it'], rows)}`)
