@@ -8,8 +8,8 @@ import { hostileArchives, hostileLimits } from '../test/fixtures/hostile-archive
 import { inChunks } from '../test/fixtures/tar.ts';
 
 /**
- * Generates `docs/design/hostile-archives.md`, which lists the error for each archive in the fixture. Hints are left
- * out.
+ * Generates `docs/design/hostile-archives.md`, which lists the error for each archive in the fixture, without
+ * its hint.
  */
 export async function hostileArchiveReference(): Promise<string> {
   const tables = new Map<string, Map<string, string[]>>();
