@@ -178,7 +178,9 @@ t.test('rolls back and forward, dry and real, and notifies', async (t) => {
 
   t.match(run('releases', 'rollback', ...named), {
     ...{ status: 0, stderr: '' },
-    stdout: new RegExp(`^rolled back {2}target=\\.: ${second} → ${first}\nnext +.*resume`),
+    stdout: new RegExp(
+      `^rolled back {2}target=\\.: ${second} → ${first}\nnext +.*releases promote ${second} --config .*--destination site\n`,
+    ),
   });
   t.equal(readFileSync(at('site', 'current', 'index.html'), 'utf8'), 'version 1');
   const held = run('run', '--format', 'json');

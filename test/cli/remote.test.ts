@@ -83,7 +83,7 @@ t.test('releases: the same documents and texts from the daemon as from the confi
   t.match(run(['releases', 'rollback', '--to', url]), {
     status: 0,
     stdout: new RegExp(
-      `^rolled back .* → ${first}\nnext +.*\`waybill releases promote ${second} --to ${url}`,
+      `^rolled back .* → ${first}\nnext +.*: waybill releases promote ${second} --to ${url}`,
     ),
   });
   t.equal(current(), first);

@@ -49,7 +49,7 @@ export interface SourceBundle {
 
 const fixTheBundle = 'fix the bundle; docs/manifest.md has the rules';
 const fixTheManifest =
-  'fix the manifest; docs/manifest.md has the rules; if it belongs to the site, rename it and its links, such as to site.webmanifest';
+  'if this file belongs to the site, rename it and update its links; otherwise fix it, by the rules in docs/manifest.md';
 
 /** Returns an error with all findings for a bundle. Messages refer to the bundle as `name`. */
 export function invalidBundle(

@@ -725,7 +725,7 @@ t.test('reports the line of invalid YAML or UTF-8', async (t) => {
     ['pipelines:\n\t- id: a\n', 2, /indented with a tab/],
     ['pipelines: []\n---\npipelines: []\n', 2, /second document/],
     ['pipelines: [\n', 1, /this "\[" is never closed; add "\]"/],
-    ['secrets: {directory: "x}\n', 1, /missing/],
+    ['secrets: {directory: "x}\n', 1, /no closing double quote/],
     ['a: b: c\n', 1, /spans|nested map/],
     [Buffer.from('pipelines: []\n# caf\xe9\n', 'latin1'), 2, /not UTF-8/],
     [Buffer.from('\ufeffpipelines: []\n', 'utf16le'), 1, /UTF-16/],
@@ -874,7 +874,7 @@ t.test('orphans: other than keep only where a source is listed and paths are pre
   for (const [from, settings, message] of [
     [source.local, 'mapping: fixed, orphans: remove', /must be keep, or left out, because mapping fixed/],
     [source.local, 'mapping: fixed, orphans: report', /mapping fixed/],
-    [source.upload, 'orphans: remove', /must be keep, or left out, because waybill cannot tell/],
+    [source.upload, 'orphans: remove', /must be keep, or left out, because waybill cannot list the bundles/],
   ] as const)
     t.match(
       findingsOf(destination(from, settings)).filter(({ severity }) => severity === 'error'),

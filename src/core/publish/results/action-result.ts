@@ -139,7 +139,7 @@ function outputsOf(planned: readonly PlannedOutput[]): ActionResult['outputs'] {
 }
 
 const forceHint =
-  'move these files away, or choose another path; --force deletes everything below that path, and --force --dry-run lists it first';
+  'move these files away, or publish to another path; --force deletes them and everything else there, and --force --dry-run lists it first';
 
 /** Hints for cases where `--force` would do damage, or more than necessary. */
 const hints: Partial<Record<Reason['code'], string>> = {

@@ -134,9 +134,18 @@ async function change(
   const about = { action: request.verb, dryRun, pipelineId, destinationId: destination.id };
   const isChanged = outcome.error === null && outcome.from !== outcome.to;
   output.result('release-switch', { ...about, ...outcome, isChanged, warnings }, () =>
-    printSwitch(request, outcome, dryRun, output, `--config ${options.config} --pipeline ${pipelineId}`),
+    printSwitch(request, outcome, dryRun, output, placeText(options, about)),
   );
   return outcome.error === null ? 0 : 1;
+}
+
+/** Returns the options that select the same bundle path in another command. */
+function placeText(
+  { config, path }: SwitchOptions,
+  { pipelineId, destinationId }: { pipelineId: string; destinationId: string },
+): string {
+  const named = `--config ${config} --pipeline ${pipelineId} --destination ${destinationId}`;
+  return path === undefined ? named : `${named} --path ${path}`;
 }
 
 async function carryOut(
