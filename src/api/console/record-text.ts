@@ -96,13 +96,18 @@ export function ageText(iso: string, now: Date): string {
   return ms >= 0 ? `${count} ${name} ago` : `in ${count} ${name}`;
 }
 
-/** Formats a duration such as `120 ms`, `1.2 s`, `3 min 4 s` or `2 h 5 min`. */
+/** Formats a duration such as `120 ms`, `1.2 s`, `3 min 4 s` or `2 h`. Omits a second part that is zero. */
 export function durationText(ms: number): string {
   if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
-  if (ms < minute) return `${(ms / 1000).toFixed(1)} s`;
+  // From here on, one decimal would show as 60 seconds.
+  if (ms < minute - 50) return `${Number((ms / 1000).toFixed(1))} s`;
   const seconds = Math.round(ms / 1000);
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
-  return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
+  if (seconds < 3600) return partsText([Math.floor(seconds / 60), 'min'], [seconds % 60, 's']);
+  return partsText([Math.floor(seconds / 3600), 'h'], [Math.floor((seconds % 3600) / 60), 'min']);
+}
+
+function partsText(...parts: readonly [number, string][]): string {
+  return parts.flatMap(([count, unit]) => (count > 0 ? [`${count} ${unit}`] : [])).join(' ');
 }
 
 export function sizeText(bytes: number): string {

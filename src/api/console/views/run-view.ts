@@ -238,10 +238,7 @@ function paceText(done: number, total: number, ms: number): string | null {
   if (done === 0 || ms <= 0) return null;
   const rate = (done / ms) * 1000;
   const left = Math.max(0, total - done);
-  const time =
-    left === 0
-      ? ''
-      : `, about ${durationText(1000 * Math.max(1, Math.ceil(left / rate))).replace('.0 s', ' s')} left`;
+  const time = left === 0 ? '' : `, about ${durationText(1000 * Math.max(1, Math.ceil(left / rate)))} left`;
   return `${sizeText(Math.round(rate))}/s${time}`;
 }
 

@@ -45,12 +45,12 @@ t.test('each destination has a bar from its start to its end, or to now while it
   const bars = (more: object) =>
     runView(run(more), ['web', 'late'], now).destinations.map(({ bar }) => bar ?? null);
   t.match(bars({ destinations: [first, second] }), [
-    { x: 0, width: 40, start: { iso: at(10) }, took: '4.0 s', isOver: true },
-    { x: 40, width: 10, start: { iso: at(14) }, took: '1.0 s', isOver: true },
-    { x: 0, width: 100, start: { iso: at(10) }, took: '10.0 s', isOver: false },
+    { x: 0, width: 40, start: { iso: at(10) }, took: '4 s', isOver: true },
+    { x: 40, width: 10, start: { iso: at(14) }, took: '1 s', isOver: true },
+    { x: 0, width: 100, start: { iso: at(10) }, took: '10 s', isOver: false },
   ]);
   const over = { destinations: [{ ...done, finished_at: null }], status: 'failed', finished_at: at(12) };
-  t.match(bars(over), [{ x: 0, width: 100, took: '2.0 s', isOver: true }, null]);
+  t.match(bars(over), [{ x: 0, width: 100, took: '2 s', isOver: true }, null]);
   t.same(bars({ started_at: null, status: 'queued' }), [null, null]);
   const instant = { destinations: [{ ...done, finished_at: at(10) }], status: 'failed', finished_at: at(10) };
   t.match(bars(instant), [{ x: 0, width: 1.5, took: '0 ms' }, null]);
@@ -88,7 +88,7 @@ t.test('events and log lines of a run are in the order of their times, and name 
       'Started, try 2 after: gone',
       'web: no answer: trying again',
       'web: published new, 2 outputs written',
-      'Run succeeded after 6.0 s',
+      'Run succeeded after 6 s',
       'Event bundle.published to hook: given up, 3 tries',
     ],
   );
