@@ -143,6 +143,7 @@ export const trendsPage: PageRoute<ConsoleParts> = {
         crumbs: [{ label: id, path: paths.pipeline(id) }, { label: 'Trends' }],
         view: {
           plots: trendsOf(runs),
+          isEmpty: runs.every((run) => run.finished_at === null),
           holdings: holdingsOf(runs),
           runs: plural(runs.length, 'retained run'),
           isAll: next === null,

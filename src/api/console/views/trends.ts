@@ -1,16 +1,18 @@
-import { scaleLinear, scaleUtc } from 'd3-scale';
+import { scaleLinear } from 'd3-scale';
 import { area, curveStepAfter, line } from 'd3-shape';
 import type { RunRecord } from '../../../workers/queue/run-record.ts';
 import { durationText, momentOf, plural, sizeText } from '../record-text.ts';
 
 /**
- * A plot over time. The drawing is stretched to fit. The labels are HTML next to it, so they stay the same
- * size on every screen.
+ * A plot with the same width for each run, oldest first. The drawing is stretched to fit. The labels are HTML
+ * next to it, so they stay the same size on every screen.
  */
 export interface Plot {
   id: string;
   title: string;
   about: string;
+  /** A sentence to show instead of the plot if it would be empty, otherwise null. */
+  nothing: string | null;
   width: number;
   height: number;
   /**
@@ -25,7 +27,7 @@ export interface Plot {
   isFailure: boolean;
   /** Horizontal lines at the percentiles mentioned in `about`. */
   marks: { y: number; name: string }[];
-  /** Labels for the time axis, evenly spaced from left to right. */
+  /** The times of the first and the last run, and of the middle one if there are many. */
   ticks: string[];
   /** Labels for the value axis, evenly spaced from top to bottom. */
   levels: string[];
@@ -37,8 +39,12 @@ interface Point {
 }
 
 const [width, height] = [1000, 100];
+const maxBarWidth = 120;
 /** The maximum number of points that can be distinguished at this width. Any more are merged. */
 const maxPoints = 120;
+
+/** Waiting times below this are hidden unless another run waited longer. */
+const minWaitMs = 1000;
 
 /** Plots durations, failures, transferred bytes, waiting times and sizes of bundles. */
 export function trendsOf(runs: readonly RunRecord[]): Plot[] {
@@ -55,8 +61,12 @@ export function trendsOf(runs: readonly RunRecord[]): Plot[] {
     plotOf('failures', 'Failed runs', points(failed), {
       ...{ together: sum, text: String, isFailure: true },
       about: () => `${failures} of ${plural(ended.length, 'run')}`,
+      nothing: failures === 0 ? 'No run failed.' : null,
     }),
-    plotOf('queue', 'Waiting time of runs', points(waitedMs, begun), percentiles),
+    plotOf('queue', 'Waiting time of runs', points(waitedMs, begun), {
+      ...percentiles,
+      nothing: begun.every((run) => waitedMs(run) < minWaitMs) ? 'No run waited for a second.' : null,
+    }),
     plotOf('bytes', 'Bytes written', points(written), { together: sum, text: sizeText, unitOf: sizeUnit }),
     plotOf(
       'release-bytes',
@@ -163,6 +173,7 @@ interface PlotOptions {
   /** Adds lines at the median and the 95th percentile. */
   hasMarks?: boolean;
   about?: () => string;
+  nothing?: string | null;
 }
 
 function plotOf(id: string, title: string, points: readonly Point[], options: PlotOptions): Plot {
@@ -171,14 +182,12 @@ function plotOf(id: string, title: string, points: readonly Point[], options: Pl
   const values = points.map(({ value }) => value);
   const percentiles = options.hasMarks === true && values.length > 0 ? percentilesOf(values) : [];
   const top = roundTop(Math.max(1, ...shown.map(({ value }) => value)), unitOf);
-  const barWidth = Math.min(24, Math.max(4, (0.7 * width) / Math.max(1, shown.length)));
-  const span: [number, number] = [shown[0]?.at ?? 0, shown.at(-1)?.at ?? 1];
-  const x = scaleUtc(
-    span.map((at) => new Date(at)),
-    [barWidth / 2, width - barWidth / 2],
-  );
+  const slot = width / Math.max(1, shown.length);
   const y = scaleLinear([0, top], [height, 0]);
-  const across = (point: Point): number => round(x(new Date(point.at)));
+  const barWidth = Math.min(maxBarWidth, 0.7 * slot);
+  // A level begins at the left edge of its run, and the last one extends to the end.
+  const steps = shown.length === 0 ? [] : [...shown, ...shown.slice(-1)];
+  const across = (_: Point, index: number): number => round(index * slot);
   const up = ({ value }: Point): number => round(y(value));
   const known = [
     ...percentiles.map(({ name, value }) => `${name} ${text(value)}`),
@@ -187,29 +196,28 @@ function plotOf(id: string, title: string, points: readonly Point[], options: Pl
       : [`at most ${text(Math.max(0, ...values))}`, `last ${text(last(values))}`]),
   ];
   return {
-    ...{ id, title, width, height, isFailure },
+    ...{ id, title, width, height, isFailure, nothing: options.nothing ?? null },
     about: values.length === 0 ? 'no run has ended yet' : (options.about?.() ?? known.join(', ')),
-    area: isContinuous ? (area<Point>(across, height, up).curve(curveStepAfter)(shown) ?? '') : '',
-    line: isContinuous ? (line<Point>(across, up).curve(curveStepAfter)(shown) ?? '') : '',
+    area: isContinuous ? (area<Point>(across, height, up).curve(curveStepAfter)(steps) ?? '') : '',
+    line: isContinuous ? (line<Point>(across, up).curve(curveStepAfter)(steps) ?? '') : '',
     bars: (isContinuous ? [] : shown)
-      .filter(({ value }) => value > 0)
-      .map((point) => ({
-        ...{ x: round(across(point) - barWidth / 2), y: up(point), width: round(barWidth) },
+      .map((point, index) => ({
+        ...{ x: round((index + 0.5) * slot - barWidth / 2), y: up(point), width: round(barWidth) },
         height: round(height - y(point.value)),
         title: `${text(point.value)}, ${momentOf(new Date(point.at).toISOString()).text}`,
-      })),
+      }))
+      .filter((_, index) => (shown[index]?.value ?? 0) > 0),
     marks: percentiles.map(({ name, value }) => ({ y: round(y(value)), name })),
-    ticks: shown.length < 2 ? [] : ticksOf(span),
-    levels: (top < 2 * unitOf(top) ? [top, 0] : [top, top / 2, 0]).map((level) =>
-      text(level).replace('.0 ', ' '),
-    ),
+    ticks: ticksOf(shown),
+    levels: (top < 2 * unitOf(top) ? [top, 0] : [top, top / 2, 0]).map(text),
   };
 }
 
+/** Returns the median and the 95th percentile. For few values, the latter is the maximum. */
 function percentilesOf(values: readonly number[]): { name: string; value: number }[] {
   return [
     { name: 'median', value: percentileOf(values, 0.5) },
-    { name: '95th percentile', value: percentileOf(values, 0.95) },
+    { name: values.length < 20 ? 'longest' : '95th percentile', value: percentileOf(values, 0.95) },
   ];
 }
 
@@ -220,13 +228,14 @@ export function percentileOf(values: readonly number[], part: number): number {
 }
 
 /**
- * Rounds `value` up to 1, 2, 4, 6, 8, 10, 20 … times its unit, so that the label halfway up is also a round
- * number.
+ * Rounds `value` up to 1, 2, 4, 6, 8, 10, 12, 16, 20 … times its unit, so that the label halfway up is also a
+ * round number.
  */
 function roundTop(value: number, unitOf: (value: number) => number): number {
   const unit = unitOf(value);
   const power = 10 ** Math.floor(Math.log10(value / unit));
-  const step = [1, 2, 4, 6, 8, 10].find((one) => one * power * unit >= value) ?? 10;
+  const steps = power < 10 ? [1, 2, 4, 6, 8] : [1, 1.2, 1.6, 2, 3, 4, 5, 6, 8];
+  const step = steps.find((one) => one * power * unit >= value) ?? 10;
   return step * power * unit;
 }
 
@@ -238,9 +247,10 @@ function sizeUnit(bytes: number): number {
   return 1024 ** Math.max(0, Math.floor(Math.log(bytes) / Math.log(1024)));
 }
 
-/** Returns three evenly spaced times. */
-function ticksOf([from, to]: [number, number]): string[] {
-  return [from, (from + to) / 2, to].map((at) => tickText(new Date(at), to - from));
+function ticksOf(points: readonly Point[]): string[] {
+  const ends = [points[0], ...(points.length > 8 ? [points[points.length >> 1]] : []), points.at(-1)];
+  const times = (points.length < 2 ? points : ends).flatMap((point) => point?.at ?? []);
+  return times.map((at) => tickText(new Date(at), (times.at(-1) ?? at) - (times[0] ?? at)));
 }
 
 const dayText = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' });
