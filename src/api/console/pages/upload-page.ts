@@ -128,6 +128,7 @@ function showUpload(
       most: sizeText(pipeline.maxUploadSize),
       maxBytes: pipeline.maxUploadSize,
       maxFileCount: pipeline.maxFiles,
+      destinations: plural(pipeline.destinations.length, 'destination'),
     },
   });
 }
