@@ -214,7 +214,7 @@ t.test('no page with thirty rows scrolls sideways on a phone', async (t) => {
     ...[`${maps}/destinations/site/releases`, 'console/pipelines/library/plan', 'console/runs/none'],
   ]) {
     await page.goto(`${daemon.base}${path}`);
-    for (const width of [320, 360, 430]) {
+    for (const width of [320, 360, 390, 430]) {
       await page.setViewportSize({ width, height: 900 });
       t.equal(await page.evaluate('document.documentElement.scrollWidth'), width, `${path} at ${width}`);
     }
